@@ -1,1 +1,1 @@
-"""Where jobs and the catalog are kept: SQLite, or memory. Both answer the same ports."""
+"""The store: adapters of the storage ports on SQLite and files."""

@@ -1,4 +1,4 @@
-"""Acts in SQL: each function is one transaction, or a part of one."""
+"""The audit log in SQL. Each function runs inside one transaction."""
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +32,7 @@ def insert(connection: Connection, acts: Sequence[AuditRecord]) -> None:
 
 
 def insert_with(connection: Connection, act: AuditRecord, work: Callable[[Connection], T]) -> T:
-    """What is done, and that it is."""
+    """Run `work`, then insert its audit record, in the same transaction."""
     done = work(connection)
     insert(connection, [act])
     return done
@@ -47,7 +47,7 @@ def prune(connection: Connection, before: datetime, limit: int) -> int:
 
 
 def page(connection: Connection, query: AuditQuery) -> tuple[StoredAudit, ...]:
-    """Of each part of what somebody reaches the newest, by an index; and of these the newest."""
+    """The newest matching records. Each part of the caller's visibility is read by an index, then they are merged."""
     asked = (select(part, by_owner=by_owner) for part in _parts(query) for by_owner in _ways(query))
     found = {row[0]: row for statement in asked for row in connection.execute(*statement)}
     newest = sorted(found.values(), key=lambda row: (row[1], row[0]), reverse=True)
@@ -55,7 +55,10 @@ def page(connection: Connection, query: AuditQuery) -> tuple[StoredAudit, ...]:
 
 
 def select(query: AuditQuery, *, by_owner: bool = False) -> tuple[str, Bound]:
-    """One part: `reach` is None, or one user, or one account. `by_owner`: acts of others about their jobs."""
+    """The statement for one part of the visibility, and its parameters.
+
+    `query.reach` is None, or one user, or one account. `by_owner`: records of other users about jobs of these owners.
+    """
     named = {"user": query.user, "operation": query.operation, "resource": query.about}
     conditions: list[tuple[str, Bound]] = [
         (f"{column} = ?", [rows.text(it)]) for column, it in named.items() if it is not None

@@ -1,4 +1,4 @@
-"""A database that was left whole, read through while it is in use already. Decision 0028."""
+"""The integrity check in the background after a clean shutdown, while the database is in use. Decision 0028."""
 
 import logging
 import sqlite3
@@ -11,16 +11,17 @@ from batchq.store import integrity
 
 log = logging.getLogger(__name__)
 
-AFTER = 10.0  # seconds, by when the rush of a start is over
-PATIENCE = 2.0  # seconds that an end waits for it; SQLite hears of that only now and then
-_OFTEN = 10_000  # steps of SQLite between two looks whether it is to end
+AFTER = 10.0  # seconds after a start, when its peak of work is over
+PATIENCE = 2.0  # seconds that `close` waits for the thread; SQLite checks for the end only once in a while
+_OFTEN = 10_000  # instructions of SQLite's virtual machine between two checks whether to end
 
 
 class Rereading:
-    """In a thread and by a connection of its own. `damage` is what it has found, None until then."""
+    """Reads the whole database in its own thread, through its own connection."""
 
     def __init__(self, path: Path, *, after: float, doubted: Callable[[], None]) -> None:
-        """It begins so many seconds `after` this; `doubted` is called when it was read and is not known to be whole."""
+        """`after`: the delay in seconds. `doubted` is called if damage is found, or if the check fails."""
+        #: The first error found; None before that.
         self.damage: str | None = None
         self._path = path
         self._after = after
@@ -54,7 +55,7 @@ class Rereading:
 
 @contextmanager
 def rereading(path: Path, *, after: float, doubted: Callable[[], None]) -> Iterator[Rereading]:
-    """Begun, and ended with this, done or not."""
+    """Run the check while the context is open; it is stopped, complete or not, when the context is left."""
     it = Rereading(path, after=after, doubted=doubted)
     thread = Thread(target=it.run, name="rereading", daemon=True)
     thread.start()

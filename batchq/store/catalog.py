@@ -1,4 +1,4 @@
-"""What is done to the tables of the catalog: each function is one transaction, run in a connection's own thread."""
+"""Statements on the catalog's tables. Each function runs inside one transaction, in the connection's thread."""
 
 import sqlite3
 from collections.abc import Iterable, Mapping
@@ -145,7 +145,7 @@ def _definitions(
     after: DefinitionRef | None,
     reach: Visibility | None,
 ) -> Iterable[tuple[str]]:
-    """All revisions of a name are of one owner."""
+    """The rows of a page. All revisions of a name have the same owner, so access to one name is checked once."""
     wanted = "job_definitions" if name is None else "revisions"
     statement = wanted if status is None else f"{wanted}_with_status"
     asked = {
@@ -169,7 +169,10 @@ def _has(reach: Visibility, owner: Owner | None) -> bool:
 
 
 def _after(name: str | None, after: DefinitionRef | None) -> int:
-    """The revision to go on after: of one name alone, every one is before or after those of another name."""
+    """The revision after which the page begins.
+
+    With `name`, if `after` has another name, all revisions or none of them are behind it.
+    """
     if after is None:
         return -1
     if name is None or name == after.name:
@@ -186,7 +189,10 @@ def set_flag(connection: Connection, name: str) -> None:
 
 
 def _ground(connection: Connection, table: str, decoder: Decoder[T]) -> tuple[T, ...]:
-    """All of what jobs are placed by. To go on without a row would change what jobs may do, unasked."""
+    """All rows of a table that placement depends on. Raises StoreRefused for an unreadable row.
+
+    To skip the row would silently change what jobs may do.
+    """
     return tuple(_standing(table, name, value, decoder) for name, value in connection.execute(SQL[table]))
 
 
@@ -204,5 +210,5 @@ def _one(connection: Connection, statement: str, asked: Mapping[str, str | int])
 
 
 def _flag(name: str) -> str:
-    """Flags share their table with what is kept there under plain names."""
+    """The key of a flag in `metadata`, which also holds values under plain names."""
     return f"flag {name}"

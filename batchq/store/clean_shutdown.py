@@ -1,6 +1,7 @@
-"""A note that a database was closed whole, and what its file was like then. Decision 0028.
+"""The clean-shutdown marker: after a clean shutdown, the integrity check at the next start is skipped. Decision 0028.
 
-A file that nobody has changed since is as whole as it was, and need not be read through before it is used.
+The marker holds the inode, size and times of the database file. If they are unchanged, the file has not been written
+since the shutdown.
 """
 
 import time
@@ -9,11 +10,11 @@ from pathlib import Path
 
 from batchq.store.lock import DataLock
 
-TICK, MOST_TICKS = 0.001, 50  # seconds; the clocks of file systems go on every 4 ms or sooner
+TICK, MOST_TICKS = 0.001, 50  # seconds; the clocks of file systems advance at least every 4 ms
 
 
 class CleanShutdownMarker:
-    """It stands beside whose data it is. There is none while the database is open, and none after another end."""
+    """The marker in the lock file. It is absent while the database is open, and after an unclean shutdown."""
 
     def __init__(self, lock: DataLock, path: Path) -> None:
         self._lock = lock
@@ -21,28 +22,34 @@ class CleanShutdownMarker:
         self._file: int | None = None
 
     def broken(self) -> bool:
-        """Whether the file was left whole and is as it was left; and from now on the seal is gone."""
+        """Remove the marker. Returns whether there was one and the database file is unchanged since."""
         intact = self._lock.seal is not None and self._lock.seal == self._likeness()
         if self._lock.instance is not None:
             self._lock.note(self._lock.instance)
         return intact
 
     def opened(self) -> None:
-        """What is there now is our database, and whole."""
+        """Record that the database was opened and is undamaged."""
         self._file = self._path.stat().st_ino
 
     def withhold(self) -> None:
-        """It is not whole after all, or nobody knows."""
+        """Write no marker at the shutdown: the database is damaged, or its integrity is unknown."""
         self._file = None
 
     def put(self) -> None:
-        """After it was closed; on no other file than was opened. Where it cannot be put the next start reads first."""
+        """Write the marker, after the database was closed, if its file is still the one that was opened.
+
+        If that fails, the next start runs the integrity check first.
+        """
         with suppress(OSError):
             if self._lock.instance is not None and self._file is not None and self._time_has_passed():
                 self._lock.note(self._lock.instance, self._likeness())
 
     def _likeness(self) -> str | None:
-        """What any change of the file changes too. None for one that is not all in one file, or not there."""
+        """The inode, size and times of the file, which any change of it changes too.
+
+        None if the file does not exist, or a write-ahead log is beside it.
+        """
         if self._path.with_name(f"{self._path.name}-wal").exists():
             return None
         try:
@@ -52,7 +59,11 @@ class CleanShutdownMarker:
         return f"{it.st_ino} {it.st_size} {it.st_mtime_ns} {it.st_ctime_ns}"
 
     def _time_has_passed(self) -> bool:
-        """Since it was changed last, by the file system's clock: what came in the same tick would not show."""
+        """Wait until the file system's clock has advanced since the last change.
+
+        A change in the same tick of that clock would not change the file's times. Returns False if the file was
+        replaced, or the clock did not advance in time.
+        """
         for _ in range(MOST_TICKS):
             it = self._path.stat()
             if it.st_ino != self._file or self._lock.touch() > it.st_ctime_ns:

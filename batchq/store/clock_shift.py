@@ -1,4 +1,4 @@
-"""The clock of the last server, and what becomes of stored times when the next one's differs. Decision 0035."""
+"""The stored clock anchor, and the shift of stored times after the clock was set. Decision 0035."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -46,7 +46,7 @@ def _shift_jobs(connection: Connection, shift: ClockShift) -> None:
 
 
 def _readable(connection: Connection, orders: Sequence[int]) -> Iterator[Job]:
-    """A damaged row stays as it is: it is repaired, or failed, when the engine reads it."""
+    """The readable jobs. A damaged row is left as it is; it is quarantined when the engine reads it."""
     for order in orders:
         for row in connection.execute(job_reads.SQL["jobs_by_order"], {"orders": f"[{order}]"}).fetchall():
             try:
@@ -56,7 +56,7 @@ def _readable(connection: Connection, orders: Sequence[int]) -> Iterator[Job]:
 
 
 def _row(job: Job) -> Row:
-    """The version stays: no server has read the job yet."""
+    """The changed columns. The version stays the same, because no server has read the job yet."""
     return {
         "ord": job.order,
         "state": rows.state_row(job, version=job.version)["state"],

@@ -1,8 +1,8 @@
-"""One SQLite file, asked and told through aiosqlite: a writer and two readers, each with a thread of its own.
+"""The SQLite database, accessed through aiosqlite: a writer and two readers, each with its own thread.
 
-A transaction is ONE function, run as a whole in a connection's thread. Nothing is awaited inside it, so a caller that
-is cancelled leaves it neither open nor half done: it is carried out, or it never began. Threads take their functions in
-turn, so transactions of two callers never mix either.
+A transaction is ONE function that runs as a whole in a connection's thread. Nothing is awaited inside, so the
+cancellation of a caller cannot leave a transaction open: it runs completely, or it never begins. Each thread runs its
+functions one after the other, so transactions of two callers never mix. Decision 0006.
 """
 
 import sqlite3
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Database:
-    """Open, and locked. `instance` names this data for ever."""
+    """An open, locked database."""
 
     def __init__(
         self,
@@ -44,7 +44,8 @@ class Database:
         lock: DataLock,
         held: AsyncExitStack,
     ) -> None:
-        """`beside` reads it through, where nobody did before it was opened."""
+        """`beside`: the background check; None if the database was checked before it was opened."""
+        #: The permanent name of this data: eight hexadecimal digits.
         self.instance = instance
         self._path = path
         self._file = _identity(path)
@@ -57,36 +58,40 @@ class Database:
         self._held = held
 
     async def close(self) -> None:
-        """After what was begun. The lock is let go last."""
+        """Close the connections after all transactions that have begun. The lock is released last."""
         await self._held.aclose()
 
     def announce(self, url: str) -> None:
-        """Note where the server answers, for another one that finds the data locked."""
+        """Note the URL where the server listens, for the error of another server that finds the data locked."""
         self._lock.note(self.instance, url=url)
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Carry it out and make it durable, all or nothing. A caller cancelled meanwhile does not know which.
+        """Run `work` in a durable transaction. If the caller is cancelled meanwhile, the outcome is unknown.
 
-        On a full disk it is done with what the reserve gives up, and so `work` may be called more than once.
+        On a full disk, pieces of the reserve are released and the transaction is repeated, so `work` may be called
+        more than once.
         """
         self._check_file()
         return await _run(self._writer, lambda it: self._reserve.saving(partial(carry_out, Begin.WRITING, work, it)))
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """For what is quickly found. It sees one moment, and never waits for a write."""
+        """Run a short read in a transaction: it sees one snapshot and never waits for a write."""
         return await _run(self._reader, partial(carry_out, Begin.READING, work))
 
     async def browse(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """For what may take its time: `read` does not wait for it."""
+        """Run a read that may take long, on a connection of its own, so that `read` does not wait for it."""
         return await _run(self._browser, partial(carry_out, Begin.READING, work))
 
     async def check(self) -> None:
-        """Raise StoreFailed if it does not answer; StoreLost if it is damaged, or it or a thread of ours is gone."""
+        """Raises StoreFailed if the database does not respond; StoreLost if its file or one of its threads is lost.
+
+        StoreLost is also raised if the background check has found damage.
+        """
         self._check_file()
         if self._beside is not None and self._beside.damage is not None:
             raise StoreLost(f"{self._path} is damaged: {self._beside.damage}")
         if not all(it._thread.is_alive() for it in (self._writer, self._reader, self._browser)):  # noqa: SLF001 - aiosqlite tells it nowhere
-            # What is asked of a connection without its thread is never answered, and nobody would know why.
+            # A call on a connection without its thread would never return.
             raise StoreLost(f"a thread of {self._path} has ended")
         await self.read(lambda it: it.execute("SELECT 1").fetchone())
         if self._reserve.trouble is not None:
@@ -94,20 +99,20 @@ class Database:
 
     @property
     def reserve_trouble(self) -> str | None:
-        """How much is missing of the disk space that is reserved for saving job ends; None when nothing is."""
+        """The text for /healthz if reserved disk space is missing; else None."""
         return self._reserve.trouble
 
     def _check_file(self) -> None:
         if _identity(self._path) != self._file:
-            # SQLite would go on writing, without an error, into a file that nobody will ever find again.
+            # SQLite would continue, without an error, to write into the deleted file.
             raise StoreLost(f"{self._path} was removed or replaced while it was in use")
 
 
 async def opened(data: Path, *, reread_after: float = AFTER, reserve: int = 0, spare: int = 0) -> Database:
-    """The database of a data directory, made if there is none. Raises StoreRefused.
+    """Open the database of a data directory, or create it. Raises StoreRefused.
 
-    A database that was closed cleanly is not checked before it is used, but so many seconds after. `reserve` bytes of
-    the disk are set aside for it, while `spare` bytes stay free beside them.
+    After a clean shutdown the integrity check runs in the background, `reread_after` seconds later. `reserve` bytes of
+    disk space are reserved, if `spare` bytes remain free besides.
     """
     path = data / NAME
     reserved = Reserve(data, size=reserve, spare=spare)
@@ -146,7 +151,7 @@ async def opened(data: Path, *, reread_after: float = AFTER, reserve: int = 0, s
 
 @asynccontextmanager
 async def _connected(path: Path) -> AsyncIterator[aiosqlite.Connection]:
-    """Closed whatever happens: a connection left open keeps the process from ever ending."""
+    """A connection that is always closed: the thread of an open connection would keep the process from exiting."""
     try:
         connection = await aiosqlite.connect(path, isolation_level=None, timeout=_BUSY_SECONDS)
     except sqlite3.Error as why:
@@ -172,7 +177,7 @@ async def _run(connection: aiosqlite.Connection, work: Callable[[sqlite3.Connect
     except sqlite3.IntegrityError as why:
         raise Conflict(str(why)) from why
     except (sqlite3.Error, ValueError, OverflowError) as why:
-        # Also a value that no column holds, a row that makes no job, a connection that is closed.
+        # Also a value out of a column's range, a row that is not a valid job, and a closed connection.
         raise StoreFailed(str(why)) from why
 
 

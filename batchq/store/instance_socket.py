@@ -1,7 +1,8 @@
-"""One server for an instance on a machine, whatever directory it serves: two would remove each other's containers.
+"""A mutex for an instance on this machine: two servers of one instance would remove each other's containers.
 
-The hold is an abstract unix socket, which leaves no file and ends with its process. Any user may bind such a name, so
-only a holder is obeyed that this server's user trusts: its own user, root, and the owner of the data. Decision 0036.
+The same instance may exist in two data directories, so the directory's lock does not suffice. The mutex is an abstract
+Unix socket, which leaves no file and ends with its process. Any user may bind such a name, so a holder only counts if
+its user is trusted: this server's user, root, or the owner of the data. Decision 0036.
 """
 
 import logging
@@ -17,7 +18,7 @@ from pathlib import Path
 from batchq.errors import StoreRefused
 from batchq.store import lock
 
-BACKLOG = 64  # starts that may ask who holds it; none is ever answered
+BACKLOG = 64  # pending connections of starting servers, which read the peer's credentials; none is ever accepted
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
@@ -26,9 +27,9 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def holding(instance: str, data: Path) -> Iterator[None]:
-    """Raises StoreRefused while another server of the instance runs in this network namespace.
+    """Hold the mutex. Raises StoreRefused while another server of the instance runs in this network namespace.
 
-    Without abstract sockets, as on macOS, nothing is held.
+    On systems without abstract sockets, such as macOS, nothing is held.
     """
     if sys.platform != "linux":
         yield
@@ -62,7 +63,7 @@ def _judge_holder(instance: str, data: Path) -> None:
 
 
 def _holder(instance: str) -> tuple[int | None, int | None]:
-    """Its process and its user. None for one that does not listen, as servers do."""
+    """The pid and the uid of the holder; both None if the holder does not listen, which a server always does."""
     with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as caller, suppress(OSError):
         caller.settimeout(0)
         caller.connect(_address(instance))
@@ -73,7 +74,7 @@ def _holder(instance: str) -> tuple[int | None, int | None]:
 
 
 def _data_of(pid: int | None) -> Path | None:
-    """The directory whose lock the process has open, where this user may see it."""
+    """The data directory whose lock file the process has open; None if this user may not see its open files."""
     with suppress(OSError):
         for link in Path(f"/proc/{pid}/fd").iterdir():
             with suppress(OSError):

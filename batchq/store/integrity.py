@@ -1,4 +1,4 @@
-"""What is seen to before a database is used: it is ours, whole and of a schema we know. Run in the writer's thread."""
+"""Checks of a database before it is used: application id, integrity, schema. They run in the writer's thread."""
 
 import logging
 import secrets
@@ -12,9 +12,9 @@ log = logging.getLogger(__name__)
 
 
 def prepare(connection: sqlite3.Connection, *, path: Path, expected: str | None, whole: bool = False) -> str:
-    """Check it, bring it to the newest schema, and answer its instance. What is refused is not touched.
+    """Check the database, migrate it to the newest schema, and return its instance. Raises StoreRefused.
 
-    One that is known to be whole is not read through.
+    A refused database is not changed. `whole`: the integrity check is skipped, because the last shutdown was clean.
     """
     examine(connection, path, expected, whole=whole)
     path.chmod(0o600)
@@ -25,7 +25,7 @@ def prepare(connection: sqlite3.Connection, *, path: Path, expected: str | None,
 
 
 def bear_damage(connection: sqlite3.Connection) -> None:
-    """A text that is no UTF-8 any more is read as one that nothing can be made of, and so its row is known."""
+    """Let sqlite3 return texts with invalid UTF-8 instead of raising, so that the row of a damaged value is known."""
     connection.text_factory = _text
 
 
@@ -34,7 +34,11 @@ def _text(raw: bytes) -> str:
 
 
 def examine(connection: sqlite3.Connection, path: Path, expected: str | None, *, whole: bool = False) -> None:
-    """Whether it is ours, whole, and no newer than this batchq. Raises StoreRefused."""
+    """Raises StoreRefused unless this is an undamaged database of batchq with a known schema.
+
+    `expected`: the instance that the directory should have; None: the database may be new. `whole`: skip the
+    integrity check.
+    """
     try:
         new = _is_new(connection)
         found = None if whole else damage(connection)
@@ -56,7 +60,7 @@ def examine(connection: sqlite3.Connection, path: Path, expected: str | None, *,
 
 
 def damage(connection: sqlite3.Connection) -> str | None:
-    """The first that SQLite finds when it reads all of it, None when it is whole."""
+    """The first error that SQLite's quick check finds; None if there is none. Reads the whole database."""
     (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     return None if found == "ok" else str(found)
 
@@ -79,7 +83,7 @@ def _settle(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _put_to_disk(connection: sqlite3.Connection, path: Path) -> None:
-    """What recovery has found in the log may never have reached the disk: then it does now, before it is built on."""
+    """Checkpoint the write-ahead log, so that everything that recovery read from it is durable before it is used."""
     try:
         (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     except sqlite3.OperationalError as why:
@@ -89,24 +93,24 @@ def _put_to_disk(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _instance(connection: sqlite3.Connection) -> str:
-    """Eight hex digits."""
+    """The instance: eight hexadecimal digits, chosen at the first start."""
     return _chosen_once(connection, "instance", secrets.token_hex(4))
 
 
 def new_instance(connection: sqlite3.Connection) -> str:
-    """Containers of the instance before are another server's from now on."""
+    """Give the data a new instance. Containers of the old instance no longer belong to it."""
     instance = secrets.token_hex(4)
     connection.execute("UPDATE metadata SET value = ? WHERE name = 'instance'", (instance,))
     return instance
 
 
 def secret(connection: sqlite3.Connection) -> bytes:
-    """32 bytes that nobody is told."""
+    """32 random bytes that never leave the server, chosen at the first call."""
     return bytes.fromhex(_chosen_once(connection, "secret", secrets.token_hex(32)))
 
 
 def _chosen_once(connection: sqlite3.Connection, name: str, value: str) -> str:
-    """Chosen at the first start and kept for ever."""
+    """The stored value of `name`; at the first call, `value` is stored."""
     connection.execute("INSERT OR IGNORE INTO metadata (name, value) VALUES (?, ?)", (name, value))
     (chosen,) = connection.execute("SELECT value FROM metadata WHERE name = ?", (name,)).fetchone()
     return str(chosen)

@@ -1,4 +1,4 @@
-"""What a unit of work saves: the rows of its jobs, and of all that goes with them. A part of one transaction."""
+"""Writes of a unit of work: the rows of jobs and of everything saved with them. Part of one transaction."""
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from batchq.store.statements import Row, each, named
 
 SQL = named("job_writes.sql")
 
-MOST_FORGOTTEN = 1000  # at a time, so that no unit of work pays for all the units of work before it
+MOST_FORGOTTEN = 1000  # submissions deleted at a time, to bound the cost of one unit of work
 
 Connection = sqlite3.Connection
 
@@ -40,7 +40,7 @@ def put_restoration(connection: Connection, restoration: Restoration) -> None:
 
 
 def _insert(connection: Connection, jobs: Sequence[Job]) -> None:
-    """A child shares what was asked for its array: that is written once. A job is found by those it waits for."""
+    """Insert jobs with their specifications and dependencies. Children share the specification of their array."""
     each(connection, SQL["insert_job"], [rows.job_row(it) for it in jobs])
     own = [job for job in jobs if job.child is None]
     each(connection, SQL["insert_spec"], [rows.spec_row(it) for it in own])
@@ -49,9 +49,10 @@ def _insert(connection: Connection, jobs: Sequence[Job]) -> None:
 
 
 def _update(connection: Connection, changes: Changes, ends: Mapping[JobId, int]) -> None:
-    """What stays where it is found, what moves on, and what has come to its end: of each only what is another.
+    """Update jobs, with one of three statements, so that only changed columns and indexes are written.
 
-    As long as it waits a job is found by those it waits for, and no longer.
+    `update_state` serves jobs that keep their status, `update_job` those with a new status, `finish_job` those that
+    ended. Dependencies are deleted once a job no longer waits for them.
     """
     jobs, moved = changes.updated, {it.job_id for it in changes.history}
     staying: list[Row] = []
@@ -65,7 +66,8 @@ def _update(connection: Connection, changes: Changes, ends: Mapping[JobId, int])
         else:
             (moving if job.id in moved else staying).append(row)
     written = each(connection, SQL["update_state"], staying)
-    if written < len(staying):  # by a misfit, or by what is left to do for an array, one is found without a moment, too
+    # `unschedulable` and `has_array_work` may change without a new status: then all columns are updated.
+    if written < len(staying):
         moving += staying
     written += each(connection, SQL["update_job"], moving)
     written += each(connection, SQL["finish_job"], over)
@@ -75,7 +77,7 @@ def _update(connection: Connection, changes: Changes, ends: Mapping[JobId, int])
 
 
 def _not_at_its_version(connection: Connection, updated: Sequence[Job]) -> str:
-    """All the others have been updated, for the transaction is still open."""
+    """The text of the Conflict: the first job that was not updated. The transaction is still open."""
     for job in updated:
         found = connection.execute(SQL["version"], {"id": rows.text(job.id)}).fetchone()
         if found is None or found[0] != job.version + 1:
@@ -84,7 +86,7 @@ def _not_at_its_version(connection: Connection, updated: Sequence[Job]) -> str:
 
 
 def _remember(connection: Connection, changes: Changes, ends: Mapping[JobId, int]) -> None:
-    """Each job's walk, and the ends of those that the update has not noted."""
+    """Insert history entries, and set `finished_at` of ended jobs that `_update` has not written."""
     noted = {job.id for job in changes.updated}
     orders = {job.id: job.order for job in (*changes.inserted, *changes.updated)}
     own: list[Row] = []
@@ -116,7 +118,10 @@ def _used_up_row(used: tuple[ConsumableName, int]) -> Row:
 
 
 def _put_submissions(connection: Connection, changes: Changes) -> None:
-    """An expired row that is not deleted yet is replaced: a burst may leave more of them than one commit deletes."""
+    """Insert submissions, and delete expired ones. Raises Conflict if one is stored already.
+
+    An expired row that is not deleted yet is replaced: a burst may leave more of them than one commit deletes.
+    """
     before = 0 if changes.forget_before is None else rows.microseconds(changes.forget_before)
     if before:
         connection.execute(SQL["delete_submissions"], {"before": before, "limit": MOST_FORGOTTEN})

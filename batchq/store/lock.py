@@ -1,6 +1,7 @@
-"""`batchq.lock`: one server to a data directory, and a note of whose data it is, and how it was left.
+"""`batchq.lock`: the lock of a data directory, which permits one server. It also stores the instance and how it ended.
 
-A file of its own, because to open and close a database's file beside SQLite is to lose SQLite's locks on it.
+The lock is not on the database file itself: a process that opens and closes the database file outside of SQLite loses
+SQLite's locks on it.
 """
 
 import fcntl
@@ -12,15 +13,15 @@ from pathlib import Path
 from batchq.errors import StoreRefused
 
 NAME = "batchq.lock"
-LOCKS = Path("/proc/locks")  # of Linux: a lock a line
+LOCKS = Path("/proc/locks")  # Linux only: one lock a line
 _LONGEST = 500
 
 
 class DataLock:
-    """Held. `instance` is the one whose data stood here at the last start, None before there was any.
+    """The open lock file.
 
-    `seal` is what its database was like when it was closed, None while it is open and after any other end. `copied`:
-    the file is a copy of the one in which the instance was noted, so the data may be served elsewhere.
+    Its first line has the instance and the inode of this file, the second the clean-shutdown marker, the third the URL
+    of the server.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -28,22 +29,29 @@ class DataLock:
 
     @property
     def instance(self) -> str | None:
+        """The instance whose data the directory had at the last start; None before the first start."""
         return self._word(0)
 
     @property
     def copied(self) -> bool:
-        """By its inode, which `mv` within a file system keeps and no copy has. The device's number may change."""
+        """Whether this file is a copy of the one in which the instance was noted: another server may have the data.
+
+        Compares the inode, which `mv` within a file system preserves and a copy does not. The device number is not
+        compared, because it may change.
+        """
         inode = self._word(1)
         return b"\n" in self._read() and inode is not None and inode != self._inode
 
     @property
     def seal(self) -> str | None:
+        """The clean-shutdown marker; None while the database is open, and after an unclean shutdown."""
         return self._line(1)
 
     def note(self, instance: str, seal: str | None = None, url: str | None = None) -> None:
-        """Durable when this returns. Cut short it says whose data it is, and at worst a seal that fits nothing.
+        """Write the file; it is durable when this method returns.
 
-        `url` is where the server that has the data answers, None when there is none.
+        A crash meanwhile leaves the instance intact, and at worst a marker that matches no database. `url`: where the
+        server of the data directory listens; None without a server.
         """
         lines = f"{instance} {self._inode}\n{seal or ''}\n{url or ''}"
         wanted = f"{lines.rstrip()}\n".encode()
@@ -53,13 +61,13 @@ class DataLock:
             os.fsync(self._descriptor)
 
     def touch(self) -> int:
-        """What the file system takes for now, in nanoseconds."""
+        """The present time by the file system's clock, in nanoseconds since the epoch."""
         os.utime(self._descriptor)
         return os.fstat(self._descriptor).st_mtime_ns
 
     @property
     def url(self) -> str | None:
-        """Where the server that holds it answers, as far as it is noted."""
+        """Where the server that holds the lock listens; None if it is not noted."""
         return self._line(2)
 
     @property
@@ -80,7 +88,7 @@ class DataLock:
 
 @contextmanager
 def locked(data: Path) -> Iterator[DataLock]:
-    """Make the directory (nobody else's to read) and hold its lock. Raises StoreRefused."""
+    """Create the data directory, readable only by this user, and hold its lock. Raises StoreRefused."""
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -117,7 +125,7 @@ def refuse_copy(lock: DataLock, data: Path) -> None:
 
 
 def is_copied(data: Path) -> bool:
-    """To look takes no lock."""
+    """Whether the data directory is a copy, as `DataLock.copied`. Takes no lock."""
     try:
         descriptor = os.open(data / NAME, os.O_RDONLY | os.O_CLOEXEC)  # not the database
     except OSError:
@@ -129,7 +137,10 @@ def is_copied(data: Path) -> bool:
 
 
 def holder(data: Path) -> tuple[bool | None, int | None]:
-    """Whether a server holds it, None where that cannot be told, and its pid. To look keeps nobody from taking it."""
+    """Whether a server holds the lock, and its pid. Takes no lock.
+
+    Either is None if it cannot be determined.
+    """
     try:
         mine = (data / NAME).stat()
         with LOCKS.open() as locks:  # not the database

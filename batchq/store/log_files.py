@@ -1,10 +1,9 @@
-"""LogArchive on files: one a log id, one record a line, nobody else writes them.
+"""The log archive on files: one file for each log id, one record for each line. Also helpers for data directories.
 
-A record is `<at> <behind> <message>`: nanoseconds since the epoch, by how many of them the engine's stamp is earlier,
-and a JSON string, so that the one line feed is the record's end. Positions are offsets in bytes. A record without its
-line feed was torn by a crash: it is never read, and the next append cuts it off.
-
-What is done to the folders that hold the data.
+A record is `<at> <behind> <message>`: the time in nanoseconds since the epoch, by how many nanoseconds the engine's
+timestamp is earlier, and the message as a JSON string. A line feed only occurs at the end of a record. Positions are
+byte offsets. A record without line feed was cut off by a crash: it is never read, and the next append removes it. No
+other process writes the files.
 """
 
 import asyncio
@@ -26,7 +25,7 @@ from batchq.ports.logs import LogLine, LogPage, StoredLine
 
 
 def sync(folder: Path) -> None:
-    """Make what was named, renamed or removed in a folder durable."""
+    """Fsync a directory, so that created, renamed and removed entries are durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # not the database
     try:
         os.fsync(descriptor)
@@ -35,7 +34,7 @@ def sync(folder: Path) -> None:
 
 
 def free(folder: Path) -> int:
-    """Bytes that a user who is not root may still write there. Raises StoreFailed."""
+    """The free bytes of the folder's file system for users other than root. Raises StoreFailed."""
     try:
         disk = os.statvfs(folder)
     except OSError as why:
@@ -55,14 +54,15 @@ THREADS = 4
 
 
 class LogFiles:
-    """Below `directory`, whose parent is there. The files block, so each call has a thread of a small pool."""
+    """The LogArchive in a directory. File access blocks, so each call runs in a small thread pool."""
 
     def __init__(self, directory: Path) -> None:
+        """`directory` is created with the first log; its parent must exist."""
         self._directory = directory
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="log-files")
 
     def close(self) -> None:
-        """Wait for the calls under way."""
+        """Wait for all calls that have begun."""
         self._threads.shutdown()
 
     async def last(self, log_id: str) -> int:
@@ -98,11 +98,11 @@ class LogFiles:
     async def _in_thread(self, work: Callable[[], T], about: str) -> T:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-        except (OSError, RuntimeError) as failure:  # the latter where the machine has no thread left
+        except (OSError, RuntimeError) as failure:  # RuntimeError: the machine cannot start another thread
             raise StoreFailed(f"{about}: {failure}") from failure
 
     def _path(self, log_id: str) -> Path:
-        """No text of a caller becomes part of a path."""
+        """The file of a log. Raises Invalid unless the log id is 32 hex digits, so that no other path can be built."""
         if not TASK_ID.fullmatch(log_id):
             raise Invalid("a log id is 32 hexadecimal digits")
         return self._directory / log_id[:2] / f"{log_id}.log"
@@ -117,7 +117,7 @@ def _last(path: Path) -> int:
 
 
 def _append(path: Path, dump: Callable[[Sequence[LogLine], int], bytes], lines: Sequence[LogLine]) -> int:
-    """`dump` makes the records of lines that follow one of a certain time."""
+    """Append lines durably; returns the bytes written. `dump(lines, latest)` encodes lines after time `latest`."""
     new = not path.exists()
     with _opened_to_write(path) as file:
         end = _end(file)
@@ -168,7 +168,7 @@ def _size(path: Path) -> int:
 
 
 def _total(paths: Sequence[Path]) -> int:
-    """What is not there has no bytes."""
+    """The total size of the files; missing files count 0 bytes."""
     total = 0
     for path in paths:
         with suppress(OSError):
@@ -177,7 +177,7 @@ def _total(paths: Sequence[Path]) -> int:
 
 
 def _discard(path: Path) -> None:
-    """Not made durable: what a loss of power brings back is nobody's, and only takes room."""
+    """Delete a file. Not fsynced: a file that returns after a power failure is unused, and only takes space."""
     path.unlink(missing_ok=True)
 
 
@@ -186,7 +186,7 @@ def _discard(path: Path) -> None:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
-    """The log to read: an empty one where nobody wrote."""
+    """The log, opened for reading; empty if the file does not exist."""
     try:
         file: BinaryIO = path.open("rb")
     except FileNotFoundError:
@@ -196,7 +196,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def _opened_to_write(path: Path) -> BinaryIO:
-    """Locked, so that an append whose caller has gone is over before the next begins."""
+    """The log, opened for writing and locked, so that an append of a cancelled caller ends before the next begins."""
     for folder in (path.parent.parent, path.parent):
         folder.mkdir(mode=0o700, exist_ok=True)
     file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "r+b")
@@ -205,12 +205,12 @@ def _opened_to_write(path: Path) -> BinaryIO:
 
 
 def _end(file: BinaryIO) -> int:
-    """Where the last whole record ends; what stands beyond was torn."""
+    """Where the last complete record ends; bytes behind it were cut off by a crash."""
     return _begin(file, file.seek(0, SEEK_END))
 
 
 def _begin(file: BinaryIO, before: int) -> int:
-    """Where the last record that begins at or before this offset begins: just after the last line feed below it."""
+    """The beginning of the record that contains the offset `before`: just behind the last line feed below it."""
     at = before
     while at > 0:
         at, below = max(at - BLOCK, 0), at
@@ -239,7 +239,7 @@ def _forwards(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _backwards(file: BinaryIO, end: int) -> Iterator[bytes]:
-    """The records that end at `end` and before, the last first."""
+    """The records before the offset `end`, last first."""
     at, cut = end, b""
     while at > 0:
         at, below = max(at - BLOCK, 0), at
@@ -251,7 +251,7 @@ def _backwards(file: BinaryIO, end: int) -> Iterator[bytes]:
 
 
 def _some(records: Iterable[bytes], limit: int, max_bytes: int) -> list[bytes]:
-    """The first of them, as many as the limits allow; one at least."""
+    """The first records within both limits; at least one if there is one."""
     some: list[bytes] = []
     room = max_bytes
     for record in islice(records, limit):
@@ -268,7 +268,7 @@ def _page(start: int, records: list[bytes]) -> LogPage:
 
 
 def _line(position: int, record: bytes) -> StoredLine:
-    """A damaged record is shown as it stands, at the beginning of time, and hides nothing behind it."""
+    """The line of a record. A damaged record becomes a line with its raw text and time 0."""
     try:
         at, behind, message = record.split(b" ", 2)
         stamped = int(at) - int(behind)
@@ -283,7 +283,7 @@ def _at(record: bytes) -> int:
 
 
 def _latest(file: BinaryIO, end: int) -> int:
-    """The time of the last record that is not damaged."""
+    """The time of the last undamaged record before `end`; 0 without one."""
     return next(filter(None, map(_at, _backwards(file, end))), 0)
 
 
@@ -296,7 +296,7 @@ def _records(lines: Sequence[LogLine], latest: int) -> bytes:
 
 
 def _unstamped(lines: Sequence[LogLine], latest: int) -> bytes:
-    """Of lines that no container wrote: behind their time by all of it, which makes their stamp 0."""
+    """The records of lines that batchq writes: `behind` equals `at`, so their timestamp is 0."""
     text = []
     for line in lines:
         latest = max(latest, line.at)

@@ -1,4 +1,4 @@
-"""Log streams as they are listed: by name, and the newest first."""
+"""Lists of log streams in SQL: by name, and newest first."""
 
 import sqlite3
 from collections.abc import Iterable

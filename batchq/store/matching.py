@@ -1,4 +1,4 @@
-"""How values of filters are compared with columns: names without case, numbers, and times in milliseconds."""
+"""Conversion of filter values for comparison with columns: names in lower case, numbers, times in milliseconds."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -8,17 +8,17 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def folded(name: str) -> str:
-    """The name without its case: equal for names that differ in nothing else."""
+    """The name in lower case, for case-insensitive comparison."""
     return name.lower()
 
 
 def number(text: str) -> int | None:
-    """The whole number it says, if it says one that a database can hold."""
+    """The non-negative integer in the text, at most the greatest that SQLite stores; None for any other text."""
     if not (text.isascii() and text.isdigit()) or len(text) > len("9223372036854775807"):
         return None
     return min(int(text), 2**63 - 1)
 
 
 def milliseconds(moment: datetime) -> int:
-    """Since the epoch, whole ones, rounded down."""
+    """The time in whole milliseconds since the epoch, rounded down."""
     return (moment - EPOCH) // _MILLISECOND

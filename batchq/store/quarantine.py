@@ -1,7 +1,7 @@
-"""A job whose row cannot be read: what was there is put aside as it was, and a row made of what is left of it.
+"""The quarantine: unreadable values of a job's row are copied to a table, and the row is rebuilt from what is readable.
 
-Its columns are left, and those members of the JSON that can be read. The new row says that it was damaged; what becomes
-of the job is not decided here.
+Readable are its columns, and those members of the JSON that can still be parsed. The rebuilt row is marked as
+unreadable; the engine decides what happens to the job. Decision 0015.
 """
 
 import sqlite3
@@ -32,7 +32,7 @@ Columns = dict[str, Any]
 
 
 def set_aside(connection: Connection, orders: Iterable[int]) -> list[Job]:
-    """Quarantine what of these jobs cannot be read. The jobs as they are stored from now on."""
+    """Quarantine the unreadable values of these jobs and rebuild their rows. Returns the rebuilt jobs."""
     jobs = [found for order in orders if (found := _columns(connection, order)) is not None]
     rewritten: list[Job] = []
     for found in jobs:
@@ -45,7 +45,7 @@ def set_aside(connection: Connection, orders: Iterable[int]) -> list[Job]:
 
 
 def unfinished(connection: Connection) -> tuple[JobId, ...]:
-    """Jobs of which something was put aside, and that are not over."""
+    """The unfinished jobs with quarantined values."""
     return tuple(JobId(job_id) for (job_id,) in connection.execute(SQL["unfinished_quarantined_jobs"]))
 
 
@@ -65,7 +65,7 @@ def _keep(connection: Connection, job: Columns, column: str) -> None:
 
 
 def _spec(connection: Connection, job: Columns) -> JobSpec:
-    """An array's is that of its children too."""
+    """The specification of a job, rebuilt if it is unreadable. Children share the one of their array."""
     try:
         return rows.spec(_text(job["spec"]))
     except rows.WRONG:
@@ -101,7 +101,7 @@ def _state(connection: Connection, job: Columns, array: Columns | None, spec: Jo
 
 
 def _state_left(job: Columns, array: Columns | None, spec: JobSpec, family: Family | None) -> Job:
-    """What the columns tell is sure; of the JSON, whatever can be read."""
+    """The job from its columns, which take precedence, and from all members of the JSON that are readable."""
     status = _status(job["status"], family)
     sure = {
         "id": job["id"],
@@ -123,7 +123,7 @@ def _state_left(job: Columns, array: Columns | None, spec: JobSpec, family: Fami
 
 
 def _status(column: str, family: Family | None) -> Status:
-    """An array with children is PENDING until it is over; of what is no status nothing is known."""
+    """The status from its column: an unfinished array with children is PENDING, an invalid value SUBMITTED."""
     status = Status(column) if column in set(Status) else Status.SUBMITTED
     return status if family is None or status in FINISHED else Status.PENDING
 
@@ -145,7 +145,7 @@ def _is_readable(members: dict[str, Any]) -> bool:
 
 
 def _family(connection: Connection, job: Columns) -> Family | None:
-    """Counted anew: the children have rows of their own."""
+    """The state of an array with children, recounted from the rows of the children; None without children."""
     if not job["array_size"]:
         return None
     bounds = {"first": job["ord"] + 1, "last": job["ord"] + job["array_size"]}
@@ -156,7 +156,7 @@ def _family(connection: Connection, job: Columns) -> Family | None:
 
 
 def _needing(connection: Connection, job: Columns, state: Job) -> Job:
-    """What placing reads of a job's needs stands in a column of its own."""
+    """Clear the column `consumable_requirements`, which the placement pass reads, if it is unreadable."""
     try:
         rows.needs_of(None if job["consumable_requirements"] is None else _text(job["consumable_requirements"]))
     except rows.WRONG:

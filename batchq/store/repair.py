@@ -1,7 +1,7 @@
-"""Rows that cannot be read must not keep those that can from being read.
+"""Handling of unreadable rows, so that one of them does not fail the read of all others. Decision 0015.
 
-A job's are put aside and made anew, for somebody has to decide what becomes of it. Any other is passed over where it
-stands: what it tells is of its own reader only.
+The row of a job is quarantined and rebuilt, because the engine must decide what happens to the job. Unreadable rows of
+other tables are skipped.
 """
 
 import logging
@@ -16,20 +16,20 @@ from batchq.store import quarantine, rows
 
 log = logging.getLogger(__name__)
 
-MOST_MENDS = 100  # for one reading: each mends all rows of one statement
+MOST_MENDS = 100  # repairs for one read; each repairs all unreadable rows of one statement
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
 
 class Executes(Protocol):
-    """A database's way to read, or to write."""
+    """A method of Database that runs a transaction: `read`, `browse` or `write`."""
 
     def __call__(self, work: Work[T]) -> Awaitable[T]: ...
 
 
 async def mended(read: Executes, work: Work[T], *, write: Executes) -> T:
-    """What is read, after the jobs in it that could not be were made anew."""
+    """The result of a read; if it raises Unreadable, these jobs are quarantined and the read is repeated."""
     for _ in range(MOST_MENDS):
         try:
             return await read(work)
@@ -42,7 +42,7 @@ async def mended(read: Executes, work: Work[T], *, write: Executes) -> T:
 
 
 def readable(found: Iterable[tuple[Any, ...]], make: Callable[..., T]) -> Iterator[T]:
-    """Of what was found, what can be read."""
+    """The values of the readable rows; unreadable rows are logged and skipped."""
     for row in found:
         try:
             yield make(*row)

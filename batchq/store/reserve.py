@@ -1,4 +1,4 @@
-"""Disk space set aside beside the database, given up in pieces when a write finds the disk full. Decision 0033."""
+"""Reserved disk space beside the database, released in pieces when a write finds the disk full. Decision 0033."""
 
 import errno
 import logging
@@ -14,20 +14,22 @@ from batchq.store.log_files import free
 T = TypeVar("T")
 
 NAME = "batchq.reserve"
-SIZE = 16 * 2**20  # bytes: the ends of some thousand jobs
-PIECE = 2**20  # bytes
+SIZE = 16 * 2**20  # bytes; enough to save the ends of some thousand jobs
+PIECE = 2**20  # bytes released at a time
 AT_START = 4 * PIECE  # bytes that opening a database may need
 
 log = logging.getLogger(__name__)
 
 
 class Reserve:
-    """A file of `size` bytes in `folder`, made while `spare` bytes stay free beside it. 0 for `size`: there is none.
+    """A file that holds disk space for the database.
 
-    A piece at a time is given up: whatever else fills the disk takes at most that before the write that needs it.
+    It is released a piece at a time, so that another program that fills the disk takes at most one piece before the
+    write that needs the space.
     """
 
     def __init__(self, folder: Path, *, size: int, spare: int) -> None:
+        """`size`: bytes to reserve in `folder`; 0: none. `spare`: bytes that must remain free besides."""
         self._folder = folder
         self._path = folder / NAME
         self._size = size
@@ -35,14 +37,14 @@ class Reserve:
 
     @property
     def trouble(self) -> str | None:
-        """How much of it is missing, None when it is whole."""
+        """The text for /healthz if a part of the reserve is missing; else None."""
         left = self._left()
         if left >= self._size:
             return None
         return f"{left // PIECE} of {self._size // PIECE} MiB are left of the space reserved for saving job ends"
 
     def make(self) -> None:
-        """Bring it to its size if there is room for that; what fails is tried again with the next call."""
+        """Allocate the missing part if the disk has room. A failure is logged; the next call tries again."""
         missing = self._size - self._left()
         if missing <= 0:
             return
@@ -51,15 +53,18 @@ class Reserve:
                 self._allocate()
                 log.info("%d MiB of the disk are reserved for saving job ends", self._size // PIECE)
         except OSError as why:
-            log.debug("no space could be reserved for saving job ends: %s", why)  # health reports that it is missing
+            log.debug("no space could be reserved for saving job ends: %s", why)  # /healthz reports that it is missing
 
     def make_room_to_open(self) -> None:
-        """Give up some of it where the disk has nothing left to open a database with."""
+        """Release as much as opening a database needs, if the disk has no room for it."""
         while self._left() and free(self._folder) < AT_START and self._release():
             pass
 
     def saving(self, work: Callable[[], T]) -> T:
-        """Do the work, and again with a piece less whenever the disk was full. Raises what the last try did."""
+        """Call `work`; while it fails because the disk is full, release a piece and call it again.
+
+        Raises the error of the last call.
+        """
         while True:
             try:
                 return work()
@@ -68,12 +73,12 @@ class Reserve:
                     raise
 
     def _is_full(self, why: sqlite3.OperationalError) -> bool:
-        """SQLite reports a full disk as that, or as an input/output error where it maps a file into memory."""
+        """SQLite reports a full disk as SQLITE_FULL, or as SQLITE_IOERR where it maps a file into memory."""
         primary = getattr(why, "sqlite_errorcode", 0) & 0xFF
         return primary == sqlite3.SQLITE_FULL or (primary == sqlite3.SQLITE_IOERR and free(self._folder) < PIECE)
 
     def _release(self) -> bool:
-        """A piece less; False when there is none left."""
+        """Release one piece. Returns False if nothing is left, or the file cannot be changed."""
         left = self._left()
         if not left:
             return False
@@ -90,7 +95,7 @@ class Reserve:
             try:
                 os.posix_fallocate(descriptor, 0, self._size)
             except OSError as why:
-                if why.errno == errno.ENOSPC:  # another program was faster; what was allocated would be of no use half
+                if why.errno == errno.ENOSPC:  # another program took the space meanwhile; a partial reserve is useless
                     os.ftruncate(descriptor, 0)
                 raise
 
@@ -100,7 +105,7 @@ class Reserve:
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
-        """Its own file: what a link leads to is not ours to cut off."""
+        """O_NOFOLLOW, because truncating the target of a symbolic link would destroy another program's file."""
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(self._path, flags, 0o600)  # not the database
         try:

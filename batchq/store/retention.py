@@ -1,7 +1,7 @@
-"""What is done to forget finished jobs: each function is one transaction, a small one. Decision 0017.
+"""Deletion of old finished jobs. Each function is one small transaction. Decision 0017.
 
-Whole families go, an array's children before it, and with each job all that is kept of it; the names of its logs are
-noted in the same transaction, for their files cannot go in it.
+An array is deleted with all its children, the children first, and each job with all its rows. The log files cannot be
+deleted in a transaction, so their ids are inserted into `discarded_logs` by the same transaction.
 """
 
 import sqlite3
@@ -23,17 +23,18 @@ _ATTENDANTS = (
     "delete_dependencies",
     "delete_quarantine",
     "delete_spec",
-)  # rows that belong to a job's
+)  # for the rows that belong to a job
 _BEFORE_ALL = Finished(at=-1, order=-1)
 
 Connection = sqlite3.Connection
 
 
 class _Family(NamedTuple):
-    """A finished job, and the orders of its children."""
+    """A finished job with the `order` values of its children."""
 
     place: Finished
     job_id: JobId
+    #: Empty unless the job is an array.
     children: range
 
 
@@ -77,13 +78,16 @@ def prune_shares(connection: Connection, before: datetime, after: ShareKey | Non
 
 
 def _forget_submissions(connection: Connection, before: datetime) -> int:
-    """A job is never forgotten before the submission that made it: a repeated one would be answered with nothing."""
+    """Delete expired submissions; returns how many.
+
+    They are deleted before jobs, because a retried SubmitJob must not be answered with a deleted job.
+    """
     asked = {"before": rows.microseconds(before), "limit": job_writes.MOST_FORGOTTEN}
     return connection.execute(job_writes.SQL["delete_submissions"], asked).rowcount
 
 
 class _Kept:
-    """The jobs that stay, however long they have been over."""
+    """The finished jobs that are never deleted, however old they are."""
 
     def __init__(self, connection: Connection, keep: Collection[JobId]) -> None:
         self._connection = connection
@@ -93,7 +97,7 @@ class _Kept:
         self._newest = connection.execute(SQL["newest_job"]).fetchone()
 
     def holds(self, family: _Family) -> bool:
-        """The newest, by which the next order is known; what is named; what somebody waits for."""
+        """Whether a job must stay: the newest job, which determines the next `order`; kept ids; dependencies."""
         if family.place.order == self._newest[0] or family.job_id in self._ids:
             return True
         asked = {"id": rows.text(family.job_id)}
@@ -105,7 +109,7 @@ def _family(at: int, order: int, job_id: str, array_size: int) -> _Family:
 
 
 def _forget(connection: Connection, family: _Family, limit: int) -> int:
-    """Its children first, and itself when none is left; how many went."""
+    """Delete at most `limit` rows: the children first, then the job itself. Returns how many were deleted."""
     gone = _forget_rows(connection, family.children, limit) if family.children else 0
     own = range(family.place.order, family.place.order + 1)
     return gone + (_forget_rows(connection, own, 1) if gone < limit else 0)
@@ -126,7 +130,7 @@ def _forget_logs(connection: Connection, state: str, spec: str) -> None:
     try:
         job = rows.job(state, spec)
     except rows.WRONG:
-        return  # what cannot be read tells no logs; it must not keep all that is newer
+        return  # the logs of an unreadable job are unknown, and it must not stop the deletion of newer jobs
     for tag in tags(job):
         name = stream_name(job.spec.definition.name, tag)
         connection.execute(SQL["delete_stream"], {"name": rows.text(name)})

@@ -1,6 +1,6 @@
-"""Rows <-> domain. Pure.
+"""Conversion between rows and domain values. Pure.
 
-What is searched has a column; all else is JSON, without the members that have their default: they are read back as it.
+Values that statements search by have columns; all others are JSON, in which members with their default are omitted.
 """
 
 import json
@@ -50,17 +50,17 @@ _NEEDS = Decoder(tuple[Need, ...])
 _SHARE_USE = Decoder(ShareUse)
 _ENCODER = Encoder()
 
-# Sorts after whatever may follow a prefix: Unicode says that it is no character, so no name has it.
+# Sorts after any text that follows a prefix: this code point is a Unicode noncharacter, which no name contains.
 BEYOND_LETTERS = "\U0010ffff"
 GREATEST = 2**63 - 1
 _MICROSECOND = timedelta(microseconds=1)
 WRONG = (ValueError, TypeError, RecursionError)
-"""Raised by a row that does not hold what was written: msgspec's errors are ValueErrors."""
+"""The errors that reading a damaged row raises; msgspec's errors are ValueErrors."""
 _SPECS_KEPT = 256
 
 
 def job_row(job: Job) -> Row:
-    """A new job's row, and what is searched."""
+    """The row of a new job with all columns."""
     spec = job.spec
     wanted = spec.resources
     return state_row(job, version=job.version) | {
@@ -88,7 +88,7 @@ def owner(user: str, account: str) -> Owner:
 
 
 def spec_row(job: Job) -> Row:
-    """Written once for an array: its children are read with it."""
+    """The row of a job's specification. The children of an array share the row of their array."""
     return {"ord": job.order, "spec": as_json(job.spec)}
 
 
@@ -97,7 +97,7 @@ def need_rows(job: Job) -> list[Row]:
 
 
 def state_row(job: Job, *, version: int) -> dict[str, str | int | None]:
-    """What changes of a job, to be written as this version of it."""
+    """The columns that an update changes. `state` has the new `version`; the member `version` is the expected one."""
     return {
         "ord": job.order,
         "id": text(job.id),
@@ -110,7 +110,7 @@ def state_row(job: Job, *, version: int) -> dict[str, str | int | None]:
 
 
 def _state(job: Job, version: int) -> str:
-    """The job as JSON, as this version of it, without its spec: an UNSET member is not written."""
+    """The job as JSON with this version, without `spec`: an UNSET member is not encoded."""
     return as_json(replace(job, spec=UNSET, version=version))
 
 
@@ -119,18 +119,18 @@ def job(state: str, written_spec: str) -> Job:
 
 
 def job_of(state: dict[str, Any], spec: JobSpec) -> Job:
-    """The job of these members of its stored JSON. Raises one of WRONG."""
+    """The job from the decoded members of its JSON. Raises one of WRONG."""
     return convert(state | {"spec": spec}, Job)
 
 
 def stored(found: JobRow) -> Job:
-    """Raises one of WRONG."""
+    """The job of a row. Raises one of WRONG."""
     order, job_id, version, status, state, written_spec = found
     return matching(order, job_id, version, status, job(state, written_spec))
 
 
 def matching(order: int, job_id: str, version: int, status: str, read: Job) -> Job:
-    """The job, if its columns tell of it, and of this moment of it: nothing could change it else."""
+    """The job, if its JSON agrees with the columns; else no UPDATE would match the row. Raises ValueError."""
     if (read.order, read.id, read.version, read.status) != (order, job_id, version, status):
         raise ValueError(f"the row of {job_id} tells of another job, or of another moment of it")
     return read
@@ -138,7 +138,7 @@ def matching(order: int, job_id: str, version: int, status: str, read: Job) -> J
 
 @lru_cache(maxsize=_SPECS_KEPT)
 def spec(written: str) -> JobSpec:
-    """The children of an array come with one spec, not with one each; and to read it is most of the work."""
+    """The decoded specification, cached: children of an array share one, and decoding dominates the cost of a row."""
     return _SPEC.decode(written)
 
 
@@ -169,7 +169,7 @@ def share(queue: str, name: str, value: str) -> tuple[ShareKey, ShareUse]:
 
 
 def moment_value(moment: Moment) -> str:
-    """The moment as JSON, without the id of its job, which has a column."""
+    """The history entry as JSON without `job_id`, which the row's `ord` implies."""
     return as_json(replace(moment, job_id=UNSET))
 
 
@@ -222,17 +222,17 @@ def consumable_update_row(resource: str, update: ConsumableUpdate) -> Row:
 def as_json(value: object) -> str:
     try:
         return _ENCODER.encode(value).decode()
-    except UnicodeEncodeError:  # half of a surrogate pair has no UTF-8, and must not stop a unit of work
+    except UnicodeEncodeError:  # a lone surrogate has no UTF-8 encoding, and must not fail a unit of work
         return text(json.dumps(to_builtins(value), ensure_ascii=False, separators=(",", ":")))
 
 
 def text(said: str) -> str:
-    """Half surrogate pairs become `?`. No name has one, so none is found by it either."""
+    """The text with lone surrogates replaced by `?`. Valid names contain none, so searches are not affected."""
     return str(said) if said.isascii() else said.encode(errors="replace").decode()
 
 
 def integer(number: int) -> int:
-    """As near to it as a column can hold; the JSON beside it has it whole."""
+    """The number, limited to the range of a column. The JSON in the same row has the exact value."""
     if -GREATEST <= number <= GREATEST:
         return number
     return GREATEST if number > 0 else -GREATEST
@@ -243,5 +243,5 @@ def microseconds(moment: datetime) -> int:
 
 
 def span(time: timedelta) -> int:
-    """In microseconds."""
+    """The duration in microseconds."""
     return time // _MICROSECOND

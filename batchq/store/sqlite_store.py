@@ -1,4 +1,4 @@
-"""Jobs and catalog in one SQLite file: both stores' promises, kept through a crash and a loss of power."""
+"""The SQLite store: implements the storage ports on one database, durable through crashes and power failures."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -56,43 +56,44 @@ T = TypeVar("T")
 
 
 class SqliteStore:
-    """JobStore and CatalogStore. `instance` is a short hex name, this data's own for ever."""
+    """JobStore, CatalogStore, RetentionStore and AuditStore on SQLite."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        #: The permanent name of this data: eight hexadecimal digits.
         self.instance = database.instance
 
     @classmethod
     async def open(cls, data: Path, *, reserve: int = 0, spare: int = 0) -> "SqliteStore":
-        """The store of a data directory, made if need be, and ours alone until it is closed. Raises StoreRefused.
+        """Open the store of a data directory, or create it; it is locked until it is closed. Raises StoreRefused.
 
-        `reserve` bytes of the disk are set aside for its writes, while `spare` bytes stay free beside them.
+        `reserve` bytes of disk space are reserved for its writes, if `spare` bytes remain free besides.
         """
         return cls(await opened(data, reserve=reserve, spare=spare))
 
     async def close(self) -> None:
-        """What was begun is carried out first."""
+        """Close the store after all transactions that have begun."""
         await self._database.close()
 
     def announce(self, url: str) -> None:
-        """Note where the server answers, for another one that finds the data locked."""
+        """Note the URL where the server listens, for the error of another server that finds the data locked."""
         self._database.announce(url)
 
     async def secret(self) -> bytes:
-        """32 bytes of this data's own, for what must not be forged."""
+        """32 permanent random bytes of this data, from which keys are derived."""
         return await self._database.write(integrity.secret)
 
     async def check(self) -> None:
-        """Raise StoreFailed if the database does not answer, StoreLost if its file was removed or replaced."""
+        """Raises StoreFailed if the database does not respond; StoreLost if its file was removed or replaced."""
         await self._database.check()
 
     @property
     def reserve_trouble(self) -> str | None:
-        """How much is missing of the disk space that is reserved for saving job ends; None when nothing is."""
+        """The text for /healthz if reserved disk space is missing; else None."""
         return self._database.reserve_trouble
 
     async def put_aside(self) -> int:
-        """How many rows, or parts of rows, could not be read and were put aside."""
+        """The number of quarantined column values."""
         return await self._database.read(quarantine.count)
 
     # ---------------------------------------------------------------------------------------------------------- jobs

@@ -15,16 +15,18 @@ Row = Mapping[str, str | int | None]
 
 
 def named(file: str) -> Mapping[str, str]:
+    """The statements of a file under `sql/` by their names."""
     _, *parts = _NAME.split(_text(file))
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 def each(connection: sqlite3.Connection, statement: str, told: Sequence[Row]) -> int:
-    """Carry it out for each row; how many rows it changed.
+    """Execute the statement for each row. Returns the number of changed rows.
 
-    By place: to look up each name again for each row takes sqlite3 as long as to write the row.
+    Named parameters are converted to positional ones: sqlite3 takes as long to look up the names for each row as to
+    write the row.
     """
-    if not told:  # as a unit of work has nothing to say to most tables
+    if not told:  # a unit of work writes nothing to most tables
         return 0
     placed, names = _placed(statement)
     return connection.executemany(placed, [names(row) for row in told]).rowcount
@@ -37,7 +39,7 @@ def migrations() -> Mapping[int, str]:
 
 
 def split(script: str) -> Iterator[str]:
-    """One statement at a time: sqlite3's own `executescript` would commit what is open."""
+    """The statements of a script, to be executed one by one: `executescript` would commit the open transaction."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line
@@ -48,7 +50,10 @@ def split(script: str) -> Iterator[str]:
 
 @cache
 def _placed(statement: str) -> tuple[str, Callable[[Row], tuple[str | int | None, ...]]]:
-    """The statement without the names of its two or more values, and what takes these from a row in its order."""
+    """The statement with positional parameters, and a function that takes their values from a row in this order.
+
+    The statement must have at least two parameters, because `itemgetter` returns a tuple only then.
+    """
     return _PLACE.sub("?", statement), itemgetter(*_PLACE.findall(statement))
 
 

@@ -1,4 +1,4 @@
-"""All of it or nothing."""
+"""Transactions on a synchronous SQLite connection."""
 
 import sqlite3
 from collections.abc import Callable
@@ -9,18 +9,23 @@ T = TypeVar("T")
 
 
 class Begin(StrEnum):
-    """One that is going to write says so at once: SQLite lets it wait for its turn then, and never later."""
+    """How a transaction begins.
+
+    WRITING takes the write lock at once: SQLite's busy timeout applies then, but not when a read transaction is
+    upgraded later.
+    """
 
     READING = "BEGIN"
     WRITING = "BEGIN IMMEDIATE"
 
 
 def carry_out(begin: Begin, work: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:
+    """Call `work` in a transaction: commit it and return the result, or roll it back and raise the error."""
     connection.execute(begin)
     try:
         done = work(connection)
         connection.execute("COMMIT")
     finally:
-        if connection.in_transaction:  # It failed. After a full disk SQLite itself has rolled back.
+        if connection.in_transaction:  # false after SQLite has rolled back by itself, as it does on a full disk
             connection.execute("ROLLBACK")
     return done
