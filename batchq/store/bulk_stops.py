@@ -1,8 +1,7 @@
-"""The jobs that a selection matches, in SQL.
+"""Bulk stops in SQL: the jobs that a filter matches, and the targets that are not stopped yet.
 
-Every value of the caller is bound; a set is bound as one JSON text, because SQLite limits the number of variables.
-
-Orders to stop many jobs, in SQL: each function is one transaction, as in `jobs`.
+Every value of the caller is bound; a set is bound as one JSON text, because SQLite limits the number of variables. Each
+function runs inside one transaction. A `Sweep` in a name is a bulk stop; "meant" jobs are its targets.
 """
 
 import json
@@ -36,13 +35,13 @@ Part = tuple[str, Bound]
 
 Source = tuple[str, str, Sequence[str | int]]
 
-"""The node of each row, the FROM clause with the beginning of a WHERE clause, and what is bound in it."""
+"""The node of each row, the FROM clause with the beginning of a WHERE clause, and its parameters."""
 
 _LIVE = frozenset(Status) - FINISHED
 
 _NAMED = "(SELECT json_extract(value, '$[0]') AS id, json_extract(value, '$[1]') AS node FROM json_each(?)) AS named"
 
-# Each owner of a job that is not over: a seek in the index for each, however many jobs he has.
+# The owners of unfinished jobs: one index seek for each owner, regardless of the number of jobs.
 _OWNERS = """(
     WITH RECURSIVE walk (owner) AS (
         SELECT min(owner) FROM jobs INDEXED BY jobs_unfinished WHERE finished_at IS NULL
@@ -58,7 +57,7 @@ _OWNERS = """(
 
 
 def _member(path: str) -> str:
-    """A member of a job's JSON. What is damaged has none."""
+    """A member of a job's JSON; NULL if the JSON is damaged."""
     return f"CASE WHEN json_valid(jobs.state) THEN json_extract(jobs.state, '$.{path}') END"
 
 
@@ -66,9 +65,9 @@ HAS_CHILDREN = f"(jobs.array_size > 0 AND jobs.status = 'PENDING' AND {_member('
 
 
 def select(selection: JobFilter, among: Collection[int] | None = None) -> Part:
-    """SELECT the order and the node of each job that is meant; some may come twice.
+    """A SELECT of the order and the node of each target; some may occur twice.
 
-    `among`: of the jobs of these orders only, and at a cost that grows with their number, not with what is stored.
+    `among`: only jobs with these orders; the cost then grows with their number, not with the number of stored jobs.
     """
     parts = list(_conditions(selection))
     where = " AND ".join(condition for condition, _ in parts)
@@ -79,7 +78,7 @@ def select(selection: JobFilter, among: Collection[int] | None = None) -> Part:
 
 
 def _sources(selection: JobFilter) -> list[Source]:
-    """The smallest set of rows that an index finds. With a `reach` other owners' jobs are not read."""
+    """The rows to examine: the smallest set that an index finds. With a `reach`, jobs of other owners are not read."""
     if selection.members is not None:
         named = _named(selection.members)
         own = ("named.node", f"{_NAMED} CROSS JOIN jobs ON jobs.id = named.id WHERE TRUE", [named])
@@ -121,12 +120,12 @@ def _named(members: Iterable[tuple[JobId, int | None]]) -> str:
 
 
 def _conditions(selection: JobFilter) -> Iterator[Part]:
-    """The caller's visibility first, for it is cheap and most rows of others end there; patterns last."""
+    """The conditions, cheap ones first: visibility excludes most rows of other users; name patterns come last."""
     statuses = _statuses(selection)
     if selection.reach is not None:
         yield within(selection.reach)
     if statuses <= ACTIVE:
-        yield "jobs.status IN ('STARTING', 'RUNNING')", []  # as the index has it
+        yield "jobs.status IN ('STARTING', 'RUNNING')", []  # literally the condition of the partial index
     else:
         yield "jobs.finished_at IS NULL", []
     yield _among("jobs.status", statuses)
@@ -145,7 +144,7 @@ def _conditions(selection: JobFilter) -> Iterator[Part]:
 
 
 def _statuses(selection: JobFilter) -> frozenset[Status]:
-    """Who runs somewhere is active."""
+    """The statuses to select. A job on a compute environment is always STARTING or RUNNING."""
     asked = _LIVE if selection.statuses is None else selection.statuses & _LIVE
     return asked if selection.environments is None else asked & ACTIVE
 
@@ -159,13 +158,13 @@ SQL = named("bulk_stops.sql")
 
 ORDER = Decoder(BulkStopOrder)
 
-EACH = {"ord": -1, "node": WHOLE}  # and whatever follows on it
+EACH = {"ord": -1, "node": WHOLE}  # deletes all targets: those from this order and node on
 
 Connection = sqlite3.Connection
 
 
 def commit(connection: Connection, changes: Changes) -> None:
-    """Whom an order means is decided last, so that it is by all else that is saved."""
+    """Save a unit of work. Targets of new bulk stops are selected last, so that the selection sees all changes."""
     job_writes.commit(connection, changes)
     for progress in changes.progress:
         _go_on(connection, progress)
@@ -174,10 +173,10 @@ def commit(connection: Connection, changes: Changes) -> None:
 
 
 def _begin(connection: Connection, sweep: BulkStop, selection: JobFilter, candidates: Candidates | None) -> None:
-    """In the place of one of its number, if there is one that could not be read."""
+    """Insert a bulk stop and its targets. Replaces an unreadable bulk stop with the same number."""
     connection.execute(SQL["delete_targets"], {"bulk_stop": sweep.number, **EACH})
     connection.execute(SQL["insert_bulk_stop"], {"number": sweep.number, "value": rows.as_json(sweep.order)})
-    if candidates is not None:  # of a job that has not changed since they were read, the read still holds
+    if candidates is not None:  # the earlier selection is still valid for jobs that have not changed since
         unchanged = [it for it in candidates.places if it[0] not in candidates.changed]
         connection.execute(SQL["insert_targets"], {"bulk_stop": sweep.number, "places": json.dumps(unchanged)})
     chosen, bound = select(selection, None if candidates is None else candidates.changed)
@@ -186,7 +185,7 @@ def _begin(connection: Connection, sweep: BulkStop, selection: JobFilter, candid
 
 
 def _go_on(connection: Connection, progress: Progress) -> None:
-    """Of an order that is over nothing stays: the next one may have its number."""
+    """Delete the targets that are stopped. A complete bulk stop is deleted, because its number may be used again."""
     asked = {"bulk_stop": progress.sweep, "ord": progress.order, "node": _node(progress.node)}
     if progress.over:
         asked |= EACH
@@ -195,7 +194,7 @@ def _go_on(connection: Connection, progress: Progress) -> None:
 
 
 def sweeps(connection: Connection) -> tuple[BulkStop, ...]:
-    """Of one that cannot be read nobody knows what to tell: whom it means goes on as if it had not been."""
+    """The bulk stops. An unreadable one is skipped: its order is unknown, so its targets keep running."""
     return tuple(readable(connection.execute(SQL["bulk_stops"]), _sweep))
 
 

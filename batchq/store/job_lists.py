@@ -1,10 +1,9 @@
 """Lists of jobs in SQL.
 
-Every value of the caller is bound, never written into the statement, and nothing in it is a wildcard to SQL.
+Every value of the caller is bound, never part of the statement's text, and no value is interpreted as a wildcard.
 
-The rows that somebody reaches, in their order: those of each owner and account are walked by an index, and merged.
-
-So what is listed costs what is there for the one who lists it, however much others have.
+The rows that are visible to a caller are read by an index for each owner and account, and merged. So the cost of a list
+grows with the visible jobs of the caller, not with the jobs of other users.
 """
 
 import heapq
@@ -32,15 +31,16 @@ Row = tuple[Any, ...]
 
 Whose = tuple[Literal["owner", "account"], str]
 
-"""A column, and what stands in it."""
+"""A column and its value."""
 
 
 def whose(reach: Visibility) -> list[Whose]:
+    """The owner and the accounts whose rows are visible."""
     return [("owner", rows.text(reach.user)), *(("account", rows.text(it)) for it in sorted(reach.accounts))]
 
 
 def merged(walks: Iterable[Iterable[Row]], *, key: Callable[[Row], Any], reverse: bool = False) -> Iterator[Row]:
-    """The rows of several walks, each in the order of `key`: all of them in that order, each once."""
+    """The rows of several iterables, each sorted by `key`, merged in this order without duplicates."""
     for _, same in groupby(heapq.merge(*walks, key=key, reverse=reverse), key=key):
         yield next(same)
 
@@ -53,10 +53,10 @@ _ORDERS = "SELECT value FROM json_each(?)"
 
 
 def page(connection: sqlite3.Connection, query: JobQuery) -> tuple[Job, ...]:
-    """The orders come from an index; only the jobs of the page itself are read."""
+    """A page of jobs. Their orders are read from indexes; only the jobs of the page itself are loaded."""
     walks = [None] if query.reach is None else whose(query.reach)
     asked = (select(part, owned, among) for owned in walks for part, among in _parts(query))
-    pages = [connection.execute(*it).fetchall() for it in asked]  # at once, so that a statement is made ready once
+    pages = [connection.execute(*it).fetchall() for it in asked]  # fetchall, so that a statement is prepared once
     found = merged(pages, key=itemgetter(0), reverse=True)
     return job_reads.of_orders(connection, [order for (order,) in islice(found, query.limit)])
 
@@ -84,7 +84,10 @@ def unfinished_in(connection: sqlite3.Connection, queue: QueueName) -> int:
 
 
 def select(query: JobQuery, owned: Whose | None = None, among: frozenset[int] | None = None) -> tuple[str, Bound]:
-    """All of them, or one owner's, or one account's of one status; of these orders alone, if any are said."""
+    """The statement for the orders of a page, and its parameters.
+
+    `owned`: only jobs of this owner or account; the query must have a status then. `among`: only these orders.
+    """
     table = "jobs" if owned is None else f"jobs INDEXED BY jobs_by_{owned[0]}"
     conditions = ["parent_ord IS NULL", "queue = ?", "ord < ?"]
     bound: Bound = [rows.text(query.queue), _below(query.before)]
@@ -107,7 +110,10 @@ def select(query: JobQuery, owned: Whose | None = None, among: frozenset[int] | 
 
 
 def select_needing(query: NeedQuery) -> tuple[str, Bound]:
-    """Walks the jobs that need the resource, and looks at each: no index is kept up for what is so seldom asked."""
+    """The statement for a page of jobs that require a resource.
+
+    It examines every such job: the query is rare, so no index for its filters is maintained.
+    """
     conditions = ["resource = ?", "needed.ord < ?"]
     bound: Bound = [rows.text(query.resource), _below(query.before)]
     if query.status is not None:
@@ -142,9 +148,10 @@ def _listed(orders: frozenset[int]) -> str:
 
 
 def _parts(query: JobQuery) -> list[tuple[JobQuery, frozenset[int] | None]]:
-    """SQLite has only so many variables for a statement, and the indices of owners hold a status after the other.
+    """Split a query into parts, each for one statement.
 
-    What counts as FAILED is walked for itself: it stands in the indices where its row says.
+    SQLite limits the number of variables of a statement, and the indexes of owners are sorted by status. PENDING jobs
+    that count as FAILED are a part of their own, because the indexes have them under PENDING.
     """
     starts = range(0, len(query.values), _MOST_VALUES) or (0,)
     statuses = [query.status] if query.reach is None or query.status is not None else list(Status)
@@ -177,7 +184,7 @@ def _passes(by: Filter, value: str) -> tuple[str, Bound]:
 
 
 def within(reach: Visibility) -> tuple[str, Bound]:
-    """The accounts as one JSON text: SQLite has only so many variables for a statement."""
+    """The condition for visible jobs. The accounts are one JSON text: SQLite limits the number of variables."""
     accounts = json.dumps(sorted(reach.accounts))
     return "(jobs.owner = ? OR jobs.account IN (SELECT value FROM json_each(?)))", [rows.text(reach.user), accounts]
 
@@ -202,7 +209,7 @@ def _compares(condition: str, wanted: int | None) -> tuple[str, Bound]:
 
 
 def any_of(conditions: Sequence[str]) -> str:
-    """A balanced tree: SQLite refuses a deep one, as a chain of a thousand would be."""
+    """The conditions joined by OR as a balanced tree: SQLite limits the depth, which a chain of 1,000 would exceed."""
     if len(conditions) <= 1:
         return next(iter(conditions), "FALSE")
     half = len(conditions) // 2

@@ -1,4 +1,4 @@
-"""What is read of the tables of jobs: each function is one transaction, run as a whole in a connection's own thread."""
+"""Reads of the tables of jobs. Each function runs inside one transaction, in the connection's thread."""
 
 import json
 import sqlite3
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def find(connection: Connection, ids: Sequence[JobId], reach: Visibility | None) -> Mapping[JobId, Job]:
-    """What is not reached is not read, so that hardly the time which that takes tells that it is there."""
+    """The jobs with these ids. Jobs outside `reach` are not loaded, so that timing hardly reveals that they exist."""
     wanted = dict.fromkeys(ids)
     if reach is not None:
         owners = connection.execute(SQL["owners_by_id"], _named(wanted))
@@ -42,7 +42,7 @@ def of_orders(connection: Connection, orders: Sequence[int]) -> tuple[Job, ...]:
 
 
 def _named(ids: Iterable[JobId]) -> dict[str, str]:
-    """As one JSON text: SQLite has only so many variables, and a statement for each costs more than what it finds."""
+    """The ids as one JSON text: SQLite limits the number of variables, and one statement for each id would be slow."""
     return {"ids": json.dumps([rows.text(job_id) for job_id in ids])}
 
 
@@ -118,13 +118,13 @@ def children(connection: Connection, parent: JobId, first: int, limit: int) -> t
 
 
 def orders_of_children(connection: Connection, parent: JobId) -> range:
-    """The orders that an array keeps for its children."""
+    """The orders that are reserved for the children of an array; empty for any other job."""
     found = connection.execute(SQL["array"], {"id": rows.text(parent)}).fetchone()
     return range(0) if found is None else range(found[0] + 1, found[0] + 1 + found[1])
 
 
 def bounds(orders: range) -> dict[str, str | int]:
-    """The values that a statement on a range of orders takes."""
+    """The parameters of a statement on a range of orders."""
     return {"first": orders.start, "last": orders.stop - 1}
 
 
@@ -171,7 +171,10 @@ def jobs_of(found: Iterable[Any]) -> tuple[Job, ...]:
 
 
 def made(found: Iterable[Any], make: Callable[[Any], T], *, order: int) -> tuple[T, ...]:
-    """What the rows make. Raises Unreadable, naming all of them that make nothing; `order` is the column that does."""
+    """The values of all rows. Raises Unreadable with the orders of all rows that cannot be read.
+
+    `order`: the index of the column that has the order.
+    """
     made, unreadable = [], []
     for row in found:
         try:
@@ -184,7 +187,7 @@ def made(found: Iterable[Any], make: Callable[[Any], T], *, order: int) -> tuple
 
 
 def _share(connection: Connection, found: tuple[str, str, str]) -> tuple[ShareKey, ShareUse]:
-    """One that cannot be read is counted anew: what it holds is known, and what it held before is forgotten."""
+    """The usage of a share. An unreadable value is recounted from its jobs; past usage is lost then."""
     try:
         return rows.share(*found)
     except rows.WRONG:

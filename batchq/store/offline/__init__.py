@@ -1,1 +1,1 @@
-"""Maintenance of the data beside a server: backup, restore, check, examination."""
+"""Maintenance of a data directory from outside the server: backup, restore, check, examination, audit records."""

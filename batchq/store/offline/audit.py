@@ -1,4 +1,4 @@
-"""Audit records of a data directory, whether or not its server is running. Nothing is changed."""
+"""Audit records of a data directory, with or without a running server. Read-only."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def _matching(noted: Sequence[PendingAudit], query: AuditQuery) -> tuple[StoredA
 
 
 def _saved(path: Path, query: AuditQuery) -> tuple[StoredAudit, ...]:
-    """Empty where no server has made a database yet."""
+    """The matching records of the database; empty if there is no database, or its schema is not the newest."""
     if not path.exists():
         return ()
     beside = path.with_name(f"{NAME}-wal").exists()

@@ -1,7 +1,7 @@
-"""A copy of the database as it is in one moment, beside its server or without one. Decision 0016.
+"""The backup: a consistent copy of the database, with or without a running server. Decision 0016.
 
-SQLite makes it, by a read-only connection of the process that asks: nothing else may open the files of a database that
-a server has open.
+It uses SQLite's backup API on a read-only connection. The files of an open database must not be opened by other means:
+closing them would drop SQLite's locks.
 """
 
 import os
@@ -17,13 +17,14 @@ from batchq.store.log_files import sync
 
 _BUSY_SECONDS = 5.0
 BESIDE_A_SERVER = "mode=ro"
-AT_REST = "immutable=1"  # without a lock, and so without the files beside the database that a lock takes
+AT_REST = "immutable=1"  # takes no lock, and so creates no -wal and -shm files
 
 
 def back_up(data: Path, file: Path, *, force: bool) -> None:
-    """Every job that was acknowledged before this began is in it. Whole or not there. Raises StoreRefused, StoreFailed.
+    """Write a backup of `data` to `file`, atomically. Raises StoreRefused; StoreFailed.
 
-    While it is read nothing waits for it; but the server's log of writes grows, for so long.
+    It contains every job that was acknowledged before the call. The server is not blocked meanwhile, but cannot
+    checkpoint its write-ahead log, which grows. `force`: replace an existing file.
     """
     if file.resolve().is_relative_to(data.resolve()):
         raise StoreRefused(f"{file} is inside {data}: what happens to the data would happen to its backup")
@@ -37,7 +38,10 @@ def back_up(data: Path, file: Path, *, force: bool) -> None:
 
 @contextmanager
 def part_beside(file: Path) -> Iterator[Path]:
-    """An empty file, nobody else's to read, that becomes that one when it is whole, or is gone."""
+    """An empty temporary file beside `file`, readable only by this user.
+
+    The caller renames it to `file` once it is complete; otherwise it is deleted when the context is left.
+    """
     if not file.parent.is_dir():
         raise StoreRefused(f"{file.parent} is no directory")
     descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.", suffix=".part")
@@ -51,11 +55,11 @@ def part_beside(file: Path) -> Iterator[Path]:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Into one file that is whole by itself, and durable."""
+    """Copy a database into one file without a write-ahead log, and check the copy. Raises StoreRefused; StoreFailed."""
     with looked_at(source) as found, _made(target) as made:
         try:
             found.backup(made)
-            made.execute("PRAGMA journal_mode = DELETE")  # which needs no second file beside it
+            made.execute("PRAGMA journal_mode = DELETE")  # moves everything into the one file
             (first,) = made.execute("PRAGMA quick_check(1)").fetchone()
         except sqlite3.Error as why:
             raise StoreFailed(f"cannot copy {source}: {why}") from why
@@ -65,10 +69,13 @@ def copy(source: Path, target: Path) -> None:
 
 @contextmanager
 def looked_at(path: Path, how: str = BESIDE_A_SERVER) -> Iterator[sqlite3.Connection]:
-    """A connection that writes nothing, not even what a server left in its log of writes. Raises StoreRefused."""
+    """A read-only connection, which does not even checkpoint the write-ahead log. Raises StoreRefused.
+
+    `how`: BESIDE_A_SERVER or AT_REST.
+    """
     if not path.is_file():
         raise StoreRefused(f"there is no {path}")
-    if not os.access(path, os.R_OK):  # SQLite does not say that it is this
+    if not os.access(path, os.R_OK):  # SQLite's error would not name the cause
         raise StoreRefused(f"cannot open {path}: Permission denied")
     try:
         connection = sqlite3.connect(

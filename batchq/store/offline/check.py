@@ -1,7 +1,7 @@
-"""Whether a database, or a backup of one, is whole: as SQLite sees it, and row by row as batchq reads it.
+"""The check of a database or a backup: SQLite's integrity check, and every row as batchq reads it.
 
-It is read in pages, so that a server beside it need not keep its log of writes for long; only SQLite's own check of a
-large database takes its time.
+Rows are read in pages, so that a running server can checkpoint its write-ahead log in between; only SQLite's own check
+holds a snapshot for long on a large database.
 """
 
 import sqlite3
@@ -21,7 +21,7 @@ from batchq.store.statements import named
 
 SQL = named("check.sql")
 PAGE = 1000
-MOST_TOLD = 20  # problems of a kind
+MOST_TOLD = 20  # reported problems of each kind
 
 _VALUES: dict[str, Decoder[Any]] = {
     "compute_environments": rows.ENVIRONMENT,
@@ -36,16 +36,19 @@ Connection = sqlite3.Connection
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """`schema` is the version that the rows are written in, `jobs` how many there are of each status."""
+    """The result of a check."""
 
+    #: The version of the schema.
     schema: int
     instance: str | None
+    #: The number of jobs by status.
     jobs: dict[Status, int]
+    #: At most MOST_TOLD of each kind; empty if the database is undamaged.
     problems: tuple[str, ...]
 
 
 def check(path: Path) -> Report:
-    """Raises StoreRefused for what is no database of batchq's, damaged, or written by a newer one."""
+    """Check a database file. Raises StoreRefused if it is not batchq's, is damaged, or has a newer schema."""
     with looked_at(path) as connection:
         integrity.examine(connection, path, None)
         if migrations.version(connection) == 0:
@@ -57,7 +60,7 @@ def check(path: Path) -> Report:
 
 
 def report(connection: Connection) -> Report:
-    """Rows of an older schema are not read: they are when it has been brought to the newest."""
+    """Check an open database. With an older schema, rows are not read; a migration must come first."""
     schema = migrations.version(connection)
     instance = connection.execute(SQL["instance"]).fetchone()
     kinds = [_structure, _references, *((_jobs, _history, _streams, _values) if schema == migrations.newest() else ())]
@@ -93,7 +96,7 @@ def _job(state: str, spec: str | None, status: str, candidate: rows.CandidateRow
 
 
 def _history(connection: Connection) -> Iterator[str]:
-    """A page of it goes as far as a page of jobs."""
+    """Check the history entries, in pages that correspond to pages of jobs."""
     after = -1
     while orders := [row[0] for row in _page(connection, "jobs_by_page", after)]:
         asked = {"after": after, "last": orders[-1]}
@@ -121,7 +124,7 @@ def _unreadable(what: str, read: Callable[..., object], *found: object) -> Itera
 
 
 def _pages(connection: Connection, statement: str) -> Iterable[Any]:
-    """All rows by their first column, a page at a time."""
+    """All rows, sorted by the first column, read a page at a time."""
     after = -1
     while page := _page(connection, statement, after):
         yield from page

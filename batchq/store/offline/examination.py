@@ -1,4 +1,4 @@
-"""A data directory seen from outside, beside its server or without one. Nothing is changed, no file is made."""
+"""The doctor's examination of a data directory, with or without a running server. Read-only; creates no files."""
 
 import os
 import sqlite3
@@ -27,10 +27,10 @@ Connection = sqlite3.Connection
 
 
 def examine_data(data: Path) -> StoreFacts:
-    """What there is to be known of a data directory."""
+    """All facts about a data directory, without the jobs of containers (`with_named` adds them)."""
     path = data / NAME
     facts = StoreFacts(data=data, newest_schema=migrations.newest(), room=_room(data))
-    if not path.exists() and not _size(data / lock.NAME):  # whose data stands there is noted in the lock's file
+    if not path.exists() and not _size(data / lock.NAME):  # a server notes its instance in the lock file
         return facts
     held, holder = lock.holder(data)
     facts = replace(facts, copied=lock.is_copied(data))
@@ -47,7 +47,7 @@ def examine_data(data: Path) -> StoreFacts:
 
 
 def with_named(facts: StoreFacts, ids: Collection[JobId]) -> StoreFacts:
-    """And with those of these jobs that are known."""
+    """The facts with the jobs of these ids added; unknown ids are omitted."""
     if facts.records is None:
         return facts
     try:
@@ -58,7 +58,7 @@ def with_named(facts: StoreFacts, ids: Collection[JobId]) -> StoreFacts:
 
 
 def _looked_at(path: Path) -> AbstractContextManager[Connection]:
-    """Of data at rest not a file is made."""
+    """A read-only connection that creates no files if no server has the database open."""
     return looked_at(path, BESIDE_A_SERVER if _beside(path, "-wal").exists() else AT_REST)
 
 
@@ -106,7 +106,7 @@ def _files(data: Path) -> tuple[FileFacts, ...]:
 
 
 def _room(data: Path) -> DiskSpace | None:
-    """Of the disk it is on, or will be."""
+    """The disk space of the directory, or of the nearest existing parent."""
     there = next((it for it in (data, *data.absolute().parents) if it.exists()), None)
     if there is None:
         return None

@@ -1,6 +1,7 @@
-"""A backup in the place of the data. Decision 0016.
+"""The restore of a backup. Decision 0016.
 
-What stood there is kept beside it, under a dated name. Killed at any moment, the data is the old or the new one.
+The old database stays beside the new one, under a name with a date. If the process is killed at any point, the data
+directory has either the old database or the new one.
 """
 
 import sqlite3
@@ -25,19 +26,23 @@ _BUSY_SECONDS = 1.0
 
 
 class Restored(Struct, frozen=True, kw_only=True):
-    """Which instance the data is now, that of the backup and that of what stood there, and where the latter is kept."""
+    """The result of a restore."""
 
+    #: The instance of the data from now on.
     instance: str
     instance_of_backup: str
+    #: The instance of the replaced data; None if there was none.
     instance_before: str | None
+    #: The path of the replaced database; None if there was none.
     kept: Path | None
 
 
 def restore(file: Path, data: Path, *, now: datetime, take_over: bool) -> Restored:
-    """Raises StoreRefused while a server has the data, and for a backup that is not whole.
+    """Replace the database of `data` by the backup `file`.
 
-    In another directory than its own a backup becomes a new instance: the containers of its own may have a server.
-    `take_over`: it remains what it was.
+    In another directory than its own, the backup becomes a new instance, because another server may own the containers
+    of the original one. `take_over`: the instance of the backup is kept. Raises StoreRefused while a server has the
+    data, and for a damaged backup.
     """
     with locked(data) as lock:
         check(file)
@@ -53,7 +58,7 @@ def restore(file: Path, data: Path, *, now: datetime, take_over: bool) -> Restor
 
 
 def take_over(data: Path, *, now: datetime) -> str:
-    """Accept a directory that was copied or moved as a backup of itself; the answer is its instance.
+    """Accept a copied or moved directory as a backup of itself. Returns its instance.
 
     Raises StoreRefused as `restore` does.
     """
@@ -65,9 +70,9 @@ def take_over(data: Path, *, now: datetime) -> str:
 
 
 def _made_ready(part: Path, file: Path, now: datetime, *, remains: Callable[[str], bool]) -> tuple[str, str]:
-    """Of the newest schema, readable in every row, and marked, so that the next server knows what it takes up.
+    """Prepare a copy: migrate it, check every row, and mark it as restored, so that the next server uses safe mode.
 
-    The answer is the instance that it was, and that it is.
+    `remains`: whether an instance is kept. Returns the instance before and after.
     """
     with closing(sqlite3.connect(part, isolation_level=None)) as connection:
         try:
@@ -84,14 +89,18 @@ def _made_ready(part: Path, file: Path, now: datetime, *, remains: Callable[[str
 
 
 def _keep(database: Path, now: datetime) -> Path | None:
-    """Under a second name: the first is about to be another's. What its server wrote beside it is moved in first."""
+    """Give the old database a second name, because the first one is about to be replaced. Returns the second name.
+
+    Its write-ahead log is merged into it first; if that is not possible, the files beside it are renamed too. None if
+    there is no database.
+    """
     kept = database.with_name(f"{NAME}.before-{now:%Y%m%dT%H%M%S%fZ}")
     there = database.exists()
     if there and _is_one_file(database):
         kept.hardlink_to(database)
     elif there:
         database.replace(kept)
-    for each in ("-wal", "-shm"):  # with another database they would be read as its own
+    for each in ("-wal", "-shm"):  # SQLite would apply them to the new database
         beside = database.with_name(database.name + each)
         if beside.exists():
             beside.replace(kept.with_name(kept.name + each))
@@ -99,7 +108,10 @@ def _keep(database: Path, now: datetime) -> Path | None:
 
 
 def _is_one_file(database: Path) -> bool:
-    """Make it so; false if it is too damaged. Who has it open would take the backup's files for its own: none may."""
+    """Merge the write-ahead log into the database file. Returns False if the database is too damaged.
+
+    Raises StoreRefused if another process has the database open, because it would confuse the files of the two.
+    """
     try:
         with closing(sqlite3.connect(database, isolation_level=None, timeout=_BUSY_SECONDS)) as connection:
             connection.execute("PRAGMA journal_mode = DELETE")
