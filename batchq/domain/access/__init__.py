@@ -1,1 +1,1 @@
-"""Who may do what, and what an account's containers may have. Pure."""
+"""Access control: users, accounts, roles, permissions, container policies and audit records. Pure."""

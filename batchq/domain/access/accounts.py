@@ -1,7 +1,8 @@
-"""Who may do what: users belong to accounts, accounts form a tree, and a caller is one of them who asks. Pure.
+"""Users, accounts, roles and callers. Users belong to accounts, accounts form a tree, a caller is a user. Pure.
 
-The matrix is that of Slurm's and CraneSched's: a user reaches what is his own, a coordinator what belongs to his
-accounts and all below them, operators and admins everything. What one does not reach is as if it were not there.
+Roles follow Slurm and CraneSched: users see and change their own resources, coordinators those of their accounts and of
+all accounts below them, operators and admins everything. The reply about a resource that the caller may not see is the
+same as about a missing one. Decision 0025.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,11 +18,11 @@ UserName = NewType("UserName", str)
 AccountName = NewType("AccountName", str)
 
 ROOT = AccountName("root")
-"""The account above all others. It is always there; who runs a server that asks nobody who he is belongs to it."""
+"""The account above all others; it always exists. Without authentication the server's owner belongs to it."""
 
 
 class Role(StrEnum):
-    """What a user may do everywhere. A coordinator is no role: he is one of some accounts, whatever his role."""
+    """The role of a user on the whole server. A coordinator is not a role: `User.coordinates` names its accounts."""
 
     USER = "USER"
     OPERATOR = "OPERATOR"
@@ -29,23 +30,28 @@ class Role(StrEnum):
 
 
 class Permission(StrEnum):
-    """What an operation as a whole asks of its caller, before it is seen what it is about."""
+    """The permission that an operation requires, whatever resource it names."""
 
-    OWN = "OWN"  # everybody: about what belongs to somebody, whom the caller must reach
-    GROUND = "GROUND"  # queues, environments, policies, consumable resources: operators
-    PEOPLE = "PEOPLE"  # users and keys: coordinators for their accounts, operators for those who are no admins
-    DATA = "DATA"  # resume and force-fail: admins
+    #: Resources with owners. All callers have it; the owner is checked for each resource.
+    OWN = "OWN"
+    #: Queues, environments, policies and consumable resources: operators and admins.
+    GROUND = "GROUND"
+    #: Users and keys: coordinators, operators and admins. `permissions` checks each user and account.
+    PEOPLE = "PEOPLE"
+    #: Resume and force-fail: admins.
+    DATA = "DATA"
 
 
 class Owner(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whose something is, from the moment it is made. `user` is empty for what was made before there were users."""
+    """The owner of a resource: the user that created it, and the account of that user at the time."""
 
+    #: Empty for a resource that was created before there were users.
     user: UserName = UserName("")
     account: AccountName = ROOT
 
 
-UNSAID = datetime.fromtimestamp(0, UTC)
-NOBODY = Owner()
+UNSAID = datetime.fromtimestamp(0, UTC)  # a caller without the time of its request
+NOBODY = Owner()  # of resources that were created before there were users
 
 
 class Visibility(Struct, frozen=True, kw_only=True):
@@ -57,6 +63,7 @@ class Visibility(Struct, frozen=True, kw_only=True):
     accounts: frozenset[AccountName] = frozenset()
 
     def has(self, owner: Owner) -> bool:
+        """Whether resources of this owner are visible."""
         return owner.user == self.user or owner.account in self.accounts
 
 
@@ -84,6 +91,7 @@ class ContainerPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def permits_root(self) -> bool:
+        """Whether a container may run as root."""
         return not self.volumes if self.root is None else self.root
 
 
@@ -148,35 +156,39 @@ class Caller(Struct, frozen=True, kw_only=True):
 
     @property
     def owner(self) -> Owner:
-        """Whose is what he makes."""
+        """The owner of the resources that the caller creates."""
         return Owner(user=self.user, account=self.account)
 
     @property
     def held_to(self) -> ContainerPolicy | None:
-        """What his jobs may have of the machine. None is whatever the server gives."""
+        """The container policy for the caller's jobs. None, for an admin: only the server's settings apply."""
         return None if self.role is Role.ADMIN else self.allowance
 
     @property
     def reaches_all(self) -> bool:
+        """Whether all resources are visible to the caller: operators and admins."""
         return self.role in {Role.OPERATOR, Role.ADMIN}
 
     @property
     def reach(self) -> Visibility | None:
-        """None is everything."""
+        """The owners whose resources the caller sees; None: all."""
         return None if self.reaches_all else Visibility(user=self.user, accounts=self.coordinates)
 
     def reaches(self, owner: Owner) -> bool:
-        """Whether what is this owner's is there for him, to see and to stop."""
+        """Whether the caller may see and stop resources of this owner."""
         reach = self.reach
         return reach is None or reach.has(owner)
 
     @property
     def uses(self) -> Visibility | None:
-        """Whose definitions are there for him: also those of his account, and of the accounts above it."""
+        """The owners whose job definitions the caller may use; None: all.
+
+        Beside those of `reach` the owners in the caller's account and in the accounts above it.
+        """
         return None if self.reaches_all else Visibility(user=self.user, accounts=self.coordinates.union(self.lineage))
 
     def may_use(self, owner: Owner) -> bool:
-        """Whether he may make jobs of this owner's definitions."""
+        """Whether the caller may submit jobs with job definitions of this owner."""
         uses = self.uses
         return uses is None or uses.has(owner)
 
@@ -184,6 +196,7 @@ class Caller(Struct, frozen=True, kw_only=True):
         return self.queues is None or name in self.queues
 
     def has(self, right: Permission) -> bool:
+        """Whether the caller has this permission."""
         match right:
             case Permission.OWN:
                 return True
@@ -206,26 +219,27 @@ class Directory(Struct, frozen=True, kw_only=True, omit_defaults=True):
     gone: frozenset[UserName] = frozenset()
 
     def account(self, name: AccountName) -> Account | None:
+        """None if there is no such account. The root always exists."""
         if name == ROOT and name not in self.accounts:
             return Account(name=ROOT, parent=None)
         return self.accounts.get(name)
 
     def lineage(self, name: AccountName) -> tuple[Account, ...]:
-        """An account and those above it, nearest first; one that is not there any more is as if right below the root.
+        """An account and those above it, nearest first. A deleted account counts as one directly below the root.
 
-        However the accounts were written down, it ends: none is passed twice.
+        It ends even if the stored parents form a circle: no account is visited twice.
         """
         return tuple(self._up(name))
 
     def below(self, name: AccountName) -> frozenset[AccountName]:
-        """An account and all below it."""
+        """The names of an account and of all accounts below it."""
         under = (it for it in self.accounts if any(above.name == name for above in self.lineage(it)))
         return frozenset({name, *under})
 
     def allowance(self, name: AccountName) -> ContainerPolicy:
-        """The nearest one that is said, of the account or of those above it; where none is, the strictest.
+        """The container policy of an account: its own, else that of the nearest account above it that has one.
 
-        So is that of an account that is gone: of what was said of it nobody knows.
+        The strictest policy if none has one, and for a deleted account, because its own policy is not known any more.
         """
         if self.account(name) is None:
             return ContainerPolicy()
@@ -233,12 +247,12 @@ class Directory(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return next(said, ContainerPolicy())
 
     def held_to(self, owner: Owner) -> ContainerPolicy | None:
-        """What the jobs of an owner may have of the machine now: those of whoever is an admin now, anything."""
+        """The container policy that applies to an owner's jobs now. None, for a present admin: unrestricted."""
         user = self.users.get(owner.user)
         return None if user is not None and user.role is Role.ADMIN else self.allowance(owner.account)
 
     def caller(self, name: UserName, *, key: str = "", request_id: str = "", operation: str = "") -> Caller | None:
-        """None for a user that is not there."""
+        """The caller for a user's request; None if there is no such user. `key`: the access key's id."""
         user = self.users.get(name)
         if user is None:
             return None
@@ -257,7 +271,7 @@ class Directory(Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     def _queues(self, names: Iterable[AccountName]) -> frozenset[QueueName] | None:
-        """Of these accounts together: who coordinates one sees where its jobs are. None is all."""
+        """The queues that any of these accounts sees; None: all. Coordinators see the queues of their accounts."""
         said = [next((it.queues for it in self.lineage(name) if it.queues is not None), None) for name in names]
         return None if None in said else frozenset(queue for queues in said for queue in queues or ())
 

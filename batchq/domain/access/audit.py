@@ -1,4 +1,4 @@
-"""What somebody has done here, as it is kept for those who ask who it was. Pure; no secrets and no bodies."""
+"""Audit records: which user requested which change. Pure. They contain no secrets and no request bodies."""
 
 from datetime import datetime
 
@@ -8,7 +8,9 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import AccountName, Caller, Owner, UserName, Visibility
 from batchq.domain.ids import JobId
 
+#: Outcomes of an act that is not about a job; for a job it is the job's status, or that of a bulk stop.
 DONE, FAILED = "done", "failed"
+#: Stored if the owner of the job is the acting user, or in the acting user's account.
 OWN_USER, OWN_ACCOUNT = UserName(""), AccountName("")
 
 
@@ -36,6 +38,7 @@ class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     owner_account: AccountName = OWN_ACCOUNT
 
     def about_job(self, job_id: JobId, owner: Owner, outcome: str) -> "AuditRecord":
+        """The same act as a record about a job."""
         user = OWN_USER if owner.user == self.user else owner.user
         account = OWN_ACCOUNT if owner.account == self.account else owner.account
         return replace(self, about=f"job/{job_id}", outcome=outcome, owner=user, owner_account=account)
@@ -58,22 +61,25 @@ class StoredAudit(Struct, frozen=True, kw_only=True):
 
 
 class AuditQuery(Struct, frozen=True, kw_only=True):
-    """Acts, newest first, those of a moment by their numbers; from the first beyond `before`. None is any.
+    """A query for audit records, newest first; records with the same time by number. None: no restriction."""
 
-    `reach`: acts of these users and accounts, and acts about their jobs.
-    """
-
+    #: Records of this time and later.
     since: datetime | None = None
+    #: Records of this acting user.
     user: UserName | None = None
     operation: str | None = None
+    #: Records about this resource.
     about: str | None = None
+    #: Records of acts of these users and accounts, or about their jobs.
     reach: Visibility | None = None
+    #: The time and number of the last record of the page before: the result begins after it.
     before: tuple[datetime, int] | None = None
+    #: The most records to return.
     limit: int
 
 
 def act(caller: Caller, *, at: datetime, about: str, outcome: str = DONE) -> AuditRecord:
-    """What somebody does by the request that he makes."""
+    """The audit record of a caller's request. `about`: the resource, as `job/ID`."""
     return AuditRecord(
         at=at,
         user=caller.user,
@@ -87,5 +93,5 @@ def act(caller: Caller, *, at: datetime, about: str, outcome: str = DONE) -> Aud
 
 
 def act_about(about: str, caller: Caller | None) -> AuditRecord | None:
-    """The audit record of one change, None for a change of the server's own."""
+    """The audit record of one change; None for a change by the server itself (`caller` None)."""
     return None if caller is None else act(caller, at=caller.asked_at, about=about)

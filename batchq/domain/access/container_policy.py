@@ -1,7 +1,7 @@
-"""What the containers of an account may have of the machine: judged by what is asked for. Pure.
+"""Checks of requested containers against an account's container policy. Pure. Decision 0026.
 
-Paths are judged as they are written, with `..` worked out; where they really lead is for each start to see, as is the
-user of an image. The server's own settings stand above all of this, and are judged where containers are made.
+Paths are checked as written, with `..` resolved. Where links lead, and the user of an image, are checked at each start.
+The server's own settings take precedence and are checked where containers are created.
 """
 
 import re
@@ -15,12 +15,12 @@ from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.task import Nodes, Task
 from batchq.errors import Invalid
 
-ENGINES = ("/run/docker.sock", "/run/containerd", "/run/podman")  # who has one is root
+ENGINES = ("/run/docker.sock", "/run/containerd", "/run/podman")  # gives root on the host
 KERNEL = ("/proc", "/sys", "/dev")
-LINKED = "/var/run/docker.sock"  # where /var/run is /run, as it nearly always is, /var does not hold it
+LINKED = "/var/run/docker.sock"  # not in a mounted /var, because /var/run is nearly always a link to /run
 
-REALTIME = "rtprio"  # a ulimit: processes with it go before all others of the host, whatever their CPU shares
-MAX_ID = 2**31 - 1  # of the engine, for users and groups
+REALTIME = "rtprio"  # a ulimit: real-time processes precede all others of the host, whatever their CPU shares
+MAX_ID = 2**31 - 1  # the engine's largest user or group id
 _ID = re.compile(r"0*([1-9][0-9]{0,9})", re.ASCII)
 
 
@@ -36,28 +36,28 @@ class Runnable(Protocol):
 
 
 def check(work: Runnable, caller: Caller) -> None:
-    """Raises Invalid for what the caller's account may not have, and for what nobody may."""
+    """Raises Invalid for a container that the caller's account may not run, or that no account may run."""
     why = refusal(work, caller.held_to, caller.account)
     if why is not None:
         raise Invalid(why)
 
 
 def refusal(work: Runnable, allowance: ContainerPolicy | None, account: AccountName) -> str | None:
-    """Why nothing of this may be started, None where all may. Without an allowance it is what nobody may have."""
+    """Why the containers may not be started; None if they may. `allowance` None: only what is forbidden for all."""
     return next(_against(work, allowance, account), None)
 
 
 def runs_as_root(user: str) -> bool:
-    """Whether its user or its group may be root's."""
+    """Whether `user`, as `USER[:GROUP]`, may be root or in root's group."""
     return user_and_group(user) is None
 
 
 def user_and_group(user: str) -> str | None:
-    """Both by their numbers, the group that of the user unless it is given; None where one may be root's.
+    """`USER[:GROUP]` as `UID:GID`; without a group the GID is the UID. None if either may be root's.
 
-    Only the image defines what a name stands for, and users choose the image. Without a group the engine takes
-    root's, and adds those that the image lists for the user. Where the image's `passwd` or `group` lists a number above
-    MAX_ID, the engine cuts it to 32 bits, so 4294967296 is root; a number above 64 bits is a name to the engine.
+    A name may be root's: only the image defines it, and users choose the image. Without a group the engine would take
+    root's, and add those that the image lists for the user. The engine cuts a number above MAX_ID in the image's
+    `passwd` or `group` to 32 bits, so 4294967296 is root; it takes a number above 64 bits for a name.
     """
     uid, _, group = user.partition(":")
     numbers = [_number(it) for it in (uid, group or uid)]
@@ -65,12 +65,12 @@ def user_and_group(user: str) -> str | None:
 
 
 def below(path: str, allowed: Iterable[str]) -> bool:
-    """Whether it is one of these paths, or lies below one."""
+    """Whether the path is one of `allowed` or below one."""
     return any(plain(path).is_relative_to(plain(it)) for it in allowed)
 
 
 def plain(path: str) -> PurePosixPath:
-    """As it is written, without `..`; what of it are links is not known."""
+    """The absolute path as written, with `..` resolved. Links are not followed."""
     parts: list[str] = []
     for part in PurePosixPath(path).parts[1:]:
         if part != "..":
@@ -121,7 +121,7 @@ def _beyond(spec: ContainerSpec, allowance: ContainerPolicy) -> Iterator[str]:
 
 
 def _too_large(work: Runnable, allowance: ContainerPolicy) -> Iterator[str]:
-    """Swap counts as memory."""
+    """Why the job as a whole requests too much. Swap counts as memory."""
     asked, swap = _resources(work), _swap(work)
     if allowance.vcpus is not None and asked.millicpus > allowance.vcpus * 1000:
         yield f"{asked.millicpus / 1000:g} vCPUs are more than the {allowance.vcpus:g} that are allowed"
@@ -145,7 +145,7 @@ def _resources(work: Runnable) -> Resources:
 
 
 def _swap(work: Runnable) -> int:
-    """MiB beside the memory, of all containers of all nodes."""
+    """The swap of all containers of all nodes, in MiB."""
     if work.nodes is not None:
         return sum(_swap_of(work.nodes.task(node)) for node in range(work.nodes.count))
     return (work.container.max_swap_mib or 0) if work.task is None else _swap_of(work.task)

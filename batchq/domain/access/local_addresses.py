@@ -1,6 +1,6 @@
-"""Whether a host, as it is written, is the machine that connects to it, or a service of its cloud. Pure.
+"""Recognises hosts that lead to the connecting machine itself or to its cloud's metadata service. Pure.
 
-A name that only a resolver knows is not judged here: see `batchq.compute.docker.log_targets`.
+Only spellings of addresses and well-known names are recognised. `batchq.compute.docker.log_targets` resolves others.
 """
 
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -16,10 +16,10 @@ _IPV4_COMPATIBLE = ip_network("::/96")
 
 
 def is_local(host: str) -> bool:
-    """Whether it is written as a loopback, link-local, multicast or unspecified address, or is a name of one.
+    """Whether the host is written as a loopback, link-local, multicast, unspecified or metadata address, or is local.
 
-    Every spelling that the C library takes counts: IPv4 in decimal, octal, hexadecimal and with fewer than four parts,
-    IPv4 inside IPv6, IPv6 with a zone. An empty host is the local one to the engine's log drivers.
+    All spellings that the C library accepts are recognised: IPv4 in decimal, octal, hexadecimal and with fewer than
+    four parts, IPv4 inside IPv6, IPv6 with a zone. An empty host is local to the engine's log drivers.
     """
     name = host.strip("[]").partition("%")[0].rstrip(".").lower()
     if not name or name.rpartition(".")[2] in LOCAL_NAMES:
@@ -29,6 +29,7 @@ def is_local(host: str) -> bool:
 
 
 def is_local_address(address: Address) -> bool:
+    """Whether it is a loopback, link-local, multicast, unspecified or metadata address."""
     if isinstance(address, IPv6Address):
         address = _embedded(address) or address
     if isinstance(address, IPv4Address) and address in _THIS_NETWORK:
@@ -43,7 +44,7 @@ def is_local_address(address: Address) -> bool:
 
 
 def _embedded(address: IPv6Address) -> IPv4Address | None:
-    """The IPv4 address that an IPv6 address stands for, as `::ffff:127.0.0.1` does."""
+    """The IPv4 address inside an IPv6 address, as in `::ffff:127.0.0.1`; None if there is none."""
     if address.ipv4_mapped is not None:
         return address.ipv4_mapped
     is_compatible = address in _IPV4_COMPATIBLE and int(address) > 1

@@ -1,7 +1,7 @@
-"""Log drivers of the engine, and what an account may ask of them. Pure.
+"""Checks of the engine's log drivers and their options for accounts. Pure. Decision 0031.
 
-They run inside the engine: as root, in the host's network, with the host's files. So where an account may have one, its
-options are those of the table below and no others. Left out are those that name files of the host (`*-tls-*`,
+Log drivers run inside the engine: as root, on the host's network, with the host's files. So a driver that an account is
+allowed to use accepts only the options in the table below. It omits those that name files of the host (`*-tls-*`,
 `splunk-capath`), that make the engine buffer (`mode`, `max-buffer-size`, `fluentd-async`, `fluentd-buffer-limit`), and
 that make it wait or retry for long.
 """
@@ -21,23 +21,27 @@ OPTIONS: Mapping[str, frozenset[str]] = {
     "splunk": _COMMON | {f"splunk-{it}" for it in _SPLUNK.split()},
     "syslog": _COMMON | {"syslog-address", "syslog-facility", "syslog-format"},
 }
-"""By driver. Every driver that an account can be given is here; journald writes to the host's own journal."""
+"""The allowed options of each driver that an account can be given; journald writes to the host's own journal."""
 
+#: The option with the target of a driver, and the schemes that it may have, as a regular expression.
 _ADDRESS: Mapping[str, tuple[str, str]] = {
     "fluentd": ("fluentd-address", "(tcp://)?"),
     "gelf": ("gelf-address", "(udp|tcp)://"),
     "splunk": ("splunk-url", "https?://"),
     "syslog": ("syslog-address", r"(udp|tcp|tcp\+tls)://"),
 }
-# Narrower than any URL parser, so that the engine's cannot read another host from it.
+# Narrower than any URL parser accepts, so that the engine's parser cannot find another host in it.
 _HOST = r"(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?/?"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-# A template may print any character; these fields have none that ends a line.
+# A template can print any character; the values of these fields contain no line end.
 _TAG = re.compile(r"([^{}]|\{\{ *\.(ID|FullID|Name|FullName|ImageID|ImageFullID|ImageName|DaemonName) *\}\})*")
 
 
 def refusals(logging: Logging, allowed: tuple[str, ...]) -> Iterator[str]:
-    """Why an account that was given these drivers may not have it. Options whose values are secret have yet to come."""
+    """Why an account that may use the drivers `allowed` may not use this logging.
+
+    The values of secret options are not known yet: their names are checked here, `option_refusals` checks the values.
+    """
     if logging.captured:
         return
     driver = logging.driver or ""
@@ -50,7 +54,10 @@ def refusals(logging: Logging, allowed: tuple[str, ...]) -> Iterator[str]:
 
 
 def option_refusals(driver: str, options: Mapping[str, str], *, named: set[str] | None = None) -> Iterator[str]:
-    """`named` are the options that are set, where not all values are known. No value is quoted: it may be a secret."""
+    """Why an account may not use these options of a driver. No value is quoted, because it may be a secret.
+
+    `named`: the names of all options if the values of some are not known; None: those of `options`.
+    """
     names = set(options) if named is None else named
     for name in sorted(names - OPTIONS.get(driver, frozenset())):
         yield f"Option {name!r} of log driver {driver!r} is not allowed"
@@ -71,7 +78,7 @@ def option_refusals(driver: str, options: Mapping[str, str], *, named: set[str] 
 
 
 def target(driver: str, options: Mapping[str, str]) -> str | None:
-    """The host that the driver sends to; None where it has none, or where its address has not the common form."""
+    """The host that the driver sends to; None if it sends to none, or if its address has another form."""
     option, scheme = _ADDRESS.get(driver, ("", ""))
     address = re.fullmatch(scheme + _HOST, options.get(option, ""))
     return address["host"] if address else None

@@ -1,11 +1,11 @@
-"""Accounts and users as they may be: each change answers all of them, and refuses what would not hold together. Pure.
+"""Permissions on users, accounts and keys, and the changes of the directory that keep it consistent. Pure.
 
-The tree has no circle, an account that anybody is in stays, and where there are users one of them is an admin.
+A user's key gives all rights of that user. So no caller may create a user, or a key of a user, with more rights than
+the caller has: only admins manage operators and admins, only operators and admins appoint coordinators, and
+coordinators manage plain users of their accounts. Decision 0024.
 
-What somebody may know and do of accounts, users and their keys. Pure.
-
-Whoever has a user's key is that user. So nobody makes a key for somebody who may do more than himself, nor makes
-anybody more than he is: operators and admins are the work of admins, coordinators that of operators.
+Each change returns the whole changed directory. It refuses a circle in the tree of accounts, the removal of an account
+that has users, coordinators or accounts below it, and the removal of the last admin.
 """
 
 from collections.abc import Collection, Iterable
@@ -17,16 +17,17 @@ from batchq.errors import Invalid, NotFound
 
 
 def knows_account(caller: Caller, name: AccountName) -> bool:
-    """One that he does not is to him as if it were not there."""
+    """Whether the caller may see an account. The reply about any other is that about a missing account."""
     return caller.reaches_all or name in caller.coordinates
 
 
 def knows_user(caller: Caller, user: User) -> bool:
+    """Whether the caller may see a user."""
     return caller.reaches_all or user.name == caller.user or user.account in caller.coordinates
 
 
 def manages(caller: Caller, user: User) -> bool:
-    """Whether he may change and delete him, and has a say in his keys."""
+    """Whether the caller may change and delete a user and manage the user's keys."""
     if caller.role is Role.ADMIN:
         return True
     if user.role is not Role.USER:
@@ -35,7 +36,10 @@ def manages(caller: Caller, user: User) -> bool:
 
 
 def may_make(caller: Caller, user: User, before: User | None) -> bool:
-    """Whether he may make a user what he shall be; `before` is what he was, None where he is new."""
+    """Whether the caller may store `user`; `before` is the user as stored, None for a new one.
+
+    Only operators and admins may change which accounts a user coordinates.
+    """
     if before is not None and not manages(caller, before):
         return False
     named = frozenset() if before is None else before.coordinates
@@ -43,18 +47,24 @@ def may_make(caller: Caller, user: User, before: User | None) -> bool:
 
 
 def may_name(caller: Caller, name: UserName, had: Collection[UserName]) -> bool:
-    """Whether he may give a name to a new user. Who gets one that somebody `had` reaches what is that one's."""
+    """Whether the caller may give this name to a new user.
+
+    `had`: names of earlier users. Their resources belong to whoever has the name, so only operators and admins may.
+    """
     return caller.reaches_all or name not in had
 
 
 def may_set(caller: Caller, account: Account, before: Account | None) -> bool:
-    """What containers may have of the machine is for admins to give: it can be all of it."""
+    """Whether the caller may store `account`; `before` is the account as stored, None for a new one.
+
+    Only admins may set a container policy, because it can give access to the whole machine.
+    """
     given = None if before is None else before.allowance
     return caller.role is Role.ADMIN or (caller.reaches_all and account.allowance == given)
 
 
 def with_account(people: Directory, account: Account) -> Directory:
-    """It is new, or takes the place of the one of its name. Raises Invalid, and NotFound for its parent."""
+    """Add or replace an account. Raises Invalid for a circle, and NotFound if its parent does not exist."""
     if account.name == ROOT and account.parent is not None:
         raise Invalid("the account root is above all others: it has no parent")
     if account.parent is not None:
@@ -65,7 +75,10 @@ def with_account(people: Directory, account: Account) -> Directory:
 
 
 def without_account(people: Directory, name: AccountName) -> Directory:
-    """Jobs of it stay, and belong to an account right below the root that nobody is in. Raises Invalid, NotFound."""
+    """Remove an account. Raises Invalid if it is the root or not empty, and NotFound if it does not exist.
+
+    Its jobs keep its name, which then counts as an account directly below the root without users.
+    """
     if name == ROOT:
         raise Invalid("the account root is above all others, and stays")
     must_know_accounts(people, [name])
@@ -79,32 +92,34 @@ def without_account(people: Directory, name: AccountName) -> Directory:
 
 
 def with_user(people: Directory, user: User) -> Directory:
-    """New, or in the place of the one of this name. Raises Invalid, and NotFound for an account."""
+    """Add or replace a user. Raises Invalid without an admin, and NotFound if one of its accounts does not exist."""
     must_know_accounts(people, [user.account, *sorted(user.coordinates)])
     return _with_an_admin(replace(people, users={**people.users, user.name: user}, gone=people.gone - {user.name}))
 
 
 def without_user(people: Directory, name: UserName) -> Directory:
-    """His name is remembered. Raises Invalid, NotFound."""
+    """Remove a user; `gone` gets the name. Raises Invalid for the last admin, and NotFound for an unknown user."""
     must_know_user(people, name)
     left = {it: user for it, user in people.users.items() if it != name}
     return _with_an_admin(replace(people, users=left, gone=people.gone | {name}))
 
 
 def must_know_user(people: Directory, name: UserName) -> User:
+    """The user. Raises NotFound if there is none of this name."""
     if name not in people.users:
         raise NotFound(f"there is no user {name}")
     return people.users[name]
 
 
 def must_know_accounts(people: Directory, names: Iterable[AccountName]) -> None:
+    """Raises NotFound if one of these accounts does not exist."""
     for name in names:
         if people.account(name) is None:
             raise NotFound(f"there is no account {name}")
 
 
 def _with_an_admin(people: Directory) -> Directory:
-    """Else nobody could ever change anything again, but whoever can write the files."""
+    """Raises Invalid without an admin: then only commands on the files could change the directory any more."""
     if not any(it.role is Role.ADMIN for it in people.users.values()):
         raise Invalid("one user at least must be an ADMIN")
     return people

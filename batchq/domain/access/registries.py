@@ -1,7 +1,7 @@
-"""The registry that an image's name leads to, and whether an account may use it. Pure.
+"""The registry of an image name, and whether an account may use it. Pure.
 
-Names are read as Docker reads them: what stands before the first slash is a registry if it has a dot, a colon or a
-capital letter, or is `localhost`; any other image is of Docker Hub.
+Names are parsed as Docker parses them: the part before the first slash is a registry if it contains a dot, a colon or a
+capital letter, or is `localhost`; otherwise the image is on Docker Hub.
 """
 
 from batchq.domain.access.local_addresses import is_local
@@ -10,14 +10,14 @@ DOCKER_HUB = "docker.io"
 
 
 def registry_of(image: str) -> str:
-    """With its port, as in `registry.example:5000`."""
+    """The registry with its port, as `registry.example:5000`."""
     return _full_name(image).partition("/")[0]
 
 
 def is_permitted(image: str, registries: tuple[str, ...] | None) -> bool:
-    """Whether it lies in one of these, each a registry or a registry with a path. None: any that is not local.
+    """Whether the image is in one of `registries`, each with or without a path. None: any that is not local.
 
-    The name decides, whether or not the engine has the image already.
+    Only the name is checked, even if the engine has the image already.
     """
     name = _full_name(image)
     if registries is None:
@@ -26,7 +26,7 @@ def is_permitted(image: str, registries: tuple[str, ...] | None) -> bool:
 
 
 def _full_name(image: str) -> str:
-    """With the registry, and without tag and digest."""
+    """The image name with its registry, and without tag and digest."""
     first, slash, path = image.partition("@")[0].partition("/")
     if not (slash and (first == "localhost" or first != first.lower() or any(it in first for it in ".:"))):
         first, path = DOCKER_HUB, first + slash + path
