@@ -6,6 +6,7 @@ from batchq.doctor.finding import Finding, Level
 
 
 def examine(facts: Facts) -> tuple[Finding, ...]:
+    """All findings about an installation."""
     return (
         *engine.findings(facts.engine),
         *store.findings(facts.store, floor=facts.floor, user=facts.user),
@@ -16,4 +17,5 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
 
 
 def well(findings: tuple[Finding, ...]) -> bool:
+    """Whether none of the findings is a problem."""
     return all(it.level is not Level.PROBLEM for it in findings)

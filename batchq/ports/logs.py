@@ -88,7 +88,10 @@ class LogArchive(Protocol):
         """The lines before `position`, oldest first; None: the last lines of the log. Raises as `read`."""
 
     async def seek(self, log_id: str, at: int) -> int:
-        """The position of the first line whose `at` is not before `at` (nanoseconds); else the end of the log."""
+        """The position of the first line at or after the time `at`, or the end of the log without such a line.
+
+        `at` is in nanoseconds since the epoch.
+        """
 
     async def size(self, log_id: str) -> int:
         """The stored size of the log in bytes."""

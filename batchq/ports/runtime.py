@@ -100,7 +100,7 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
     share_ipc: bool = False
     #: Whether the containers of the node share a PID namespace.
     share_pids: bool = False
-    #: The names of the other containers of the node, started or not: the same node is listed in all its launches.
+    #: The names of all other containers of the node, started or not.
     beside: tuple[str, ...] = ()
     #: The compute environment.
     placed_on: str = "local"

@@ -114,7 +114,7 @@ class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource
         """Set, raise or lower the total. Units that jobs hold are not affected.
 
         AWS: an update with a `token` is applied once in 8 hours. Raises NotFound; Invalid if the total would be
-        negative, or if the token was used with another operation or quantity.
+        negative or too large, or if the token was used with another operation or quantity.
         """
         before = self.get(name)
         now = self._clock.now()

@@ -75,7 +75,7 @@ def select(query: AuditQuery, *, by_owner: bool = False) -> tuple[str, Bound]:
         conditions.append(("(at, number) < (?, ?)", [rows.microseconds(at), rows.integer(number)]))
     where = " AND ".join(condition for condition, _ in conditions) or "TRUE"
     bound: Bound = [it for _, values in conditions for it in values]
-    statement = f"SELECT {_COLUMNS} FROM audit_log WHERE {where} ORDER BY at DESC, number DESC LIMIT ?"  # noqa: S608 - nobody's words
+    statement = f"SELECT {_COLUMNS} FROM audit_log WHERE {where} ORDER BY at DESC, number DESC LIMIT ?"  # noqa: S608 - constant text
     return statement, [*bound, query.limit]
 
 

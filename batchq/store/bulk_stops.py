@@ -1,7 +1,8 @@
 """Bulk stops in SQL: the jobs that a filter matches, and the targets that are not stopped yet.
 
 Every value of the caller is bound; a set is bound as one JSON text, because SQLite limits the number of variables. Each
-function runs inside one transaction. A `Sweep` in a name is a bulk stop; "meant" jobs are its targets.
+function runs inside one transaction; those named as methods of BulkStopStore are documented there. In names, a sweep is
+a bulk stop, and "meant" jobs are its targets.
 """
 
 import json
@@ -180,7 +181,7 @@ def _begin(connection: Connection, sweep: BulkStop, selection: JobFilter, candid
         unchanged = [it for it in candidates.places if it[0] not in candidates.changed]
         connection.execute(SQL["insert_targets"], {"bulk_stop": sweep.number, "places": json.dumps(unchanged)})
     chosen, bound = select(selection, None if candidates is None else candidates.changed)
-    statement = f"INSERT OR IGNORE INTO bulk_stop_targets (bulk_stop, ord, node) SELECT ?, * FROM ({chosen})"  # noqa: S608 - text of `selecting` only
+    statement = f"INSERT OR IGNORE INTO bulk_stop_targets (bulk_stop, ord, node) SELECT ?, * FROM ({chosen})"  # noqa: S608 - text of this module only
     connection.execute(statement, [sweep.number, *bound])
 
 

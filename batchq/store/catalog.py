@@ -1,4 +1,7 @@
-"""Statements on the catalog's tables. Each function runs inside one transaction, in the connection's thread."""
+"""Statements on the catalog's tables. Each function runs inside one transaction, in the connection's thread.
+
+Functions named as methods of CatalogStore are documented there.
+"""
 
 import sqlite3
 from collections.abc import Iterable, Mapping

@@ -90,7 +90,7 @@ class Database:
         self._check_file()
         if self._beside is not None and self._beside.damage is not None:
             raise StoreLost(f"{self._path} is damaged: {self._beside.damage}")
-        if not all(it._thread.is_alive() for it in (self._writer, self._reader, self._browser)):  # noqa: SLF001 - aiosqlite tells it nowhere
+        if not all(it._thread.is_alive() for it in (self._writer, self._reader, self._browser)):  # noqa: SLF001 - aiosqlite does not expose it
             # A call on a connection without its thread would never return.
             raise StoreLost(f"a thread of {self._path} has ended")
         await self.read(lambda it: it.execute("SELECT 1").fetchone())

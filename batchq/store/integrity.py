@@ -105,7 +105,7 @@ def new_instance(connection: sqlite3.Connection) -> str:
 
 
 def secret(connection: sqlite3.Connection) -> bytes:
-    """32 random bytes that never leave the server, chosen at the first call."""
+    """32 random bytes, chosen at the first call and never sent to a client."""
     return bytes.fromhex(_chosen_once(connection, "secret", secrets.token_hex(32)))
 
 

@@ -106,7 +106,7 @@ def select(query: JobQuery, owned: Whose | None = None, among: frozenset[int] | 
         bound += [each for _, values in alternatives for each in values]
     bound.append(query.limit)
     where = " AND ".join(conditions)
-    return f"SELECT ord FROM {table} WHERE {where} ORDER BY ord DESC LIMIT ?", bound  # noqa: S608 - nobody's words
+    return f"SELECT ord FROM {table} WHERE {where} ORDER BY ord DESC LIMIT ?", bound  # noqa: S608 - constant text
 
 
 def select_needing(query: NeedQuery) -> tuple[str, Bound]:

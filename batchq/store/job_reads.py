@@ -1,4 +1,7 @@
-"""Reads of the tables of jobs. Each function runs inside one transaction, in the connection's thread."""
+"""Reads of the tables of jobs. Each function runs inside one transaction, in the connection's thread.
+
+Functions named as methods of JobStore and its bases are documented there.
+"""
 
 import json
 import sqlite3

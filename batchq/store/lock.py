@@ -1,7 +1,7 @@
-"""`batchq.lock`: the lock of a data directory, which permits one server. It also stores the instance and how it ended.
+"""The lock file of a data directory, `batchq.lock`, which permits one server.
 
-The lock is not on the database file itself: a process that opens and closes the database file outside of SQLite loses
-SQLite's locks on it.
+It also stores the instance, the clean-shutdown marker and the URL of the server. The lock is not on the database file
+itself: a process that opens and closes the database file outside of SQLite loses SQLite's locks on it.
 """
 
 import fcntl

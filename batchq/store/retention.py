@@ -1,4 +1,4 @@
-"""Deletion of old finished jobs. Each function is one small transaction. Decision 0017.
+"""Deletion of old finished jobs: the methods of RetentionStore. Each is one small transaction. Decision 0017.
 
 An array is deleted with all its children, the children first, and each job with all its rows. The log files cannot be
 deleted in a transaction, so their ids are inserted into `discarded_logs` by the same transaction.

@@ -80,7 +80,7 @@ class SqliteStore:
         self._database.announce(url)
 
     async def secret(self) -> bytes:
-        """32 permanent random bytes of this data, from which keys are derived."""
+        """32 permanent random bytes of this data, which protect page tokens against forgery."""
         return await self._database.write(integrity.secret)
 
     async def check(self) -> None:

@@ -112,7 +112,7 @@ def _streams(connection: Connection) -> Iterator[str]:
 
 def _values(connection: Connection) -> Iterator[str]:
     for table, decoder in _VALUES.items():
-        for (value,) in connection.execute(f"SELECT value FROM {table}").fetchall():  # noqa: S608 - our own names
+        for (value,) in connection.execute(f"SELECT value FROM {table}").fetchall():  # noqa: S608 - names of this module only
             yield from _unreadable(f"a row of {table}", decoder.decode, value)
 
 
