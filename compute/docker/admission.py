@@ -1,7 +1,7 @@
-"""What a job may not have, where only the disk and the engine know it: of a container that is made, and not begun.
+"""Checks a launch against the policies of server and account before its container starts.
 
-Its account may have been allowed more when it was made, or this server may have given more. A container without a user
-is run by the user of its image.
+An existing container that has not started is checked again, by the engine's inspection: its account, or the server,
+may have permitted more when it was created. These are the rules that need the disk or the engine.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,15 +19,16 @@ from batchq.errors import StartRefused
 from batchq.ports.runtime import LaunchSpec
 from batchq.settings import Privileged
 
-HOST = "host"  # of the engine's network modes
+HOST = "host"  # the engine's network mode
 
 
 def check_launch(
     launch: LaunchSpec, policy: Policy, network: Network, *, fresh: bool, look: Callable[[], object | None]
 ) -> None:
-    """`fresh` is one that has just been made by this policy, `look` inspects it. Raises StartRefused.
+    """Check a container before its start. Raises StartRefused.
 
-    `network` is what its environment lets jobs see of it.
+    `fresh`: this process created the container, under the present policy. `look` inspects it. `network` is the network
+    mode of the launch.
     """
     check_image(launch, policy)
     allowance, spec = launch.allowance, launch.spec
@@ -46,7 +47,10 @@ def check_launch(
 
 
 def user_of(launch: LaunchSpec, image_user: Callable[[], str]) -> str | None:
-    """The user that its container is created with, None for the image's. Raises StartRefused."""
+    """The user of the container; None: the image's. Raises StartRefused.
+
+    An account without the permission to run as root gets a numeric user and group above 0, also from the image.
+    """
     user, allowance = launch.spec.user, launch.allowance
     if allowance is None or allowance.permits_root:
         return user
@@ -59,16 +63,17 @@ def user_of(launch: LaunchSpec, image_user: Callable[[], str]) -> str | None:
 
 
 def check_image(launch: LaunchSpec, policy: Policy) -> None:
-    """Whether this server lets jobs use the registry of the image. Raises StartRefused."""
+    """Check that the server permits the registry of the image. Raises StartRefused."""
     image = launch.spec.image
     if policy.registries is not None and not registries.is_permitted(image, policy.registries):
         raise _forbidden(f"registry {registries.registry_of(image)!r} of image {image!r} is not allowed by this server")
 
 
 def judge_pull(launch: LaunchSpec) -> None:
-    """Whether the registry of an image that is missing may be asked for it: names of this host are local, too.
+    """Check that a missing image may be pulled from its registry. Raises StartRefused.
 
-    A registry that its account was given is allowed wherever it is. Raises StartRefused.
+    A restricted account may not use a registry on an address of this machine, under any name, unless it was given that
+    registry.
     """
     registry, allowance = registries.registry_of(launch.spec.image), launch.allowance
     if allowance is None or allowance.registries is not None or registry == registries.DOCKER_HUB:
@@ -78,7 +83,7 @@ def judge_pull(launch: LaunchSpec) -> None:
 
 
 def checked_placement(place: Place | None, allowance: ContainerPolicy | None) -> Place | None:
-    """The place, if its account may have it. Raises StartRefused."""
+    """Return the place. Raises StartRefused if it is the host's network and the account may not use that."""
     _judge_network(None if place is None else place.network, allowance)
     return place
 
@@ -101,7 +106,7 @@ def _judge_made(inspected: object, policy: Policy, allowance: ContainerPolicy | 
 
 
 def _sources(mounted: object) -> Iterable[str]:
-    """The paths of the host among them. A container without any has none of these."""
+    """The host paths that are mounted by name. `mounted` is `HostConfig.Mounts` of an inspection, which may be null."""
     listed = mounted if isinstance(mounted, list) else []
     return (member(it, "Source", of=str) for it in listed if member(it, "Type", of=str) == "bind")
 

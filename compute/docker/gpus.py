@@ -1,4 +1,4 @@
-"""Which GPUs a container gets. Asked for a number of them, the engine would give every container the first ones."""
+"""Chooses the GPUs of a container. For a request by number, the engine would give every container the first ones."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ HOLDS_NONE = frozenset({ContainerState.EXITED, ContainerState.GOING})
 
 
 def count() -> int:
-    """How many this machine has."""
+    """The number of NVIDIA GPUs of this machine."""
     return sum(1 for _ in Path("/dev").glob("nvidia[0-9]*"))
 
 
 def held(rows: object) -> Mapping[str, int]:
-    """How many containers in a list of the engine's hold each, by what their labels say."""
+    """The number of containers that hold each GPU, from the labels in the engine's list of containers."""
     if not isinstance(rows, list):
         raise EngineUnknown("the engine's list of containers is none")
     labels = (labels_of(row, "Labels") for row in rows if state_of(member(row, "State", of=object)) not in HOLDS_NONE)
@@ -26,6 +26,10 @@ def held(rows: object) -> Mapping[str, int]:
 
 
 def choose(number: int, *, of: int, held: Mapping[str, int]) -> tuple[str, ...]:
-    """Those that fewest hold, the first first: placement sees to it that they are free, but not with other servers."""
+    """Choose the GPUs that the fewest containers hold, lowest ids first.
+
+    `of` is the number of existing GPUs. Placement only chooses a job for which GPUs are free, but does not see the
+    containers of other servers.
+    """
     by_use = sorted(range(max(of, number)), key=lambda it: held.get(str(it), 0))
     return tuple(str(it) for it in sorted(by_use[:number]))

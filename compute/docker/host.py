@@ -1,8 +1,8 @@
-"""The machine that the engine runs on: what it has, and whether containers went down with it.
+"""The engine's machine: its resources, and whether containers ended with it (docs/decisions/0014).
 
-An engine that starts without live-restore has none of the containers that ran before. Docker then makes its default
-bridge anew, whatever it was started by; so the bridge's age is that of the engine's hold on its containers. Where there
-is no such bridge nothing can be told, and every end is taken for the container's own.
+An engine that starts without live-restore has ended all earlier containers. Docker creates its default bridge at every
+such start, so containers older than the bridge went down with the engine. Without that bridge the time is unknown, and
+every exit counts as the container's own.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ KERNEL = Path("/proc/stat")
 
 
 def capacity(client: Client) -> Resources:
-    """GPUs count where the engine can give them to containers."""
+    """All resources of the machine; GPUs only if the engine has the NVIDIA runtime."""
     machine: object = client.info()
     runtimes = member(machine, "Runtimes", of=object)
     return Resources(
@@ -37,12 +37,12 @@ def capacity(client: Client) -> Resources:
 
 
 def identity(client: Client) -> EngineIdentity:
-    """Podman makes a new id at each call; it is known by having no init of Docker's."""
+    """The identity of the engine. Only Docker's id is used: Podman reports a new one at each call."""
     return identity_in(client.info())
 
 
 def identity_in(engine: object) -> EngineIdentity:
-    """By what `/info` tells."""
+    """The identity in a reply to `/info`."""
     name, is_docker = member(engine, "ID", of=object), member(engine, "InitBinary", of=object)
     try:
         time = time_of(engine, "SystemTime")
@@ -52,29 +52,31 @@ def identity_in(engine: object) -> EngineIdentity:
 
 
 def free_gpus(client: Client, number: int, *, of: Callable[[], int]) -> tuple[str, ...]:
-    """`of` tells how many there are. Which of them are taken stands in the labels of the containers that have them."""
+    """Choose `number` GPUs by the labels of existing containers. `of` returns the machine's number of GPUs."""
     holders = client.containers(all=True, filters={"label": GPUS})
     return gpus.choose(number, of=of(), held=gpus.held(holders))
 
 
 def knows_swappiness(client: Client) -> bool:
+    """Whether the kernel supports the swappiness of a container: cgroup v2 does not."""
     return client.info().get("CgroupVersion") != "2"
 
 
 def lost_before(client: Client, booted_at: datetime | None, unreliable: set[datetime]) -> datetime | None:
-    """With live-restore containers go down with the machine alone, which was `booted_at` if that is known.
+    """Containers that started before this time ended with the engine or the machine; None: unknown.
 
-    `unreliable` collects the bridges that were once newer than the engine's clock: it was set back since they were
-    made, so containers that began after them may look older, also when the clock has passed that time again.
+    `booted_at` is when the machine booted, None: unknown. With live-restore only a boot ends containers. `unreliable`
+    collects the creation times of bridges that were once later than the engine's clock: the clock was set back after
+    that, so a container that started after the bridge can have an earlier time.
     """
     try:
         bridge: object = client.inspect_network(BRIDGE)
     except APIError as refusal:
-        if refusal.is_client_error():  # there is none, or what stands before the engine lets nobody see it
+        if refusal.is_client_error():  # it does not exist, or a proxy in front of the engine denies the request
             return None
         raise
     engine: object = client.info()
-    if not member(engine, "InitBinary", of=object):  # not Docker: other engines let containers be when they end
+    if not member(engine, "InitBinary", of=object):  # not Docker: other engines do not end containers when they end
         return None
     began = time_of(bridge, "Created")
     if began is None or began in unreliable:
@@ -88,11 +90,11 @@ def lost_before(client: Client, booted_at: datetime | None, unreliable: set[date
 
 
 def ended_since_made(client: Client, inspected: object) -> bool:
-    """Whether the engine may have ended since it made this container, as far as it can be known.
+    """Whether the engine may have ended since it created the inspected container: docs/decisions/0013.
 
-    Docker remembers its last events (256 in Docker 20.10) until it ends; so the event of the creation proves that it
-    did not. Without the event the age of the bridge decides; with live-restore, or a clock that was set back, the
-    engine counts as ended. Engines other than Docker count as not ended.
+    Docker has its last events in memory (256 in Docker 20.10), so the event of the create proves that it has not
+    ended. Without the event the age of the bridge decides. With live-restore, or if the clock was set back, the engine
+    counts as ended. Engines other than Docker count as not ended.
     """
     engine: object = client.info()
     if not member(engine, "InitBinary", of=object):
@@ -115,7 +117,7 @@ def ended_since_made(client: Client, inspected: object) -> bool:
 
 
 def _remembers_creation(client: Client, container: str, made_at: datetime, now: datetime) -> bool:
-    """`now` is the engine's own time, so that it sends what it has, and nothing that is to come."""
+    """Whether the engine still has the event of the create. `now` is the engine's time: the stream ends there."""
     filters = {"type": "container", "event": "create", "container": container}
     moments = {"since": f"{min(made_at, now).timestamp() - 1:.6f}", "until": f"{now.timestamp():.6f}"}
     events: Any = client.events(**moments, filters=filters, decode=True)  # type: ignore[call-overload]  # the stubs know whole seconds only
@@ -124,7 +126,7 @@ def _remembers_creation(client: Client, container: str, made_at: datetime, now: 
 
 
 def booted_at(kernel: Path) -> datetime | None:
-    """When this machine was, by its clock of now; None where the kernel does not say."""
+    """When this machine booted, by its present clock; None: unknown. `kernel` is the path of /proc/stat."""
     try:
         lines = kernel.read_text().splitlines()
         stamp = next(int(line.split()[1]) for line in lines if line.startswith("btime "))

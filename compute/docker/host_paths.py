@@ -1,7 +1,7 @@
-"""Paths of the host as open descriptors, so that what was checked is what is used.
+"""Opens host paths as descriptors, so that the path that was checked is the one that is used: docs/decisions/0030.
 
-A path is opened one component at a time, and the kernel follows no symlink: it is read, and its target is opened in the
-same way. An exchange of a component has no effect on a descriptor that is open.
+A path is opened one component at a time without following symlinks: a symlink is read, and its target is opened in the
+same way. Replacing a component later has no effect on an open descriptor.
 """
 
 import errno
@@ -15,8 +15,8 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
-MODE = 0o755  # of the folders that are created, whatever the umask
-MAX_SYMLINKS = 40  # as the kernel
+MODE = 0o755  # of created folders, regardless of the umask
+MAX_SYMLINKS = 40  # the kernel's limit
 PLAIN = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 MOUNT_TABLE = Path("/proc/self/mountinfo")
 
@@ -25,9 +25,10 @@ Follows = Callable[[Path], bool]
 
 
 class Descriptor:
-    """An open file or folder. Close it."""
+    """An open file or folder, which the caller closes."""
 
     def __init__(self, number: int) -> None:
+        #: The file descriptor; -1 once it is closed.
         self.number = number
 
     def close(self) -> None:
@@ -37,7 +38,7 @@ class Descriptor:
 
     @property
     def path(self) -> Path:
-        """Where it is now. Raises FileNotFoundError for what was removed."""
+        """Its present path. Raises FileNotFoundError if it was removed."""
         if os.fstat(self.number).st_nlink == 0:
             raise FileNotFoundError(errno.ENOENT, "it was removed")
         return Path(f"/proc/self/fd/{self.number}").readlink()
@@ -56,14 +57,14 @@ class Descriptor:
         return next(int(line.split()[1]) for line in lines if line.startswith("mnt_id:"))
 
     def renumber(self, least: int) -> None:
-        """Take the first free number from this one on. Raises OSError."""
+        """Move the descriptor to the first free number that is at least `least`. Raises OSError."""
         number = fcntl.fcntl(self.number, fcntl.F_DUPFD_CLOEXEC, least)
         self.close()
         self.number = number
 
 
 def open_path(path: str, *, follows: Follows) -> tuple[Descriptor, tuple[str, ...]]:
-    """The last component that can be opened, and the names of those below it that cannot. Raises OSError."""
+    """Open the longest part of the path that can be opened; return it and the names of the rest. Raises OSError."""
     walk = _Walk(path, follows)
     try:
         missing = walk.run()
@@ -74,7 +75,7 @@ def open_path(path: str, *, follows: Follows) -> tuple[Descriptor, tuple[str, ..
 
 
 def create_folders(at: Descriptor, names: tuple[str, ...]) -> Descriptor:
-    """The last of these folders, each in the one before, created where it is missing. Closes `at`. Raises OSError."""
+    """Create the missing ones of these nested folders, and return the last. Closes `at`. Raises OSError."""
     try:
         for name in names:
             below = _create_folder(at, name)
@@ -87,21 +88,25 @@ def create_folders(at: Descriptor, names: tuple[str, ...]) -> Descriptor:
 
 
 def real_path(path: Path, *, follows: Follows) -> Path:
-    """Where it is, or would be created. Raises OSError."""
+    """The path with symlinks resolved; a part that does not exist is appended as it is. Raises OSError."""
     at, missing = open_path(str(path), follows=follows)
     with closing(at):
         return at.path.joinpath(*missing)
 
 
 class _Walk:
+    """Opens a path component by component."""
+
     def __init__(self, path: str, follows: Follows) -> None:
+        #: What is open so far.
         self.at = Descriptor(os.open("/", PLAIN))
+        #: The components that are left, the next one last.
         self._todo = _todo(path)
         self._follows = follows
         self._symlinks = 0
 
     def run(self) -> tuple[str, ...]:
-        """The names that are left."""
+        """Open as much as possible, and return the names that are left."""
         while self._todo:
             below = _open_below(self.at, self._todo[-1])
             if below is None and ".." not in self._todo:
@@ -131,12 +136,15 @@ class _Walk:
 
 
 def _todo(path: str) -> list[str]:
-    """Its components, the first one last."""
+    """The components of the path in reverse order, without the root."""
     return [part for part in reversed(PurePosixPath(path).parts) if not part.startswith("/")]
 
 
 def _open_below(at: Descriptor, name: str) -> Descriptor | None:
-    """None for what cannot be opened. The reason is left out: it can describe folders that the job may not see."""
+    """Open an entry of the folder; None: it cannot be opened.
+
+    The reason is dropped, because it could reveal folders that the job must not see.
+    """
     try:
         return Descriptor(os.open(name, PLAIN, dir_fd=at.number))
     except (FileNotFoundError, NotADirectoryError, PermissionError):
@@ -144,7 +152,10 @@ def _open_below(at: Descriptor, name: str) -> Descriptor | None:
 
 
 def _create_folder(at: Descriptor, name: str) -> Descriptor:
-    """Only the mode of an empty folder of this process is changed: a job can have exchanged what was created."""
+    """Create and open a folder, or open the existing one.
+
+    The mode is only set on an empty folder of this process's user: a job could have replaced what was created.
+    """
     try:
         os.mkdir(name, MODE, dir_fd=at.number)
     except FileExistsError:
@@ -162,26 +173,30 @@ def _create_folder(at: Descriptor, name: str) -> Descriptor:
 
 
 class Position(Struct, frozen=True):
-    """A place in a filesystem, whatever the mounts by which it is reached."""
+    """A path within a file system, independent of mount points."""
 
+    #: The file system's device number, `major:minor`.
     device: str
+    #: The path from the root of the file system.
     path: PurePosixPath
 
     def overlaps(self, other: "Position") -> bool:
-        """Whether one of them is the other, holds it or lies in it."""
+        """Whether the two are equal, or one contains the other."""
         related = self.path.is_relative_to(other.path) or other.path.is_relative_to(self.path)
         return self.device == other.device and related
 
 
 class MountEntry(Struct, frozen=True):
-    """A line of the mount table: the folder `root` of a filesystem is seen at `path`."""
+    """A line of the mount table."""
 
+    #: The folder of the file system that is mounted.
     root: Position
+    #: The mount point.
     path: Path
 
 
 class MountTable:
-    """What is mounted where, as the kernel has it now. Format: proc_pid_mountinfo(5)."""
+    """The kernel's mount table at the time of creation. Format: proc_pid_mountinfo(5)."""
 
     def __init__(self) -> None:
         self._lines = [line.split(" ", 5) for line in MOUNT_TABLE.read_text().splitlines()]
@@ -195,24 +210,25 @@ class MountTable:
 
     @cached_property
     def _types(self) -> dict[str, str]:
-        """By device. Optional fields, whose number varies, end at a hyphen."""
+        """The type of each file system, by device. A hyphen ends the optional fields, whose number varies."""
         return {device: rest.partition(" - ")[2].split(" ")[0] for _, _, device, _, _, rest in self._lines}
 
     def position(self, it: Descriptor) -> Position:
-        """Raises LookupError where its mount is gone, and ValueError where it is outside of its mount."""
+        """The position of an open file. Raises LookupError if its mount is gone, ValueError if it is outside of it."""
         entry = self._entries[it.mount_id]
         return Position(entry.root.device, entry.root.path / it.path.relative_to(entry.path))
 
     def below(self, path: Path) -> tuple[Position, ...]:
-        """What is mounted in this folder."""
+        """The roots of all mounts below this folder, without a mount at the folder itself."""
         return tuple(it.root for it in self._entries.values() if it.path != path and it.path.is_relative_to(path))
 
     def filesystem(self, it: Position) -> str:
-        """The type of the filesystem in which it lies."""
+        """The type of its file system, such as `ext4`."""
         return self._types[it.device]
 
 
 def _unescaped(field: str) -> str:
+    """Decode the octal escapes of the mount table."""
     if "\\" not in field:
         return field
     for octal, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):

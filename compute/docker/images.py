@@ -1,4 +1,4 @@
-"""Getting an image. The engine says yes at once, and tells of failure in the stream that follows."""
+"""Pulls images. The engine replies 200 at once, and reports errors in the stream that follows."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,17 +17,18 @@ FAILED = "CannotPullContainerError"
 
 
 class Pull:
-    """One pull, made by one thread, which any other may cancel."""
+    """One pull, executed by one thread; any other thread may cancel it."""
 
     def __init__(self, image: str, platform: str | None) -> None:
         self._image = image
         self._platform = platform
         self._lock = Lock()
+        #: The client that pulls; None: the pull has not begun, or has ended.
         self._client: Client | None = None
         self._cancelled = False
 
     def run(self, client: Client) -> None:
-        """With the credentials of docker's own config. Raises ImageUnavailable."""
+        """Pull with the credentials in Docker's client configuration. Raises ImageUnavailable."""
         with self._lock:
             self._client = client
         try:
@@ -35,10 +36,10 @@ class Pull:
         finally:
             with self._lock:
                 self._client = None
-                client.cut()  # or the engine goes on with a pull that failed here
+                client.cut()  # or the engine would continue a pull that failed here
 
     def cancel(self) -> None:
-        """The engine stops a pull whose connection ends."""
+        """Cancel the pull by shutting down its connection: the engine then aborts it."""
         with self._lock:
             self._cancelled = True
             if self._client is not None:
@@ -54,23 +55,24 @@ class Pull:
                     raise ImageUnavailable(f"{FAILED}: cancelled")
         except APIError as error:
             raise ImageUnavailable(reason(FAILED, error)) from error
-        except DockerException as error:  # not the engine's: it was not asked, as for want of a helper for credentials
+        except DockerException as error:  # the SDK's own, before any request, such as a missing credential helper
             raise ImageUnavailable(f"{FAILED}: {message_of(error)}"[:LONGEST_REASON]) from error
         except (ReadTimeout, ReadTimeoutError) as error:
-            # The engine may be stuck, and then nothing is known; or only the registry, and then nothing will come.
+            # If the engine itself does not reply, the ping raises, and the outcome is unknown; else the registry hangs.
             client.ping()
             raise ImageUnavailable(f"{FAILED}: no progress for {client.patience:.0f} seconds") from error
 
 
 async def within(seconds: float, pull: Pull, threads: Callable[[Callable[[Client], None]], Awaitable[None]]) -> None:
-    """Make it by one of these threads, in so many seconds from when it begins: a registry may make progress for ever.
+    """Execute the pull in a thread, with a timeout in seconds from its start: a registry could send data for ever.
 
-    Cancelled, the engine stops it. Raises ImageUnavailable.
+    `threads` executes a function in a thread with a client. If cancelled, the engine aborts the pull. Raises
+    ImageUnavailable.
     """
     loop = asyncio.get_running_loop()
 
     def begin() -> None:
-        with suppress(RuntimeError):  # cancelled meanwhile
+        with suppress(RuntimeError):  # the timeout context has ended: the pull was cancelled meanwhile
             limit.reschedule(loop.time() + seconds)
 
     def run(client: Client) -> None:
@@ -89,8 +91,8 @@ async def within(seconds: float, pull: Pull, threads: Callable[[Callable[[Client
 
 
 def _read_credentials(client: Client) -> None:
-    """Anew each time: somebody may have logged in, and some registries give credentials for hours only."""
+    """Read Docker's client configuration for each pull: it changes with `docker login`, and credentials can expire."""
     try:
         client.reload_config()
-    except (DockerException, ValueError, AttributeError, TypeError) as error:  # the SDK expects a config in good order
+    except (DockerException, ValueError, AttributeError, TypeError) as error:  # the SDK does not check its structure
         raise ImageUnavailable(f"{FAILED}: docker's config cannot be read ({type(error).__name__})") from error

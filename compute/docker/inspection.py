@@ -1,4 +1,4 @@
-"""What the engine tells of a container, read into ours. Pure."""
+"""Parses the engine's replies about containers. Pure."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -9,7 +9,7 @@ from batchq.domain.ids import Tag
 from batchq.errors import EngineUnknown
 from batchq.ports.runtime import ContainerState, Created, Inspection
 
-LONGEST = 200  # of what is shown of an answer
+LONGEST = 200  # characters of an error text, which quotes the reply
 STATES = {
     "created": ContainerState.CREATED,
     "running": ContainerState.RUNNING,
@@ -18,7 +18,7 @@ STATES = {
     "stopping": ContainerState.RUNNING,
     "exited": ContainerState.EXITED,
     "stopped": ContainerState.EXITED,
-    "dead": ContainerState.EXITED,  # it is over, and its removal has failed: it stays so until it is removed again
+    "dead": ContainerState.EXITED,  # it has ended, and its removal has failed; another removal can succeed
     "removing": ContainerState.GOING,
 }
 
@@ -27,7 +27,10 @@ T = TypeVar("T")
 
 
 def member(answer: object, *path: str, of: type[T]) -> T:
-    """What stands at a path of the engine's answer. Raises EngineUnknown where no such thing does."""
+    """The value at a path of nested objects in a reply. Raises EngineUnknown if it is missing or of another type.
+
+    With `of=object` a missing value is None.
+    """
     it = answer
     for name in path:
         it = it.get(name) if isinstance(it, dict) else None
@@ -37,18 +40,21 @@ def member(answer: object, *path: str, of: type[T]) -> T:
 
 
 def labels_of(described: object, *path: str) -> Mapping[str, str]:
-    """A container may have none."""
+    """The labels at a path of a reply; empty if they are null or missing."""
     labels = member(described, *path, of=object)
     return labels if isinstance(labels, dict) else {}
 
 
 def state_of(word: object) -> ContainerState | None:
-    """By the engine's word for it, as it stands in a list; None for a word that is new to us."""
+    """The state for the engine's name of it in a list of containers; None: unknown."""
     return STATES.get(word) if isinstance(word, str) else None
 
 
 def state_in(state: Mapping[str, object]) -> ContainerState:
-    """As inspected. Of a container whose state has a new name, what else is told of it decides."""
+    """The state in the `State` of an inspection; for an unknown name it is derived from the process id and the times.
+
+    Raises EngineUnknown.
+    """
     known = state_of(state.get("Status"))
     if known is not None:
         return known
@@ -63,13 +69,13 @@ def state_in(state: Mapping[str, object]) -> ContainerState:
 
 
 def found(tag: Tag, inspected: object) -> Inspection:
-    """Raises EngineUnknown where the answer is not one of an engine."""
+    """Parse an inspection. Raises EngineUnknown for a malformed or contradictory reply."""
     state = member(inspected, "State", of=dict)
     now, started_at = state_in(state), time_of(state, "StartedAt")
     if started_at is None and now is ContainerState.RUNNING:
         raise EngineUnknown(f"the engine says that a container runs, and never started: {tag}")
     if started_at is None:
-        # Its exit code means nothing: a container that never ran has 0.
+        # The exit code has no meaning: a container that never ran has 0.
         return Inspection(tag=tag, state=ContainerState.CREATED if now is ContainerState.EXITED else now)
     if now is not ContainerState.EXITED:
         return Inspection(tag=tag, state=now, started_at=started_at)
@@ -77,7 +83,7 @@ def found(tag: Tag, inspected: object) -> Inspection:
         tag=tag,
         state=ContainerState.EXITED,
         started_at=started_at,
-        # The engine stamps the end of a fast container before its beginning.
+        # For a short container the engine can report an end before the start.
         stopped_at=max(started_at, time_of(state, "FinishedAt") or started_at),
         exit_code=member(state, "ExitCode", of=int),
         out_of_memory=state.get("OOMKilled") is True,
@@ -85,25 +91,25 @@ def found(tag: Tag, inspected: object) -> Inspection:
 
 
 def made_of(tag: Tag, inspected: object) -> Created:
-    """The same of one that was found where one was to be made."""
+    """The result of `create` for an existing container."""
     return Created(container=member(inspected, "Id", of=str), state=found(tag, inspected).state)
 
 
 def stop_signal(inspected: object) -> str:
-    """The image's, or else the usual one."""
+    """The stop signal of the image, or else SIGTERM."""
     own = member(inspected, "Config", of=dict).get("StopSignal")
     return own if isinstance(own, str) and own else "SIGTERM"
 
 
 def address_of(inspected: object) -> str | None:
-    """On the first network that it has an address on."""
+    """The IP address on the first network that has one; None: no network has one."""
     networks = member(inspected, "NetworkSettings", "Networks", of=dict)
     addresses = (member(network, "IPAddress", of=object) for network in networks.values())
     return next((it for it in addresses if isinstance(it, str) and it), None)
 
 
 def surveyed(rows: object, instance: str, look: Callable[[str, Tag], ContainerState]) -> dict[str, Inspection]:
-    """The containers of an instance in a list, by their ids. `look` is asked of one whose state has a new name."""
+    """The containers of an instance in the engine's list, by id. `look` returns the state if its name is unknown."""
     if not isinstance(rows, list):
         raise EngineUnknown("the engine's list of containers is none")
     tags = ((row, tag_of(labels_of(row, "Labels"), instance)) for row in rows)
@@ -115,7 +121,7 @@ def surveyed(rows: object, instance: str, look: Callable[[str, Tag], ContainerSt
 
 
 def time_of(state: object, name: str) -> datetime | None:
-    """Go's zero time is None. Nanoseconds are cut to microseconds."""
+    """Parse a time, in UTC, cut to microseconds. Go's zero time (the year 1) is None. Raises EngineUnknown."""
     stamp = member(state, name, of=str)
     try:
         at = datetime.fromisoformat(stamp)

@@ -1,9 +1,8 @@
-"""Which paths of the host a job may mount: what is checked is open, and what is open is mounted.
+"""Checks and opens the host paths that a job mounts. The checked descriptor is what is mounted: docs/decisions/0030.
 
-A path that is missing is created, as `docker run -v` creates it, or refused (`--missing-host-paths`). Symlinks in it
-are followed, and what they lead to is checked. Never mounted, nor anything that holds them or lies below: the engine's
-socket (it is root) and its root directory, /proc, /sys, /dev, and batchq's own files; by whatever path, or bind mount,
-they are reached.
+A missing path is created, as by `docker run -v`, or refused (`--missing-host-paths`). Symlinks in it are followed, and
+their target is checked. These are never mounted, nor what contains them or lies below them, by whatever path or bind
+mount: the engine's socket (it gives root access) and root directory, /proc, /sys, /dev, and batchq's own files.
 """
 
 import errno
@@ -35,7 +34,7 @@ from batchq.settings import MissingHostPaths
 log = logging.getLogger(__name__)
 
 NEVER = tuple(map(Path, (*ENGINES, LINKED, *KERNEL, "/var/lib/docker")))
-# Each mount of proc is another filesystem, so it is not found by the place of /proc.
+# Found by type: each mount of proc is a file system of its own, so comparing with the position of /proc misses it.
 OF_THE_KERNEL = frozenset(
     {"cgroup", "cgroup2", "debugfs", "devpts", "devtmpfs", "proc", "securityfs", "sysfs", "tracefs"}
 )
@@ -43,9 +42,11 @@ NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class OpenMount(Struct, frozen=True, kw_only=True):
-    """A mount with its real path on the host, and the folder there; None for what the engine mounts by its name."""
+    """A checked mount of a host path."""
 
+    #: The mount with its real path on the host.
     mount: Mount
+    #: The open folder; None: the engine mounts the path by its name.
     folder: Descriptor | None
     #: The host path did not exist, and was created.
     created: bool = False
@@ -56,7 +57,10 @@ class OpenMount(Struct, frozen=True, kw_only=True):
 
 
 def open_mount(mount: Mount, policy: Policy, allowance: ContainerPolicy | None) -> OpenMount:
-    """Close it. Raises StartRefused, and EngineUnknown where no more files can be opened."""
+    """Check and open the host path of a mount, and create it if it is missing. The caller closes the result.
+
+    Raises StartRefused, and EngineUnknown if the process has no free file descriptor.
+    """
     host_path = _absolute(mount)
     try:
         at, created = _open(host_path, policy, allowance)
@@ -77,7 +81,10 @@ def open_mount(mount: Mount, policy: Policy, allowance: ContainerPolicy | None) 
 
 
 def mount_by_name(mount: Mount, policy: Policy, allowance: ContainerPolicy | None) -> OpenMount:
-    """For an engine whose files are not those of this process: nothing is opened or created. Raises StartRefused."""
+    """Check a mount without opening or creating anything. Raises StartRefused.
+
+    For an engine that does not share the mount and PID namespaces of this process.
+    """
     host_path = _absolute(mount)
     real = Path(plain(host_path))
     check_name(host_path, real, policy, allowance)
@@ -87,7 +94,10 @@ def mount_by_name(mount: Mount, policy: Policy, allowance: ContainerPolicy | Non
 def check(
     said: str, at: Descriptor, missing: tuple[str, ...], policy: Policy, allowance: ContainerPolicy | None
 ) -> None:
-    """What is open, and what is to be created below it. Raises StartRefused; OSError."""
+    """Check an open path, and the folders `missing` that are to be created below it. Raises StartRefused and OSError.
+
+    `said` is the path as the job gave it, for error messages.
+    """
     real = at.path.joinpath(*missing)
     check_path(said, real, policy, allowance)
     mounted = MountTable()
@@ -105,7 +115,7 @@ def check(
 
 
 def check_path(said: str, real: Path, policy: Policy, allowance: ContainerPolicy | None) -> None:
-    """Raises StartRefused."""
+    """Check the real path by its name alone. `said` is the path as the job gave it. Raises StartRefused."""
     if not _is_below(real, policy.volumes, policy):
         raise _forbidden(f"host path {said!r} is not below a path that this server lets jobs mount")
     if allowance is not None and not _is_below(real, map(Path, allowance.volumes), policy):
@@ -117,13 +127,13 @@ def check_path(said: str, real: Path, policy: Policy, allowance: ContainerPolicy
 
 
 def check_name(said: str, real: Path, policy: Policy, allowance: ContainerPolicy | None) -> None:
-    """A path that the engine looks up by its name. Raises StartRefused."""
+    """Check a path that the engine resolves by its name at the mount. Raises StartRefused."""
     check_path(said, real, policy, allowance)
     _check_fixed(said, real, policy)
 
 
 def judge_device(device: Device, allowance: ContainerPolicy) -> None:
-    """A device that is a link to another is that one. Raises StartRefused."""
+    """Check that the account may use the device; symlinks are resolved first. Raises StartRefused."""
     try:
         real = Path(device.host_path).resolve()
     except (OSError, ValueError, RuntimeError) as error:
@@ -140,7 +150,7 @@ def _absolute(mount: Mount) -> str:
 
 
 def _open(host_path: str, policy: Policy, allowance: ContainerPolicy | None) -> tuple[Descriptor, bool]:
-    """And whether it was created."""
+    """The open path, and whether it was created."""
     at, missing = open_path(str(plain(host_path)), follows=lambda _: True)
     try:
         check(host_path, at, missing, policy, allowance)
@@ -162,7 +172,7 @@ def _check_creatable(host_path: str, policy: Policy) -> None:
 
 
 def _check_fixed(said: str, real: Path, policy: Policy) -> None:
-    """Between the check and the engine's mount a job can exchange what lies in a folder that it writes."""
+    """Refuse a path in a folder that jobs can write: a job could replace the path between this check and the mount."""
     if not _is_fixed(_writable(policy), real.parent):
         raise _forbidden(
             f"host path {said!r} lies in a folder that jobs can change, and is not itself a folder that the engine "
@@ -171,7 +181,10 @@ def _check_fixed(said: str, real: Path, policy: Policy) -> None:
 
 
 def _is_below(real: Path, allowed: Iterable[Path], policy: Policy) -> bool:
-    """Of an allowed path no symlink is followed that a job can have made."""
+    """Whether the path is one of the allowed ones or below.
+
+    In an allowed path, symlinks in folders that jobs can write are not followed: a job could have made them.
+    """
     is_fixed = partial(_is_fixed, _writable(policy))
     for path in allowed:
         try:
@@ -184,17 +197,18 @@ def _is_below(real: Path, allowed: Iterable[Path], policy: Policy) -> bool:
 
 
 def _writable(policy: Policy) -> frozenset[Path]:
-    """The folders that jobs of accounts write: as they were given, and where they lead."""
+    """The folders that jobs of accounts can write: the paths given to accounts, and their real paths."""
     given = frozenset(map(Path, policy.given()))
     return given | {it.resolve() for it in given}
 
 
 def _is_fixed(writable: frozenset[Path], folder: Path) -> bool:
+    """Whether no job can change the entries of the folder."""
     return not any(folder.is_relative_to(it) for it in writable)
 
 
 def _position(path: Path, mounted: MountTable) -> Position | None:
-    """None for what is not there."""
+    """The position of a path in its file system; None: the path does not exist or cannot be opened."""
     try:
         with closing(Descriptor(os.open(path, os.O_PATH | os.O_CLOEXEC))) as it:
             return mounted.position(it)

@@ -1,4 +1,4 @@
-"""Whether the engine sees the files and processes of this host as this process sees them."""
+"""Detects whether the engine is in the same mount and PID namespaces as this process."""
 
 import os
 import socket
@@ -6,12 +6,15 @@ import struct
 from contextlib import closing
 from pathlib import Path
 
-PATIENCE = 5.0  # seconds for a connection
+PATIENCE = 5.0  # seconds: the timeout of the connection
 CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
 
 
 def shares_namespaces(path: str) -> bool:
-    """By the process that listens on this socket. It may be in a container, or be run by a user. Raises OSError."""
+    """Whether the process that listens on the socket shares both namespaces with this process. Raises OSError.
+
+    It does not if it, or batchq, is in a container, or if the engine is rootless.
+    """
     with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as to_engine:
         to_engine.settimeout(PATIENCE)
         to_engine.connect(path)
@@ -21,7 +24,10 @@ def shares_namespaces(path: str) -> bool:
 
 
 def _is_shared(pid: int, namespace: str) -> bool:
-    """True where it cannot be seen: then a start is refused by the engine, if it is not."""
+    """Compare the namespaces; True if this process may not see the other's.
+
+    If they differ after all, the engine refuses the start, because the path of the descriptor does not exist there.
+    """
     try:
         theirs, ours = (Path(f"/proc/{it}/ns/{namespace}").stat() for it in (pid, "self"))
     except OSError:

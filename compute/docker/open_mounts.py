@@ -1,7 +1,7 @@
-"""The host folders of containers that are not started yet, held open.
+"""Holds the host folders of containers open until they have started: docs/decisions/0030.
 
-The engine mounts a folder by /proc/<this process>/fd/<n>, at the start. So the descriptor is open from before the
-create call until the start is answered, or the container is removed; and its number belongs to nothing else.
+The engine mounts a folder as /proc/<pid of this process>/fd/<n> at the start. So the descriptor is open from before the
+create request until the reply to the start, or the removal of the container, and no other file gets its number.
 """
 
 import os
@@ -21,30 +21,36 @@ from batchq.domain.ids import Tag
 from batchq.errors import EngineUnknown, StartRefused
 from batchq.ports.runtime import LaunchSpec
 
-OF_THIS_HOST = "/proc/"  # begins the device of a volume that is a descriptor
+OF_THIS_HOST = "/proc/"  # the prefix of the device of a volume that is a descriptor
 MAX_OF_ONE = 64  # host paths of a container
-MAX_FILES = 65_536  # that are numbered, where the process may open any number
+MAX_FILES = 65_536  # a higher limit of file descriptors, or none, counts as this
 
 _NUMBERS = count()
 
 
 class Resolved(Struct, frozen=True, kw_only=True):
-    """The mounts of a container with their real paths. `devices`: what the engine mounts for a path, if open."""
+    """The checked mounts of a container."""
 
+    #: All its mounts, with real host paths.
     mounts: tuple[Mount, ...] = ()
+    #: For each host path whose folder is open: the descriptor's path, which the engine mounts instead.
     devices: Mapping[str, str] = field(default_factory=dict)
 
 
 class OpenMounts:
+    """The open folders of all containers that have not started."""
+
     def __init__(self) -> None:
+        #: The checked host mounts of each container, in the order of its spec.
         self._held: dict[Tag, tuple[OpenMount, ...]] = {}
+        #: The host paths that were created for each container.
         self._created: dict[Tag, tuple[str, ...]] = {}
         self._lock = Lock()
 
     def resolve(self, launch: LaunchSpec, policy: Policy, *, shares_files: bool) -> Resolved:
-        """Opened, or checked again where they are open already. Raises StartRefused and EngineUnknown.
+        """Open the host paths of a launch, or check them again if they are open. Raises StartRefused and EngineUnknown.
 
-        `shares_files`: the engine sees the files and the processes that this process sees.
+        `shares_files`: the engine is in the mount and PID namespaces of this process.
         """
         of_host = [it for it in launch.spec.mounts if it.host_path is not None]
         if not of_host:
@@ -62,7 +68,7 @@ class OpenMounts:
         )
 
     def check(self, launch: LaunchSpec, policy: Policy) -> None:
-        """By what is allowed now, which may be less than when they were opened. Raises StartRefused."""
+        """Check the open folders again: less may be permitted than when they were opened. Raises StartRefused."""
         for it in self._held.get(launch.tag, ()):
             path = it.mount.host_path
             assert path is not None, "it is of the host"
@@ -70,21 +76,25 @@ class OpenMounts:
                 check(path, it.folder, (), policy, launch.allowance)
 
     def suits(self, tag: Tag, inspected: object) -> bool:
-        """Whether each folder that a container is to have is held open. Those of an earlier server are not."""
+        """Whether every folder that the container mounts by a descriptor is open; not if an earlier server created it.
+
+        `inspected` is the engine's inspection.
+        """
         held = self._held.get(tag, ())
         return devices_of(inspected) <= {_device(it.folder) for it in held if it.folder is not None}
 
     def created(self, tag: Tag) -> tuple[str, ...]:
-        """The host paths that were created for a container, until it is removed: a second create finds them there."""
+        """The host paths that were created for the container, also by an earlier `resolve`, until `forget`."""
         return self._created.get(tag, ())
 
     def forget(self, tag: Tag) -> None:
-        """The container is removed."""
+        """Release everything of a container that was removed."""
         self.release(tag)
         with self._lock:
             self._created.pop(tag, None)
 
     def release(self, tag: Tag) -> None:
+        """Close the folders of the container."""
         with self._lock:
             held = self._held.pop(tag, ())
         for it in held:
@@ -116,33 +126,36 @@ class OpenMounts:
         return tuple(opened)
 
     def _note_created(self, tag: Tag, mount: Mount) -> None:
-        """Also where another mount is refused then, or the create call fails: the next one finds the path there."""
+        """Record a created path at once: if the launch fails later, the next `resolve` finds the path existing."""
         assert mount.host_path is not None, "it is of the host"
         with self._lock:
             self._created[tag] = (*self.created(tag), mount.host_path)
 
 
 def devices_of(inspected: object) -> frozenset[str]:
-    """The descriptors among what is mounted in a container."""
+    """The paths of the descriptors that the inspected container mounts."""
     mounted = member(inspected, "HostConfig", "Mounts", of=object)
     found = (_device_in(it) for it in (mounted if isinstance(mounted, list) else []))
     return frozenset(it for it in found if it is not None and it.startswith(OF_THIS_HOST))
 
 
 def _renumber(folder: Descriptor | None) -> None:
-    """To one of the highest numbers, each in turn: a late start of the engine must not find another file there."""
+    """Move the descriptor to the highest quarter of the numbers, in rotation.
+
+    So a delayed start by the engine, after the descriptor was closed, does not find another file under its number.
+    """
     if folder is None:
         return
     files = _files()
     least = files - files // 4
     try:
         folder.renumber(least + next(_NUMBERS) % (files - least))
-    except OSError:  # no number behind it is free
+    except OSError:  # no number from there on is free
         folder.renumber(least)
 
 
 def _files() -> int:
-    """How many files this process may have open."""
+    """The number of file descriptors that this process may have."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return MAX_FILES if files == resource.RLIM_INFINITY else min(files, MAX_FILES)
 

@@ -1,4 +1,4 @@
-"""What the jobs of this server may ask of its machine."""
+"""The server's policy for containers: what jobs may use of the machine."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -9,23 +9,23 @@ from batchq.settings import MissingHostPaths, Privileged
 
 
 class Policy(Struct, frozen=True, kw_only=True):
-    """`volumes` are the host paths that may be mounted, with all below them, but for `private` ones: see `mounts`.
+    """What the containers of this server may use of its machine, whatever their accounts permit."""
 
-    `given` returns the host paths that accounts were given: their jobs can change what lies in them.
-
-    `no_new_privileges` keeps setuid programs (sudo, su) from working in a container that is not privileged. `pids` is
-    the most processes and threads of one container.
-    """
-
+    #: How privileged containers and host devices are handled.
     privileged: Privileged
+    #: Host paths that a container may mount, with all paths below them.
     volumes: tuple[Path, ...]
+    #: Host paths that are never mounted, with all that contains them or lies below them.
     private: tuple[Path, ...] = ()
     missing_host_paths: MissingHostPaths = MissingHostPaths.CREATE
+    #: Returns the host paths that accounts were given: their jobs can change the contents.
     given: Callable[[], Iterable[str]] = tuple
+    #: Whether setuid programs (sudo, su) are disabled in containers that are not privileged.
     no_new_privileges: bool = True
     #: The registries of this server's jobs, each with or without a path; None: any.
     registries: tuple[str, ...] | None = None
-    pids: int = 8192  # a quarter of what a kernel allows in all where it allows least
+    #: The maximum number of processes and threads of a container: a quarter of the smallest limit of a whole kernel.
+    pids: int = 8192
 
 
 STRICT = Policy(privileged=Privileged.REFUSE, volumes=())

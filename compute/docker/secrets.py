@@ -1,8 +1,8 @@
-"""Secrets, looked up when a container is made and kept nowhere.
+"""Resolves secrets when a container is created. Their values are not stored.
 
-A secret's `valueFrom` is looked for in the server's secrets file, a JSON object `{"<valueFrom>": "<value>"}` read anew
-each time; and if it is not there, in the server's environment variable BATCHQ_SECRET_<NAME>, where NAME is the last
-part of `valueFrom` (after the last `/` or `:`) with everything but letters, digits and `_` turned into `_`.
+The value of `valueFrom` is taken from the server's secrets file, a JSON object `{"<valueFrom>": "<value>"}` that is
+read for each container; or else from the server's environment variable BATCHQ_SECRET_<NAME>. NAME is the last part of
+`valueFrom` (after the last `/` or `:`), with `_` for everything but letters, digits and `_`.
 """
 
 import json
@@ -21,18 +21,22 @@ PREFIX = "BATCHQ_SECRET_"
 
 
 class Secrets(Struct, frozen=True, kw_only=True):
+    """The server's sources of secrets."""
+
+    #: The secrets file; None: there is none.
     file: Path | None
+    #: The server's environment variables.
     environment: Mapping[str, str]
 
     def resolve(self, secrets: Sequence[Secret]) -> tuple[tuple[str, str], ...]:
-        """Names and values. Raises StartRefused, with the text of AWS's agent and without any value."""
+        """The names and values. Raises StartRefused, with the text of AWS's agent and without any value."""
         if not secrets:
             return ()
         kept = self._read()
         return tuple((secret.name, self._value(secret.value_from, kept)) for secret in secrets)
 
     def known(self, secrets: Sequence[Secret]) -> tuple[str, ...]:
-        """Their values, that nobody may be told; none where one cannot be had."""
+        """The values, which are to be removed from messages; empty if any of them cannot be resolved."""
         with suppress(StartRefused):
             return tuple(value for _, value in self.resolve(secrets))
         return ()
@@ -63,7 +67,7 @@ NO_SECRETS = Secrets(file=None, environment={})
 
 
 def everybody_reads(file: Path) -> bool:
-    """Whether any user of this machine may read it: it keeps no secret then. One that is not there keeps all."""
+    """Whether every user of the machine may read the file; False if it does not exist."""
     try:
         return bool(file.stat().st_mode & stat.S_IROTH)
     except OSError:
@@ -71,7 +75,7 @@ def everybody_reads(file: Path) -> bool:
 
 
 def variable(value_from: str) -> str:
-    """The environment variable of the server that may hold the secret."""
+    """The name of the server's environment variable for the secret."""
     return PREFIX + re.sub(r"\W", "_", re.split(r"[/:]", value_from)[-1], flags=re.ASCII)
 
 

@@ -1,4 +1,4 @@
-"""Threads for the calls of a runtime: a few for each kind, so that none waits for what another is stuck in."""
+"""Bulkheads: a thread pool for each kind of call to the engine, so that a call that hangs delays only its own kind."""
 
 import asyncio
 import os
@@ -20,32 +20,43 @@ Answer = TypeVar("Answer")
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """Threads for each kind of call, and how many seconds the engine may be silent in one.
+    """The number of threads for each kind of call, and timeouts in seconds.
 
-    More starts at once than twice the cores begin no more containers a second: docs/performance.md. They do not wait
-    for those that are still to be made, nor a stop for either.
-    A container that is stuck holds up each call about it: `patience_with_one` frees the thread for others, and after
-    that it is in doubt: its calls have the `stuck` threads, until one of them is answered.
-    Calls cannot be cut off, and a user can make a start or a pull last: so an account has half of each kind of threads
-    (one of those for pulls), of `extra` ones where others hold the rest.
+    A call cannot be aborted, and a user can prolong a start or a pull. So each account has a share of half the threads
+    of each kind (of one for pulls), which are taken from `extra` if other accounts occupy the rest.
     """
 
+    #: Threads for create calls.
     create: int = CORES
+    #: Threads for start calls. More do not start more containers a second: docs/performance.md.
     start: int = 2 * CORES
+    #: Threads for inspections.
     look: int = 2 * CORES
+    #: Threads for surveys, and for questions about the engine itself.
     survey: int = 1
+    #: Threads for stop signals.
     stop: int = 8
+    #: Threads for kills.
     kill: int = 8
+    #: Threads for calls about silent containers, until the engine replies to one: see circuit_breaker.py.
     stuck: int = 4
+    #: Threads for removals.
     clear: int = 2 * CORES
+    #: Threads for reading logs.
     logs: int = 4
+    #: Threads for pulls.
     pull: int = 4
+    #: Additional threads of each kind for accounts that have fewer than their share.
     extra: int = 16
+    #: The timeout of each receive.
     patience: float = 60.0
+    #: The timeout of short calls about one container; after it the thread is free, and the container counts as silent.
     patience_with_one: float = 10.0
+    #: The timeout of each receive in a pull.
     patience_with_registry: float = 300.0
-    #: Seconds for a pull as a whole, whatever progress it makes.
+    #: The timeout of a whole pull, whatever progress it makes.
     deadline_of_pull: float = 3600.0
+    #: The timeout of each receive in the event stream.
     patience_with_events: float = 300.0
 
 
@@ -53,6 +64,8 @@ LIMITS = Limits()
 
 
 class OperationPools:
+    """The thread pools of a runtime, by kind of call, with separate threads for calls about silent containers."""
+
     def __init__(self, door: ClientFactory, limits: Limits, doubts: SilentContainers) -> None:
         self._door = door
         self._extra = limits.extra
@@ -73,7 +86,10 @@ class OperationPools:
         self._stuck = self._crew("stuck", limits.stuck, with_one)
 
     async def about(self, tag: Tag, call: str, work: Callable[[Client], Answer], *, account: str = "") -> Answer:
-        """A call about one container of an account, which may be stuck while all others are well."""
+        """Execute a call about one container of an account, by the `stuck` threads if the container is silent.
+
+        `call` is the kind of call, a key of the pools.
+        """
         async with self._doubts.turn(tag) as in_doubt:
             try:
                 answer = await _ask(self._stuck if in_doubt else self._crews[call], call, work, account)
@@ -90,20 +106,21 @@ class OperationPools:
         work: Callable[[Client], Answer],
         then: Callable[[Answer | BaseException], None],
     ) -> bool:
-        """Whether a thread that has nothing to do makes such a call at once. Any thread may ask.
+        """Execute a call about one container in an idle thread, which then calls `then` with the outcome. Thread-safe.
 
-        What comes of it is passed on by that thread; it is for the loop to `learn` from it.
+        Returns False if no thread is idle, or the container is silent. The event loop passes the outcome to `learn`.
         """
         return tag not in self._doubts and self._crews[call].offer(_judged(call, work), then)
 
     def learn(self, tag: Tag, outcome: object) -> None:
-        """From the answer of a call about a container, or its error."""
+        """Update the circuit breaker of the container by the result or error of a call about it."""
         if not isinstance(outcome, EngineUnknown):
             self._doubts.settle(tag)
         elif was_silent(outcome):
             self._doubts.grow(tag)
 
     async def ask(self, call: str, work: Callable[[Client], Answer], *, account: str = "") -> Answer:
+        """Execute a call that is not about one container. `call` is the kind of call, a key of the pools."""
         return await _ask(self._crews[call], call, work, account)
 
     async def close(self) -> None:

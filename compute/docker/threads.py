@@ -1,8 +1,8 @@
-"""Threads for calls that block. A few for each kind of call, so that a call which hangs holds up only its own kind.
+"""A thread pool for blocking calls, shared fairly among accounts.
 
-`concurrent.futures.ThreadPoolExecutor` has no share for each account, no call that only an idle thread takes, and
-joins its threads at exit, so that a call which hangs would keep the process. It costs more CPU as well: 115 us a call
-against 107 us in a row, 367 us against 260 us at a hundred calls a second (medians of 7 interleaved rounds).
+`concurrent.futures.ThreadPoolExecutor` has no share for each account, no task that only an idle thread takes, and joins
+its threads at exit, so that a call that hangs would block the exit. It also costs more CPU: 115 us a call against
+107 us for successive calls, 367 us against 260 us at a hundred calls a second (medians of 7 interleaved rounds).
 """
 
 import asyncio
@@ -19,13 +19,15 @@ from msgspec import Struct
 
 from batchq.errors import EngineUnknown
 
-WAIT_AT_CLOSE = 1.0  # seconds
+WAIT_AT_CLOSE = 1.0  # seconds for calls in progress
 
 Answer = TypeVar("Answer")
 Left = TypeVar("Left")
 
 
 class Closable(Protocol):
+    """The tool of a thread, such as an API client."""
+
     def close(self) -> None: ...
 
 
@@ -33,7 +35,7 @@ Tool = TypeVar("Tool", bound=Closable)
 
 
 class PoolTask(Generic[Tool, Answer]):
-    """Work for a thread, and the place where its answer or its error is left: the event loop's that it is made on."""
+    """A function for a thread, and a future of the current event loop that receives its result or error."""
 
     def __init__(self, work: Callable[[Tool], Answer], account: str = "") -> None:
         self.account = account
@@ -42,18 +44,18 @@ class PoolTask(Generic[Tool, Answer]):
         self.outcome: asyncio.Future[Answer] = self._loop.create_future()
 
     def do(self, equipped: Callable[[], Tool]) -> None:
-        """In the thread. Nobody waits for what is cancelled."""
+        """Execute the task in the current thread, unless it was cancelled. `equipped` returns the thread's tool."""
         if self.outcome.cancelled():
             return
         try:
             answer = self._work(equipped())
-        except BaseException as error:  # noqa: BLE001 - it is handed to whoever waits for the outcome
+        except BaseException as error:  # noqa: BLE001 - it becomes the error of the future
             self._hand(self._fail, error)
         else:
             self._hand(self._leave, answer)
 
     def _hand(self, over: Callable[[Left], None], it: Left) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits
+        with suppress(RuntimeError):  # the event loop is closed
             self._loop.call_soon_threadsafe(over, it)
 
     def _leave(self, answer: Answer) -> None:
@@ -66,7 +68,7 @@ class PoolTask(Generic[Tool, Answer]):
 
 
 class OfferedTask(Generic[Tool, Answer]):
-    """Work on whose outcome nobody waits: the thread that did it passes its answer or its error on."""
+    """A function for an idle thread, which then calls `then` with its result or error."""
 
     account = ""
 
@@ -75,9 +77,10 @@ class OfferedTask(Generic[Tool, Answer]):
         self._then = then
 
     def do(self, equipped: Callable[[], Tool]) -> None:
+        """Execute the task in the current thread. `equipped` returns the thread's tool."""
         try:
             answer = self._work(equipped())
-        except BaseException as error:  # noqa: BLE001 - it is passed on to whoever gave the errand
+        except BaseException as error:  # noqa: BLE001 - it is passed to the callback
             self._then(error)
         else:
             self._then(answer)
@@ -87,45 +90,54 @@ Work = PoolTask[Tool, object] | OfferedTask[Tool, object]
 
 
 class Seat(Generic[Tool]):
-    """Where one thread waits for work. `account` is whose work it does now, None while it has none."""
+    """The slot of one thread, in which it waits for a task."""
 
     def __init__(self) -> None:
+        #: The next task; None: the thread is to end.
         self._given: SimpleQueue[Work[Tool] | None] = SimpleQueue()
+        #: The account of the task in progress; None: the thread is idle.
         self.account: str | None = None
         self.put = self._given.put
         self.get = self._given.get
 
 
 class Sizes(Struct, frozen=True, kw_only=True):
-    """How many threads do the work of one kind, for all accounts together and for one of them."""
+    """The numbers of threads of a pool."""
 
-    #: Threads for whatever comes.
+    #: The normal maximum, which tasks of one account may fill.
     all: int
-    #: Threads that an account has at least: beyond `all` too, while others keep those busy.
+    #: The share of each account: it may have so many threads even if other accounts occupy all the normal ones.
     account: int
-    #: Threads at most, so that accounts without end cannot have threads without end.
+    #: The absolute maximum, which limits the threads beyond `all`, however many accounts there are.
     most: int
 
 
 class WorkQueue(Generic[Tool]):
-    """Where jobs wait for threads, and threads for jobs: the one that was busy last has the next, and no other wakes.
+    """Assigns tasks to threads. Thread-safe.
 
-    In one queue for all, each job that is taken wakes another thread, which finds nothing. An account whose calls hang
-    fills `all` threads at most; an account with fewer threads than its share is served before those with more.
+    A task goes to the thread that became idle last, and wakes no other: with one shared queue each task that is taken
+    would wake a further thread in vain. An account whose calls hang occupies at most `Sizes.all` threads; accounts with
+    fewer threads than their share are served first.
     """
 
     def __init__(self, sizes: Sizes) -> None:
         self._sizes = sizes
         self._lock = threading.Lock()
+        #: Waiting tasks by account, each with its number in the order of arrival.
         self._jobs: dict[str, deque[tuple[int, PoolTask[Tool, object]]]] = {}
+        #: Busy threads by account.
         self._busy: Counter[str] = Counter()
+        #: Busy threads of all accounts.
         self._at_work = 0
         self._numbers = count()
         self._idle: list[Seat[Tool]] = []
         self._closed = False
 
     def put(self, job: PoolTask[Tool, object], *, threads: int) -> bool:
-        """Whether one more thread is needed for it, where there are so many. Without, it is done by one of these."""
+        """Assign the task to an idle thread, or queue it. Return whether the caller is to start another thread.
+
+        `threads` is the number of existing threads. If no thread can be started, an existing one executes the task.
+        """
         with self._lock:
             may_begin = self._may_begin(job.account)
             if not may_begin or not self._idle:
@@ -138,7 +150,7 @@ class WorkQueue(Generic[Tool]):
         return False
 
     def hand(self, errand: OfferedTask[Tool, object]) -> bool:
-        """Whether a thread that has nothing to do takes it. None does at a desk that is closed."""
+        """Assign the task to an idle thread; return False if there is none, or the queue is closed."""
         with self._lock:
             if not self._idle or self._at_work >= self._sizes.all:
                 return False
@@ -147,7 +159,7 @@ class WorkQueue(Generic[Tool]):
         return True
 
     def take(self, seat: Seat[Tool]) -> Work[Tool] | None:
-        """The next job, None when there will be none. `seat` is that of the thread that asks, and waits there."""
+        """Wait for the next task of the calling thread, whose slot is `seat`; None: the thread is to end."""
         with self._lock:
             self._vacate(seat)
             if self._closed:
@@ -160,7 +172,7 @@ class WorkQueue(Generic[Tool]):
         return seat.get()
 
     def close(self) -> list[PoolTask[Tool, object]]:
-        """The jobs that nobody has begun."""
+        """End all threads after their present tasks. Return the tasks that no thread has begun."""
         with self._lock:
             self._closed = True
             left, idle = [job for waiting in self._jobs.values() for _, job in waiting], self._idle
@@ -170,11 +182,12 @@ class WorkQueue(Generic[Tool]):
         return left
 
     def _may_begin(self, account: str) -> bool:
+        """Whether the sizes permit one more busy thread for the account."""
         limit = self._sizes.most if self._busy[account] < self._sizes.account else self._sizes.all
         return self._at_work < limit
 
     def _next(self) -> PoolTask[Tool, object] | None:
-        """The first that may begin: of the accounts with fewer threads than their share, or else of all."""
+        """Remove and return the oldest task that may begin; accounts with fewer threads than their share come first."""
         able = [it for it in self._jobs if self._may_begin(it)]
         if not able:
             return None
@@ -201,13 +214,13 @@ class WorkQueue(Generic[Tool]):
 
 
 class ThreadPool(Generic[Tool]):
-    """Threads of these sizes, made when all others are busy, each with a tool of its own that no other thread touches.
+    """A thread pool that starts a thread when all others are busy. Each thread has its own tool.
 
-    They are daemons: one that hangs in a call keeps neither `close` nor the end of the process waiting.
+    The threads are daemons: one that hangs in a call blocks neither `close` nor the end of the process.
     """
 
     def __init__(self, name: str, *, sizes: Sizes, equip: Callable[[Tool | None], Tool]) -> None:
-        """`equip` is given the thread's tool before each job, None at first, and answers the one to use."""
+        """`equip` is called before each task with the thread's tool, at first None, and returns the tool to use."""
         self._name = name
         self._sizes = sizes
         self._equip = equip
@@ -215,7 +228,11 @@ class ThreadPool(Generic[Tool]):
         self._gone: list[Future[None]] = []
 
     async def run(self, work: Callable[[Tool], Answer], *, account: str = "") -> Answer:
-        """Cancelled, it leaves off waiting; work that has begun goes on. Raises EngineUnknown without any thread."""
+        """Execute `work` in a thread, and return its result.
+
+        If cancelled, it stops waiting; work that has begun continues. Raises EngineUnknown if there is no thread and
+        none can be started.
+        """
         job = PoolTask(work, account)
         if self._desk.put(job, threads=len(self._gone)):  # type: ignore[arg-type]  # whatever a job answers
             try:
@@ -227,11 +244,14 @@ class ThreadPool(Generic[Tool]):
         return await job.outcome
 
     def offer(self, work: Callable[[Tool], Answer], then: Callable[[Answer | BaseException], None]) -> bool:
-        """Whether a thread that has nothing to do takes it at once, and passes on what comes of it. By any thread."""
+        """Execute `work` in an idle thread, which then calls `then` with the result or error. Thread-safe.
+
+        Returns False if no thread is idle; then neither is called.
+        """
         return self._desk.hand(OfferedTask(work, then))  # type: ignore[arg-type]  # nor what an errand does
 
     async def close(self) -> None:
-        """Work not yet begun is dropped. Threads in the middle of a call are left to it after a second."""
+        """Cancel waiting tasks, and wait up to `WAIT_AT_CLOSE` for the end of the threads; then abandon them."""
         desk, self._desk = self._desk, WorkQueue(self._sizes)
         gone, self._gone = self._gone, []
         for job in desk.close():
@@ -242,7 +262,7 @@ class ThreadPool(Generic[Tool]):
                 each.cancel()
 
     def _hire(self) -> None:
-        """One more. Raises EngineUnknown; those that are there will do then."""
+        """Start one more thread. Raises EngineUnknown if the machine cannot; the existing threads continue."""
         gone: Future[None] = Future()
         desk = self._desk
         begin(f"{self._name}-{len(self._gone) + 1}", lambda: self._work(desk, gone))
@@ -259,7 +279,7 @@ class ThreadPool(Generic[Tool]):
 
         while (job := desk.take(seat)) is not None:
             job.do(equipped)
-            del job  # or it would hold on to its answer until the next one comes
+            del job  # or it would hold its result in memory until the next task
         if tool is not None:
             tool.close()
         with suppress(InvalidStateError):
@@ -267,7 +287,7 @@ class ThreadPool(Generic[Tool]):
 
 
 def begin(name: str, work: Callable[[], None]) -> None:
-    """In a thread that keeps nobody waiting. Raises EngineUnknown when the machine has none left for us."""
+    """Execute `work` in a new daemon thread. Raises EngineUnknown if the machine cannot start one."""
     try:
         threading.Thread(target=work, name=name, daemon=True).start()
     except RuntimeError as none:
