@@ -1,8 +1,8 @@
-"""The engine's log stream, read into lines.
+"""Parses the engine's log stream into lines.
 
-The engine sends what the container wrote in frames, each with its stream and a stamp, and cuts a line of more than
-16 KB into several, each with the stamp of the line's beginning. Put together again the line is one; read while it is
-still being written it is as much as there is. A terminal's stream has no frames.
+The engine sends the output in frames, each with its stream and a time stamp. It splits a line of more than 16 KB into
+several frames, each with the stamp of the line's beginning; they are joined here. A line that is still being written is
+returned as far as it exists. The stream of a terminal has no frames.
 """
 
 import logging
@@ -17,11 +17,11 @@ from msgspec import Struct
 from batchq.errors import EngineUnknown
 from batchq.ports.logs import LogLine
 
-LONGEST_LINE = 2**20  # bytes in memory for one line; a longer one is cut
-LONGEST_FRAME = 2**24
-TERMINAL_CUT = 2**16
+LONGEST_LINE = 2**20  # bytes; a longer line is split into several
+LONGEST_FRAME = 2**24  # bytes; no engine sends a longer one
+TERMINAL_CUT = 2**16  # bytes; a longer line of a terminal is split, so that it is not buffered as a whole
 HEADER = struct.Struct(">BxxxL")
-STDOUT, ENGINES_OWN = 1, 3
+STDOUT, ENGINES_OWN = 1, 3  # stream 3 carries error messages of the engine itself
 FRAMED = tuple(bytes([stream, 0, 0, 0]) for stream in range(ENGINES_OWN + 1))
 STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ")
 DIGITS = 9
@@ -31,16 +31,19 @@ log = logging.getLogger(__name__)
 
 
 class Piece(Struct, frozen=True):
-    """What one frame holds: output of a stream, with the end of a line if `whole`."""
+    """The content of one frame."""
 
     stream: int
+    #: Nanoseconds since the epoch.
     at: int
+    #: The output, without the newline.
     content: bytes
+    #: Whether it ends with a newline.
     whole: bool
 
 
 def lines(chunks: Iterable[bytes], *, after: int) -> Iterator[LogLine]:
-    """The lines stamped later than `after`. Raises EngineUnknown for what no engine sends."""
+    """The lines with a stamp later than `after`, in nanoseconds. Raises EngineUnknown for a frame that is too long."""
     begun: dict[int, list[Piece]] = {}
     for piece in _pieces(chunks):
         if piece.at <= after:
@@ -59,26 +62,27 @@ def _line(pieces: Sequence[Piece]) -> LogLine:
 
 
 def since(after: int) -> str:
-    """A time in nanoseconds as the engine reads it. It sends what was stamped at that time, too."""
+    """The `since` parameter for a time in nanoseconds. The engine also sends lines with exactly this stamp."""
     after = max(after, 0)
     return f"{after // SECOND}.{after % SECOND:0{DIGITS}d}"
 
 
 def _pieces(chunks: Iterable[bytes]) -> Iterator[Piece]:
+    """The contents of the frames. An error message of the engine is logged, and ends the iteration."""
     at = 0
     for stream, payload in _payloads(iter(chunks)):
         if stream == ENGINES_OWN:
             log.warning("the engine cannot read a log further: %s", payload.decode(errors="replace").strip())
             return
         stamp = STAMP.match(payload)
-        # In a terminal's stream the rest of a line that was cut has no stamp.
+        # In the stream of a terminal the rest of a split line has no stamp.
         at = _nanoseconds(stamp) if stamp else at
         content = payload[stamp.end() :] if stamp else payload
         yield Piece(stream=stream, at=at, content=content.removesuffix(b"\n"), whole=content.endswith(b"\n"))
 
 
 def _payloads(chunks: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Frames tell their stream and length; in a terminal's stream there are but lines, and a stamp begins each."""
+    """The stream and the payload of each frame, or of each line of a terminal, which has no frames."""
     buffer = b""
     cut = None
     for chunk in chunks:
@@ -96,6 +100,7 @@ def _payloads(chunks: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _frames(buffer: bytes) -> Iterator[tuple[int, bytes, int]]:
+    """The complete frames in the buffer: stream, payload, and the position behind the frame."""
     start = 0
     while start + HEADER.size <= len(buffer):
         stream, length = HEADER.unpack_from(buffer, start)
@@ -109,6 +114,7 @@ def _frames(buffer: bytes) -> Iterator[tuple[int, bytes, int]]:
 
 
 def _terminal_lines(buffer: bytes) -> Iterator[tuple[int, bytes, int]]:
+    """The complete lines in the buffer, long ones split: stream, line, and the position behind the line."""
     start = 0
     while (end := buffer.find(b"\n", start) + 1) or len(buffer) - start >= TERMINAL_CUT:
         end = end or start + TERMINAL_CUT

@@ -1,4 +1,4 @@
-"""One reading of a container's log, a portion at a time."""
+"""Reads a container's log in portions."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -22,18 +22,20 @@ from batchq.domain.ids import Tag
 from batchq.errors import ContainerGone, EngineUnknown, LogRefused
 from batchq.ports.logs import LogLine
 
-READABLE = ("json-file", "local")  # log drivers that write to files of the engine, and to nothing else
-CHUNK = 2**16
-PORTION, LINE_ITSELF = 2**18, 100  # bytes, about
+READABLE = ("json-file", "local")  # log drivers that only write files of the engine
+CHUNK = 2**16  # bytes
+PORTION, LINE_ITSELF = 2**18, 100  # approximate bytes of a portion, and of a line beside its text
 
 
 class Reading:
-    """The next portion is read when it is asked for, so a long log is never in memory as a whole.
-
-    `patience`: before it begins to tell one, an engine may unpack it.
-    """
+    """One pass over a log. Each call reads the next portion, so a long log is never in memory as a whole."""
 
     def __init__(self, containers: Containers, tag: Tag, *, after: int, patience: float) -> None:
+        """Lines later than `after` are read, in nanoseconds since the epoch.
+
+        `patience` is the timeout of each receive in seconds: before the first byte the engine may decompress the log.
+        """
+        #: Whether all lines were returned.
         self.done = False
         self._containers = containers
         self._tag = tag
@@ -43,7 +45,7 @@ class Reading:
         self._lines: Iterator[LogLine] | None = None
 
     def some(self, client: Client) -> list[LogLine]:
-        """The next lines; with the last of them the reading is `done`. Raises ContainerGone."""
+        """Read the next lines; the last portion, which may be empty, sets `done`. Raises ContainerGone; LogRefused."""
         if self._lines is None:
             self._lines = lines(self._chunks(client), after=self._after)
         portion: list[LogLine] = []
@@ -57,7 +59,7 @@ class Reading:
         return portion
 
     def some_or_remove(self, client: Client) -> list[LogLine]:
-        """The same, and where there are none at all the container is removed by it."""
+        """As `some`, but if the log has no lines the container is removed."""
         some = self.some(client)
         if not some:
             self._containers.remove(client, self._tag)
@@ -74,9 +76,9 @@ class Reading:
 
 
 def open_log(client: Client, container_id: str, *, after: int, patience: float) -> Response | None:
-    """The engine's log stream from a time on, None if this container's log cannot be read.
+    """Request the engine's log stream from `after` on, in nanoseconds; None: the log driver does not support reading.
 
-    Raises ContainerGone; LogRefused, and no error has secret options of a log driver in its text.
+    Raises ContainerGone; LogRefused. Secret options of the log driver are removed from the error texts.
     """
     url = f"{client.base_url}/v{client.api_version}/containers/{container_id}/logs"
     wanted: dict[str, str | int] = {"stdout": 1, "stderr": 1, "timestamps": 1, "follow": 0, "since": since(after)}
@@ -85,7 +87,7 @@ def open_log(client: Client, container_id: str, *, after: int, patience: float) 
         return response
     with closing(response):
         words = response.text
-    if response.status_code in (NOT_FOUND, CONFLICT):  # not there, or being removed
+    if response.status_code in (NOT_FOUND, CONFLICT):  # it does not exist, or is being removed
         raise ContainerGone(redacted(words))
     if response.status_code == NOT_IMPLEMENTED:
         return None
@@ -97,7 +99,7 @@ def open_log(client: Client, container_id: str, *, after: int, patience: float) 
 
 
 def _log_driver(client: Client, container_id: str) -> tuple[str, list[str]]:
-    """Its name and the values of its options, of which any may be a secret. Raises ContainerGone."""
+    """The name of the log driver, and the values of its options, any of which may be secret. Raises ContainerGone."""
     try:
         stored = member(client.inspect_container(container_id), "HostConfig", "LogConfig", of=dict)
     except NotFound as gone:

@@ -1,7 +1,7 @@
-"""Where the log driver of a container that is made, and not begun, sends to: judged by what the engine stored.
+"""Checks the target of a container's log driver before the start, by the options that the engine has stored.
 
-The engine resolves names by itself when the container starts, so a name whose answer changes between the two look-ups
-is not held here; nor is a redirect that the target answers to the splunk driver.
+Not covered: a name that resolves to another address when the engine resolves it at the start, and a redirect in the
+target's reply to the splunk driver.
 """
 
 from contextlib import suppress
@@ -16,9 +16,9 @@ from batchq.errors import StartRefused
 
 
 def check_target(inspected: object, network: Network) -> None:
-    """Of an account that is held to an allowance, on an environment whose jobs see this network. Raises StartRefused.
+    """Check the log driver of a restricted account's container. Raises StartRefused.
 
-    All options are known now, secret ones too.
+    `inspected` is the engine's inspection, which has all options, also secret ones. `network` is that of the launch.
     """
     driver = member(inspected, "HostConfig", "LogConfig", "Type", of=str)
     stored = member(inspected, "HostConfig", "LogConfig", "Config", of=object)
@@ -35,12 +35,12 @@ def check_target(inspected: object, network: Network) -> None:
 
 
 def leads_here(host: str) -> bool:
-    """Whether one of its addresses is of this machine, or of a metadata service."""
+    """Whether the name or address resolves to an address of this machine or of a metadata service."""
     return any(is_local_address(ip_address(it)) for it in _addresses(host))
 
 
 def _addresses(host: str) -> set[str]:
-    """Empty for a name that cannot be resolved: the engine has its own resolver."""
+    """The addresses of the name; empty if it cannot be resolved. The engine resolves it by itself later."""
     with suppress(gaierror, UnicodeError):
         found = getaddrinfo(host.strip("[]"), None, type=SOCK_STREAM)
         return {str(address[0]).partition("%")[0] for *_, address in found}

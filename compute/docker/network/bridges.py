@@ -1,4 +1,4 @@
-"""The private network of an attempt. An engine has some thirty of its own subnets to give, so more are found for it."""
+"""Creates bridge networks, and finds subnets for them: Docker's own address pools have only about thirty."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,20 +15,20 @@ from batchq.compute.docker.errors import CONFLICT, message_of
 from batchq.compute.docker.inspection import labels_of, member
 from batchq.errors import EngineUnknown
 
-RANGE = IPv4Network("10.224.0.0/11")  # 2,048 subnets, out of the way of what people use
-PREFIX = 22  # room for the thousand nodes that AWS allows
-TRIES = 16
+RANGE = IPv4Network("10.224.0.0/11")  # 2,048 subnets in a range that is seldom used
+PREFIX = 22  # AWS: a job has up to 1,000 nodes
+TRIES = 16  # subnets that are tried for one network
 ROUTES = Path("/proc/net/route")
 
 
 class NoSubnet(EngineUnknown):
-    """All subnets are taken: one will be free when a network goes."""
+    """All subnets are in use; one becomes free when a network is removed."""
 
 
 def ensure(client: Client, name: str, labels: Mapping[str, str], *, internal: bool = False) -> str:
-    """The id of the network with these labels, made if there is none. From an `internal` one no way leads out.
+    """Return the id of the network with these labels, which is created if it does not exist. Raises NoSubnet.
 
-    Raises NoSubnet.
+    An `internal` network has no route to the outside.
     """
     there = listed(client, labels)
     if there:
@@ -38,11 +38,11 @@ def ensure(client: Client, name: str, labels: Mapping[str, str], *, internal: bo
     except APIError as error:
         if error.status_code != CONFLICT:
             raise
-        return _first(listed(client, labels))  # by a call whose answer was lost
+        return _first(listed(client, labels))  # created by an earlier request whose reply was lost
 
 
 def listed(client: Client, labels: Mapping[str, str]) -> list[object]:
-    """Those with all of these labels; some engines take an empty value for any."""
+    """The networks with all of these labels. Filtered again here: some engines take an empty value for any value."""
     rows: object = client.networks(filters={"label": [f"{name}={value}" for name, value in labels.items()]})
     if not isinstance(rows, list):
         raise EngineUnknown("the engine's list of networks is none")
@@ -50,13 +50,13 @@ def listed(client: Client, labels: Mapping[str, str]) -> list[object]:
 
 
 def free(taken: Iterable[IPv4Network]) -> Iterator[IPv4Network]:
-    """Subnets that overlap with none of those taken."""
+    """The subnets of `RANGE` that overlap with none of those taken."""
     used = list(taken)
     return (it for it in RANGE.subnets(new_prefix=PREFIX) if not any(it.overlaps(other) for other in used))
 
 
 def routed(table: str) -> Iterator[IPv4Network]:
-    """The networks that this machine reaches, but for the way out, from what stands in /proc/net/route."""
+    """The networks of this machine's routes, except the default route. `table` is the text of /proc/net/route."""
     for line in table.splitlines()[1:]:
         _, destination, _, _, _, _, _, mask, *_ = line.split()
         if int(mask, 16):
@@ -65,14 +65,14 @@ def routed(table: str) -> Iterator[IPv4Network]:
 
 
 def _first(networks: list[object]) -> str:
-    """The oldest: should there ever be two, all who look take the same."""
+    """The id of the oldest network, so that all callers choose the same one if there are several."""
     if not networks:
         raise EngineUnknown("the network of the attempt is not there yet, or no more")
     return member(min(networks, key=lambda it: member(it, "Created", of=str)), "Id", of=str)
 
 
 def _make(client: Client, name: str, labels: Mapping[str, str], *, internal: bool) -> str:
-    """Raises NoSubnet."""
+    """Create a network in the engine's address pools, or else in a free subnet of `RANGE`. Raises NoSubnet."""
     try:
         return _create(client, name, labels, None, internal=internal)
     except APIError as error:
@@ -97,11 +97,11 @@ def _create(client: Client, name: str, labels: Mapping[str, str], subnet: IPv4Ne
 
 
 def _taken(client: Client) -> Iterator[IPv4Network]:
-    """By the engine's networks, and by what this machine reaches otherwise."""
+    """The subnets of this machine's routes and of the engine's networks."""
     with suppress(OSError, ValueError):
         yield from routed(ROUTES.read_text())
     for network in listed(client, {}):
         pools = member(network, "IPAM", "Config", of=object)
         for pool in pools if isinstance(pools, list) else ():
-            with suppress(ValueError):  # the other IP
+            with suppress(ValueError):  # an IPv6 subnet
                 yield IPv4Network(member(pool, "Subnet", of=str))

@@ -1,8 +1,8 @@
-"""The keeper: a container that does nothing but hold the namespaces which other containers share.
+"""The pause container, which only holds the namespaces that other containers share: docs/decisions/0012.
 
-Its image is made here, of one program of some 200 bytes, so it is at hand where no registry is. The program is what
-`pause` is to Kubernetes: it waits for ever, and lets the kernel bury the orphans that come to it where the containers
-of a node share their processes (it is the first of them then). Written in C:
+Its image is created here from one program of some 200 bytes, so no registry is needed. The program does what `pause`
+does in Kubernetes: it waits for ever, and lets the kernel reap orphaned processes where the containers of a node share
+a PID namespace, in which it is process 1. In C:
 
     int main(void) {
         signal(SIGCHLD, SIG_IGN);
@@ -28,10 +28,10 @@ REPOSITORY = "batchq-keeper"
 LABEL = "io.batchq.keeper-image"
 PROGRAM = "/keeper"
 
-ADDRESS = 0x400000  # where the kernel lays the program
-PAGE = 0x10000  # the largest that arm64 has
-HEADERS = 64 + 56  # bytes: the file's, and that of its one segment
-X86_64, AARCH64 = 62, 183  # of elf.h
+ADDRESS = 0x400000  # the load address
+PAGE = 0x10000  # bytes: the largest page size of arm64
+HEADERS = 64 + 56  # bytes: the ELF header, and the program header of the one segment
+X86_64, AARCH64 = 62, 183  # machine types of elf.h
 IGNORE = struct.pack("<QQQQ", 1, 0, 0, 0)  # the kernel's struct sigaction: SIG_IGN, no flags, no restorer, no mask
 
 CODE_AMD64 = bytes.fromhex(
@@ -57,7 +57,7 @@ CODE_ARM64 = struct.pack(
     0xD2800928,  # wait: mov x8, #73         ppoll(
     0xD2800000,  # mov x0, #0                  NULL,
     0xD2800001,  # mov x1, #0                  0,
-    0xD2800002,  # mov x2, #0                  for ever,
+    0xD2800002,  # mov x2, #0                  NULL: no timeout,
     0xD2800003,  # mov x3, #0                  NULL)
     0xD4000001,  # svc #0                    arm64 has no pause
     0x17FFFFFA,  # b wait
@@ -72,7 +72,7 @@ PROGRAMS: Mapping[str, tuple[int, bytes]] = {
 
 
 def elf(machine: int, code: bytes) -> bytes:
-    """A static program for Linux: the two headers, and the code with what it reads in one segment."""
+    """A static ELF program: the two headers, then the code and its data in one segment."""
     size = HEADERS + len(code) + len(IGNORE)
     magic = b"\x7fELF" + bytes((2, 1, 1)).ljust(12, b"\0")  # 64 bits, little-endian, version 1
     head = struct.pack("<16sHHIQQQIHHHHHH", magic, 2, machine, 1, ADDRESS + HEADERS, 64, 0, 0, 64, 56, 1, 0, 0, 0)
@@ -81,17 +81,20 @@ def elf(machine: int, code: bytes) -> bytes:
 
 
 def image() -> str:
-    """Named by what is in it: another version of batchq finds its own."""
+    """The name of the image, with a digest of its content: another version of batchq has an image of its own."""
     programs = b"".join(elf(*PROGRAMS[name]) for name in sorted(PROGRAMS))
     return f"{REPOSITORY}:{hashlib.sha256(programs).hexdigest()[:12]}"
 
 
 IMAGE = image()
-_MAKING_IMAGE = Lock()  # made twice at once one of the two would lose its name
+_MAKING_IMAGE = Lock()  # of two images created at the same time one would lose its name
 
 
 def make(client: Client, wanted: Mapping[str, object], name: str) -> str:
-    """The id of a keeper, with its image where that is missing. Raises StartRefused."""
+    """Create a pause container, and its image if that is missing; return the container's id. Raises StartRefused.
+
+    `wanted` is the body of the create request.
+    """
     try:
         return _create(client, wanted, name)
     except ImageNotFound:
@@ -101,7 +104,7 @@ def make(client: Client, wanted: Mapping[str, object], name: str) -> str:
 
 
 def make_image(client: Client) -> None:
-    """Some 200 bytes, which nobody need remove. Made again it is the same. Raises StartRefused."""
+    """Import the image, which has some 200 bytes and stays in the engine. Idempotent. Raises StartRefused."""
     architecture = member(client.version(), "Arch", of=str)
     if architecture not in PROGRAMS:
         raise StartRefused(
@@ -118,7 +121,11 @@ def make_image(client: Client) -> None:
 def creation(
     *, network: str, labels: Mapping[str, str], node: str | None = None, names: Sequence[str] = ()
 ) -> Mapping[str, object]:
-    """The body of its create call. `names` are those of the node's containers: each finds the others at localhost."""
+    """The body of the create request.
+
+    `node` is the name by which other nodes find it. `names` are those of the node's containers, which find each other
+    at localhost.
+    """
     return {
         "Image": IMAGE,
         "Labels": dict(labels),
@@ -131,7 +138,7 @@ def creation(
             "SecurityOpt": ["no-new-privileges"],
             "ReadonlyRootfs": True,
             "LogConfig": {"Type": "none"},
-            # After a restart of the engine what was on it is over, and it is removed, or made anew.
+            # If the engine restarts, the containers that joined it have ended as well; it is removed or replaced.
             "RestartPolicy": {"Name": "no"},
             "AutoRemove": False,
         },

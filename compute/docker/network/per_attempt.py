@@ -1,7 +1,8 @@
-"""What the containers of an attempt share: a network, a keeper for each node with several of them, their volumes.
+"""The objects that the containers of an attempt share: its network, pause containers and volumes (docs/decisions/0012).
 
-All of it is found by its labels and nothing is remembered, so a crash loses nothing. It is made when a container is
-made, if it is not there, and taken away with the last container of the attempt; what a crash left is swept.
+Each node with several containers has a pause container. All objects are found by their labels, so that a crash loses
+nothing. They are created together with a container if they are missing, and removed with the last container of the
+attempt; a sweep removes what a crash left behind.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,23 +35,29 @@ from batchq.ports.runtime import ContainerState, LaunchSpec
 
 
 class _Attempt(Struct, weakref=True):
-    """`makers` are at work on containers of it. `made` is held by who makes its network, or the keeper of a node."""
+    """The locks of an attempt."""
 
+    #: Held while `makers` changes, and during a removal of the shared objects.
     lock: Lock = field(default_factory=Lock)
+    #: The number of threads that create containers of the attempt.
     makers: int = 0
+    #: Held during the creation of the network (key "") or of a node's pause container.
     made: dict[str, Lock] = field(default_factory=dict)
 
 
 class AttemptNetworks:
+    """Creates and removes the shared objects of attempts. Thread-safe."""
+
     def __init__(self, instance: str) -> None:
         self._instance = instance
         self._attempts: WeakValueDictionary[Tag, _Attempt] = WeakValueDictionary()
         self._entering = Lock()
+        #: The attempts with shared objects and without a container, as of the last survey.
         self._deserted: frozenset[Tag] = frozenset()
 
     @contextmanager
     def kept(self, tag: Tag) -> Iterator[None]:
-        """As long as nothing of the attempt's is taken away."""
+        """A context in which the attempt's shared objects are not removed."""
         attempt = self._attempt(tag)
         with attempt.lock:
             attempt.makers += 1
@@ -61,9 +68,9 @@ class AttemptNetworks:
                 attempt.makers -= 1
 
     def place(self, client: Client, launch: LaunchSpec, *, internal: bool) -> Place:
-        """Where to put the container; what is not there yet is made. Raises StartRefused and NameTaken.
+        """Return the namespaces for the container; missing shared objects are created. Raises StartRefused; NameTaken.
 
-        Only while it is `kept`. From an `internal` network no way leads out.
+        Only in the context of `kept`. An `internal` network has no route to the outside.
         """
         attempt = self._attempt(launch.tag)
         try:
@@ -78,14 +85,17 @@ class AttemptNetworks:
         return _beside(keeper_id, launch)
 
     def clear(self, client: Client, tag: Tag) -> None:
-        """Take all of it away, unless there is still a container of the attempt, or one is being made."""
+        """Remove the attempt's shared objects, unless a container of the attempt exists or is being created."""
         attempt = self._attempt(tag)
         with attempt.lock:
             if not attempt.makers and not self._has_containers(client, tag):
                 self._take_away(client, tag)
 
     def deserted(self, client: Client, living: Iterable[Tag]) -> tuple[Tag, ...]:
-        """Attempts that have left something, and had no container in this survey nor in the one before."""
+        """The attempts with shared objects that had no container in this survey and in the one before.
+
+        `living` are the tags of this survey.
+        """
         peopled = {replace(tag, part="") for tag in living}
         now = frozenset(self._whose(client)) - peopled
         twice = self._deserted & now
@@ -101,11 +111,11 @@ class AttemptNetworks:
         return bridges.ensure(client, name, labels, internal=internal)
 
     def _keeper(self, client: Client, launch: LaunchSpec, network: str) -> str:
-        """The id of the node's keeper, which runs."""
+        """The id of the node's pause container, which is created and started if necessary."""
         name = keeper_name(self._instance, launch.tag)
         inspected = self._inspect_keeper(client, name, launch.tag)
         if inspected is not None and member(inspected, "HostConfig", "NetworkMode", of=str) != network:
-            # The network that it was on is gone, and whoever was on it with it.
+            # Its network does not exist any more, so no container of the node can run.
             client.remove_container(member(inspected, "Id", of=str), v=True, force=True)
             inspected = None
         if inspected is None:
@@ -141,7 +151,7 @@ class AttemptNetworks:
         return bool(_containers(client, attempt_labels(self._instance, tag), most=1))
 
     def _take_away(self, client: Client, tag: Tag) -> None:
-        """The network last: as long as it is there, so may be what else there was."""
+        """Remove the shared objects, the network last: as long as it exists, others may exist too."""
         labels = shared_labels(self._instance, tag)
         for row in _containers(client, labels):
             with gone_is_well():
@@ -154,7 +164,7 @@ class AttemptNetworks:
                 client.remove_network(member(network, "Id", of=str))
 
     def _whose(self, client: Client) -> Iterator[Tag]:
-        """The attempts that anything shared is there for."""
+        """The attempt of each shared object of this instance."""
         ours = {INSTANCE: self._instance}
         for row in (*_containers(client, ours), *_volumes(client, ours), *bridges.listed(client, ours)):
             tag = kept_for(labels_of(row, "Labels"), self._instance)
@@ -163,7 +173,7 @@ class AttemptNetworks:
 
 
 def refused(error: APIError) -> EngineError:
-    """What the engine's refusal of something shared means: it may well be had a moment later."""
+    """The meaning of an error reply to the creation of a shared object; never final, as it may succeed later."""
     if trouble_below(error):
         return EngineUnknown(f"create: {message_of(error)}")
     return StartRefused(
@@ -172,6 +182,7 @@ def refused(error: APIError) -> EngineError:
 
 
 def _beside(keeper_id: str, launch: LaunchSpec) -> Place:
+    """The namespaces of a container that joins this pause container."""
     shared = BESIDE + keeper_id
     return Place(network=shared, ipc=shared if launch.share_ipc else None, pid=shared if launch.share_pids else None)
 
@@ -195,7 +206,10 @@ def _each(labels: Mapping[str, str]) -> list[str]:
 
 @contextmanager
 def gone_is_well() -> Iterator[None]:
-    """Also what somebody else is just removing; should that fail, the next sweep finds it."""
+    """Suppress the error of a removal if the object does not exist, or is being removed by another client.
+
+    If the other removal fails, the next sweep finds the object.
+    """
     try:
         yield
     except NotFound:

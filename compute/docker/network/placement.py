@@ -1,4 +1,4 @@
-"""Where each container is put: with its attempt, on the network that it shares with other jobs, or as Docker has it."""
+"""Chooses the network of each container: its attempt's, one shared with other jobs, the host's, none, or Docker's."""
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -17,21 +17,23 @@ from batchq.ports.runtime import LaunchSpec
 
 
 class NetworkPlacement:
+    """The networks of one instance."""
+
     def __init__(self, instance: str, network: Network) -> None:
-        """`network` is what jobs see of it where their compute environment does not say."""
+        """`network` is for launches that name none."""
         self._network = network
         self._attempts = AttemptNetworks(instance)
         self._commons = SharedNetworks(instance)
 
     def kept(self, tag: Tag) -> AbstractContextManager[None]:
-        """As long as nothing is taken away of what a container is to be made with."""
+        """A context in which the objects that the container shares with its attempt are not removed."""
         return self._attempts.kept(tag) if tag.part else nullcontext()
 
     def find(self, client: Client, launch: LaunchSpec) -> Place | None:
-        """None is the engine's own. What a place needs is made, if it is not there. Raises StartRefused and NameTaken.
+        """Return the namespaces for a launch; None: the engine's default network. Missing networks are created.
 
-        Of an attempt with several containers, only while it is `kept`. Where the engine has no subnet for another
-        network, shared ones without a job are removed first. Raises NoSubnet if none is.
+        Raises StartRefused, NameTaken, and NoSubnet if no subnet is free after shared networks without a job were
+        removed. For an attempt with several containers only in the context of `kept`.
         """
         try:
             return self._find(client, launch)
@@ -41,25 +43,26 @@ class NetworkPlacement:
             return self._find(client, launch)
 
     def network_of(self, launch: LaunchSpec) -> Network:
+        """The network mode of a launch, or else the default."""
         return self._network if launch.network is None else launch.network
 
     def suits(self, client: Client, launch: LaunchSpec, inspected: object) -> bool:
-        """Whether a container that was created has the place that it needs, still."""
+        """Whether an existing container that has not started is still on the network that it needs."""
         if not launch.tag.part:
             return self.holds(client, inspected)
         place = self.find(client, launch)
         return place is not None and _mode(inspected) == place.network
 
     def holds(self, client: Client, inspected: object) -> bool:
-        """Whether what a container is to join is there."""
+        """Whether the pause container that the container is to join runs; true if it joins none."""
         return self._joins(client, _mode(inspected))
 
     def lacks(self, client: Client, place: Place | None) -> bool:
-        """Whether a place that was found is gone by now."""
+        """Whether the pause container of a place that `find` returned does not run any more."""
         return place is not None and not self._joins(client, place.network)
 
     def address(self, client: Client, inspected: object) -> str | None:
-        """Of the container's node: its own, or the keeper's. None while the keeper is not there, or down."""
+        """The IP address of the container's node, its own or its pause container's; None: it has none at present."""
         mode = _mode(inspected)
         if not mode.startswith(BESIDE):
             return address_of(inspected)
@@ -69,20 +72,25 @@ class NetworkPlacement:
             return None
 
     def clear(self, client: Client, tag: Tag) -> None:
-        """What the containers of an attempt shared goes with the last of them."""
+        """Remove the shared objects of the attempt, if the removed container `tag` was its last."""
         if tag.part:
             self._attempts.clear(client, tag)
 
     def deserted(self, client: Client, living: Iterable[Tag]) -> tuple[Tag, ...]:
-        """Attempts that have left behind what their containers shared: seen so twice."""
+        """The attempts with shared objects that had no container in this survey and in the one before.
+
+        `living` are the tags of this survey. Shared networks without a job for long are removed.
+        """
         self._commons.look(client)
         return self._attempts.deserted(client, living)
 
     def sweep(self, client: Client, attempt: Tag) -> None:
+        """Remove the shared objects of an attempt, unless it has a container again."""
         self._attempts.clear(client, attempt)
 
     @property
     def may_leave(self) -> bool:
+        """Whether there may be shared networks to remove."""
         return self._commons.seen
 
     def leave(self, client: Client) -> None:

@@ -1,9 +1,9 @@
-"""The networks that jobs share: for each compute environment, and account, a bridge and on it a pause container.
+"""The networks that jobs share: a bridge and a pause container for each environment and account (docs/decisions/0022).
 
-Both are found by their labels, the pause container by its name too, which no image can set. They are made for the first
-job, and left for the next; a pause container that runs is used as it is by the next batchq. A dead one is replaced,
-never restarted, so a container that was to join it, and has not begun, never will. Networks without a job are removed
-after an hour, when batchq ends, and when the engine has no subnet for another network.
+Both are found by their labels, the pause container also by its name, because an image cannot set a name. They are
+created for the first job and remain for later ones, also after a restart of batchq. A dead pause container is replaced,
+never restarted, so a container that was to join it and has not started can never start. Networks without a job are
+removed after an hour, when batchq ends, and when the engine has no subnet for another network.
 """
 
 import logging
@@ -31,38 +31,45 @@ from batchq.compute.docker.network.per_attempt import gone_is_well, refused
 from batchq.errors import EngineUnknown, NameTaken
 from batchq.ports.runtime import ContainerState
 
-LONG = 360  # surveys: an hour
+LONG = 360  # surveys without a job until a network is removed: an hour
 
 log = logging.getLogger(__name__)
 
 
 class _Place(Struct, frozen=True, kw_only=True):
-    """What is there of a shared network.
-
-    `keeper` is the id of its pause container, None for a bridge alone. `used`: a job is on it, or may be.
-    """
+    """A shared network that exists in the engine."""
 
     shared: SharedNetwork
+    #: The id of its pause container; None: only the bridge exists.
     keeper: str | None
+    #: Whether the pause container runs.
     runs: bool
+    #: Whether a job's container is, or may be, on the network.
     used: bool
 
 
 class SharedNetworks:
+    """Creates and removes the shared networks of one instance. Thread-safe."""
+
     def __init__(self, instance: str, *, long: int = LONG) -> None:
-        """`long`: for how many looks a network is left without a job. `seen`: there may be networks to remove."""
+        """A network is removed after it had no job in more than `long` calls of `look`."""
         self._instance = instance
         self._long = long
+        #: Whether there may be networks to remove.
         self.seen = False
+        #: The ids of the pause containers that ran when last inspected.
         self._keepers: dict[SharedNetwork, str] = {}
+        #: The number of successive calls of `look` in which the network had no job.
         self._idle: dict[SharedNetwork, int] = {}
         self._entering = Lock()
+        #: Held while a network is created or removed.
         self._turns: defaultdict[SharedNetwork, Lock] = defaultdict(Lock)
 
     def join(self, client: Client, shared: SharedNetwork) -> str:
-        """The network mode of a container that is to be on it. Raises StartRefused, NameTaken and NoSubnet.
+        """Return the network mode for a container; the network is created if it does not exist.
 
-        Of a pause container that ran when it was last seen: a start fails soon enough when it has died.
+        Raises StartRefused, NameTaken and NoSubnet. A known pause container is not inspected again: if it has died,
+        the start of the container fails.
         """
         self._idle.pop(shared, None)
         known = self._keepers.get(shared)
@@ -78,7 +85,7 @@ class SharedNetworks:
         return BESIDE + known
 
     def runs(self, client: Client, keeper_id: str) -> bool:
-        """Whether a pause container does, of a shared network or of an attempt; a dead one is joined no more."""
+        """Whether a pause container runs, of a shared network or of an attempt; a dead one is not joined any more."""
         try:
             inspected: object = client.inspect_container(keeper_id)
         except NotFound:
@@ -90,7 +97,7 @@ class SharedNetworks:
         return False
 
     def look(self, client: Client) -> None:
-        """Forget pause containers that have died, and remove networks that had no job for long."""
+        """Forget dead pause containers, and remove networks without a job in more than `long` calls."""
         known = set(self._keepers.values())
         there = self._there(client)
         self.seen = bool(there)
@@ -101,15 +108,15 @@ class SharedNetworks:
             self._take_away(client, shared)
 
     def leave(self, client: Client) -> None:
-        """Remove the networks that no job is on."""
+        """Remove all networks without a job."""
         for it in self._there(client):
             if not it.used:
                 self._take_away(client, it.shared)
 
     def release(self, client: Client) -> bool:
-        """Whether networks were removed to free their subnets: those without a job now and when last looked at.
+        """Remove networks to free their subnets: those without a job now and in the last `look`. Return if any was.
 
-        A network that was joined since then is left: its first container may not be there yet.
+        A network that was joined since then remains, as its first container may not exist yet.
         """
         idle = [it.shared for it in self._there(client) if not it.used and it.shared in self._idle]
         for shared in idle:
@@ -128,7 +135,7 @@ class SharedNetworks:
                     self._keepers.pop(shared, None)
 
     def _ensure(self, client: Client, shared: SharedNetwork) -> str:
-        """The id of its pause container, which runs."""
+        """The id of the network's running pause container, created with the bridge if necessary."""
         name, labels = commons_name(self._instance, shared), commons_labels(self._instance, shared)
         inspected = self._inspect(client, name, shared)
         if inspected is not None:
@@ -177,7 +184,7 @@ class SharedNetworks:
         return commons_of(labels_of(row, "Labels"), self._instance)
 
     def _held_by(self, row: object) -> SharedNetwork | None:
-        """The network that a container holds: none holds one under another name."""
+        """The shared network of a pause container; None: not a pause container. The name must match the labels."""
         shared = self._of(row)
         if shared is None or f"/{commons_name(self._instance, shared)}" not in member(row, "Names", of=list):
             return None
@@ -185,7 +192,7 @@ class SharedNetworks:
 
 
 def _place(shared: SharedNetwork, keeper: object | None, modes: Collection[str | None]) -> _Place:
-    """`modes` are those of the jobs' containers; any of them may be on it where the engine does not tell."""
+    """`modes` are the network modes of the jobs' containers; None: unknown, so that every network may be in use."""
     if keeper is None:
         return _Place(shared=shared, keeper=None, runs=False, used=False)
     keeper_id = member(keeper, "Id", of=str)
@@ -198,7 +205,7 @@ def _place(shared: SharedNetwork, keeper: object | None, modes: Collection[str |
 
 
 def _mode(row: object) -> str | None:
-    """Some engines do not tell it in a list."""
+    """The network mode in a list of containers; None: the engine does not report it there."""
     host = member(row, "HostConfig", of=object)
     return host.get("NetworkMode") if isinstance(host, dict) else None
 
