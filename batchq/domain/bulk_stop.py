@@ -1,6 +1,7 @@
-"""One order to stop many jobs: what each of them is told, and what becomes of it. Pure.
+"""Bulk stops: one order that cancels or terminates many jobs, and its outcome for each of them. Pure. Decision 0023.
 
-Which jobs are meant is decided once, and they are told a few at a time; until then none of them may start.
+The jobs are selected once, in the commit that saves the order. They are stopped a batch at a time, and from the
+selection on none of them starts.
 """
 
 from collections.abc import Set as AbstractSet
@@ -18,22 +19,28 @@ from batchq.domain.lifecycle.arrays import size
 
 
 class Kind(StrEnum):
+    """The request that each job receives: CancelJob or TerminateJob."""
+
     CANCEL = "CANCEL"
     TERMINATE = "TERMINATE"
 
 
 class Outcome(StrEnum):
-    """What becomes of a job that was named. STOPPING: over when its containers, or its children, are.
+    """The outcome of the order for one job. The last three change nothing."""
 
-    NOT_RETRIED: a cancel does not reach what runs, but it has no other attempt. Below it, nothing is done.
-    """
-
+    #: A queued job was cancelled: it is FAILED.
     CANCELLED = "CANCELLED"
+    #: A queued job was terminated: it is FAILED.
     TERMINATED = "TERMINATED"
+    #: The job ends when its containers, or its children, have ended.
     STOPPING = "STOPPING"
+    #: An active job was cancelled: its attempt continues, and is not retried if it fails.
     NOT_RETRIED = "NOT_RETRIED"
+    #: The job had finished already.
     ALREADY_FINISHED = "ALREADY_FINISHED"
+    #: The job was named, but does not match the filter.
     NOT_MATCHED = "NOT_MATCHED"
+    #: The job was named, but does not exist, or the caller may not see it.
     NOT_FOUND = "NOT_FOUND"
 
 
@@ -52,76 +59,86 @@ class BulkStopOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class JobFilter(Struct, frozen=True, kw_only=True):
-    """Which of the jobs that are not over are meant: those of which everything holds that is said here. None: any.
+    """Selects unfinished jobs: a job matches if it matches every member that is not None.
 
-    `members` are jobs and nodes of gangs; an array stands for its children too, where they are looked at. `names`: any
-    case, a trailing `*` is any rest. `accounts` has those below it, too. `reach`: what is there for who orders it.
-
-    An array whose children live is meant as a whole, and they are not looked at; but where a status or an environment
-    is asked for they are, each for itself, and it is not.
+    An array with children matches as a whole, without a look at its children. With `statuses` or `environments` it is
+    the reverse: each child matches for itself, and the array does not.
     """
 
+    #: Jobs, and nodes of multi-node jobs. If children match for themselves, an array's id stands for its children too.
     members: tuple[tuple[JobId, int | None], ...] | None = None
+    #: Job names in any case; a trailing `*` matches any rest.
     names: frozenset[str] | None = None
+    #: Names of the users that own the jobs.
     users: frozenset[str] | None = None
+    #: Accounts that own the jobs, with all accounts below them.
     accounts: frozenset[str] | None = None
     queues: frozenset[str] | None = None
     statuses: frozenset[Status] | None = None
+    #: Names of the compute environments on which the jobs were placed.
     environments: frozenset[str] | None = None
+    #: The owners whose jobs the caller may stop.
     reach: Visibility | None = None
 
     @property
     def by_child(self) -> bool:
-        """Whether each child of an array is looked at for itself."""
+        """Whether each child of an array matches for itself."""
         return self.statuses is not None or self.environments is not None
 
     @property
     def looks_at_children(self) -> bool:
-        """Whether it may mean some children of an array without the others."""
+        """Whether it may select some children of an array without the others."""
         return self.by_child or any(parent_of(job_id) is not None for job_id, _ in self.members or ())
 
 
 Target = tuple[int, int]
-"""The order of a job, and the number of the node of it that is meant: WHOLE for the job as a whole."""
+"""The `Job.order` of a selected job, and the index of the selected node: WHOLE for the job as a whole."""
 
 WHOLE = -1
 
 
 class Candidates(Struct, frozen=True, kw_only=True):
-    """The jobs that a selection meant at an earlier read."""
+    """The jobs that a filter selected at an earlier read, which are checked again in the commit of the order."""
 
     #: Ascending, each once.
     places: tuple[Target, ...]
-    #: The orders of all jobs that were inserted or updated since that read began, and perhaps of others.
+    #: The `Job.order` of all jobs that were inserted or updated since that read began, and perhaps of others.
     changed: AbstractSet[int]
 
 
 class BulkStop(Struct, frozen=True, kw_only=True):
-    """An order that is being carried out."""
+    """A saved order that is being executed."""
 
+    #: Its identity in the store.
     number: int
     order: BulkStopOrder
 
 
 class StopTarget(Struct, frozen=True, kw_only=True):
-    """A job that an order means, or that node of it."""
+    """A job that an order selects."""
 
     job: Job
+    #: The selected node; None: the job as a whole.
     node: int | None = None
 
 
 class Progress(Struct, frozen=True, kw_only=True):
-    """How far an order was carried out: down to this job, or node, the last first. `over`: none is left."""
+    """How far an order was executed. The youngest job is stopped first, so orders descend."""
 
+    #: `BulkStop.number`.
     sweep: int
+    #: The `Job.order` of the job that was stopped last.
     order: int
+    #: The node that was stopped last; None: the job as a whole.
     node: int | None
+    #: Whether all selected jobs have been stopped.
     over: bool
 
 
 class Preview(Struct, frozen=True, kw_only=True):
-    """A job that an order would mean, in so far as that tells what would become of it. `place`: its order, and node."""
+    """A job that an order would select, for a dry run: as much of it as its outcome depends on."""
 
+    #: Its `Job.order`, and the selected node; None: the job as a whole.
     place: tuple[int, int | None]
     job_id: JobId
     name: str
@@ -130,18 +147,19 @@ class Preview(Struct, frozen=True, kw_only=True):
 
 
 class JobOutcome(Struct, frozen=True, kw_only=True):
-    """A job, what it was when it was told, and what becomes of it. `status` None: there is no such job."""
+    """The outcome of an order for one job."""
 
     job_id: JobId
     name: str = ""
+    #: The status when the order was executed; None: there is no such job.
     status: Status | None = None
     outcome: Outcome
-    #: What becomes of the children of an array, or since when the job is stopping already; else empty.
+    #: The outcome for an array's children, or since when the job has been stopping; else empty.
     note: str = ""
 
 
 def request(order: BulkStopOrder, node: int | None) -> on.CancelRequested | on.TerminateRequested:
-    """What one job is told; `node` where only that one of a gang is meant."""
+    """The event for one selected job. `node`: the selected node of a multi-node job; None: the job as a whole."""
     match order.kind:
         case Kind.CANCEL:
             return on.CancelRequested(reason=order.reason, node=node)
@@ -150,12 +168,12 @@ def request(order: BulkStopOrder, node: int | None) -> on.CancelRequested | on.T
 
 
 def has_children(job: Job) -> bool:
-    """Whether it is an array whose children live: they are told, and it is over when they are."""
+    """Whether it is an unfinished array with children: the order is applied to them, and the array ends with them."""
     return job.family is not None and job.status is Status.PENDING
 
 
 def note(kind: Kind, job: Job) -> str:
-    """What the outcome of an order to this job does not say."""
+    """`JobOutcome.note` for an order of this kind to the job."""
     since = job.stop.ordered_at if job.stop is not None else job.family and job.family.ordered_at
     if job.status not in FINISHED and since is not None and (job.stop is not None or kind is Kind.CANCEL):
         return f"already stopping since {since:%Y-%m-%dT%H:%M:%SZ}"
@@ -170,7 +188,7 @@ def note(kind: Kind, job: Job) -> str:
 
 
 def outcome(kind: Kind, status: Status, *, has_children: bool) -> Outcome:
-    """What becomes of a job that is told in this status."""
+    """The outcome of an order for a job in this status. `has_children`: as the function of that name returns it."""
     if status in FINISHED:
         return Outcome.ALREADY_FINISHED
     if has_children:

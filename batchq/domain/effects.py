@@ -1,6 +1,7 @@
-"""What can be asked of the outside: wishes, in the imperative. Used as `do.StartContainer`.
+"""Effects: commands to the container engine, named in the imperative. Pure. Import as `do`: `do.StartContainer`.
 
-Each is idempotent and can be derived again from the stored job and a survey of the engine, so none is stored.
+Effects are executed after the changed job is saved. Each is idempotent and can be derived again from the stored job and
+a survey of the engine, so effects are not stored.
 """
 
 from msgspec import Struct
@@ -9,35 +10,37 @@ from batchq.domain.ids import Tag
 
 
 class StartContainer(Struct, frozen=True, kw_only=True):
-    """Create it if it is not there, and start it once."""
+    """Create the container if it does not exist, and start it once."""
 
     tag: Tag
 
 
 class AbandonStart(Struct, frozen=True, kw_only=True):
-    """Do not start it, if the engine has not been asked yet."""
+    """Do not start the container, unless its start has been requested from the engine already."""
 
     tag: Tag
 
 
 class StopContainer(Struct, frozen=True, kw_only=True):
-    """Send its stop signal: the image's StopSignal, or SIGTERM."""
+    """Send the stop signal: the stop order's, else the image's StopSignal, or SIGTERM."""
 
     tag: Tag
 
 
 class KillContainer(Struct, frozen=True, kw_only=True):
+    """Send SIGKILL."""
+
     tag: Tag
 
 
 class InspectContainer(Struct, frozen=True, kw_only=True):
-    """Look at it, and report what is seen."""
+    """Inspect the container, and report its state as an event."""
 
     tag: Tag
 
 
 class CleanUpContainer(Struct, frozen=True, kw_only=True):
-    """Keep its log, kill it if it still runs, and remove it with its volumes."""
+    """Archive the container's log, kill it if it still runs, and remove it with its volumes."""
 
     tag: Tag
 

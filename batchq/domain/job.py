@@ -1,6 +1,6 @@
-"""A job as batchq remembers it. Values only; what may happen to it is in `lifecycle`.
+"""The stored values of a job: spec, attempts, containers, stop order and array state. Pure.
 
-What a job leaves behind beside its row. Pure.
+They have no behaviour: `lifecycle` has the rules that change them.
 """
 
 from datetime import datetime, timedelta
@@ -16,7 +16,7 @@ from batchq.domain.task import Nodes, Task
 
 
 class Status(StrEnum):
-    """AWS Batch's seven, in the order a job passes them."""
+    """AWS Batch's seven job statuses, in the order in which a job passes through them."""
 
     SUBMITTED = "SUBMITTED"
     PENDING = "PENDING"
@@ -27,14 +27,19 @@ class Status(StrEnum):
     FAILED = "FAILED"
 
 
+#: The job has no attempt under way.
 QUEUED = frozenset({Status.SUBMITTED, Status.PENDING, Status.RUNNABLE})
 
+#: The job has an attempt under way and holds resources.
 ACTIVE = frozenset({Status.STARTING, Status.RUNNING})
 
+#: The final statuses.
 FINISHED = frozenset({Status.SUCCEEDED, Status.FAILED})
 
 
 class Action(StrEnum):
+    """The action of an entry of evaluateOnExit: retry the job, or fail it."""
+
     RETRY = "RETRY"
     EXIT = "EXIT"
 
@@ -42,7 +47,7 @@ class Action(StrEnum):
 class ExitRule(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One entry of evaluateOnExit. A trailing `*` of a pattern matches any rest; a pattern of None matches all."""
 
-    #: What happens to a job whose attempt matches all patterns.
+    #: For an attempt that matches all patterns.
     action: Action
     #: Pattern of the attempt's status reason.
     on_status_reason: str | None = None
@@ -53,6 +58,8 @@ class ExitRule(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RetryStrategy(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """AWS's retryStrategy."""
+
     #: How many attempts the job has at most, the first one included.
     attempts: int = 1
     #: Rules for an attempt that failed: the first that matches decides. AWS: none matches, the job is retried.
@@ -60,6 +67,8 @@ class RetryStrategy(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DependencyType(StrEnum):
+    """AWS's dependency types of array jobs."""
+
     SEQUENTIAL = "SEQUENTIAL"
     N_TO_N = "N_TO_N"
 
@@ -96,7 +105,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     task: Task | None = None
     #: The nodes of a multi-node parallel job, else None.
     nodes: Nodes | None = None
-    #: How many children the array has; None for a job that is no array.
+    #: How many children the array has; None for a job that is not an array.
     array_size: int | None = None
     #: Consumable resources of the whole job.
     needs: tuple[Need, ...] = ()
@@ -123,7 +132,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def resources(self) -> Resources:
-        """What the job reserves as a whole: all its containers, on all its nodes."""
+        """The resources that the job reserves: the sum of all its containers on all its nodes."""
         if self.nodes is not None:
             return self.nodes.resources
         return self.container.resources if self.task is None else self.task.resources
@@ -135,11 +144,13 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PartState(StrEnum):
-    """WAITING for another container, or for the main node. ENDED: over, or it will never start."""
+    """The state of one container of an attempt with several."""
 
+    #: It waits for another container, or for the main node.
     WAITING = "WAITING"
     STARTING = "STARTING"
     RUNNING = "RUNNING"
+    #: It has exited, or will never start.
     ENDED = "ENDED"
 
 
@@ -159,7 +170,7 @@ class Part(Struct, frozen=True, kw_only=True, omit_defaults=True):
     stopped_at: datetime | None = None
     #: None until it exits, and for a container that never ran.
     exit_code: int | None = None
-    #: Why it failed, or never started.
+    #: Why it failed, or never started; None if it did not fail.
     reason: str | None = None
     #: Whether it has been ordered to stop.
     stopping: bool = False
@@ -182,10 +193,12 @@ class Part(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def node(self) -> int:
+        """The index of its node."""
         return int(self.key.partition("/")[0])
 
     @property
     def name(self) -> str:
+        """Its name in the task of its node."""
         return self.key.partition("/")[2]
 
 
@@ -220,6 +233,8 @@ class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StopCause(StrEnum):
+    """A TerminateJob, or the job's timeout."""
+
     TERMINATED = "TERMINATED"
     TIMED_OUT = "TIMED_OUT"
 
@@ -251,11 +266,11 @@ class Child(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Family(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The state of an array's children, kept with the array from when its own dependencies are met."""
+    """The state of an array's children, stored in the array once its own dependencies are met."""
 
     #: How many children have been inserted, from index 0.
     spawned: int = 0
-    #: How many children, from index 0, have received the array's order (or the failure at `broken_at`).
+    #: To how many children, from index 0, the array's order (or the failure at `broken_at`) has been applied.
     told: int = 0
     #: The index of the child of a SEQUENTIAL array whose failure fails all children after it.
     broken_at: int | None = None
@@ -263,9 +278,9 @@ class Family(Struct, frozen=True, kw_only=True, omit_defaults=True):
     counts: tuple[tuple[Status, int], ...] = ()
     #: When `counts` last changed.
     counted_at: datetime | None = None
-    #: When the array was first ordered to stop: no child that waited then starts any more.
+    #: When the array was first cancelled or terminated; None: never. No child starts after that.
     ordered_at: datetime | None = None
-    #: When the array had an order and its last active child ended: it is over, whatever is still to be written.
+    #: When the array with an order ended: all children existed and none was active. Their rows may be written later.
     over_at: datetime | None = None
 
 
@@ -301,7 +316,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempts: tuple[Attempt, ...] = ()
     #: The attempt under way; not None exactly while the job is STARTING or RUNNING.
     attempt: Attempt | None = None
-    #: The latest order to stop the job or, on an array, its children; None: there was none.
+    #: The order to stop the job or, on an array, its children; None: there was none.
     stop: Stop | None = None
     #: The reason of a CancelJob: on a FAILED job the one that ended it, on an active job one that prevents a retry.
     cancelled: str | None = None
@@ -313,9 +328,9 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     promised_start: datetime | None = None
     #: None for a job that is not the child of an array.
     child: Child | None = None
-    #: None for a job that is no array, and for an array whose dependencies are not met.
+    #: None for a job that is not an array, and for an array whose dependencies are not met.
     family: Family | None = None
-    #: Of an array, until its last child is spawned.
+    #: Orders for children of an array that are not spawned yet; empty once the last child is spawned.
     child_orders: tuple[ChildOrder, ...] = ()
     #: When its latest attempt began to run; None until then.
     started_at: datetime | None = None
@@ -327,22 +342,26 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def tag(self) -> Tag:
-        """The attempt under way. Only an active job has one."""
+        """The tag of the attempt under way. AssertionError for a job that is not active."""
         assert self.attempt is not None, f"{self.id} is {self.status} and has no attempt under way"
         return Tag(job_id=self.id, attempt=self.attempt.number)
 
     @property
     def is_cancelled(self) -> bool:
-        """An active job that is to have no other attempt is not; the parent of an array whose children live is."""
+        """AWS's isCancelled: a cancel ended the job or prevented its retry.
+
+        False while the attempt of a cancelled job continues. True for an array with children from the cancel on.
+        """
         return self.cancelled is not None and (self.status is Status.FAILED or self.family is not None)
 
     @property
     def is_terminated(self) -> bool:
+        """AWS's isTerminated: a TerminateJob ordered the job to stop."""
         return self.stop is not None and self.stop.cause is StopCause.TERMINATED
 
 
 def tags(job: Job) -> tuple[Tag, ...]:
-    """The containers of all its attempts, also of those that may never have run."""
+    """The tags of the containers of all attempts of the job, including containers that may never have run."""
     attempts = (*job.attempts, *(() if job.attempt is None else (job.attempt,)))
     whole = (Tag(job_id=job.id, attempt=it.number) for it in attempts)
     parts = ([part.key for part in it.parts] or [""] for it in attempts)
