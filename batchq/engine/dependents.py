@@ -1,8 +1,8 @@
-"""The part of a unit of work that follows what has happened to jobs to those that hang on them.
+"""Propagates the changes of a unit of work to dependents and to array parents.
 
-New jobs are judged, and so are those whose dependencies have ended; parents of arrays are told how their children fare.
-Of the dependents that are stored one unit judges a page: others are served before the next page. Until then a dependent
-is PENDING, as it is stored, so nothing else has to know; what is left follows from what is stored, also after a crash.
+New jobs, and jobs whose dependencies have ended, are evaluated; arrays count the status changes of their children.
+Stored dependents are evaluated a page at a time, so that other messages are handled between the pages. Until then a
+dependent stays PENDING as stored. The remaining work is derived from stored data, so it also resumes after a crash.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,13 +14,13 @@ from batchq.domain.scheduling.dependencies import asked_of, evaluate
 from batchq.engine.unit_of_work import PendingDependents, UnitOfWork, pending_dependents
 from batchq.ports.jobs import JobStore
 
-READ_COST = 5  # dependents that one more read stands for: a chain is read a job at a time
+READ_COST = 5  # the cost of one read, in dependents: a chain of dependencies takes one read a job
 
 
 async def settle(unit: UnitOfWork, store: JobStore, *, waited_for: bool) -> None:
-    """Until nothing more follows, or the unit of work has judged its share of the dependents that are stored.
+    """Propagate until nothing more follows, or until the unit of work has evaluated its limit of stored dependents.
 
-    `waited_for` is whether any that is stored waits for another.
+    `waited_for`: whether any stored job depends on another.
     """
     while unit.unsettled:
         if unit.children_changed:
@@ -34,7 +34,7 @@ async def settle(unit: UnitOfWork, store: JobStore, *, waited_for: bool) -> None
 
 
 async def _count(unit: UnitOfWork, store: JobStore) -> None:
-    """Each parent once, however many of its children have moved."""
+    """Update the counts of each array once, however many of its children have changed."""
     moved = unit.children_changed
     await _learn(unit, store, moved)
     for parent_id in moved:
@@ -42,7 +42,10 @@ async def _count(unit: UnitOfWork, store: JobStore) -> None:
 
 
 async def _dependents(unit: UnitOfWork, store: JobStore, changed: Sequence[JobId], *, waited_for: bool) -> list[JobId]:
-    """Those that this unit itself has brought, and the next child of a SEQUENTIAL array; those stored come in pages."""
+    """The dependents changed by this unit of work, and the next child of a SEQUENTIAL array.
+
+    Stored dependents are queued in `unit.unresolved`.
+    """
     if waited_for:
         unit.unresolved.extend(pending_dependents(changed))
     here = unit.waiting_for(changed)
@@ -53,6 +56,7 @@ async def _dependents(unit: UnitOfWork, store: JobStore, changed: Sequence[JobId
 
 
 async def _stored_dependents(unit: UnitOfWork, store: JobStore) -> list[JobId]:
+    """Load the next page of stored dependents."""
     if not unit.unresolved or unit.dependents_left <= 0:
         return []
     first = unit.unresolved.popleft()
@@ -65,13 +69,17 @@ async def _stored_dependents(unit: UnitOfWork, store: JobStore) -> list[JobId]:
 
 
 def _next(job: Job) -> tuple[JobId, ...]:
-    """A failed one has none: its parent sees to those after it."""
+    """The next child of a SEQUENTIAL array after one that SUCCEEDED.
+
+    After a failure the parent ends the remaining children.
+    """
     if job.child is None or not job.spec.sequential or job.status is not Status.SUCCEEDED:
         return ()
     return (child_id(job.child.parent, job.child.index + 1),)
 
 
 async def _judge(job_ids: Iterable[JobId], unit: UnitOfWork, store: JobStore) -> None:
+    """Apply to each queued job the state of its dependencies, in the order of submission."""
     jobs = [job for job_id in job_ids if (job := unit.get(job_id)) is not None and job.status in QUEUED]
     named = {job_id for job in jobs for job_id in asked_of(job)}
     if named:
@@ -83,6 +91,7 @@ async def _judge(job_ids: Iterable[JobId], unit: UnitOfWork, store: JobStore) ->
 
 
 async def _learn(unit: UnitOfWork, store: JobStore, job_ids: Iterable[JobId]) -> None:
+    """Load the jobs that the unit of work has not loaded."""
     unknown = [job_id for job_id in job_ids if not unit.knows(job_id)]
     if unknown:
         unit.load((await store.jobs(unknown)).values())

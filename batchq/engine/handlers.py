@@ -1,4 +1,4 @@
-"""What each kind of message does to a unit of work."""
+"""Message handlers: how each kind of message changes a unit of work."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -44,10 +44,7 @@ log = logging.getLogger(__name__)
 
 
 class MessageHandler:
-    """Handles messages: changes the unit of work, and the state that surveys and requests change.
-
-    `admit` raises Invalid for a job that the scheduler must not take; `sweep` takes a bulk stop.
-    """
+    """Handles messages: changes the unit of work, and the parts of EngineState that surveys and requests change."""
 
     def __init__(
         self,
@@ -59,13 +56,17 @@ class MessageHandler:
     ) -> None:
         self._state = state
         self._ground = ground
+        #: Counts a submitted job against queue and account limits; raises Invalid if it exceeds one.
         self._admit = admit
+        #: Begins a bulk stop.
         self._sweep = sweep
+        #: The last logged reason for not accepting the container engine; None: not logged yet.
         self._engine_trouble: str | None = None
+        #: The stored submissions with the keys of the present messages.
         self._earlier: Mapping[SubmissionKey, JobId] = {}
 
     async def prepare(self, unit: UnitOfWork, messages: Sequence[Message], store: JobStore, ahead: Ahead) -> None:
-        """Fetch, in one go each, the jobs and the earlier submissions that the messages speak of."""
+        """Load the jobs and the earlier submissions that the messages refer to, with one read each."""
         asked: set[JobId] = set()
         again = []
         for message in messages:
@@ -85,6 +86,10 @@ class MessageHandler:
             unit.load((await ahead.jobs(unknown)).values())
 
     def read(self, unit: UnitOfWork, message: Message) -> None:
+        """Apply one message to the unit of work.
+
+        Raises Invalid, IllegalTransition or Outdated for a request that is refused.
+        """
         match message:
             case Submit():
                 self._submit(unit, message)
@@ -109,7 +114,7 @@ class MessageHandler:
                 assert_never(message)
 
     def submitted_as(self, unit: UnitOfWork, message: Submit) -> JobId:
-        """The job that a submission made, now or the first time it came."""
+        """The id of the job that this submission created, now or when the same call came before."""
         if message.key is None:
             return message.job_id
         return self._earlier.get(message.key) or unit.submitted.get(message.key, message.job_id)
@@ -128,7 +133,10 @@ class MessageHandler:
         unit.insert(job, message.key)
 
     def _check_queue(self, name: QueueName, caller: Caller) -> None:
-        """Again, for the request was checked before it lay here: a queue that is being deleted takes no jobs."""
+        """Raise Invalid unless the caller can see the queue and it is ENABLED.
+
+        The API has checked this already, but the queue may have been disabled or deleted while the message waited.
+        """
         queue = self._ground.queues.get(name)
         if queue is None or not caller.sees_queue(name):
             raise Invalid(f"JobQueue {name} not found.")
@@ -136,10 +144,13 @@ class MessageHandler:
             raise Invalid(f"JobQueue {name} is disabled and takes no jobs.")
 
     def _reconcile(self, unit: UnitOfWork, message: SurveyCompleted) -> None:
-        """A changed machine is changed ground."""
+        """Compare a survey with the active jobs and request what is missing.
+
+        A changed capacity of the host counts as a change of the catalog.
+        """
         tags = [it.tag for it in message.seen]
         renewed = self._state.engine_check.inspect(message.engine.id, seen=tags, active=unit.active().values())
-        unit.engine_id = renewed or unit.engine_id  # that of a resume in this unit of work
+        unit.engine_id = renewed or unit.engine_id  # a resume in this unit of work may have set it
         if not self._state.engine_check.accepted:
             self._refuse_engine()
             return
@@ -157,13 +168,13 @@ class MessageHandler:
         found = _reconciled(unit, message)
         for job_id, lost in found.news:
             unit.step(job_id, lost)
-        if found.news:  # the loss of one container may change what is wanted of others
+        if found.news:  # the loss of one container may change what its other containers need
             found = _reconciled(unit, message)
         spared = self._state.safety.spared(unit, tags)
         for effect in found.effects:
             if not isinstance(effect, do.CleanUpContainer) or effect.tag not in spared:
                 unit.effects.append((effect, unit.get(effect.tag.job_id)))
-        for job in unit.active().values():  # a look after a timeout may have had no answer
+        for job in unit.active().values():  # an inspection requested by a timeout may have failed
             looks = (tag_looked_at(job, alarm) for alarm in due(job, unit.now))
             unit.effects += ((do.InspectContainer(tag=tag), job) for tag in looks if tag is not None)
         purged = self._state.safety.kept.purged.intersection(found.strays)
@@ -180,7 +191,10 @@ class MessageHandler:
         self._state.host = None
 
     def _resume(self, unit: UnitOfWork, message: Resume) -> None:
-        """The engine is accepted first: what restored data finds on it is to be seen before that is resumed."""
+        """Accept the engine that answers, or else leave safe mode. Raises Invalid.
+
+        A foreign engine must be accepted before safe mode ends: safe mode first lists the containers on that engine.
+        """
         if self._state.engine_check.foreign is None:
             self._state.safety.resume(unit, purge=message.purge)
         elif message.new_engine:
@@ -189,9 +203,10 @@ class MessageHandler:
             raise Invalid(f"{self._state.engine_check.trouble}.")
 
     def _tell(self, unit: UnitOfWork, message: JobEvent | UpdateTags | TimerFired) -> None:
-        """A message about one job. One about an unknown job changes nothing; one about a child being spawned waits.
+        """Apply a message about one job.
 
-        A stop order to a child of an array that has not begun is kept by the array.
+        A message about an unknown job has no effect. A message about a child that is being spawned is deferred. A stop
+        order for a child of an array that is not spawning yet is stored with the array.
         """
         job = unit.get(message.job_id)
         if job is None:
@@ -210,9 +225,10 @@ class MessageHandler:
                 self._ring(unit, job, message)
 
     def _ring(self, unit: UnitOfWork, job: Job, message: TimerFired) -> None:
-        """A timeout is ordered when the container that may decide is seen alive: it may have ended in time, unseen.
+        """Apply the timers that are due.
 
-        What waits for such a look holds up nothing else that is due.
+        A timeout that depends on a container is applied only after an inspection shows that the container runs: it may
+        have ended in time without a report. A timer that waits for an inspection does not delay the other timers.
         """
         for alarm in due(job, unit.now):
             look_at = tag_looked_at(job, alarm)
@@ -226,7 +242,10 @@ class MessageHandler:
             unit.effects.append((do.InspectContainer(tag=look_at), job))
 
     def _is_over_for_engine(self, unit: UnitOfWork, job: Job, message: TimerFired) -> bool:
-        """Whether the time of a container of an earlier boot is over by its engine's clock too. Decision 0035."""
+        """Whether the timeout has also expired by the engine's clock, for a container of an earlier boot.
+
+        Decision 0035.
+        """
         assert message.seen_alive is not None, f"{message} is of no container"
         ours = part_of(job, message.seen_alive.part).started_at if has_parts(job) else job.started_at
         if message.began is None or ours is None or self._state.engine_ahead is None or job.spec.timeout is None:
@@ -239,7 +258,10 @@ class MessageHandler:
 
 
 def _keep_order(unit: UnitOfWork, message: JobEvent) -> None:
-    """The audit record is about the child, which has no row yet."""
+    """Store a stop order for a child with its array, which has not spawned the child yet.
+
+    The audit record names the child although it has no row.
+    """
     array, child = array_to_spawn(unit, message.job_id), parent_of(message.job_id)
     if array is None or array.family is not None or child is None:
         return
@@ -254,7 +276,10 @@ def _keep_order(unit: UnitOfWork, message: JobEvent) -> None:
 
 
 def _check_dependencies(unit: UnitOfWork, spec: JobSpec, caller: Caller) -> None:
-    """In the unit of work that takes the job, for what it names may have been forgotten a moment before."""
+    """Raise Invalid if a dependency does not exist or is not visible to the caller.
+
+    Checked in the unit of work that takes the job: a dependency may have been pruned since the request was validated.
+    """
     found = {job_id: job for job_id in named(spec) if (job := unit.get(job_id)) is not None}
     known = {job_id: job for job_id, job in found.items() if caller.reaches(job.spec.owner)}
     if why := refusal(spec, known):
@@ -272,6 +297,7 @@ def _reconciled(unit: UnitOfWork, message: SurveyCompleted) -> Reconciled:
 
 
 def _asked(message: Message) -> Sequence[JobId]:
+    """The jobs that must be loaded before the message is handled; with each child, its array."""
     match message:
         case JobEvent(job_id=job_id) | UpdateTags(job_id=job_id) | TimerFired(job_id=job_id):
             return _with_array(job_id)
@@ -284,5 +310,6 @@ def _asked(message: Message) -> Sequence[JobId]:
 
 
 def _with_array(job_id: JobId) -> tuple[JobId, ...]:
+    """The job, and its array if it is a child."""
     child = parent_of(job_id)
     return (job_id,) if child is None else (job_id, child[0])

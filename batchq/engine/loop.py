@@ -1,7 +1,8 @@
-"""The inbox and its one reader: take every message that waits, step each, save all of it in one transaction, then act.
+"""The event loop of the engine: handles waiting messages in units of work, one after another.
 
-Everything a job goes through is decided here, one unit after another, so no two decisions about a job can cross. One
-commit serves a whole unit, whoever is in it; a request is answered after the commit, an effect is done after it.
+A unit of work takes all waiting messages, applies each, saves every change in one transaction, and then carries out the
+effects. Units never overlap, so two decisions about a job cannot conflict. A request is answered after the commit that
+saved it.
 """
 
 import asyncio
@@ -59,19 +60,15 @@ from batchq.ports.jobs import JobStore
 
 log = logging.getLogger(__name__)
 
-MAX_MESSAGES = 1000
-AFTER_FAILURE = 1.0  # seconds
-SHARES_INTERVAL = 60.0  # seconds between looks at fair-share queues with a blocked head
+MAX_MESSAGES = 1000  # in one unit of work
+AFTER_FAILURE = 1.0  # seconds before the messages of a failed unit of work are posted again
+SHARES_INTERVAL = 60.0  # seconds between placement passes while a fair-share queue has a blocked head
 SEARCH_PAUSE = 0.1  # seconds between searches behind blocked heads
-OF_LATE = timedelta(minutes=1)
+OF_LATE = timedelta(minutes=1)  # how long `store_fails` reports a failed commit
 
 
 class Loop:
-    """`act` is told each effect, with the job as saved; `wake` each job whose alarm may have changed.
-
-    `between` is held while a unit runs. While `closing` nothing more is placed. `_behind`: memory may not be what is
-    stored, and is to be read anew.
-    """
+    """Owns the state in memory and runs the units of work."""
 
     def __init__(
         self,
@@ -89,7 +86,9 @@ class Loop:
         self._store = store
         self._ground = ground
         self._clock = clock
+        #: Called for each effect of a saved unit of work, with the job as saved, or None for an unknown job.
         self._act = act
+        #: Called for each changed job, whose next timer may have changed.
         self._wake = wake
         self._tasks = tasks
         self._inbox = inbox
@@ -101,16 +100,22 @@ class Loop:
         self.choosing = Choosing(store)
         self.state = EngineState(ground, engine_check)
         self._reader = MessageHandler(self.state, ground, admit=self.scheduler.admit, sweep=self._sweep)
+        #: Held while a unit of work runs.
         self.between = asyncio.Lock()
         self._place_due = self._missed = True
         self._search_due = self._search_waits = False
+        #: Whether the state in memory may differ from the stored state and must be loaded again.
         self._behind = True
         self._pending_dependents: tuple[PendingDependents, ...] = ()
+        #: Whether the server is shutting down: no job is placed.
         self.closing = False
         self._store_failed: tuple[str, datetime] | None = None
 
     async def load(self) -> None:
-        """Take up what the store remembers, before the first unit of work and when memory may not be that."""
+        """Load the state from the store.
+
+        Called before the first unit of work, and whenever memory may differ from the store.
+        """
         await self.state.load(self._store, self._clock.now())
         await self._families.load(self._store)
         await self._sweeps.load()
@@ -123,7 +128,7 @@ class Loop:
         self._behind = False
 
     async def snapshot(self, queue: QueueName) -> Snapshot:
-        """Who is next in a queue, and what its jobs hold."""
+        """The next jobs of a queue in their order, and the resources that its running jobs hold."""
         skip = self._skip(UnitOfWork(now=self._clock.now(), active=self.state.active))
         return await self.scheduler.snapshot(queue, self.state.active.values(), skip)
 
@@ -137,30 +142,39 @@ class Loop:
 
     @property
     def sealed(self) -> Sealed:
-        """What orders to arrays have decided, as last saved."""
+        """The array orders, as last saved, that may not have been applied to all children."""
         return self._families.sealed
 
     @property
     def _more_to_do(self) -> bool:
-        """Whether the next unit of work has something to do even without a message."""
+        """Whether the next unit of work has work to do even without a message."""
         return self._families.busy or self._sweeps.busy or bool(self._pending_dependents)
 
     @property
     def _is_still(self) -> bool:
+        """Whether no job may be placed: during shutdown and in safe mode."""
         return self.closing or self.state.safety.holds
 
     @property
     def store_fails(self) -> str | None:
-        """Why a unit was not saved of late. What must be saved is tried again all the time, so silence is good news."""
+        """The error of the last commit if it failed within the last minute, else None.
+
+        Failed messages are retried, so a persistent failure renews this error before the minute is over.
+        """
         if self._store_failed is None or self._clock.now() - self._store_failed[1] > OF_LATE:
             return None
         return self._store_failed[0]
 
     def running(self) -> frozenset[Tag]:
+        """The containers that are known to run, as last saved."""
         return frozenset(tag for job in self.state.active.values() for tag in tags_running(job))
 
     async def process(self, messages: Sequence[Message]) -> None:
-        """One unit. When the store fails nothing has happened: requests are told, and news is read again later."""
+        """Run one unit of work.
+
+        If the store fails, nothing has changed: requests are refused with the error, other messages are posted again
+        later.
+        """
         unit = UnitOfWork(now=self._clock.now(), active=self.state.active)
         try:
             await self._work(unit, messages)
@@ -168,11 +182,11 @@ class Loop:
             self._behind = isinstance(failure, Conflict)
             self._put_off(messages, failure)
         except Exception:
-            self._behind = True  # who knows whether it was saved
+            self._behind = True  # the commit may or may not have been saved
             self._put_off(messages, Unavailable("the scheduler failed; its log tells more"))
             raise
         else:
-            self._behind = True  # and stays so if this fails: then memory is not what was saved
+            self._behind = True  # stays set if one of the next two calls fails
             self._answer(unit, messages)
             self._on_committed(unit)
             self._behind = False
@@ -221,7 +235,10 @@ class Loop:
         unit.caller = None
 
     def _may_fill(self, unit: UnitOfWork) -> Resources | None:
-        """While the engine does not answer nothing is placed; what waits is looked at when it may be."""
+        """The resources of the host if a placement pass is due and allowed, else None.
+
+        A pass that is due while the container engine does not answer stays due.
+        """
         self._place_due = self._place_due or self.state.ground_changed or self.scheduler.concerns(unit)
         self._search_due = self._search_due or unit.search
         return self.state.host if (self._place_due or self._search_due) and not self._is_still else None
@@ -236,14 +253,14 @@ class Loop:
             self._tasks.spawn("search queues", self._search_later())
 
     async def follow_shares(self) -> None:
-        """The order of shares changes as their use decays: look again, however little happens."""
+        """Post a placement pass at intervals: the order of shares changes as their recorded usage decays."""
         while True:
             await self._clock.sleep(SHARES_INTERVAL)
             if self.scheduler.shares_wait:
                 self._inbox.post(ContinueWork())
 
     def _has_grown(self, unit: UnitOfWork) -> bool:
-        """Whether there may be more room than at the last fill, and not only other jobs that wait for it."""
+        """Whether more resources may be free than at the last placement pass."""
         return self._missed or self.state.ground_changed or unit.place
 
     async def _search_later(self) -> None:
@@ -254,12 +271,14 @@ class Loop:
         self._inbox.post(SearchQueues())
 
     def _skip(self, unit: UnitOfWork) -> Skip:
+        """The jobs that must not be placed because a stop order is about to reach them."""
         return Skip(children=self._families.under_order(unit), meant=self._sweeps.meant)
 
     def _sweep(self, unit: UnitOfWork, message: BulkStopRequest) -> None:
-        """Where children are looked at, those that were still to come when it was asked have to be there first.
+        """Begin a bulk stop.
 
-        Raises Outdated.
+        If it selects children, it is deferred until every array submitted before the request has spawned its children.
+        Raises Outdated if the candidates must be read again.
         """
         if message.selection.looks_at_children and self._families.spawning(message.as_of):
             unit.deferred.append(message)
@@ -307,7 +326,10 @@ class Loop:
                     pass
 
     def _put_off(self, messages: Sequence[Message], failure: BatchqError) -> None:
-        """Requests are refused; what the outside told must not be lost, and is read again. Surveys come anew anyway."""
+        """Refuse the requests of a failed unit of work and post its other messages again later.
+
+        Surveys are dropped: the next survey replaces them.
+        """
         if self.store_fails is None:
             log.warning("a unit of work was not saved: %s", failure)
         self._store_failed = str(failure), self._clock.now()
@@ -322,13 +344,13 @@ class Loop:
 
 
 def _with_history(what: object, unit: UnitOfWork, message: Message) -> str:
-    """What is reported, with the recent history of the job that the message is about, unless it has that already."""
+    """`what` as text, with the recent history of the message's job unless the error contains it already."""
     job = unit.get(message.job_id) if isinstance(message, JobEvent | UpdateTags | TimerFired) else None
     return str(what) if job is None or isinstance(what, IllegalTransition) else f"{what}; job {with_history(job)}"
 
 
 def _refuse(message: Message, error: BatchqError) -> bool:
-    """Tell whoever waits for an answer; false if nobody does."""
+    """Resolve the message's answer with `error`; False if the message expects no answer."""
     answer = getattr(message, "answer", None)
     if answer is None:
         return False

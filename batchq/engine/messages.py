@@ -1,7 +1,8 @@
-"""The messages of the mailbox. They come from outside only; what follows inside a unit is applied in that unit.
+"""The messages of the mailbox: events and requests from outside the loop.
 
-`caller`: the user whose request the message carries, None for a message of the server's own. `answer` is resolved when
-the unit of work that handled the message is saved, and gets the error otherwise.
+What follows from a message within a unit of work is applied in that unit, without further messages. `caller` is the
+user whose request the message carries, None for a message of the server itself. `answer` is resolved when the unit of
+work that handled the message is saved; it gets the error otherwise.
 """
 
 from asyncio import Future
@@ -24,26 +25,26 @@ UNKNOWN_ENGINE = EngineIdentity(id=None, time=None)
 
 
 class Submit(Struct, frozen=True, kw_only=True):
-    """SubmitJob. The answer is the new job, or the job of the same call when it was made before."""
+    """SubmitJob. The answer is the new job, or the existing job if the same call was made before."""
 
     job_id: JobId
     spec: JobSpec
     tags: tuple[tuple[str, str], ...]
-    #: What identifies a repetition of the call; None where the client marks no calls.
+    #: The idempotency key of the call; None: repetitions cannot be detected.
     key: SubmissionKey | None
     caller: Caller
     answer: Future[Job]
 
 
 class JobEvent(Struct, frozen=True, kw_only=True):
-    """An event of one job: news of its containers, or a request."""
+    """An event of one job: a change of its containers, or a request."""
 
     job_id: JobId
     event: on.Event
     caller: Caller | None = None
-    #: None for news, which needs no answer.
+    #: None for an event of a container, which needs no answer.
     answer: Future[None] | None = None
-    #: No request waits for what follows from it: it may be handled together with the next messages.
+    #: Whether the message may wait a short time to be handled together with the next messages.
     low_priority: bool = False
 
 
@@ -67,52 +68,53 @@ class TimerFired(Struct, frozen=True, kw_only=True):
 
 
 class SurveyCompleted(Struct, frozen=True, kw_only=True):
-    """The engine has listed its containers."""
+    """The container engine has listed its containers."""
 
+    #: The engine's id and clock.
     engine: EngineIdentity = UNKNOWN_ENGINE
     seen: tuple[Seen, ...]
     #: The containers that jobs were known to run when the survey began.
     expected: frozenset[Tag]
-    #: What the engine's machine has in all.
+    #: The total resources of the engine's host.
     capacity: Resources
-    #: Containers that began earlier did not survive a restart of the engine or of the machine; None: not known.
+    #: Containers started before this time did not survive a restart of the engine or its host; None: not known.
     lost_before: datetime | None = None
 
 
 class Resume(Struct, frozen=True, kw_only=True):
-    """An operator ends safe mode, in which restored data is held."""
+    """An operator leaves safe mode, which began when data was restored, or accepts another container engine."""
 
-    #: Whether containers that no job owns are removed; otherwise they are left alone.
+    #: Whether containers without a job are removed; otherwise they are left alone.
     purge: bool
-    #: Attempts are not looked for on the engine that they were placed on any more, but on the one that answers.
+    #: Whether the engine that answers replaces the engine on which the attempts were placed.
     new_engine: bool = False
     caller: Caller
     answer: Future[None]
 
 
 class BulkStopRequest(Struct, frozen=True, kw_only=True):
-    """Cancel or terminate many jobs. The answer comes when it is durable which jobs are selected."""
+    """Cancel or terminate many jobs. The answer is resolved when the selection of jobs is durable."""
 
     order: BulkStopOrder
     selection: JobFilter
     #: `Job.order` of the next job at the time of the request.
     as_of: int
-    #: Called with the outcomes of some jobs, again and again, and with None at the end.
+    #: Called repeatedly with the outcomes of some jobs, and with None at the end.
     report: Callable[[tuple[JobOutcome, ...] | None], None]
-    #: The jobs that were selected before the turn; None: the commit selects among all jobs.
+    #: The jobs selected before this unit of work; None: the commit selects among all jobs.
     candidates: Candidates | None = None
-    #: Otherwise the request is refused as Outdated when too many jobs have changed since `candidates` were read.
+    #: If False, the request is refused as Outdated when too many jobs have changed since `candidates` were read.
     final: bool = True
     caller: Caller
     answer: Future[None]
 
 
 class EngineLost(Struct, frozen=True, kw_only=True):
-    """The container engine does not answer. Nothing is placed until it does."""
+    """The container engine does not answer. No job is placed until it does."""
 
 
 class CatalogChanged(Struct, frozen=True, kw_only=True):
-    """A queue, an environment, a policy, a resource or an account changed."""
+    """A queue, compute environment, scheduling policy, consumable resource or account has changed."""
 
 
 class ContinueWork(Struct, frozen=True, kw_only=True):
@@ -120,7 +122,7 @@ class ContinueWork(Struct, frozen=True, kw_only=True):
 
 
 class SearchQueues(Struct, frozen=True, kw_only=True):
-    """Read more of the jobs behind blocked heads: a unit of work reads only some."""
+    """Read further jobs behind blocked heads: one unit of work reads a limited number."""
 
 
 Message = (
@@ -142,4 +144,5 @@ _Asked = (Submit, JobEvent, UpdateTags, Resume, BulkStopRequest)
 
 
 def caller_of(message: Message) -> Caller | None:
+    """The user whose request the message carries; None for other messages."""
     return message.caller if isinstance(message, _Asked) else None

@@ -1,4 +1,4 @@
-"""What the loop knows beside the stored jobs: one owner for the state that requests and surveys change."""
+"""The state of the loop beside the stored jobs: one owner for what surveys and requests change."""
 
 from datetime import datetime, timedelta
 
@@ -16,34 +16,37 @@ from batchq.ports.jobs import JobStore
 
 
 class EngineState:
-    """Written by the handlers of messages and by `on_committed`; everything else only reads it."""
+    """Written by the message handlers and `on_committed`; all other code only reads it."""
 
     def __init__(self, ground: CatalogView, engine_check: EngineCheck) -> None:
         #: Jobs that are STARTING or RUNNING, as last saved.
         self.active: dict[JobId, Job] = {}
-        #: What jobs may use of the engine's machine; None while the engine does not answer.
+        #: The resources of the host that jobs may use; None while the container engine does not answer.
         self.host: Resources | None = None
-        #: The jobs, and their arrays, of the containers in the last survey.
+        #: The jobs that had containers in the last survey, and their arrays.
         self.seen: frozenset[JobId] = frozenset()
-        #: Whether queues, environments or the machine changed since the last placement pass.
+        #: Whether the catalog or the host's capacity has changed since the last placement pass.
         self.ground_changed = False
-        #: `Job.order` of the next job that is submitted.
+        #: `Job.order` of the next submitted job.
         self.next_order = 0
-        #: When the present boot of the machine began; None before the first server.
+        #: When the present boot of the machine began, by stored times; None: not known.
         self.clock_since: datetime | None = None
         #: How far the engine's clock is ahead of this server's; None when the engine does not report its time.
         self.engine_ahead: timedelta | None = None
         #: Safe mode after a restore.
         self.safety = SafeMode(ground)
-        #: Which container engine the unfinished attempts run on.
+        #: The identity of the container engine on which the unfinished attempts run.
         self.engine_check = engine_check
-        #: Which submissions may be repetitions.
+        #: Detects submissions that may be repetitions.
         self.repeats = IdempotencyFilter()
-        #: Containers that no job owns.
+        #: Containers without a known job.
         self.strays = OrphanContainers()
 
     async def load(self, store: JobStore, now: datetime) -> None:
-        """Read what is stored: before the first unit of work, and after one whose commit may have been saved."""
+        """Load the state from the store.
+
+        Called before the first unit of work, and whenever memory may differ from the store.
+        """
         self.active = {job.id: job for job in await store.active() if not is_damaged(job)}
         self.next_order = await store.last_order() + 1
         self.repeats.load(now, empty=self.next_order == 0)
@@ -63,10 +66,10 @@ class EngineState:
 
     @property
     def busy(self) -> frozenset[JobId] | None:
-        """The jobs that had containers in the last survey; None when no survey counts."""
+        """The jobs that had containers in the last survey; None without a valid survey."""
         return None if self.host is None or self.safety.holds else self.seen
 
     @property
     def held(self) -> str | None:
-        """Why nothing is started on restored data; None outside safe mode."""
+        """The reason why safe mode starts no job; None outside safe mode."""
         return str(self.safety) if self.safety.holds else None

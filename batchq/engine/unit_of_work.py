@@ -1,4 +1,7 @@
-"""What one unit reads, changes and wants. Saved at once or not at all; until then nothing has happened outside."""
+"""A unit of work: the jobs that it reads, its changes and its effects.
+
+All changes are saved in one transaction or not at all. Effects are carried out only after the commit.
+"""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,19 +30,20 @@ from batchq.engine.messages import BulkStopRequest, Message
 from batchq.ports.jobs import Changes, Moment, Restoration, StatusChanged, SubmissionKey
 from batchq.ports.logs import LogStream
 
-MAX_DEPENDENTS = 500  # stored dependents of ended jobs that one unit of work judges
-MAX_ENDED = 50  # ended jobs whose dependents are read at once: as many of each as a page has are put in order
+MAX_DEPENDENTS = 500  # stored dependents of ended jobs that one unit of work evaluates
+MAX_ENDED = 50  # ended jobs whose dependents one query reads; it sorts up to a page of each
 
 
 class PendingDependents(Struct, frozen=True, kw_only=True):
-    """Jobs that have ended, or arrays that have children now, and whose stored dependents are still to be judged."""
+    """Ended jobs, or arrays with new children, whose stored dependents are still to be evaluated."""
 
     ended: tuple[JobId, ...]
-    #: The order of the last dependent that was judged.
+    #: The `Job.order` of the last dependent that was evaluated; -1: none yet.
     after: int = -1
 
 
 def pending_dependents(ended: Sequence[JobId]) -> Iterator[PendingDependents]:
+    """Split the ids into groups of MAX_ENDED."""
     for first in range(0, len(ended), MAX_ENDED):
         yield PendingDependents(ended=tuple(ended[first : first + MAX_ENDED]))
 
@@ -50,46 +54,48 @@ class Committed(Struct, frozen=True, kw_only=True):
     unit: "UnitOfWork"
     #: The changed jobs, at the versions that they have in the store. The version of a finished job is not updated.
     jobs: Sequence[Job]
-    #: Each changed job as it was stored before the unit of work, and as the unit of work leaves it.
+    #: Each changed job as stored before the unit of work, and as changed by it.
     changes: Sequence[Change]
-    #: The changes of a status, in their order.
+    #: The status changes in the order in which they happened.
     transitions: Sequence[StatusChanged]
 
 
 class StagedState(Protocol):
-    """Memory beside the store. What a unit of work decides changes it only when the unit of work is saved."""
+    """State in memory beside the store. It changes only when the unit of work that decided the change is saved."""
 
     def on_committed(self, committed: Committed) -> None:
-        """Apply what the saved unit has changed. Called once for each saved unit, before its effects."""
+        """Apply the changes of a saved unit of work. Called once for each, before its effects are carried out."""
 
 
 class UnitOfWork:
-    """A working copy over the active jobs. Jobs that are not active must be loaded before an event is applied."""
+    """A working copy of the active jobs. Other jobs must be loaded before an event is applied to them."""
 
     def __init__(self, *, now: datetime, active: Mapping[JobId, Job]) -> None:
         self.now = now
-        #: Each with the job as the event left it; None for a container of an unknown job.
+        #: Each effect with the job as changed by the event; None for a container of an unknown job.
         self.effects: list[tuple[do.Effect, Job | None]] = []
         #: Whether more resources may be free; whether more jobs are searched; whether placement stopped at a limit.
         self.place = self.search = self.more = False
-        #: By queue, the first `Job.order` of the jobs that began or ceased to wait in it.
+        #: By queue, the lowest `Job.order` of the jobs that entered or left RUNNABLE in it.
         self.changed_queues: dict[QueueName, int] = {}
         #: Messages that the next unit of work handles again.
         self.deferred: list[Message] = []
         self.submitted: dict[SubmissionKey, JobId] = {}
+        #: The state of safe mode to be saved; None: unchanged.
         self.restoration: Restoration | None = None
+        #: The id of the container engine to be saved; None: unchanged.
         self.engine_id: str | None = None
-        #: The containers without a job that a survey of restored data found; None: no such survey was handled.
+        #: The containers without a job that a survey in safe mode found; None: no such survey was handled.
         self.unknown: frozenset[Tag] | None = None
-        #: Dependents that are yet to be examined, of earlier units of work and of this one, the oldest first.
+        #: Dependents still to be evaluated, from earlier units of work and this one, oldest first.
         self.unresolved: deque[PendingDependents] = deque()
-        #: How many stored dependents this unit of work may still examine.
+        #: How many more stored dependents this unit of work may evaluate.
         self.dependents_left = MAX_DEPENDENTS
         self.sweeps: list[tuple[BulkStop, BulkStopRequest]] = []
         self.progress: list[Progress] = []
-        #: By bulk stop, what became of its jobs.
+        #: By number of the bulk stop, the outcomes of its jobs in this unit of work.
         self.outcomes: dict[int, tuple[JobOutcome, ...]] = {}
-        #: The user whose message is being handled; None between messages, and for a message of the server's own.
+        #: The user whose message is being handled; None between messages and for messages of the server itself.
         self.caller: Caller | None = None
         self.acts: list[AuditRecord] = []
         self._waiting: dict[JobId, dict[JobId, None]] = {}
@@ -106,22 +112,28 @@ class UnitOfWork:
         self._pairs: list[Change] | None = None
 
     def load(self, jobs: Iterable[Job]) -> None:
-        """Jobs as stored; what this unit already did to them stands. One whose record was damaged fails at once."""
+        """Add jobs as stored. Changes that this unit of work has already made to them remain.
+
+        A job whose record is damaged fails at once.
+        """
         for job in jobs:
             self._read.setdefault(job.id, job)
             if is_damaged(job) and self.get(job.id) is job:
                 self._follow(job, fail(job, self.now))
 
     def get(self, asked: JobId) -> Job | None:
+        """The job as changed by this unit of work so far; None if it is not loaded."""
         return self._inserted.get(asked) or self._updated.get(asked) or self._active.get(asked) or self._read.get(asked)
 
     def knows(self, job_id: JobId) -> bool:
         return self.get(job_id) is not None
 
     def touched(self, job_id: JobId) -> bool:
+        """Whether this unit of work has inserted or changed the job."""
         return job_id in self._inserted or job_id in self._updated
 
     def insert(self, job: Job, key: SubmissionKey | None) -> None:
+        """Insert a new job. `key`: the idempotency key of its submission, None without one."""
         self._inserted[job.id], self._pairs = job, None
         self._index(job)
         self._new.append(job.id)
@@ -131,13 +143,19 @@ class UnitOfWork:
             self.submitted[key] = job.id
 
     def step(self, job_id: JobId, event: on.Event) -> None:
-        """Apply an event. One about a job that nobody knows is pointless, not wrong."""
+        """Apply an event to a job, after pending changes of its children or its array.
+
+        Ignored if the job is not loaded.
+        """
         job = self.recount(job_id) if job_id in self._children_changed else self.apply_parent_order(job_id)
         if job is not None:
             self._follow(job, step(job, event, self.now))
 
     def recount(self, parent_id: JobId) -> Job:
-        """The array; its children that have moved are counted then, for what is decided of it hangs on that."""
+        """Update the array's counts from the status changes of its children, and return the array.
+
+        Transitions of an array depend on its counts, so they are updated before any other event is applied to it.
+        """
         parent = self.get(parent_id)
         assert parent is not None, f"{parent_id} has children and is not known"
         caller, self.caller = self.caller, None
@@ -146,12 +164,15 @@ class UnitOfWork:
         return counted
 
     def apply_parent_order(self, job_id: JobId) -> Job | None:
-        """The job; a child has heard then what its array was told, for that comes before anything else."""
+        """Apply a pending order of the array to its child, and return the job; None if it is not loaded.
+
+        The order of the array comes before any other event of the child. Does nothing for other jobs.
+        """
         job = self.get(job_id)
         parent = None if job is None or job.child is None else self.get(job.child.parent)
         if job is None or parent is None:
             return job
-        caller, self.caller = self.caller, None  # who asks something of it has not ordered this
+        caller, self.caller = self.caller, None  # the present caller did not give the array's order
         heard = self._follow(job, apply_order(job, parent, self.now))
         self.caller = caller
         return heard
@@ -164,6 +185,7 @@ class UnitOfWork:
         return after
 
     def update(self, before: Job, after: Job) -> None:
+        """Replace a job by its changed version; does nothing if both are the same object."""
         if after is before:
             return
         self._pairs = None
@@ -179,24 +201,24 @@ class UnitOfWork:
         self.audit_job(after)
 
     def audit(self, about: str, outcome: str = DONE) -> None:
-        """The act of whoever asked for what is being read, if anybody did."""
+        """Add an audit record about a resource if a user's message is being handled."""
         if self.caller is not None:
             self.acts.append(act(self.caller, at=self.now, about=about, outcome=outcome))
 
     def audit_job(self, job: Job, job_id: JobId | None = None) -> None:
-        """The same about a job; or about a child of it that is not spawned yet."""
+        """Add an audit record about a job, or about its child `job_id` that has not been spawned yet."""
         if self.caller is not None:
             asked = act(self.caller, at=self.now, about="")
             self.acts.append(asked.about_job(job_id or job.id, job.spec.owner, job.status))
 
     def active(self) -> dict[JobId, Job]:
-        """The jobs that hold room, as this unit of work leaves them."""
+        """The STARTING and RUNNING jobs as changed by this unit of work."""
         changed = self._updated | self._inserted
         kept = {job_id: job for job_id, job in self._active.items() if job_id not in changed}
         return kept | {job_id: job for job_id, job in changed.items() if job.status in ACTIVE}
 
     def pairs(self) -> Sequence[Change]:
-        """The jobs that this unit of work has changed so far, as they are stored and as it leaves them."""
+        """The jobs changed so far, each as stored and as changed by this unit of work."""
         if self._pairs is None:
             self._pairs = [Change(None, job) for job in self._inserted.values()]
             for job_id, job in self._updated.items():
@@ -204,47 +226,48 @@ class UnitOfWork:
         return self._pairs
 
     def waiting_for(self, ids: Iterable[JobId]) -> list[JobId]:
-        """Jobs that this unit of work has changed, and that depend on one of these."""
+        """The jobs changed by this unit of work that depend on one of `ids`."""
         return [it for job_id in ids for it in self._waiting.get(job_id, ())]
 
     def _index(self, job: Job) -> None:
-        """By what it waits for: never all that a unit has changed is looked through for the dependents of one."""
+        """Index a changed job by its dependencies, so that finding dependents does not scan all changed jobs."""
         if job.spec.depends_on and waits(job):
             for on_id in waits_for(job):
                 self._waiting.setdefault(on_id, {})[job.id] = None
 
     @property
     def unsettled(self) -> bool:
-        """Whether something has happened that others hang on, and this unit of work may look at them."""
+        """Whether changes must still be propagated to dependents or parents, within the limit of the unit."""
         left = self.unresolved and self.dependents_left > 0
         return bool(self._children_changed or self._new or self._changed or left)
 
     def take_new(self) -> list[JobId]:
-        """The jobs that are new since this was last asked."""
+        """The jobs inserted since the last call."""
         new, self._new = self._new, []
         return new
 
     def take_changed(self) -> list[JobId]:
-        """The jobs that, since this was last asked, came to their end or (arrays) to have children."""
+        """The jobs that finished, and the arrays that began to spawn children, since the last call."""
         changed, self._changed = self._changed, []
         return changed
 
     @property
     def children_changed(self) -> list[JobId]:
-        """The arrays of which children have moved since they were counted."""
+        """The arrays with status changes of children that have not been counted yet."""
         return list(self._children_changed)
 
     def parents(self) -> list[Job]:
-        """The array parents that this unit of work has changed."""
+        """The arrays that this unit of work has changed."""
         return [job for job in (*self._inserted.values(), *self._updated.values()) if is_parent(job)]
 
     def opened(self) -> Iterator[ShareKey]:
-        """The shares of the jobs that are new in this unit of work."""
+        """The fair-share keys of the jobs inserted by this unit of work."""
         for job in self._inserted.values():
             if job.spec.share_identifier is not None:
                 yield ShareKey(job.spec.queue, job.spec.share_identifier)
 
     def changes(self, *, forget_before: datetime) -> Changes:
+        """The changes to be saved. Submissions older than `forget_before` are deleted if there are new ones."""
         return Changes(
             inserted=tuple(self._inserted.values()),
             updated=tuple(self._updated.values()),
@@ -261,7 +284,10 @@ class UnitOfWork:
         )
 
     def _candidates(self) -> tuple[tuple[int, Candidates], ...]:
-        """With each the jobs that changed since they were read, in the units of work before and in this one."""
+        """The candidates of each new bulk stop, with all jobs that changed since they were read.
+
+        These are the jobs of the commits in between and of this unit of work.
+        """
         own = {job.order for jobs in (self._inserted, self._updated) for job in jobs.values()} if self.sweeps else ()
         return tuple(
             (sweep.number, replace(message.candidates, changed=frozenset(message.candidates.changed).union(own)))
@@ -270,7 +296,7 @@ class UnitOfWork:
         )
 
     def committed(self) -> Committed:
-        """Call it when the unit of work is saved, and before any StagedState changes."""
+        """The saved unit of work. Call it after the commit and before any StagedState changes."""
         updated = [
             job if job.status in FINISHED else replace(job, version=job.version + 1) for job in self._updated.values()
         ]
@@ -301,19 +327,22 @@ class UnitOfWork:
 
 
 def _came(before: Job | None, after: Job) -> datetime | None:
-    """When one that waited came to its end: that may have been decided before it is written. None of all others."""
+    """The time at which a queued job was stopped; None for other changes.
+
+    It may precede the unit of work that writes it.
+    """
     waited = before is not None and before.status in QUEUED
     return after.stopped_at if waited and after.status in FINISHED else None
 
 
 def comes(unit: UnitOfWork, job_id: JobId) -> bool:
-    """Whether it is a child that its array is spawning."""
+    """Whether the id is a child that its array is about to spawn."""
     parent = array_to_spawn(unit, job_id)
     return parent is not None and at_work(parent)
 
 
 def array_to_spawn(unit: UnitOfWork, job_id: JobId) -> Job | None:
-    """The array that has this child and has not spawned it yet."""
+    """The unfinished array whose child `job_id` has not been spawned yet, else None."""
     child = parent_of(job_id)
     parent = None if child is None else unit.get(child[0])
     if child is None or parent is None or unit.knows(job_id) or not is_parent(parent) or parent.status in FINISHED:

@@ -1,8 +1,8 @@
-"""Effects become calls of the runtime, and what is learnt from them becomes messages.
+"""Carries out effects as calls of the container runtime, and posts the results as messages.
 
-Calls about one container wait for each other, so a stop can never slip in between a create and a start. No call waits
-for a container to end, and none takes an end from anything but an inspection. A call without an answer may have been
-carried out: it is made again, from a look at what is there.
+The calls that change a container run one at a time, so a stop cannot come between its create and start. No call waits
+for a container to end, and only an inspection reports an end. A call without an answer may have been carried out: it is
+repeated after an inspection of the container.
 """
 
 import asyncio
@@ -32,8 +32,8 @@ from batchq.ports.runtime import ContainerCalls, ContainerState, DeathReport, In
 
 log = logging.getLogger(__name__)
 
-MAX_LOG_REFUSALS = 3  # of an engine that was asked for the log of a container that is over
-ASK_AGAIN = 1.0  # seconds after a stop signal that was not answered
+MAX_LOG_REFUSALS = 3  # failed reads of an ended container's log before it is removed without
+ASK_AGAIN = 1.0  # seconds before a stop signal without an answer is repeated
 
 
 class ContainerOps(Struct, kw_only=True):
@@ -43,25 +43,23 @@ class ContainerOps(Struct, kw_only=True):
     under_way: set[type[do.Effect]] = field(default_factory=set)
     #: Held by the operation that may change the container.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    #: The start in progress; None before and after it.
     start: Start | None = None
     #: Whether the outcome of the start was posted.
     start_reported: bool = False
     #: Whether the stop signal was delivered.
     signal_delivered: bool = False
-    #: Whether news of the container arrived after the inspection under way began.
+    #: Whether an event of the container arrived after the current inspection began.
     outdated: bool = False
 
     @property
     def closed(self) -> bool:
+        """Whether the entry can be dropped: nothing is in progress and no result must be remembered."""
         return not (self.under_way or self.start_reported or self.signal_delivered)
 
 
 class Executor:
-    """`keep_log` copies a container's output into the archive, and tells whether the container is removed by that.
-
-    `network_on` tells what a compute environment says, `saved` tells a job that is under way, as last saved.
-    Asking for what is already under way does nothing.
-    """
+    """Carries out effects. An effect that is already in progress for the container is ignored."""
 
     def __init__(
         self,
@@ -77,19 +75,26 @@ class Executor:
         post: Callable[[JobEvent | TimerFired], None],
     ) -> None:
         self._runtime = runtime
+        #: The network settings of a compute environment, by name; None: default.
         self._network_on = network_on
         self._accounts = accounts
         self._breaker = breaker
+        #: Copies a container's output to the log archive; returns whether that also removed the container.
         self._keep_log = keep_log
         self._clock = clock
         self._tasks = tasks
+        #: An active job as last saved, by id; None if it is not active.
         self._saved = saved
         self._post = post
+        #: The containers with operations in progress or results to be remembered.
         self._ops: dict[Tag, ContainerOps] = {}
+        #: By container, how often the engine has refused to return its log.
         self._refused_logs: Counter[Tag] = Counter()
+        #: By job, the clean-ups in progress.
         self._clearing: defaultdict[JobId, dict[Tag, asyncio.Task[None]]] = defaultdict(dict)
 
     def act(self, effect: do.Effect, job: Job | None) -> None:
+        """Begin to carry out an effect. `job`: the job as saved, None for a container of an unknown job."""
         tag = effect.tag
         ops = self._ops.get(tag)
         if isinstance(effect, do.AbandonStart):
@@ -104,13 +109,13 @@ class Executor:
             ops.start = self._prepared(tag, job)
         task = self._tasks.task(f"{type(effect).__name__} {tag}", self._carry_out(effect, job, ops))
         if isinstance(effect, do.CleanUpContainer):
-            _abandon(ops)  # over before its start was answered: nothing more is to be asked for it
+            _abandon(ops)  # the attempt ended before its start was answered: stop retrying the start
             self._clearing[tag.job_id][tag] = task
 
     def on_death(self, news: Tag | DeathReport) -> None:
-        """The container may have ended. What an inspection found since is used as it is.
+        """Handle a report that a container may have ended, using the report's inspection if it contains one.
 
-        That the container is absent is left to an inspection of the executor's own: the engine may have been replaced.
+        An absent container is inspected again through the verified runtime: the engine may have been replaced.
         """
         if isinstance(news, DeathReport) and news.found is not None:
             self._report_found(news.tag, news.found, self._ops.get(news.tag))
@@ -118,12 +123,15 @@ class Executor:
             self.inspect_again(news.tag if isinstance(news, DeathReport) else news)
 
     def inspect_again(self, tag: Tag) -> None:
-        """Inspect the container after news of it. An inspection that is under way may have been too early."""
+        """Inspect the container after an event of it.
+
+        An inspection in progress is repeated: it may have been too early.
+        """
         self.act(do.InspectContainer(tag=tag), None)
         self._ops[tag].outdated = True
 
     async def _carry_out(self, effect: do.Effect, job: Job | None, ops: ContainerOps) -> None:
-        """One at a time for a container, but a look, which changes nothing, need not wait."""
+        """Carry out one effect. Effects on a container take turns, except inspections, which change nothing."""
         tag = effect.tag
         try:
             if isinstance(effect, do.InspectContainer):
@@ -152,7 +160,7 @@ class Executor:
                 raise TypeError(effect)
 
     def _prepared(self, tag: Tag, job: Job | None) -> Start:
-        """Before the call has its turn: from here on it can be given up."""
+        """Create the Start before its turn comes, so that it can be abandoned while it waits."""
         assert job is not None, f"a start of {tag}, which is of an unknown job"
         return Start(
             job=job,
@@ -167,9 +175,9 @@ class Executor:
         )
 
     async def _start(self, tag: Tag, ops: ContainerOps) -> None:
-        """To a verdict, and not again: until that is saved the job looks as if it still had to be started.
+        """Run the start to a result, after the clean-ups of earlier attempts.
 
-        What the engine still has of earlier attempts goes first.
+        It is not run again afterwards: until the result is saved, the job still looks as if it had to be started.
         """
         assert ops.start is not None, f"the start of {tag} was not prepared"
         try:
@@ -181,7 +189,10 @@ class Executor:
         self._post_events(tag, news)
 
     def _clearing_before(self, tag: Tag) -> list[asyncio.Task[None]]:
-        """Of earlier attempts. Each ends when it was tried once: what the engine does not answer for is dead."""
+        """The clean-ups of earlier attempts.
+
+        Each ends after one try, so an engine that does not answer delays no start for long.
+        """
         return [task for of, task in self._clearing.get(tag.job_id, {}).items() if of.attempt < tag.attempt]
 
     def _cleared(self, tag: Tag) -> None:
@@ -190,9 +201,9 @@ class Executor:
             del self._clearing[tag.job_id]
 
     async def _stop(self, tag: Tag, ops: ContainerOps, signal: str | None) -> None:
-        """Until it is delivered, and not again: to many programs a second signal means to drop everything.
+        """Send the stop signal until it is delivered once: many programs treat a second signal as a forced exit.
 
-        Nor longer than it is wanted: what was given up is to be cleared away, whether or not it hears.
+        Ends early when the container is to be cleaned up.
         """
         while not ops.signal_delivered:
             if do.CleanUpContainer in ops.under_way:
@@ -210,7 +221,7 @@ class Executor:
         self._post_events(tag, (on.StopAsked(attempt=tag.attempt, part=tag.part),))
 
     async def _kill(self, tag: Tag) -> None:
-        """Once; the job's alarm asks again while it lives."""
+        """Send SIGKILL once. The job's timer repeats it while the container runs."""
         try:
             await self._runtime.kill(tag)
         except EngineUnknown as unknown:
@@ -219,7 +230,7 @@ class Executor:
             self.inspect_again(tag)
 
     async def _clean_up(self, tag: Tag, job: Job | None, ops: ContainerOps) -> None:
-        """Its log first. What fails here is found by the next survey, which asks again."""
+        """Store the container's log, then remove the container. After a failure the next survey requests it again."""
         ops.signal_delivered = ops.start_reported = False
         try:
             if not await self._removed_with_log(tag, job):
@@ -230,7 +241,11 @@ class Executor:
             self._refused_logs.pop(tag, None)
 
     async def _removed_with_log(self, tag: Tag, job: Job | None) -> bool:
-        """Whether storing its output removed it. A log that is not captured, or is refused too often, is not stored."""
+        """Store the container's output; returns whether that also removed the container.
+
+        The output is not stored if its log driver is not captured, or after MAX_LOG_REFUSALS refusals of the engine.
+        Raises EngineUnknown, LogRefused and StoreFailed.
+        """
         if job is not None and not spec_of(job, tag).logging.captured:
             return False
         try:
@@ -243,6 +258,7 @@ class Executor:
             return False
 
     async def _inspect_until_current(self, tag: Tag, ops: ContainerOps) -> None:
+        """Repeat the inspection until no event of the container arrived while it ran."""
         ops.outdated = True
         while ops.outdated:
             ops.outdated = False
@@ -257,7 +273,10 @@ class Executor:
             self._report_found(tag, found, ops)
 
     def _report_found(self, tag: Tag, found: Inspection | None, ops: ContainerOps | None) -> None:
-        """A container on its way to its start may look absent or not begun; that is the start's business."""
+        """Post the events that follow from an inspection.
+
+        While a start is in progress, a container that is absent or CREATED is ignored: the start handles it.
+        """
         is_starting = ops is not None and ops.start is not None
         if not is_starting or (found is not None and found.stopped_at is not None):
             news = report(tag, found)
@@ -266,7 +285,7 @@ class Executor:
             self._post(TimerFired(job_id=tag.job_id, seen_alive=tag, began=found.started_at))
 
     async def _save(self, tag: Tag, event: on.ContainerCreated) -> None:
-        """Return when the event is saved. Raises Unavailable."""
+        """Post the event and wait until it is saved. Raises Unavailable."""
         saved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._post(JobEvent(job_id=tag.job_id, event=event, answer=saved))
         await saved
@@ -278,6 +297,6 @@ class Executor:
 
 
 def _abandon(ops: ContainerOps | None) -> None:
-    """Where no start is under way there is nothing to give up: it has been made, and its message is on its way."""
+    """Abandon the start in progress. Without one there is nothing to do: its result has been posted."""
     if ops is not None and ops.start is not None:
         ops.start.abandoned.set()

@@ -1,4 +1,4 @@
-"""What an inspected container says of its attempt. Pure."""
+"""Translates the inspection of a container into events of its attempt. Pure."""
 
 from batchq.domain import events as on
 from batchq.domain import status_reasons
@@ -10,7 +10,7 @@ NEVER_RAN = "Container state lost"
 
 
 def report(tag: Tag, found: Inspection | None) -> tuple[on.News, ...]:
-    """The news of an attempt that should be running. One that is over has run: both are told, in that order."""
+    """The events of an attempt that should be running. For an ended container, its start comes before its exit."""
     number, part = tag.attempt, tag.part
     if found is None:
         return (on.ContainerLost(attempt=number, part=part),)
@@ -28,21 +28,26 @@ def report(tag: Tag, found: Inspection | None) -> tuple[on.News, ...]:
 
 
 def is_known_to_run(tag: Tag, job: Job | None) -> bool:
-    """Whether it is saved that it runs, as far as that can be told at a glance: then only its end is news."""
+    """Whether the single container of the job is saved as RUNNING; then only its end is a new event.
+
+    False for a container of a multi-container job.
+    """
     if job is None or job.attempt is None or tag.part:
         return False
     return job.status is Status.RUNNING and job.attempt.number == tag.attempt
 
 
 def is_waited_for(event: on.News, job: Job | None) -> bool:
-    """Whether anything follows from it: nothing does where a job runs that is one container, and is not to stop.
+    """Whether the event must be handled without delay.
 
-    Its timeout is counted from when it began, whenever that is read.
+    Only the start of a single container without a pending stop can wait: its timeout counts from `started_at`, whenever
+    the event is handled.
     """
     return not isinstance(event, on.ContainerStarted) or bool(event.part) or job is None or job.stop is not None
 
 
 def exited(tag: Tag, found: Inspection) -> tuple[on.News, ...]:
+    """The start and the exit of an ended container."""
     number, part = tag.attempt, tag.part
     assert found.started_at is not None, f"{found} is over and never started"
     assert found.stopped_at is not None, f"{found} is over and has no end"

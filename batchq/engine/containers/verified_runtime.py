@@ -1,4 +1,4 @@
-"""The container runtime as the executor has it: no call reaches another engine than the attempts'. Decision 0037."""
+"""The container runtime restricted to the engine on which the attempts were placed. Decision 0037."""
 
 from batchq.domain.ids import Tag
 from batchq.engine.engine_identity import EngineCheck
@@ -7,14 +7,14 @@ from batchq.ports.runtime import ContainerRuntime, Created, Inspection, LaunchSp
 
 
 class VerifiedRuntime:
-    """Each call raises EngineUnknown while another engine answers than the known one."""
+    """Raises EngineUnknown from each call while an engine other than the known one answers."""
 
     def __init__(self, runtime: ContainerRuntime, check: EngineCheck) -> None:
         self._runtime = runtime
         self._check = check
 
     async def verify(self) -> None:
-        """Raises EngineUnknown. Before the first survey the engine is asked for its id."""
+        """Raise EngineUnknown if another engine answers. Before the first survey this asks the engine for its id."""
         if not self._check.accepted:
             await self._compare()
             self._check.accepted = True
@@ -32,7 +32,10 @@ class VerifiedRuntime:
         await self._runtime.start(tag)
 
     async def inspect(self, tag: Tag) -> Inspection | None:
-        """That a container is absent is believed after the engine was compared again: it may have been exchanged."""
+        """The state of a container; None if it is absent.
+
+        Absence is reported only after the engine's id was compared again: the engine may have been replaced in between.
+        """
         await self.verify()
         found = await self._runtime.inspect(tag)
         if found is None:
@@ -52,6 +55,7 @@ class VerifiedRuntime:
         await self._runtime.remove(tag)
 
     async def _compare(self) -> None:
+        """Raise EngineUnknown if the id of the engine differs from the known id."""
         if self._check.foreign is None and self._check.is_known((await self._runtime.identity()).id):
             return
         self._check.accepted = False
