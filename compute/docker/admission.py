@@ -27,7 +27,7 @@ def check_launch(
 ) -> None:
     """Check a container before its start. Raises StartRefused.
 
-    `fresh`: this process created the container, under the present policy. `look` inspects it. `network` is the network
+    `fresh`: the container was just created, under the present policy. `look` inspects it. `network` is the network
     mode of the launch.
     """
     check_image(launch, policy)

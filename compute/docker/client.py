@@ -253,7 +253,7 @@ class ClientFactory:
 
 
 def agree(newest: str, oldest: object) -> str:
-    """The newest API version that both sides support; if there is none, the engine's oldest.
+    """The newest API version that both sides support; if no version is common, the engine's oldest.
 
     `newest` and `oldest` are the engine's; some engines do not report `oldest`.
     """

@@ -108,7 +108,7 @@ class Containers:
         return replace(made, created_host_paths=self._mounts.created(launch.tag))
 
     def start(self, client: Client, tag: Tag) -> None:
-        """Start the container that `create` returned, or the one with the name; one that has started is left alone."""
+        """Start the container that `create` returned, or else by its name. No effect on a started container."""
         was_fresh = tag in self._fresh
         if not was_fresh and self._has_begun(client, tag):
             self._mounts.release(tag)
@@ -254,7 +254,7 @@ class Containers:
         looked = self._look_up(client, launch, place)
         wanted = creation(launch, instance=self._instance, policy=self._policy, looked=looked)
         try:
-            made = client.create_container_from_config(  # type: ignore[no-untyped-call]  # the stubs leave it so
+            made = client.create_container_from_config(  # type: ignore[no-untyped-call]  # it has no types in the stubs
                 wanted.config, name=wanted.name, platform=wanted.platform
             )
         except APIError as error:
@@ -369,7 +369,7 @@ class Containers:
 def image_user(client: Client, image: str) -> str:
     """The user in the image's configuration; empty: none. Raises ImageMissing and StartRefused."""
     try:
-        inspected: object = client.inspect_image(image)  # type: ignore[no-untyped-call]  # the stubs leave it so
+        inspected: object = client.inspect_image(image)  # type: ignore[no-untyped-call]  # it has no types in the stubs
     except NotFound as error:
         raise ImageMissing(message_of(error)) from error
     except APIError as error:

@@ -51,7 +51,7 @@ class Place(Struct, frozen=True, kw_only=True):
 
     #: The id of its attempt's network, or `container:` with the id of a pause container, or a mode of the engine.
     network: str
-    #: The name by which other nodes find the container; None: it has none, or its pause container has it.
+    #: The name by which other nodes find the container; None: its pause container has the name, or there is no name.
     node: str | None = None
     #: `container:` with the id of a pause container; None: its own IPC namespace.
     ipc: str | None = None

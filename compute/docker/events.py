@@ -37,7 +37,7 @@ async def deaths(
     """Subscribe to the deaths of an instance's containers. Raises EngineUnknown.
 
     The engine has accepted the subscription once the context is entered. `connect` returns the client for the stream.
-    `learn` is called on the event loop with the outcome of each inspection.
+    `look` requests an inspection. `learn` is called on the event loop with the outcome of each inspection.
     """
     reader = _Reader(connect, instance, look=look, learn=learn)
     begin("docker-events", reader.run)

@@ -1,4 +1,4 @@
-"""Opens host paths as descriptors, so that the path that was checked is the one that is used: docs/decisions/0030.
+"""Opens host paths as descriptors, so that a checked path cannot be replaced before its use: docs/decisions/0030.
 
 A path is opened one component at a time without following symlinks: a symlink is read, and its target is opened in the
 same way. Replacing a component later has no effect on an open descriptor.

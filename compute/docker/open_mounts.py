@@ -23,7 +23,7 @@ from batchq.ports.runtime import LaunchSpec
 
 OF_THIS_HOST = "/proc/"  # the prefix of the device of a volume that is a descriptor
 MAX_OF_ONE = 64  # host paths of a container
-MAX_FILES = 65_536  # a higher limit of file descriptors, or none, counts as this
+MAX_FILES = 65_536  # a higher limit of file descriptors, or no limit, counts as this one
 
 _NUMBERS = count()
 

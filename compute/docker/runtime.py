@@ -54,7 +54,7 @@ class DockerRuntime:
     ) -> None:
         """`base_url` is the engine's address, None: DOCKER_HOST, or Docker's default socket.
 
-        `network` is for launches that name none. Raises StartImpossible for an invalid address.
+        `network` is the default of launches. Raises StartImpossible for an invalid address.
         """
         self._instance = instance
         self._door = ClientFactory(base_url)

@@ -230,11 +230,11 @@ class ThreadPool(Generic[Tool]):
     async def run(self, work: Callable[[Tool], Answer], *, account: str = "") -> Answer:
         """Execute `work` in a thread, and return its result.
 
-        If cancelled, it stops waiting; work that has begun continues. Raises EngineUnknown if there is no thread and
-        none can be started.
+        If cancelled, it stops waiting; work that has begun continues. Raises EngineUnknown if the pool has no
+        thread and cannot start one.
         """
         job = PoolTask(work, account)
-        if self._desk.put(job, threads=len(self._gone)):  # type: ignore[arg-type]  # whatever a job answers
+        if self._desk.put(job, threads=len(self._gone)):  # type: ignore[arg-type]  # the result type is invariant
             try:
                 self._hire()
             except EngineUnknown:
@@ -248,7 +248,7 @@ class ThreadPool(Generic[Tool]):
 
         Returns False if no thread is idle; then neither is called.
         """
-        return self._desk.hand(OfferedTask(work, then))  # type: ignore[arg-type]  # nor what an errand does
+        return self._desk.hand(OfferedTask(work, then))  # type: ignore[arg-type]  # the result type is invariant
 
     async def close(self) -> None:
         """Cancel waiting tasks, and wait up to `WAIT_AT_CLOSE` for the end of the threads; then abandon them."""

@@ -42,13 +42,13 @@ class SimulatedContainer(Struct, kw_only=True):
     engine_life: int = 0
     #: How often its program ran without the engine having saved the start: the state is CREATED nevertheless.
     unsaved_runs: int = 0
-    #: None: never started.
+    #: When it was started; None: never.
     started_at: datetime | None = None
-    #: The first stop signal; None: none was sent.
+    #: When the first stop signal was sent; None: never.
     asked_at: datetime | None = None
-    #: The first kill; None: it was not killed.
+    #: When it was first killed; None: never.
     killed_at: datetime | None = None
-    #: When its machine went down; None: it did not since the start.
+    #: When its machine first went down after the start; None: never.
     crashed_at: datetime | None = None
 
     def start(self, now: datetime) -> None:

@@ -40,7 +40,7 @@ class SimulatedEngine:
     """A simulated engine. The methods named as those of the runtime port have the same meaning and errors."""
 
     def __init__(self, now: Callable[[], datetime], network: Network) -> None:
-        """`now` returns the current time; `network` is for launches that name none."""
+        """`now` returns the current time; `network` is the default of launches."""
         self._now = now
         self._network = network
         #: The ids of the pause containers of shared networks, by compute environment and account.

@@ -42,7 +42,7 @@ class SimulatedRuntime:
         network: Network = Network.SHARED,
         engine_id: str = "simulated",
     ) -> None:
-        """`network` is for launches that name none; `engine_id` is the id that `identity` returns."""
+        """`network` is the default of launches; `engine_id` is the id that `identity` returns."""
         self._identity = engine_id
         self.faults = Faults()
         self._clock = clock

@@ -37,11 +37,11 @@ class Script(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     output: tuple[str, ...] = ()
     #: Names of environment variables whose values it writes when it starts.
     prints_environment: tuple[str, ...] = ()
-    #: How long a start of it takes.
+    #: The duration of a start.
     start_delay: Seconds = 0.0
     #: The text with which its start is refused; None: it is not refused.
     refuse: str | None = None
-    #: How many starts are refused before one succeeds; None: all.
+    #: The number of starts that are refused before one succeeds; None: all starts are refused.
     refusals: int | None = None
     #: Whether a refusal is final; if not, the engine may try the start again.
     refuse_certain: bool = True

@@ -20,7 +20,7 @@ class NetworkPlacement:
     """The networks of one instance."""
 
     def __init__(self, instance: str, network: Network) -> None:
-        """`network` is for launches that name none."""
+        """`network` is the default of launches."""
         self._network = network
         self._attempts = AttemptNetworks(instance)
         self._commons = SharedNetworks(instance)
@@ -54,7 +54,7 @@ class NetworkPlacement:
         return place is not None and _mode(inspected) == place.network
 
     def holds(self, client: Client, inspected: object) -> bool:
-        """Whether the pause container that the container is to join runs; true if it joins none."""
+        """Whether the pause container that the container is to join runs; true if it joins no container."""
         return self._joins(client, _mode(inspected))
 
     def lacks(self, client: Client, place: Place | None) -> bool:
@@ -62,7 +62,7 @@ class NetworkPlacement:
         return place is not None and not self._joins(client, place.network)
 
     def address(self, client: Client, inspected: object) -> str | None:
-        """The IP address of the container's node, its own or its pause container's; None: it has none at present."""
+        """The IP address of the node, on the container or its pause container; None: it has no address at present."""
         mode = _mode(inspected)
         if not mode.startswith(BESIDE):
             return address_of(inspected)

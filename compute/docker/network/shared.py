@@ -114,7 +114,7 @@ class SharedNetworks:
                 self._take_away(client, it.shared)
 
     def release(self, client: Client) -> bool:
-        """Remove networks to free their subnets: those without a job now and in the last `look`. Return if any was.
+        """Remove networks without a job now and in the last `look`. Return whether any subnet was freed.
 
         A network that was joined since then remains, as its first container may not exist yet.
         """
