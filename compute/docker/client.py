@@ -114,7 +114,7 @@ class Client(docker.APIClient):
         """`patience` is the timeout of each send and receive, in seconds; `address` is passed on to the SDK."""
         super().__init__(**address)
         self.patience = patience
-        #: The path of the engine's unix socket; None: the engine is reached by TCP.
+        #: The path of the engine's unix socket; None: the engine is reached by TCP or ssh.
         self._socket: str | None = None
         adapter = self.get_adapter(self.base_url)
         if isinstance(adapter, UnixHTTPAdapter):
@@ -150,7 +150,7 @@ class Client(docker.APIClient):
         headers: Mapping[str, str] | None = None,
         **options: Any,  # noqa: ANN401 - any option that the SDK passes to `requests`
     ) -> requests.Response:
-        """Send a request by the engine's unix socket; streams, and all requests over TCP, are sent by `requests`."""
+        """Send a request by `EngineConnection`; by `requests` only for the SDK's streams, and over TCP or ssh."""
         rest = {name for name, value in options.items() if value is not None} - {"timeout", "allow_redirects"}
         if self._socket is None or rest or not isinstance(data, str | None):
             asked = {"params": params, "data": data, "headers": headers, "timeout": self.patience}
@@ -174,7 +174,7 @@ class Client(docker.APIClient):
         return JsonLines(answer)
 
     def cut(self) -> None:
-        """Shut down a stream that any thread reads: the engine then aborts its work for it. No effect over TCP."""
+        """Shut down a stream that any thread reads: the engine aborts its work for it. No effect over TCP or ssh."""
         if self._socket is not None:
             self._streams.cut()
 
@@ -221,7 +221,7 @@ class ClientFactory:
 
     @property
     def socket(self) -> str | None:
-        """The path of the engine's unix socket; None: the engine is reached by TCP."""
+        """The path of the engine's unix socket; None: the engine is reached by TCP or ssh."""
         url = self._url
         return url.removeprefix("http+unix://") if url.startswith("http+unix://") else None
 
