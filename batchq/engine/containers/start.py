@@ -1,10 +1,13 @@
-"""One start of one container, from whatever is there to a verdict. It can be given up until the engine is asked.
+"""Starts one container: from whatever exists to a result.
 
-What was made is started only when it is saved that it was made: from then on its absence means that it may have run,
-and it is not made again. Nor is a container started for which a start may have been requested from an engine that has
-ended since: Docker says CREATED of one whose program ran when the engine ended before it saved that (decision 0013).
+A start can be abandoned until the engine is asked to start it.
 
-What a container is told of its job: the environment of AWS Batch. Pure.
+A created container is started only after its creation is saved. From then on its absence means that it may have run, so
+it is not created again. A container is also not started again if the engine has ended since a start of it may have been
+requested: Docker reports CREATED for a container whose program ran if the engine ended before it saved that. Decision
+0013.
+
+`launch` also sets the environment variables that AWS Batch gives to a container.
 """
 
 import asyncio
@@ -42,7 +45,7 @@ from batchq.ports.runtime import ContainerCalls, ContainerState, Created, Launch
 
 
 def launch(job: Job, tag: Tag, network: Network | None = None) -> LaunchSpec:
-    """How to make a container of the attempt under way. `network` is what its compute environment says of it."""
+    """How to create a container of the current attempt. `network`: the network settings of its compute environment."""
     attempt = attempt_of(job)
     alone = LaunchSpec(
         tag=tag,
@@ -87,7 +90,7 @@ def _of_child(job: Job) -> dict[str, str]:
 
 
 def _of_node(job: Job, tag: Tag) -> dict[str, str]:
-    """AWS: the nodes have ids of their own, and all but the main one are told where that is."""
+    """AWS: each node has its own job id, and all nodes but the main node get the main node's address."""
     nodes = job.spec.nodes
     if nodes is None:
         return {}
@@ -110,13 +113,13 @@ def _main_address(job: Job) -> str | None:
 
 log = logging.getLogger(__name__)
 
-AFTER_REFUSAL = (1.0, 4.0, 10.0)  # seconds before a start that may yet work is tried again
+AFTER_REFUSAL = (1.0, 4.0, 10.0)  # seconds before each retry of a refused start
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0  # seconds between looks at an engine that does not answer
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0  # seconds between tries while the engine does not answer
 
 
 class Start:
-    """`save` returns when what it is told is saved, and raises Unavailable. `abandoned` is set from outside."""
+    """One start of one container."""
 
     def __init__(
         self,
@@ -135,26 +138,36 @@ class Start:
         self._launch = replace(launch(job, tag, network), account=accounts.network_account(job.spec.owner))
         self._tag = tag
         self._runtime = runtime
+        #: Gives the container policy and the networks of the job's account.
         self._accounts = accounts
         self._breaker = breaker
+        #: The breaker's count of successful starts when the last failure of the host was counted.
         self._successes_seen = breaker.successes
         self._clock = clock
         self._tasks = tasks
+        #: Returns when the event is saved; raises Unavailable.
         self._save = save
+        #: Whether the image was pulled and its use was not tried since.
         self._pulled = False
+        #: How many refusals have been followed by a retry.
         self._refusals = 0
         #: Whether a start of the container may have been requested, by this start or an earlier one.
         self._start_requested = self._launch.container is not None
+        #: Seconds before the next try after an unanswered call or a failure of the host.
         self._pause = FIRST_PAUSE
+        #: Set from outside to abandon the start.
         self.abandoned = asyncio.Event()
 
     async def after(self, others: Collection[asyncio.Task[None]]) -> None:
-        """Wait until what comes before has ended, however it does."""
+        """Wait until the other tasks have ended, successfully or not, or the start is abandoned."""
         if others:
             await self._unless_abandoned(self._tasks.task(f"before {self._tag}", _over(others)))
 
     async def run(self) -> tuple[on.News, ...]:
-        """The news of the attempt. An engine that does not answer costs no attempt: it is asked until it does."""
+        """Try until there is a result, and return it as events of the attempt.
+
+        An engine that does not answer costs no attempt: the calls are repeated until it answers.
+        """
         while True:
             try:
                 await self._permitted()
@@ -170,9 +183,10 @@ class Start:
                     return self._refused(refused)
 
     async def _may_retry(self, refused: StartRefused) -> bool:
-        """Return after the pause before the next try; false if there is none, and the refusal is the verdict.
+        """Whether to try again after a refusal; returns after the pause before the retry.
 
-        A failure of the host costs no attempt, and is not counted unless another start has succeeded since the last.
+        A failure of the host costs no attempt. It counts as a refusal only if another start has succeeded since the
+        last one.
         """
         if refused.host_failed:
             self._breaker.host_failed(self._tag.job_id, self._launch.spec.image, refused.reason)
@@ -190,7 +204,7 @@ class Start:
         return True
 
     async def _after_host_failure(self, refused: StartRefused) -> None:
-        """While the breaker is open, it paces the tries."""
+        """Pause before the next try. While the breaker is open, it paces the tries instead."""
         if self._breaker.is_open and not self.abandoned.is_set():
             return
         log.warning("container %s: the host cannot start it, trying again: %s", self._tag, refused)
@@ -198,7 +212,7 @@ class Start:
         self._pause = min(self._pause * 2, LONGEST_PAUSE)
 
     async def _permitted(self) -> None:
-        """Wait for the unit of work to probe while the host cannot start containers, unless the start is given up."""
+        """While the breaker is open, wait for permission to probe, or until the start is abandoned."""
         unit = None if self.abandoned.is_set() else self._breaker.permit()
         if unit is not None:
             try:
@@ -207,6 +221,10 @@ class Start:
                 unit.cancel()
 
     async def _try(self) -> tuple[on.News, ...]:
+        """Create and start the container once.
+
+        Raises StartRefused, EngineUnknown, ImageUnavailable, NameTaken, Unavailable.
+        """
         if self.abandoned.is_set():
             return await self._give_up()
         against = self._judged()
@@ -231,9 +249,10 @@ class Start:
         return await self._start()
 
     def _judged(self) -> StartRefused | None:
-        """What is against it by what its account may have now, whatever that was when the job was submitted.
+        """The refusal by the account's present container policy; None if the policy allows the job.
 
-        A container that was made before, and runs already, is left to run. Raises Unavailable.
+        The policy may have changed since the job was submitted. A container that already runs is not stopped by it.
+        Raises Unavailable.
         """
         allowance = self._accounts.allowance(self._spec.owner)
         self._launch = replace(self._launch, allowance=allowance)
@@ -241,6 +260,7 @@ class Start:
         return None if why is None else StartRefused(f"CannotCreateContainerError: {why}", forbidden=True)
 
     async def _remember(self, made: Created) -> None:
+        """Save that the container was created, unless that is saved already."""
         if made.container == self._launch.container:
             return
         created = on.ContainerCreated(
@@ -253,7 +273,11 @@ class Start:
         self._launch = replace(self._launch, container=made.container)
 
     async def _start(self) -> tuple[on.News, ...]:
-        """Started is running from now, until an inspection knows better. One of several has an address to be learnt."""
+        """Start the created container.
+
+        A started container counts as running from now until an inspection corrects the time. A container of a
+        multi-container job is inspected at once because its address is needed.
+        """
         requested_before, self._start_requested = self._start_requested, True
         try:
             await self._runtime.start(self._tag)
@@ -270,7 +294,7 @@ class Start:
         return (on.ContainerStarted(attempt=self._tag.attempt, started_at=self._clock.now()),)
 
     def _interrupted(self, why: str) -> tuple[on.News, ...]:
-        """The attempt is lost with the host: its program may have run, and is not run again."""
+        """Report the attempt as lost with the host: its program may have run and is not run again."""
         log.warning("container %s: not started again, its program may have run: %s", self._tag, why)
         return (
             on.ContainerLost(attempt=self._tag.attempt, part=self._tag.part, reason=status_reasons.HOST_TERMINATED),
@@ -280,9 +304,11 @@ class Start:
         return report(self._tag, await self._runtime.inspect(self._tag))
 
     async def _give_up(self) -> tuple[on.News, ...]:
-        """Before a restart of batchq, or by a call that was not answered, it may have been started all the same.
+        """Remove the container, or report its state if it was started after all.
 
-        One that was not is removed at once: a call that is on its way yet finds nothing to start.
+        An unanswered call, or batchq before a restart, may have started it.
+
+        Removing it at once ensures that a start call still in progress finds no container.
         """
         found = await self._runtime.inspect(self._tag)
         if found is not None and found.state not in (ContainerState.CREATED, ContainerState.GOING):
@@ -291,7 +317,10 @@ class Start:
         return (on.StartAbandoned(attempt=self._tag.attempt, part=self._tag.part),)
 
     async def _pull(self, missing: ImageMissing) -> None:
-        """A start that is abandoned waits for its pull no longer. A pull that got nothing is made again, later."""
+        """Pull the image. Abandoning the start ends the wait for the pull.
+
+        Raises StartRefused if the image is missing again right after a pull; the retry pulls once more.
+        """
         if self._pulled:
             self._pulled = False
             raise StartRefused(f"CannotPullContainerError: pulled, and still not there: {missing}", certain=False)
@@ -305,7 +334,7 @@ class Start:
         self._pulled = True
 
     async def _rest(self, seconds: float) -> None:
-        """Giving up cuts it short, but the rests of one that is given up are whole."""
+        """Sleep. Abandoning the start ends the sleep, but later sleeps of an abandoned start have their full length."""
         if self.abandoned.is_set():
             await self._clock.sleep(seconds)
             return
@@ -316,7 +345,7 @@ class Start:
             rest.cancel()
 
     async def _unless_abandoned(self, work: asyncio.Future[None]) -> None:
-        """Until the work is done, or the start is given up; the work's own failure is raised."""
+        """Wait until the work is done or the start is abandoned. Raises the error of the work."""
         given_up = asyncio.ensure_future(self.abandoned.wait())
         try:
             await asyncio.wait((work, given_up), return_when=asyncio.FIRST_COMPLETED)

@@ -1,8 +1,8 @@
-"""Circuit breaker of starts. While it is open the host can start no container: jobs wait, and single starts probe it.
+"""Circuit breaker for container starts. While it is open, jobs wait, and single starts probe whether the host works.
 
-Only failures that no job can cause count (`StartRefused.host_failed`), and only those of several jobs, of several
-images or of an image that has started before, with no success between them: a bad image, command, mount or device does
-not open it, however many jobs have one. A success closes it. Decision 0038.
+Only failures that a job cannot cause count (`StartRefused.host_failed`). It opens only when several jobs fail in this
+way without a success in between, with several images or with an image that has started before. A bad image, command,
+mount or device therefore does not open it, however many jobs use it. A success closes it. Decision 0038.
 """
 
 import asyncio
@@ -14,26 +14,30 @@ from batchq.ports.clock import Clock
 
 log = logging.getLogger(__name__)
 
-MIN_JOBS = 3  # different jobs whose starts failed, one after another
-MIN_IMAGES = 2  # different images, where none of them has started before
+MIN_JOBS = 3  # different jobs with failed starts and no success in between
+MIN_IMAGES = 2  # different images, if none of them has started before
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds between probes
-MAX_IMAGES = 1000  # that are remembered to have started
+MAX_IMAGES = 1000  # images remembered as having started
 MAX_REASON = 300  # characters
 
 
 class StartBreaker:
+    """Counts failures of the host and paces starts while the host cannot start containers."""
+
     def __init__(self, *, clock: Clock, tasks: Supervisor) -> None:
         self._clock = clock
         self._tasks = tasks
         #: Starts that succeeded since the server began.
         self.successes = 0
-        #: The jobs and images that failed since the last success; no more of them than decide.
+        #: The jobs and images that failed since the last success, up to the numbers that open the breaker.
         self._jobs: set[JobId] = set()
         self._images: set[str] = set()
+        #: The images that have started, least recently started first.
         self._started_images: dict[str, None] = {}
+        #: The last failure of the host.
         self._reason = ""
         self._open = False
-        #: The first first; a unit of work that is given up leaves.
+        #: The starts that wait for permission, in the order in which they asked. Cancelling one removes it.
         self._waiting: dict[asyncio.Future[None], None] = {}
         self._probing = False
         self._pause = FIRST_PAUSE
@@ -44,13 +48,16 @@ class StartBreaker:
 
     @property
     def trouble(self) -> str | None:
-        """What is wrong with the host, or None; also where one image, which may be the cause, is all that was tried."""
+        """The failure of the host after failed starts of MIN_JOBS jobs, else None.
+
+        It is also reported while all the failed jobs use one image, which may be the cause.
+        """
         return f"containers cannot be started: {self._reason}" if len(self._jobs) >= MIN_JOBS else None
 
     def permit(self) -> asyncio.Future[None] | None:
-        """None where a start may be tried now. Otherwise done when it is this start's turn to probe, or all may start.
+        """None if the start may be tried now, else a future to wait for.
 
-        Cancel it to give up the unit of work.
+        The future is done when this start may probe or the breaker has closed. Cancel the future to stop waiting.
         """
         if not self._open:
             return None
@@ -63,6 +70,7 @@ class StartBreaker:
         return unit
 
     def succeeded(self, image: str) -> None:
+        """A container with this image has started: close the breaker and admit all waiting starts."""
         self.successes += 1
         self._remember(image)
         self._jobs.clear()
@@ -75,7 +83,7 @@ class StartBreaker:
                 self._admit_next()
 
     def host_failed(self, job_id: JobId, image: str, reason: str) -> None:
-        """A start failed for a cause that no job can choose."""
+        """Count a failed start whose cause a job cannot choose."""
         self._reason = reason[:MAX_REASON]
         if len(self._jobs) < MIN_JOBS:
             self._jobs.add(job_id)
@@ -88,11 +96,11 @@ class StartBreaker:
             log.warning("the host cannot start containers; jobs wait, and single starts are tried: %s", self._reason)
 
     def job_failed(self) -> None:
-        """A start failed for a cause of its own, which says nothing about the host: another may probe it at once."""
+        """A start failed for a cause of its own, not the host's: the next start may probe at once."""
         self._admit_next()
 
     async def _probe(self) -> None:
-        """Admit one start after each pause, as long as starts wait."""
+        """Admit one start after each pause while starts wait."""
         try:
             while self._waiting:
                 await self._clock.sleep(self._pause)

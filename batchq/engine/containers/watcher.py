@@ -1,4 +1,7 @@
-"""Eyes on the engine: its news of deaths as hints, and a survey whenever that stream begins anew, and now and then."""
+"""Watches the container engine: follows its stream of container deaths, and surveys all containers.
+
+A survey runs at intervals and whenever the stream of deaths begins again.
+"""
 
 import asyncio
 import logging
@@ -14,11 +17,11 @@ from batchq.ports.runtime import ContainerRuntime, ContainerState, DeathReport
 
 log = logging.getLogger(__name__)
 
-RECONNECT_AFTER = 1.0  # seconds
+RECONNECT_AFTER = 1.0  # seconds before the stream is opened again, and between surveys while the engine is away
 
 
 class Watcher:
-    """`on_death` is told of containers that may have ended; `running` tells the attempts that a survey must find."""
+    """Reports deaths and surveys of containers."""
 
     def __init__(
         self,
@@ -32,16 +35,25 @@ class Watcher:
     ) -> None:
         self._runtime = runtime
         self._clock = clock
+        #: Seconds between surveys.
         self._survey_every = survey_every
+        #: Returns the containers that a survey should find.
         self._running = running
+        #: Called for each container that may have ended.
         self._on_death = on_death
         self._post = post
+        #: Set when a survey is due.
         self._due = asyncio.Event()
+        #: Why the last survey failed; None if it succeeded.
         self.engine_fails: str | None = "not asked yet"
+        #: Set after the first survey, successful or not.
         self.asked = asyncio.Event()
 
     async def watch(self) -> None:
-        """Listen first, then survey: what happens in between is heard."""
+        """Follow the stream of deaths.
+
+        A survey follows each time the stream opens, so no death in between is missed.
+        """
         while True:
             try:
                 async with self._runtime.deaths() as news:
@@ -54,13 +66,14 @@ class Watcher:
             await self._clock.sleep(RECONNECT_AFTER)
 
     async def survey(self) -> None:
-        """Look at everything, whenever it is due."""
+        """Survey all containers whenever a survey is due."""
         while True:
             await self._survey_once()
             self.asked.set()
             await self._until_due()
 
     def survey_now(self) -> None:
+        """Make a survey due at once."""
         self._due.set()
 
     async def _survey_once(self) -> None:
@@ -93,6 +106,6 @@ class Watcher:
         self._post(EngineLost())
 
     async def _until_due(self) -> None:
-        """The next survey comes after a while, sooner when the stream of news began anew or the engine is away."""
+        """Wait for the interval, or until a survey is due; only RECONNECT_AFTER while the engine does not answer."""
         pause = self._survey_every if self.engine_fails is None else RECONNECT_AFTER
         await within(pause, self._due, self._clock)

@@ -1,4 +1,7 @@
-"""How many jobs of each account wait, and how many for others: counted when read, and followed from unit to unit."""
+"""Counts the queued jobs of each account and the pending dependencies.
+
+Loaded once, then updated by each unit of work.
+"""
 
 from collections import Counter
 
@@ -14,17 +17,18 @@ from batchq.ports.jobs import JobStore
 
 
 class QueuedJobs:
-    """`waiting` is as last saved; beside it, what the unit of work under way has taken.
-
-    `for_others`: how many times one that is stored waits for another job. Where none does, nobody need be looked for.
-    """
+    """Enforces the limits on queued jobs."""
 
     def __init__(self, accounts: Accounts) -> None:
         self._accounts = accounts
+        #: The queued jobs of each account, as last saved.
         self.waiting: Counter[AccountName] = Counter()
+        #: The number of pending dependencies of stored jobs, as last saved. If 0, no dependents need be read.
         self.for_others = 0
+        #: The unit of work that `_quotas` and `_there` belong to; None: no job admitted since the last commit.
         self._unit: UnitOfWork | None = None
         self._quotas: Quotas
+        #: The queued jobs below each limited account, including those admitted in this unit of work.
         self._there: dict[AccountName, int] = {}
 
     async def load(self, store: JobStore) -> None:
@@ -33,7 +37,10 @@ class QueuedJobs:
         self._unit = None
 
     def admit(self, unit: UnitOfWork, spec: JobSpec) -> None:
-        """Count a job that the unit of work takes. Raises Invalid when it would be more than some account may have."""
+        """Count a job that the unit of work takes.
+
+        Raises Invalid if an account would exceed its limit on queued jobs.
+        """
         if unit is not self._unit:
             self._unit, self._quotas, self._there = unit, self._accounts.quotas(), {}
         more, binding = made(spec.array_size), self._quotas.on(spec.owner.account)
@@ -58,13 +65,13 @@ class QueuedJobs:
         self._unit = None
 
     def _count(self, account: AccountName, more: int) -> None:
-        """An account of which none waits is forgotten."""
+        """Add to an account's count; remove the account at zero."""
         self.waiting[account] += more
         if self.waiting[account] <= 0:
             del self.waiting[account]
 
     def _have(self, limited: AccountName) -> int:
-        """What it and all below it have, summed once a unit of work."""
+        """The queued jobs of the account and of all accounts below it, computed once in a unit of work."""
         if limited in self._there:
             return self._there[limited]
         bound = (it for it in self.waiting if any(above.name == limited for above in self._quotas.on(it)))
@@ -72,5 +79,5 @@ class QueuedJobs:
 
 
 def _for_others(job: Job) -> int:
-    """One that is damaged may only seem to wait. Better one too many is counted than that nobody is looked for."""
+    """The number of pending dependencies of a job; 0 for a damaged record."""
     return len(waits_for(job)) if waits(job) and not is_damaged(job) else 0

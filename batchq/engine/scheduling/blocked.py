@@ -1,6 +1,6 @@
-"""The first job of each queue that has no room says so: since when, and what it waits for.
+"""Marks the blocked head of each queue: since when it has been blocked, and why.
 
-So does, of each account that is at its limit, the first job of a queue that was passed over for it.
+For each account at a limit, the first job of a queue that is passed over because of it is marked too.
 """
 
 from collections.abc import Collection, Mapping
@@ -15,27 +15,30 @@ from batchq.engine.scheduling.placement_pass import Head, QueueSlot
 from batchq.engine.scheduling.queue_cache import Ahead
 from batchq.engine.unit_of_work import Committed, UnitOfWork
 
-NOTICEABLE = timedelta(minutes=1)  # a promise that has come nearer by less is not written again
+NOTICEABLE = timedelta(minutes=1)  # an expected start that is earlier by less than this is not written
 
 
 class BlockedJob(Struct, frozen=True, kw_only=True):
-    """What is written on a head. `promise`: by when at the latest it starts, if that is known."""
+    """The mark of a blocked job, as written to the job."""
 
     job_id: JobId
+    #: The status reason.
     reason: str
     since: datetime
+    #: The latest time at which the job starts; None: not known.
     promise: datetime | None = None
 
 
 class BlockedJobs:
-    """Remembers what is written, so that it is neither read nor written again. After a restart it is read once."""
+    """Remembers the marks, so that they are neither read nor written again. Empty after a restart."""
 
     def __init__(self) -> None:
+        #: As last saved.
         self.marks: Mapping[QueueSlot, BlockedJob] = {}
         self._staged: Mapping[QueueSlot, BlockedJob] = {}
 
     def begin(self) -> None:
-        """A unit of work begins: until it marks heads itself, the marks stay as last saved."""
+        """Begin a unit of work: without a call of `mark`, the marks stay as last saved."""
         self._staged = self.marks
 
     def on_committed(self, committed: Committed) -> None:
@@ -44,7 +47,10 @@ class BlockedJobs:
     async def mark(
         self, unit: UnitOfWork, ahead: Ahead, heads: Mapping[QueueSlot, Head], promises: Mapping[JobId, datetime]
     ) -> Mapping[QueueSlot, BlockedJob]:
-        """Mark the heads, and free those that are heads no longer. The answer is what `marks` are, once it is saved."""
+        """Mark the heads, and remove the marks of jobs that are no longer heads.
+
+        Returns the new marks, staged until the commit.
+        """
         fresh = {
             place: head for place, head in heads.items() if not self._is_written(place, head, promises.get(head.job_id))
         }
@@ -74,7 +80,7 @@ class BlockedJobs:
 
 
 async def read_promises(unit: UnitOfWork, ahead: Ahead, heads: Collection[JobId]) -> Mapping[JobId, datetime]:
-    """By when these are to start, as it is stored: after a restart of the server nothing else knows."""
+    """The stored latest start times of these jobs: needed after a restart of the server."""
     unknown = [it for it in heads if not unit.knows(it)]
     if unknown:
         unit.load((await ahead.jobs(unknown)).values())
@@ -83,18 +89,18 @@ async def read_promises(unit: UnitOfWork, ahead: Ahead, heads: Collection[JobId]
 
 
 def still_true(marks: Mapping[QueueSlot, BlockedJob], unit: UnitOfWork) -> Mapping[QueueSlot, BlockedJob]:
-    """Those of jobs that the unit of work has not looked at, or that are marked as it leaves them; mostly all."""
+    """The marks without those of jobs that the unit of work has changed so that they are no longer blocked."""
     fallen = {place for place, it in marks.items() if (job := unit.get(it.job_id)) is not None and not _is_marked(job)}
     return {place: it for place, it in marks.items() if place not in fallen} if fallen else marks
 
 
 def _waits(job: Job | None) -> bool:
-    """One whose record was damaged has failed when it was read."""
+    """Whether the job is RUNNABLE. A job whose record is damaged failed when it was loaded."""
     return job is not None and job.status is Status.RUNNABLE
 
 
 def _is_nearer(promise: datetime | None, written: datetime | None) -> bool:
-    """By so much that it is worth a write."""
+    """Whether the start time is earlier by at least NOTICEABLE, or is new."""
     return promise is not None and (written is None or written - promise >= NOTICEABLE)
 
 

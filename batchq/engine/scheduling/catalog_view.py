@@ -1,4 +1,4 @@
-"""What the scheduler stands on: queues, environments, policies and resources as they are at this moment."""
+"""The scheduler's read view of the catalog: the current queues, environments, policies and consumable resources."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -17,7 +17,7 @@ from batchq.domain.ids import ConsumableName, QueueName
 
 
 class CatalogView(Protocol):
-    """The catalog is one. All are kept in memory, so reading them costs nothing and waits for nothing."""
+    """The current catalog, kept in memory: reads do no I/O. Implemented by the catalog service."""
 
     @property
     def queues(self) -> Mapping[QueueName, JobQueue]: ...
@@ -33,6 +33,6 @@ class CatalogView(Protocol):
 
 
 def network_on(ground: CatalogView, environment: str) -> Network | None:
-    """What a compute environment says of it; nothing, where it is gone meanwhile."""
+    """The network settings of a compute environment; None without any, or if the environment no longer exists."""
     known = ground.environments.get(EnvironmentName(environment))
     return None if known is None else network_of(known.tags)

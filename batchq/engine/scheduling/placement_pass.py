@@ -1,8 +1,9 @@
-"""The part of a unit of work that fills free room.
+"""The placement pass of a unit of work: places RUNNABLE jobs on free capacity.
 
-Queues of higher priority come first; of equal priority, the oldest job. The first of a queue that does not fit is its
-head: what it needs is set aside, and a few behind it are looked at that would not delay it. One whose account is at a
-limit holds back nobody else: with the first of them all jobs of that account are passed over, in every queue.
+Queues of higher priority come first; among queues of equal priority, the oldest job. The first job of a queue that does
+not fit is the queue's head: capacity is reserved for it, and a limited number of jobs behind it are placed if they do
+not delay it (backfill). A job whose account is at a limit does not block other accounts: all jobs of that account are
+passed over, in every queue.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -27,42 +28,45 @@ from batchq.engine.scheduling.queue_search import NO_SEARCH, Position, Searches
 from batchq.engine.unit_of_work import UnitOfWork
 from batchq.ports.jobs import JobStore
 
-MOST_FOUND = 500  # jobs that one unit of work places or sets aside
+MOST_FOUND = 500  # jobs that one unit of work places or marks as unschedulable
 MOST_LOOKED_AT = (
-    64  # jobs behind the head of a queue, in one unit of work; those that are like one that did not fit are free
+    64  # jobs tried behind the head of a queue in one unit of work, not counting repeats of a demand that did not fit
 )
-MOST_READ = 128  # jobs behind the head of a queue, in one unit of work, those among them
+MOST_READ = 128  # jobs read behind the head of a queue in one unit of work, repeats included
 MOST_SEARCHED = 512  # jobs of a queue that one search reads
 SEARCH_PAGE = 64
 MISFIT_PAGE = 500
 
 
 QueueSlot = QueueName | tuple[QueueName, AccountName]
-"""Where somebody stands first: in a queue, or in it among the jobs of an account that is at its limit."""
+"""The place of a head: a queue, or a queue and the account whose limit blocks the job."""
 
 
 class Head(Struct, frozen=True, kw_only=True):
-    """The first job of a queue that does not fit, and why."""
+    """The first job of a queue that does not fit."""
 
     job_id: JobId
     order: int
+    #: The status reason to be shown.
     reason: str
 
 
 class Filled(Struct, frozen=True, kw_only=True):
-    """`finished` is false where it stopped at what one unit of work may do; then `heads` are not all.
+    """The result of a placement pass."""
 
-    `full`: queues behind whose head, of this order, nobody can start before something else ends. `through`: who stood
-    in the queues all of which was read. `cut`: queues that were left though there is room, with the last order that was
-    looked at; so many jobs started that it is `worthwhile` to go on at once. `searches`: as the unit leaves them.
-    """
-
+    #: False if the pass stopped at a limit of the unit of work; then `heads` is incomplete.
     finished: bool
+    #: The heads by place.
     heads: Mapping[QueueSlot, Head]
+    #: Queues in which no job behind the head can start before a running job ends, with the head's order.
     full: Mapping[QueueName, int]
+    #: The waiting jobs of each queue that was read completely.
     through: Mapping[QueueName, Sequence[Candidate]]
+    #: Queues that the pass left although capacity is free, with the order of the last job that was tried.
     cut: Mapping[QueueName, int] = field(default_factory=dict)
+    #: The positions of the searches behind heads after the pass.
     searches: Searches = field(default_factory=dict)
+    #: Whether so many jobs were placed that another pass should follow at once.
     worthwhile: bool = False
 
 
@@ -70,25 +74,36 @@ NOBODY_WAITS = Filled(finished=True, heads={}, full={}, through={})
 
 
 class Allowance(Struct, kw_only=True):
-    """What the jobs of a queue hold, and the most they may. One may always be placed, or none ever would."""
+    """The vCPUs that the jobs of a fair-share queue hold, and the maximum that its share reservation leaves to them."""
 
+    #: In thousandths of a vCPU.
     held: int
+    #: In thousandths of a vCPU.
     most: int
 
     def allows(self, millicpus: int) -> bool:
+        """Whether a job of this size may be placed.
+
+        The first job always may; otherwise a large job would never start.
+        """
         return self.held == 0 or self.held + millicpus <= self.most
 
 
 class Line(Struct, kw_only=True):
-    """A queue's jobs as they are offered. `next` is None when no more are."""
+    """The waiting jobs of a queue during a placement pass."""
 
     queue: JobQueue
     waiting: AsyncIterator[Candidate]
+    #: The limit of a share reservation; None without one.
     allowance: Allowance | None
+    #: The job to be tried next; None when the queue is done.
     next: Candidate | None = None
     head: Head | None = None
+    #: How many jobs behind the head were tried, not counting repeats of a demand that did not fit.
     looked_at: int = 0
+    #: How many jobs behind the head were read.
     read: int = 0
+    #: Where a search continues: the order of the last job that was tried; -1 for the front of the queue.
     last: int = -1
 
 
@@ -96,17 +111,23 @@ Found = tuple[JobId, on.Placed | on.FoundMisfit]
 
 
 class Filling(Struct, frozen=True, kw_only=True):
-    """Offers one line after another to a room."""
+    """The state of one placement pass."""
 
     unit: UnitOfWork
     waiting: Waiting
     ground: CatalogView
+    #: The capacity that is free.
     room: FreeCapacity
     uses: Mapping[ShareKey, ShareUse]
+    #: The accounts whose jobs are passed over.
     closed: Closed
+    #: The placements and the unschedulable jobs so far.
     found: list[Found] = field(default_factory=list)
+    #: The first job of each queue that an account's limit blocks.
     at_limit: dict[QueueSlot, Head] = field(default_factory=dict)
+    #: The queues that the pass left although capacity is free.
     cut: dict[QueueName, Line] = field(default_factory=dict)
+    #: The jobs that were tried.
     offered: set[JobId] = field(default_factory=set)
 
     @property
@@ -115,11 +136,11 @@ class Filling(Struct, frozen=True, kw_only=True):
 
     @property
     def over(self) -> bool:
-        """Also where a line gave up: what it did not get to comes before all that is left."""
+        """Whether the pass must end, also because a queue gave up: its unread jobs come before all remaining jobs."""
         return self.full or self.waiting.gave_up
 
     async def fill(self) -> dict[QueueSlot, Head]:
-        """Offer the front of each queue, those of higher priority first. The answer is their heads."""
+        """Try the first jobs of each queue, by priority. Returns the heads."""
         heads: dict[QueueSlot, Head] = {}
         by_priority = sorted(self.ground.queues.values(), key=lambda it: (-it.priority, it.name))
         for _, queues in groupby(by_priority, key=lambda it: it.priority):
@@ -128,7 +149,7 @@ class Filling(Struct, frozen=True, kw_only=True):
         return heads
 
     async def search_all(self, searches: Searches) -> Searches:
-        """Take these searches further; the answer is where they go on, without those that are over."""
+        """Continue the searches in queues that this pass has left. Returns the searches that are not finished."""
         searched: dict[QueueName, Position | None] = dict(searches)
         for name, position in searches.items():
             if name in self.cut and not self.over:
@@ -136,7 +157,7 @@ class Filling(Struct, frozen=True, kw_only=True):
         return {name: it for name, it in searched.items() if it is not None}
 
     async def fill_from(self, queues: Sequence[JobQueue]) -> dict[QueueSlot, Head]:
-        """Offer the queues' jobs, merged by order, until each queue is through."""
+        """Try the jobs of queues of equal priority, merged by order, until each queue is done. Returns the heads."""
         lines = [self._line(queue) for queue in queues]
         for line in lines:
             line.next = await anext(line.waiting, None)
@@ -146,7 +167,7 @@ class Filling(Struct, frozen=True, kw_only=True):
         return {line.queue.name: line.head for line in lines if line.head is not None}
 
     def _goes_on(self, line: Line) -> bool:
-        """Offer the next of a line; whether another may come after it."""
+        """Try the next job of a queue; whether to continue with the queue."""
         job = line.next
         assert job is not None, f"{line.queue.name} is through"
         if self._passed_over(line, job):
@@ -170,7 +191,7 @@ class Filling(Struct, frozen=True, kw_only=True):
         return False
 
     async def search(self, line: Line, position: Position) -> Position | None:
-        """Offer more jobs of a queue that was left; where to go on, None at the end."""
+        """Try further jobs behind the head of a queue. Returns where to continue, None when the search is finished."""
         line.read = line.looked_at = 0
         while line.read < MOST_SEARCHED and line.looked_at < MOST_LOOKED_AT:
             page = await self.waiting.after(line.queue.name, position.after, SEARCH_PAGE)
@@ -185,7 +206,7 @@ class Filling(Struct, frozen=True, kw_only=True):
         return position
 
     def _offer_found(self, line: Line, job: Candidate) -> None:
-        """One that a search found makes no head: a job before it is."""
+        """Try a job that a search read. It does not become a head: another job precedes it."""
         line.read += 1
         if job.job_id in self.offered or not (self.waiting.is_offered(job) and self.waiting.may_start(job)):
             return
@@ -196,7 +217,10 @@ class Filling(Struct, frozen=True, kw_only=True):
             line.looked_at += not self._offer(line, job)
 
     def _passed_over(self, line: Line, job: Candidate) -> bool:
-        """Whether its account, or one above, may not start another. Then none of it starts before this one."""
+        """Whether the job's account, or one above it, is at a limit.
+
+        From then on all jobs of that account are passed over.
+        """
         account = self.room.at_limit(job, line.queue.environments)
         if account is not None:
             self.closed.close(account)
@@ -204,13 +228,19 @@ class Filling(Struct, frozen=True, kw_only=True):
         return self.closed.has(job.account)
 
     def _kept_back(self, line: Line, job: Candidate) -> bool:
-        """Whether what it would take is kept for shares to come. Not of a misfit, which is to be found out."""
+        """Whether the job would take capacity that is reserved for other shares.
+
+        False for a job that no environment could ever hold, so that it is found to be unschedulable.
+        """
         if line.allowance is None or line.allowance.allows(job.resources.millicpus):
             return False
         return self.room.could_hold(job, line.queue.environments)
 
     def _offer(self, line: Line, job: Candidate) -> bool:
-        """Whether it was known beforehand that it does not fit."""
+        """Place the job if it fits, else make it the head of its queue.
+
+        Returns whether an equal demand had already failed to fit.
+        """
         offer = self.room.offer if line.head is None else self.room.squeeze
         match offer(job, line.queue.environments):
             case Fits(environment=name):
@@ -270,7 +300,7 @@ async def blocked_heads(
     uses: Mapping[ShareKey, ShareUse],
     skip: Skip,
 ) -> tuple[JobId, ...]:
-    """The jobs that would be heads if the room were filled now; nothing is placed."""
+    """The jobs that would be heads after a placement pass now. Places nothing."""
     heads = await _filling(unit, ahead, ground, room=room, uses=uses, skip=skip, nobody=()).fill()
     return tuple(it.job_id for it in heads.values())
 
@@ -286,9 +316,10 @@ async def fill_room(
     nobody: Collection[QueueName],
     searches: Searches = NO_SEARCH,
 ) -> Filled:
-    """Place RUNNABLE jobs until none fits that may. Those in `skip` may not, and in queues with `nobody` none waits.
+    """Place RUNNABLE jobs until no further job can be placed.
 
-    After the front of each queue comes what `searches` reads behind it.
+    The jobs in `skip` are not placed. The queues in `nobody` have no waiting stored jobs and are not read. After the
+    front of each queue, `searches` continue behind the heads.
     """
     filling = _filling(unit, ahead, ground, room=room, uses=uses, skip=skip, nobody=nobody)
     heads = await filling.fill()
@@ -313,7 +344,10 @@ async def fill_room(
 
 
 def _full(heads: Mapping[QueueSlot, Head], room: FreeCapacity, ground: CatalogView) -> dict[QueueName, int]:
-    """Only of queues where who comes last is last: by shares, or where accounts have limits, he may be a head."""
+    """Queues in which a job added at the end cannot start, with their head's order.
+
+    Without fair-share queues, and empty if any account has limits: there a later job may become a head.
+    """
     if room.quotas.limited:
         return {}
     queues = ((ground.queues.get(place), head) for place, head in heads.items() if isinstance(place, str))
@@ -324,9 +358,9 @@ def _full(heads: Mapping[QueueSlot, Head], room: FreeCapacity, ground: CatalogVi
 async def free_misfits(
     unit: UnitOfWork, store: JobStore, ground: CatalogView, *, room: FreeCapacity, after: int
 ) -> int | None:
-    """A page of misfits, from the first above `after`: those that could now be held are misfits no longer.
+    """Re-examine a page of unschedulable jobs, those above the order `after`.
 
-    The answer is the order to go on behind, None after the last.
+    A job that an environment could now hold becomes schedulable. Returns the order to continue after, None at the end.
     """
     page = await store.misfits(MISFIT_PAGE, after)
     unit.load(page)
@@ -338,7 +372,10 @@ async def free_misfits(
 
 
 def _waits(unit: UnitOfWork, job_id: JobId) -> bool:
-    """One whose record was damaged was offered by its columns, and has failed since: another may have its room."""
+    """Whether the job is RUNNABLE.
+
+    A job whose record is damaged is offered by its columns but fails when it is loaded.
+    """
     job = unit.get(job_id)
     return job is not None and job.status is Status.RUNNABLE
 

@@ -1,6 +1,6 @@
-"""The front of each queue's line, as it is stored: read ahead once, and followed from unit to unit.
+"""A read-ahead cache of the front of each queue, updated by every saved unit of work.
 
-Only units of work change which jobs wait, so what one has read or saved the next one need not read.
+Only units of work change which jobs wait, so what one unit has read or saved need not be read by the next.
 """
 
 import math
@@ -19,17 +19,18 @@ from batchq.ports.jobs import JobStore
 from batchq.ports.queue import NONE, Names
 
 PAGE = 64  # candidates that are read at once
-MOST = 256  # of one line that are remembered
-NEXT = 64  # jobs that are read at once: those asked for, and who comes after them
-MOST_WHOLE = 1000  # jobs that are remembered
+MOST = 256  # cached candidates of a queue
+NEXT = 64  # jobs read at once: the requested jobs and the jobs behind them
+MOST_WHOLE = 1000  # cached jobs
 
 _order = attrgetter("order")
 
 
 class Front:
-    """All who stand in a line up to an order, `until`."""
+    """All waiting jobs of a queue up to and including the order `until`."""
 
     def __init__(self) -> None:
+        #: The order up to which the queue is known; infinity if it is known completely.
         self.until: float = -1
         self._line: list[Candidate] = []
         self._known: dict[JobId, Candidate] = {}
@@ -44,7 +45,7 @@ class Front:
         return job_id in self._known
 
     def behind(self, after: int, limit: int, beside: Collection[AccountName]) -> tuple[Candidate, ...]:
-        """The first of them above this order, at most so many."""
+        """The first `limit` candidates above the order `after`, without those of the accounts in `beside`."""
         first = bisect_right(self._line, after, key=_order)
         if not beside:
             return tuple(self._line[first : first + limit])
@@ -52,18 +53,18 @@ class Front:
         return tuple(islice((it for it in line if it.account not in beside), limit))
 
     def since(self, ids: Collection[JobId]) -> Iterator[JobId]:
-        """The first of these and all behind it; nobody, if none of them stands here."""
+        """The first candidate in `ids` and all candidates behind it; empty if none of the ids is cached."""
         first = min((self._known[it].order for it in ids if it in self._known), default=math.inf)
         return (it.job_id for it in islice(self._line, bisect_left(self._line, first, key=_order), None))
 
     def extend(self, page: Collection[Candidate], *, until: float) -> None:
-        """These are all from where it ended to here."""
+        """Add all waiting jobs from the old `until` to the new one."""
         self._line += page
         self._known |= {it.job_id: it for it in page}
         self.until = until
 
     def follow(self, job: Job) -> bool:
-        """A job of this queue has been saved. Whether it stands here now."""
+        """Apply a saved job of this queue. Returns whether it is in the front now."""
         known = self._known.get(job.id)
         stands = stands_in_line(job) and job.order <= self.until
         if stands and known is None:
@@ -74,7 +75,7 @@ class Front:
         return stands
 
     def cut(self) -> list[Candidate]:
-        """Forget the last where they are too many; who they are."""
+        """Shorten the front if it is too long. Returns the candidates that were removed."""
         if len(self._line) <= MOST:
             return []
         over, self._line = self._line[MOST // 2 :], self._line[: MOST // 2]
@@ -84,34 +85,36 @@ class Front:
 
 
 class Ahead:
-    """Beside the candidates the jobs of some of them are remembered. To be asked within a unit of work only."""
+    """Caches the candidates of each queue, and the jobs of some of them. Use it only within a unit of work."""
 
     def __init__(self, store: JobStore) -> None:
         self._store = store
+        #: The candidates of each queue.
         self.fronts: dict[QueueName, Front] = {}
+        #: Jobs at the front of a queue, as stored.
         self.whole: dict[JobId, Job] = {}
         self.waiting_shares = store.waiting_shares
         self.runnable_in_share = store.runnable_in_share
 
     def forget(self) -> None:
-        """What is stored may be something else."""
+        """Drop everything: the stored jobs may differ from the cache."""
         self.fronts = {}
         self.whole = {}
 
     def doubt(self, job_id: JobId) -> None:
-        """What is stored of this job may be something else: read it again when it is asked for."""
+        """Drop one job: its stored row may differ from the cache."""
         self.whole.pop(job_id, None)
 
     async def runnable(
         self, queue: QueueName, limit: int, after: int = -1, *, beside: Names = NONE
     ) -> tuple[Candidate, ...]:
-        """As a store does it."""
+        """The RUNNABLE jobs of a queue, as `QueueReader.runnable`."""
         front = self.fronts.setdefault(queue, Front())
         if after > front.until:
             return await self._store.runnable(queue, limit, after, beside=beside)
         found = front.behind(after, limit, beside)
         while len(found) < limit and front.until < math.inf:
-            if beside or len(front) >= MOST:  # what those beside have there may be very much
+            if beside or len(front) >= MOST:  # the excluded accounts may have very many jobs there
                 rest = limit - len(found)
                 return found + await self._store.runnable(queue, rest, int(front.until), beside=beside)
             page = await self._store.runnable(queue, PAGE, int(front.until))
@@ -120,7 +123,7 @@ class Ahead:
         return found
 
     async def jobs(self, ids: Collection[JobId]) -> Mapping[JobId, Job]:
-        """Those of them that exist. Who comes after them will be asked for soon, and is read with them."""
+        """The jobs that exist. The jobs behind them in their queues are read too: they will be needed soon."""
         found = {it: self.whole[it] for it in ids if it in self.whole}
         unknown = [it for it in ids if it not in found]
         if unknown:
@@ -142,7 +145,7 @@ class Ahead:
                     self.whole.pop(it.job_id, None)
 
     def _is_belied(self, job_id: JobId, job: Job | None) -> bool:
-        """Whether one that stands in front does not in the store, as where its row was damaged after it was read."""
+        """Whether the cache contains a job that does not wait in the store, for example because its row was damaged."""
         stands = job is not None and stands_in_line(job)
         return not stands and any(job_id in front for front in self.fronts.values())
 
@@ -151,7 +154,7 @@ class Ahead:
         return islice(behind, min(NEXT, MOST_WHOLE - len(self.whole)))
 
     def _remember(self, job: Job) -> None:
-        """Of those in front, as many as may be."""
+        """Cache the job if it is in the front of its queue and there is space."""
         front = self.fronts.get(job.spec.queue)
         if front is not None and job.id in front and not is_damaged(job) and len(self.whole) < MOST_WHOLE:
             self.whole[job.id] = job

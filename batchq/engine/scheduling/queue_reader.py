@@ -1,8 +1,7 @@
-"""The jobs that wait, in the order they should start: the stored ones, with what the unit has changed laid over.
+"""Iterates over the waiting jobs of a queue in scheduling order: stored jobs merged with the unit of work's changes.
 
-They are read from the store's indexes, a page at a time, no further than somebody asks.
-
-Jobs that may not start now, though nothing else speaks against it.
+The jobs are read from the store's indexes a page at a time, no further than the placement pass asks. Jobs that a stop
+order is about to reach are skipped.
 """
 
 from collections import defaultdict
@@ -24,18 +23,18 @@ from batchq.ports.queue import QueueReader
 
 
 class Skip(Struct, frozen=True, kw_only=True):
-    """Both as orders of jobs."""
+    """Jobs that must not be placed because a stop order is about to reach them, as intervals of `Job.order`."""
 
-    #: Children to which an order to their array has not been applied yet.
+    #: Children to which an order of their array has not been applied yet.
     children: IntervalSet = field(default_factory=IntervalSet)
-    #: Jobs that a bulk stop under way will stop.
+    #: Jobs that a bulk stop in progress will stop.
     meant: IntervalSet = field(default_factory=IntervalSet)
 
     def has(self, it: Candidate) -> bool:
         return it.order in self.children or it.order in self.meant
 
     def end(self, order: int) -> int:
-        """The last of the jobs from this one on that are skipped; itself where it is not."""
+        """The last of the consecutive skipped orders that begin at `order`; `order` itself if it is not skipped."""
         return self.meant.end(self.children.end(order))
 
 
@@ -45,32 +44,35 @@ Read = Callable[[int, Place | None], Awaitable[tuple[Candidate, ...]]]
 
 FIRST_PAGE, PAGE = 8, 64
 
-MOST_PASSED = 1000  # jobs of a line that may not start
+MOST_PASSED = 1000  # skipped jobs after which a queue gives up
 
 _order = attrgetter("order")
 
 
 class Waiting:
-    """What waits, as the unit of work leaves it. Those in `skip` may not start.
-
-    `gave_up`: so many of them stand in a line that what is behind them was not looked at: then nothing that comes
-    after it may start either. Nor may those of accounts
-    that are `closed`, which may become more meanwhile: they are passed over there, however many there are.
-    In queues with `nobody` none is asked for. `through` is who stands in those that were read as a whole.
-    """
+    """The waiting jobs as the unit of work leaves them."""
 
     def __init__(
         self, unit: UnitOfWork, lines: QueueReader, skip: Skip, closed: Closed, *, nobody: Collection[QueueName] = ()
     ) -> None:
         self._unit = unit
         self._lines = lines
+        #: Jobs that must not be placed.
         self._skip = skip
+        #: Accounts whose jobs are passed over, without a limit on their number. More may be added meanwhile.
         self._closed = closed
+        #: Queues without waiting stored jobs, which are not read.
         self._nobody = nobody
+        #: Whether a queue had so many skipped jobs that the jobs behind them were not read. Then no later job may
+        #: start.
         self.gave_up = False
+        #: The jobs of the queues that were read completely.
         self.through: dict[QueueName, tuple[Candidate, ...]] = {}
+        #: By queue and share, the waiting jobs that this unit of work has changed.
         self._changed: dict[QueueName, dict[str | None, list[Candidate]]] = defaultdict(lambda: defaultdict(list))
+        #: By queue, the number of stored waiting jobs that this unit of work has changed.
         self._touched: dict[QueueName, int] = {}
+        #: The orders of those jobs.
         self._orders: list[int] = []
         for before, after in unit.pairs():
             if stands_in_line(after):
@@ -80,7 +82,7 @@ class Waiting:
                 self._orders.append(after.order)
 
     def in_order(self, queue: QueueName) -> AsyncIterator[Candidate]:
-        """First in, first out."""
+        """The jobs of a queue without a scheduling policy, first in, first out."""
         changed = [it for each in self._changed[queue].values() for it in each]
 
         async def read(limit: int, after: int | None) -> tuple[Candidate, ...]:
@@ -98,13 +100,16 @@ class Waiting:
         return self._lay_over(_Pages(read, place, self._first(queue)), changed, _order)
 
     async def after(self, queue: QueueName, order: int, limit: int) -> tuple[Candidate, ...]:
-        """Those in the store above this order that this unit has not changed, at most so many; whatever its policy."""
+        """The first `limit` stored jobs of the queue above `order`, by order, whatever the queue's policy.
+
+        Jobs of closed accounts are left out.
+        """
         return await self._lines.runnable(queue, limit, order, beside=self._closed.names)
 
     async def in_turns(
         self, queue: QueueName, policy: SchedulingPolicy | None, uses: Mapping[ShareKey, ShareUse]
     ) -> AsyncIterator[Candidate]:
-        """The shares of a queue in turns, as the policy gives them out."""
+        """The jobs of a fair-share queue, taking shares in turns as the policy decides."""
         stored = () if queue in self._nobody else await self._lines.waiting_shares(queue)
         if not stored:
             self.through[queue] = ()
@@ -141,34 +146,38 @@ class Waiting:
 
     @cached_property
     def _gone(self) -> IntervalSet:
-        """The orders of those that the turn has changed, for whom reads on: most lines end on their first page."""
+        """The orders of the stored jobs that the unit of work has changed.
+
+        Computed only when a second page is read: most queues end on their first page.
+        """
         return IntervalSet([(order, order) for order in self._orders])
 
     def is_offered(self, other: Candidate) -> bool:
-        """Of one that is stored: the unit of work has not changed it, and its account's are not passed over."""
+        """Whether a stored job is unchanged by this unit of work and its account is not passed over."""
         return not self._unit.touched(other.job_id) and not self._closed.has(other.account)
 
     def may_start(self, it: Candidate) -> bool:
         return not self._skip.has(it)
 
     def skipped_to(self, order: int) -> int:
-        """The last order from this one on that is passed over."""
+        """The last of the consecutive orders from `order` on that are skipped or changed."""
         return self._gone.end(self._skip.end(order))
 
     def _first(self, queue: QueueName) -> int:
-        """So many that some are left when those are passed over that the unit has changed, if they stand in front.
+        """The size of the first page: it still has FIRST_PAGE jobs if all changed jobs of the queue stand in front.
 
-        Of very many a few will do: they mostly follow on each other, and the next page begins behind them.
+        If very many jobs have changed, the page stays small: they are mostly consecutive, and the next page begins
+        after them.
         """
         touched = self._touched.get(queue, 0)
         return FIRST_PAGE + (touched if touched <= PAGE else 0)
 
 
-# Iterators of their own, not generators: one that is left before its end, as most are, has the event loop close it.
+# Classes, not async generators: the event loop must close every generator that is left before its end.
 
 
 class _Pages(Generic[Place]):
-    """Those in the store, read as they are asked for."""
+    """The stored jobs, read a page at a time."""
 
     def __init__(self, read: "Read[Place]", place: Callable[[Candidate], Place], first: int) -> None:
         self._read: Read[Place] = read
@@ -191,7 +200,7 @@ class _Pages(Generic[Place]):
 
 
 class _Line(Generic[Place]):
-    """Those, and before each of them the ones of the unit of work's that come first."""
+    """The stored jobs merged by rank with the jobs that the unit of work has changed."""
 
     def __init__(
         self, waiting: Waiting, stored: _Pages[Place], mine: list[Candidate], rank: Callable[[Candidate], Place]
@@ -224,5 +233,5 @@ class _Line(Generic[Place]):
 
 
 def _rank(it: Candidate) -> tuple[int, int]:
-    """Within a share: the highest priority first, then the oldest."""
+    """The rank within a share: the highest priority first, then the oldest."""
     return -it.priority, it.order

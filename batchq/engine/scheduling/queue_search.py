@@ -1,7 +1,7 @@
-"""Where the search behind blocked heads goes on: a unit looks at few jobs, the next searches continue behind them.
+"""Positions of the searches behind blocked heads: a unit of work tries few jobs, later ones continue behind them.
 
-A search passes each job of a queue once after room may have come free, in a circle: what happens meanwhile, at whatever
-rate, lengthens it by at most one circle and never makes it begin at the front again. Decision 0039.
+A search passes each job of a queue once after resources may have become free, in a circle. Later changes, at any rate,
+lengthen it by at most one circle and never restart it at the front. Decision 0039.
 """
 
 from collections.abc import Mapping
@@ -12,20 +12,21 @@ from batchq.domain.ids import QueueName
 
 
 class Position(Struct, frozen=True, kw_only=True):
-    """A search of one queue. All are orders of jobs."""
+    """The position of the search in one queue, in orders of jobs."""
 
     #: The last job that was passed.
     after: int = -1
-    #: Where the search ends; None: at the end of the queue.
+    #: The job at which the search ends; None: at the end of the queue.
     until: int | None = None
-    #: Up to where it continues from the front of the queue once it has come to the end; None: it does not.
+    #: The job up to which it continues from the front after the end of the queue; None: it ends there.
     wraps: int | None = None
 
     def from_front(self) -> "Position | None":
-        """At the end of the queue; None where the search is over."""
+        """The position at the end of the queue: back at the front, or None if the search is finished."""
         return None if self.wraps is None else Position(until=self.wraps)
 
     def whole_circle(self) -> "Position":
+        """The search extended to one full circle from its present position."""
         return Position(after=self.after, wraps=self.after)
 
 
@@ -36,10 +37,11 @@ NO_SEARCH: Searches = {}
 def follow(
     searched: Searches, cut: Mapping[QueueName, int], stirred: Mapping[QueueName, int], *, grown: bool
 ) -> Searches:
-    """The searches after a unit. `searched`: as far as this unit took them, those that are over left out.
+    """The searches after a unit of work.
 
-    `cut`: the queues behind whose head there are more jobs than a unit looks at, and room for some, with the last job
-    that was looked at. `stirred`: the first job of a queue that came to wait in it. `grown`: there may be more room.
+    `searched`: the searches as this unit left them, without finished ones. `cut`: queues with free capacity and more
+    jobs behind the head than one unit tries, with the last job that was tried. `stirred`: by queue, the lowest order of
+    the jobs that entered or left RUNNABLE. `grown`: whether more resources may be free.
     """
     positions = {}
     for queue, last in cut.items():

@@ -1,6 +1,7 @@
-"""All that placing needs beside the unit of work: the ledger of shares, the marks of heads, time limits, positions.
+"""The scheduler: share usage, blocked heads, time limits, queue positions and the placement pass.
 
-What a unit decides is staged here and adopted when the unit is saved; a unit that is not saved has changed nothing.
+The decisions of a unit of work are staged here and applied when the unit is saved. A unit that is not saved changes
+nothing.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,33 +42,47 @@ NO_PROMISES: Mapping[JobId, datetime] = {}
 
 
 class Scheduler:
-    """`ring` is called when a unit of work is due because a job was blocked too long."""
+    """Places jobs, and cancels jobs that have been blocked too long.
+
+    `ring` is called when a unit of work is needed because a job has been blocked too long.
+    """
 
     def __init__(
         self, *, store: JobStore, ground: CatalogView, accounts: Accounts, clock: Clock, ring: Callable[[], None]
     ) -> None:
         self._store = store
+        #: Cached fronts of the queues.
         self.ahead = Ahead(store)
         self._accounts = accounts
         self._ground = ground
         self._clock = clock
+        #: Usage of shares and of consumable resources.
         self._ledger = ShareUsageTotals(ground)
+        #: Counts of queued jobs and of pending dependencies.
         self.tally = QueuedJobs(accounts)
+        #: The resources that active jobs hold.
         self._held = Usage()
+        #: The blocked heads and since when they have been blocked.
         self._heads = BlockedJobs()
+        #: Since when each waiting job has had its position.
         self._positions = QueuePositions(clock.now())
+        #: The result of the last placement pass.
         self._outlook = PassMemo()
+        #: The latest start time of each blocked head, as last saved.
         self._promises = NO_PROMISES
+        #: Whether the start times stored before the restart have been read.
         self._promises_read = False
         self._staged_promises = NO_PROMISES
+        #: Where searches behind blocked heads continue, as last saved.
         self._searches: Searches = NO_SEARCH
         self._staged_searches: Searches = NO_SEARCH
-        self._misfits_after: int | None = None  # behind which order misfits are yet to be looked at
+        #: The order after which unschedulable jobs must be examined again; None: all are examined.
+        self._misfits_after: int | None = None
         self._staged_misfits_after: int | None = None
         self.limits = Limits(store=store, ground=ground, heads=self._heads, clock=clock, ring=ring)
 
     async def load(self, active: Iterable[Job]) -> None:
-        """Take up what is stored, at the start and when memory may not be that."""
+        """Load the stored state: at the start, and whenever memory may differ from the store."""
         self._held = Usage(active)
         await self._ledger.load(self._store, self._clock.now())
         await self.tally.load(self._store)
@@ -78,7 +93,10 @@ class Scheduler:
         self.limits.look_through(self._clock.now())
 
     async def cancel_overdue(self, unit: UnitOfWork, *, ground_changed: bool, held: bool) -> None:
-        """At the beginning of a unit: those that were blocked too long are over. While `held` nobody knows who is."""
+        """Begin a unit of work: cancel the jobs that have been blocked too long.
+
+        `held`: safe mode is active; then no job is cancelled, because it is not known which jobs run.
+        """
         if ground_changed:
             self._ledger.forget(unit.now)
             self.ahead.forget()
@@ -93,11 +111,11 @@ class Scheduler:
             await self.limits.cancel(unit)
 
     def concerns(self, unit: UnitOfWork) -> bool:
-        """Whether by what has happened so far somebody may start, or another stands first."""
+        """Whether the changes so far may let a job start or change a queue's head."""
         return unit.place or self._outlook.concerns(unit.changed_queues)
 
     async def free_misfits(self, unit: UnitOfWork, host: Resources, *, ground_changed: bool) -> bool:
-        """After the ground has changed, a page of them a unit of work; False if there are more."""
+        """After a change of the catalog, examine a page of unschedulable jobs again; False if more remain."""
         if ground_changed:
             self.limits.look_through(unit.now)
             self._misfits_after = -1
@@ -111,9 +129,11 @@ class Scheduler:
         return self._staged_misfits_after is None
 
     async def fill(self, unit: UnitOfWork, host: Resources, *, skip: Skip, grown: bool) -> bool:
-        """Place what fits; False if it stopped before that, at what one unit of work may do, or a head has failed.
+        """Place the jobs that fit; False if another pass must follow.
 
-        `grown`: there may be more room than when this was called last.
+        That is so if the pass stopped at a limit of the unit of work, placed many jobs, or a head has failed meanwhile.
+
+        `grown`: whether more resources may be free than at the last call.
         """
         changes = unit.pairs()
         if self._outlook.is_bare(self._ground.queues, changes):
@@ -149,17 +169,17 @@ class Scheduler:
 
     @property
     def shares_wait(self) -> bool:
-        """Whether a queue whose order changes with time has a blocked head, as last saved."""
+        """Whether a fair-share queue, whose order changes with time, has a blocked head, as last saved."""
         queues = (self._ground.queues.get(place) for place in self._heads.marks if isinstance(place, str))
         return any(it is not None and it.policy is not None for it in queues)
 
     @property
     def searching(self) -> bool:
-        """Whether there are jobs behind heads that are yet to be looked at."""
+        """Whether jobs behind blocked heads are still to be searched."""
         return bool(self._staged_searches)
 
     def _followed(self, unit: UnitOfWork, filled: Filled, *, grown: bool) -> Searches:
-        """A head that left its place gives its reservation back."""
+        """The searches after the pass. A head that left its place frees its reservation."""
         heads = {it.job_id for it in filled.heads.values()}
         grown = grown or any(it.job_id not in heads for it in self._heads.marks.values())
         searched = filled.searches if unit.search else self._searches
@@ -168,12 +188,12 @@ class Scheduler:
         return follow(searched, filled.cut, unit.changed_queues, grown=grown)
 
     def written_to(self, unit: UnitOfWork, changes: Changes) -> Changes:
-        """What the unit of work saves, with the use of shares and of consumable resources."""
+        """The changes of the unit of work with the usage of shares and of consumable resources added."""
         return self._ledger.stage(unit.pairs(), unit.now).written_to(changes)
 
     @property
     def staged(self) -> tuple[StagedState, ...]:
-        """In the order in which they are updated: time limits read the blocked heads."""
+        """The staged states in the order in which they are updated: time limits read the blocked heads."""
         queues = (self._ledger, self.tally, self._positions, self.ahead, self._outlook)
         return self, *queues, self._heads, self.limits
 
@@ -184,7 +204,10 @@ class Scheduler:
         self._searches = self._staged_searches
 
     def admit(self, unit: UnitOfWork, spec: JobSpec) -> None:
-        """AWS: a queue has 500 active shares at most. An account may have a most that waits. Raises Invalid."""
+        """Check a new job against the limits of its queue and account. Raises Invalid.
+
+        AWS: a queue has at most 500 active shares. An account may have a limit on queued jobs.
+        """
         if spec.share_identifier is not None:
             key = ShareKey(spec.queue, spec.share_identifier)
             if not may_open(self._ledger.shares, key, unit.opened()):
@@ -192,14 +215,15 @@ class Scheduler:
         self.tally.admit(unit, spec)
 
     def in_use(self, name: ConsumableName, active: Iterable[Job]) -> int:
-        """How many units of a resource the jobs under way hold."""
+        """The units of a consumable resource that active jobs hold."""
         return sum(need.quantity for job in active for need in job.spec.needs if need.resource == name)
 
     def used_up(self, name: ConsumableName) -> int:
+        """The units that jobs took from a consumable resource while it was NON_REPLENISHABLE, as last saved."""
         return self._ledger.used_up.get(name, 0)
 
     async def snapshot(self, queue: QueueName, active: Iterable[Job], skip: Skip) -> Snapshot:
-        """Who is next in a queue, and what its jobs hold."""
+        """The next jobs of a queue in their order, and the resources that its running jobs hold."""
         unit = UnitOfWork(now=self._clock.now(), active={})
         held = sum(it.spec.resources.millicpus for it in active if it.spec.queue == queue)
         asked = self._ground.queues[queue]
@@ -218,11 +242,11 @@ class Scheduler:
     def _ledger_after(
         self, unit: UnitOfWork, changes: Sequence[Change]
     ) -> tuple[Mapping[ShareKey, ShareUse], Mapping[ConsumableName, int]]:
-        """What is used, and used up, as the unit of work leaves it so far."""
+        """The usage of shares and of consumable resources as the unit of work leaves it so far."""
         return self._ledger.with_page(self._ledger.page(changes, unit.now))
 
     def _site(self, host: Resources, used_up: Mapping[ConsumableName, int]) -> Cluster:
-        """As it is now: the catalog may change while the store is read."""
+        """A copy of the present catalog: it may change while the store is read."""
         stocks = Stocks(dict(self._ground.consumables), used_up)
         quotas = self._accounts.quotas()
         return Cluster(environments=dict(self._ground.environments), host=host, stocks=stocks, quotas=quotas)

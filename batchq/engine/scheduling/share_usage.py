@@ -1,8 +1,6 @@
-"""What shares have used, and what jobs have used up of consumable resources: as saved, and as a unit leaves it.
+"""Usage of shares and of consumable resources, as saved and as a unit of work leaves it; times of queue positions.
 
-Since when a waiting job stands where it stands: the last time that one before it came or went.
-
-Kept in memory only: nothing is known of the time before the start of the server.
+Positions are kept in memory only: nothing is known of the time before the server's start.
 """
 
 from bisect import bisect_left, bisect_right
@@ -22,17 +20,19 @@ from batchq.engine.scheduling.catalog_view import CatalogView
 from batchq.engine.unit_of_work import Committed
 from batchq.ports.jobs import Changes, JobStore
 
-MOST = 128  # steps of a queue: nobody asks about later positions
+MOST = 128  # steps of a queue; snapshots show fewer positions
 
 
 class QueuePositions:
-    """Of each queue a stair: orders, ascending, and when a job of that order was the last to come or go before them.
+    """Since when each waiting job has had its position: when a job before it last began or ceased to wait.
 
-    In a queue that goes by shares the one that goes may have stood before all others.
+    In a fair-share queue, a job that ceases to wait may have stood before all others.
     """
 
     def __init__(self, since: datetime) -> None:
+        #: The server's start.
         self._since = since
+        #: By queue, ascending orders and the time at which a job of that order was the last to enter or leave.
         self._stairs: dict[QueueName, tuple[list[int], list[datetime]]] = {}
 
     def on_committed(self, committed: Committed) -> None:
@@ -48,12 +48,13 @@ class QueuePositions:
             self._step(queue, order, committed.unit.now)
 
     def since(self, queue: QueueName, order: int) -> datetime:
+        """Since when the job with this order has had its position."""
         orders, times = self._stairs.get(queue, ([], []))
         step = bisect_right(orders, order) - 1
         return times[step] if step >= 0 else self._since
 
     def _step(self, queue: QueueName, order: int, now: datetime) -> None:
-        """What stood behind it stands somewhere else from now on."""
+        """Record that every job behind `order` changed position at `now`."""
         orders, times = self._stairs.setdefault(queue, ([], []))
         keep = bisect_left(orders, order)
         if keep < MOST:
@@ -62,13 +63,13 @@ class QueuePositions:
             times.append(now)
 
 
-MOST_KEPT = 1000  # shares in memory before those that count no more are looked for
+MOST_KEPT = 1000  # shares in memory before expired shares are removed
 
-NOTHING = 1.0  # thousandths of a vCPU-second: less was not used
+NOTHING = 1.0  # thousandths of a vCPU-second: less usage counts as zero
 
 
 class Page(Struct, frozen=True, kw_only=True):
-    """What a unit of work has changed in the ledger."""
+    """The changes of a unit of work to the usage totals."""
 
     shares: Mapping[ShareKey, ShareUse]
     used_up: Mapping[ConsumableName, int]
@@ -83,12 +84,15 @@ NOTHING_CHANGED = Page(shares={}, used_up={})
 
 
 class ShareUsageTotals:
-    """`shares` and `used_up` are as last saved."""
+    """The usage of shares and of NON_REPLENISHABLE consumable resources."""
 
     def __init__(self, ground: CatalogView) -> None:
         self._ground = ground
+        #: As last saved.
         self.shares: dict[ShareKey, ShareUse] = {}
+        #: Units taken from each consumable resource, as last saved.
         self.used_up: dict[ConsumableName, int] = {}
+        #: The number of shares in memory that triggers the next removal.
         self._most_kept = MOST_KEPT
         self._staged = NOTHING_CHANGED
 
@@ -98,28 +102,33 @@ class ShareUsageTotals:
         self.forget(now)
 
     def forget(self, now: datetime) -> None:
-        """Shares that count no more: whose use is long past, or was of a queue that is gone, though one has its name.
+        """Remove from memory the shares that no longer affect scheduling.
 
-        Users may name as many shares as they like. The store keeps a row of each; memory only of those that matter.
+        Their usage has decayed, or belongs to a deleted queue, even if its name was reused.
+
+        Users may name any number of shares. The store has a row for each; memory has only those that affect scheduling.
         """
         self.shares = {key: use for key, use in self.shares.items() if self._counts(key, use, now)}
         self._most_kept = max(MOST_KEPT, 2 * len(self.shares))
 
     def page(self, changes: Iterable[Change], now: datetime) -> Page:
-        """What these changes change, all those of a unit of work so far."""
+        """What these changes, all those of the unit of work so far, change in the totals."""
         listed = [it for it in changes if it.after.spec.share_identifier is not None or it.after.spec.needs]
         if not listed:
             return NOTHING_CHANGED
         return Page(shares=self._shares(listed, now), used_up=self._used_up(listed))
 
     def with_page(self, page: Page) -> tuple[Mapping[ShareKey, ShareUse], Mapping[ConsumableName, int]]:
-        """The ledger as the unit of work leaves it."""
+        """The totals as the unit of work leaves them."""
         if page is NOTHING_CHANGED:
             return self.shares, self.used_up
         return ChainMap({**page.shares}, self.shares), ChainMap({**page.used_up}, self.used_up)
 
     def stage(self, changes: Iterable[Change], now: datetime) -> Page:
-        """The page that the unit saves. It is applied as it was written, also when the catalog changes meanwhile."""
+        """Compute the page that the unit of work saves.
+
+        Exactly this page is applied, even if the catalog changes meanwhile.
+        """
         self._staged = self.page(changes, now)
         return self._staged
 

@@ -1,6 +1,6 @@
-"""What the last look at the lines has shown, so that no unit of work looks again where it can find nothing.
+"""Remembers the result of the last placement pass, so that a pass that can place nothing is skipped.
 
-It holds from one saved unit of work to the next: whoever comes to wait, or waits no more, is held against it.
+The result holds from one saved unit of work to the next, updated by the jobs that begin or cease to wait.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -13,15 +13,18 @@ from batchq.engine.unit_of_work import Committed
 
 
 class PassMemo:
-    """`nobody` are queues of which it is known that nobody stands in them."""
+    """What the last saved placement pass found."""
 
     def __init__(self) -> None:
+        #: Queues without waiting jobs.
         self.nobody: set[QueueName] = set()
+        #: Queues in which no job behind the head can start, with the head's order.
         self._full: Mapping[QueueName, int] = {}
+        #: The result of the pass in the present unit of work.
         self._staged: Filled | None = None
 
     def forget(self) -> None:
-        """What there is, or who may have it, may be something else."""
+        """Drop the results: capacity or the catalog may have changed."""
         self.nobody = set()
         self._full = {}
 
@@ -32,11 +35,14 @@ class PassMemo:
         self._staged = filled
 
     def is_bare(self, queues: Collection[QueueName], changes: Iterable[Change]) -> bool:
-        """Whether nobody stands in any of these queues, nor comes to by these changes."""
+        """Whether no job waits in these queues, with the changes of the unit of work applied."""
         return self.nobody.issuperset(queues) and not any(stands_in_line(after) for _, after in changes)
 
     def concerns(self, stirred: Mapping[QueueName, int]) -> bool:
-        """Whether somebody may start, or stand first, because of those who came to wait or went: the first by queue."""
+        """Whether a pass is needed because of jobs that began or ceased to wait.
+
+        `stirred`: by queue, the lowest of their orders.
+        """
         return any(order <= self._full.get(queue, order) for queue, order in stirred.items())
 
     def on_committed(self, committed: Committed) -> None:

@@ -1,6 +1,6 @@
-"""Who is next in a queue: its jobs in the order in which they would start if there were room for one after another.
+"""The snapshot of a queue: its jobs in the order in which they would start if capacity became free for each in turn.
 
-Misfits, which no room would help, are not among them.
+Unschedulable jobs are not included.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -16,8 +16,8 @@ from batchq.engine.unit_of_work import UnitOfWork
 from batchq.ports.catalog import Snapshot
 from batchq.ports.jobs import JobStore
 
-MOST_JOBS = 100
-MOST_SHARES = 20
+MOST_JOBS = 100  # in a snapshot
+MOST_SHARES = 20  # in a snapshot
 
 
 async def snapshot(
@@ -31,9 +31,10 @@ async def snapshot(
     since: Callable[[QueueName, int], datetime],
     skip: Skip,
 ) -> Snapshot:
-    """The queue at the time of a unit of work that does nothing. `since` tells when an order came to where it stands.
+    """The snapshot of a queue at the time of an empty unit of work.
 
-    `held` is what the jobs of the queue hold, in thousandths of a vCPU.
+    `held`: what the active jobs of the queue hold, in thousandths of a vCPU. `since`: returns since when a job of the
+    given order has had its position.
     """
     waiting = Waiting(unit, store, skip, Closed(NO_QUOTAS))
     line = waiting.in_order(queue.name) if policy is None else waiting.in_turns(queue.name, policy, uses)

@@ -1,7 +1,7 @@
-"""AWS's jobStateTimeLimitActions: a RUNNABLE job that has been blocked too long for a reason is cancelled.
+"""AWS's jobStateTimeLimitActions: cancels RUNNABLE jobs that have been blocked too long for a given reason.
 
-Who is blocked is a queue's head or a misfit. Heads are few and known; misfits may be many, and stay in the store: they
-are looked through, a page a unit of work, when the first of them may be due.
+A blocked job is the head of a queue or an unschedulable job ("misfit"). Heads are few and kept in memory. There may be
+many unschedulable jobs, so they stay in the store and are scanned, a page a unit of work, when the first may be due.
 """
 
 import asyncio
@@ -25,19 +25,22 @@ from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
 
 PAGE = 500
-LOOK_AGAIN = 10.0  # seconds between two looks through the misfits
+LOOK_AGAIN = 10.0  # seconds between two scans of the unschedulable jobs
 
 
 class Look(Struct, frozen=True, kw_only=True):
-    """A look through the misfits: when it goes on, behind which order, and the first that is due of those seen."""
+    """A scan of the unschedulable jobs."""
 
+    #: When the scan begins or continues.
     at: datetime
+    #: The order after which it continues; -1 for the first page.
     after: int = -1
+    #: The earliest due time of the jobs read so far; None: none of them is subject to a limit.
     first_due: datetime | None = None
 
 
 class Limits:
-    """What a unit of work decides is staged: it holds when the unit of work is saved."""
+    """Cancels jobs that exceed a time limit. The decisions of a unit of work are staged until it is saved."""
 
     def __init__(
         self, *, store: JobStore, ground: CatalogView, heads: BlockedJobs, clock: Clock, ring: Callable[[], None]
@@ -46,22 +49,27 @@ class Limits:
         self._ground = ground
         self._heads = heads
         self._clock = clock
+        #: Called when a unit of work is needed because a job is due.
         self._ring = ring
+        #: The marks from which `_heads_due` was computed; None: compute it again.
         self._marks: Mapping[QueueSlot, BlockedJob] | None = None
+        #: The earliest due time of a blocked head; None: none.
         self._heads_due: datetime | None = None
+        #: The next scan, as last saved; None: no scan is needed.
         self._look: Look | None = None
         self._staged: Look | None = None
+        #: Set when `due` may have changed.
         self._sooner = asyncio.Event()
 
     @property
     def due(self) -> datetime | None:
-        """When the next job may have been blocked too long, None if there is none."""
+        """When the next job may have been blocked too long; None: no job is subject to a limit."""
         return self._heads_due if self._look is None else _first((self._heads_due, self._look.at))
 
     def look_through(self, now: datetime) -> None:
-        """Which jobs are due is not known: after a start, or when the limits may have changed.
+        """Schedule a scan now: after a start, or when the limits may have changed.
 
-        A look that is due has rung: a unit of work that is not saved asks for it again each time.
+        If a scan is due already, `run` has requested a unit of work, and requests it again if the unit is not saved.
         """
         has_rung = self._look is not None and self._look.at <= now
         self._look = self._staged = Look(at=now)
@@ -70,11 +78,11 @@ class Limits:
             self._sooner.set()
 
     def forget(self) -> None:
-        """The limits of queues may be others."""
+        """Compute the due times of the heads again: the limits of queues may have changed."""
         self._marks = None
 
     async def cancel(self, unit: UnitOfWork) -> None:
-        """Cancel those that are due."""
+        """Cancel the jobs that are due."""
         marks = self._heads.marks
         if self._heads_due is not None and self._heads_due <= unit.now:
             ids = [it.job_id for it in marks.values() if not unit.knows(it.job_id)]
@@ -86,7 +94,7 @@ class Limits:
             self._staged = await self._go_on(unit, self._look)
 
     def on_committed(self, committed: Committed) -> None:
-        """The blocked heads have been updated before."""
+        """Update the due times. The blocked heads must have been updated before."""
         marks, jobs = self._heads.marks, committed.jobs
         before, self._look = self.due, self._staged
         if marks is not self._marks:
@@ -102,7 +110,7 @@ class Limits:
         return _first([_due(queue, it.reason, it.since) for queue, it in heads])
 
     async def run(self) -> None:
-        """Ring when somebody is due."""
+        """Request a unit of work whenever a job is due."""
         while True:
             self._sooner.clear()
             due = self.due
@@ -115,7 +123,7 @@ class Limits:
             await within(left if left > 0 else LOOK_AGAIN, self._sooner, self._clock)
 
     async def _go_on(self, unit: UnitOfWork, look: Look) -> Look | None:
-        """A page of misfits; after the last it is known when to look again."""
+        """Scan a page of unschedulable jobs. Returns the next page or scan, None if none is needed."""
         if not any(it.time_limits for it in self._ground.queues.values()):
             return None
         page = await self._store.misfits(PAGE, look.after)
@@ -126,7 +134,7 @@ class Limits:
         return None if first is None else Look(at=max(first, unit.now + timedelta(seconds=LOOK_AGAIN)))
 
     def _judge(self, unit: UnitOfWork, job_id: JobId) -> datetime | None:
-        """Cancel it if it is due; else when it is."""
+        """Cancel the job if it is due; returns the due time otherwise, None without a limit."""
         job = unit.get(job_id)
         due = None if job is None else self._due_of(job)
         if job is None or job.status_reason is None or due is None or due > unit.now:
@@ -148,7 +156,7 @@ def _due(queue: JobQueue | None, reason: str, since: datetime) -> datetime | Non
 
 
 def _sooner(look: Look | None, due: datetime | None) -> Look | None:
-    """The next look, when one of these is due too."""
+    """The scan, changed so that it also covers `due`."""
     if look is None or due is None:
         return look if due is None else Look(at=due)
     if look.after >= 0:
