@@ -61,8 +61,8 @@ class BulkStopOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class JobFilter(Struct, frozen=True, kw_only=True):
     """Selects unfinished jobs: a job matches if it matches every member that is not None.
 
-    An array with children matches as a whole, without a look at its children. With `statuses` or `environments` it is
-    the reverse: each child matches for itself, and the array does not.
+    An array with children matches as a whole, and its children are not checked. With `statuses` or `environments` it is
+    the reverse: each child is checked for itself, and the array does not match.
     """
 
     #: Jobs, and nodes of multi-node jobs. If children match for themselves, an array's id stands for its children too.

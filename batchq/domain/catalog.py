@@ -1,6 +1,6 @@
-"""What jobs are made from and where they wait: job definitions, job queues, compute environments.
+"""The catalog: job definitions, job queues, compute environments, policies and consumable resources. Pure.
 
-`document` is what the caller registered, as JSON text: carried and echoed, never read by the domain.
+`document` is the JSON that the caller registered, as text. It is stored and returned, and the domain does not read it.
 """
 
 from datetime import datetime, timedelta
@@ -17,38 +17,45 @@ from batchq.domain.task import Nodes, Task
 
 EnvironmentName = NewType("EnvironmentName", str)
 PolicyName = NewType("PolicyName", str)
+#: Keys and values.
 Tags = tuple[tuple[str, str], ...]
 
 
 class State(StrEnum):
-    """Whether new work is taken. What runs is never touched by it."""
+    """Whether a queue accepts jobs, or an environment starts them. Running jobs are not affected."""
 
     ENABLED = "ENABLED"
     DISABLED = "DISABLED"
 
 
 class DefinitionStatus(StrEnum):
+    """Whether jobs can be submitted with a job definition; INACTIVE: it was deregistered."""
+
     ACTIVE = "ACTIVE"
     INACTIVE = "INACTIVE"
 
 
 class Network(StrEnum):
-    """What jobs see of the network: one address that those of an environment share, one each, the host's, or nothing.
+    """The network of the jobs of a compute environment that have one container. Decision 0022.
 
-    It is said of jobs of one container. Tasks and gangs are on networks of their own.
+    Jobs with several containers or nodes have networks of their own.
     """
 
+    #: One address, shared by the jobs of the environment and account.
     SHARED = "shared"
+    #: An address for each job.
     BRIDGE = "bridge"
+    #: The host's network.
     HOST = "host"
+    #: No network.
     NONE = "none"
 
 
-NETWORK_TAG = "batchq:network"  # of a compute environment: AWS has no member that says it
+NETWORK_TAG = "batchq:network"  # a tag of compute environments, because AWS has no member for it
 
 
 def network_of(tags: Tags) -> Network | None:
-    """What the tags say, None where they say nothing that is known."""
+    """The network mode that the tags name; None without the tag, or with an unknown mode."""
     said = dict(tags).get(NETWORK_TAG)
     return None if said is None else next((it for it in Network if it == said), None)
 
@@ -90,7 +97,7 @@ class SchedulingPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True):
     created_at: datetime
 
     def weight(self, share: str) -> float:
-        """AWS: 1.0 for a share that no entry names. No two entries name the same."""
+        """The weight of a share. AWS: 1.0 if no entry matches; no two entries match the same share."""
         return next((it.weight for it in self.shares if _names(it.identifier, share)), 1.0)
 
 
@@ -99,14 +106,14 @@ def _names(identifier: str, share: str) -> bool:
 
 
 class ResourceKind(StrEnum):
-    """Whether a job's units come back when it ends, or are used up."""
+    """Whether a job returns its units when it ends, or uses them up."""
 
     REPLENISHABLE = "REPLENISHABLE"
     NON_REPLENISHABLE = "NON_REPLENISHABLE"
 
 
 class ConsumableResource(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Units that jobs hold or use up, as licences."""
+    """A named number of units that jobs hold or use up, such as licences."""
 
     name: ConsumableName
     #: Units, as set by its owner; the use of a NON_REPLENISHABLE resource is stored beside it and subtracted.

@@ -1,4 +1,4 @@
-"""What a job's container is made of, in domain terms: AWS's containerProperties without the wire."""
+"""Container specs: AWS's containerProperties in domain terms, and SubmitJob's overrides of them. Pure."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from batchq.errors import Invalid
 
 MAX_COMMAND_LENGTH = 64 * 1024
-"""Characters of one container's command: a request of 30 KiB may repeat a parameter of 29 KiB thousands of times."""
+"""Characters of one container's command: a request of 30 KiB can refer to a parameter of 29 KiB thousands of times."""
 
 _REF = "Ref::"
 _AROUND = '{"command":[],"environment":[]}'
@@ -29,12 +29,16 @@ class Resources(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DevicePermission(StrEnum):
+    """What a container may do with a device."""
+
     READ = "READ"
     WRITE = "WRITE"
     MKNOD = "MKNOD"
 
 
 class Device(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A device of the host in a container."""
+
     #: The device's path on the host.
     host_path: str
     #: The device's path in the container.
@@ -44,6 +48,8 @@ class Device(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Tmpfs(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file system in memory at a path of the container."""
+
     container_path: str
     #: MiB.
     size_mib: int
@@ -52,6 +58,9 @@ class Tmpfs(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Ulimit(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A resource limit of the container's processes."""
+
+    #: As `nofile`.
     name: str
     soft: int
     hard: int
@@ -140,9 +149,9 @@ class Overrides(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def length(overrides: Overrides) -> int:
-    """The characters of what a caller has overridden, as JSON, without what AWS adds of its own to it.
+    """The length of a caller's overrides as JSON, in characters, without the variables that AWS adds to them.
 
-    It is asked of every job, so that JSON is not made.
+    It is computed for every job, so the JSON itself is not built.
     """
     command, environment = overrides.command or (), overrides.environment
     texts = (*command, *chain.from_iterable(environment))
@@ -151,7 +160,7 @@ def length(overrides: Overrides) -> int:
 
 
 def effective(spec: ContainerSpec, overrides: Overrides, parameters: tuple[tuple[str, str], ...]) -> ContainerSpec:
-    """The container a job really gets: overrides laid over the definition, then `Ref::name` filled in."""
+    """The container of a job: the definition's with the overrides applied, then `Ref::name` replaced."""
     command = spec.command if overrides.command is None else overrides.command
     return replace(
         spec,
@@ -162,7 +171,7 @@ def effective(spec: ContainerSpec, overrides: Overrides, parameters: tuple[tuple
 
 
 def reserved(below: Resources, overrides: Overrides) -> Resources:
-    """What the container of a job reserves."""
+    """The resources of a job's container: the definition's (`below`) with the overrides applied."""
     return Resources(
         millicpus=below.millicpus if overrides.millicpus is None else overrides.millicpus,
         memory_mib=below.memory_mib if overrides.memory_mib is None else overrides.memory_mib,
@@ -171,9 +180,10 @@ def reserved(below: Resources, overrides: Overrides) -> Resources:
 
 
 def substitute(command: tuple[str, ...], parameters: Mapping[str, str]) -> tuple[str, ...]:
-    """Replaces `Ref::name` anywhere in a word by the longest parameter name that follows; any other stays literal.
+    """Replace each `Ref::name`, anywhere in a word, by the value of the longest parameter name that matches there.
 
-    Values are not searched again. AWS limits no result; batchq raises Invalid beyond MAX_COMMAND_LENGTH.
+    A `Ref::` without a known name stays as it is, and values are not searched again. Raises Invalid if the result has
+    more than MAX_COMMAND_LENGTH characters; AWS has no such limit.
     """
     if not any(_REF in word for word in command):
         return command
@@ -185,7 +195,7 @@ def substitute(command: tuple[str, ...], parameters: Mapping[str, str]) -> tuple
 
 
 def _pieces(word: str, parameters: Mapping[str, str], lengths: Sequence[int]) -> list[str]:
-    """The literal texts and values of a word, in order. `lengths` are those of the names, descending."""
+    """The literal texts and values of a word, in order. `lengths`: the lengths of the parameter names, descending."""
     first, *others = word.split(_REF)
     pieces = [first]
     for text in others:
@@ -195,5 +205,5 @@ def _pieces(word: str, parameters: Mapping[str, str], lengths: Sequence[int]) ->
 
 
 def merge(below: tuple[tuple[str, str], ...], above: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Names of both, each once, the upper value winning; order of first mention."""
+    """The pairs of both, each name once, in order of first occurrence. The value of `above` takes precedence."""
     return tuple((dict(below) | dict(above)).items())

@@ -1,7 +1,7 @@
-"""Host paths of mounts that did not exist and were created by batchq, as reasons show them: often a typing error.
+"""Reasons with the host paths that did not exist and were created for mounts: often they are typing errors. Pure.
 
 The attempt stores the paths. Its reasons are stored without them, so that the patterns of evaluateOnExit match the same
-text with and without a created path. Pure.
+text with and without a created path.
 """
 
 from collections.abc import Iterable
@@ -13,19 +13,20 @@ MAX_REASON_LENGTH = 1024
 
 
 def merge(known: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
-    """Both, in order, each path once: a container that is created again finds the paths of the first one."""
+    """All paths, in order, each once. A container that is created again keeps the paths that the first one created."""
     return tuple(dict.fromkeys((*known, *new)))
 
 
 def container_reason(run: Attempt | Part) -> str | None:
-    """The reason of an attempt, or of one of its containers, followed by the created paths."""
+    """The reason of an attempt or container, followed by its created paths; None if there is neither."""
     return _followed(run.reason, _paths(run))
 
 
 def status_reason(job: Job) -> str | None:
     """The status reason followed by the paths created for any attempt.
 
-    The caller's reason of a cancel or terminate stays as it is, and so does the reason why a queued job waits.
+    Without the paths for a cancelled or terminated job, which shows the caller's reason, and for a queued job that
+    shows why it waits.
     """
     attempts = job.attempts if job.attempt is None else (*job.attempts, job.attempt)
     if not attempts or job.is_cancelled or job.is_terminated:

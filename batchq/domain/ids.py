@@ -1,4 +1,4 @@
-"""What jobs, their members and their containers are called."""
+"""Identifiers: ids of jobs, children and nodes, tags of containers, names of log streams. Pure."""
 
 from functools import lru_cache
 from hashlib import sha1
@@ -11,12 +11,15 @@ JobId = NewType("JobId", str)
 QueueName = NewType("QueueName", str)
 ConsumableName = NewType("ConsumableName", str)
 
-REMEMBERED = 4096  # names of attempts: who looks after his jobs asks for each several times, and again
-MOST_DIGITS = 18  # no index, and no number of a node, has as many
+REMEMBERED = 4096  # cached hashes: a client that polls its jobs needs the same ones again and again
+MOST_DIGITS = 18  # more than any index of a child or a node has
+#: The namespace of the version-5 UUIDs.
 _TASKS = UUID("5f1c9d0e-3c53-4b7a-9a53-0b9c1f6b2f5e").bytes
 
 
 class DefinitionRef(Struct, frozen=True, kw_only=True, order=True, omit_defaults=True):
+    """A revision of a job definition, written `NAME:REVISION`."""
+
     name: str
     revision: int
 
@@ -34,7 +37,7 @@ class Tag(Struct, frozen=True, kw_only=True, omit_defaults=True):
     part: str = ""
 
     def __hash__(self) -> int:
-        """Of texts, which know their own. One job may have thousands of parts, but not of attempts."""
+        """Strings cache their hashes. The attempt is left out: a job has thousands of parts, but few attempts."""
         return hash(self.job_id) ^ hash(self.part)
 
     def __str__(self) -> str:
@@ -42,24 +45,24 @@ class Tag(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def node(self) -> str:
-        """The number of its node, empty where the job has one container."""
+        """The index of its node as text; empty if the job has one container."""
         return self.part.partition("/")[0]
 
     @property
     def container(self) -> str:
-        """Its name within its task, as AWS names the container of a job that has one."""
+        """Its name in its task; AWS: `default` for the container of a job with one."""
         return self.part.partition("/")[2] or "default"
 
     @property
     def log_id(self) -> str:
-        """32 hex digits, one for each container, and always the same for one: it needs no remembering."""
+        """The id of the container's log: 32 hex digits, derived from the tag, so it is not stored."""
         return _hex(str(self))
 
     @property
     def task_id(self) -> str:
-        """One for each attempt of each node, shared by the containers of a task.
+        """The id of the ECS task: one for each attempt of each node, shared by the containers of the task.
 
-        A first attempt has the job's own id: `ID_INDEX` for the child `ID:INDEX` of an array, for AWS's names of log
+        The first attempt has the job's id: `ID_INDEX` for the child `ID:INDEX` of an array, because AWS's names of log
         streams have no colons, and `ID#NODE` for all nodes but node 0. Later attempts have 32 hex digits.
         """
         if self.attempt == 1:
@@ -69,37 +72,39 @@ class Tag(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def stream_name(definition_name: str, tag: Tag) -> str:
-    """The log stream of one container, as AWS Batch names it: `DEFINITION/CONTAINER/TASK_ID`."""
+    """The name of a container's log stream. AWS: `DEFINITION/CONTAINER/TASK_ID`."""
     return f"{definition_name[:200]}/{tag.container}/{tag.task_id}"
 
 
 def child_id(parent: JobId, index: int) -> JobId:
+    """The id of an array's child: `ID:INDEX`."""
     return JobId(f"{parent}:{index}")
 
 
 def node_id(job_id: JobId, node: int) -> JobId:
+    """The id of a node: `ID#NODE`."""
     return JobId(f"{job_id}#{node}")
 
 
 def node_of(job_id: JobId) -> tuple[JobId, int | None]:
-    """The job that an id speaks of, and which of its nodes, if one: `<id>#<node>`."""
+    """The job of an id, and the node if the id is `ID#NODE`, else None."""
     whole, mark, node = job_id.rpartition("#")
     return (JobId(whole), int(node)) if mark and _is_number(node) else (job_id, None)
 
 
 def parent_of(job_id: JobId) -> tuple[JobId, int] | None:
-    """The array that an id is a child of, and which: `<id>:<index>`."""
+    """The array and the index if the id is that of a child, `ID:INDEX`, else None."""
     parent, mark, index = job_id.rpartition(":")
     return (JobId(parent), int(index)) if mark and _is_number(index) else None
 
 
 @lru_cache(REMEMBERED)
 def _hex(name: str) -> str:
-    """As `uuid.uuid5` has it, in a fifth of its time."""
+    """The digits of `uuid.uuid5`, in a fifth of its time."""
     digits = sha1(_TASKS + name.encode(), usedforsecurity=False).hexdigest()
     return f"{digits[:12]}5{digits[13:16]}{'89ab'[int(digits[16], 16) % 4]}{digits[17:32]}"
 
 
 def _is_number(said: str) -> bool:
-    """One that an index may be: Python refuses to read a number of thousands of digits."""
+    """Whether the text can be an index. Bounded, because `int` refuses thousands of digits."""
     return said.isascii() and said.isdigit() and len(said) <= MOST_DIGITS

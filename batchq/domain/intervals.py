@@ -1,11 +1,11 @@
-"""Many orders of jobs, kept as runs without a gap: what belongs to one submitter mostly follows on each other."""
+"""A set of job orders stored as intervals, because one user's jobs mostly have consecutive orders. Pure."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 
 def merged(runs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Runs, ascending by their first, as few as they come to."""
+    """Join adjacent and overlapping intervals (first, last). The input must be ascending by `first`."""
     run = None
     for first, last in runs:
         if run is not None and first <= run[1] + 1:
@@ -19,7 +19,7 @@ def merged(runs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 class IntervalSet:
-    """`runs` are first and last orders, in any order; they may overlap."""
+    """A set of orders. `runs`: intervals (first, last), both included, in any order; they may overlap."""
 
     def __init__(self, runs: Iterable[tuple[int, int]] = ()) -> None:
         few = list(merged(sorted(runs)))
@@ -31,5 +31,5 @@ class IntervalSet:
         return run >= 0 and order <= self._lasts[run]
 
     def end(self, order: int) -> int:
-        """The last of the run that it is in, itself where it is in none."""
+        """The last order of the interval that contains `order`; `order` itself if none does."""
         return self._lasts[bisect_right(self._firsts, order) - 1] if order in self else order

@@ -1,4 +1,4 @@
-"""The texts of statusReason and container.reason: AWS's own, to the letter, where AWS has one. Clients compare them."""
+"""Texts of statusReason and container.reason: AWS's own where AWS has one, because clients compare them. Pure."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ TOO_MANY_TAGS = "More than 50 tags to propagate: those of the job and of its def
 TIMED_OUT = "Job attempt duration exceeded timeout"
 OUT_OF_MEMORY = "OutOfMemoryError: Container killed due to memory usage"
 DISAPPEARED = "Container disappeared"
-HOST_TERMINATED = "Host EC2 (instance i-00000000000000000) terminated."  # users' rules look for `Host EC2*`
+HOST_TERMINATED = "Host EC2 (instance i-00000000000000000) terminated."  # users' evaluateOnExit matches `Host EC2*`
 UNREADABLE = "The record of the job was damaged and could not be read"
 UNKILLABLE = "terminating: the container has not exited, or the container engine does not answer"
 TOO_MANY_VCPUS = (
@@ -34,17 +34,17 @@ KEPT_FOR_SHARES = (
 
 
 def dependency_failed(job_id: str) -> str:
-    """AWS: the part before the colon. batchq names the job that was depended on."""
+    """AWS's text, followed by the id of the failed dependency."""
     return f"Dependent Job failed: {job_id}"
 
 
 def no_room(*lacking: str) -> str:
-    """Of the job that is the next to start: what there is not enough of, or what is kept for a job before it."""
+    """For the head of a queue: the resources that are in use, or reserved for a job before it."""
     return f"CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - The job waits for {', '.join(lacking)}."
 
 
 def at_limit(account: str) -> str:
-    """Of the first job of a queue that may not start, however much room there is."""
+    """For the first job of a queue that exceeds a vCPU limit of its account, however much capacity is free."""
     return (
         f"ACCOUNT_LIMIT:VCPUS - The job waits for vCPUs of those that account {account} may use: they are in use, or "
         "kept for a job before it."
@@ -52,18 +52,18 @@ def at_limit(account: str) -> str:
 
 
 def too_many_vcpus(asked: int, most: int) -> str:
-    """Both in thousandths of a vCPU; `most` is what the largest enabled compute environment of the queue has."""
+    """`asked` and `most`, that of the queue's largest enabled compute environment, in thousandths of a vCPU."""
     return f"{TOO_MANY_VCPUS} It asks for {asked / 1000:g} vCPUs, the largest CE has {most / 1000:g}."
 
 
 def too_large(lacking: Iterable[tuple[str, int, int]]) -> str:
-    """`lacking`: a unit, such as "MiB of memory", with how many of it the job asks for, and how many there are."""
+    """`lacking`: a unit such as "MiB of memory", how many of it the job requests, and how many exist."""
     figures = (f"{asked} {unit} (there are {most})" for unit, asked, most in lacking)
     return f"{TOO_LARGE} It asks for {', '.join(figures)}."
 
 
 def beyond_limit(account: str, asked: int, most: int) -> str:
-    """Both in thousandths of a vCPU."""
+    """For a job larger than a limit of its account: `asked` and `most` are in thousandths of a vCPU."""
     return (
         f"MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The job needs more vCPUs than account {account} may use: "
         f"it asks for {asked / 1000:g}, the limit is {most / 1000:g}."
@@ -71,10 +71,12 @@ def beyond_limit(account: str, asked: int, most: int) -> str:
 
 
 def no_such_resource(name: str) -> str:
+    """For a job that needs a consumable resource that does not exist."""
     return f"MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The consumable resource {name} of the job does not exist."
 
 
 def too_many_units(name: str, asked: int, most: int) -> str:
+    """For a job that needs more units of a consumable resource than exist."""
     return (
         "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The job needs more of the consumable resource "
         f"{name} than there is in all: it asks for {asked}, there are {most}."
@@ -82,15 +84,15 @@ def too_many_units(name: str, asked: int, most: int) -> str:
 
 
 def of_exit(exit_code: int | None, *, host_lost: bool) -> str:
-    """Of an end that nobody asked for. A success is one, whatever became of the host."""
+    """For an attempt without a stop order. Exit code 0 is a success even if the host went down."""
     return HOST_TERMINATED if host_lost and exit_code != 0 else EXITED
 
 
 def force_failed(reason: str, *, ordered: str | None) -> str:
-    """With the reason of the order that its container did not follow, where there was one."""
+    """For a force-failed job. `ordered`: the reason of the stop order that had no effect; None: there was none."""
     return f"Force-failed: {reason}" if ordered is None else f"Force-failed: {reason} (ordered to stop: {ordered})"
 
 
 def code(reason: str) -> str:
-    """What jobStateTimeLimitActions call a reason by: the part before the explanation."""
+    """The part of a reason before the explanation: jobStateTimeLimitActions name reasons by it."""
     return reason.partition(" - ")[0]

@@ -1,4 +1,4 @@
-"""Jobs of several containers, and of several nodes: AWS's ecsProperties and nodeProperties, without the wire."""
+"""Specs of jobs with several containers or several nodes: AWS's ecsProperties and nodeProperties. Pure."""
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
@@ -11,14 +11,19 @@ from batchq.domain.container import ContainerSpec, Overrides, Resources, effecti
 
 
 class Condition(StrEnum):
-    """What of another container must have happened: it started; it ended; it ended with exit code 0."""
+    """The event of another container that a container waits for."""
 
+    #: It started.
     START = "START"
+    #: It ended.
     COMPLETE = "COMPLETE"
+    #: It exited with code 0.
     SUCCESS = "SUCCESS"
 
 
 class ContainerDependency(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One entry of a container's dependsOn."""
+
     #: The name of the other container of the task.
     container: str
     condition: Condition
@@ -51,14 +56,16 @@ class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def resources(self) -> Resources:
+        """The sum of its containers' resources."""
         return total(it.spec.resources for it in self.containers)
 
     @property
     def leading(self) -> TaskContainer:
-        """The first essential one: what is told of a task in one line is told of it."""
+        """The first essential container, which represents the task where only one container can be shown."""
         return next(it for it in self.containers if it.essential)
 
     def container(self, name: str) -> TaskContainer:
+        """The container of this name. StopIteration if there is none."""
         return next(it for it in self.containers if it.name == name)
 
 
@@ -73,7 +80,7 @@ class NodeRange(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Nodes(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The nodes of a multi-node parallel job: all of them are placed, or none."""
+    """The nodes of a multi-node parallel job. They are placed together."""
 
     #: How many nodes there are.
     count: int
@@ -83,10 +90,12 @@ class Nodes(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ranges: tuple[NodeRange, ...]
 
     def range_of(self, node: int) -> NodeRange:
+        """The narrowest range that contains the node."""
         holding = [it for it in self.ranges if it.first <= node <= it.last]
         return min(holding, key=lambda it: it.last - it.first)
 
     def task(self, node: int) -> Task:
+        """The task of a node."""
         return self.range_of(node).task
 
     @property
@@ -96,20 +105,22 @@ class Nodes(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def resources(self) -> Resources:
+        """The sum of all nodes' resources."""
         return total(self.task(node).resources for node in range(self.count))
 
 
 ByName = Mapping[str, Overrides]
-"""The overrides of a task's containers."""
+"""The overrides of a task's containers, by container name."""
 
 ByRange = Mapping[tuple[int, int], ByName]
-"""The overrides of a gang, by the first and last node of a range."""
+"""The overrides of a multi-node job, by the first and last node of a range."""
 
+#: Names and values for `Ref::name`.
 Parameters = tuple[tuple[str, str], ...]
 
 
 def effective_task(task: Task, overrides: ByName, parameters: Parameters) -> Task:
-    """The task a job really gets: each container's overrides laid over it, and `Ref::name` filled in."""
+    """The task of a job: each container with its overrides applied, then `Ref::name` replaced."""
     containers = tuple(
         replace(it, spec=effective(it.spec, overrides.get(it.name, Overrides()), parameters)) for it in task.containers
     )
@@ -117,7 +128,7 @@ def effective_task(task: Task, overrides: ByName, parameters: Parameters) -> Tas
 
 
 def effective_nodes(nodes: Nodes, overrides: ByRange, parameters: Parameters) -> Nodes:
-    """The same of each range of a gang."""
+    """The nodes of a job: the task of each range as by `effective_task`."""
     ranges = tuple(
         replace(it, task=effective_task(it.task, overrides.get((it.first, it.last), {}), parameters))
         for it in nodes.ranges
@@ -126,7 +137,7 @@ def effective_nodes(nodes: Nodes, overrides: ByRange, parameters: Parameters) ->
 
 
 def together(each: Iterable[Overrides]) -> Overrides:
-    """All commands and variables in one: AWS measures the overrides of a task as a whole."""
+    """The commands and variables of all overrides in one: AWS limits the length of a task's overrides as a whole."""
     listed = list(each)
     return Overrides(
         command=tuple(word for it in listed for word in it.command or ()) or None,
@@ -135,6 +146,7 @@ def together(each: Iterable[Overrides]) -> Overrides:
 
 
 def total(each: Iterable[Resources]) -> Resources:
+    """The sum in each dimension."""
     listed = list(each)
     return Resources(
         millicpus=sum(it.millicpus for it in listed),

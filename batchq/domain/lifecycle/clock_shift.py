@@ -107,7 +107,7 @@ def _family(family: Family, shift: ClockShift) -> Family:
 def _promise(job: Job, shift: ClockShift) -> datetime | None:
     """Correct the promised start if `blocked_at` is corrected: the same clock stored both.
 
-    It may lie any time ahead, so the range of the shift does not tell.
+    It may lie any time in the future, so its own value does not show which clock stored it.
     """
     if job.promised_start is None or job.blocked_at is None or shift.of(job.blocked_at) == job.blocked_at:
         return job.promised_start

@@ -196,14 +196,17 @@ NOTHING = timedelta()
 def began(told: datetime, *, asked: datetime | None, now: datetime) -> datetime:
     """When a container started, by batchq's clock: not before its start was requested, and not after `now`.
 
-    `told` is the engine's time; `asked` is when the start was requested, None if that is not known. Timeouts count from
-    the result.
+    `told`: the start by the engine's clock. `asked`: when batchq requested the start; None: not known. Timeouts count
+    from the result.
     """
     return min(told + _set_back(told, asked, now), now)
 
 
 def lasted(told: ContainerExited, *, asked: datetime | None, now: datetime) -> tuple[datetime, datetime]:
-    """When a container started and stopped, by batchq's clock. The duration is the engine's, and never negative."""
+    """When a container started and stopped, by batchq's clock. The duration is the engine's, and never negative.
+
+    `asked`: when batchq requested the start; None: not known.
+    """
     set_back = _set_back(told.started_at, asked, now)
     return told.started_at + set_back, max(told.stopped_at, told.started_at) + set_back
 

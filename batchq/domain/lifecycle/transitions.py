@@ -113,7 +113,7 @@ def _block(job: Job, event: on.FoundBlocked, now: datetime) -> Outcome:
 
 
 def _blocked(job: Job, reason: str, now: datetime) -> Job:
-    """Set the status reason. `blocked_at` is kept while the reason's code stays the same and only its text changes."""
+    """Set the status reason. `blocked_at` stays the same while only the reason's text changes and not its code."""
     if job.blocked_at is not None and job.status_reason == reason:
         return job
     same = job.status_reason is not None and status_reasons.code(job.status_reason) == status_reasons.code(reason)
@@ -226,7 +226,7 @@ def _count_grace(job: Job, _: on.StopAsked, now: datetime) -> Outcome:
 def _kill(job: Job, _: on.GraceExpired, now: datetime) -> Outcome:
     """Kill the container and set the next deadline: the kill is repeated until it exits.
 
-    A container that does not exit keeps its resources; the status reason says so after a while.
+    A container that does not exit still holds its resources; after UNKILLABLE_AFTER the status reason shows that.
     """
     if job.stop is None or job.stop.kill_at is None:
         return job, ()
