@@ -193,6 +193,7 @@ class Caller(Struct, frozen=True, kw_only=True):
         return uses is None or uses.has(owner)
 
     def sees_queue(self, name: QueueName) -> bool:
+        """Whether the caller sees the queue, and may use it."""
         return self.queues is None or name in self.queues
 
     def has(self, right: Permission) -> bool:

@@ -24,7 +24,7 @@ Move = tuple[datetime | None, str]
 
 MAX_MOVES = 8  # history entries in an error or a log line
 
-#: The status changes that are possible: the state diagram that AWS Batch documents, with retries.
+#: The status changes that are possible, as AWS Batch documents them. The diagram in README is generated from this.
 EDGES: Mapping[Status, frozenset[Status]] = {
     Status.SUBMITTED: frozenset({Status.PENDING, Status.RUNNABLE, Status.FAILED}),
     Status.PENDING: frozenset({Status.RUNNABLE, Status.SUCCEEDED, Status.FAILED}),  # SUCCEEDED: arrays only

@@ -14,7 +14,8 @@ The API has two requests that end a job:
   grace period expires. When the container has exited the job is FAILED, whatever the exit code, and not retried.
 
 The first stop order stands: a later CancelJob, TerminateJob or timeout changes nothing. A TerminateJob that follows a
-CancelJob still stops the container.
+CancelJob still stops the container. AWS ends a PENDING job only when its dependencies have ended; batchq ends it at
+once.
 
 Two kinds of jobs have tables of their own: an array whose children exist (`lifecycle.arrays`), and an attempt with
 several containers (`lifecycle.containers`). `step` selects the table.
@@ -91,22 +92,27 @@ def due(job: Job, now: datetime) -> tuple[deadlines.Alarm, ...]:
 
 
 def _wait(job: Job, _: on.DependenciesPending, __: datetime) -> Outcome:
+    """Wait for the dependencies."""
     return to(job, Status.PENDING), ()
 
 
 def _ready(job: Job, _: on.DependenciesMet, now: datetime) -> Outcome:
+    """Wait to be placed. An array stays PENDING instead, and spawns its children."""
     return arrays.begin(job, now) if arrays.is_parent(job) else to(job, Status.RUNNABLE), ()
 
 
 def _fail_waiting(job: Job, event: on.DependencyFailed | on.FoundInvalid, now: datetime) -> Outcome:
+    """Fail a job before its first attempt."""
     return end(job, Status.FAILED, now, event.reason), ()
 
 
 def _hold(job: Job, event: on.FoundMisfit, now: datetime) -> Outcome:
+    """Exclude an unschedulable job from placement, until an environment can hold it."""
     return replace(_blocked(job, event.reason, now), misfit=True, promised_start=None), ()
 
 
 def _block(job: Job, event: on.FoundBlocked, now: datetime) -> Outcome:
+    """Show why the head of a queue waits. The start promised to it may become earlier, never later."""
     blocked = _blocked(job, event.reason, now)
     promises = [it for it in (job.promised_start, event.promise) if it is not None]
     return replace(blocked, promised_start=min(promises)) if promises else blocked, ()
@@ -121,6 +127,7 @@ def _blocked(job: Job, reason: str, now: datetime) -> Job:
 
 
 def _release(job: Job, _: on.FoundFitting, __: datetime) -> Outcome:
+    """Let a job that was unschedulable be placed again."""
     return replace(job, misfit=False, status_reason=None, blocked_at=None, promised_start=None), ()
 
 
@@ -131,6 +138,7 @@ def _give_up(job: Job, event: on.BlockedTooLong, now: datetime) -> Outcome:
 
 
 def _place(job: Job, event: on.Placed, now: datetime) -> Outcome:
+    """Begin an attempt on the environment."""
     attempt = Attempt(number=len(job.attempts) + 1, environment=event.environment, placed_at=now)
     placed = replace(
         to(job, Status.STARTING), attempt=attempt, status_reason=None, blocked_at=None, promised_start=None
@@ -141,20 +149,24 @@ def _place(job: Job, event: on.Placed, now: datetime) -> Outcome:
 
 
 def _cancel_queued(job: Job, event: on.CancelRequested, now: datetime) -> Outcome:
+    """No container runs, so the job ends at once."""
     return end(replace(job, cancelled=event.reason), Status.FAILED, now, event.reason), ()
 
 
 def _terminate_queued(job: Job, event: on.TerminateRequested, now: datetime) -> Outcome:
+    """No container runs, so the job ends at once. The stop order shows that it was terminated."""
     return end(stop_order.order(job, event, now), Status.FAILED, now, event.reason), ()
 
 
 def _made(job: Job, event: on.ContainerCreated, _: datetime) -> Outcome:
+    """Store the container's id before the container is started."""
     made = replace(attempt_of(job), container=event.container)
     created = merge(made.created_host_paths, event.created_host_paths)
     return replace(job, attempt=replace(made, created_host_paths=created)), ()
 
 
 def _run(job: Job, event: on.ContainerStarted, now: datetime) -> Outcome:
+    """The container runs. A stop that was ordered while it was starting is sent now."""
     attempt = attempt_of(job)
     started = began(event.started_at, asked=attempt.placed_at, now=now)
     attempt = replace(attempt, started_at=started)
@@ -163,12 +175,14 @@ def _run(job: Job, event: on.ContainerStarted, now: datetime) -> Outcome:
 
 
 def _not_started(job: Job, event: on.StartFailed, now: datetime) -> Outcome:
+    """End the attempt: its container could not start. The job may be retried."""
     attempt = replace(attempt_of(job), forbidden=event.forbidden)
     ended = replace(attempt, stopped_at=now, exit_code=event.exit_code or None, reason=event.reason)
     return finish(job, ended, now, status_reasons.NOT_STARTED), (do.CleanUpContainer(tag=job.tag),)
 
 
 def _abandoned(job: Job, _: on.StartAbandoned, now: datetime) -> Outcome:
+    """End the job: it was terminated before its container was started."""
     return abandon(job, now), (do.CleanUpContainer(tag=job.tag),)
 
 
@@ -179,6 +193,7 @@ def _exit_unseen_start(job: Job, event: on.ContainerExited, now: datetime) -> Ou
 
 
 def _exit(job: Job, event: on.ContainerExited, now: datetime) -> Outcome:
+    """End the attempt with the container's exit code. `finish` decides whether the job is retried."""
     attempt = attempt_of(job)
     started, stopped = lasted(event, asked=attempt.placed_at, now=now)
     ended = replace(
@@ -193,12 +208,14 @@ def _exit(job: Job, event: on.ContainerExited, now: datetime) -> Outcome:
 
 
 def _lose(job: Job, event: on.ContainerLost, now: datetime) -> Outcome:
+    """End the attempt without an exit code: its container is lost. The job may be retried."""
     attempt = attempt_of(job)
     ended = replace(attempt, stopped_at=max(now, attempt.started_at or now))
     return finish(job, ended, now, event.reason), (do.CleanUpContainer(tag=job.tag),)
 
 
 def _remember_cancel(job: Job, event: on.CancelRequested, _: datetime) -> Outcome:
+    """Leave the attempt alone, and prevent a retry."""
     return stop_order.remember_cancel(job, event), ()
 
 
@@ -211,6 +228,7 @@ def _terminate_active(job: Job, event: on.TerminateRequested, now: datetime) -> 
 
 
 def _time_out(job: Job, _: on.TimedOut, now: datetime) -> Outcome:
+    """Order the job to stop because its timeout has passed."""
     if job.stop is not None:
         return job, ()
     return stop_order.time_out(job, now), (do.StopContainer(tag=job.tag),)

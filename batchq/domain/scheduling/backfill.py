@@ -119,5 +119,6 @@ def _start(aside: Reservation) -> datetime:
 
 
 def _add(kept: dict[Dimension, int], amounts: Amounts) -> None:
+    """Add `amounts` to the sums in place."""
     for of, amount in amounts.items():
         kept[of] = kept.get(of, 0) + amount

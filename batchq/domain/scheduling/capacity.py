@@ -102,6 +102,7 @@ class Cluster(Struct, frozen=True, kw_only=True):
 
 
 def candidate(job: Job) -> Candidate:
+    """What placement needs to know of the job."""
     return Candidate(
         job_id=job.id,
         order=job.order,

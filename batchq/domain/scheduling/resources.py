@@ -22,6 +22,7 @@ MEMORY, GPUS = Dimension("memory"), Dimension("GPUs")
 
 
 def vcpus(environment: EnvironmentName) -> Dimension:
+    """The vCPUs of a compute environment, in thousandths."""
     return Dimension(f"vCPUs of compute environment {environment}")
 
 
@@ -31,6 +32,7 @@ def vcpus_of(account: AccountName) -> Dimension:
 
 
 def units(resource: ConsumableName) -> Dimension:
+    """The units of a consumable resource."""
     return Dimension(f"consumable resource {resource}")
 
 
