@@ -17,7 +17,7 @@ from batchq.errors import Invalid
 
 ENGINES = ("/run/docker.sock", "/run/containerd", "/run/podman")  # gives root on the host
 KERNEL = ("/proc", "/sys", "/dev")
-LINKED = "/var/run/docker.sock"  # not in a mounted /var, because /var/run is nearly always a link to /run
+LINKED = "/var/run/docker.sock"  # a mount of /var is permitted: /var/run is nearly always a link to /run
 
 REALTIME = "rtprio"  # a ulimit: real-time processes precede all others of the host, whatever their CPU shares
 MAX_ID = 2**31 - 1  # the engine's largest user or group id
