@@ -1,1 +1,1 @@
-"""The shell around the core: asyncio, and little else."""
+"""The engine: the loop that decides about jobs, and the components that schedule jobs and run containers."""

@@ -1,4 +1,4 @@
-"""The part of a unit that works for arrays: a few children are spawned, and told what their parents were told."""
+"""The part of a unit of work that spawns the children of arrays and applies orders of arrays to their children."""
 
 from collections.abc import Iterable
 
@@ -10,25 +10,27 @@ from batchq.domain.lifecycle.array_view import Sealed, is_sealing
 from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.ports.jobs import JobStore
 
-MOST = 250  # children that one turn spawns, and tells
+MOST = 250  # children that one unit of work spawns or applies an order to
 NONE = IntervalSet()
 
 
 class ArrayCoordinator:
-    """Knows the parents that have children to spawn or to tell, as last saved: they are few, the children are not."""
+    """Holds the arrays with work to do, as last saved: children to spawn, or an order to apply to them."""
 
     def __init__(self) -> None:
+        #: By id.
         self._at_work: dict[JobId, Job] = {}
+        #: The value of `sealed`; None: compute it again.
         self._sealed: Sealed | None = None
 
     @property
     def busy(self) -> bool:
-        """Whether the next unit of work has something to do even without a message."""
+        """Whether the next unit of work has work to do even without a message."""
         return bool(self._at_work)
 
     @property
     def sealed(self) -> Sealed:
-        """What orders to arrays have decided. It stays as it is when more is saved."""
+        """The arrays with an order that may not have been applied to all children. The value is immutable."""
         if self._sealed is None:
             self._sealed = Sealed({job_id: job for job_id, job in self._at_work.items() if is_sealing(job)})
         return self._sealed
@@ -49,22 +51,25 @@ class ArrayCoordinator:
         self._sealed = None
 
     def join(self, unit: UnitOfWork) -> None:
-        """Before anything is decided in a unit of work: a child of theirs hears first what they were told."""
+        """Load the arrays into a new unit of work. Their pending orders are applied to children before other events."""
         unit.load(self._at_work.values())
 
     def under_order(self, unit: UnitOfWork) -> IntervalSet:
-        """The orders of the children that may not start: an order to their array is yet to be applied to them."""
+        """The `Job.order` of the children that must not start: an order of their array is still to be applied."""
         known = {*self._at_work, *[job.id for job in unit.parents()]}
         if not known:
             return NONE
         return IntervalSet([arrays.untold(job) for job in self._of(unit, known) if arrays.order(job) is not None])
 
     def spawning(self, before: int) -> bool:
-        """Whether an array of an order below this one has children that are yet to come."""
+        """Whether an array with an order below `before` still has children to spawn."""
         return any(it.order < before and arrays.spawning(it) for it in self._at_work.values())
 
     async def work(self, unit: UnitOfWork, store: JobStore) -> None:
-        """For parents that were at work before this unit of work: who asked for something need not wait for this."""
+        """Spawn children and apply orders for the arrays that had work before this unit of work.
+
+        Arrays of this unit follow in the next one, so requests are answered without delay.
+        """
         left = MOST
         for parent in self._of(unit, self._at_work):
             if left > 0:
@@ -72,13 +77,14 @@ class ArrayCoordinator:
                 left -= spawned + await _tell(unit, store, parent.id, left)
 
     def _of(self, unit: UnitOfWork, parents: Iterable[JobId]) -> list[Job]:
-        """Those of them that are at work, as the unit of work leaves them, oldest first."""
+        """The arrays among `parents` with work to do, as the unit of work leaves them, oldest first."""
         self.join(unit)
         jobs = (job for job in map(unit.get, parents) if job is not None and arrays.at_work(job))
         return sorted(jobs, key=lambda it: it.order)
 
 
 def _spawn(unit: UnitOfWork, parent: Job, most: int) -> int:
+    """Spawn up to `most` children; returns their number."""
     after, children = arrays.spawn(parent, most, unit.now)
     if children:
         unit.update(parent, after)
@@ -89,6 +95,7 @@ def _spawn(unit: UnitOfWork, parent: Job, most: int) -> int:
 
 
 async def _tell(unit: UnitOfWork, store: JobStore, parent_id: JobId, most: int) -> int:
+    """Apply the array's order to up to `most` children; returns their number."""
     parent = unit.get(parent_id)
     assert parent is not None, f"{parent_id} was at work and is not known"
     if arrays.order(parent) is None:

@@ -1,7 +1,7 @@
-"""Which jobs a bulk stop means: read beside the scheduler, so that no commit waits for it, and yet exact at the commit.
+"""Selects the jobs of a bulk stop: read before its unit of work, so that no commit waits, and exact at the commit.
 
-The commit that saves the order decides. A job that did not change between the read and that commit is as it was read;
-the others are few, and the commit looks at them again. So the result is the same as if it had looked at all jobs.
+The commit that saves the bulk stop decides. A job that did not change between the read and that commit is as it was
+read. The commit examines the few changed jobs again, so the result is the same as if it had examined all jobs.
 """
 
 from contextlib import AbstractAsyncContextManager
@@ -14,21 +14,24 @@ from batchq.ports.bulk_stops import BulkStopStore
 from batchq.ports.jobs import Changes
 from batchq.throttling import ConcurrencyLimit
 
-MAX_CHANGED = 5000  # jobs that a commit looks at again, before it is better to read anew
-MAX_WAITING = 15  # bulk stops of one user that wait while another of his is decided
+MAX_CHANGED = 5000  # jobs that a commit examines again; if more have changed, the candidates are read again
+MAX_WAITING = 15  # bulk stops of one user that wait while another one of the same user is being selected
 
 
 class Choosing:
-    """One read of a user at a time: the next waits for it."""
+    """Reads candidates, and follows which jobs change afterwards.
+
+    One read of a user at a time: the next waits for it.
+    """
 
     def __init__(self, store: BulkStopStore) -> None:
         self._store = store
-        #: Of each read that is of use: the orders of the jobs changed since it began.
+        #: For each read in use, the orders of the jobs that changed since it began.
         self._reads: list[ref[_Orders]] = []
         self._one_at_a_time = ConcurrencyLimit[UserName](at_once=1, waiting=MAX_WAITING)
 
     def changed(self, changes: Changes) -> None:
-        """A commit has ended, whether or not it is known that it was saved."""
+        """Record the changed jobs after a commit, even if it is not known whether the commit was saved."""
         if self._reads:
             self._reads = [it for it in self._reads if it() is not None]
             orders = {job.order for jobs in (changes.inserted, changes.updated) for job in jobs}
@@ -37,20 +40,20 @@ class Choosing:
                     read.update(orders)
 
     def turn_of(self, caller: Caller) -> AbstractAsyncContextManager[None]:
-        """Wait for the same user's earlier bulk stops. Raises TooOften when it is entered."""
+        """Wait for the same user's earlier bulk stops. Entering it raises TooOften."""
         return self._one_at_a_time.of(caller.user)
 
     async def candidates(self, selection: JobFilter) -> Candidates:
-        """The jobs that are meant now. As long as they are held anywhere it is followed which of all jobs change."""
+        """The jobs that match now. While the result is referenced, changed jobs are added to its `changed`."""
         changed = _Orders()
         self._reads.append(ref(changed))  # before the read begins, so that no commit comes between
         return Candidates(places=await self._store.candidates(selection), changed=changed)
 
 
 def outdated(message: BulkStopRequest) -> bool:
-    """Whether it is better to read anew than to look at all the jobs that have changed since."""
+    """Whether so many jobs have changed since the read that the candidates should be read again."""
     return not message.final and message.candidates is not None and len(message.candidates.changed) > MAX_CHANGED
 
 
 class _Orders(set[int]):
-    """A set that may be referred to weakly: it is of use only as long as a request is under way."""
+    """A set that supports weak references: changes are recorded only while a request uses the set."""

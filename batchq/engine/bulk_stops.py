@@ -1,6 +1,6 @@
-"""The part of a unit of work that carries out orders to stop many jobs: a few of them are told in each unit of work.
+"""The part of a unit of work that carries out bulk stops: each unit stops a limited number of jobs.
 
-Whom an order means is decided by the commit that saves it, and until they are told none of them may start.
+The commit that saves a bulk stop decides which jobs are its targets. A target cannot start before it is stopped.
 """
 
 import math
@@ -28,8 +28,8 @@ from batchq.errors import TooOften
 from batchq.ports.bulk_stops import BulkStopStore
 
 ASKED = "asked"
-MOST = 500  # jobs that one unit of work tells
-AT_ONCE = 100  # orders that one user may have under way: to decide each of them may take part of a second
+MOST = 500  # jobs that one unit of work stops
+AT_ONCE = 100  # bulk stops of one user in progress: selecting the jobs of each may take part of a second
 
 Report = Callable[[tuple[JobOutcome, ...] | None], None]
 
@@ -37,13 +37,17 @@ NOBODY = IntervalSet()
 
 
 class BulkStops:
-    """Knows the orders under way, as last saved, and whom they mean; of those of the last unit not until `prepare`."""
+    """The bulk stops in progress, as last saved."""
 
     def __init__(self, store: BulkStopStore) -> None:
         self._store = store
+        #: By number, oldest first.
         self._under_way: dict[int, BulkStop] = {}
+        #: By number, the receiver of the outcomes; missing after a restart.
         self._report: dict[int, Report] = {}
+        #: Whether `meant` must be read again by `prepare`.
         self._unknown = False
+        #: The `Job.order` of all targets that are not stopped yet, and of their children.
         self.meant = NOBODY
 
     @property
@@ -51,19 +55,20 @@ class BulkStops:
         return bool(self._under_way)
 
     async def load(self) -> None:
+        """Load the bulk stops in progress, and end the reports of those that are not stored."""
         self._under_way = {it.number: it for it in await self._store.sweeps()}
         self._unknown = True
-        for number in self._report.keys() - self._under_way.keys():  # the next order may have this number
+        for number in self._report.keys() - self._under_way.keys():  # the next bulk stop may get this number
             self._report.pop(number)(None)
 
     async def prepare(self) -> None:
-        """Before anything is decided in a unit of work: whom those orders mean that the last one has saved."""
+        """Read the targets of newly saved bulk stops. Called before anything is decided in a unit of work."""
         if self._unknown:
             self.meant = IntervalSet([run for it in self._under_way for run in await self._store.meant_orders(it)])
             self._unknown = False
 
     def begin(self, unit: UnitOfWork, message: BulkStopRequest) -> None:
-        """Raises TooOften."""
+        """Begin a bulk stop. Raises TooOften."""
         known = [*self._under_way.values(), *(sweep for sweep, _ in unit.sweeps)]
         if unit.caller is not None and sum(_is_of(it, unit.caller) for it in known) >= AT_ONCE:
             raise TooOften(f"User {unit.caller.user} has {AT_ONCE} orders to stop jobs under way: Rate exceeded")
@@ -73,7 +78,10 @@ class BulkStops:
         unit.sweeps.append((BulkStop(number=number, order=order), message))
 
     async def work(self, unit: UnitOfWork) -> None:
-        """The oldest order first, and each has its part: one for few jobs need not wait for one for very many."""
+        """Stop the next targets, oldest bulk stop first.
+
+        The limit is divided, so a small bulk stop does not wait for a large one.
+        """
         left = MOST
         for before, sweep in enumerate(self._under_way.values()):
             most = math.ceil(left / (len(self._under_way) - before))
@@ -105,6 +113,7 @@ def _is_of(sweep: BulkStop, user: Caller) -> bool:
 
 
 def _tell(unit: UnitOfWork, order: BulkStopOrder, meant: StopTarget) -> JobOutcome:
+    """Stop one target; returns its outcome."""
     job = unit.apply_parent_order(meant.job.id)
     assert job is not None, f"{meant.job.id} is meant and is not known"
     unit.step(job.id, request(order, meant.node))
@@ -123,4 +132,4 @@ def _progress(sweep: BulkStop, page: tuple[StopTarget, ...], *, over: bool) -> P
 
 
 def _nobody(_: tuple[JobOutcome, ...] | None) -> None:
-    """Whoever ordered it waits no more: it was before a restart."""
+    """Discards the outcomes of a bulk stop that began before a restart: its client no longer waits."""

@@ -1,8 +1,8 @@
-"""At the start of a server: stored times are moved if the machine's clock was set since the last start. Decision 0035.
+"""At the start of a server: shifts stored times if the machine's clock was set since the last start. Decision 0035.
 
-A server's clock takes the machine's time once and counts from there, so what it stamps stays comparable for its life.
-The next server's clock may differ by hours. Both know when the machine was booted, each by its own clock: the
-difference is how far the machine's clock was set, however the last server ended.
+A server reads the machine's clock once and then counts elapsed time, so its timestamps stay comparable while it runs.
+The clock of the next server may differ by hours. Each server records the time of the machine's boot by its own clock;
+the difference shows by how much the machine's clock was set, however the last server ended.
 """
 
 import logging
@@ -15,13 +15,13 @@ from batchq.ports.clock import BootClock, ClockAnchor, ClockStore
 
 log = logging.getLogger(__name__)
 
-NOTICEABLE = timedelta(seconds=1)  # two readings of two clocks are never exactly of one moment
+NOTICEABLE = timedelta(seconds=1)  # the clocks are read one after another, so small differences are measurement errors
 
 
 async def align(store: ClockStore, clock: BootClock) -> None:
-    """Before anything is read whose times matter. Raises StoreFailed.
+    """Shift the stored times if necessary. Call it before reading stored times. Raises StoreFailed.
 
-    After a reboot the elapsed wall time is the best that is known, and nothing is moved.
+    After a reboot the shift cannot be determined, and stored times stay unchanged.
     """
     boot = clock.boot()
     if boot is None:

@@ -1,4 +1,4 @@
-"""The engine as the services see it: jobs go in, requests about them are decided; it is started and stopped."""
+"""The interface of the engine to the services: submit jobs, send requests about jobs, start and stop the engine."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -34,23 +34,24 @@ from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore, SubmissionKey
 from batchq.ports.runtime import ContainerRuntime
 
-FIRST_LOOK = 10.0  # seconds that a start waits for the container engine before it goes on without it
-LAST_CALLS = 5.0  # seconds that a stop waits for calls under way
+FIRST_LOOK = 10.0  # seconds for which a start waits for the first survey before it continues without it
+LAST_CALLS = 5.0  # seconds for which a stop waits for calls in progress
 
 Request = on.CancelRequested | on.TerminateRequested | on.ForceFailed
 
 
 class Health(Struct, frozen=True, kw_only=True):
-    """`store` and `engine` are None when well, else what is wrong; `loops` name each loop with how it fares.
+    """The state of the engine's components."""
 
-    `held` is why nothing is started on restored data, None where it may be. `failing`: a loop does not go on, however
-    often it is started.
-    """
-
+    #: Why the store fails; None: healthy.
     store: str | None
+    #: What is wrong with the container engine; None: healthy.
     engine: str | None
+    #: Why safe mode starts no job; None outside safe mode.
     held: str | None
+    #: The state of each background loop by name; `ok`: healthy.
     loops: dict[str, str]
+    #: Whether a loop fails each time it is restarted.
     failing: bool = False
 
     @property
@@ -60,7 +61,11 @@ class Health(Struct, frozen=True, kw_only=True):
 
 
 class Engine:
-    """One a database. A request is answered when its decision is durable; giving up the wait does not take it back."""
+    """One engine for each database.
+
+    A request is answered when its decision is durable. Cancelling the wait for the answer does not withdraw the
+    request.
+    """
 
     def __init__(
         self,
@@ -115,12 +120,12 @@ class Engine:
             keep_log=keep,
             clock=self._clock,
             tasks=self.tasks,
-            saved=lambda job_id: self.loop.state.active.get(job_id),  # noqa: PLW0108 - the loop is yet to come
+            saved=lambda job_id: self.loop.state.active.get(job_id),  # noqa: PLW0108 - the loop is created later
             post=self.inbox.post,
         )
 
     async def start(self) -> None:
-        """Take up what is remembered, and look at the engine once before anybody may ask for anything."""
+        """Load the stored state, start the background loops, and wait for the first survey or FIRST_LOOK."""
         await self.loop.load()
         self.tasks.supervise("scheduler", self.loop.run)
         self.tasks.supervise("alarms", self._alarms.run)
@@ -133,7 +138,10 @@ class Engine:
         await within(FIRST_LOOK, self._watcher.asked, self._clock)
 
     async def stop(self) -> None:
-        """Start nothing more, and let the calls under way end, for a while; the containers are not touched."""
+        """Stop placing jobs, wait up to LAST_CALLS for calls in progress, and end all tasks.
+
+        Containers are not stopped.
+        """
         self.loop.closing = True
         await self.tasks.drain(LAST_CALLS)
         await self.tasks.cancel()
@@ -147,15 +155,15 @@ class Engine:
         key: SubmissionKey | None,
         caller: Caller,
     ) -> Job:
-        """The new job, or the one that this same call made before. Raises Invalid, StoreFailed."""
+        """Return the new job, or the existing job if the same call was made before. Raises Invalid, StoreFailed."""
         answer: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
         self.inbox.post(Submit(job_id=job_id, spec=spec, tags=tags, key=key, caller=caller, answer=answer))
         return await answer
 
     async def deliver(self, job_id: JobId, event: Request, *, caller: Caller) -> None:
-        """A request about a job; one about a job that nobody knows is carried out by doing nothing.
+        """Apply a request to a job and wait until it is saved. A request about an unknown job has no effect.
 
-        Raises Invalid for one that cannot be, and StoreFailed.
+        Raises Invalid if the job's state does not allow the request, and StoreFailed.
         """
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.inbox.post(JobEvent(job_id=job_id, event=event, caller=caller, answer=answer))
@@ -164,7 +172,10 @@ class Engine:
     async def deliver_all(
         self, requests: Sequence[tuple[JobId, Request]], *, caller: Caller
     ) -> Sequence[BatchqError | None]:
-        """Each for itself, in their order, with nobody else's between. What `deliver` would raise of each."""
+        """Apply the requests in their order, with no other message in between.
+
+        Each succeeds or fails independently. Returns for each the error that `deliver` would raise, or None.
+        """
         answers = [asyncio.get_running_loop().create_future() for _ in requests]
         asked = zip(requests, answers, strict=True)
         self.inbox.post(
@@ -177,12 +188,13 @@ class Engine:
                 _discard(it)
 
     async def amend(self, job_id: JobId, change: Callable[[Job], Job], *, caller: Caller) -> None:
+        """Change the job's tags and wait until that is saved."""
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.inbox.post(UpdateTags(job_id=job_id, change=change, caller=caller, answer=answer))
         await answer
 
     async def resume(self, *, purge: bool, new_engine: bool = False, caller: Caller) -> None:
-        """Let restored data go on, or accept the engine that answers. Raises Invalid before it was looked at."""
+        """Leave safe mode, or accept the engine that answers (`new_engine`). Raises Invalid before the first survey."""
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.inbox.post(Resume(purge=purge, new_engine=new_engine, caller=caller, answer=answer))
         await answer
@@ -191,7 +203,12 @@ class Engine:
     async def sweep(
         self, order: BulkStopOrder, selection: JobFilter, *, caller: Caller
     ) -> AsyncIterator[tuple[JobOutcome, ...]]:
-        """The outcome of each selected job as it is stopped. When this returns the selection is durable."""
+        """Stop the selected jobs.
+
+        When this returns, the selection is durable; the iterator yields the outcomes of the jobs.
+
+        Raises TooOften and StoreFailed.
+        """
         outcomes: asyncio.Queue[tuple[JobOutcome, ...] | None] = asyncio.Queue()
         report, as_of = _reporter(outcomes), self.loop.state.next_order
         async with self.loop.choosing.turn_of(caller):
@@ -204,7 +221,10 @@ class Engine:
     async def _begin_sweep(
         self, order: BulkStopOrder, selection: JobFilter, *, as_of: int, report: Report, final: bool, caller: Caller
     ) -> None:
-        """Raises Outdated, but not when `final`: the second read is as long ago as a read takes, and no longer."""
+        """Begin the bulk stop.
+
+        Raises Outdated, except when `final`: then the commit examines all jobs changed since the read.
+        """
         candidates = await self.loop.choosing.candidates(selection)
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.inbox.post(
@@ -222,25 +242,25 @@ class Engine:
         await answer
 
     async def snapshot(self, queue: QueueName) -> Snapshot:
-        """Who is next in a queue, and what its jobs hold."""
+        """The next jobs of a queue in their order, and the resources that its running jobs hold."""
         return await self.loop.snapshot(queue)
 
     def sealed(self) -> Sealed:
-        """What orders to arrays have decided, as last saved, though rows do not say so yet."""
+        """The array orders, as last saved, that may not have been applied to all children."""
         return self.loop.sealed
 
     def start_obstacle(self) -> str | None:
-        """The statusReason of every queued job while no job can start; None where jobs start as there is room."""
+        """The statusReason of every queued job while no job can start; None while jobs can start."""
         if self.loop.state.held is not None:
             return status_reasons.SAFE_MODE
         return None if self._watcher.engine_fails is None else status_reasons.ENGINE_AWAY
 
     def in_use(self, name: ConsumableName) -> int:
-        """Units of a consumable resource that jobs hold now."""
+        """The units of a consumable resource that active jobs hold."""
         return self.loop.scheduler.in_use(name, self.loop.state.active.values())
 
     def used_up(self, name: ConsumableName) -> int:
-        """Units of a consumable resource that jobs took while it was NON_REPLENISHABLE."""
+        """The units that jobs took from a consumable resource while it was NON_REPLENISHABLE."""
         return self.loop.scheduler.used_up(name)
 
     def health(self) -> Health:

@@ -1,4 +1,4 @@
-"""Which container engine the unfinished attempts are on, and whether the one that answers is it. Decision 0037."""
+"""Whether the container engine that answers is the one on which the unfinished attempts were placed. Decision 0037."""
 
 from collections.abc import Collection
 
@@ -9,19 +9,21 @@ from batchq.engine.unit_of_work import Committed
 
 
 class EngineCheck:
-    """Absence proves a loss only on the engine that the attempts were placed on."""
+    """Compares engine ids. An absent container is lost only if it is absent from the engine on which it was placed."""
 
     def __init__(self) -> None:
-        #: The engine's id as saved, None before the first survey.
+        #: The engine's id as last saved; None before the first survey.
         self.known: str | None = None
         #: Whether the engine that answers may be asked about attempts.
         self.accepted = False
-        #: The id of an engine that answers and is not the known one, None when there is no such trouble.
+        #: The id of an engine that answers but is not the known one; None: no such engine answers.
         self.foreign: str | None = None
+        #: The active jobs at the last survey.
         self._jobs = 0
 
     @property
     def trouble(self) -> str | None:
+        """The error to report while a foreign engine answers, else None."""
         if self.foreign is None:
             return None
         return (
@@ -30,13 +32,13 @@ class EngineCheck:
         )
 
     def is_known(self, engine: str | None) -> bool:
-        """An engine without an id that lasts cannot be told from another."""
+        """Whether the id matches the known id. An engine without a permanent id always matches."""
         return engine is None or self.known is None or engine == self.known
 
     def inspect(self, engine: str | None, *, seen: Collection[Tag], active: Collection[Job]) -> str | None:
-        """Whether a survey is of the attempts' engine; the answer is an id to be saved.
+        """Check a survey; returns the engine's id if it must be saved, else None.
 
-        An engine that has a container of an unfinished attempt is theirs: its id was made anew.
+        An engine that has a container of an unfinished attempt is accepted: it has changed its id.
         """
         under_way = {tag for job in active for tag in tags_under_way(job)}
         self.accepted = self.is_known(engine) or not active or not under_way.isdisjoint(seen)

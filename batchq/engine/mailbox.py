@@ -1,27 +1,33 @@
-"""Where messages wait to be read."""
+"""The mailbox: the queue of messages to the loop."""
 
 import asyncio
 from collections import deque
 
 from batchq.engine.messages import CatalogChanged, JobEvent, Message, caller_of
 
-ENOUGH = 64  # messages that share what a unit of work costs besides them
-QUIET = 3  # rounds of the event loop: what has come in by then needs so many to become a message
-AGAIN = 3  # rounds for each request of the last unit of work: whoever was answered may come again at once
-LOW_PRIORITY_DELAY = 0.1  # seconds that news which nobody waits for lies until it has a turn of its own
+ENOUGH = 64  # messages among which the fixed cost of a unit of work is divided well enough
+QUIET = 3  # iterations of the event loop that received input needs to become a message
+AGAIN = 3  # iterations for each request of the last unit of work: a client that was answered may send the next at once
+LOW_PRIORITY_DELAY = 0.1  # seconds after which low-priority messages are handled without another message
 
 
 class Mailbox:
-    """Anybody may post; one reader takes. Nothing is refused: each message stands for something that did happen."""
+    """Many writers, one reader. No message is refused: each reports something that has happened."""
 
     def __init__(self) -> None:
         self._messages: deque[Message] = deque()
+        #: Set when `take` should return.
         self._mail = asyncio.Event()
+        #: The number of requests in the last batch, at most ENOUGH.
         self._last = 0
+        #: The timer of waiting low-priority messages.
         self._later: asyncio.TimerHandle | None = None
 
     def post(self, *messages: Message) -> None:
-        """Those of one call lie together. What is at leisure is read with what comes next, or by itself before long."""
+        """Add messages; those of one call stay together.
+
+        Low-priority messages are handled with the next other message, or after LOW_PRIORITY_DELAY.
+        """
         self._messages.extend(messages)
         if not all(isinstance(it, JobEvent) and it.low_priority for it in messages):
             self._mail.set()
@@ -29,13 +35,14 @@ class Mailbox:
             self._later = asyncio.get_running_loop().call_later(LOW_PRIORITY_DELAY, self._mail.set)
 
     def ground_changed(self) -> None:
-        """Queues or environments are not what they were."""
+        """Report that the catalog has changed."""
         self.post(CatalogChanged())
 
     async def take(self, most: int) -> list[Message]:
-        """All that waits, oldest first, at least one and at most so many.
+        """Wait for messages; returns the oldest, at least one and at most `most`.
 
-        What is on its way is waited for, not what may come: a unit and its commit cost the same for one as for all.
+        Waits also for messages that are about to arrive: the cost of a unit of work and its commit hardly depends on
+        their number.
         """
         await self._mail.wait()
         await self._settled()
@@ -52,9 +59,11 @@ class Mailbox:
             self._later = None
 
     async def _settled(self) -> None:
-        """Return when no message comes any more, or there are enough. No time passes but that of what is ready.
+        """Return when no further message is about to arrive, or ENOUGH are waiting.
 
-        As long as there are fewer than the last time it takes longer to say so.
+        Does not sleep: it only yields to ready tasks.
+
+        While there are fewer messages than in the last batch, it yields more often.
         """
         quiet = 0
         while quiet < self._patience and len(self._messages) < ENOUGH:

@@ -1,4 +1,4 @@
-"""Containers that carry our label and that no job remembers: they are watched a while before they are cleared away."""
+"""Orphan containers: containers of this instance without a known job. They are removed after a quarantine."""
 
 import logging
 from collections.abc import Collection, Iterable
@@ -8,31 +8,34 @@ from batchq.domain.ids import Tag
 
 log = logging.getLogger(__name__)
 
-QUARANTINE = timedelta(seconds=60)
-MOST = 3
+QUARANTINE = timedelta(seconds=60)  # before an orphan is removed
+MOST = 3  # orphans at once; if there are more, none is removed
 
 
 class OrphanContainers:
-    """Many at once look like a database that is not the containers' own: then nothing is touched.
+    """Decides which orphans are removed.
 
-    Nor is one that appears later than the first survey: this server did not make it, so another server of the instance
-    did. Decision 0036.
+    None is removed if there are many at once: probably the database does not belong to the containers. An orphan that
+    appears after the first survey is left alone: another server of this instance created it. Decision 0036.
     """
 
     def __init__(self) -> None:
+        #: When each orphan was first seen.
         self._since: dict[Tag, datetime] = {}
+        #: Whether the present excess of orphans has been logged.
         self._alarmed = False
-        #: The containers of the first survey, None before it.
+        #: The containers of the first survey; None before it.
         self.first: frozenset[Tag] | None = None
+        #: The orphans that appeared after the first survey and have been logged.
         self._reported: set[Tag] = set()
 
     def surveyed(self, seen: Iterable[Tag]) -> None:
-        """The containers that the engine has, those of known jobs included."""
+        """Record the containers of the first survey, including those of known jobs."""
         if self.first is None:
             self.first = frozenset(seen)
 
     def ripe(self, seen: Collection[Tag], now: datetime) -> list[Tag]:
-        """Those that have been there for the whole quarantine, unless there are too many."""
+        """The orphans whose quarantine is over; empty if there are more than MOST orphans."""
         first = self.first or frozenset()
         self._report([it for it in seen if it not in first])
         seen = [it for it in seen if it in first]

@@ -1,7 +1,7 @@
-"""Finished jobs are forgotten when they have been over for a while, a few at a time between two units. Decision 0017.
+"""Removes finished jobs after the retention period, a few at a time between two units of work. Decision 0017.
 
-First their rows go, and with them, in the same transaction, a note of their logs is made; then the files. So what is
-shown is always whole, and what a crash leaves is found by the next round.
+The rows are deleted first; the same transaction records the log files to be deleted. The files follow. So no reader
+sees a part of a job, and the next round continues after a crash.
 """
 
 import asyncio
@@ -19,16 +19,13 @@ from batchq.ports.retention import RetentionStore
 log = logging.getLogger(__name__)
 
 EVERY = 600.0  # seconds between two rounds
-MOST = 50  # jobs, shares or logs at a time: some milliseconds of the writer
-PAUSE = 0.05  # seconds that others have after that
-OLD_SHARES = timedelta(days=70)  # ten of the longest decay windows: of use that old nothing is left to count
+MOST = 50  # jobs, shares or logs in a transaction: some milliseconds of the writer
+PAUSE = 0.05  # seconds between two transactions, for other writers
+OLD_SHARES = timedelta(days=70)  # ten of the longest decay windows: older usage has decayed to nothing
 
 
 class Pruner:
-    """`between` is held while a unit runs. `busy` are the jobs that the engine has containers of, None if not known.
-
-    `retention` None: jobs are kept for ever.
-    """
+    """Removes finished jobs, and share usage that has decayed."""
 
     def __init__(
         self,
@@ -43,8 +40,11 @@ class Pruner:
         self._store = store
         self._archive = archive
         self._clock = clock
+        #: The time after the end of a job; None: jobs are never removed.
         self._retention = retention
+        #: Held while a unit of work runs, and while jobs are removed.
         self._between = between
+        #: The jobs that had containers in the last survey, which are not removed; None: not known.
         self._busy = busy
 
     async def run(self) -> None:
@@ -56,7 +56,10 @@ class Pruner:
             await self._clock.sleep(EVERY)
 
     async def round(self) -> None:
-        """Forget all that is old enough. While the engine is away nothing is: its containers need their jobs."""
+        """Remove all jobs that are old enough.
+
+        No job is removed while the container engine is away: containers that still exist there need their jobs.
+        """
         await self._discard_logs()
         if self._retention is not None:
             await self._prune(self._retention)

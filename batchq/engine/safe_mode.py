@@ -1,7 +1,8 @@
-"""How a server holds still on data that was replaced by a backup, until an operator lets it go on. Decision 0016.
+"""Safe mode after a restore: the server starts no job until an operator resumes it. Decision 0016.
 
-The engine may be ahead of such data. What runs is taken up, as the attempt that it is; nothing new is started, nothing
-that is not there is given up for lost, and nothing is cleared away that the data does not know to be over.
+The container engine may be ahead of the restored data. Running containers are attached to their jobs as the attempts
+that they are. No container is started, no absent container counts as lost, and only containers of attempts that the
+data knows to have ended are removed.
 """
 
 import logging
@@ -24,12 +25,15 @@ log = logging.getLogger(__name__)
 
 
 class SafeMode:
-    """`kept` is as last saved. `unknown` are the containers that no job owns, None before the engine was looked at."""
+    """Whether safe mode is active, and which containers it found."""
 
     def __init__(self, ground: CatalogView) -> None:
         self._ground = ground
+        #: As last saved. Safe mode is active if `at` is set.
         self.kept = Restoration()
+        #: The containers without a job; None before the first survey.
         self.unknown: frozenset[Tag] | None = None
+        #: The containers of the last survey that have been started.
         self._begun: frozenset[Tag] = frozenset()
 
     @property
@@ -37,12 +41,12 @@ class SafeMode:
         return self.kept.at is not None
 
     def __str__(self) -> str:
-        """For an operator."""
+        """A description for the operator."""
         seen = "what runs is not known yet" if self.unknown is None else f"{len(self.unknown)} unknown containers"
         return f"restored from a backup, {seen}: nothing is started until `batchq resume`"
 
     def take_up(self, unit: UnitOfWork, seen: Sequence[Seen]) -> None:
-        """What a survey means while this holds."""
+        """Handle a survey in safe mode."""
         there = {it.tag for it in seen}
         self._begun = frozenset(it.tag for it in seen if it.begun)
         for it in seen:
@@ -59,14 +63,14 @@ class SafeMode:
             unit.unknown = leftovers
 
     def start_nothing(self, unit: UnitOfWork) -> None:
-        """While this holds, but what runs or ran, and what is to be given up before the engine is asked."""
+        """Drop the starts of the unit of work, except those of begun containers and those that are being abandoned."""
         if not self.holds:
             return
         may = self._begun | {it.tag for it, _ in unit.effects if isinstance(it, do.AbandonStart)}
         unit.effects = [(it, job) for it, job in unit.effects if not isinstance(it, do.StartContainer) or it.tag in may]
 
     def doubts(self, job: Job, event: on.Event) -> bool:
-        """Whether it is told that what the data thinks runs is not there, and nobody has ordered its end."""
+        """Whether to ignore the event: in safe mode, the loss of a container that should run and has no stop order."""
         return (
             self.holds
             and isinstance(event, on.ContainerLost)
@@ -74,7 +78,10 @@ class SafeMode:
         )
 
     def resume(self, unit: UnitOfWork, *, purge: bool) -> None:
-        """Go on as ever. What nobody knows is cleared away, or left alone for good. Raises Invalid."""
+        """Leave safe mode. `purge`: remove the containers without a job; otherwise they are left alone permanently.
+
+        Raises Invalid while the containers of the engine are not known.
+        """
         seen = unit.unknown if unit.unknown is not None else self.unknown
         if self.holds and seen is None:
             raise Invalid("What runs is not known yet: the container engine has not answered yet, or an array spawns.")
@@ -85,11 +92,14 @@ class SafeMode:
         unit.effects += [(do.CleanUpContainer(tag=tag), None) for tag in sorted(going, key=str)]
 
     def spared(self, unit: UnitOfWork, tags: Collection[Tag]) -> frozenset[Tag]:
-        """Those of them that an operator has left alone."""
+        """The containers among `tags` that an operator chose to leave alone."""
         return frozenset(it for it in tags if it in self.kept.spared and not _is_over(unit, it))
 
     def _resume_attempt(self, unit: UnitOfWork, tag: Tag, there: AbstractSet[Tag]) -> None:
-        """The attempts before it are lost, but for one whose container can tell how it ended."""
+        """Advance the job to the attempt of an existing container.
+
+        The attempts in between count as lost. An attempt with a container that can still report its end stops this.
+        """
         while (job := unit.apply_parent_order(tag.job_id)) is not None and _is_behind(job, tag):
             queue = self._ground.queues.get(job.spec.queue)
             if queue is None or (job.status in ACTIVE and not there.isdisjoint(tags_under_way(job))):
@@ -112,24 +122,26 @@ class SafeMode:
 
 
 def _is_behind(job: Job, tag: Tag) -> bool:
-    """Whether an attempt that the engine has is one that this job has yet to come to."""
+    """Whether the job has not reached this attempt yet."""
     now_at = len(job.attempts) if job.attempt is None else job.attempt.number
     return job.status in QUEUED | ACTIVE and now_at < tag.attempt
 
 
 def _runs_unasked(job: Job, tag: Tag) -> bool:
+    """Whether the container should run and has no stop order."""
     if tag not in tags_running(job):
         return False
     return job.stop is None and not (has_parts(job) and part_of(job, tag.part).stopping)
 
 
 def _lose(unit: UnitOfWork, job: Job) -> None:
+    """Report the first container of the current attempt as lost."""
     tag = tags_under_way(job)[0]
     unit.step(job.id, on.ContainerLost(attempt=tag.attempt, part=tag.part))
 
 
 def _place(unit: UnitOfWork, job: Job, environment: str) -> None:
-    """Its container runs, so all that it waited for has come."""
+    """Place the job. Its container exists, so its dependencies had been met."""
     if job.status is not Status.RUNNABLE:
         unit.step(job.id, on.DependenciesMet())
     if job.misfit:
@@ -138,17 +150,21 @@ def _place(unit: UnitOfWork, job: Job, environment: str) -> None:
 
 
 def _is_of_attempt_under_way(unit: UnitOfWork, tag: Tag) -> bool:
-    """Of a task whose other containers have yet to be taken up, before its turn comes."""
+    """Whether the container belongs to the current attempt.
+
+    It may belong to a task whose other containers must be attached first.
+    """
     job = unit.get(tag.job_id)
     return job is not None and job.attempt is not None and job.attempt.number == tag.attempt
 
 
 def _is_over(unit: UnitOfWork, tag: Tag) -> bool:
-    """Whether the data knows how this attempt ended."""
+    """Whether the data contains the end of this attempt."""
     job = unit.get(tag.job_id)
     return job is not None and any(it.number == tag.attempt for it in job.attempts)
 
 
 def _leftovers(found: Reconciled) -> frozenset[Tag]:
+    """The containers that reconciliation would remove."""
     cleared = (it.tag for it in found.effects if isinstance(it, do.CleanUpContainer))
     return frozenset({*found.strays, *cleared})

@@ -1,7 +1,4 @@
-"""Every task of the engine has a name and is held here; a loop that fails is seen, and started again.
-
-To wait for something, but not for ever.
-"""
+"""The supervisor: holds every background task by name, and restarts loops that fail. Also a wait with a timeout."""
 
 import asyncio
 import logging
@@ -15,54 +12,60 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds before a failed loop starts again
 
-MOST_DOUBLINGS = 5  # of the pause, which is the longest by then
+MOST_DOUBLINGS = 5  # of FIRST_PAUSE; the result exceeds LONGEST_PAUSE
 
-PEACE = timedelta(minutes=5)  # after which a failure is forgotten
+PEACE = timedelta(minutes=5)  # without a failure, after which the count starts again
 
-MINUTE = timedelta(minutes=1)
+MINUTE = timedelta(minutes=1)  # after the last failure, a loop no longer counts as failing
 
-TOO_OFTEN = 3  # failures, without a minute of peace after them
+TOO_OFTEN = 3  # failures, the last within MINUTE: the loop counts as failing
 
 
 class Supervisor:
+    """Runs background tasks and restarts supervised loops."""
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._held: set[asyncio.Task[None]] = set()
+        #: By loop, its failures until PEACE passed without one.
         self._failures: dict[str, int] = {}
         self._failed_at: dict[str, datetime] = {}
 
     def spawn(self, name: str, work: Coroutine[None, None, None]) -> None:
-        """Run it to its end, whatever becomes of it; a failure that is not the engine's is logged."""
+        """Run the coroutine as a task. An exception other than EngineError is logged."""
         _ = self.task(name, work)
 
     def task(self, name: str, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        """The same, for whoever waits for it."""
+        """Like `spawn`, but return the task."""
         task = asyncio.create_task(work, name=name)
         self._held.add(task)
         task.add_done_callback(self._done)
         return task
 
     def supervise(self, name: str, loop: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Run a loop that should never end, and run it again, a little later each time, when it fails."""
+        """Run a loop that should never end.
+
+        If it ends or fails, it is restarted after a pause that doubles with each failure.
+        """
         self._failures[name] = 0
         self._start(name, loop, 0.0)
 
     def health(self) -> dict[str, str]:
-        """Each loop by name: `ok`, or how often it has failed of late, and whether it keeps failing."""
+        """The state of each loop: `ok`, or how often it has failed recently and whether it keeps failing."""
         return {name: self._fares(name) for name in self._failures}
 
     @property
     def failing(self) -> bool:
-        """Whether some loop fails whenever it is started: what it does is not done at all."""
+        """Whether a loop fails each time it is restarted."""
         return any(self._keeps_failing(name) for name in self._failures)
 
     @property
     def names(self) -> list[str]:
-        """What is under way now."""
+        """The names of the running tasks, sorted."""
         return sorted(task.get_name() for task in self._held)
 
     async def drain(self, patience: float) -> None:
-        """Wait, at most so many seconds, until nothing is under way but the loops."""
+        """Wait until only the supervised loops are running, at most `patience` seconds."""
         nap = asyncio.ensure_future(self._clock.sleep(patience))
         try:
             while not nap.done() and (work := {task for task in self._held if task.get_name() not in self._failures}):
@@ -71,7 +74,7 @@ class Supervisor:
             nap.cancel()
 
     async def cancel(self) -> None:
-        """End everything, and wait until it has ended."""
+        """Cancel all tasks and wait until they have ended."""
         while self._held:
             tasks = tuple(self._held)
             for task in tasks:
@@ -88,7 +91,10 @@ class Supervisor:
         await loop()
 
     def _again(self, name: str, loop: Callable[[], Coroutine[None, None, None]], done: asyncio.Task[None]) -> None:
-        """Also when it was not cancelled itself, but what it waits for: that ends it in the same way."""
+        """Restart the loop unless it was cancelled.
+
+        A task also ends as cancelled if an awaited task was cancelled; such a loop is restarted.
+        """
         if done.cancelled() and done.cancelling():
             return
         before = self._lately(name)
@@ -107,7 +113,7 @@ class Supervisor:
         return self._lately(name) >= TOO_OFTEN and self._clock.now() - self._failed_at[name] < MINUTE
 
     def _lately(self, name: str) -> int:
-        """How often a loop has failed since it last had its peace."""
+        """How often a loop has failed without PEACE in between."""
         at = self._failed_at.get(name)
         return self._failures[name] if at is not None and self._clock.now() - at < PEACE else 0
 
@@ -119,7 +125,7 @@ class Supervisor:
 
 
 async def within(seconds: float, event: asyncio.Event, clock: Clock) -> None:
-    """Until the event is set, or that long."""
+    """Wait until the event is set, at most this many seconds."""
     nap = asyncio.ensure_future(clock.sleep(seconds))
     news = asyncio.ensure_future(event.wait())
     try:

@@ -1,4 +1,4 @@
-"""One heap of wake-ups, derived from the active jobs; it rings messages. A job has at most one that counts."""
+"""The timers of the active jobs: a heap of due times that posts TimerFired messages. Each job has at most one timer."""
 
 import asyncio
 import heapq
@@ -12,21 +12,23 @@ from batchq.engine.messages import TimerFired
 from batchq.engine.supervisor import within
 from batchq.ports.clock import Clock
 
-LONGEST_WAIT = (
-    10.0  # seconds: a timer of the event loop stands still while the machine is suspended, the clock does not
-)
+LONGEST_WAIT = 10.0  # seconds: timers of the event loop stop while the machine is suspended, the clock does not
 
 
 class Timers:
+    """Posts TimerFired when a job's next deadline is reached."""
+
     def __init__(self, *, clock: Clock, post: Callable[[TimerFired], None]) -> None:
         self._clock = clock
         self._post = post
+        #: The due time of each job's timer. Heap entries that differ from it are stale.
         self._due: dict[JobId, datetime] = {}
         self._heap: list[tuple[datetime, JobId]] = []
+        #: Set when a timer was added.
         self._sooner = asyncio.Event()
 
     def set(self, job: Job) -> None:
-        """Take the job's wake-up as it is now; a job without one has its alarm taken off."""
+        """Set the job's timer to its next deadline; remove the timer if it has none."""
         due = next_wakeup(job)
         if due is None:
             self._due.pop(job.id, None)
@@ -37,7 +39,7 @@ class Timers:
             self._forget_stale()
 
     def _forget_stale(self) -> None:
-        """Alarms taken off stay in the heap until they are most of it."""
+        """Rebuild the heap when most of its entries are stale."""
         if len(self._heap) > 64 + 2 * len(self._due):
             self._heap = [entry for entry in self._heap if self._due.get(entry[1]) == entry[0]]
             heapq.heapify(self._heap)
@@ -57,7 +59,7 @@ class Timers:
                 self._post(TimerFired(job_id=job_id))
 
     async def _wait(self) -> None:
-        """Until the first is due, or a sooner one is set."""
+        """Wait until the first timer is due or another one is added."""
         if not self._heap:
             await self._sooner.wait()
             return

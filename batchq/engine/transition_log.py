@@ -9,6 +9,7 @@ log = logging.getLogger(__name__)
 
 
 def log_transitions(changes: Iterable[StatusChanged]) -> None:
+    """Log each change of a job's status."""
     for change in changes:
         job = change.job
         reason = f" ({job.status_reason!r})" if job.status_reason else ""

@@ -1,1 +1,1 @@
-"""Watch over the store and over the event loop."""
+"""Monitors of the store and of the event loop."""

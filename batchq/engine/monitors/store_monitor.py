@@ -1,7 +1,7 @@
-"""An eye on the store: whether there still is one, and whether records were found damaged.
+"""The store monitor: detects a lost store, and damaged records.
 
-Without a store nothing can be decided, and the server has to end. A job with a damaged record is looked at in a unit,
-which finds out and decides.
+Without a store no decision is possible, and the server has to end. A job with a damaged record is loaded in a unit of
+work, which ends the job.
 """
 
 import asyncio
@@ -15,10 +15,12 @@ from batchq.ports.jobs import JobStore
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY = 5.0  # seconds
+LOOK_EVERY = 5.0  # seconds between checks
 
 
 class StoreMonitor:
+    """Checks the store at intervals."""
+
     def __init__(self, *, store: JobStore, clock: Clock, post: Callable[[TimerFired], None]) -> None:
         self._store = store
         self._clock = clock
@@ -32,12 +34,15 @@ class StoreMonitor:
             await self._clock.sleep(LOOK_EVERY)
 
     async def lost(self) -> str:
-        """Wait until the store is gone for good; why it is."""
+        """Wait until the store is lost permanently; returns the reason."""
         await self._lost.wait()
         return self._why
 
     async def _look(self) -> None:
-        """What fails now may work the next time; that is told by whoever needs it."""
+        """Check the store once.
+
+        A failure other than StoreLost may be temporary, and the component that needs the store reports it.
+        """
         try:
             await self._store.check()
             for job_id in await self._store.damaged():
