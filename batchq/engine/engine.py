@@ -194,7 +194,11 @@ class Engine:
         await answer
 
     async def resume(self, *, purge: bool, new_engine: bool = False, caller: Caller) -> None:
-        """Leave safe mode, or accept the engine that answers (`new_engine`). Raises Invalid before the first survey."""
+        """Leave safe mode, or accept the engine that answers (`new_engine`).
+
+        Raises Invalid while the engine's containers are not known, or while a foreign engine answers that is not
+        accepted.
+        """
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.inbox.post(Resume(purge=purge, new_engine=new_engine, caller=caller, answer=answer))
         await answer

@@ -288,7 +288,7 @@ class Loop:
             self._sweeps.begin(unit, message)
 
     def _on_committed(self, unit: UnitOfWork) -> None:
-        """The unit of work is saved: update the state in memory, log the transitions, then carry out the effects."""
+        """Update the state in memory after the commit, log the transitions, then carry out the effects."""
         if self.state.host is not None and not self._is_still:
             self._place_due = self._search_due = self._missed = self.state.ground_changed = False
         elif self._place_due:

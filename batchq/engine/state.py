@@ -29,7 +29,7 @@ class EngineState:
         self.ground_changed = False
         #: `Job.order` of the next submitted job.
         self.next_order = 0
-        #: When the present boot of the machine began, by stored times; None: not known.
+        #: The earliest time that a server of the machine's present boot can have stored; None: not known.
         self.clock_since: datetime | None = None
         #: How far the engine's clock is ahead of this server's; None when the engine does not report its time.
         self.engine_ahead: timedelta | None = None

@@ -189,10 +189,7 @@ class Executor:
         self._post_events(tag, news)
 
     def _clearing_before(self, tag: Tag) -> list[asyncio.Task[None]]:
-        """The clean-ups of earlier attempts.
-
-        Each ends after one try, so an engine that does not answer delays no start for long.
-        """
+        """The clean-ups of earlier attempts. Each ends after one try: a container that remains there has ended."""
         return [task for of, task in self._clearing.get(tag.job_id, {}).items() if of.attempt < tag.attempt]
 
     def _cleared(self, tag: Tag) -> None:

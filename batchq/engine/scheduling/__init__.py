@@ -1,1 +1,1 @@
-"""Which jobs start next, and where."""
+"""Decides which jobs start next, and in which compute environment."""

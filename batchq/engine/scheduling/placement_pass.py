@@ -74,7 +74,7 @@ NOBODY_WAITS = Filled(finished=True, heads={}, full={}, through={})
 
 
 class Allowance(Struct, kw_only=True):
-    """The vCPUs that the jobs of a fair-share queue hold, and the maximum that its share reservation leaves to them."""
+    """The vCPUs that the jobs of a fair-share queue hold, and the maximum that computeReservation leaves to them."""
 
     #: In thousandths of a vCPU.
     held: int
@@ -94,7 +94,7 @@ class Line(Struct, kw_only=True):
 
     queue: JobQueue
     waiting: AsyncIterator[Candidate]
-    #: The limit of a share reservation; None without one.
+    #: The limit by computeReservation; None without one.
     allowance: Allowance | None
     #: The job to be tried next; None when the queue is done.
     next: Candidate | None = None
@@ -228,7 +228,7 @@ class Filling(Struct, frozen=True, kw_only=True):
         return self.closed.has(job.account)
 
     def _kept_back(self, line: Line, job: Candidate) -> bool:
-        """Whether the job would take capacity that is reserved for other shares.
+        """Whether the job would take vCPUs that the policy reserves for shares that are not active yet.
 
         False for a job that no environment could ever hold, so that it is found to be unschedulable.
         """
