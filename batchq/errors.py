@@ -90,6 +90,10 @@ class EngineUnreachable(EngineUnknown):
     """There is no connection to the engine: the call was not sent, and has no effect."""
 
 
+class StartHadNoEffect(EngineUnknown):
+    """The engine refused a start before it ran the program, for a reason that ends. The start may be repeated."""
+
+
 class LogRefused(EngineUnknown):
     """The engine refuses to read the log of a container. A repeated call may be refused in the same way."""
 

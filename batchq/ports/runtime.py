@@ -136,7 +136,8 @@ class ContainerCalls(Protocol):
     async def start(self, tag: Tag) -> None:
         """Start the CREATED container that `create` returned.
 
-        Raises StartRefused; ContainerGone; StartInterrupted; EngineUnreachable if the request was not sent.
+        Raises StartRefused; ContainerGone; StartInterrupted; EngineUnreachable if the request was not sent;
+        StartHadNoEffect if the engine refused it before it ran the program.
         """
 
     async def inspect(self, tag: Tag) -> Inspection | None:

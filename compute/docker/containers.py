@@ -43,6 +43,7 @@ from batchq.errors import (
     EngineUnreachable,
     ImageMissing,
     NameTaken,
+    StartHadNoEffect,
     StartInterrupted,
     StartRefused,
 )
@@ -121,6 +122,10 @@ class Containers:
                 self._judge_start(client, tag, error)
             except (StartInterrupted, StartRefused):
                 self._mounts.release(tag)  # before another start the container is created again
+                raise
+            except StartHadNoEffect:
+                if was_fresh:
+                    self._fresh.add(tag)
                 raise
         except (OSError, RequestException) as error:
             if not was_not_sent(error):
@@ -320,12 +325,14 @@ class Containers:
         return state is not ContainerState.CREATED
 
     def _judge_start(self, client: Client, tag: Tag, error: APIError) -> None:
-        """Raise the meaning of a failed start; EngineUnknown if the container that it was to join is gone."""
+        """Raise the meaning of a failed start; StartHadNoEffect if the network that it was to join is gone."""
         conceal(error, self._concealed.get(tag, ()))
         inspected = self._inspect(client, tag)
         state = None if inspected is None else found(tag, inspected).state
         if state is ContainerState.CREATED and not self._places.holds(client, inspected):
-            raise EngineUnknown(f"start: {message_of(error)}") from error
+            if is_interrupted(message_of(error)):
+                raise StartInterrupted(message_of(error)) from error
+            raise StartHadNoEffect(f"start: {message_of(error)}") from error
         failure = start_failed(
             error,
             state=state,

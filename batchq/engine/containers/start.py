@@ -36,6 +36,7 @@ from batchq.errors import (
     ImageMissing,
     ImageUnavailable,
     NameTaken,
+    StartHadNoEffect,
     StartInterrupted,
     StartRefused,
     Unavailable,
@@ -283,7 +284,7 @@ class Start:
             await self._runtime.start(self._tag)
         except ContainerGone:
             return await self._look()
-        except EngineUnreachable:
+        except (EngineUnreachable, StartHadNoEffect):
             self._start_requested = requested_before
             raise
         except StartInterrupted as interrupted:
