@@ -29,7 +29,7 @@ from batchq.compute.docker.errors import (
     unknown_unless_told,
     was_not_sent,
 )
-from batchq.compute.docker.host import ended_since_made, free_gpus, knows_swappiness
+from batchq.compute.docker.host import free_gpus, knows_swappiness, may_have_run
 from batchq.compute.docker.inspection import found, labels_of, made_of, member, stop_signal, surveyed
 from batchq.compute.docker.network.placement import NetworkPlacement
 from batchq.compute.docker.open_mounts import OpenMounts, Resolved
@@ -142,7 +142,7 @@ class Containers:
             return None
         it = found(tag, inspected)
         if it.state is ContainerState.CREATED:
-            return replace(it, host_lost=_may_have_run(client, inspected))
+            return replace(it, host_lost=may_have_run(client, inspected))
         if may_be_lost(it):
             return replace(it, host_lost=went_down(it, self._lost_before()))
         if not tag.part or it.state is not ContainerState.RUNNING:
@@ -215,7 +215,7 @@ class Containers:
         if made.state is not ContainerState.CREATED:
             return made
         start_requested = launch.container is not None and launch.tag not in self._fresh
-        if start_requested and _may_have_run(client, inspected):
+        if start_requested and may_have_run(client, inspected):
             return replace(made, host_lost=True)
         if self._suits(client, launch, inspected):
             return made
@@ -320,7 +320,7 @@ class Containers:
         state = None if inspected is None else found(tag, inspected).state
         if state in ABSENT:
             raise ContainerGone(f"there is no container of {tag}")
-        if state is ContainerState.CREATED and _may_have_run(client, inspected):
+        if state is ContainerState.CREATED and may_have_run(client, inspected):
             raise StartInterrupted("the engine has ended since it made the container")
         return state is not ContainerState.CREATED
 
@@ -383,16 +383,6 @@ def image_user(client: Client, image: str) -> str:
         raise create_failed(error) from error
     user = member(inspected, "Config", "User", of=object)
     return user if isinstance(user, str) else ""
-
-
-def _may_have_run(client: Client, inspected: object) -> bool:
-    """Whether the program of a CREATED container may have run, if its start was requested: docs/decisions/0013.
-
-    The engine saves the start after the program began. If the engine, containerd or the shim ends in between, the
-    state stays CREATED, and another start would run the program again.
-    """
-    error = member(inspected, "State", of=dict).get("Error")
-    return (isinstance(error, str) and is_interrupted(error)) or ended_since_made(client, inspected)
 
 
 def _look_closer(client: Client, container_id: str, tag: Tag) -> ContainerState:

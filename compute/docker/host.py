@@ -16,6 +16,7 @@ from docker.errors import APIError
 from batchq.compute.docker import gpus
 from batchq.compute.docker.client import Client
 from batchq.compute.docker.create_request import GPUS, MIB
+from batchq.compute.docker.errors import is_interrupted
 from batchq.compute.docker.inspection import member, time_of
 from batchq.domain.container import Resources
 from batchq.errors import EngineUnknown
@@ -114,6 +115,16 @@ def ended_since_made(client: Client, inspected: object) -> bool:
         raise
     began = time_of(bridge, "Created")
     return began is None or not began <= made_at
+
+
+def may_have_run(client: Client, inspected: object) -> bool:
+    """Whether the program of a CREATED container may have run, if its start was requested: docs/decisions/0013.
+
+    The engine saves the start after the program began. If the engine, containerd or the shim ends in between, the
+    state stays CREATED, and another start would run the program again.
+    """
+    error = member(inspected, "State", of=dict).get("Error")
+    return (isinstance(error, str) and is_interrupted(error)) or ended_since_made(client, inspected)
 
 
 def _remembers_creation(client: Client, container: str, made_at: datetime, now: datetime) -> bool:
