@@ -296,15 +296,15 @@ def look_around(settings: Settings, server: ServerFacts) -> Facts:
     clock = SystemClock()
     simulated = Runtime.SIMULATED in {settings.runtime, (server.health or {}).get("runtime")}
     store = examination.examine_data(settings.data)
-    instance = store.records.instance if store.records is not None else None
+    instance = store.database.instance if store.database is not None else None
     engine = None if simulated else engine_facts.examine(instance, clock)
     if isinstance(engine, EngineFacts):
         store = examination.with_named(store, {it.tag.job_id for it in engine.containers})
     return Facts(
         now=clock.now(),
-        user=os.geteuid(),
+        uid=os.geteuid(),
         version=__version__,
-        floor=settings.min_free_mib * MIB,
+        min_free_bytes=settings.min_free_mib * MIB,
         engine=engine,
         store=store,
         server=server,

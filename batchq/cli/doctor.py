@@ -10,9 +10,8 @@ from batchq.bootstrap import look_around
 from batchq.cli.arguments import read
 from batchq.cli.http_client import add_url, call, url_of
 from batchq.cli.output import line
-from batchq.doctor.facts import ServerFacts
-from batchq.doctor.finding import Finding
-from batchq.doctor.report import examine, well
+from batchq.doctor.facts import Finding, ServerFacts
+from batchq.doctor.report import examine, is_healthy
 from batchq.errors import BatchqError, Invalid
 
 HEALTH = "/healthz"
@@ -31,7 +30,7 @@ def run(asked: argparse.Namespace) -> int:
     """Raises Misused."""
     found = examine(look_around(read(asked), ask(url_of(asked))))
     print(json.dumps([asdict(it) for it in found], indent=2) if asked.json else "\n".join(map(render, found)))
-    return 0 if well(found) else 1
+    return 0 if is_healthy(found) else 1
 
 
 def ask(url: str) -> ServerFacts:
@@ -43,10 +42,10 @@ def ask(url: str) -> ServerFacts:
             health = call(url, HEALTH, patience=PATIENCE, signed=False)
         return ServerFacts(url=url, health=health)
     except BatchqError as away:
-        return ServerFacts(url=url, away=str(away))
+        return ServerFacts(url=url, error=str(away))
 
 
 def render(finding: Finding) -> str:
     """A finding as one line."""
-    do = f". {finding.do}" if finding.do else ""
-    return line(f"{finding.level:8} {finding.about}: {finding.says}{do}")
+    do = f". {finding.advice}" if finding.advice else ""
+    return line(f"{finding.level:8} {finding.component}: {finding.message}{do}")

@@ -1,6 +1,9 @@
-"""The facts that findings are made from. Values only; collecting them is read-only."""
+"""The values of the doctor: the facts about an installation, and the findings made from them.
 
-from collections.abc import Mapping
+Facts are collected read-only, by the store, the container runtime and the CLI.
+"""
+
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -20,11 +23,11 @@ class EngineFault(StrEnum):
     #: This user has no permission.
     FORBIDDEN = "FORBIDDEN"
     #: No process listens at the address.
-    DEAF = "DEAF"
+    NOT_LISTENING = "NOT_LISTENING"
     #: The connection was accepted, but the call was not answered.
-    SILENT = "SILENT"
+    NOT_RESPONDING = "NOT_RESPONDING"
     #: The answer is not that of a container engine.
-    STRANGE = "STRANGE"
+    NOT_AN_ENGINE = "NOT_AN_ENGINE"
 
 
 class DiskSpace(Struct, frozen=True, kw_only=True):
@@ -36,13 +39,13 @@ class DiskSpace(Struct, frozen=True, kw_only=True):
     size: int
 
 
-class EngineTrouble(Struct, frozen=True, kw_only=True):
+class UnavailableEngine(Struct, frozen=True, kw_only=True):
     """A container engine that cannot be used."""
 
     address: str
-    kind: EngineFault
+    fault: EngineFault
     #: The text of the error.
-    words: str
+    error: str
 
 
 class EngineFacts(Struct, frozen=True, kw_only=True):
@@ -58,12 +61,12 @@ class EngineFacts(Struct, frozen=True, kw_only=True):
     cgroup: str
     live_restore: bool
     #: The resource limits that it cannot enforce.
-    lacks: tuple[str, ...] = ()
+    missing_limits: tuple[str, ...] = ()
     #: Its data directory; None if it is not on this machine.
-    root: Path | None = None
-    room: DiskSpace | None = None
+    data_root: Path | None = None
+    disk: DiskSpace | None = None
     #: How many seconds its clock is ahead of this machine's clock; None if it does not report its time.
-    ahead: float | None = None
+    clock_offset: float | None = None
     #: The containers of the data directory's instance.
     containers: tuple[Inspection, ...] = ()
 
@@ -75,31 +78,31 @@ class FileFacts(Struct, frozen=True, kw_only=True):
     #: Its permission bits.
     mode: int
     #: The permission bits that it should have at most.
-    wanted: int
+    allowed_mode: int
     #: The uid of its owner.
-    owner: int
+    owner_uid: int
 
 
-class Records(Struct, frozen=True, kw_only=True):
+class DatabaseFacts(Struct, frozen=True, kw_only=True):
     """The contents of a database with the newest schema."""
 
     instance: str
     #: The id of the engine that unfinished attempts run on.
-    engine: str | None = None
+    engine_id: str | None = None
     #: When the newest job was created; None without jobs.
-    newest: datetime | None = None
+    newest_created_at: datetime | None = None
     #: The jobs that are STARTING or RUNNING.
     active: tuple[Job, ...] = ()
     #: The known jobs of the engine's containers.
-    named: Mapping[JobId, Job]
+    container_jobs: Mapping[JobId, Job]
     #: The time of the last restore, until an operator ends safe mode; None outside safe mode.
     restored_at: datetime | None = None
     #: Containers without a known job that the operator left alone.
     spared: frozenset[Tag] = frozenset()
     #: Why the database could not be read completely; None if it was.
-    fault: str | None = None
+    read_error: str | None = None
     #: How many unreadable values a server has moved to the quarantine.
-    aside: int = 0
+    quarantined: int = 0
 
 
 class StoreFacts(Struct, frozen=True, kw_only=True):
@@ -107,13 +110,13 @@ class StoreFacts(Struct, frozen=True, kw_only=True):
 
     data: Path
     #: Whether the directory contains data.
-    there: bool = False
+    exists: bool = False
     #: Whether it is a copy of another directory, which a server refuses until `restore --take-over`.
     copied: bool = False
     #: Whether a server holds its lock; None if this cannot be determined.
-    held: bool | None = False
+    locked: bool | None = False
     #: The pid of that server; None if it is not known.
-    holder: int | None = None
+    holder_pid: int | None = None
     #: Why a server would refuse to open it; None if it would not.
     refusal: str | None = None
     #: The version of its schema; None if the database could not be read.
@@ -121,11 +124,11 @@ class StoreFacts(Struct, frozen=True, kw_only=True):
     #: The version of the schema that this batchq writes.
     newest_schema: int
     #: The size of the write-ahead log, in bytes.
-    wal: int = 0
-    room: DiskSpace | None = None
+    wal_bytes: int = 0
+    disk: DiskSpace | None = None
     files: tuple[FileFacts, ...] = ()
     #: None unless the schema is the newest.
-    records: Records | None = None
+    database: DatabaseFacts | None = None
 
 
 class ServerFacts(Struct, frozen=True, kw_only=True):
@@ -135,7 +138,7 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     #: The response of /healthz; None if there was none.
     health: Mapping[str, object] | None = None
     #: Why there was no response; empty if there was one.
-    away: str = ""
+    error: str = ""
 
 
 class Facts(Struct, frozen=True, kw_only=True):
@@ -143,12 +146,49 @@ class Facts(Struct, frozen=True, kw_only=True):
 
     now: datetime
     #: The uid of the user who runs the command.
-    user: int
+    uid: int
     #: The version of the command.
     version: str
     #: The bytes of disk space that must stay free (`--min-free-mib`).
-    floor: int
+    min_free_bytes: int
     #: None if containers are only simulated.
-    engine: EngineFacts | EngineTrouble | None
+    engine: EngineFacts | UnavailableEngine | None
     store: StoreFacts
     server: ServerFacts
+
+
+class Level(StrEnum):
+    """The severity of a finding."""
+
+    OK = "ok"
+    #: May become a problem.
+    WARNING = "warning"
+    #: Keeps jobs from running, or puts data at risk.
+    PROBLEM = "problem"
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """One result of the diagnosis."""
+
+    level: Level
+    #: The component, such as `engine` or `store`.
+    component: str
+    #: What was found.
+    message: str
+    #: What to do about it, in whole sentences; empty if there is nothing to do.
+    advice: str = ""
+
+
+Findings = Iterator[Finding]
+
+
+def ok(component: str, message: str) -> Finding:
+    return Finding(level=Level.OK, component=component, message=message)
+
+
+def warning(component: str, message: str, advice: str) -> Finding:
+    return Finding(level=Level.WARNING, component=component, message=message, advice=advice)
+
+
+def problem(component: str, message: str, advice: str) -> Finding:
+    return Finding(level=Level.PROBLEM, component=component, message=message, advice=advice)

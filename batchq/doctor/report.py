@@ -1,21 +1,21 @@
 """The doctor's report: all findings, in reading order."""
 
-from batchq.doctor import clock, engine, jobs, server, store
-from batchq.doctor.facts import Facts
-from batchq.doctor.finding import Finding, Level
+from batchq.doctor.environment import clock_findings, engine_findings, store_findings
+from batchq.doctor.facts import Facts, Finding, Level
+from batchq.doctor.server import job_findings, server_findings
 
 
 def examine(facts: Facts) -> tuple[Finding, ...]:
     """All findings about an installation."""
     return (
-        *engine.findings(facts.engine),
-        *store.findings(facts.store, floor=facts.floor, user=facts.user),
-        *clock.findings(facts),
-        *server.findings(facts),
-        *jobs.findings(facts),
+        *engine_findings(facts.engine),
+        *store_findings(facts.store, min_free_bytes=facts.min_free_bytes, uid=facts.uid),
+        *clock_findings(facts),
+        *server_findings(facts),
+        *job_findings(facts),
     )
 
 
-def well(findings: tuple[Finding, ...]) -> bool:
+def is_healthy(findings: tuple[Finding, ...]) -> bool:
     """Whether none of the findings is a problem."""
     return all(it.level is not Level.PROBLEM for it in findings)

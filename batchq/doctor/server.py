@@ -1,84 +1,189 @@
-"""Findings about the server: the state it reports, and whether it serves this data directory."""
+"""Findings about the running system: the server's health report, jobs that do not stop, and orphaned containers."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime, timedelta
 
-from batchq.doctor.facts import Facts
-from batchq.doctor.finding import Findings, ok, problem, warning
+from batchq.doctor.facts import DatabaseFacts, EngineFacts, Facts, Findings, ok, problem, warning
+from batchq.domain.ids import Tag
+from batchq.domain.job import Job
+from batchq.domain.lifecycle.containers import tags_kept, tags_under_way
 
-SERVER = "server"
-LOOK_AT_LOG = "See its log."
-PULSE = "Its log names what held it up; where it names nothing, the machine slept or had much else to do."
+SERVER, JOBS, CONTAINERS = "server", "jobs", "containers"
+
+SEE_LOG = "See its log."
+STUCK_AFTER = timedelta(minutes=1)
+MAX_REMOVED_ORPHANS = 3  # batchq does not remove more orphans than this: they may belong to another database
+MAX_LISTED = 5
 
 
-def findings(facts: Facts) -> Findings:
+def server_findings(facts: Facts) -> Findings:
     health = facts.server.health
     if health is None:
-        yield from _away(facts)
+        yield from _no_response(facts)
         return
     version = health.get("version")
     if version is None:
-        yield ok(
-            SERVER, f"one answers at {facts.server.url}: {health.get('status')}; it tells no more to who has no key"
-        )
+        status = f"a server responds at {facts.server.url}: {health.get('status')}"
+        yield ok(SERVER, f"{status}; it reports details only to callers with an access key")
         return
-    yield ok(SERVER, f"batchq {version} answers at {facts.server.url}: {health.get('status')}")
+    yield ok(SERVER, f"batchq {version} responds at {facts.server.url}: {health.get('status')}")
     if version != facts.version:
-        says = f"it is batchq {version}, and this command is of {facts.version}"
-        yield warning(SERVER, says, "Restart batchq serve after an upgrade (jobs run on).")
-    yield from _other_data(facts, health)
+        message = f"the server is batchq {version}, but this command is batchq {facts.version}"
+        yield warning(SERVER, message, "Restart batchq serve after an upgrade (jobs keep running).")
+    yield from _other_instance(facts, health)
     yield from _store_and_engine(health)
     yield from _disk(health)
     if (data := health.get("data", "ok")) != "ok":
-        do = "Look at what runs, then batchq resume; with --purge, what no job owns is cleared away."
-        yield warning(SERVER, f"its data was {data}", do)
+        advice = "Check the running containers, then batchq resume; with --purge, containers without a job are removed."
+        yield warning(SERVER, f"data: {data}", advice)
     yield from _loops(health)
-    pulse = health.get("pulse", "ok")
-    if pulse != "ok":
-        yield warning(SERVER, f"its event loop was {pulse}", PULSE)
+    if (event_loop := health.get("pulse", "ok")) != "ok":
+        advice = (
+            "Its log names what blocked the event loop; if it names nothing, the machine was suspended or overloaded."
+        )
+        yield warning(SERVER, f"event loop: {event_loop}", advice)
 
 
-def _away(facts: Facts) -> Findings:
+def job_findings(facts: Facts) -> Findings:
+    database = facts.store.database
+    if database is None or database.read_error is not None:
+        return
+    stuck = [job for job in database.active if is_stuck(job, facts.now)]
+    for job in stuck:
+        message = f"{job.id} was ordered to stop at {_stop_time(job)} and still runs ({job.status_reason})"
+        advice = f"Examine its process; as a last resort: batchq force-fail {job.id}, which abandons its container."
+        yield problem(JOBS, message, advice)
+    if not stuck:
+        yield ok(JOBS, f"{len(database.active)} running, none stuck")
+    if isinstance(facts.engine, EngineFacts):
+        yield from _other_engine(facts.engine, database)
+        yield from _containers(facts.engine, database, facts.now)
+
+
+def is_stuck(job: Job, now: datetime) -> bool:
+    """Whether a container still runs a minute after it was killed, or a minute after the job's grace period ended."""
+    killed = min(_kill_times(job), default=None)
+    if killed is not None:
+        return now - killed > STUCK_AFTER
+    return job.stop is not None and now - job.stop.ordered_at - job.stop.grace > STUCK_AFTER
+
+
+# -------------------------------------------------------------------------------------------------------------- server
+
+
+def _no_response(facts: Facts) -> Findings:
     server, store = facts.server, facts.store
-    if store.held:
-        holder = f"pid {store.holder}" if store.holder else "a server"
-        says = f"{holder} holds {store.data}, and {server.away.rstrip('.')}"
-        yield problem(SERVER, says, "Say --url if it listens elsewhere. If it hangs, kill -9 it: nothing is lost.")
+    if store.locked:
+        holder = f"pid {store.holder_pid}" if store.holder_pid else "a server"
+        message = f"{holder} holds the lock of {store.data}, but {server.error.rstrip('.')}"
+        yield problem(SERVER, message, "Use --url if it listens elsewhere. If it hangs, kill -9 it: no data is lost.")
     else:
-        yield ok(SERVER, f"none runs at {server.url}")
+        yield ok(SERVER, f"no server runs at {server.url}")
 
 
-def _other_data(facts: Facts, health: Mapping[str, object]) -> Findings:
-    records = facts.store.records
-    ours = records.instance if records is not None else None
+def _other_instance(facts: Facts, health: Mapping[str, object]) -> Findings:
+    database = facts.store.database
+    ours = database.instance if database is not None else None
     if health.get("instance") != ours:
-        says = f"it serves the data of instance {health.get('instance')}, and {facts.store.data} is of {ours or 'none'}"
-        yield warning(SERVER, says, "Say --data as batchq serve was told, or --url of the server that holds this data.")
+        message = f"the server has instance {health.get('instance')}, but {facts.store.data} has {ours or 'none'}"
+        yield warning(SERVER, message, "Use the --data of batchq serve, or the --url of the server of this directory.")
 
 
 def _store_and_engine(health: Mapping[str, object]) -> Findings:
     store, engine = health.get("store", "ok"), health.get("engine", "ok")
     if store != "ok":
-        yield problem(SERVER, f"its database fails: {store}", "What is not saved is tried again; mend the disk.")
+        yield problem(SERVER, f"its database fails: {store}", "Repair the disk; failed writes are repeated.")
     if engine != "ok":
-        yield problem(SERVER, f"its container engine fails: {engine}", "Jobs wait until it is well again.")
+        yield problem(SERVER, f"its container engine fails: {engine}", "Jobs wait until the engine works again.")
 
 
 def _disk(health: Mapping[str, object]) -> Findings:
-    """Findings about the disk reserve and stored logs. Free space is a finding of `doctor.store`."""
+    """Findings about the disk reserve and stored logs. Free space is a finding about the data directory."""
     reserve, logs = health.get("reserve", "ok"), health.get("logs", "ok")
     if reserve != "ok":
-        do = "Make room on the disk of the data: when nothing is left of it, job ends are not saved until there is."
-        yield problem(SERVER, str(reserve), do)
+        advice = "Free space on the disk of the data: without the reserve, a full disk keeps job ends from being saved."
+        yield problem(SERVER, str(reserve), advice)
     if logs != "ok":
-        yield warning(SERVER, str(logs), "Raise serve --log-mib or account --log-mib, or make room on the disk.")
+        yield warning(SERVER, str(logs), "Raise serve --log-mib or account --log-mib, or free space on the disk.")
 
 
 def _loops(health: Mapping[str, object]) -> Findings:
     loops = health.get("loops")
-    ailing = {name: it for name, it in loops.items() if it != "ok"} if isinstance(loops, dict) else {}
-    for name, said in ailing.items():
-        says = f"its loop {name} was {said}"
-        if "keeps failing" in str(said):
-            yield problem(SERVER, says, f"{LOOK_AT_LOG} Restart batchq serve (jobs run on), and report it.")
+    failed = {name: it for name, it in loops.items() if it != "ok"} if isinstance(loops, dict) else {}
+    for name, state in failed.items():
+        message = f"background loop {name}: {state}"
+        if "keeps failing" in str(state):
+            yield problem(SERVER, message, f"{SEE_LOG} Restart batchq serve (jobs keep running), and report the error.")
         else:
-            yield warning(SERVER, says, LOOK_AT_LOG)
+            yield warning(SERVER, message, SEE_LOG)
+
+
+# ------------------------------------------------------------------------------------------------- jobs and containers
+
+
+def _other_engine(engine: EngineFacts, database: DatabaseFacts) -> Findings:
+    known = database.engine_id is None or engine.id in {None, database.engine_id}
+    under_way = {tag for job in database.active for tag in tags_under_way(job)}
+    if known or not under_way or not under_way.isdisjoint(it.tag for it in engine.containers):
+        return
+    message = (
+        f"{engine.address} is not the container engine that {len(database.active)} jobs run on ({database.engine_id})"
+    )
+    advice = "Set DOCKER_HOST to that engine and restart batchq. If it is gone for good: batchq resume --new-engine."
+    yield problem(JOBS, message, advice)
+
+
+def _containers(engine: EngineFacts, database: DatabaseFacts, now: datetime) -> Findings:
+    tags = [it.tag for it in engine.containers]
+    owned = {tag for job in database.active for tag in (*tags_under_way(job), *tags_kept(job))}
+    orphans = [tag for tag in tags if tag.job_id not in database.container_jobs and tag not in database.spared]
+    leftovers = [tag for tag in tags if tag not in owned and _ended_long_ago(tag, database, now)]
+    if orphans:
+        yield from _orphans(orphans, database)
+    if leftovers:
+        message = f"{len(leftovers)} containers of ended attempts still exist: {_listed(leftovers)}"
+        advice = "A running server removes them; if they remain, its log has the engine's error."
+        yield warning(CONTAINERS, message, advice)
+    if not orphans and not leftovers:
+        yield ok(CONTAINERS, f"{len(tags)} of this instance exist, none orphaned")
+
+
+def _orphans(orphans: Collection[Tag], database: DatabaseFacts) -> Findings:
+    message = f"{len(orphans)} containers of this instance have no known job: {_listed(orphans)}"
+    if database.restored_at is not None:
+        advice = "They are kept, also by batchq resume; batchq resume --purge removes them."
+        yield warning(CONTAINERS, message, advice)
+    elif len(orphans) > MAX_REMOVED_ORPHANS:
+        by_hand = f"docker rm -f $(docker ps -aq --filter label=io.batchq.instance={database.instance})"
+        advice = f"They are kept: the data may be an old copy. If it is not, stop batchq and run {by_hand}"
+        yield problem(CONTAINERS, message, advice)
+    else:
+        advice = "A starting server removes those that it finds and that are older than a minute."
+        yield warning(CONTAINERS, message, advice)
+
+
+def _ended_long_ago(tag: Tag, database: DatabaseFacts, now: datetime) -> bool:
+    """Whether the attempt ended more than a minute ago; before that its container is about to be removed."""
+    job = database.container_jobs.get(tag.job_id)
+    if job is None:
+        return False
+    ended = next((it.stopped_at for it in job.attempts if it.number == tag.attempt), job.stopped_at)
+    return ended is not None and now - ended > STUCK_AFTER
+
+
+def _kill_times(job: Job) -> Iterator[datetime]:
+    """The times at which containers that have not ended were first killed."""
+    if job.attempt is not None and job.attempt.parts:
+        yield from (it.killed_at for it in job.attempt.parts if it.killed_at is not None and it.stopped_at is None)
+    elif job.stop is not None and job.stop.killed_at is not None:
+        yield job.stop.killed_at
+
+
+def _stop_time(job: Job) -> str:
+    time = job.stop.ordered_at if job.stop is not None else min(_kill_times(job))
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _listed(tags: Collection[Tag]) -> str:
+    first = ", ".join(sorted(map(str, tags))[:MAX_LISTED])
+    return f"{first} and others" if len(tags) > MAX_LISTED else first

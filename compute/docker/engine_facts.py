@@ -11,7 +11,7 @@ from batchq.compute.docker.create_request import INSTANCE
 from batchq.compute.docker.errors import unknown_unless_told, was_silent
 from batchq.compute.docker.host import identity_in
 from batchq.compute.docker.inspection import member, surveyed, time_of
-from batchq.doctor.facts import DiskSpace, EngineFacts, EngineFault, EngineTrouble
+from batchq.doctor.facts import DiskSpace, EngineFacts, EngineFault, UnavailableEngine
 from batchq.errors import EngineUnknown
 from batchq.ports.clock import Clock
 from batchq.ports.runtime import ContainerState, Inspection
@@ -21,7 +21,7 @@ LIMITS = {"MemoryLimit": "memory", "SwapLimit": "swap", "PidsLimit": "the number
 USUAL = "its usual address"
 
 
-def examine(instance: str | None, clock: Clock, *, base_url: str | None = None) -> EngineFacts | EngineTrouble:
+def examine(instance: str | None, clock: Clock, *, base_url: str | None = None) -> EngineFacts | UnavailableEngine:
     """Examine the engine with a few requests and short timeouts.
 
     `instance` is that of the data directory, None: unknown, so no containers are reported. `base_url` is the engine's
@@ -36,11 +36,11 @@ def examine(instance: str | None, clock: Clock, *, base_url: str | None = None) 
         with unknown_unless_told("examine"), closing(door.client(None, patience=PATIENCE)) as client:
             return _facts(client, address, instance, clock, local=door.socket is not None)
     except EngineUnknown as unknown:
-        kind = EngineFault.SILENT if was_silent(unknown) else EngineFault.STRANGE
-        return EngineTrouble(address=address, kind=kind, words=str(unknown))
+        kind = EngineFault.NOT_RESPONDING if was_silent(unknown) else EngineFault.NOT_AN_ENGINE
+        return UnavailableEngine(address=address, fault=kind, error=str(unknown))
 
 
-def _at_the_door(address: str, path: str | None) -> EngineTrouble | None:
+def _at_the_door(address: str, path: str | None) -> UnavailableEngine | None:
     """Why the engine's socket at `path` cannot be opened; None: it can. The SDK has one error for all reasons."""
     if path is None:
         return None
@@ -49,7 +49,7 @@ def _at_the_door(address: str, path: str | None) -> EngineTrouble | None:
         try:
             knock.connect(path)
         except OSError as why:
-            return EngineTrouble(address=address, kind=_kind(why), words=why.strerror or str(why))
+            return UnavailableEngine(address=address, fault=_kind(why), error=why.strerror or str(why))
     return None
 
 
@@ -60,9 +60,9 @@ def _kind(why: OSError) -> EngineFault:
         case FileNotFoundError():
             return EngineFault.ABSENT
         case TimeoutError():
-            return EngineFault.SILENT
+            return EngineFault.NOT_RESPONDING
         case _:
-            return EngineFault.DEAF
+            return EngineFault.NOT_LISTENING
 
 
 def _facts(client: Client, address: str, instance: str | None, clock: Clock, *, local: bool) -> EngineFacts:
@@ -75,10 +75,10 @@ def _facts(client: Client, address: str, instance: str | None, clock: Clock, *, 
         api=client.api_version,
         cgroup=str(member(told, of=dict).get("CgroupVersion", "1")),
         live_restore=member(told, "LiveRestoreEnabled", of=object) is True,
-        lacks=tuple(what for name, what in LIMITS.items() if member(told, name, of=object) is False),
-        root=root,
-        room=_room(root) if local else None,
-        ahead=_ahead(_time(told), before, after),
+        missing_limits=tuple(what for name, what in LIMITS.items() if member(told, name, of=object) is False),
+        data_root=root,
+        disk=_room(root) if local else None,
+        clock_offset=_ahead(_time(told), before, after),
         containers=() if instance is None else _containers(client, instance),
     )
 

@@ -9,7 +9,14 @@ from batchq.api.page_tokens import PageTokens
 from batchq.disk_guard import DiskGuard
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Directory
-from batchq.domain.bulk_stop import BulkStop, JobOutcome, Progress, has_children, outcome, request
+from batchq.domain.bulk_stop import (
+    BulkStop,
+    JobOutcome,
+    Progress,
+    has_children,
+    outcome,
+    request,
+)
 from batchq.domain.catalog import EnvironmentName, State
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Job

@@ -31,8 +31,8 @@ def test_programs_read_it_as_json(no_engine, tmp_path, capsys):
     main(["doctor", "--data", str(tmp_path), "--url", NOBODY, "--json"])
 
     found = json.loads(capsys.readouterr().out)
-    assert {"level", "about", "says", "do"} == found[0].keys()
-    assert (found[0]["level"], found[0]["about"]) == ("problem", "engine")
+    assert {"level", "component", "message", "advice"} == found[0].keys()
+    assert (found[0]["level"], found[0]["component"]) == ("problem", "engine")
 
 
 def test_no_url_is_told_in_a_line(tmp_path, capsys):
@@ -46,8 +46,8 @@ def test_a_simulated_server_is_well_without_an_engine(no_engine, tmp_path):
         status, lines = doctor(service)
 
     assert status == 0, lines
-    assert any(f"held by a server (pid {service.process.pid})" in it for it in lines)
-    assert any(f"answers at {service.url}: ok" in it for it in lines)
+    assert any(f"in use by a server (pid {service.process.pid})" in it for it in lines)
+    assert any(f"responds at {service.url}: ok" in it for it in lines)
 
 
 @pytest.mark.docker
@@ -63,8 +63,8 @@ def test_a_real_server_and_its_job_are_well(tmp_path):
         batch.terminate_job(jobId=job, reason="seen")
         reaches(batch, job, "FAILED")
     assert status == 0, lines
-    assert any("jobs: 1 run, none of them is stuck" in it for it in lines)
-    assert any("containers: 1 of this data are there" in it for it in lines)
+    assert any("jobs: 1 running, none stuck" in it for it in lines)
+    assert any("containers: 1 of this instance exist" in it for it in lines)
     service.sweep()
 
 

@@ -14,7 +14,7 @@ import pytest
 from batchq.clock import SystemClock
 from batchq.compute.docker import engine_facts
 from batchq.compute.docker.engine_facts import examine
-from batchq.doctor.facts import EngineFault, EngineTrouble
+from batchq.doctor.facts import EngineFault, UnavailableEngine
 from batchq.ports.runtime import ContainerState
 from tests.support.builders import NOON
 from tests.support.containers import docker_runtime, started
@@ -69,9 +69,9 @@ def pretended(folder, **answers):
 
 def trouble(address):
     found = examine("0a1b2c3d", SystemClock(), base_url=address)
-    assert isinstance(found, EngineTrouble), found
+    assert isinstance(found, UnavailableEngine), found
     assert found.address == address
-    return found.kind
+    return found.fault
 
 
 def test_none_is_there(tmp_path):
@@ -82,7 +82,7 @@ def test_nobody_listens(tmp_path):
     with socket.socket(socket.AF_UNIX) as left_over:
         left_over.bind(f"{tmp_path}/engine.sock")
 
-    assert trouble(f"unix://{tmp_path}/engine.sock") is EngineFault.DEAF
+    assert trouble(f"unix://{tmp_path}/engine.sock") is EngineFault.NOT_LISTENING
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody who is let in nowhere")
@@ -91,7 +91,7 @@ def test_a_user_who_is_not_let_in(tmp_path):
         (tmp_path / "engine.sock").chmod(0o600)
         os.seteuid(65534)
         try:
-            kind = engine_facts._at_the_door(address, address.removeprefix("unix://")).kind
+            kind = engine_facts._at_the_door(address, address.removeprefix("unix://")).fault
         finally:
             os.seteuid(0)
 
@@ -104,12 +104,12 @@ def test_it_takes_calls_and_does_not_answer(tmp_path, monkeypatch):
         silent.bind(f"{tmp_path}/engine.sock")
         silent.listen()
 
-        assert trouble(f"unix://{tmp_path}/engine.sock") is EngineFault.SILENT
+        assert trouble(f"unix://{tmp_path}/engine.sock") is EngineFault.NOT_RESPONDING
 
 
 def test_what_answers_is_no_engine(tmp_path):
     with pretended(tmp_path, info=["no", "engine"]) as address:
-        assert trouble(address) is EngineFault.STRANGE
+        assert trouble(address) is EngineFault.NOT_AN_ENGINE
 
 
 def test_what_it_can_and_cannot_do_is_told(tmp_path):
@@ -117,20 +117,20 @@ def test_what_it_can_and_cannot_do_is_told(tmp_path):
         found = examine(None, Standing(NOON), base_url=address)
 
     assert (found.version, found.api, found.cgroup, found.live_restore) == ("24.0.7", "1.43", "2", True)
-    assert found.lacks == ("swap",)
-    assert (found.room, found.ahead, found.containers) == (None, 0.0, ())
+    assert found.missing_limits == ("swap",)
+    assert (found.disk, found.clock_offset, found.containers) == (None, 0.0, ())
 
 
 @pytest.mark.parametrize(("ours", "ahead"), [(-90, 90.0), (90, -90.0)])
 def test_the_difference_of_clocks_is_told(tmp_path, ours, ahead):
     with pretended(tmp_path) as address:
-        assert examine(None, Standing(NOON + timedelta(seconds=ours)), base_url=address).ahead == ahead
+        assert examine(None, Standing(NOON + timedelta(seconds=ours)), base_url=address).clock_offset == ahead
 
 
 @pytest.mark.parametrize("time", ["", "noon", None])
 def test_an_engine_that_does_not_tell_the_time_is_one_all_the_same(tmp_path, time):
     with pretended(tmp_path, info=INFO | {"SystemTime": time}) as address:
-        assert examine(None, Standing(NOON), base_url=address).ahead is None
+        assert examine(None, Standing(NOON), base_url=address).clock_offset is None
 
 
 @pytest.mark.docker
@@ -142,5 +142,5 @@ async def test_the_real_engine_is_told_with_the_containers_of_the_instance(docke
         found = examine(runtime._instance, SystemClock(), base_url=docker_engine)
 
     assert [(it.tag, it.state) for it in found.containers] == [(tag, ContainerState.RUNNING)]
-    assert abs(found.ahead) < 1
-    assert found.room.size > 0
+    assert abs(found.clock_offset) < 1
+    assert found.disk.size > 0

@@ -1,22 +1,22 @@
-"""Jobs that do not end, and containers that no job owns."""
+"""Findings about jobs that do not stop, and about orphaned containers."""
 
 from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
 
-from batchq.doctor.finding import Level
+from batchq.doctor.facts import Level
 from batchq.domain.ids import Tag
 from batchq.domain.job import Part, PartState, Status
 from batchq.domain.lifecycle.containers import tags_under_way
 from batchq.ports.runtime import ContainerState, Inspection
-from tests.doctor.looked import active, engine, ill, ills
+from tests.doctor.installation import active, engine, failure, failures
 from tests.support.builders import NOON, attempt, job, job_id, stop
 
 LONG_AGO, JUST_NOW = NOON - timedelta(minutes=10), NOON - timedelta(seconds=20)
 
 
-def runs(**changes):
+def running(**changes):
     return job(status=Status.RUNNING, attempt=attempt(started_at=LONG_AGO), started_at=LONG_AGO, **changes)
 
 
@@ -28,16 +28,16 @@ def containers(*tags):
     "ordered",
     [
         stop(ordered_at=LONG_AGO, kill_at=NOON, killed_at=LONG_AGO + timedelta(seconds=30)),
-        stop(ordered_at=LONG_AGO),  # and never asked, for ten minutes
+        stop(ordered_at=LONG_AGO),  # no stop signal was delivered in ten minutes
     ],
 )
-def test_a_job_that_does_not_end_when_it_must_is_told_with_the_last_resort(ordered):
-    stuck = runs(stop=ordered)
+def test_a_stuck_job_is_reported_with_force_fail(ordered):
+    stuck = running(stop=ordered)
 
-    level, about, words = ill(**active(stuck))
+    level, component, text = failure(**active(stuck))
 
-    assert (level, about) == ("problem", "jobs")
-    assert f"batchq force-fail {stuck.id}" in words
+    assert (level, component) == ("problem", "jobs")
+    assert f"batchq force-fail {stuck.id}" in text
 
 
 @pytest.mark.parametrize(
@@ -49,91 +49,91 @@ def test_a_job_that_does_not_end_when_it_must_is_told_with_the_last_resort(order
         stop(ordered_at=LONG_AGO, kill_at=NOON, killed_at=JUST_NOW),
     ],
 )
-def test_a_job_that_may_yet_end_is_no_ill(ordered):
-    assert ills(**active(runs(stop=ordered))) == []
+def test_a_job_within_its_grace_period_is_healthy(ordered):
+    assert failures(**active(running(stop=ordered))) == []
 
 
-def test_one_container_of_several_that_does_not_die_is_told():
+def test_one_stuck_container_of_several_is_reported():
     dead = Part(key="0/app", state=PartState.ENDED, stopped_at=LONG_AGO, killed_at=LONG_AGO)
-    deaf = Part(key="0/sidecar", state=PartState.RUNNING, stopping=True, killed_at=LONG_AGO)
-    stuck = job(status=Status.RUNNING, attempt=attempt(parts=(dead, deaf)), stop=stop(ordered_at=LONG_AGO))
+    stuck_container = Part(key="0/sidecar", state=PartState.RUNNING, stopping=True, killed_at=LONG_AGO)
+    stuck = job(status=Status.RUNNING, attempt=attempt(parts=(dead, stuck_container)), stop=stop(ordered_at=LONG_AGO))
 
-    assert [it[:2] for it in ills(**active(stuck))] == [("problem", "jobs")]
-    assert ills(**active(replace(stuck, attempt=attempt(parts=(dead,)), stop=None))) == []
-
-
-def test_containers_of_jobs_under_way_are_owned():
-    job_ = runs()
-
-    assert ills(engine=containers(*tags_under_way(job_)), **active(job_)) == []
+    assert [it[:2] for it in failures(**active(stuck))] == [("problem", "jobs")]
+    assert failures(**active(replace(stuck, attempt=attempt(parts=(dead,)), stop=None))) == []
 
 
-def test_a_few_containers_of_jobs_that_nobody_knows_are_told():
-    stray = Tag(job_id=job_id(9), attempt=1)
+def test_containers_of_active_jobs_are_healthy():
+    job_ = running()
 
-    level, about, words = ill(engine=containers(stray), **active())
-
-    assert (level, about) == ("warning", "containers")
-    assert str(stray) in words
+    assert failures(engine=containers(*tags_under_way(job_)), **active(job_)) == []
 
 
-def test_containers_that_an_operator_left_alone_are_no_ill():
-    stray = Tag(job_id=job_id(9), attempt=1)
+def test_an_orphan_is_a_warning():
+    orphan = Tag(job_id=job_id(9), attempt=1)
 
-    assert ills(engine=containers(stray), **active(spared=frozenset({stray}))) == []
+    level, component, text = failure(engine=containers(orphan), **active())
+
+    assert (level, component) == ("warning", "containers")
+    assert str(orphan) in text
+
+
+def test_orphans_that_the_operator_kept_are_healthy():
+    orphan = Tag(job_id=job_id(9), attempt=1)
+
+    assert failures(engine=containers(orphan), **active(spared=frozenset({orphan}))) == []
 
 
 @pytest.mark.parametrize("many", [1, 9])
-def test_while_restored_data_is_held_what_no_job_owns_waits_for_an_operator(many):
-    strays = [Tag(job_id=job_id(number), attempt=1) for number in range(many)]
+def test_orphans_wait_for_the_operator_in_safe_mode(many):
+    orphans = [Tag(job_id=job_id(number), attempt=1) for number in range(many)]
 
-    told = ills(engine=containers(*strays), **active(restored_at=NOON))
+    found = failures(engine=containers(*orphans), **active(restored_at=NOON))
 
     assert [
-        (level, "batchq resume --purge clears them away" in words)
-        for level, about, words in told
-        if about == "containers"
+        (level, "batchq resume --purge removes them" in text)
+        for level, component, text in found
+        if component == "containers"
     ] == [("warning", True)]
 
 
-def test_many_of_them_look_like_another_database_and_are_a_problem():
-    strays = [Tag(job_id=job_id(number), attempt=1) for number in range(9)]
+def test_many_orphans_are_a_problem():
+    orphans = [Tag(job_id=job_id(number), attempt=1) for number in range(9)]
 
-    level, _, words = ill(engine=containers(*strays), **active())
+    level, _, text = failure(engine=containers(*orphans), **active())
 
     assert level == "problem"
-    assert "of no job that is known (9)" in words
-    assert "docker rm -f" in words
-    assert "and others" in words
+    assert "9 containers of this instance have no known job" in text
+    assert "docker rm -f" in text
+    assert "and others" in text
 
 
-def test_a_container_of_an_attempt_that_is_long_over_is_told():
+def test_a_leftover_container_is_a_warning():
     over = attempt(started_at=LONG_AGO, stopped_at=LONG_AGO)
     waits = job(status=Status.RUNNABLE, attempts=(over,))
     known = active()
-    known["store"].records.named[waits.id] = waits
+    known["store"].database.container_jobs[waits.id] = waits
 
-    level, about, words = ill(engine=containers(Tag(job_id=waits.id, attempt=1)), **known)
+    level, component, text = failure(engine=containers(Tag(job_id=waits.id, attempt=1)), **known)
 
-    assert (level, about) == ("warning", "containers")
-    assert f"{waits.id}/1" in words
+    assert (level, component) == ("warning", "containers")
+    assert f"{waits.id}/1" in text
 
 
-def test_a_container_that_has_just_ended_is_about_to_be_cleared_away():
+def test_the_container_of_a_recent_attempt_is_healthy():
     done = job(status=Status.SUCCEEDED, attempts=(attempt(stopped_at=JUST_NOW),), stopped_at=JUST_NOW)
     known = active()
-    known["store"].records.named[done.id] = done
+    known["store"].database.container_jobs[done.id] = done
 
-    assert ills(engine=containers(Tag(job_id=done.id, attempt=1)), **known) == []
+    assert failures(engine=containers(Tag(job_id=done.id, attempt=1)), **known) == []
 
 
 @pytest.mark.fault("CO03")
-def test_an_engine_that_jobs_do_not_run_on_is_named():
+def test_another_engine_than_that_of_the_jobs_is_a_problem():
     running = job(status=Status.RUNNING, attempt=attempt(), started_at=NOON)
 
-    level, about, words = ill(engine=replace(engine(), id="another"), **active(running, engine="theirs"))
+    level, component, text = failure(engine=replace(engine(), id="another"), **active(running, engine_id="theirs"))
 
-    assert (level, about) == (Level.PROBLEM, "jobs")
-    assert "is not the container engine that 1 jobs run on (theirs)" in words
-    assert ills(engine=replace(engine(), id="theirs"), **active(running, engine="theirs")) == []
-    assert ills(engine=replace(engine(), id="another"), **active(engine="theirs")) == []
+    assert (level, component) == (Level.PROBLEM, "jobs")
+    assert "is not the container engine that 1 jobs run on (theirs)" in text
+    assert failures(engine=replace(engine(), id="theirs"), **active(running, engine_id="theirs")) == []
+    assert failures(engine=replace(engine(), id="another"), **active(engine_id="theirs")) == []

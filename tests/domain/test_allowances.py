@@ -2,7 +2,16 @@
 
 import pytest
 
-from batchq.domain.access.accounts import ROOT, Account, Caller, ContainerPolicy, Directory, Owner, Role, User
+from batchq.domain.access.accounts import (
+    ROOT,
+    Account,
+    Caller,
+    ContainerPolicy,
+    Directory,
+    Owner,
+    Role,
+    User,
+)
 from batchq.domain.access.container_policy import below, check, refusal, runs_as_root, user_and_group
 from batchq.domain.container import Device, Logging, Mount, Secret, Ulimit
 from batchq.errors import Invalid

@@ -5,7 +5,15 @@ import pytest
 from batchq.domain import status_reasons
 from batchq.domain.catalog import State
 from batchq.domain.job import Status
-from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity, Misfit, Waits, usable
+from batchq.domain.scheduling.capacity import (
+    Candidate,
+    Cluster,
+    Fits,
+    FreeCapacity,
+    Misfit,
+    Waits,
+    usable,
+)
 from batchq.domain.scheduling.usage import Usage
 from tests.support.builders import NOON, attempt, environment, job, job_id, resources
 

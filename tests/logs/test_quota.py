@@ -7,7 +7,14 @@ from msgspec.structs import replace
 
 from batchq.compute.docker.create_request import ROTATED
 from batchq.disk_guard import MIB, DiskGuard
-from batchq.domain.access.accounts import Account, AccountLimits, AccountName, Directory, Owner, UserName
+from batchq.domain.access.accounts import (
+    Account,
+    AccountLimits,
+    AccountName,
+    Directory,
+    Owner,
+    UserName,
+)
 from batchq.domain.job import Status
 from batchq.domain.scheduling.quotas import NO_QUOTAS, Quotas
 from batchq.logs.capture import ENGINE_STORES, LogCapture

@@ -15,7 +15,13 @@ from batchq.domain.ids import Tag
 from batchq.errors import BatchqError, EngineUnknown
 from batchq.ports.clock import Clock
 from batchq.ports.logs import LogLine
-from batchq.ports.runtime import Created, DeathReport, EngineIdentity, Inspection, LaunchSpec
+from batchq.ports.runtime import (
+    Created,
+    DeathReport,
+    EngineIdentity,
+    Inspection,
+    LaunchSpec,
+)
 from tests.simulation.clocks import MachineClock, StampedNews
 from tests.simulation.dice import CHANGES, Dice
 from tests.simulation.life import Life

@@ -36,8 +36,8 @@ def test_where_nothing_is_nothing_is_made(tmp_path):
 
     facts = examination.examine_data(data)
 
-    assert (facts.there, facts.held, facts.records) == (False, False, None)
-    assert facts.room.free > 0
+    assert (facts.exists, facts.locked, facts.database) == (False, False, None)
+    assert facts.disk.free > 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -47,9 +47,9 @@ async def test_data_at_rest_is_told_and_left_as_it_was(at_rest):
     facts = examination.examine_data(at_rest)
 
     assert everything_in(at_rest) == before
-    assert (facts.held, facts.refusal, facts.schema) == (False, None, migrations.newest())
-    assert [it.id for it in facts.records.active] == [job_id(1)]
-    assert facts.records.newest == NOON + timedelta(hours=1)
+    assert (facts.locked, facts.refusal, facts.schema) == (False, None, migrations.newest())
+    assert [it.id for it in facts.database.active] == [job_id(1)]
+    assert facts.database.newest_created_at == NOON + timedelta(hours=1)
 
 
 async def test_data_that_is_in_use_is_told_with_who_holds_it(tmp_path):
@@ -58,29 +58,29 @@ async def test_data_that_is_in_use_is_told_with_who_holds_it(tmp_path):
 
     facts = examination.examine_data(tmp_path)
 
-    assert (facts.held, facts.holder) == (True, os.getpid())
-    assert [it.id for it in facts.records.active] == [job_id(1)]
-    assert facts.records.instance == store.instance
-    assert facts.wal > 0
+    assert (facts.locked, facts.holder_pid) == (True, os.getpid())
+    assert [it.id for it in facts.database.active] == [job_id(1)]
+    assert facts.database.instance == store.instance
+    assert facts.wal_bytes > 0
     await store.close()
 
 
 async def test_jobs_are_found_by_the_ids_of_containers(at_rest):
     facts = examination.with_named(examination.examine_data(at_rest), {job_id(1), job_id(9)})
 
-    assert set(facts.records.named) == {job_id(1)}
+    assert set(facts.database.container_jobs) == {job_id(1)}
 
 
 async def test_whoever_cannot_tell_locks_says_so(at_rest, monkeypatch, tmp_path):
     monkeypatch.setattr(examination.lock, "LOCKS", tmp_path / "no such file")
 
-    assert examination.examine_data(at_rest).held is None
+    assert examination.examine_data(at_rest).locked is None
 
 
 async def test_modes_are_told_as_they_are_and_should_be(at_rest):
     (at_rest / "batchq.db").chmod(0o644)
 
-    modes = {it.path.name: (it.mode, it.wanted, it.owner) for it in examination.examine_data(at_rest).files}
+    modes = {it.path.name: (it.mode, it.allowed_mode, it.owner_uid) for it in examination.examine_data(at_rest).files}
 
     assert modes["batchq.db"] == (0o644, 0o600, os.geteuid())
     assert modes["batchq.lock"] == (0o600, 0o600, os.geteuid())
@@ -115,7 +115,7 @@ async def test_the_rows_of_an_earlier_schema_are_not_read(at_rest, monkeypatch):
 
     facts = examination.examine_data(at_rest)
 
-    assert (facts.refusal, facts.schema, facts.records) == (None, earlier, None)
+    assert (facts.refusal, facts.schema, facts.database) == (None, earlier, None)
 
 
 async def test_what_an_operator_has_to_say_after_a_restore_is_told(at_rest):
@@ -124,7 +124,7 @@ async def test_what_an_operator_has_to_say_after_a_restore_is_told(at_rest):
     await store.commit(Changes(restoration=Restoration(at=NOON, spared=frozenset({spared}))))
     await store.close()
 
-    records = examination.examine_data(at_rest).records
+    records = examination.examine_data(at_rest).database
 
     assert (records.restored_at, records.spared) == (NOON, {spared})
 
@@ -134,7 +134,7 @@ async def test_a_row_that_cannot_be_read_is_told(at_rest):
         connection.execute("UPDATE jobs SET state = 'no JSON' WHERE ord = 1")
         connection.commit()
 
-    assert examination.examine_data(at_rest).records.fault
+    assert examination.examine_data(at_rest).database.read_error
 
 
 @pytest.mark.fault("SE14")
@@ -143,6 +143,6 @@ async def test_what_others_may_read_of_people_and_keys_is_told(at_rest, name):
     (at_rest / name).touch()
     (at_rest / name).chmod(0o640)
 
-    found = {it.path.name: (it.mode, it.wanted) for it in examination.examine_data(at_rest).files}
+    found = {it.path.name: (it.mode, it.allowed_mode) for it in examination.examine_data(at_rest).files}
 
     assert found[name] == (0o640, 0o600)

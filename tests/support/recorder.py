@@ -10,7 +10,14 @@ from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
 from batchq.errors import EngineUnknown, EngineUnreachable
 from batchq.ports.logs import LogLine
-from batchq.ports.runtime import ContainerRuntime, Created, DeathReport, EngineIdentity, Inspection, LaunchSpec
+from batchq.ports.runtime import (
+    ContainerRuntime,
+    Created,
+    DeathReport,
+    EngineIdentity,
+    Inspection,
+    LaunchSpec,
+)
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from batchq import private_file
 from batchq.accounts import access_keys, accounts_file
 from batchq.audit import journal
-from batchq.doctor.facts import DiskSpace, FileFacts, Records, StoreFacts
+from batchq.doctor.facts import DatabaseFacts, DiskSpace, FileFacts, StoreFacts
 from batchq.domain.ids import JobId
 from batchq.errors import BatchqError, StoreRefused
 from batchq.store import integrity, job_reads, lock, migrations, quarantine
@@ -29,18 +29,20 @@ Connection = sqlite3.Connection
 def examine_data(data: Path) -> StoreFacts:
     """All facts about a data directory, without the jobs of containers (`with_named` adds them)."""
     path = data / NAME
-    facts = StoreFacts(data=data, newest_schema=migrations.newest(), room=_room(data))
+    facts = StoreFacts(data=data, newest_schema=migrations.newest(), disk=_room(data))
     if not path.exists() and not _size(data / lock.NAME):  # a server notes its instance in the lock file
         return facts
     held, holder = lock.holder(data)
     facts = replace(facts, copied=lock.is_copied(data))
-    facts = replace(facts, there=True, held=held, holder=holder, files=_files(data), wal=_size(_beside(path, "-wal")))
+    facts = replace(
+        facts, exists=True, locked=held, holder_pid=holder, files=_files(data), wal_bytes=_size(_beside(path, "-wal"))
+    )
     try:
         with _looked_at(path) as connection:
             integrity.examine(connection, path, None)
             schema = migrations.version(connection)
             return replace(
-                facts, schema=schema, records=_records(connection) if schema == migrations.newest() else None
+                facts, schema=schema, database=_records(connection) if schema == migrations.newest() else None
             )
     except (StoreRefused, sqlite3.Error) as why:
         return replace(facts, refusal=str(why))
@@ -48,13 +50,15 @@ def examine_data(data: Path) -> StoreFacts:
 
 def with_named(facts: StoreFacts, ids: Collection[JobId]) -> StoreFacts:
     """The facts with the jobs of these ids added; unknown ids are omitted."""
-    if facts.records is None:
+    if facts.database is None:
         return facts
     try:
         with _looked_at(facts.data / NAME) as connection:
-            return replace(facts, records=replace(facts.records, named=job_reads.find(connection, [*ids], None)))
+            return replace(
+                facts, database=replace(facts.database, container_jobs=job_reads.find(connection, [*ids], None))
+            )
     except (BatchqError, ValueError, sqlite3.Error) as why:
-        return replace(facts, records=replace(facts.records, fault=_first_line(why)))
+        return replace(facts, database=replace(facts.database, read_error=_first_line(why)))
 
 
 def _looked_at(path: Path) -> AbstractContextManager[Connection]:
@@ -62,22 +66,22 @@ def _looked_at(path: Path) -> AbstractContextManager[Connection]:
     return looked_at(path, BESIDE_A_SERVER if _beside(path, "-wal").exists() else AT_REST)
 
 
-def _records(connection: Connection) -> Records:
+def _records(connection: Connection) -> DatabaseFacts:
     (instance,) = connection.execute("SELECT value FROM metadata WHERE name = 'instance'").fetchone()
-    records = Records(instance=str(instance), named={})
+    records = DatabaseFacts(instance=str(instance), container_jobs={})
     try:
         restoration = job_reads.restoration(connection)
         return replace(
             records,
-            engine=job_reads.engine_id(connection),
-            newest=_newest(connection),
+            engine_id=job_reads.engine_id(connection),
+            newest_created_at=_newest(connection),
             active=job_reads.active(connection),
-            aside=quarantine.count(connection),
+            quarantined=quarantine.count(connection),
             restored_at=restoration.at,
             spared=restoration.spared,
         )
     except (BatchqError, ValueError) as fault:
-        return replace(records, fault=_first_line(fault))
+        return replace(records, read_error=_first_line(fault))
 
 
 def _newest(connection: Connection) -> datetime | None:
@@ -99,7 +103,7 @@ def _files(data: Path) -> tuple[FileFacts, ...]:
     } | {_beside(data / NAME, end): FILE_MODE for end in ("", "-wal", "-shm")}
     found = ((path, mode, _stat(path)) for path, mode in wanted.items())
     return tuple(
-        FileFacts(path=path, mode=S_IMODE(it.st_mode), wanted=mode, owner=it.st_uid)
+        FileFacts(path=path, mode=S_IMODE(it.st_mode), allowed_mode=mode, owner_uid=it.st_uid)
         for path, mode, it in found
         if it is not None
     )

@@ -1,0 +1,232 @@
+"""Findings about what the server runs on: the container engine, the data directory, the disk, and the clocks."""
+
+from datetime import UTC, datetime, timedelta
+
+from batchq.doctor.facts import (
+    DatabaseFacts,
+    DiskSpace,
+    EngineFacts,
+    EngineFault,
+    Facts,
+    FileFacts,
+    Finding,
+    Findings,
+    StoreFacts,
+    UnavailableEngine,
+    ok,
+    problem,
+    warning,
+)
+
+ENGINE, STORE, DISK, CLOCK = "engine", "store", "disk", "clock"
+
+MIN_ENGINE_API = (1, 41)  # the API of Docker 20.10
+ENGINE_DISK_WARNING, ENGINE_DISK_PROBLEM = 2 * 2**30, 256 * 2**20  # bytes free on the engine's disk
+UNAVAILABLE = {
+    EngineFault.ABSENT: (
+        "{0} does not exist",
+        "Install Docker or start it (systemctl start docker), or set DOCKER_HOST.",
+    ),
+    EngineFault.FORBIDDEN: (
+        "this user has no access to {0}",
+        "Add the user to the group docker (usermod -aG docker USER), and log in again.",
+    ),
+    EngineFault.NOT_LISTENING: ("no process listens at {0}", "Start Docker (systemctl start docker)."),
+    EngineFault.NOT_RESPONDING: (
+        "the engine at {0} accepts connections, but does not respond",
+        "See its log; restart it (systemctl restart docker).",
+    ),
+    EngineFault.NOT_AN_ENGINE: (
+        "the response of {0} is not that of a supported container engine",
+        "Check DOCKER_HOST and the engine's log.",
+    ),
+}
+
+MAX_WAL = 256 * 2**20  # bytes; SQLite reuses it from a few MiB on, unless a reader stays open for long
+DISK_WARNING_FACTOR = 8  # a warning below this many times `min_free_bytes`
+ROOT = 0  # uid
+
+MAX_CLOCK_DIFFERENCE = timedelta(seconds=5)
+
+
+def engine_findings(engine: EngineFacts | UnavailableEngine | None) -> Findings:
+    match engine:
+        case None:
+            yield ok(ENGINE, "not used: containers are simulated")
+        case UnavailableEngine():
+            yield _unavailable(engine)
+        case EngineFacts():
+            yield from _available(engine)
+
+
+def store_findings(store: StoreFacts, *, min_free_bytes: int, uid: int) -> Findings:
+    if not store.exists:
+        yield ok(STORE, f"{store.data} contains no data; the first start of batchq serve creates it")
+        return
+    if store.copied:
+        message = f"{store.data} is a copy, or was moved from another file system: batchq serve refuses it"
+        yield problem(
+            STORE, message, f"If the original is not used any more: batchq restore --take-over --data {store.data}"
+        )
+    yield _lock(store)
+    yield _schema(store)
+    if store.database is not None:
+        yield from _contents(store.database)
+    if store.wal_bytes > MAX_WAL:
+        message = (
+            f"the write-ahead log has {store.wal_bytes // 2**20} MiB: a program has been reading the database for long"
+        )
+        yield warning(STORE, message, "End programs that have batchq.db open (fuser batchq.db); the log shrinks then.")
+    yield from (_exposed(it) for it in store.files if it.mode & ~it.allowed_mode)
+    yield from (_foreign(it) for it in store.files if uid not in (it.owner_uid, ROOT))
+    if store.disk is not None:
+        yield _data_disk(store, store.disk, min_free_bytes)
+
+
+def clock_findings(facts: Facts) -> Findings:
+    """Compare the machine's clock with the engine's, the server's and the newest job's time."""
+    found = [*_engine_clock(facts), *_server_clock(facts), *_newest_job(facts)]
+    yield from found or [ok(CLOCK, f"all clocks agree: {_utc(facts.now)}")]
+
+
+# -------------------------------------------------------------------------------------------------------------- engine
+
+
+def _unavailable(engine: UnavailableEngine) -> Finding:
+    message, advice = UNAVAILABLE[engine.fault]
+    return problem(ENGINE, f"{message.format(engine.address)}: {engine.error}; jobs wait", advice)
+
+
+def _available(engine: EngineFacts) -> Findings:
+    if _version(engine.api) < MIN_ENGINE_API:
+        minimum = ".".join(map(str, MIN_ENGINE_API))
+        message = f"Docker {engine.version} supports API {engine.api}, but batchq needs {minimum}"
+        yield problem(ENGINE, message, "Install Docker 20.10 or later.")
+    else:
+        yield ok(
+            ENGINE, f"Docker {engine.version} responds at {engine.address}, API {engine.api}, cgroup v{engine.cgroup}"
+        )
+    yield from _live_restore(engine)
+    if engine.missing_limits:
+        message = f"Docker cannot limit {', '.join(engine.missing_limits)}, so a job can use more than it requested"
+        yield warning(ENGINE, message, "Enable these cgroup controllers on the kernel's command line.")
+    if engine.disk is not None:
+        yield _engine_disk(f"the disk of {engine.data_root}", engine.disk)
+
+
+def _live_restore(engine: EngineFacts) -> Findings:
+    if engine.live_restore:
+        yield ok(ENGINE, "live-restore is on: jobs survive a restart of Docker")
+    else:
+        message = "live-restore is off: running jobs end when Docker stops or restarts"
+        advice = 'Put {"live-restore": true} into /etc/docker/daemon.json, then systemctl reload docker.'
+        yield warning(ENGINE, message, advice)
+
+
+def _engine_disk(name: str, disk: DiskSpace) -> Finding:
+    message = f"{name} has {disk.free / 2**30:.1f} GiB free of {disk.size / 2**30:.0f}"
+    advice = "Remove unused images (docker image prune), or use a larger disk."
+    if disk.free < ENGINE_DISK_PROBLEM:
+        return problem(ENGINE, f"{message}: containers cannot be created", advice)
+    return warning(ENGINE, message, advice) if disk.free < ENGINE_DISK_WARNING else ok(ENGINE, message)
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".") if part.isdecimal())
+
+
+# ------------------------------------------------------------------------------------------------------ data directory
+
+
+def _lock(store: StoreFacts) -> Finding:
+    if store.locked is None:
+        return ok(STORE, f"{store.data}; this system does not report which process holds its lock")
+    if not store.locked:
+        return ok(STORE, f"{store.data} is not in use by a server")
+    return ok(STORE, f"{store.data} is in use by a server{f' (pid {store.holder_pid})' if store.holder_pid else ''}")
+
+
+def _schema(store: StoreFacts) -> Finding:
+    if store.refusal is not None:
+        return problem(STORE, store.refusal, "Restore a backup (batchq restore), or ask an SQLite expert.")
+    if store.schema != store.newest_schema:
+        message = f"the database has schema {store.schema}; the next start migrates it to {store.newest_schema}"
+        return ok(STORE, message)
+    return ok(STORE, f"the database is undamaged and has schema {store.schema}")
+
+
+def _contents(database: DatabaseFacts) -> Findings:
+    if database.read_error is not None:
+        yield problem(STORE, f"the database contains unreadable values: {database.read_error}", "Run batchq check.")
+    if database.quarantined:
+        message = f"{database.quarantined} values of jobs are unreadable; the table quarantine has their original bytes"
+        yield warning(
+            STORE, message, "Find out what damaged them: the disk, the memory, or a program that wrote to batchq.db."
+        )
+    if database.restored_at is not None:
+        message = f"a backup was restored at {_utc(database.restored_at)}; no job starts until batchq resume"
+        by_label = f"docker ps -a --filter label=io.batchq.instance={database.instance}"
+        yield warning(STORE, message, f"Check the running containers ({by_label}); then batchq resume.")
+
+
+def _exposed(file: FileFacts) -> Finding:
+    message = f"{file.path} has mode {file.mode:04o}: other users of this machine may read it"
+    return warning(STORE, message, f"chmod {file.allowed_mode:04o} {file.path}")
+
+
+def _foreign(file: FileFacts) -> Finding:
+    message = f"{file.path} is owned by uid {file.owner_uid}: a server of this user could not write it"
+    return warning(STORE, message, "Run batchq as that user, or change the owner of the files (chown).")
+
+
+def _data_disk(store: StoreFacts, disk: DiskSpace, min_free_bytes: int) -> Finding:
+    message = f"{disk.free // 2**20} MiB are free for {store.data}"
+    advice = "Free space on that disk; the server repeats failed writes until they succeed."
+    if disk.free < min_free_bytes:
+        limit = f"less than {min_free_bytes // 2**20} MiB (--min-free-mib), so new jobs are refused"
+        return problem(DISK, f"{message}, {limit}", advice)
+    return warning(DISK, message, advice) if disk.free < DISK_WARNING_FACTOR * min_free_bytes else ok(DISK, message)
+
+
+# -------------------------------------------------------------------------------------------------------------- clocks
+
+
+def _engine_clock(facts: Facts) -> Findings:
+    offset = facts.engine.clock_offset if isinstance(facts.engine, EngineFacts) else None
+    if offset is not None and abs(offset) > MAX_CLOCK_DIFFERENCE.total_seconds():
+        message = (
+            f"the engine's clock is {_difference(timedelta(seconds=offset))} this machine's: times of jobs are wrong"
+        )
+        yield warning(CLOCK, message, "Synchronize both clocks by NTP.")
+
+
+def _server_clock(facts: Facts) -> Findings:
+    """Compare the server's clock: it is read from the machine at the start and then runs independently."""
+    try:
+        offset = datetime.fromisoformat(str((facts.server.health or {}).get("now"))) - facts.now
+    except (TypeError, ValueError):  # no server, a server that reports no time, or not a batchq server
+        return
+    if abs(offset) > MAX_CLOCK_DIFFERENCE:
+        message = f"the server's clock is {_difference(offset)} this machine's, which was set since the server started"
+        advice = "Restart batchq to correct the times: jobs keep running, and their time limits move with the clock."
+        yield warning(CLOCK, message, advice)
+
+
+def _newest_job(facts: Facts) -> Findings:
+    newest = facts.store.database.newest_created_at if facts.store.database is not None else None
+    if newest is not None and newest - facts.now > MAX_CLOCK_DIFFERENCE:
+        message = (
+            f"this machine's time is {_utc(facts.now)}, but the newest job was created at {_utc(newest)}: "
+            "the clock was set back"
+        )
+        advice = "Set the clock before batchq starts after a boot: it computes the time since the last boot from it."
+        yield problem(CLOCK, message, advice)
+
+
+def _difference(offset: timedelta) -> str:
+    seconds = abs(offset).total_seconds()
+    return f"{seconds:,.0f} s {'ahead of' if offset > timedelta() else 'behind'}"
+
+
+def _utc(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
