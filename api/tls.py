@@ -28,9 +28,9 @@ class Certificate:
             self._seen = stamp
             try:
                 self._context = self._read()
-                log.info("the certificate in %s was replaced, and is used from now on", self._chain)
+                log.info("the certificate in %s was replaced, and is used for new connections", self._chain)
             except StartImpossible as why:
-                log.warning("%s; until then the certificate that was there before is used", why)
+                log.warning("%s; the previous certificate remains in use", why)
         return self._context
 
     def _stamp(self) -> Stamp:
@@ -44,17 +44,17 @@ class Certificate:
             for file in (self._chain, self._key):
                 file.open("rb").close()  # OpenSSL does not report which file it could not read
             if self._key.stat().st_mode & S_IROTH:
-                raise StartImpossible(f"{self._key} holds a secret and can be read by everybody: chmod 600 {self._key}")
+                raise StartImpossible(f"all users can read the private key in {self._key}: chmod 600 {self._key}")
             context.load_cert_chain(self._chain, self._key, password=self._refuse)
         except SSLError:
-            raise StartImpossible(f"{self._chain} is no certificate, in PEM, of the key in {self._key}") from None
+            raise StartImpossible(f"{self._chain} is not a PEM certificate of the private key in {self._key}") from None
         except OSError as why:
             raise StartImpossible(f"cannot read {why.filename}: {why.strerror}") from None
         return context
 
     def _refuse(self) -> str:
         """Called for a key with a passphrase; without it OpenSSL would ask at the terminal and wait."""
-        raise StartImpossible(f"{self._key} has a passphrase, and nobody is there to say it: openssl pkey takes it off")
+        raise StartImpossible(f"{self._key} is encrypted with a passphrase: remove it with openssl pkey")
 
 
 def _stamp(file: Path) -> tuple[int, ...] | None:

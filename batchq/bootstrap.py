@@ -136,7 +136,7 @@ def check_door(settings: Settings) -> None:
     if open_to_all and not is_loopback(settings.host):
         raise StartImpossible(
             f"{settings.host} is not a loopback address, and requests are not authenticated: "
-            "listen on 127.0.0.1, or say --auth sigv4, or --insecure-no-auth"
+            "listen on 127.0.0.1, or set --auth sigv4, or --insecure-no-auth"
         )
 
 
@@ -144,7 +144,7 @@ def check_secrets(settings: Settings) -> None:
     """Raise StartImpossible if every user of the machine may read the secrets file."""
     file = settings.secrets_file
     if file is not None and everybody_reads(file):
-        raise StartImpossible(f"{file} holds secrets and can be read by everybody: chmod 600 {file}")
+        raise StartImpossible(f"all users can read the secrets in {file}: chmod 600 {file}")
 
 
 def check_engine(settings: Settings) -> None:
@@ -160,10 +160,10 @@ def make_certificate(settings: Settings) -> Certificate | None:
             return Certificate(chain=chain, key=key)
         case None, None:
             if not is_loopback(settings.host):
-                log.warning("requests and answers can be read on their way to and from %s: --tls-cert", settings.host)
+                log.warning("requests to %s and their responses are not encrypted: set --tls-cert", settings.host)
             return None
         case _:
-            raise StartImpossible("a certificate and its key are of use together: --tls-cert and --tls-key")
+            raise StartImpossible("--tls-cert and --tls-key must be set together")
 
 
 def make_gate(settings: Settings, clock: Clock) -> Gate:
@@ -172,9 +172,9 @@ def make_gate(settings: Settings, clock: Clock) -> Gate:
         return open_gate(machine_user(), now=clock.now)
     keys, users = AccessKeyFile(settings.data), AccountsFile(settings.data)
     if not keys.all():
-        log.warning("nobody has a key yet, so nobody may call: batchq key create --user NAME")
+        log.warning("there are no access keys, so all requests are rejected: batchq key create --user NAME")
     admins = sorted(it.name for it in users.now().users.values() if it.role is Role.ADMIN)
-    log.info("admins, who may do everything: %s", ", ".join(admins) or "none")
+    log.info("users with the role ADMIN: %s", ", ".join(admins) or "none")
     callers = Callers(people=users.now, user_of=keys.user_of)
     throttle = Throttle(rate=settings.requests_per_second, now=clock.now)
     return gate(SignatureVerifier(find=keys.find, now=wall_time), throttle, callers, now=clock.now)

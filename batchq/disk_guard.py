@@ -20,9 +20,9 @@ class DiskGuard:
         free = self._free()
         if free < self._least:
             raise DiskFull(
-                f"The disk of batchq's data has {free // MIB} MiB left. "
-                f"With less than {self._least // MIB} MiB no job and no job definition is taken, "
-                f"and no output of containers is stored."
+                f"The disk of batchq's data directory has {free // MIB} MiB of free space. "
+                f"Below {self._least // MIB} MiB jobs and job definitions are rejected, "
+                f"and output of containers is not stored."
             )
 
     @property

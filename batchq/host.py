@@ -39,7 +39,7 @@ def listen(settings: Settings) -> socket:
         if why.errno == EADDRINUSE:
             where = f"{settings.host} port {settings.port}"
             raise Unavailable(
-                f"{where} is already in use by {_holder(settings.port)}; --port chooses another"
+                f"{where} is already in use by {_holder(settings.port)}; set another with --port"
             ) from None
         raise StartImpossible(f"cannot listen at {settings.host} port {settings.port}: {why.strerror}") from None
 

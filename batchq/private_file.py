@@ -89,7 +89,7 @@ class PrivateFile(Generic[Content]):
 
     def _check_mode(self, mode: int) -> None:
         if stat.S_IMODE(mode) & 0o077:
-            raise Unavailable(f"others may read {self.path}: chmod 600 {self.path}{self._cure}")
+            raise Unavailable(f"other users can read {self.path}: chmod 600 {self.path}{self._cure}")
 
 
 def put(path: Path, content: bytes) -> None:

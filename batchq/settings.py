@@ -139,4 +139,4 @@ def check_names(variables: Iterable[str]) -> None:
     known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
     for name in sorted(variables):
         if name.startswith(PREFIX) and name not in known and not name.startswith(NO_SETTINGS):
-            raise StartImpossible(f"{name} is no setting of batchq; is it misspelt?")
+            raise StartImpossible(f"{name} is not a setting of batchq; is it misspelt?")

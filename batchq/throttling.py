@@ -95,7 +95,7 @@ class ConcurrencyLimit(Generic[K]):
         """Raises TooOften when `waiting` users of `key` wait already."""
         users = self._users.setdefault(key, _Users(asyncio.Semaphore(self._at_once)))
         if users.count >= self._max_users:
-            raise TooOften(f"{users.count} requests of this kind are under way already: Rate exceeded")
+            raise TooOften(f"Rate exceeded: {users.count} requests of this kind are already in progress")
         users.count += 1
         try:
             async with users.free:

@@ -58,7 +58,7 @@ class AccessKeyFile:
     def __init__(self, data: Path) -> None:
         self._path = data / NAME
         self._file: PrivateFile[Keys] = PrivateFile(
-            self._path, parse=self._parse, dump=_dump, empty={}, cure=", and give out new keys"
+            self._path, parse=self._parse, dump=_dump, empty={}, cure=", and replace the keys"
         )
 
     def all(self) -> Sequence[AccessKey]:
@@ -100,7 +100,7 @@ class AccessKeyFile:
             return {key.id: key for key in _KEYS.decode(content)}
         except ValueError:  # its text may contain secrets of the file, so it is not passed on
             raise Unavailable(
-                f"what stands in {self._path} are no keys: put a copy back, or remove it and give out new ones"
+                f"{self._path} is not a valid file of access keys: restore a copy, or delete it and create new keys"
             ) from None
 
 

@@ -62,7 +62,7 @@ class AccountsFile:
         try:
             return _PEOPLE.decode(content)
         except ValueError as why:
-            raise Unavailable(f"what stands in {self._path} are no accounts and users: {why}") from None
+            raise Unavailable(f"{self._path} is not a valid file of accounts and users: {why}") from None
 
 
 def _dump(people: Directory) -> bytes:
@@ -71,5 +71,7 @@ def _dump(people: Directory) -> bytes:
 
 def _checked(said: str, what: str) -> str:
     if _NAME.fullmatch(said) is None:
-        raise Invalid(f"the name of {'an' if what == 'account' else 'a'} {what} has 1 to 64 letters, digits and _.@-")
+        raise Invalid(
+            f"invalid {what} name: 1 to 64 letters, digits and _.@- are allowed, and . @ - not as the first character"
+        )
     return said

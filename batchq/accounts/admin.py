@@ -93,7 +93,7 @@ class AccountAdmin:
                 return replace(people, users={name: User(name=name, account=ROOT, role=Role.ADMIN)})
             self.must_hold(people, name, caller)
             if sum(it.user == name for it in self.keys.all()) >= MOST_KEYS:
-                raise Forbidden(f"user {name} has {MOST_KEYS} keys, and no more: delete one")
+                raise Forbidden(f"user {name} has {MOST_KEYS} keys, the maximum: delete one of them first")
             return people
 
         self.change(caller, f"key/{key.id}", check, then=lambda: self.keys.add(key))
@@ -107,7 +107,7 @@ class AccountAdmin:
         """
         user = must_know_user(people, name, caller)
         if name != caller.user and not manages(caller, user):
-            raise Forbidden(f"the keys of user {name}, who is {user.role}, are not yours to give out or take back")
+            raise Forbidden(f"you may not manage the keys of user {name}, whose role is {user.role}")
 
     def must_know_key(self, key_id: str, caller: Caller) -> AccessKey:
         """The key of this id. Raises NotFound, also for a key that the caller may not see."""
@@ -128,7 +128,7 @@ class AccountAdmin:
         """
         key = self._must_hold_key(key_id, caller)
         if state is KeyState.ACTIVE and key.user == caller.user and not self._manages(key.user, caller):
-            raise Forbidden(f"key {key_id} is your own: who manages you can enable it")
+            raise Forbidden(f"you may not enable your own key {key_id}: ask a manager of your account")
         about, outcome = f"key/{key_id}", state.lower()
         self._noted(caller, about, lambda first: self.keys.set_state(key_id, state, first=first), outcome=outcome)
 

@@ -58,7 +58,7 @@ def create_account(office: AccountAdmin, said: requests.SetAccount, caller: Call
 
     def change(people: Directory) -> Directory:
         if people.account(name) is not None:
-            raise Invalid(f"account {name} is there already")
+            raise Invalid(f"account {name} already exists")
         return _set(people, said, Account(name=name), None, caller)
 
     return _account(office.change(caller, f"account/{name}", change), name)
@@ -101,9 +101,11 @@ def create_user(office: AccountAdmin, said: requests.SetUser, caller: Caller) ->
 
     def change(people: Directory) -> Directory:
         if user.name in people.users:
-            raise Invalid(f"user {user.name} is there already")
+            raise Invalid(f"user {user.name} already exists")
         if not may_name(caller, user.name, {*people.gone, machine_user()}):
-            raise Forbidden(f"what belongs to a user {user.name} of before would be the new one's: ask an operator")
+            raise Forbidden(
+                f"the new user would own the jobs of an earlier user {user.name}: ask an operator to create it"
+            )
         return _with_user(people, user, None, caller)
 
     return responses.user(office.change(caller, f"user/{user.name}", change).users[user.name])
@@ -126,7 +128,7 @@ def delete_user(office: AccountAdmin, said: requests.RequiredName, caller: Calle
     def change(people: Directory) -> Directory:
         user = must_know_user(people, name, caller)
         if not manages(caller, user):
-            raise Forbidden(f"user {name}, who is {user.role}, is not yours to delete")
+            raise Forbidden(f"you may not delete user {name}, whose role is {user.role}")
         return permissions.without_user(people, name)
 
     office.change(caller, f"user/{name}", change, then=lambda: office.keys.delete_of(name))
@@ -212,7 +214,7 @@ def _set(
     if "limits" in given:
         account = replace(account, limits=_limits(account.limits, said.limits))
     if not may_set(caller, account, before):
-        raise Forbidden("what containers of an account may have of the machine is for admins to say")
+        raise Forbidden("only admins may change the container policy of an account")
     return permissions.with_account(people, account)
 
 
@@ -221,7 +223,7 @@ def _allowance(people: Directory, account: Account, said: requests.SetAllowance)
     at = people.allowance(account.name if people.account(account.name) else account.parent or ROOT)
     for path in (*said.devices, *said.volumes):
         if not path.startswith("/") or ".." in path.split("/") or "\0" in path:
-            raise Invalid(f"{path} is no absolute path")
+            raise Invalid(f"{path} is not an absolute path without `..`")
     given = {name: getattr(said, name) for name in said.model_fields_set}
     for listed in {name for name, it in given.items() if isinstance(it, list)}:
         given[listed] = tuple(given[listed])
@@ -250,5 +252,5 @@ def _with_user(people: Directory, user: User, before: User | None, caller: Calle
         if not caller.reaches_all:
             must_know_account(people, name, caller)
     if not may_make(caller, user, before):
-        raise Forbidden(f"user {user.name}: you may not make him what he shall be, or change him")
+        raise Forbidden(f"you lack the permission to create or change user {user.name} with this account and role")
     return permissions.with_user(people, user)

@@ -38,7 +38,7 @@ class AuditLog:
             try:
                 await self.round()
             except Unavailable as failure:
-                log.warning("acts are not taken over, or forgotten, now: %s", failure)
+                log.warning("audit records cannot be ingested or deleted at present: %s", failure)
             await self._clock.sleep(EVERY)
 
     async def round(self) -> None:

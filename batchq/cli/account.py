@@ -11,37 +11,59 @@ Flags = Mapping[str, tuple[str, Callable[[str], object], str, str]]
 
 # Each flag by the member of the request that it sets: flag, parser, metavar, help text.
 _ALLOWANCE: Final[Flags] = {
-    "privileged": ("--privileged", yes, "YES|NO", "whether they may be privileged, which is to own the machine"),
-    "devices": ("--devices", listed, "PATHS", "devices of the machine that they may have, between commas"),
-    "volumes": ("--volumes", listed, "PATHS", "paths of the machine that they may mount, with all below them"),
-    "hostNetwork": ("--host-network", yes, "YES|NO", "whether they may be on the machine's own network"),
+    "privileged": (
+        "--privileged",
+        yes,
+        "YES|NO",
+        "whether containers may be privileged: such a container controls the host",
+    ),
+    "devices": ("--devices", listed, "PATHS", "host devices that containers may use, comma-separated"),
+    "volumes": (
+        "--volumes",
+        listed,
+        "PATHS",
+        "host paths that containers may mount, with all paths below them, comma-separated",
+    ),
+    "hostNetwork": ("--host-network", yes, "YES|NO", "whether containers may use the network of the host"),
     "root": (
         "--root-user",
         yes,
         "YES|NO",
-        "whether they may run as root; if not given, no for an account with --volumes",
+        "whether containers may run as root (yes; with --volumes: no)",
     ),
-    "logDrivers": ("--log-drivers", listed, "NAMES", "log drivers beside json-file and awslogs, between commas"),
-    "registries": ("--registries", or_none(listed), "NAMES", "those of their images, between commas; none: all remote"),
-    "vcpus": ("--job-vcpus", or_none(float), "N", "the most that one job may ask for, or none"),
-    "memoryMib": ("--job-memory", or_none(int), "MIB", "the most that one job may ask for, or none"),
+    "logDrivers": (
+        "--log-drivers",
+        listed,
+        "NAMES",
+        "log drivers in addition to json-file and awslogs, comma-separated",
+    ),
+    "registries": (
+        "--registries",
+        or_none(listed),
+        "NAMES",
+        "registries of images, comma-separated; none: all remote ones",
+    ),
+    "vcpus": ("--job-vcpus", or_none(float), "N", "maximum vCPUs of one job, or none"),
+    "memoryMib": ("--job-memory", or_none(int), "MIB", "maximum memory of one job in MiB, or none"),
 }
 _LIMITS: Final[Flags] = {
-    "queued": ("--queued", or_none(int), "N", "jobs that wait, or none"),
-    "submits": ("--submits", or_none(float), "N", "jobs submitted a second, or none"),
-    "vcpus": ("--vcpus", or_none(float), "N", "vCPUs in use, or none"),
-    "logMib": ("--log-mib", or_none(int), "MIB", "MiB of stored logs, or none"),
+    "queued": ("--queued", or_none(int), "N", "maximum number of jobs that have not started, or none"),
+    "submits": ("--submits", or_none(float), "N", "maximum number of submitted jobs a second, or none"),
+    "vcpus": ("--vcpus", or_none(float), "N", "maximum vCPUs in use, or none"),
+    "logMib": ("--log-mib", or_none(int), "MIB", "maximum size of the stored logs in MiB, or none"),
 }
 
 
 def add(command: argparse.ArgumentParser) -> None:
     """Accounts form a tree below `root`. Accounts inherit what they do not set; limits include all accounts below."""
     deeds = command.add_subparsers(dest="deed", required=True)
-    _about(add_deed(deeds, "add", "a new account", _add))
-    _about(add_deed(deeds, "set", "change what is said, and nothing else", _set))
-    add_deed(deeds, "delete", "one that nobody is in; its jobs stay", _delete).add_argument("name")
-    add_json(add_deed(deeds, "list", "all accounts", _list))
-    shown = add_deed(deeds, "show", "one account, and what is in effect for it", _list)
+    _about(add_deed(deeds, "add", "create an account", _add))
+    _about(add_deed(deeds, "set", "change the settings whose flags are given", _set))
+    add_deed(
+        deeds, "delete", "delete an account without users and accounts below it; its jobs remain", _delete
+    ).add_argument("name")
+    add_json(add_deed(deeds, "list", "list all accounts", _list))
+    shown = add_deed(deeds, "show", "show an account with the queues and the policy in effect", _list)
     shown.add_argument("name")
     add_json(shown)
 
@@ -50,14 +72,16 @@ def _about(deed: argparse.ArgumentParser) -> None:
     """Declare the flags. One that is not given leaves no attribute, so that only given members are sent."""
     deed.argument_default = argparse.SUPPRESS
     deed.add_argument("name")
-    deed.add_argument("--parent", help="the account above it (root)")
+    deed.add_argument("--parent", help="parent account (root)")
     deed.add_argument(
-        "--queues", type=or_none(listed), help="those that its users see and use, between commas; none: its parent's"
+        "--queues",
+        type=or_none(listed),
+        help="queues that its users may see and use, comma-separated; none: those of its parent",
     )
-    deed.add_argument("--allowance", choices=[NONE], help="none: its containers may have what its parent's may")
+    deed.add_argument("--allowance", choices=[NONE], help="none: inherit the container policy of its parent")
     for member, title, flags in (
-        ("allowance", "what containers may have", _ALLOWANCE),
-        ("limits", "limits of it and all below it", _LIMITS),
+        ("allowance", "container policy", _ALLOWANCE),
+        ("limits", "limits of this account and all accounts below it together", _LIMITS),
     ):
         group = deed.add_argument_group(title)
         for name, (flag, kind, metavar, text) in flags.items():

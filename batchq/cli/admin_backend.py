@@ -33,21 +33,21 @@ def add_deed(deeds: Any, name: str, text: str, run: Any) -> argparse.ArgumentPar
     """Add a subcommand that works on the files or on a server, with the flags that select one of them."""
     deed: argparse.ArgumentParser = deeds.add_parser(name, help=text, description=text)
     deed.set_defaults(run=run)
-    deed.add_argument("--data", type=Path, help="directory of the database and these files")
-    deed.add_argument("--url", help=f"ask a server, not the files (${URL})")
+    deed.add_argument("--data", type=Path, help="data directory whose files are read and changed")
+    deed.add_argument("--url", help=f"URL of a server that performs the operation (${URL})")
     add_trust(deed)
     return deed
 
 
 def add_json(deed: argparse.ArgumentParser) -> None:
-    deed.add_argument("--json", action="store_true", help="print it as JSON")
+    deed.add_argument("--json", action="store_true", help="print JSON")
 
 
 def asks_server(asked: argparse.Namespace) -> bool:
     """Whether the flags, variables or config file name a server. Raises Misused if the flags name both backends."""
     if asked.data is not None:
         if asked.url or asked.config:
-            raise Misused("--data are files, --url is a server: which of them?")
+            raise Misused("--data selects files, --url and --config a server: give only one of them")
         return False
     load(asked.config)
     return bool(asked.url or asked.config or os.environ.get(URL))

@@ -21,7 +21,7 @@ def listed(text: str) -> list[str]:
 def yes(text: str) -> bool:
     """Parse `yes` or `no`."""
     if text.lower() not in {"yes", "no"}:
-        raise ArgumentTypeError("yes or no")
+        raise ArgumentTypeError(f"{text!r} is neither yes nor no")
     return text.lower() == "yes"
 
 
@@ -32,7 +32,7 @@ def or_none(kind: Callable[[str], object]) -> Callable[[str], object]:
         try:
             return None if text.lower() == NONE else kind(text)
         except ValueError:
-            raise ArgumentTypeError(f"{text!r} is no number, and not {NONE}") from None
+            raise ArgumentTypeError(f"{text!r} is neither a number nor {NONE}") from None
 
     return read
 
@@ -45,7 +45,7 @@ def read(asked: argparse.Namespace) -> Settings:
     except ValidationError as wrong:
         raise Misused(_first(wrong)) from None
     except SettingsError as wrong:
-        raise Misused(f'{wrong}: a variable that is a list is JSON, as ["a", "b"]') from None
+        raise Misused(f'{wrong}: a list in an environment variable must be JSON, for example ["a", "b"]') from None
 
 
 def _first(wrong: ValidationError) -> str:

@@ -19,24 +19,29 @@ Told = dict[str, Any]
 
 
 def add(command: argparse.ArgumentParser) -> None:
-    """Print who changed what, newest first. Operators see all of it, coordinators their accounts, users their own."""
+    """Print the audit log, newest records first.
+
+    Operators see all records, coordinators those of their accounts, users their own.
+    """
     command.set_defaults(run=run)
-    command.add_argument("--since", type=_moment, metavar="TIME", help="2026-11-21, or 2026-11-21T18:30 (UTC)")
-    command.add_argument("--user", help="whose acts")
-    command.add_argument("--operation", help="as SubmitJob, TerminateJob or CreateUser")
-    command.add_argument("--job", help="about this job, whoever did it")
-    command.add_argument("--about", help="about something else, as job-queue/night or user/ada")
-    command.add_argument("--limit", type=int, default=100, help="so many at most (100)")
-    command.add_argument("--json", action="store_true", help="print them as JSON")
-    command.add_argument("--data", type=Path, help="look at the files in this directory, and ask no server")
+    command.add_argument(
+        "--since", type=_moment, metavar="TIME", help="start of the period: 2026-11-21, or 2026-11-21T18:30 (UTC)"
+    )
+    command.add_argument("--user", help="records of this user")
+    command.add_argument("--operation", help="records of this operation, for example SubmitJob or CreateUser")
+    command.add_argument("--job", help="records about this job, of all users")
+    command.add_argument("--about", help="records about another resource, for example job-queue/night or user/ada")
+    command.add_argument("--limit", type=int, default=100, help="maximum number of records (100)")
+    command.add_argument("--json", action="store_true", help="print JSON")
+    command.add_argument("--data", type=Path, help="read the files of this data directory, not a server")
     add_url(command)
 
 
 def run(asked: argparse.Namespace) -> int:
     if asked.limit < 1:
-        raise Misused("--limit is 1 at least")
+        raise Misused("--limit must be at least 1")
     if asked.data and asked.url:
-        raise Misused("--data are files, --url is a server: which of them?")
+        raise Misused("--data selects files, --url and --config a server: give only one of them")
     acts = _acts_of_server(asked) if asked.data is None else _acts_of_files(asked)
     return show(asked, acts, [_line(it) for it in acts])
 
@@ -74,5 +79,5 @@ def _moment(text: str) -> int:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time in ISO 8601 format") from None
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)

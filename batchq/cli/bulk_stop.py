@@ -18,11 +18,11 @@ PATIENCE = 120.0  # seconds until the first byte of the response, and between tw
 AS_ASKED = {*DONE, "ALREADY_FINISHED", "NOT_MATCHED"}
 STATUSES = """\
 exit status:
-  0    all is as asked; also when no job matches, or one that is named is over already
-  1    a job that is named is not found, or not yours to stop; the others are stopped
-  2    told wrong, or refused: nothing is changed
-  3    no server answers, or it cannot now
-  130  interrupted by Ctrl-C; what the server has taken goes on"""
+  0    all jobs are stopped; also if no job matches, or a given job has already finished
+  1    a given job does not exist, or you may not stop it; the others are stopped
+  2    invalid arguments, or the server refused the request; nothing is changed
+  3    the server cannot be reached, or is unavailable
+  130  interrupted by Ctrl-C; the server completes a request that it has accepted"""
 
 
 def add_arguments(command: ArgumentParser) -> None:
@@ -31,10 +31,10 @@ def add_arguments(command: ArgumentParser) -> None:
     command.description = cleandoc(command.description or "")
     command.epilog = STATUSES
     add_choice(command)
-    command.add_argument("--reason", help="what their owners read in statusReason")
-    command.add_argument("--dry-run", action="store_true", help="tell what would be done, and do nothing")
-    command.add_argument("--json", action="store_true", help="print the whole answer as JSON")
-    command.add_argument("-Q", "--quiet", action="store_true", help="print only of which jobs nothing was done")
+    command.add_argument("--reason", help="statusReason of the stopped jobs")
+    command.add_argument("--dry-run", action="store_true", help="print what would be done, and change nothing")
+    command.add_argument("--json", action="store_true", help="print the response as JSON")
+    command.add_argument("-Q", "--quiet", action="store_true", help="print only jobs that were not stopped")
     add_url(command)
 
 
@@ -57,7 +57,7 @@ def stop(asked: Namespace, path: str, **more: object) -> int:
     except Unavailable as away:
         return complain(f"{away}{_known(progress, asked)}", AWAY)
     except KeyboardInterrupt:
-        unknown = "" if progress.is_ordered else "; whether the server has taken the order is not known"
+        unknown = "" if progress.is_ordered else "; it is unknown whether the server has accepted the request"
         return complain(f"interrupted{unknown}{_known(progress, asked)}", INTERRUPTED)
     return 0 if set(progress.counts) <= AS_ASKED else REFUSED
 
@@ -84,14 +84,14 @@ def _show(lines: Iterator[Line], teller: StopReporter, counts: Counter[str]) -> 
             break
         counts[str(line["outcome"])] += 1
         teller.tell(line)
-    raise Unavailable("the answer is not batchq's, or not whole")
+    raise Unavailable("the response is incomplete, or not from batchq")
 
 
 def _name_at(url: str) -> str:
     """The name of the caller on the server. Raises Unavailable if its response has none."""
     user = call(url, WHO_AM_I, {}).get("user")
     if not isinstance(user, str) or not user:
-        raise Unavailable(f"{url} does not say who you are")
+        raise Unavailable(f"the response of {url} does not contain your user name")
     return user
 
 
@@ -100,4 +100,4 @@ def _known(progress: Progress, asked: Namespace) -> str:
     if not progress.is_ordered or asked.dry_run:
         return ""
     known = summary(progress.counts, DONE) if progress.counts else "nothing"
-    return f"; until then: {known}. What was ordered goes on without you"
+    return f"; before that: {known}. The server completes the request"

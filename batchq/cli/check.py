@@ -13,8 +13,8 @@ from batchq.store.offline.check import Report, check
 def add(command: argparse.ArgumentParser) -> None:
     """Check the database, or a backup, by SQLite's integrity check and row by row. Nothing is changed."""
     command.set_defaults(run=run)
-    command.add_argument("file", type=Path, nargs="?", help="a backup (without it, the data)")
-    command.add_argument("--data", type=Path, help="directory of the database and the logs")
+    command.add_argument("file", type=Path, nargs="?", help="a backup; without it, the database of the data directory")
+    command.add_argument("--data", type=Path, help="data directory, with the database and the logs")
 
 
 def run(asked: argparse.Namespace) -> int:
@@ -22,15 +22,19 @@ def run(asked: argparse.Namespace) -> int:
     found = check(file)
     for each in render(found):
         print(line(f"{file}: {each}"))
-    return complain(f"{file} is not whole") if found.problems else 0
+    return complain(f"{file} is damaged") if found.problems else 0
 
 
 def render(found: Report) -> list[str]:
     newest = migrations.newest()
-    older = "" if found.schema == newest else f", older than this batchq's {newest}: rows are read once it is upgraded"
+    older = (
+        ""
+        if found.schema == newest
+        else f", older than schema {newest} of this version: rows can be checked after the upgrade"
+    )
     jobs = ", ".join(f"{count} {status}" for status, count in sorted(found.jobs.items())) or "none"
     return [
         f"instance {found.instance}, schema {found.schema}{older}",
         f"jobs: {jobs}",
-        *(found.problems or ("whole",)),
+        *(found.problems or ("no damage found",)),
     ]

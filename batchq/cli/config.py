@@ -55,12 +55,12 @@ def _told(file: Path) -> Mapping[str, str]:
     told = _read(file)
     for member, value in told.items():
         if member not in MEMBERS:
-            raise Misused(f"{file}: {member} is not one of {', '.join(sorted(MEMBERS))}")
+            raise Misused(f"{file}: unknown member {member}; the members are {', '.join(sorted(MEMBERS))}")
         if not isinstance(value, str) or not value or "\0" in value:
-            raise Misused(f"{file}: {member} is not a text in quotes")
+            raise Misused(f"{file}: {member} must be a string that is not empty")
     said = {member: str(value) for member, value in told.items()}
     if ("key_id" in said) != ("secret" in said) or ("profile" in said and "secret" in said):
-        raise Misused(f"{file}: who asks is a key_id with its secret, or a profile")
+        raise Misused(f"{file}: give either key_id and secret, or profile")
     if "profile" in said:
         said |= _keys_of(said.pop("profile"), file)
     if "ca_bundle" in said:
@@ -76,9 +76,9 @@ def _read(file: Path) -> Mapping[str, object]:
     except OSError as why:
         raise Misused(f"cannot read {file}: {why.strerror}") from None
     except (ValueError, RecursionError) as why:  # TOMLDecodeError is a ValueError, and quotes no values
-        raise Misused(f"{file} is no TOML: {why}") from None
+        raise Misused(f"{file} is not valid TOML: {why}") from None
     if "secret" in told and stat.S_IMODE(mode) & 0o077 and stat.S_ISREG(mode):
-        raise Misused(f"others may read the secret in {file}: chmod 600 {file}")
+        raise Misused(f"other users can read the secret in {file}: chmod 600 {file}")
     return told
 
 

@@ -21,7 +21,7 @@ PATIENCE = 5.0  # seconds
 def add(command: argparse.ArgumentParser) -> None:
     """Diagnose engine, data, disk, clock, server and jobs, and recommend remedies. Nothing is changed."""
     command.set_defaults(run=run)
-    command.add_argument("--data", type=Path, help="directory of the database and the logs")
+    command.add_argument("--data", type=Path, help="data directory, with the database and the logs")
     add_url(command)
     command.add_argument("--json", action="store_true", help="print the findings as JSON")
 

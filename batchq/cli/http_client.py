@@ -20,7 +20,7 @@ HERE = "http://127.0.0.1:22824"
 PATIENCE = 30.0  # seconds
 KEYS = f"set {KEY} and {SECRET} to a key of `batchq key create`"
 NOBODY_VOUCHES = range(18, 22)  # OpenSSL's verification errors for a certificate of an unknown authority
-TRUST = f"; --ca-bundle, or {BUNDLE}, says whose certificates are believed"
+TRUST = f"; set --ca-bundle or {BUNDLE} to the certificate of its authority"
 MOST = 16 * 1024 * 1024  # bytes of a response that is not streamed
 NDJSON = "application/x-ndjson"
 MAX_LINE = 1024 * 1024  # bytes of one line of an NDJSON response
@@ -30,14 +30,14 @@ Answer = Mapping[str, object]
 
 def add_url(command: ArgumentParser) -> None:
     """Declare the flags that `url_of` reads."""
-    command.add_argument("--url", help=f"where batchq answers (${URL}, or {HERE})")
+    command.add_argument("--url", help=f"URL of the server (${URL}, or {HERE})")
     add_trust(command)
 
 
 def add_trust(command: ArgumentParser) -> None:
-    command.add_argument("--ca-bundle", help=f"whose certificates are believed, PEM (${BUNDLE}, or the system's)")
+    command.add_argument("--ca-bundle", help=f"trusted certificates, a PEM file (${BUNDLE}, or the system's)")
     usual = str(usual_file()).replace("%", "%%")
-    text = f"TOML that says url, ca_bundle, region, and key_id and secret, or profile ({usual})"
+    text = f"TOML file with url, ca_bundle, region, and key_id and secret, or profile ({usual})"
     command.add_argument("-C", "--config", type=Path, metavar="FILE", help=text)
 
 
@@ -94,14 +94,14 @@ def stream(
     """
     with _asking(url, path, content, patience=patience, signed=True) as reply:
         if reply.headers.get_content_type() != NDJSON:
-            raise ServerUnavailable(f"what answers at {url} is not batchq")
+            raise ServerUnavailable(f"the server at {url} is not batchq")
         yield _objects(reply, url)
 
 
 def _objects(reply: HTTPResponse, url: str) -> Iterator[Mapping[str, object]]:
     while line := reply.readline(MAX_LINE):
         if not line.endswith(b"\n"):
-            raise ServerUnavailable(f"the answer of {url} breaks off")
+            raise ServerUnavailable(f"the response of {url} is incomplete")
         yield _read(line, url)
 
 
@@ -118,12 +118,12 @@ def _asking(
         with refused:
             raise _refusal(refused, url) from None
     except IncompleteRead:
-        raise ServerUnavailable(f"the answer of {url} breaks off") from None
+        raise ServerUnavailable(f"the response of {url} is incomplete") from None
     except (OSError, HTTPException) as away:
         why = getattr(away, "reason", None) or str(away) or type(away).__name__
         if isinstance(why, SSLCertVerificationError):
             why = why.verify_message + (TRUST if why.verify_code in NOBODY_VOUCHES else "")
-        raise ServerUnavailable(f"no batchq answers at {url}: {why}") from None
+        raise ServerUnavailable(f"cannot reach a batchq server at {url}: {why}") from None
 
 
 def _opener(url: str) -> OpenerDirector:
@@ -139,7 +139,7 @@ def _trust() -> SSLContext:
     try:
         return create_default_context(cafile=bundle)
     except OSError:  # of which SSLError is a subclass
-        raise Misused(f"{bundle} is no bundle of certificates, in PEM") from None
+        raise Misused(f"{bundle} is not a PEM file of certificates") from None
 
 
 class _Nowhere(HTTPRedirectHandler):
@@ -177,5 +177,5 @@ def _read(body: bytes, url: str) -> Answer:
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
-        raise ServerUnavailable(f"what answers at {url} is not batchq")
+        raise ServerUnavailable(f"the server at {url} is not batchq")
     return content

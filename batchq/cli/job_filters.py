@@ -35,7 +35,7 @@ def add_choice(command: ArgumentParser) -> None:
     command.add_argument("jobs", nargs="*", type=jobs, metavar="JOB", help=_HELP["jobs"])
     many("-n", "--name", to="names", one="NAME")
     many("-u", "--user", to="users", one="USER")
-    command.add_argument("--me", action="store_true", help="as --user with your own name, as the server knows it")
+    command.add_argument("--me", action="store_true", help="same as --user with the name of your user on the server")
     many("-A", "--account", to="accounts", one="ACCOUNT")
     many("-p", "--partition", "--queue", to="queues", one="QUEUE")
     many("-t", "--state", to="states", one="STATE", read=states)
@@ -43,13 +43,13 @@ def add_choice(command: ArgumentParser) -> None:
 
 
 _HELP = {
-    "jobs": "id of a job, or JOB.STEP: the child of an array, JOB:INDEX, or a node of a gang, JOB#NODE",
-    "names": "their name, in any case; a trailing * is any rest",
-    "users": "whose they are",
-    "accounts": "of which account they are, or of one below it",
-    "queues": "in which queue they are",
-    "states": "PENDING (or PD: all that have not started), RUNNING (or R), ALL, SUBMITTED, RUNNABLE, STARTING",
-    "environments": "in which compute environment they run",
+    "jobs": "job id, or JOB.STEP: a child of an array (JOB:INDEX) or a node of a multi-node job (JOB#NODE)",
+    "names": "jobs of this name, in any case; a trailing * matches any end",
+    "users": "jobs of this user",
+    "accounts": "jobs of this account, and of the accounts below it",
+    "queues": "jobs in this queue",
+    "states": "state: PENDING (or PD: all that have not started), RUNNING (or R), ALL, SUBMITTED, RUNNABLE, STARTING",
+    "environments": "jobs that run in this compute environment",
 }
 
 
@@ -60,9 +60,9 @@ def chosen(asked: Namespace) -> dict[str, object]:
         if said := getattr(asked, name):
             told[member] = list(dict.fromkeys(chain.from_iterable(said)))  # without duplicates
     if len(set(chain.from_iterable(asked.jobs))) > MOST:
-        raise Misused(f"no more than {MOST} ids at once: all of them are meant in one moment, or none; say a filter")
+        raise Misused(f"too many jobs: one command takes at most {MOST} ids; use a filter")
     if not told:
-        raise Misused("which jobs? Say at least one id or filter; -t all is all that you may stop")
+        raise Misused("no jobs are selected: give an id or a filter; -t all selects all jobs that you may stop")
     return told
 
 
@@ -96,6 +96,6 @@ def _job(text: str) -> str:
     """
     parts = _JOB.fullmatch(text)
     if parts is None:
-        raise ArgumentTypeError(f"{text!r} is not the id of a job, in full, nor JOB.STEP, JOB:INDEX or JOB#NODE")
+        raise ArgumentTypeError(f"{text!r} is not a complete job id, nor JOB.STEP, JOB:INDEX or JOB#NODE")
     job, mark, step = parts.groups()
     return job if mark is None else f"{job}{':' if mark == '_' else mark}{step}"

@@ -14,20 +14,20 @@ from batchq.errors import BatchqError, Misused, ServerUnavailable
 
 #: Each command, with its line in `batchq --help`. Its module is imported when the command is called.
 COMMANDS: Final[Mapping[str, str]] = {
-    "serve": "run the service",
-    "cancel": "keep jobs from starting, or from being retried",
-    "terminate": "stop jobs, whatever they do",
-    "doctor": "say what is wrong, and what to do",
-    "force-fail": "give up a container that does not end",
-    "account": "what users belong to, and may have",
-    "user": "who may call, and what he may do",
-    "key": "give out and take back keys",
-    "whoami": "say who you are to the server",
-    "audit": "say who did what",
-    "backup": "copy the database, beside a server too",
-    "check": "see whether the data, or a backup, is whole",
-    "restore": "put a backup in the place of the data",
-    "resume": "go on after a restore",
+    "serve": "run the server",
+    "cancel": "cancel jobs: they do not start, or are not retried",
+    "terminate": "terminate jobs, also running ones",
+    "doctor": "find problems and recommend remedies",
+    "force-fail": "fail a job whose container does not end",
+    "account": "manage accounts, container policies and limits",
+    "user": "manage users and their roles",
+    "key": "manage access keys",
+    "whoami": "print your user, account and role on the server",
+    "audit": "print the audit log",
+    "backup": "copy the database, also of a running server",
+    "check": "check the database, or a backup, for damage",
+    "restore": "replace the database by a backup",
+    "resume": "start jobs again after a restore",
 }
 
 

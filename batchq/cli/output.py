@@ -45,7 +45,7 @@ def write_line(text: str, *, end: str = "\n", at_once: bool = True) -> None:
         _speak_to_nobody()
     except OSError as why:
         _speak_to_nobody()
-        complain(f"cannot write what there is to say: {why.strerror}")
+        complain(f"cannot write the output: {why.strerror}")
 
 
 def finish() -> None:

@@ -18,10 +18,15 @@ def add(command: argparse.ArgumentParser) -> None:
     In another directory than its own the backup becomes a new instance, which ignores the containers of the old one.
     """
     command.set_defaults(run=run)
-    command.add_argument("file", type=Path, nargs="?", help="the backup; without it, the data itself, copied or moved")
-    command.add_argument("--data", type=Path, help="directory of the database and the logs")
     command.add_argument(
-        "--take-over", action="store_true", help="remain the same instance: its own data is served no more"
+        "file",
+        type=Path,
+        nargs="?",
+        help="the backup; without it, and with --take-over: the copied or moved data directory",
+    )
+    command.add_argument("--data", type=Path, help="data directory, with the database and the logs")
+    command.add_argument(
+        "--take-over", action="store_true", help="keep the instance; no server may use its original data any more"
     )
 
 
@@ -32,22 +37,24 @@ def run(asked: argparse.Namespace) -> int:
     with rights_of_owner(data):  # the owner's server must be able to read the result
         done = restore(asked.file, data, now=now, take_over=asked.take_over)
     if done.kept is not None:
-        print(f"what stood in {data} is kept: {done.kept}")
+        print(f"the previous database of {data} is kept as {done.kept}")
     if done.instance_before not in (None, done.instance):
-        print(f"containers of instance {done.instance_before}, whose data stood there, are nobody's now")
+        print(f"containers of instance {done.instance_before}, the previous database, are no longer managed")
     if done.instance != done.instance_of_backup:
-        print(f"the backup was of instance {done.instance_of_backup}, and is {done.instance} here: containers of the")
-        print("former are left alone; if its data is served no more, restore with --take-over to continue its jobs")
-    print(f"{data} holds {asked.file}; `batchq serve` takes up what runs, and starts nothing before `batchq resume`")
+        print(
+            f"the backup is of instance {done.instance_of_backup}, the restored database is instance {done.instance}:"
+        )
+        print("it ignores the containers of the other; to continue the other's jobs, restore with --take-over")
+    print(f"{data} is restored; `batchq serve` reattaches running containers, and starts no job before `batchq resume`")
     return 0
 
 
 def _take_over(data: Path, now: datetime) -> int:
     with rights_of_owner(data):
         instance = take_over(data, now=now)
-    print(f"{data} is the data of instance {instance} now; `batchq serve` starts nothing before `batchq resume`")
+    print(f"{data} is the data of instance {instance} now; `batchq serve` starts no job before `batchq resume`")
     return 0
 
 
 def _say_which() -> NoReturn:
-    raise Misused("say which backup is to be restored, or --take-over for data that was copied or moved")
+    raise Misused("give a backup, or --take-over for a data directory that was copied or moved")

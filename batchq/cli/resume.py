@@ -11,9 +11,9 @@ def add(command: argparse.ArgumentParser) -> None:
     With --new-engine: accept a container engine other than the one that jobs were started on.
     """
     command.set_defaults(run=run)
-    command.add_argument("--purge", action="store_true", help="clear containers away that no job owns")
+    command.add_argument("--purge", action="store_true", help="remove containers of unknown jobs")
     command.add_argument(
-        "--new-engine", action="store_true", help="accept the container engine that answers; jobs on another are lost"
+        "--new-engine", action="store_true", help="accept the present container engine; jobs on another one are lost"
     )
     add_url(command)
 

@@ -36,29 +36,39 @@ def add(command: argparse.ArgumentParser) -> None:
     flag = command.add_argument
     flag("--host", help="address to listen on (127.0.0.1)")
     flag("--port", type=int, help="port to listen on, 0 for a free one (22824)")
-    flag("--data", type=Path, help="directory of the database and the logs (the platform's user data directory)")
+    flag(
+        "--data", type=Path, help="data directory, with the database and the logs (the platform's user data directory)"
+    )
     flag("--runtime", choices=["docker", "simulated"], help="where containers run (docker)")
     flag("--account-id", help="the account in ARNs (123456789012)")
     flag("--region", help="the region in ARNs of requests that name none (us-east-1)")
     flag("--stop-grace", type=float, help="seconds between SIGTERM and SIGKILL (30)")
-    flag("--min-timeout", type=int, help="the least attemptDurationSeconds that is accepted (60)")
-    flag("--privileged", choices=["allow", "drop", "refuse"], help="what becomes of privileged containers (allow)")
-    flag("--volumes", type=_paths, help="host paths that jobs may mount, with all below them, between colons (/)")
-    flag("--missing-host-paths", choices=["create", "refuse"], help="what becomes of those that do not exist (create)")
-    flag("--registries", type=_words, help="registries of jobs' images, with or without a path, between commas (any)")
-    flag("--network", choices=[*Network], help="what jobs see of it, where their environment does not say (shared)")
-    flag("--secrets-file", type=Path, help="JSON object of secrets, by their valueFrom")
-    flag("--allowed-hosts", type=_words, help="names beside localhost by which clients may call, between commas")
+    flag("--min-timeout", type=int, help="minimum attemptDurationSeconds of jobs (60)")
+    flag("--privileged", choices=["allow", "drop", "refuse"], help="how privileged containers are handled (allow)")
+    flag("--volumes", type=_paths, help="host paths that jobs may mount, with all below them, colon-separated (/)")
+    flag(
+        "--missing-host-paths",
+        choices=["create", "refuse"],
+        help="how mounts of missing host paths are handled (create)",
+    )
+    flag("--registries", type=_words, help="registries of jobs' images, with or without a path, comma-separated (any)")
+    flag("--network", choices=[*Network], help="network mode of jobs whose compute environment sets none (shared)")
+    flag("--secrets-file", type=Path, help="JSON file of secrets, by their valueFrom (none)")
+    flag("--allowed-hosts", type=_words, help="host names of the server in addition to localhost, comma-separated")
     flag("--auth", choices=["none", "sigv4"], help="sigv4: requests are signed with keys of `batchq key` (none)")
-    flag("--tls-cert", type=Path, help="certificate to be called by https, PEM, with those that vouch for it (none)")
-    flag("--tls-key", type=Path, help="its private key, PEM, which others may not read (none)")
-    flag("--connections-per-address", type=int, help="connections open from one address; half of all (128)")
-    flag("--requests-per-second", type=float, help="what one user may ask, on average; only with --auth sigv4 (200)")
-    flag("--min-free-mib", type=int, help="MiB of the data's disk that jobs, definitions and logs leave free (64)")
-    flag("--log-mib", type=int, help="MiB of output that are stored for each container, 0 for all (500)")
-    flag("--retention-days", type=float, help="days for which finished jobs and their logs are kept, 0 for ever (30)")
-    flag("--audit-days", type=float, help="days for which it is known who did what, 0 for ever (365)")
-    flag("--insecure-no-auth", action="store_true", default=None, help="listen beyond loopback though anybody may call")
+    flag("--tls-cert", type=Path, help="certificate chain of the server for HTTPS, PEM (none)")
+    flag("--tls-key", type=Path, help="private key of --tls-cert, PEM, readable by its owner only (none)")
+    flag("--connections-per-address", type=int, help="maximum open connections from one address (half of all)")
+    flag(
+        "--requests-per-second",
+        type=float,
+        help="requests of one user a second, on average; only with --auth sigv4 (200)",
+    )
+    flag("--min-free-mib", type=int, help="MiB of the data directory's disk that remain free (64)")
+    flag("--log-mib", type=int, help="MiB of output stored for each container, 0 for all (500)")
+    flag("--retention-days", type=float, help="days for which finished jobs and their logs are stored, 0 for ever (30)")
+    flag("--audit-days", type=float, help="days for which audit records are stored, 0 for ever (365)")
+    flag("--insecure-no-auth", action="store_true", default=None, help="listen beyond loopback without authentication")
 
 
 def run(asked: argparse.Namespace) -> int:
@@ -72,7 +82,7 @@ def run(asked: argparse.Namespace) -> int:
         status = asyncio.run(serve(settings))
     except Exception as why:
         if _is_held():
-            log.exception("batchq ends, and a thread of it does not")
+            log.exception("the server exits although a thread is still running")
             _leave(complain(str(why)))
         raise
     if _is_held():
@@ -105,7 +115,7 @@ async def serve(settings: Settings) -> int:
 async def _end_when_lost(lost: Callable[[], Awaitable[str]]) -> None:
     """Exit without closing the database once it is lost: closing would write to a file that may have replaced it."""
     why = await lost()
-    _leave(complain(f"{why}; it has to end, and containers run on"))
+    _leave(complain(f"{why}; the server exits, and containers keep running"))
 
 
 def _is_held() -> bool:

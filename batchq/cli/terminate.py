@@ -21,9 +21,17 @@ def add(command: argparse.ArgumentParser) -> None:
     """
     add_arguments(command)
     command.set_defaults(run=run)
-    command.add_argument("-s", "--signal", type=_signal, help="asked with it to end, as INT (TERM, or the image's own)")
     command.add_argument(
-        "--grace", type=_seconds, metavar="SECONDS", help="from then until it is killed (the job's own)"
+        "-s",
+        "--signal",
+        type=_signal,
+        help="signal for running jobs, for example INT (the image's stop signal, or TERM)",
+    )
+    command.add_argument(
+        "--grace",
+        type=_seconds,
+        metavar="SECONDS",
+        help="seconds between the signal and SIGKILL (the job's own setting)",
     )
 
 
@@ -39,7 +47,7 @@ def _signal(text: str) -> str:
             return Signals(number).name
     name = f"SIG{text.upper().removeprefix('SIG')}"
     if name not in Signals.__members__:
-        raise argparse.ArgumentTypeError(f"{text!r} is no signal")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a signal")
     return name
 
 

@@ -11,20 +11,24 @@ ROLES = ("user", "operator", "admin")
 def add(command: argparse.ArgumentParser) -> None:
     """A user belongs to an account. Coordinators manage the users and jobs of their accounts and of those below."""
     deeds = command.add_subparsers(dest="deed", required=True)
-    _about(add_deed(deeds, "add", "a new user; `batchq key create` gives him a key", _add))
-    _about(add_deed(deeds, "set", "change what is said, and nothing else", _set))
-    add_deed(deeds, "delete", "he and his keys are gone; his jobs stay", _delete).add_argument("name")
-    add_json(add_deed(deeds, "list", "all users", _list))
-    shown = add_deed(deeds, "show", "one user", _list)
+    _about(add_deed(deeds, "add", "create a user; `batchq key create` creates the key", _add))
+    _about(add_deed(deeds, "set", "change the settings whose flags are given", _set))
+    add_deed(deeds, "delete", "delete a user and the user's keys; the jobs remain", _delete).add_argument("name")
+    add_json(add_deed(deeds, "list", "list all users", _list))
+    shown = add_deed(deeds, "show", "show a user", _list)
     shown.add_argument("name")
     add_json(shown)
 
 
 def _about(deed: argparse.ArgumentParser) -> None:
     deed.add_argument("name")
-    deed.add_argument("--account", help="which he is of, and his jobs are (a new one: root, or your own)")
-    deed.add_argument("--role", choices=ROLES, help="operators see and stop all jobs, admins may do everything (user)")
-    deed.add_argument("--coordinates", type=listed, metavar="ACCOUNTS", help="coordinator of these, between commas")
+    deed.add_argument("--account", help="account of the user and of later jobs (a new user: root, or your own)")
+    deed.add_argument(
+        "--role", choices=ROLES, help="operators may see and stop all jobs, admins may do everything (user)"
+    )
+    deed.add_argument(
+        "--coordinates", type=listed, metavar="ACCOUNTS", help="accounts whose coordinator the user is, comma-separated"
+    )
 
 
 def _add(asked: argparse.Namespace) -> int:

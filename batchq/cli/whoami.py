@@ -11,7 +11,7 @@ def add(command: argparse.ArgumentParser) -> None:
     """Print which user the server associates with your access key."""
     command.set_defaults(run=run)
     add_url(command)
-    command.add_argument("--json", action="store_true", help="print all of it, as JSON")
+    command.add_argument("--json", action="store_true", help="print all details as JSON")
 
 
 def run(asked: argparse.Namespace) -> int:

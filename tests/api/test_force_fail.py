@@ -140,7 +140,7 @@ async def test_the_command_says_why_not(submit, command):
 
 @pytest.mark.parametrize("name", ["../../v1/submitjob", "hello", "", "a\x1b[31m"])
 async def test_the_command_says_what_is_no_id(server, command, name):
-    assert await command(name) == (1, f"batchq: {name!r} is not the id of a job")
+    assert await command(name) == (1, f"batchq: {name!r} is not a job id")
 
 
 async def test_what_others_gave_as_a_reason_neither_colours_nor_breaks_the_line(server, submit, command):

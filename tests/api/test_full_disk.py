@@ -23,8 +23,8 @@ async def test_what_grows_is_refused_for_now_and_changes_nothing(server, sleeper
 
     assert (status, headers["x-amzn-ErrorType"]) == (500, "ServerException")
     assert answer["message"] == (
-        "The disk of batchq's data has 63 MiB left. With less than 64 MiB no job and no job definition is taken, "
-        "and no output of containers is stored."
+        "The disk of batchq's data directory has 63 MiB of free space. "
+        "Below 64 MiB jobs and job definitions are rejected, and output of containers is not stored."
     )
     assert server.remembers() == before
 

@@ -93,7 +93,7 @@ async def test_where_nobody_listens_the_place_is_named(url):
         door.bind(("127.0.0.1", 0))
         mute = f"http://127.0.0.1:{door.getsockname()[1]}"
 
-        with pytest.raises(Unavailable, match=f"no batchq answers at {mute}: .*refused"):
+        with pytest.raises(Unavailable, match=f"cannot reach a batchq server at {mute}: .*refused"):
             await asks(mute, "/echo")
 
 
@@ -122,7 +122,7 @@ async def test_the_variable_of_awss_tools_says_whom_to_believe(safe_url, files, 
 
 
 async def test_and_others_are_told_how_to(safe_url):
-    with pytest.raises(Unavailable, match=r"unable to get local issuer certificate; --ca-bundle, or AWS_CA_BUNDLE"):
+    with pytest.raises(Unavailable, match=r"unable to get local issuer certificate; set --ca-bundle or AWS_CA_BUNDLE"):
         await asks(safe_url, "/echo")
 
 
@@ -148,7 +148,7 @@ async def test_nor_one_that_is_over(app, tmp_path, monkeypatch):
 def test_what_is_no_bundle_of_certificates_is_named(bundle, monkeypatch):
     monkeypatch.setenv("AWS_CA_BUNDLE", bundle)
 
-    with pytest.raises(Invalid, match=f"^{bundle} is no bundle of certificates"):
+    with pytest.raises(Invalid, match=f"^{bundle} is not a PEM file of certificates"):
         call("https://127.0.0.1:9", "/echo")
 
 

@@ -55,7 +55,7 @@ def test_keys_that_others_were_let_read_are_not_used_by_who_had_read_them(keys, 
 
     (tmp_path / "keys.json").chmod(0o640)
 
-    with pytest.raises(Unavailable, match="others may read"):
+    with pytest.raises(Unavailable, match="other users can read"):
         keys.find(key.id)
 
 
@@ -133,7 +133,7 @@ def test_what_are_no_keys_is_said_in_a_line_that_shows_nothing_of_it(tmp_path, c
     assert main(["key", "list", "--data", str(tmp_path)]) == 1
 
     said = capsys.readouterr().err
-    assert said.startswith(f"batchq: what stands in {file} are no keys")
+    assert said.startswith(f"batchq: {file} is not a valid file of access keys")
     assert "told to nobody" not in said
     assert said.count("\n") == 1
 
@@ -148,7 +148,7 @@ def test_what_a_server_answers_is_not_printed_for_a_shell_unless_it_is_a_key(cap
 
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.startswith("batchq: the server's answer holds no access key")
+    assert said.err.startswith("batchq: the response of the server contains no valid access key")
 
 
 @pytest.mark.fault("SE33")

@@ -20,7 +20,7 @@ DOCS = Path(__file__).parents[2] / "docs"
     ("variable", "said"),
     [
         (("BATCHQ_PORT", "many"), "--port: Input should be a valid integer"),
-        (("BATCHQ_VOLUMES", "/srv"), 'a variable that is a list is JSON, as ["a", "b"]'),
+        (("BATCHQ_VOLUMES", "/srv"), 'a list in an environment variable must be JSON, for example ["a", "b"]'),
     ],
 )
 def test_a_variable_that_is_wrong_is_told_in_a_line(monkeypatch, capsys, variable, said):

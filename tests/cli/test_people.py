@@ -62,7 +62,7 @@ def test_the_first_who_gets_a_key_is_an_admin_and_is_told_so(data, batchq, capsy
     assert main(["key", "create", "--user", "amy"]) == 0
 
     said = capsys.readouterr()
-    assert said.err == "batchq: amy is the first user, and so an ADMIN\n"
+    assert said.err == "batchq: amy is the first user, with the role ADMIN\n"
     assert said.out.startswith("export AWS_ACCESS_KEY_ID=BQIA")
     assert told(batchq, "user", "list")["users"] == [
         {"name": "amy", "account": "root", "role": "ADMIN", "coordinates": []}
@@ -118,18 +118,18 @@ def test_the_root_has_limits_as_others_have(group, batchq):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("account", "add", "lab"), "account lab is there already"),
-        (("account", "add", "root"), "account root is there already"),
+        (("account", "add", "lab"), "account lab already exists"),
+        (("account", "add", "root"), "account root already exists"),
         (("account", "add", "new", "--parent", "gone"), "there is no account gone"),
-        (("account", "add", "new", "--volumes", "data"), "data is no absolute path"),
-        (("account", "add", "new", "--volumes", "/data/../etc"), "/data/../etc is no absolute path"),
+        (("account", "add", "new", "--volumes", "data"), "data is not an absolute path without `..`"),
+        (("account", "add", "new", "--volumes", "/data/../etc"), "/data/../etc is not an absolute path without `..`"),
         (("account", "set", "lab", "--parent", "team"), "account team is below lab, and cannot be above it"),
         (("account", "set", "gone", "--queued", "1"), "there is no account gone"),
         (("account", "set", "lab", "--queued", "-1"), "limits.queued: Input should be greater than or equal to 0"),
         (("account", "set", "lab", "--vcpus", "nan"), "limits.vcpus: Input should be a finite number"),
         (("account", "delete", "lab"), "account lab is not empty: account team, user cora"),
         (("account", "delete", "root"), "the account root is above all others, and stays"),
-        (("user", "add", "ada"), "user ada is there already"),
+        (("user", "add", "ada"), "user ada already exists"),
         (("user", "add", "new", "--account", "gone"), "there is no account gone"),
         (("user", "set", "amy", "--role", "user"), "one user at least must be an ADMIN"),
         (("user", "delete", "amy"), "one user at least must be an ADMIN"),
@@ -170,7 +170,7 @@ def test_who_is_deleted_leaves_no_key_to_whoever_has_his_name_next(group, data, 
 def test_a_user_has_so_many_keys_and_no_more(group, data, batchq, refused):
     give_keys(batchq, "ada", admin.MOST_KEYS)
 
-    assert "has 10 keys, and no more" in refused("key", "create", "--user", "ada")
+    assert "has 10 keys, the maximum" in refused("key", "create", "--user", "ada")
     assert len(told(batchq, "key", "list", "--user", "ada")["keys"]) == admin.MOST_KEYS
 
 
@@ -181,7 +181,7 @@ def test_accounts_that_others_may_read_or_write_are_not_used(group, data, capsys
     (data / "accounts.json").chmod(0o620)
 
     assert main(["user", "list"]) == 1
-    assert "others may read" in capsys.readouterr().err
+    assert "other users can read" in capsys.readouterr().err
 
 
 def give_keys(batchq, user, number):
@@ -250,7 +250,7 @@ def test_what_a_crash_left_of_a_line_is_passed_over(group, data, batchq):
 def test_files_and_a_server_are_not_asked_at_once(data, capsys):
     assert main(["user", "list", "--data", str(data), "--url", "http://127.0.0.1:1"]) == 2
 
-    assert "which of them" in capsys.readouterr().err
+    assert "give only one of them" in capsys.readouterr().err
 
 
 def test_a_server_that_is_named_is_asked_and_no_file(group, monkeypatch, capsys):
@@ -258,7 +258,7 @@ def test_a_server_that_is_named_is_asked_and_no_file(group, monkeypatch, capsys)
 
     assert main(["user", "list"]) == 3
 
-    assert "no batchq answers at http://127.0.0.1:1" in capsys.readouterr().err
+    assert "cannot reach a batchq server at http://127.0.0.1:1" in capsys.readouterr().err
 
 
 def test_what_is_noted_and_then_cannot_be_written_is_told_to_have_failed(group, data, capsys):

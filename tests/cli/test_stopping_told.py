@@ -100,7 +100,7 @@ async def test_a_refusal_is_told_in_the_servers_words(server, capsys, http, stat
 async def test_where_nobody_answers_it_says_so(server, capsys):
     assert await batchq("cancel", ARRAY, "--url", NOWHERE) == 3
 
-    assert capsys.readouterr().err.startswith(f"batchq: no batchq answers at {NOWHERE}: ")
+    assert capsys.readouterr().err.startswith(f"batchq: cannot reach a batchq server at {NOWHERE}: ")
 
 
 async def test_an_answer_that_breaks_off_tells_what_came_and_that_the_order_stands(server, capsys):
@@ -110,8 +110,8 @@ async def test_an_answer_that_breaks_off_tells_what_came_and_that_the_order_stan
 
     told = capsys.readouterr()
     assert told.out == f"{ARRAY}  cancelled  sim (RUNNABLE)\n"
-    until = "until then: 1 cancelled. What was ordered goes on without you"
-    assert told.err == f"batchq: the answer of {os.environ['BATCHQ_URL']} breaks off; {until}\n"
+    until = "before that: 1 cancelled. The server completes the request"
+    assert told.err == f"batchq: the response of {os.environ['BATCHQ_URL']} is incomplete; {until}\n"
 
 
 LINE, LAST = json.dumps(job("CANCELLED")), json.dumps({"counts": {"CANCELLED": 1}, "dryRun": False})
@@ -135,7 +135,7 @@ async def test_an_answer_that_is_not_whole_and_valid_is_an_error(server, capsys,
 
     assert await batchq("cancel", "-t", "all") == 3
 
-    assert re.search("not batchq|breaks off", capsys.readouterr().err)
+    assert re.search("not (from )?batchq|is incomplete", capsys.readouterr().err)
 
 
 async def test_an_answer_of_another_media_type_is_an_error(server, capsys):
@@ -153,7 +153,7 @@ async def test_what_cannot_be_written_is_said(server):
     running = await asyncio.create_subprocess_exec("sh", "-c", shell, env=os.environ, stderr=asyncio.subprocess.PIPE)
     _, err = await running.communicate()
 
-    assert (running.returncode, err) == (0, b"batchq: cannot write what there is to say: No space left on device\n")
+    assert (running.returncode, err) == (0, b"batchq: cannot write the output: No space left on device\n")
 
 
 @pytest.mark.parametrize("more", [[], ["--json"]])
@@ -173,8 +173,8 @@ async def test_when_nobody_reads_it_goes_on_to_the_end(server, more):
 @pytest.mark.parametrize(
     ("holds_after", "said"),
     [
-        (0, "batchq: interrupted; whether the server has taken the order is not known\n"),
-        (1, "batchq: interrupted; until then: 1 cancelled. What was ordered goes on without you\n"),
+        (0, "batchq: interrupted; it is unknown whether the server has accepted the request\n"),
+        (1, "batchq: interrupted; before that: 1 cancelled. The server completes the request\n"),
     ],
 )
 async def test_who_interrupts_it_is_told_what_is_known(server, holds_after, said):

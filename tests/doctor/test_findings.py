@@ -25,7 +25,7 @@ from tests.doctor.installation import (
 )
 from tests.support.builders import NOON
 
-NO_RESPONSE = ServerFacts(url=URL, error=f"no batchq answers at {URL}: Connection refused")
+NO_RESPONSE = ServerFacts(url=URL, error=f"cannot reach a batchq server at {URL}: Connection refused")
 ADDRESS = "unix:///run/docker.sock"
 LOOPS = {"scheduler": "ok", "survey": "restarted 1 times"}
 BROKEN = {"scheduler": "restarted 7 times and keeps failing"}

@@ -83,7 +83,7 @@ def test_who_is_an_admin_is_logged_at_the_start(tmp_path):
     service = Service(tmp_path, "--runtime", "simulated", "--auth", "sigv4").start()
     service.stop()
 
-    assert "admins, who may do everything: mallory" in service.log.read_text()
+    assert "users with the role ADMIN: mallory" in service.log.read_text()
 
 
 def test_the_aws_cli_comes_in_with_a_key(served, keys):
@@ -157,7 +157,7 @@ def test_a_file_of_keys_that_others_may_read_is_not_used(tmp_path):
     )
 
     assert done.returncode == 1
-    assert "others may read" in done.stderr
+    assert "other users can read" in done.stderr
 
 
 def test_a_stranger_is_not_told_why_keys_cannot_be_read(served, keys):
@@ -248,4 +248,4 @@ def test_with_keys_it_may_listen_beyond_this_machine(tmp_path):
     service.start()
 
     assert service.stop() == 0
-    assert service.log.read_text().count("requests and answers can be read on their way to and from 0.0.0.0") == 1
+    assert service.log.read_text().count("requests to 0.0.0.0 and their responses are not encrypted") == 1

@@ -49,4 +49,4 @@ def test_what_is_not_understood_is_refused(shared, body):
 
 def test_where_nobody_answers_is_told_in_one_line(capsys):
     assert main(["resume", "--url", "http://127.0.0.1:9"]) == 3
-    assert capsys.readouterr().err.startswith("batchq: no batchq answers at http://127.0.0.1:9: ")
+    assert capsys.readouterr().err.startswith("batchq: cannot reach a batchq server at http://127.0.0.1:9: ")

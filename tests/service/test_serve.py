@@ -114,7 +114,7 @@ def test_another_address_than_loopback_is_refused(tmp_path):
 def test_another_address_is_taken_when_told_that_nobody_is_asked_who_he_is(tmp_path):
     with serving(tmp_path / "data", "--host", "0.0.0.0", "--insecure-no-auth", "--runtime", "simulated") as service:
         assert service.url.startswith("http://0.0.0.0:")
-        assert service.log.read_text().count("requests and answers can be read on their way to and from 0.0.0.0") == 1
+        assert service.log.read_text().count("requests to 0.0.0.0 and their responses are not encrypted") == 1
 
 
 @pytest.mark.fault("SE14")

@@ -17,7 +17,7 @@ from tests.service.waiting import reaches, register
 from tests.support.certificates import Authority
 from tests.support.service import BATCHQ, HELD_UP, PATIENCE, Service, serving
 
-EXPECTED = ("nobody has a key yet", HELD_UP)
+EXPECTED = ("there are no access keys", HELD_UP)
 
 
 @pytest.fixture(scope="module")

@@ -123,7 +123,7 @@ async def test_it_looks_beside_a_server(data, capsys):
     await store.close()
     assert status == 0
     assert capsys.readouterr().out.endswith(
-        f"{data}/batchq.db: jobs: 1 RUNNING, 1 SUBMITTED\n{data}/batchq.db: whole\n"
+        f"{data}/batchq.db: jobs: 1 RUNNING, 1 SUBMITTED\n{data}/batchq.db: no damage found\n"
     )
 
 
@@ -135,4 +135,4 @@ def test_the_command_fails_when_something_is_wrong(data, capsys):
     said = capsys.readouterr()
     assert status == 1
     assert "a row of job_queues cannot be read" in said.out
-    assert said.err == f"batchq: {data}/batchq.db is not whole\n"
+    assert said.err == f"batchq: {data}/batchq.db is damaged\n"

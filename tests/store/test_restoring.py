@@ -182,8 +182,8 @@ async def test_the_command_says_what_it_has_done(data, copy, capsys):
 
     said = capsys.readouterr().out.splitlines()
     assert status == 0
-    assert said[0].startswith(f"what stood in {data} is kept: {data}/batchq.db.before-")
-    assert said[1].startswith(f"{data} holds {copy}; ")
+    assert said[0].startswith(f"the previous database of {data} is kept as {data}/batchq.db.before-")
+    assert said[1].startswith(f"{data} is restored; ")
 
 
 async def test_whose_containers_are_nobodys_now_is_told(tmp_path, data, copy, capsys):
@@ -193,7 +193,8 @@ async def test_whose_containers_are_nobodys_now_is_told(tmp_path, data, copy, ca
     main(["restore", str(copy), "--data", str(tmp_path / "other")])
 
     assert (
-        f"containers of instance {other.instance}, whose data stood there, are nobody's now" in capsys.readouterr().out
+        f"containers of instance {other.instance}, the previous database, are no longer managed"
+        in capsys.readouterr().out
     )
 
 
@@ -207,7 +208,7 @@ async def test_in_another_directory_a_backup_becomes_a_new_instance(tmp_path, da
 
     assert check(tmp_path / "other" / NAME).instance != own
     assert check(tmp_path / "taken-over" / NAME).instance == check(data / NAME).instance == own
-    assert f"the backup was of instance {own}" in capsys.readouterr().out
+    assert f"the backup is of instance {own}" in capsys.readouterr().out
 
 
 @pytest.mark.fault("CO02")

@@ -211,10 +211,10 @@ def lock_key(files):
 
 
 SPOILT = {
-    "everybody reads the key": (spoil_mode, "can be read by everybody: chmod 600"),
-    "no certificate": (spoil_chain, "is no certificate, in PEM, of the key in"),
-    "the key of another": (swap_key, "is no certificate, in PEM, of the key in"),
-    "a key with a passphrase": (lock_key, "has a passphrase, and nobody is there to say it"),
+    "everybody reads the key": (spoil_mode, "all users can read the private key in"),
+    "no certificate": (spoil_chain, "is not a PEM certificate of the private key in"),
+    "the key of another": (swap_key, "is not a PEM certificate of the private key in"),
+    "a key with a passphrase": (lock_key, "is encrypted with a passphrase"),
     "no key": (remove_key, "cannot read .*server.key: No such file"),
 }
 
@@ -240,6 +240,6 @@ def test_a_server_that_has_a_good_one_keeps_it_meanwhile_and_says_so_once(author
 
     assert [certificate.context(), certificate.context()] == [good, good]
     (warning,) = caplog.messages
-    assert "that was there before is used" in warning
+    assert "the previous certificate remains in use" in warning
     authority.issue()
     assert certificate.context() is not good
