@@ -22,7 +22,7 @@ from batchq.store.sqlite_store import SqliteStore
 from tests.engine.turns import ground
 from tests.support import builders
 from tests.support.disk import UNLIMITED
-from tests.support.history import ObservedStore
+from tests.support.store_proxy import StatusChanges, StoreProxy
 
 HOST = Resources(millicpus=10_000_000, memory_mib=10_000_000)
 
@@ -70,7 +70,7 @@ async def running(
         logs = LogService(store=store, archive=archive, runtime=runtime, clock=clock, quota=UNLIMITED)
         engine = Engine(
             inbox=inbox,
-            store=ObservedStore(store, lambda *change: at_work.count(*change)),  # noqa: PLW0108 - it is made below
+            store=StoreProxy(store, after_commit=StatusChanges(lambda *change: at_work.count(*change))),  # noqa: PLW0108 - it is made below
             ground=ground(
                 builders.queue(queue), environments=[builders.environment(max_millicpus=1000 * at_once, state=state)]
             ),

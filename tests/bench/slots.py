@@ -19,9 +19,9 @@ from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Mailbox
 from tests.engine.turns import ground
 from tests.support import builders, scripts
-from tests.support.clock import VirtualClock, VirtualLoop
-from tests.support.history import ObservedStore
+from tests.support.clock import TimerLoop, VirtualClock
 from tests.support.inline import InlineStore
+from tests.support.store_proxy import StatusChanges, StoreProxy
 
 SHORTEST, LONGEST = 60, 3600  # seconds
 AT_ONCE = 1000  # submissions
@@ -32,7 +32,7 @@ def main() -> None:
     options.add_argument("--jobs", type=int, default=1_000_000)
     options.add_argument("--slots", type=int, default=10_000)
     given = options.parse_args()
-    began, before, loop = time.perf_counter(), time.process_time(), VirtualLoop()
+    began, before, loop = time.perf_counter(), time.process_time(), TimerLoop()
     hours = loop.run_until_complete(run(given.jobs, given.slots))
     loop.close()
     cpu, peak = time.process_time() - before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
@@ -47,7 +47,7 @@ async def run(jobs: int, slots: int) -> float:
     over = asyncio.Event()
     engine = Engine(
         inbox=inbox,
-        store=ObservedStore(InlineStore(), _counting(jobs, over)),
+        store=StoreProxy(InlineStore(), after_commit=StatusChanges(_counting(jobs, over))),
         ground=ground(builders.queue(), environments=[builders.environment(max_millicpus=1000 * slots)]),
         runtime=SimulatedRuntime(clock=clock, capacity=host),
         accounts=builders.NO_ACCOUNTS,

@@ -33,7 +33,7 @@ async def look_answered_after_the_end(outside):
     outside.executor.inspect_again(outside.tag)
     await asyncio.sleep(2)
     outside.executor.on_death(await looked(outside))
-    outside.engine.let_go("inspect")
+    outside.engine.release("inspect")
     await outside.tasks.drain(patience=1000)
 
 
@@ -47,7 +47,7 @@ async def test_an_end_that_was_looked_at_is_told_as_found_and_nobody_is_asked(ou
     outside.executor.on_death(await looked(outside))
 
     assert kinds(outside.news) == ENDED
-    assert (outside.news[-1].exit_code, outside.engine.looks) == (3, 0)
+    assert (outside.news[-1].exit_code, outside.engine.inspections) == (3, 0)
 
 
 async def test_an_end_that_nobody_looked_at_is_looked_at(outside):
@@ -56,7 +56,7 @@ async def test_an_end_that_nobody_looked_at_is_looked_at(outside):
     outside.executor.on_death(outside.tag)
 
     await outside.tasks.drain(patience=1000)
-    assert (kinds(outside.news), outside.engine.looks) == (ENDED, 1)
+    assert (kinds(outside.news), outside.engine.inspections) == (ENDED, 1)
 
 
 async def test_one_that_is_not_there_any_more_is_lost_when_a_look_of_our_own_finds_so(outside):
@@ -65,7 +65,7 @@ async def test_one_that_is_not_there_any_more_is_lost_when_a_look_of_our_own_fin
     outside.executor.on_death(DeathReport(tag=outside.tag, found=None))
 
     await outside.tasks.drain(patience=1000)
-    assert (outside.news, outside.engine.looks) == ([on.ContainerLost(attempt=1)], 1)
+    assert (outside.news, outside.engine.inspections) == ([on.ContainerLost(attempt=1)], 1)
 
 
 @pytest.mark.fault("EN11")
@@ -113,7 +113,7 @@ async def test_an_end_before_the_start_is_answered_is_told():
     outside.executor.on_death(DeathReport(tag=outside.tag, found=ran))
 
     assert kinds(outside.news) == ENDED
-    outside.engine.let_go("start")
+    outside.engine.release("start")
     await outside.tasks.drain(patience=1000)
 
 

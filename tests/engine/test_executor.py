@@ -31,7 +31,7 @@ from tests.domain.part_lives import tasked
 from tests.engine.turns import HOST
 from tests.support.builders import NO_ACCOUNTS, task, task_container
 from tests.support.clock import VirtualClock
-from tests.support.recorder import Recorder
+from tests.support.recording_runtime import RecordingRuntime
 from tests.support.scripts import spec
 
 NO_DRIVER = Logging()
@@ -43,7 +43,7 @@ class Outside:
     def __init__(self, *, logging=NO_DRIVER, **container):
         self.clock = clock = VirtualClock()
         self.simulated = SimulatedRuntime(clock=clock, capacity=HOST)
-        self.engine = Recorder(self.simulated)
+        self.engine = RecordingRuntime(self.simulated)
         self.news, self.low_priority, self.alive, self.tasks = [], [], 0, Supervisor(clock)
         self.saved, self.made, self.disk_full, self.saving = {}, [], False, asyncio.Event()
         self.saving.set()
@@ -101,15 +101,15 @@ class Outside:
 
 async def test_a_start_given_up_while_the_engine_is_away_asks_it_now_and_then():
     outside = Outside(seconds=60)
-    outside.engine.away = True
+    outside.engine.unreachable = True
     outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
 
     outside.executor.act(do.AbandonStart(tag=outside.tag), outside.job)
     await asyncio.sleep(10 * LONGEST_PAUSE)
 
-    outside.engine.away = False
+    outside.engine.unreachable = False
     await outside.tasks.drain(patience=1000)
-    assert outside.engine.looks < 20
+    assert outside.engine.inspections < 20
     assert outside.news == [on.StartAbandoned(attempt=1)]
 
 
@@ -132,12 +132,12 @@ async def test_what_was_made_is_started_when_that_is_saved_and_not_before():
     outside.saving.clear()
     outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(60)
-    assert outside.engine.asked(outside.tag) == ["create"]
+    assert outside.engine.calls(outside.tag) == ["create"]
 
     outside.saving.set()
 
     await outside.tasks.drain(patience=1000)
-    assert outside.engine.asked(outside.tag) == ["create", "start"]
+    assert outside.engine.calls(outside.tag) == ["create", "start"]
     assert [it.container for it in outside.made] == ["1"]
 
 
@@ -146,12 +146,12 @@ async def test_what_cannot_be_saved_is_not_started_until_it_can():
     outside.disk_full = True
     outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(60)
-    assert "start" not in outside.engine.asked(outside.tag)
+    assert "start" not in outside.engine.calls(outside.tag)
 
     outside.disk_full = False
 
     await outside.tasks.drain(patience=1000)
-    assert outside.engine.asked(outside.tag).count("start") == 1
+    assert outside.engine.calls(outside.tag).count("start") == 1
     assert {it.container for it in outside.made} == {"1"}
 
 
@@ -165,7 +165,7 @@ async def test_a_start_given_up_while_its_making_is_saved_is_never_made():
     outside.saving.set()
 
     await outside.tasks.drain(patience=1000)
-    assert outside.engine.asked(outside.tag) == ["create", "remove"]
+    assert outside.engine.calls(outside.tag) == ["create", "remove"]
     assert outside.news == [on.StartAbandoned(attempt=1)]
 
 
@@ -181,7 +181,7 @@ async def test_a_start_that_waits_for_what_is_left_of_an_earlier_attempt_hears_a
     await asyncio.sleep(1)
 
     assert outside.news == [on.StartAbandoned(attempt=1)]
-    assert "create" not in outside.engine.asked(outside.tag)
+    assert "create" not in outside.engine.calls(outside.tag)
     outside.keeping.set()
     await outside.tasks.drain(patience=1000)
 
@@ -219,7 +219,7 @@ async def test_one_that_was_started_without_an_answer_and_is_gone_is_lost():
 
     await outside.tasks.drain(patience=1000)
     assert outside.news == [on.ContainerLost(attempt=1)]
-    assert outside.engine.asked(outside.tag).count("start") == 1
+    assert outside.engine.calls(outside.tag).count("start") == 1
 
 
 async def test_one_made_late_under_the_name_of_one_that_is_gone_is_not_started():
@@ -230,9 +230,9 @@ async def test_one_made_late_under_the_name_of_one_that_is_gone_is_not_started()
     await asyncio.sleep(0.6)  # made by the second create, and started without an answer
 
     outside.simulated.vanish(outside.tag)
-    outside.engine.away = True
+    outside.engine.unreachable = True
     await asyncio.sleep(3)  # the first create is carried out
-    outside.engine.away = False
+    outside.engine.unreachable = False
 
     await outside.tasks.drain(patience=1000)
     assert outside.news == [on.ContainerLost(attempt=1)]
@@ -247,7 +247,7 @@ async def test_an_image_that_no_pull_brings_fails_the_start():
 
     (failed,) = outside.news
     assert failed.reason.startswith("CannotPullContainerError: ")
-    assert outside.engine.asked(outside.tag) == ["create"] * 8
+    assert outside.engine.calls(outside.tag) == ["create"] * 8
 
 
 async def test_a_death_told_during_a_look_is_looked_at():
@@ -258,7 +258,7 @@ async def test_a_death_told_during_a_look_is_looked_at():
     await asyncio.sleep(2)
 
     outside.executor.inspect_again(outside.tag)
-    outside.engine.let_go("inspect")
+    outside.engine.release("inspect")
 
     await outside.tasks.drain(patience=1000)
     assert isinstance(outside.news[-1], on.ContainerExited)
@@ -306,18 +306,18 @@ async def test_a_stop_asked_for_again_is_not_signalled_again():
 
     await outside.does(do.StopContainer(tag=outside.tag))
 
-    assert outside.engine.asked(outside.tag).count("stop") == 1
+    assert outside.engine.calls(outside.tag).count("stop") == 1
     assert outside.news[1:] == [on.StopAsked(attempt=1)] * 2
 
 
 async def test_a_stop_signal_is_sent_until_it_is_answered():
     outside = Outside(seconds=60, on_term=None)
     await outside.does(do.StartContainer(tag=outside.tag))
-    outside.engine.away = True
+    outside.engine.unreachable = True
     outside.executor.act(do.StopContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(3 * ASK_AGAIN)
 
-    outside.engine.away = False
+    outside.engine.unreachable = False
 
     await outside.tasks.drain(patience=1000)
     assert outside.news[1:] == [on.StopAsked(attempt=1)]
@@ -351,7 +351,7 @@ async def test_who_is_to_be_cleared_away_is_asked_to_stop_no_more():
     outside.executor.act(do.CleanUpContainer(tag=outside.tag), None)
     await asyncio.sleep(2 * ASK_AGAIN)
 
-    assert outside.engine.asked(outside.tag)[-1] == "remove"
+    assert outside.engine.calls(outside.tag)[-1] == "remove"
     assert await outside.simulated.survey() == ()
     await outside.tasks.drain(patience=1000)
 
@@ -362,7 +362,7 @@ async def test_who_is_removed_with_his_log_is_not_removed_again():
 
     await outside.does(do.CleanUpContainer(tag=outside.tag))
 
-    assert outside.engine.asked(outside.tag) == []
+    assert outside.engine.calls(outside.tag) == []
 
 
 async def test_when_it_has_started_its_address_is_learnt():
@@ -380,7 +380,7 @@ async def test_a_look_for_the_address_that_is_not_answered_is_made_again_and_sta
 
     await outside.does(do.StartContainer(tag=outside.tag))
 
-    assert outside.engine.asked(outside.tag).count("start") == 1
+    assert outside.engine.calls(outside.tag).count("start") == 1
     assert [(it.part, it.address is None) for it in outside.news] == [("0/app", False)]
 
 
@@ -401,10 +401,10 @@ async def test_one_that_is_refused_given_up_or_asked_to_stop_is_told_by_its_name
 async def cleared(outside, times):
     """What is asked of the engine by so many surveys that find a container that is over."""
     await outside.does(do.StartContainer(tag=outside.tag))
-    begun = len(outside.engine.asked(outside.tag))
+    begun = len(outside.engine.calls(outside.tag))
     for _ in range(times):
         await outside.does(do.CleanUpContainer(tag=outside.tag))
-    return outside.engine.asked(outside.tag)[begun:]
+    return outside.engine.calls(outside.tag)[begun:]
 
 
 @pytest.mark.fault("SE30")
@@ -454,11 +454,11 @@ async def test_nor_does_a_start_count_that_was_not_sent():
     outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(0.1)
 
-    outside.engine.away = True
+    outside.engine.unreachable = True
     outside.saving.set()
     await asyncio.sleep(2)
     outside.simulated._engine.end()
-    outside.engine.away = False
+    outside.engine.unreachable = False
     await outside.tasks.drain(patience=1000)
 
     assert [type(it) for it in outside.news] == [on.ContainerStarted]

@@ -83,7 +83,7 @@ async def test_one_that_is_over_and_is_started_again_by_somebody_is_killed_and_i
     await world.comes_to_be_asked(job, "remove")
 
     engine.start(named(world, job))
-    world.runtime.let_go("remove")
+    world.runtime.release("remove")
 
     await world.containers_gone()
     assert await world.job(job) == done
@@ -99,7 +99,7 @@ async def test_one_that_somebody_paused_runs_until_its_timeout_which_works(world
 
     await world.comes_to_be_asked(job, "stop")
     assert (await world.job(job)).status is Status.RUNNING
-    world.runtime.let_go("stop")
+    world.runtime.release("stop")
     done = await world.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
     assert [it.exit_code for it in done.attempts] == [143]
 
@@ -137,7 +137,7 @@ async def test_a_name_that_somebody_else_has_fails_the_attempt_and_is_left_to_hi
     theirs = engine.create_container(IMAGE, ["sleep", "1000"], name=named(world, job))["Id"]
     engine.start(theirs)
 
-    world.runtime.let_go("create")
+    world.runtime.release("create")
 
     done = await world.then(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
     assert "not one of ours" in done.attempts[0].reason

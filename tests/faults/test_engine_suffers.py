@@ -44,15 +44,15 @@ async def test_what_a_frozen_engine_does_after_its_time_comes_to_what_was_acknow
     started, created = await stops_at(world, "start"), await stops_at(world, "create")
 
     with processes.frozen(engine.pid):
-        world.runtime.let_go("create")
-        world.runtime.let_go("start")
+        world.runtime.release("create")
+        world.runtime.release("start")
         await world.engine_is(up=False)  # by now the calls have timed out too
         processes.send(signal.SIGTERM, pid)
         await until(lambda: gone(pid))
         world.runtime.hold("stop")
         for job in (running, ended, started, created):
             await world.terminate(job, "while it was frozen")  # this waits for no engine
-        world.runtime.let_go("stop")
+        world.runtime.release("stop")
 
     done = [
         await world.then(job, Status.FAILED, status_reason="while it was frozen")
@@ -72,7 +72,7 @@ async def test_after_a_crash_of_the_machine_what_ran_was_lost_with_it_and_what_h
     created = await stops_at(world, "start", Script(seconds=0))
 
     await asyncio.to_thread(engine.crash)
-    world.runtime.let_go("start")
+    world.runtime.release("start")
     await asyncio.to_thread(engine.start)
 
     lost = await world.then(ran, Status.FAILED, status_reason=status_reasons.HOST_TERMINATED)

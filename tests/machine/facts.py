@@ -3,8 +3,6 @@
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from tests.support.inline import InlineStore
-
 ACTIVE = {"STARTING", "RUNNING"}
 OVER = {"SUCCEEDED", "FAILED"}
 
@@ -113,22 +111,15 @@ class Facts:
         return [*self.leaves, *self.arrays]
 
 
-class Journal(InlineStore):
-    """A store that writes down what each commit made of each job.
+class Journal:
+    """Records what each commit made of each job. `commits` is how many there were."""
 
-    Before it commits, others have their turn: whoever was answered after one commit acts before the next.
-    """
-
-    def __init__(self, facts, clock, breathe):
-        super().__init__()
+    def __init__(self, facts, clock):
         self._facts = facts
         self._clock = clock
-        self._breathe = breathe
         self.commits = 0
 
-    async def commit(self, changes):
-        await self._breathe()
-        await super().commit(changes)
+    def committed(self, changes):
         self.commits += 1
         for job in (*changes.inserted, *changes.updated):
             self._see(job)

@@ -2,44 +2,39 @@
 
 import asyncio
 from itertools import count
-from uuid import UUID
 
 import pytest
 
-from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.compute.simulated.script import Script, write
 from batchq.domain.ids import JobId, child_id
 from batchq.domain.job import Action, Dependency, DependencyType, ExitRule
 from batchq.engine import arrays as families
 from batchq.errors import Invalid
-from batchq.services import jobs
 from tests.machine.deeds import Order, Pass, Restart, Story, Submit
 from tests.machine.facts import ACTIVE, Array, Asked, Facts, Journal, Leaf, Refused
-from tests.support.clock import VirtualClock, VirtualLoop
-from tests.support.inline import InlineLogFiles
-from tests.support.world import HOST, World
+from tests.support import builders
+from tests.support.clock import TimerLoop
+from tests.support.world import World, simulated
 
 FEW = 2  # children that one unit of work spawns, and tells: so that much comes in between
 LOOKS = 200  # ten seconds apart
 RULES = (ExitRule(action=Action.EXIT, on_exit_code="3"), ExitRule(action=Action.RETRY, on_reason="*"))
-NOBODY = JobId(str(UUID(int=10**9, version=4)))
+NOBODY = builders.job_id(10**9)
 SEQUENTIAL = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
 
 
 def play(story: Story) -> Facts:
     """What was asked and seen."""
-    with pytest.MonkeyPatch.context() as patch, asyncio.Runner(loop_factory=VirtualLoop) as runner:
+    with pytest.MonkeyPatch.context() as patch, asyncio.Runner(loop_factory=TimerLoop) as runner:
         patch.setattr(families, "MOST", FEW)
-        patch.setattr(jobs, "uuid4", map(_id, count()).__next__)
         return runner.run(_play(story))
 
 
 async def _play(story):
-    clock = VirtualClock()
-    runtime = SimulatedRuntime(clock=clock, capacity=HOST)
     facts = Facts()
-    journal = Journal(facts, lambda: _served(facts), _breathe)
-    world = World(store=journal, runtime=runtime, archive=InlineLogFiles(), clock=clock, survey_every=10.0)
+    journal = Journal(facts, lambda: _served(facts))
+    world = simulated(new_job_id=map(builders.job_id, count()).__next__)
+    world.store.before_commit, world.store.after_commit = _breathe, journal.committed
     await world.boot()
     await world.settle_ground()
     player = Player(world, facts, journal)
@@ -52,7 +47,7 @@ async def _play(story):
         facts.trouble.append(f"the world is not left as it should be: {why}")
     finally:
         await world.crash()
-        await runtime.close()
+        await world.machine.close()
     return facts
 
 
@@ -61,8 +56,8 @@ def _served(facts):
     return round(asyncio.get_running_loop().time() - facts.away, 6)
 
 
-async def _breathe():
-    """Long enough for whoever was answered to ask again."""
+async def _breathe(_changes):
+    """Before it commits, others have their turn: whoever was answered after one commit acts before the next."""
     for _ in range(3):
         await asyncio.sleep(0)
 
@@ -177,10 +172,6 @@ class Player:
         if leaf is None or seen is None or seen.last.status not in ACTIVE:
             return False
         return leaf.act(len(seen.starts))[0] is None
-
-
-def _id(number):
-    return UUID(int=number, version=4)
 
 
 def _leaf(deed, acts, *, after, parent=None):

@@ -26,7 +26,7 @@ async def on_another_engine(world, *, engine_id="another"):
     """A restart there; the engine that the jobs run on is the answer."""
     await world.crash()
     theirs, world.machine = world.machine, SimulatedRuntime(clock=world.clock, capacity=HOST, engine_id=engine_id)
-    world.runtime._runtime = world.machine
+    world.runtime.runtime = world.machine
     await world.boot()
     return theirs
 
@@ -34,7 +34,7 @@ async def on_another_engine(world, *, engine_id="another"):
 async def back_on(world, theirs):
     await world.crash()
     await world.machine.close()
-    world.machine = world.runtime._runtime = theirs
+    world.machine = world.runtime.runtime = theirs
     await world.boot()
 
 
@@ -100,13 +100,13 @@ async def test_a_stop_order_on_an_exchanged_engine_is_carried_out_on_the_right_o
     await world.then(job, Status.RUNNING)
     await world.passes(20)  # the next survey is far away
     theirs, world.machine = world.machine, SimulatedRuntime(clock=world.clock, capacity=HOST, engine_id="another")
-    world.runtime._runtime = world.machine
+    world.runtime.runtime = world.machine
 
     await world.terminate(job)
     await world.passes(600)
 
     assert (await world.job(job)).status is Status.RUNNING
-    world.machine, world.runtime._runtime = theirs, theirs
+    world.machine, world.runtime.runtime = theirs, theirs
     world.engine._watcher.survey_now()  # as when the stream of news begins anew
     await world.then(job, Status.FAILED, status_reason="stop it")
 
@@ -148,12 +148,12 @@ async def test_an_engine_that_is_exchanged_while_the_server_runs_proves_nothing_
     job = await world.submit(LASTING)
     tag = (await world.then(job, Status.RUNNING)).tag
     theirs, world.machine = world.machine, SimulatedRuntime(clock=world.clock, capacity=HOST, engine_id="another")
-    world.runtime._runtime = world.machine
+    world.runtime.runtime = world.machine
 
     world.engine._watcher._on_death(tag)  # a late report of its death, before the next survey
     await world.passes(60)
 
     assert (await world.job(job)).status is Status.RUNNING
-    world.machine, world.runtime._runtime = theirs, theirs
+    world.machine, world.runtime.runtime = theirs, theirs
     await world.finish(job)
     await world.then(job, Status.SUCCEEDED)

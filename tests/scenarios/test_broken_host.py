@@ -14,16 +14,16 @@ async def starts(world, count):
     """Return once so many more starts have failed."""
 
     async def so():
-        return len([what for _, what in world.runtime.all_asked if what == "start"]) >= before + count
+        return len([what for _, what in world.runtime.all_calls if what == "start"]) >= before + count
 
-    before = len([what for _, what in world.runtime.all_asked if what == "start"])
+    before = len([what for _, what in world.runtime.all_calls if what == "start"])
     await world._until(so, "starts are not tried any more")
 
 
 @pytest.mark.fault("CO04")
 async def test_while_the_host_starts_nothing_jobs_wait_and_no_attempt_is_consumed(world, caplog):
     await world.then(await world.submit(Script(seconds=0)), Status.SUCCEEDED)
-    world.runtime.broken["start"] = BROKEN
+    world.runtime.errors["start"] = BROKEN
 
     jobs = await world.submit_many(41 if world.virtual else 5, Script(seconds=0), attempts=2)
     await world.engine_is(up=False)
@@ -33,7 +33,7 @@ async def test_while_the_host_starts_nothing_jobs_wait_and_no_attempt_is_consume
 
     assert world.engine.health().engine == f"containers cannot be started: {BROKEN.reason}"
     assert len([it for it in caplog.messages if "cannot start containers" in it]) == 1
-    del world.runtime.broken["start"]
+    del world.runtime.errors["start"]
     assert [len((await world.then(it, Status.SUCCEEDED)).attempts) for it in jobs] == [1] * len(jobs)
     await world.engine_is(up=True)
 
@@ -41,19 +41,19 @@ async def test_while_the_host_starts_nothing_jobs_wait_and_no_attempt_is_consume
 @pytest.mark.fault("CO04")
 async def test_one_start_at_a_time_probes_a_broken_host(world):
     await world.then(await world.submit(Script(seconds=0)), Status.SUCCEEDED)
-    world.runtime.broken["start"] = BROKEN
+    world.runtime.errors["start"] = BROKEN
     jobs = await world.submit_many(4, Script(seconds=0))
     await world.engine_is(up=False)
     await starts(world, 1)
 
-    asked = len(world.runtime.all_asked)
+    asked = len(world.runtime.all_calls)
     if world.virtual:
         await world.passes(300)
-        assert len(world.runtime.all_asked) - asked <= 2 * (300 / 30 + 5)  # a create and a start each
+        assert len(world.runtime.all_calls) - asked <= 2 * (300 / 30 + 5)  # a create and a start each
     await world.terminate(jobs[0], "waited long enough")
 
     await world.then(jobs[0], Status.FAILED, status_reason="waited long enough", attempts=())
-    del world.runtime.broken["start"]
+    del world.runtime.errors["start"]
     for it in jobs[1:]:
         await world.then(it, Status.SUCCEEDED)
 

@@ -79,7 +79,7 @@ async def test_cancelled_while_starting_the_attempt_goes_on(world):
     await world.then(job, Status.STARTING)
 
     await world.cancel(job, "too late")
-    world.runtime.let_go("create")
+    world.runtime.release("create")
 
     await world.then(job, Status.SUCCEEDED, cancelled=None)
 
@@ -91,7 +91,7 @@ async def test_cancelled_while_starting_a_failure_is_not_retried(world):
     await world.then(job, Status.STARTING)
 
     await world.cancel(job, "no more tries")
-    world.runtime.let_go("create")
+    world.runtime.release("create")
 
     done = await world.then(job, Status.FAILED, status_reason="no more tries")
     assert len(done.attempts) == 1

@@ -19,7 +19,7 @@ async def test_a_create_without_an_answer_is_made_again_and_costs_nothing(world)
 
 
 async def test_a_start_that_was_carried_out_without_an_answer_is_not_made_twice(world):
-    world.runtime.loses_answers["start"] = 1
+    world.runtime.lost_replies["start"] = 1
 
     job = await world.submit(Script(seconds=2))
 
@@ -48,7 +48,7 @@ async def test_a_kill_without_an_answer_is_made_again(world):
 
     done = await world.then(job, Status.FAILED, status_reason="stop it")
     assert done.attempts[0].exit_code == 137
-    assert world.runtime.asked(Tag(job_id=job, attempt=1)).count("kill") >= 2
+    assert world.runtime.calls(Tag(job_id=job, attempt=1)).count("kill") >= 2
 
 
 async def test_a_refusal_that_may_pass_is_tried_again_within_the_attempt(world):
@@ -61,7 +61,7 @@ async def test_a_refusal_that_may_pass_is_tried_again_within_the_attempt(world):
 
 
 async def test_one_that_ended_before_its_start_was_answered_is_not_started_again(world):
-    world.runtime.loses_answers["start"] = 1
+    world.runtime.lost_replies["start"] = 1
     job = await world.submit(Script(seconds=0))
     await world.then(job, Status.SUCCEEDED)
 
@@ -86,10 +86,10 @@ async def test_what_was_made_is_started_only_when_that_is_saved(world):
     await world.then(job, Status.STARTING)
     world.store.failing = True
 
-    world.runtime.let_go("create")
+    world.runtime.release("create")
     await world.passes(2)
 
-    assert "start" not in [what for _, what in world.runtime.all_asked]
+    assert "start" not in [what for _, what in world.runtime.all_calls]
     world.store.failing = False
     done = await world.then(job, Status.SUCCEEDED)
     assert len(done.attempts) == 1
@@ -102,8 +102,8 @@ async def test_a_refusal_that_is_not_saved_yet_is_not_asked_for_again(world):
     await world.comes_to_be_asked(job, "start")
     world.store.failing = True
 
-    world.runtime.let_go("start")
-    await world.passes(1.1 * world._survey_every)
+    world.runtime.release("start")
+    await world.passes(1.1 * world.survey_every)
     world.store.failing = False
 
     await world.then(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
@@ -135,7 +135,7 @@ async def test_while_the_store_takes_nothing_requests_are_refused_and_news_is_ke
 
 
 async def test_while_the_engine_is_away_jobs_wait_and_say_so_and_then_run(world):
-    world.runtime.away = True
+    world.runtime.unreachable = True
     await world.engine_is(up=False)
     job, giant = await world.submit(Script(seconds=0)), await world.submit(Script(seconds=0), millicpus=64_000)
     await world.passes(1)
@@ -144,7 +144,7 @@ async def test_while_the_engine_is_away_jobs_wait_and_say_so_and_then_run(world)
     assert [(it.status, it.status_reason) for it in shown] == [(Status.RUNNABLE, status_reasons.ENGINE_AWAY)] * 2
     assert (await world.job(job)).status_reason is None
 
-    world.runtime.away = False
+    world.runtime.unreachable = False
 
     await world.then(job, Status.SUCCEEDED)
     (hopeless,) = await world.described(giant)
@@ -154,7 +154,7 @@ async def test_while_the_engine_is_away_jobs_wait_and_say_so_and_then_run(world)
 
 @pytest.mark.fault("EN09")
 async def test_a_death_that_nobody_tells_is_found(world):
-    world.runtime.deaf_to_deaths = True
+    world.runtime.drops_death_reports = True
 
     job = await world.submit(Script(seconds=0))
 

@@ -24,8 +24,8 @@ async def stuck(world, **asked):
 
 
 def thaw(world):
-    world.runtime.let_go("kill")
-    world.runtime.let_go("remove")
+    world.runtime.release("kill")
+    world.runtime.release("remove")
 
 
 async def test_a_job_that_cannot_be_killed_is_failed_and_not_tried_again(world):
@@ -59,9 +59,9 @@ async def test_what_is_left_is_asked_for_once_at_a_time_however_often_it_is_surv
     tag = (await world.job(job)).tag
 
     await world.force_fail(job)
-    await world.passes(2.5 * world._survey_every)
+    await world.passes(2.5 * world.survey_every)
 
-    assert world.runtime.asked(tag).count("remove") <= 1
+    assert world.runtime.calls(tag).count("remove") <= 1
     thaw(world)
     await world.containers_gone()
 
@@ -97,7 +97,7 @@ async def test_one_whose_start_hangs_is_given_up_and_never_left_running(world):
     await world.force_fail(job)
 
     await world.then(job, Status.FAILED, status_reason=WHY)
-    world.runtime.let_go("start")
+    world.runtime.release("start")
     await world.containers_gone()
 
 

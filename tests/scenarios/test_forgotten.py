@@ -27,7 +27,7 @@ async def forget(world):
     loop = world.engine.loop
     pruner = Pruner(
         store=world.store,
-        archive=world._archive,
+        archive=world.archive,
         clock=world.clock,
         retention=HOUR,
         between=loop.between,
@@ -66,7 +66,7 @@ async def test_one_whose_container_could_not_be_removed_yet_stays_until_it_is(wo
     await an_hour_later(world)
     await forget(world)
     while_it_is_there = await known(world, job)
-    world.runtime.let_go("remove")
+    world.runtime.release("remove")
     await world.containers_gone()
     await world.passes(20)
 
@@ -80,14 +80,14 @@ async def test_while_the_engine_is_away_nothing_goes(world):
     job = await world.submit(Script(seconds=1))
     await world.then(job, Status.SUCCEEDED)
     await an_hour_later(world)
-    world.runtime.away = True
+    world.runtime.unreachable = True
     await world.engine_is(up=False)
     await world.quiet()
 
     await forget(world)
 
     assert await known(world, job) == [True]
-    world.runtime.away = False
+    world.runtime.unreachable = False
     await world.engine_is(up=True)
 
 

@@ -224,7 +224,7 @@ async def test_a_crash_in_the_midst_of_its_start_starts_no_node_twice(world):
     await world.comes_to_be_asked(job, "start", part=MAIN)
 
     await world.crash()
-    world.runtime.let_go("start")
+    world.runtime.release("start")
     await world.boot()
 
     await world.then(job, Status.SUCCEEDED)

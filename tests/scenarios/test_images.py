@@ -16,8 +16,8 @@ NOWHERE = "127.0.0.1:1/none:latest"
 async def absent(world):
     """An image that a pull gets."""
     if world.virtual:
-        world.runtime._runtime.lack("127.0.0.1:2/test/one:latest")
-        world.runtime._runtime.lack(NOWHERE, why_for_ever="connection refused")
+        world.runtime.runtime.lack("127.0.0.1:2/test/one:latest")
+        world.runtime.runtime.lack(NOWHERE, why_for_ever="connection refused")
         yield "127.0.0.1:2/test/one:latest"
         return
     async with registry(os.environ.get("DOCKER_HOST")) as images:
@@ -57,7 +57,7 @@ async def test_a_pull_holds_up_nobody_who_has_his_image(world, absent):
 
     await world.then(other, Status.SUCCEEDED)
     assert (await world.job(waiting)).status is Status.STARTING
-    world.runtime.let_go("pull")
+    world.runtime.release("pull")
     await world.then(waiting, Status.SUCCEEDED)
 
 
@@ -70,7 +70,7 @@ async def test_terminated_while_its_image_is_pulled_it_is_over_at_once_and_no_co
     await world.terminate(job, "too slow")
 
     await world.then(job, Status.FAILED, status_reason="too slow", attempts=())
-    world.runtime.let_go("pull")
+    world.runtime.release("pull")
     assert await world.asked(job) == ["create", "remove"]  # the image was not there to make it of
 
 

@@ -7,8 +7,8 @@ import pytest
 from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Caller, Directory, Role
 from batchq.domain.job import ACTIVE, FINISHED, Status
 from batchq.domain.scheduling.quotas import Quotas
-from tests.support.history import ObservedStore
 from tests.support.scripts import Script
+from tests.support.store_proxy import StatusChanges
 from tests.support.world import pretended
 
 VCPUS = {ROOT: 3.5, "lab": 2.0, "team": 1.0, "other": None}
@@ -74,7 +74,7 @@ async def submit(world, chance):
 async def test_no_account_has_more_in_use_than_its_limit_and_nobody_starves(day, seed):
     limited, chance = Quotas(day.people), Random(seed)
     books = Books(limited)
-    day.store._store = ObservedStore(day.store._store, books.record)
+    day.store.after_commit = StatusChanges(books.record)
 
     jobs = [await submit(day, chance) for _ in range(JOBS)]
 

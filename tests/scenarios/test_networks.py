@@ -20,7 +20,7 @@ async def test_a_job_whose_network_dies_before_its_start_runs_all_the_same_and_o
     await world.comes_to_be_asked(job, "start")
 
     lose_keeper(world.machine)
-    world.runtime.let_go("start")
+    world.runtime.release("start")
 
     done = await world.then(job, Status.SUCCEEDED)
     assert len(done.attempts) == 1
@@ -49,7 +49,7 @@ async def test_terminated_while_its_network_is_gone_a_job_that_had_not_begun_nev
 
     lose_keeper(world.machine)
     await world.terminate(job, "stop it")
-    world.runtime.let_go("start")
+    world.runtime.release("start")
 
     await world.then(job, Status.FAILED, status_reason="stop it")
     await world.containers_gone()
@@ -62,7 +62,7 @@ async def test_the_server_comes_back_between_the_death_of_a_network_and_the_star
 
     await world.crash()
     lose_keeper(world.machine)
-    world.runtime.let_go("start")
+    world.runtime.release("start")
     await world.boot()
 
     assert len((await world.then(job, Status.SUCCEEDED)).attempts) == 1

@@ -103,7 +103,7 @@ async def test_an_engine_that_takes_long_for_everything_does_nothing_twice_and_h
     async with worlds.pretended() as world:
         machine = world.machine
         assert isinstance(machine, SimulatedRuntime)
-        world.runtime._runtime = Slow(machine, world.clock)
+        world.runtime.runtime = Slow(machine, world.clock)
         began = world.clock.now()
         jobs = [await world.submit(Script(seconds=1), attempts=2) for _ in range(20)]
         stopped = await world.submit(Script(seconds=None))

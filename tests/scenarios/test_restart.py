@@ -59,7 +59,7 @@ async def test_killed_before_the_container_is_made_it_is_made_once(world):
     job = await world.submit(Script(seconds=0), attempts=1)
     await world.then(job, Status.STARTING)
     await world.crash()
-    world.runtime.let_go("create")
+    world.runtime.release("create")
 
     await world.boot()
 
@@ -73,7 +73,7 @@ async def test_killed_between_create_and_start_it_is_started_once(world):
     job = await world.submit(Script(seconds=0), attempts=1)
     await world.comes_to_be_asked(job, "start")
     await world.crash()
-    world.runtime.let_go("start")
+    world.runtime.release("start")
 
     await world.boot()
 
@@ -147,7 +147,7 @@ async def test_a_stop_ordered_but_not_asked_is_asked(world):
     await world.says(job, "ready")
     await world.terminate(job, "stop it")
     await world.crash()
-    world.runtime.let_go("stop")
+    world.runtime.release("stop")
 
     await world.boot()
 
@@ -179,7 +179,7 @@ async def test_terminated_while_starting_and_killed_it_never_runs(world):
     await world.then(job, Status.STARTING)
     await world.terminate(job, "stop it")
     await world.crash()
-    world.runtime.let_go("create")
+    world.runtime.release("create")
 
     await world.boot()
 
@@ -216,7 +216,7 @@ async def test_a_finished_jobs_container_left_lying_is_cleared_away(world):
     job = await world.submit(Script(seconds=0, output=("kept",)))
     await world.then(job, Status.SUCCEEDED)
     await world.crash()
-    world.runtime.let_go("remove")
+    world.runtime.release("remove")
 
     await world.boot()
 
@@ -232,14 +232,14 @@ async def test_the_container_of_the_attempt_before_is_gone_before_the_next_is_ma
     second = Tag(job_id=job, attempt=2)
     await world.reaches(job, lambda it: len(it.attempts) == 1 and it.attempt is not None)
     await world.passes(1)
-    assert world.runtime.asked(second) == []
+    assert world.runtime.calls(second) == []
     await world.crash()
 
     await world.boot()
     await world.passes(1)
 
-    assert world.runtime.asked(second) == []
-    world.runtime.let_go("remove")
+    assert world.runtime.calls(second) == []
+    world.runtime.release("remove")
     done = await world.then(job, Status.FAILED)
     assert [it.exit_code for it in done.attempts] == [1, 1]
 
@@ -269,7 +269,7 @@ async def test_a_server_that_is_told_to_end_starts_nothing_more(world):
     await asyncio.gather(world.engine.stop(), world.finish(first))
 
     assert (await world.job(waiting)).status is Status.RUNNABLE
-    world.runtime.let_go("stop")
+    world.runtime.release("stop")
     await world.boot()
     await world.then(first, Status.SUCCEEDED)
     await world.then(waiting, Status.SUCCEEDED)

@@ -16,13 +16,13 @@ DEAF = Script(seconds=60, on_term=None, output=("ready",))
 
 async def dies_in_the_commit_of(world, request):
     """The server is killed when the request is saved, and nobody has been told."""
-    world.store.mute = True
+    world.store.withholds_replies = True
     asked = asyncio.create_task(request)
     await world.is_saved_unheard()
     assert not asked.done()
     await world.crash()
     asked.cancel()
-    world.store.mute = False
+    world.store.withholds_replies = False
 
 
 @pytest.mark.fault("SP01", "SP02")
@@ -30,7 +30,7 @@ async def test_a_terminate_that_was_saved_and_not_answered_stands_and_may_be_rep
     job = await world.submit(POLITE)
     await world.says(job, "ready")
     await dies_in_the_commit_of(world, world.terminate(job, "stop it"))
-    assert "stop" not in [what for _, what in world.runtime.all_asked]
+    assert "stop" not in [what for _, what in world.runtime.all_calls]
 
     await world.boot()
     await world.terminate(job, "said again")
@@ -48,7 +48,7 @@ async def test_a_signal_that_was_sent_and_not_written_down_is_sent_once_more_and
     await world.terminate(job, "stop it")
     await world.comes_to_be_asked(job, "stop")
     world.store.failing = True
-    world.runtime.let_go("stop")
+    world.runtime.release("stop")
     await world.passes(0.5)
     await world.crash()
     world.store.failing = False
@@ -88,7 +88,7 @@ async def test_one_that_was_killed_and_whose_end_was_not_written_down_ends_as_it
     await world.terminate(job, "stop it")
     await world.comes_to_be_asked(job, "kill")
     world.store.failing = True
-    world.runtime.let_go("kill")
+    world.runtime.release("kill")
     await over(world.machine, tag)
     await world.crash()
     world.store.failing = False
@@ -105,8 +105,8 @@ async def test_a_timeout_that_passed_while_nobody_served_is_made_good_at_once_an
     job = await world.submit(DEAF, limit=1, attempts=3)
     await world.says(job, "ready")
     await world.crash()
-    world.runtime.let_go("stop")
-    world.runtime.all_asked.clear()
+    world.runtime.release("stop")
+    world.runtime.all_calls.clear()
     await world.passes(4)
     booted = world.clock.now()
 

@@ -118,7 +118,7 @@ async def test_what_is_left_of_an_attempt_since_tells_how_it_ended(world):
     job, backup = await one_that_starts_after(world, Script(seconds=15, exit_code=9), attempts=2)
     await world.passes(20)
     await world.crash()
-    world.runtime.let_go("remove")
+    world.runtime.release("remove")
 
     await world.restore(backup)
 
@@ -174,11 +174,11 @@ async def test_one_that_could_never_fit_then_is_taken_up_and_not_cancelled_for_h
     await world.catalog.update_environment("local", lambda it: replace(it, max_millicpus=8000), caller=ADMIN)
     await world.then(job, Status.RUNNING)
     await world.passes(HOUR / 4)
-    world.runtime.away = True
+    world.runtime.unreachable = True
 
     await world.restore(backup)
     await world.passes(60)
-    world.runtime.away = False
+    world.runtime.unreachable = False
 
     assert (await world.then(job, Status.RUNNING)).attempts == ()
     await world.engine.resume(purge=True, caller=ADMIN)
@@ -254,7 +254,7 @@ async def test_what_the_data_knows_to_be_over_is_cleared_away_as_ever(world):
     job = await world.submit(Script(seconds=1))
     await world.then(job, Status.SUCCEEDED)
     await world.crash()
-    world.runtime.let_go("remove")
+    world.runtime.release("remove")
 
     await world.restore(world.backup())
 
@@ -294,10 +294,10 @@ async def test_a_purge_goes_on_when_the_engine_was_away_and_the_server_died(worl
     jobs = await world.submit_many(5, LONG)
     await world.then(jobs[-1], Status.RUNNING)
     await world.restore(backup)
-    world.runtime.away = True
+    world.runtime.unreachable = True
     await world.engine.resume(purge=True, caller=ADMIN)
     await world.crash()
-    world.runtime.away = False
+    world.runtime.unreachable = False
 
     await world.boot()
 
@@ -310,14 +310,14 @@ async def test_a_purge_leaves_a_container_whose_turn_in_its_task_has_not_come_ye
     job = await world.submit(task=both)
     await world.comes_to_be_asked(job, "start", part="0/a")
     backup = world.backup()
-    world.runtime.let_go("start")
+    world.runtime.release("start")
     await world.reaches(job, lambda it: it.attempt is not None and it.attempt.parts[1].started_at is not None)
     world.runtime.hold("create")
     await world.restore(backup)
 
     await world.engine.resume(purge=True, caller=ADMIN)
 
-    world.runtime.let_go("create")
+    world.runtime.release("create")
     await world.then(job, Status.SUCCEEDED)
     assert await world.asked_of_all(job, "start") == ["0/a", "0/b"]
 
@@ -361,7 +361,7 @@ async def test_nor_is_one_whose_start_was_under_way_when_the_backup_was_made(wor
     job = await world.submit(Script(seconds=1))
     await world.then(job, Status.STARTING)
     backup = world.backup()
-    world.runtime.let_go("create")
+    world.runtime.release("create")
     await world.then(job, Status.SUCCEEDED)
 
     await world.restore(backup)
@@ -384,7 +384,7 @@ async def test_nor_is_a_container_that_was_only_made_since(world):
     await world.then(job, Status.STARTING)
     await world.passes(1)
     await world.crash()
-    world.runtime.let_go("start")
+    world.runtime.release("start")
 
     await world.restore(backup)
     await world.passes(HOUR / 4)
@@ -401,7 +401,7 @@ async def test_nor_is_one_that_was_made_before_the_backup_and_never_begun(world)
     await world.reaches(job, lambda it: it.attempt is not None and it.attempt.container is not None)
     backup = world.backup()
     await world.crash()
-    world.runtime.let_go("start")
+    world.runtime.release("start")
 
     await world.restore(backup)
     await world.passes(HOUR / 4)
@@ -432,7 +432,7 @@ async def test_one_that_is_to_be_given_up_is_given_up(world):
     job = await world.submit(Script(seconds=1))
     await world.then(job, Status.STARTING)
     backup = world.backup()
-    world.runtime.let_go("create")
+    world.runtime.release("create")
     await world.then(job, Status.SUCCEEDED)
     await world.restore(backup)
 
@@ -499,14 +499,14 @@ async def test_a_restart_does_not_end_it(world):
 
 async def test_it_does_not_end_before_the_engine_was_looked_at(world):
     backup = world.backup()
-    world.runtime.away = True
+    world.runtime.unreachable = True
     await world.restore(backup)
 
     with pytest.raises(Invalid, match="has not answered yet"):
         await world.engine.resume(purge=True, caller=ADMIN)
 
     assert world.engine.health().held is not None
-    world.runtime.away = False
+    world.runtime.unreachable = False
     await world.engine_is(up=True)
     await world.quiet()
     await world.engine.resume(purge=True, caller=ADMIN)
@@ -515,10 +515,10 @@ async def test_it_does_not_end_before_the_engine_was_looked_at(world):
 async def test_nor_before_what_was_taken_up_is_saved(world):
     job, backup = await one_that_starts_after(world, Script(seconds=60))
     await world.then(job, Status.RUNNING)
-    world.runtime.away = True
+    world.runtime.unreachable = True
     await world.restore(backup)
     world.store.failing = True
-    world.runtime.away = False
+    world.runtime.unreachable = False
     await world.engine_is(up=True)
     await world.passes(1)
     world.store.failing = False

@@ -23,7 +23,7 @@ async def test_one_that_fails_at_once_is_started_as_often_as_allowed_one_after_t
     done = await world.then(job, Status.FAILED)
 
     assert [it.exit_code for it in done.attempts] == [1] * ATTEMPTS
-    asked = [what for tag, what in world.runtime.all_asked if tag.job_id == job]
+    asked = [what for tag, what in world.runtime.all_calls if tag.job_id == job]
     assert asked == ["create", "start", "remove"] * ATTEMPTS
 
 
@@ -35,7 +35,7 @@ async def test_a_storm_of_retries_keeps_the_order_of_a_long_queue_and_starves_no
 
     ends = [await world.reaches(job, lambda it: it.status in FINISHED) for job in (*failing, *waiting)]
 
-    begun = [tag.job_id for tag, what in world.runtime.all_asked if what == "start" and tag.attempt == 1]
+    begun = [tag.job_id for tag, what in world.runtime.all_calls if what == "start" and tag.attempt == 1]
     assert begun == [*failing, *waiting]
     assert [it.status for it in ends] == [Status.FAILED] * STORM + [Status.SUCCEEDED] * WAITING
     assert {len(it.attempts) for it in ends[:STORM]} == {ATTEMPTS}

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import Account, Caller, Directory, Owner
 from batchq.domain.bulk_stop import BulkStopOrder, Kind
 from batchq.domain.job import Status
+from batchq.errors import StoreFailed
 from tests.support import builders
 from tests.support import world as worlds
 from tests.support.scripts import LASTING, Script
@@ -235,7 +236,7 @@ async def test_none_of_many_starts_once_it_is_decided_and_others_do(pretended):
 
     assert told == dict.fromkeys(many, "CANCELLED")
     await pretended.then(other, Status.RUNNING)
-    assert {tag.job_id for tag, _ in pretended.runtime.all_asked} == {holder, other}
+    assert {tag.job_id for tag, _ in pretended.runtime.all_calls} == {holder, other}
 
 
 async def test_an_order_goes_on_where_it_was_when_the_server_is_gone(pretended):
@@ -255,12 +256,12 @@ async def test_an_order_goes_on_where_it_was_when_the_server_is_gone(pretended):
 
 async def test_an_order_that_is_durable_stands_though_nobody_heard_so(pretended):
     _, waits = await queued(pretended)
-    pretended.store.mute = True
+    pretended.store.withholds_replies = True
     asking = asyncio.create_task(pretended.cancel_all(waits))
     await pretended.passes(1)
 
     await pretended.crash()
-    pretended.store.mute = False
+    pretended.store.withholds_replies = False
     await pretended.boot()
     asking.cancel()
 
@@ -271,7 +272,7 @@ async def test_an_order_that_is_not_saved_is_refused_and_means_nobody(pretended)
     _, waits = await queued(pretended)
     pretended.store.failing = True
 
-    with pytest.raises(worlds.StoreFailed):
+    with pytest.raises(StoreFailed):
         await pretended.cancel_all(waits)
 
     pretended.store.failing = False

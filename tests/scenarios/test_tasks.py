@@ -164,7 +164,7 @@ async def test_terminated_before_the_engine_is_asked_none_is_started(world):
     await world.then(job, Status.STARTING)
 
     await world.terminate(job, "stop it")
-    world.runtime.let_go("create")
+    world.runtime.release("create")
 
     await world.then(job, Status.FAILED, status_reason="stop it", attempts=())
     assert await world.asked_of_all(job, "start") == []
@@ -200,7 +200,7 @@ async def test_out_of_time_while_the_next_one_is_being_made_it_is_not_started(wo
     await world.finish(job, part=INIT)
     await world.reaches(job, lambda it: it.stop is not None)
 
-    world.runtime.let_go("create")
+    world.runtime.release("create")
 
     done = await world.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
     assert done.attempts[0].exit_code is None
@@ -219,7 +219,7 @@ async def test_who_waits_too_long_gives_up(world):
 
 
 async def test_one_that_ended_in_time_and_was_not_seen_to_is_not_waited_for_in_vain(world):
-    world.runtime.deaf_to_deaths = True
+    world.runtime.drops_death_reports = True
     quick = init(BRIEF, start_timeout=timedelta(seconds=30))
 
     job = await world.submit(task=task(quick, app(BRIEF, after={"init": "SUCCESS"})))
@@ -282,7 +282,7 @@ async def test_an_order_is_not_forgotten_in_a_crash(world):
     await world.terminate(job, "stop it")
 
     await world.crash()
-    world.runtime.let_go("stop")
+    world.runtime.release("stop")
     await world.boot()
 
     done = await world.then(job, Status.FAILED, status_reason="stop it")

@@ -97,7 +97,7 @@ async def test_until_the_container_is_gone_the_job_runs_and_says_that_it_is_term
     running = await world.job(job)
     assert running.status is Status.RUNNING
     assert running.is_terminated
-    world.runtime.let_go("kill")
+    world.runtime.release("kill")
     await world.then(job, Status.FAILED)
 
 
@@ -174,7 +174,7 @@ async def test_terminated_before_the_engine_is_asked_it_is_never_started(world):
     await world.then(job, Status.STARTING)
 
     await world.terminate(job, "stop it")
-    world.runtime.let_go("create")
+    world.runtime.release("create")
 
     done = await world.then(job, Status.FAILED, status_reason="stop it", attempts=())
     assert done.is_terminated
@@ -189,7 +189,7 @@ async def test_terminated_while_the_start_is_under_way_it_is_asked_once_it_runs(
     await world.comes_to_be_asked(job, "start")
 
     await world.terminate(job, "stop it")
-    world.runtime.let_go("start")
+    world.runtime.release("start")
 
     done = await world.then(job, Status.FAILED, status_reason="stop it")
     assert await world.asked(job) == ["create", "start", "stop", "remove"]
@@ -222,7 +222,7 @@ async def test_one_that_ends_by_itself_before_it_is_asked_is_failed_although_it_
 
     done = await world.then(job, Status.FAILED, status_reason="stop it")
     assert [(it.exit_code, it.status_reason) for it in done.attempts] == [(0, "stop it")]
-    world.runtime.let_go("stop")
+    world.runtime.release("stop")
 
 
 @pytest.mark.fault("SP26")
@@ -232,7 +232,7 @@ async def test_a_timeout_after_it_changes_neither_reason_nor_sequence(world):
     await world.comes_to_be_asked(job, "start")
 
     await world.terminate(job, "stop it")
-    world.runtime.let_go("start")
+    world.runtime.release("start")
 
     done = await world.then(job, Status.FAILED, status_reason="stop it")
     assert done.is_terminated

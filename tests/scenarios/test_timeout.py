@@ -51,7 +51,7 @@ async def test_a_timeout_survives_a_restart(world):
     job = await world.submit(Script(seconds=60, on_term=143), limit=2)
     await world.then(job, Status.RUNNING)
     await world.crash()
-    world.runtime.let_go("stop")
+    world.runtime.release("stop")
     await world.passes(2)
 
     await world.boot()
@@ -75,11 +75,11 @@ async def test_one_that_ended_in_time_while_nobody_looked_has_not_timed_out(worl
 async def test_one_that_ended_in_time_while_the_engine_was_away_has_not_timed_out(world):
     job = await world.submit(LASTING, limit=IN_TIME)
     await world.then(job, Status.RUNNING)
-    world.runtime.away = world.runtime.deaf_to_deaths = True
+    world.runtime.unreachable = world.runtime.drops_death_reports = True
     await world.finish(job)
     await world.passes(IN_TIME + 1)
 
-    world.runtime.away = False
+    world.runtime.unreachable = False
 
     done = await world.then(job, Status.SUCCEEDED)
     assert done.stop is None
@@ -89,10 +89,10 @@ async def test_a_timeout_in_the_absence_of_the_engine_is_made_good(world):
     world.runtime.hold("stop")  # else it might be over before the engine is away
     job = await world.submit(Script(seconds=60, on_term=143), limit=1)
     await world.then(job, Status.RUNNING)
-    world.runtime.away = True
-    world.runtime.let_go("stop")
+    world.runtime.unreachable = True
+    world.runtime.release("stop")
     await world.passes(3)
 
-    world.runtime.away = False
+    world.runtime.unreachable = False
 
     await world.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)

@@ -6,7 +6,7 @@ import time
 
 from tests.schedule.day import live
 from tests.schedule.witness import Sums
-from tests.support.clock import VirtualLoop
+from tests.support.clock import TimerLoop
 
 
 def main() -> None:
@@ -16,7 +16,7 @@ def main() -> None:
     asked.add_argument("--seed", type=int, default=1)
     options = asked.parse_args()
     began = time.monotonic()
-    loop = VirtualLoop()
+    loop = TimerLoop()
     sums = loop.run_until_complete(live(options.jobs, vcpus=options.vcpus, seed=options.seed))
     loop.close()
     print(told(sums, time.monotonic() - began))

@@ -227,7 +227,7 @@ class Client:
         self._story.tell(f"client swept {asked}")
 
     async def _hear(self, server: Server, order: BulkStopOrder, asked: BulkStopRequest) -> None:
-        async for some in await server.stopping.stop(order, asked, caller=ADMIN):
+        async for some in await server.bulk_stops.stop(order, asked, caller=ADMIN):
             self._witness.sweepers.told(order, some)
 
     async def _change_ground(self) -> None:

@@ -5,9 +5,10 @@ from datetime import timedelta
 from enum import StrEnum
 from random import Random
 from typing import NamedTuple
+from uuid import UUID
 
 from batchq.compute.simulated.faults import CARRIED_OUT, NOT_CARRIED_OUT, Fault
-from batchq.domain.ids import Tag
+from batchq.domain.ids import JobId, Tag
 from batchq.ports.jobs import Changes
 
 NONE = 0.0
@@ -101,6 +102,10 @@ class Dice:
         self.luck = luck(self.world)
         #: vCPUs that the jobs of an account may have in use together.
         self.account_limit: float | None = Random(f"{seed} accounts").choice([None, 2.0, 4.0])
+
+    def job_id(self) -> JobId:
+        """The id of the next submitted job: what sorts by ids would else make each run another."""
+        return JobId(str(UUID(int=self.ids.getrandbits(128), version=4)))
 
     def calm(self) -> None:
         """Nothing goes wrong from here on."""

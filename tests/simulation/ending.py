@@ -49,9 +49,9 @@ async def check(world) -> None:
     calls = world.story.counts["engine calls"]
     changes = len(world.story.lines)
     await world.clock.sleep(REST)
-    if not world.server.at_rest():
+    if not world.server.is_idle():
         await world.clock.sleep(0.5)  # a survey may be under way
-    if not world.server.at_rest() or world.server.engine.loop.state.active:
+    if not world.server.is_idle() or world.server.engine.loop.state.active:
         world.story.breaks(
             "I9 nothing is left over", f"{world.server.engine.tasks.names} {world.server.engine.loop.state.active}"
         )

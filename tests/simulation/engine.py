@@ -27,6 +27,7 @@ from tests.simulation.dice import CHANGES, Dice
 from tests.simulation.life import Life
 from tests.simulation.oracles import Witness
 from tests.simulation.story import Story
+from tests.support.runtime_proxy import RuntimeProxy
 
 
 class WatchedEngine(SimulatedEngine):
@@ -114,8 +115,8 @@ class Machine:
         return ENGINE_ENDS if self._dice.ends_engine(call) else self._dice.fault(call)
 
 
-class Liar:
-    """ContainerRuntime as one server has it. It may die before and after each call, and some calls take their time."""
+class Liar(RuntimeProxy):
+    """The runtime as one server has it. The server may die before and after each call, and some calls take time."""
 
     def __init__(
         self,
@@ -128,77 +129,55 @@ class Liar:
         story: Story,
         witness: Witness,
     ) -> None:
+        super().__init__(machine.runtime)
         self._machine_clock = machine_clock
-        self._machine = machine
-        self._runtime = machine.runtime
         self._clock = clock
         self._life = life
         self._dice = dice
         self._story = story
         self._witness = witness
 
-    async def create(self, launch: LaunchSpec) -> Created:
-        return await self._call("create", launch.tag, lambda: self._runtime.create(launch))
-
-    async def pull(self, image: str, platform: str | None, *, account: str = "") -> None:
-        await self._call("pull", None, lambda: self._runtime.pull(image, platform, account=account))
-
-    async def start(self, tag: Tag) -> None:
-        await self._call("start", tag, lambda: self._runtime.start(tag))
-
     async def inspect(self, tag: Tag) -> Inspection | None:
-        found = await self._call("inspect", tag, lambda: self._runtime.inspect(tag))
+        found = await super().inspect(tag)
         return found if self._machine_clock is None else self._machine_clock.stamped(found)
-
-    async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
-        await self._call("signal_stop", tag, lambda: self._runtime.signal_stop(tag, signal))
-
-    async def kill(self, tag: Tag) -> None:
-        await self._call("kill", tag, lambda: self._runtime.kill(tag))
-
-    async def remove(self, tag: Tag) -> None:
-        await self._call("remove", tag, lambda: self._runtime.remove(tag))
 
     async def remove_silent(self, tag: Tag) -> AsyncGenerator[LogLine, None] | None:
         await self._life.point("before", "reading a log", tag)
-        silent = not [line async for line in self._runtime.logs(tag, after=0)]
+        silent = not [line async for line in self.runtime.logs(tag, after=0)]
         await self._life.point("during", "reading a log", tag)
         if silent:
             await self.remove(tag)
         return None if silent else self.logs(tag, after=0)
 
     async def survey(self) -> tuple[Inspection, ...]:
-        seen = await self._call("survey", None, self._runtime.survey)
+        seen = await super().survey()
         return seen if self._machine_clock is None else tuple(self._machine_clock.stamped(it) for it in seen)
 
     @asynccontextmanager
     async def deaths(self) -> AsyncIterator[AsyncIterator[Tag | DeathReport]]:
         await self._life.point("before", "listening")
-        async with self._runtime.deaths() as news:
+        async with self.runtime.deaths() as news:
             await self._life.point("after", "listening")
             yield news if self._machine_clock is None else StampedNews(news, self._machine_clock)
 
     async def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         await self._life.point("before", "reading a log", tag)
-        async for line in self._runtime.logs(tag, after=after):
+        async for line in self.runtime.logs(tag, after=after):
             yield line
             await self._life.point("during", "reading a log", tag)
 
-    async def capacity(self) -> Resources:
-        return await self._call("capacity", None, self._runtime.capacity)
-
     async def lost_before(self) -> datetime | None:
-        before = await self._runtime.lost_before()
+        before = await self.runtime.lost_before()
         return before if before is None or self._machine_clock is None else self._machine_clock.shown(before)
 
     async def identity(self) -> EngineIdentity:
-        identity = await self._runtime.identity()
+        identity = await self.runtime.identity()
         return identity if self._machine_clock is None else replace(identity, time=self._clock.now())
 
     async def close(self) -> None:
         """The machine goes on."""
 
-    async def _call(self, call, tag, ask):
+    async def call(self, call, tag, forward):
         await self._life.point("before", call, tag)
         self._witness.asks(call, tag)
         self._story.counts["engine calls"] += 1
@@ -206,7 +185,7 @@ class Liar:
         if call == "remove":
             self._witness.truth.removal_reached_engine(tag)
         try:
-            answer = await ask()
+            answer = await forward()
         except EngineUnknown:
             await self._life.point("unanswered", call, tag)
             await self._take_time(call, tag)

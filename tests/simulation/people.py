@@ -4,26 +4,17 @@ from zlib import crc32
 
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import (
-    Account,
-    AccountLimits,
-    AccountName,
-    Caller,
-    Directory,
-    Owner,
-)
-from batchq.engine.account_limits import Accounts
+from batchq.domain.access.accounts import Account, AccountLimits, AccountName, Caller, Directory, Owner
 from tests.support.builders import ADMIN, PEOPLE
 
 TEAM = AccountName("team")
 MEMBER = replace(ADMIN, account=TEAM, lineage=(TEAM, *ADMIN.lineage))
 
 
-def accounts(vcpus: float | None) -> Accounts:
-    """The account without a limit where that is None. What its jobs may have of the machine is not restricted."""
+def directory(vcpus: float | None) -> Directory:
+    """The users and the account; it has no limit if `vcpus` is None."""
     team = Account(name=TEAM, limits=AccountLimits(vcpus=vcpus))
-    people = Directory(users=PEOPLE.users, accounts={TEAM: team})
-    return Accounts(people=lambda: people, held=False)
+    return Directory(users=PEOPLE.users, accounts={TEAM: team})
 
 
 def submitter(job_name: str, vcpus: float | None) -> Caller:

@@ -10,10 +10,10 @@ from typing import Protocol
 
 from batchq.engine import arrays, bulk_stops
 from tests.simulation.dice import Dice
-from tests.simulation.loop import WorldLoop
 from tests.simulation.storm import Storm
 from tests.simulation.story import Broken, Complaints, Story
 from tests.simulation.world import World
+from tests.support.clock import TimerLoop
 
 
 class Course(Protocol):
@@ -54,7 +54,7 @@ def ends(told: Told) -> str:
 def live(dice: Dice, course: Callable[[World], Course]) -> Told:
     gc.disable()  # what it clears away, and when, would be another story each time
     try:
-        with asyncio.Runner(loop_factory=WorldLoop) as runner:
+        with asyncio.Runner(loop_factory=TimerLoop) as runner:
             return runner.run(_live(dice, course))
     finally:
         gc.enable()

@@ -16,11 +16,11 @@ from tests.simulation.client import Client
 from tests.simulation.clocks import MachineClock
 from tests.simulation.dice import Dice
 from tests.simulation.engine import Machine
-from tests.simulation.loop import WorldClock
 from tests.simulation.oracles import Witness
 from tests.simulation.server import Server
 from tests.simulation.story import Story
 from tests.simulation.wishes import DEFINITIONS, LARGEST
+from tests.support.clock import VirtualClock
 from tests.support.inline import InlineLogFiles, database_in_memory
 
 HOST = Resources(millicpus=2 * LARGEST, memory_mib=4096)
@@ -29,7 +29,7 @@ HOST = Resources(millicpus=2 * LARGEST, memory_mib=4096)
 class World:
     def __init__(self, dice: Dice, story: Story) -> None:
         self.story = story
-        self.clock = WorldClock(asyncio.get_running_loop())
+        self.clock = VirtualClock()
         self.dice = dice
         self.witness = Witness(now=self.clock.now, story=story)
         if self.dice.clock_setting:
@@ -81,7 +81,7 @@ class World:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.server.engine.tasks.cancel()
+        await self.server.kill()
         await self.machine.runtime.close()
         await self.elsewhere.runtime.close()
         self.connection.close()

@@ -11,9 +11,11 @@ the time it needs when it is a call of `run_in_executor`. A fixture for the real
 """
 
 import asyncio
+import heapq
 import selectors
 import threading
 import time
+from asyncio.events import Handle
 from datetime import datetime, timedelta
 
 from batchq.ports.clock import Boot
@@ -51,6 +53,49 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._waiting.calls -= 1
 
 
+class TimerLoop(asyncio.BaseEventLoop):
+    """Begins at 0 and jumps to its next timer. It serves no threads and no sockets, and is faster than VirtualLoop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed = 0.0
+
+    def time(self) -> float:
+        return self._passed
+
+    def call_soon(self, callback, *args, context=None):
+        handle = Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def _run_once(self) -> None:
+        ready, timers = self._ready, self._scheduled
+        if not ready and not self._stopping:
+            self._passed = max(self._passed, self._next())
+        while timers and timers[0]._when <= self._passed:
+            timer = heapq.heappop(timers)
+            timer._scheduled = False
+            ready.append(timer)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
+
+    def _next(self) -> float:
+        """The time of the first timer that is not cancelled."""
+        while self._scheduled and self._scheduled[0]._cancelled:
+            heapq.heappop(self._scheduled)._scheduled = False
+        if not self._scheduled:
+            raise Stuck
+        return self._scheduled[0]._when
+
+    def _timer_handle_cancelled(self, handle) -> None:
+        """A cancelled timer is dropped when its time comes."""
+
+    def _write_to_self(self) -> None:
+        """The loop never sleeps."""
+
+
 class StandingLoop(asyncio.SelectorEventLoop):
     """Begins at 0. No timer rings before a test lets its time pass, however long the machine takes for anything."""
 
@@ -75,8 +120,14 @@ class VirtualClock:
 
     virtual = True
 
+    def __init__(self) -> None:
+        self._now = 0.0, NOON
+
     def now(self) -> datetime:
-        return NOON + timedelta(seconds=asyncio.get_running_loop().time())
+        passed = asyncio.get_running_loop().time()
+        if passed != self._now[0]:
+            self._now = passed, NOON + timedelta(seconds=passed)
+        return self._now[1]
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -12,7 +12,7 @@ from datetime import timedelta
 from functools import partial
 from itertools import count, pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from uuid import uuid4
 
 from msgspec.structs import replace
@@ -24,126 +24,83 @@ from batchq.compute.docker.thread_pools import LIMITS, Limits
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import events as on
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, Kind
-from batchq.domain.catalog import NETWORK_TAG, Network
+from batchq.domain.catalog import NETWORK_TAG, Network, PolicyName
 from batchq.domain.container import Overrides, Resources
 from batchq.domain.ids import JobId, QueueName, Tag
 from batchq.domain.job import FINISHED, Dependency, Job, RetryStrategy, Status
 from batchq.domain.task import Nodes, Task
-from batchq.engine.account_limits import Accounts
-from batchq.engine.clock_alignment import align
-from batchq.engine.engine import Engine
-from batchq.engine.mailbox import Mailbox
 from batchq.engine.messages import JobEvent
-from batchq.errors import ContainerGone, EngineUnknown, StoreFailed
-from batchq.logs.service import LogService
-from batchq.ports.catalog import CatalogStore
+from batchq.errors import ContainerGone, EngineUnknown
 from batchq.ports.clock import BootClock
-from batchq.ports.jobs import Changes, JobStore, Restoration
+from batchq.ports.jobs import Changes, Restoration
 from batchq.ports.logs import LogArchive, LogLine
 from batchq.ports.runtime import ContainerRuntime, ContainerState
-from batchq.services.bulk_stop import BulkStopRequest, BulkStopService
-from batchq.services.catalog import CatalogService
-from batchq.services.jobs import JobService, Submission, specify
+from batchq.services.bulk_stop import BulkStopRequest
+from batchq.services.jobs import Submission, specify
 from batchq.store.log_files import LogFiles
 from batchq.store.sqlite_store import SqliteStore
 from tests.support import builders, scripts
 from tests.support.clock import VirtualClock
 from tests.support.containers import insisting, leaves_nothing, left_over, until
-from tests.support.disk import BOTTOMLESS, UNLIMITED
+from tests.support.in_process_server import InProcessServer, Store
 from tests.support.inline import InlineLogFiles, InlineStore
-from tests.support.recorder import Recorder
+from tests.support.recording_runtime import RecordingRuntime
 from tests.support.scripts import AMPLE, Script
+from tests.support.store_proxy import StoreProxy
 
 HOST = Resources(millicpus=4000, memory_mib=4096)
 GRACE = timedelta(seconds=2)  # of those who are deaf
 PATIENCE = 60.0  # seconds of the world's own time
 
 
-class Store(JobStore, CatalogStore, Protocol):
-    """Both ports, as every store answers them."""
-
-
-class Flaky:
-    """A store that takes no writes while `failing`, and otherwise is the one it wraps.
-
-    While `mute` it takes them, and its answer never comes: who dies then dies between the commit and what follows it.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self.failing = False
-        self.mute = False
-        self.unheard = 0
-
-    async def commit(self, changes: Changes) -> None:
-        if self.failing:
-            raise StoreFailed("no space left on device")
-        await self._store.commit(changes)
-        if self.mute:
-            self.unheard += 1
-            await asyncio.Event().wait()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-
 class World:
     def __init__(
-        self, *, store: Store, runtime: ContainerRuntime, archive: LogArchive, clock: BootClock, survey_every: float
+        self,
+        *,
+        store: Store,
+        runtime: ContainerRuntime,
+        archive: LogArchive,
+        clock: BootClock,
+        survey_every: float,
+        new_job_id: Callable[[], JobId] | None = None,
     ) -> None:
-        self.store = Flaky(store)
+        self.store = StoreProxy(store)
         self.machine = runtime
-        self.runtime = Recorder(runtime)
+        self.runtime = RecordingRuntime(runtime)
         self.clock = clock
-        self._archive = archive
-        self._survey_every = survey_every
-        self._names = count()
-        self._jobs: list[JobId] = []
+        self.archive = archive
+        self.survey_every = survey_every
+        self._new_job_id = new_job_id
+        self._definitions = count()
         self.caller = builders.ADMIN
         self.people = builders.PEOPLE
 
     @property
     def virtual(self) -> bool:
-        """Whether time costs nothing here."""
+        """Whether time is simulated."""
         return getattr(self.clock, "virtual", False)
 
     @property
     def slack(self) -> timedelta:
-        """By how much things may be late here: by nothing where time is pretended, and else nobody can say."""
+        """The permitted delay: almost none on a virtual clock; on Docker it depends on the machine."""
         return timedelta(seconds=0.5 if self.virtual else PATIENCE)
 
     async def boot(self) -> None:
-        """Start a server on what the store remembers."""
-        await align(self.store, self.clock)
-        inbox = Mailbox()
-        self.catalog = CatalogService(
-            store=self.store, jobs=self.store, clock=self.clock, floor=BOTTOMLESS, changed=inbox.ground_changed
-        )
-        self.logs = LogService(
-            store=self.store, archive=self._archive, runtime=self.runtime, clock=self.clock, quota=UNLIMITED
-        )
-        self.engine = Engine(
-            inbox=inbox,
+        """Start a server on what is stored."""
+        self.server = InProcessServer(
             store=self.store,
-            ground=self.catalog,
             runtime=self.runtime,
-            accounts=Accounts(people=lambda: self.people, held=True),
-            keep_log=self.logs.keep,
+            archive=self.archive,
             clock=self.clock,
-            survey_every=self._survey_every,
+            people=lambda: self.people,
+            survey_every=self.survey_every,
+            new_job_id=self._new_job_id,
         )
-        self.catalog.consumable_resources.usage = self.engine
-        self.service = self._serving(GRACE)
-        self.stopping = BulkStopService(
-            engine=self.engine, store=self.store, people=lambda: self.people, queues=self.catalog.queues_of
-        )
-        await self.catalog.load()
-        await self.engine.start()
-
-    def _serving(self, grace: timedelta) -> JobService:
-        return JobService(
-            engine=self.engine, store=self.store, catalog=self.catalog, floor=BOTTOMLESS, stop_grace=grace
-        )
+        self.engine, self.catalog, self.logs = self.server.engine, self.server.catalog, self.server.logs
+        self.service = self.server.job_service(stop_grace=GRACE)
+        self.stopping = self.server.bulk_stops
+        await self.server.align()
+        await self.server.start()
 
     async def settle_ground(self) -> None:
         """The environment `local` and the queue `default`, as a first start makes them."""
@@ -157,13 +114,21 @@ class World:
             name=made.name, state=made.state, max_millicpus=max_millicpus, document="{}", tags=tags, caller=None
         )
 
-    async def queue(self, name: str, *, environments: Sequence[str] = ("local",), priority: int = 1) -> None:
+    async def queue(
+        self,
+        name: str,
+        *,
+        environments: Sequence[str] = ("local",),
+        priority: int = 1,
+        policy: PolicyName | None = None,
+    ) -> None:
         made = builders.queue(name, environments=tuple(environments))
         await self.catalog.create_queue(
             name=made.name,
             state=made.state,
             priority=priority,
             environments=made.environments,
+            policy=policy,
             document="{}",
             tags=(),
             caller=None,
@@ -171,12 +136,12 @@ class World:
 
     async def crash(self) -> None:
         """The server is gone from one moment to the next; store and containers go on."""
-        await self.engine.tasks.cancel()
+        await self.server.kill()
 
     async def crash_once_done(self, call: str) -> None:
         """The engine carries out a call that was held, and the server is gone before it has saved that."""
         self.store.failing = True
-        self.runtime.let_go(call)
+        self.runtime.release(call)
         await self.passes(1)
         await self.crash()
         self.store.failing = False
@@ -193,12 +158,12 @@ class World:
 
     def backup(self) -> Store:
         """All that is stored now."""
-        return self.store._store.copy()
+        return self.store.store.copy()
 
     async def restore(self, backup: Store) -> None:
         """The server is gone, and the next starts on what was stored once; the containers are as they are."""
         await self.crash()
-        self.store._store = backup.copy()
+        self.store.store = backup.copy()
         await self.store.commit(Changes(restoration=Restoration(at=self.clock.now())))
         await self.boot()
 
@@ -216,7 +181,7 @@ class World:
         """As many jobs of one definition, in their order."""
         submission = await self.submission(script, **asked)
         usual = AMPLE if script is not None and script.on_term is not None else GRACE
-        service = self._serving(usual if grace is None else grace)
+        service = self.server.job_service(stop_grace=usual if grace is None else grace)
         return [(await service.submit(submission, caller=self.caller)).id for _ in range(number)]
 
     async def submit_and(self, request: Callable[[JobId], Awaitable[None]], **asked: Any) -> JobId:
@@ -250,7 +215,7 @@ class World:
     ) -> Submission:
         spec = scripts.spec(script or Script(seconds=0), children=children)
         size = Resources(millicpus=millicpus, memory_mib=memory_mib)
-        defined = f"script-{next(self._names)}"
+        defined = f"script-{next(self._definitions)}"
         definition = builders.definition(name=defined)
         await self.catalog.definitions.register(
             replace(definition, container=replace(spec, resources=size, **container)), caller=self.caller
@@ -342,18 +307,18 @@ class World:
         they are repeated until the container is dead.
         """
         await self.quiet()
-        asked = self.runtime.asked(Tag(job_id=job_id, attempt=attempt, part=part))
+        asked = self.runtime.calls(Tag(job_id=job_id, attempt=attempt, part=part))
         return [it for after, it in pairwise(["", *asked]) if it != after or it not in {"kill", "remove"}]
 
     async def asked_of_all(self, job_id: JobId, what: str) -> list[str]:
         """The containers of a job of several, in the order in which this was asked of them."""
         await self.quiet()
-        return [tag.part for tag, asked in self.runtime.all_asked if tag.job_id == job_id and asked == what]
+        return [tag.part for tag, asked in self.runtime.all_calls if tag.job_id == job_id and asked == what]
 
     async def output(self, job_id: JobId, attempt: int = 1, part: str = "") -> list[str]:
         """What the attempt wrote, as it is kept; of an attempt of several containers, what one of them did."""
         tag = Tag(job_id=job_id, attempt=attempt, part=part)
-        page = await self._archive.read(tag.log_id, position=0, limit=1000, max_bytes=1 << 20)
+        page = await self.archive.read(tag.log_id, position=0, limit=1000, max_bytes=1 << 20)
         return [line.message for line in page.lines]
 
     async def says(self, job_id: JobId, message: str, part: str = "") -> None:
@@ -365,7 +330,7 @@ class World:
         """Wait until the engine has been asked this about the job's first attempt, whether or not it has answered."""
 
         async def so() -> bool:
-            return self.runtime.asked(Tag(job_id=job_id, attempt=1, part=part)).count(call) >= times
+            return self.runtime.calls(Tag(job_id=job_id, attempt=1, part=part)).count(call) >= times
 
         await self._until(so, f"{call} was never asked of {job_id}")
 
@@ -373,7 +338,7 @@ class World:
         """Wait until a store that is mute has taken something."""
 
         async def so() -> bool:
-            return self.store.unheard > 0
+            return self.store.unanswered_commits > 0
 
         await self._until(so, "nothing was saved")
 
@@ -443,9 +408,7 @@ class World:
 
     async def _is_quiet(self) -> bool:
         await asyncio.sleep(0)
-        loops = set(self.engine.health().loops)
-        between_turns = self.engine.inbox.empty and not self.engine.loop.between.locked()
-        return between_turns and set(self.engine.tasks.names) <= loops
+        return self.server.is_idle()
 
     async def _all_gone(self) -> bool:
         return not self.engine.loop.state.active and await self._none_left()
@@ -462,15 +425,28 @@ class World:
         return any(line.message == message for line in lines)
 
 
+def simulated(
+    *, capacity: Resources = HOST, survey_every: float = 10.0, new_job_id: Callable[[], JobId] | None = None
+) -> World:
+    """A world of simulated containers, the real store in memory, and the virtual clock. It is not booted."""
+    clock = VirtualClock()
+    return World(
+        store=InlineStore(),
+        runtime=SimulatedRuntime(clock=clock, capacity=capacity),
+        archive=InlineLogFiles(),
+        clock=clock,
+        survey_every=survey_every,
+        new_job_id=new_job_id,
+    )
+
+
 @asynccontextmanager
 async def pretended() -> AsyncIterator[World]:
-    """Simulated containers, the real store in memory, and a virtual clock."""
-    clock = VirtualClock()
-    runtime = SimulatedRuntime(clock=clock, capacity=HOST)
-    world = World(store=InlineStore(), runtime=runtime, archive=InlineLogFiles(), clock=clock, survey_every=10.0)
+    """A simulated world, from its first server to its end."""
+    world = simulated()
     async with living(world):
         yield world
-    await runtime.close()
+    await world.machine.close()
 
 
 @asynccontextmanager

@@ -1,0 +1,112 @@
+"""batchq without its API in the process of a test: services and engine, assembled as `bootstrap` assembles them.
+
+Every test that runs the whole engine uses it: the scenarios, the request sequences of `tests.machine`, the workload of
+`tests.schedule`, and each server of `tests.simulation`.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Protocol
+
+from batchq.domain.access.accounts import Directory
+from batchq.domain.ids import JobId
+from batchq.domain.job import Job
+from batchq.engine.account_limits import Accounts
+from batchq.engine.clock_alignment import align
+from batchq.engine.engine import Engine
+from batchq.engine.mailbox import Mailbox
+from batchq.logs.service import LogService
+from batchq.ports.catalog import CatalogStore
+from batchq.ports.clock import BootClock
+from batchq.ports.jobs import JobStore
+from batchq.ports.logs import LogArchive
+from batchq.ports.runtime import ContainerRuntime
+from batchq.services.bulk_stop import BulkStopService
+from batchq.services.catalog import CatalogService
+from batchq.services.jobs import JobService
+from tests.support.disk import BOTTOMLESS, UNLIMITED
+
+
+class Store(JobStore, CatalogStore, Protocol):
+    """Both ports of a store."""
+
+
+class InProcessServer:
+    """One server on given ports, which outlive it. It calls none of them before `align` or `start`."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        runtime: ContainerRuntime,
+        archive: LogArchive,
+        clock: BootClock,
+        people: Callable[[], Directory],
+        survey_every: float,
+        restricts_accounts: bool = True,
+        new_job_id: Callable[[], JobId] | None = None,
+    ) -> None:
+        """`new_job_id` gives each submitted job its id; without it ids are random, as in production.
+
+        `restricts_accounts`: container policies and separate networks of accounts are enforced.
+        """
+        self.store = store
+        self.clock = clock
+        self._new_job_id = new_job_id
+        inbox = Mailbox()
+        self.catalog = CatalogService(
+            store=store, jobs=store, clock=clock, floor=BOTTOMLESS, changed=inbox.ground_changed
+        )
+        self.logs = LogService(store=store, archive=archive, runtime=runtime, clock=clock, quota=UNLIMITED)
+        self.engine = Engine(
+            inbox=inbox,
+            store=store,
+            ground=self.catalog,
+            runtime=runtime,
+            accounts=Accounts(people=people, held=restricts_accounts),
+            keep_log=self.logs.keep,
+            clock=clock,
+            survey_every=survey_every,
+        )
+        self.catalog.consumable_resources.usage = self.engine
+        self.bulk_stops = BulkStopService(engine=self.engine, store=store, people=people, queues=self.catalog.queues_of)
+
+    async def align(self) -> None:
+        """Shift the stored times if the machine's clock was set since the last server."""
+        await align(self.store, self.clock)
+
+    async def start(self) -> None:
+        """Load the catalog and start the engine."""
+        await self.catalog.load()
+        await self.engine.start()
+
+    async def kill(self) -> None:
+        """End at once, as `kill -9` does: every task is cancelled, and nothing more is saved."""
+        await self.engine.tasks.cancel()
+
+    def job_service(self, *, stop_grace: timedelta) -> JobService:
+        """The job service with this default of the time between a stop signal and the kill."""
+        engine = self.engine if self._new_job_id is None else _EngineWithOwnIds(self.engine, self._new_job_id)
+        return JobService(
+            engine=engine, store=self.store, catalog=self.catalog, floor=BOTTOMLESS, stop_grace=stop_grace
+        )
+
+    def is_idle(self) -> bool:
+        """Whether no message is unread, no unit of work is in progress, and no task runs except the engine's loops."""
+        loops = set(self.engine.health().loops)
+        between_units = self.engine.inbox.empty and not self.engine.loop.between.locked()
+        return between_units and set(self.engine.tasks.names) <= loops
+
+
+class _EngineWithOwnIds:
+    """The engine for a job service; the ids of submitted jobs come from `new_job_id`."""
+
+    def __init__(self, engine: Engine, new_job_id: Callable[[], JobId]) -> None:
+        self._engine = engine
+        self._new_job_id = new_job_id
+
+    async def submit(self, *, job_id: JobId, **submission: Any) -> Job:
+        return await self._engine.submit(job_id=self._new_job_id(), **submission)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
