@@ -34,14 +34,14 @@ class FoundInvalid(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class FoundMisfit(Struct, frozen=True, kw_only=True):
+class FoundUnschedulable(Struct, frozen=True, kw_only=True):
     """No compute environment of the job's queue could hold it even if nothing else ran."""
 
     #: The status reason.
     reason: str
 
 
-class FoundFitting(Struct, frozen=True, kw_only=True):
+class FoundSchedulable(Struct, frozen=True, kw_only=True):
     """An environment can hold a job that was unschedulable before; it may be placed."""
 
 
@@ -209,8 +209,8 @@ Event = (
     | DependenciesMet
     | DependencyFailed
     | FoundInvalid
-    | FoundMisfit
-    | FoundFitting
+    | FoundUnschedulable
+    | FoundSchedulable
     | FoundBlocked
     | BlockedTooLong
     | Placed

@@ -321,7 +321,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: The reason of a CancelJob: on a FAILED job the one that ended it, on an active job one that prevents a retry.
     cancelled: str | None = None
     #: Whether no compute environment of its queue could ever hold it.
-    misfit: bool = False
+    unschedulable: bool = False
     #: Since when `status_reason` says why it cannot be placed; None: it does not.
     blocked_at: datetime | None = None
     #: The latest start of a job that is blocked at the head of its queue; None: not known.

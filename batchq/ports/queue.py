@@ -18,7 +18,7 @@ NONE: Names = frozenset()
 class QueueReader(Protocol):
     """Reads of the RUNNABLE jobs of queues. Every method may raise StoreFailed.
 
-    An unschedulable job ("misfit"), which no compute environment of its queue can ever hold, is not included.
+    An unschedulable job, which no compute environment of its queue can ever hold, is not included.
     """
 
     async def runnable(

@@ -103,7 +103,7 @@ def state_row(job: Job, *, version: int) -> dict[str, str | int | None]:
         "id": text(job.id),
         "version": job.version,
         "status": str(job.status),
-        "unschedulable": int(job.misfit),
+        "unschedulable": int(job.unschedulable),
         "has_array_work": int(at_work(job)),
         "state": _state(job, version),
     }

@@ -75,13 +75,13 @@ async def test_an_update_is_read_one_version_further(store):
 
 async def test_jobs_saved_together_are_found_as_they_are_left_whatever_of_them_is_new(store):
     stays, moves = job(number=1, status=Status.RUNNABLE), job(number=2, status=Status.RUNNABLE)
-    unfit, fit = job(number=3, status=Status.RUNNABLE), job(number=4, status=Status.RUNNABLE, misfit=True)
+    unfit, fit = job(number=3, status=Status.RUNNABLE), job(number=4, status=Status.RUNNABLE, unschedulable=True)
     await update(store, inserted=(stays, moves, unfit, fit))
     left = (
         replace(stays, status_reason="blocked"),
         replace(moves, status=Status.STARTING),
-        replace(unfit, misfit=True),
-        replace(fit, misfit=False),
+        replace(unfit, unschedulable=True),
+        replace(fit, unschedulable=False),
     )
 
     await update(store, updated=left, history=(moment(left[1]),))
@@ -179,7 +179,7 @@ async def test_the_runnable_of_a_queue_come_in_order_without_misfits(store):
         job(number=4, status=Status.RUNNABLE, millicpus=250, memory_mib=64, gpus=2),
         job(number=1, status=Status.RUNNABLE),
         job(number=2, status=Status.RUNNABLE, queue=QueueName("other")),
-        job(number=3, status=Status.RUNNABLE, misfit=True),
+        job(number=3, status=Status.RUNNABLE, unschedulable=True),
         job(number=5, status=Status.RUNNING),
         job(number=6, status=Status.RUNNABLE),
     )
@@ -211,11 +211,11 @@ async def test_a_job_that_was_placed_is_no_longer_runnable(store):
 
 async def test_misfits_of_all_queues_come_in_order(store):
     inserted = (
-        job(number=3, status=Status.RUNNABLE, misfit=True, queue=QueueName("other")),
-        job(number=1, status=Status.RUNNABLE, misfit=True),
+        job(number=3, status=Status.RUNNABLE, unschedulable=True, queue=QueueName("other")),
+        job(number=1, status=Status.RUNNABLE, unschedulable=True),
         job(number=2, status=Status.RUNNABLE),
-        job(number=4, status=Status.FAILED, misfit=True),
-        job(number=5, status=Status.RUNNABLE, misfit=True),
+        job(number=4, status=Status.FAILED, unschedulable=True),
+        job(number=5, status=Status.RUNNABLE, unschedulable=True),
     )
     await update(store, inserted=inserted)
 

@@ -34,7 +34,7 @@ async def test_jobs_that_wait_are_counted_by_account(store):
                 owned(1, status=Status.SUBMITTED),
                 owned(2, status=Status.PENDING),
                 owned(3),
-                owned(4, misfit=True),
+                owned(4, unschedulable=True),
                 owned(5, status=Status.RUNNING, attempt=attempt()),
                 ended,
                 owned(7, OTHER),
@@ -65,7 +65,7 @@ async def test_where_nothing_waits_nothing_is_counted(store):
 async def test_jobs_of_some_accounts_are_passed_over(store):
     third = Owner(user="eve", account="third")
     mine, other, thirds = owned(1), [owned(it, OTHER) for it in (2, 4, 6)], [owned(it, third) for it in (3, 5)]
-    elsewhere, misfit = owned(7, third, queue="other"), owned(8, third, misfit=True)
+    elsewhere, misfit = owned(7, third, queue="other"), owned(8, third, unschedulable=True)
     await store.commit(Changes(inserted=(mine, *other, *thirds, elsewhere, misfit)))
 
     async def found(limit, after, *beside):

@@ -75,7 +75,7 @@ async def test_all_times_on_which_decisions_depend_are_moved_once(store):
     then = NOON - DAYS_BEHIND
     await align(store, AClock(then))
     key = submission()
-    blocked = job(number=1, status=Status.RUNNABLE, misfit=True, blocked_at=then, created_at=then)
+    blocked = job(number=1, status=Status.RUNNABLE, unschedulable=True, blocked_at=then, created_at=then)
     waits = job(number=2, status=Status.RUNNABLE, created_at=then)
     update = ConsumableUpdate(token="once", operation=Operation.ADD, quantity=1, at=then)
     asked, noted = replace(DONE, at=then), PendingAudit(mark="by a command", act=replace(DONE, at=then, user="root"))

@@ -87,7 +87,7 @@ async def test_a_child_is_spawned_once(store, family):
 
 async def test_what_the_engine_asks_for_finds_children_too(store, family):
     _, pending, _, starting, running, *_ = family
-    misfit = replace(pending, status=Status.RUNNABLE, misfit=True)
+    misfit = replace(pending, status=Status.RUNNABLE, unschedulable=True)
     await store.commit(Changes(updated=(misfit,)))
 
     assert {it.id for it in await store.active()} == {starting.id, running.id}

@@ -108,7 +108,7 @@ async def test_only_what_may_start_now_waits_in_a_share(store, insert):
         waiting(1),
         waiting(2, "green"),
         waiting(3, queue=OTHER),
-        waiting(4, misfit=True),
+        waiting(4, unschedulable=True),
         waiting(5, status=Status.RUNNING),
         job(number=6, status=Status.RUNNABLE),
         waiting(7, "redder"),
@@ -124,7 +124,7 @@ async def test_the_shares_that_wait_are_named_once_each(store, insert):
         waiting(2, "green"),
         waiting(3),
         waiting(4, "blue", queue=OTHER),
-        waiting(5, "misfit", misfit=True),
+        waiting(5, "misfit", unschedulable=True),
         waiting(6, "running", status=Status.RUNNING),
         waiting(7, "é"),
         job(number=8, status=Status.RUNNABLE),
@@ -292,7 +292,7 @@ WAITING = st.lists(
     st.fixed_dictionaries(
         {
             "status": st.sampled_from([Status.RUNNABLE, Status.RUNNABLE, Status.PENDING, Status.FAILED]),
-            "misfit": st.sampled_from([False, False, True]),
+            "unschedulable": st.sampled_from([False, False, True]),
             "queue": st.sampled_from([DEFAULT, DEFAULT, OTHER]),
             "share_identifier": st.none() | st.sampled_from(["a", "b", "\u00e9", "\U0001f600"]),
             "scheduling_priority": st.none() | st.integers(-1, 2),
@@ -323,8 +323,8 @@ async def pages(store, limit, after):
 def specified(jobs, limit, after):
     """The same pages, by predicates. `after` is a priority and an order."""
     in_order = [it for it in jobs if it.status is Status.RUNNABLE]
-    misfits = [it for it in in_order if it.misfit]
-    waiting = [candidate(it) for it in in_order if it.spec.queue == DEFAULT and not it.misfit]
+    misfits = [it for it in in_order if it.unschedulable]
+    waiting = [candidate(it) for it in in_order if it.spec.queue == DEFAULT and not it.unschedulable]
     shares = sorted({it.share for it in waiting if it.share is not None})
     order = -1 if after is None else after[1]
     by_rank = sorted(waiting, key=_rank)
@@ -347,7 +347,7 @@ def _rank(of):
 @given(made=WAITING, moves=MOVES, asked=st.lists(PAGES, min_size=1, max_size=5))
 async def test_any_page_of_a_share_has_the_jobs_of_its_specification(made, moves, asked):
     jobs = {number: job(number=number, **of) for number, of in enumerate(made)}
-    moved = {it: replace(jobs[it], status=to, misfit=misfit) for it, to, misfit in moves if it in jobs}
+    moved = {it: replace(jobs[it], status=to, unschedulable=misfit) for it, to, misfit in moves if it in jobs}
     store = InlineStore()
     await store.commit(Changes(inserted=tuple(jobs.values())))
     await store.commit(Changes(updated=tuple(moved.values())))

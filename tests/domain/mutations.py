@@ -69,8 +69,8 @@ LIFECYCLE = [
     ("a kill is not repeated", "kill_at=now + stop_order.KILL_AGAIN", "kill_at=None"),
     ("nobody is ever unkillable", "job.stop.killed_at or now", "now"),
     (
-        "a misfit no longer stays one",
-        "misfit=False, status_reason=None, blocked_at=None",
+        "an unschedulable job no longer stays one",
+        "unschedulable=False, status_reason=None, blocked_at=None",
         "status_reason=None, blocked_at=None",
     ),
     ("terminate of a job that is over is illegal", "    on.TerminateRequested: late,\n", ""),
@@ -85,7 +85,7 @@ LIFECYCLE = [
         "status_reason=None), ()",
     ),
     (
-        "a misfit found again counts anew",
+        "an unschedulable job found again counts anew",
         "blocked_at=(job.blocked_at if same else None) or now)",
         "blocked_at=now)",
     ),
@@ -123,8 +123,8 @@ MOVES = [
         "job.cancelled if job.cancelled is not None else ended.status_reason",
         "ended.status_reason",
     ),
-    ("the dead are misfits", "        misfit=False,\n        blocked_at", "        blocked_at"),
-    ("the dead hold an attempt", "attempt=None,\n        misfit=False,\n", "misfit=False,\n"),
+    ("the dead are misfits", "        unschedulable=False,\n        blocked_at", "        blocked_at"),
+    ("the dead hold an attempt", "attempt=None,\n        unschedulable=False,\n", "unschedulable=False,\n"),
     ("a job that is over has no end", "job.stopped_at or max(now, job.started_at or now)", "job.stopped_at"),
     (
         "a job that succeeded may come back",

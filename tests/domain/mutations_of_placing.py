@@ -115,7 +115,7 @@ SCHEDULING = [
     ("the youngest start first", "line = min(ready, key=_order)", "line = max(ready, key=_order)"),
     ("lower priorities go first", "(-it.priority, it.name)", "(it.priority, it.name)"),
     (
-        "a misfit of a deleted queue stops everybody",
+        "an unschedulable job of a deleted queue stops everybody",
         "ground.queues.get(job.spec.queue)",
         "ground.queues[job.spec.queue]",
     ),
@@ -154,7 +154,11 @@ AHEAD = [
 ]
 HEADS = [
     ("an old head keeps its mark", "            if _is_marked(unit.get(job_id)):\n", "            if False:\n"),
-    ("a misfit that was a head is freed", " and not job.misfit and job.blocked_at", " and job.blocked_at"),
+    (
+        "an unschedulable job that was a head is freed",
+        " and not job.unschedulable and job.blocked_at",
+        " and job.blocked_at",
+    ),
 ]
 OUTLOOK = [
     ("a head that goes leaves the line as it is", "order <= self._full.get", "order < self._full.get"),

@@ -73,7 +73,7 @@ def happening(it, now, *, which, detail, ago):
     attempt = (it.attempt.number if it.attempt else 1) - (detail > 230)
     reason = REASONS[detail % 3]
     match kind:
-        case on.FoundInvalid | on.FoundMisfit | on.FoundBlocked | on.BlockedTooLong | on.CancelRequested:
+        case on.FoundInvalid | on.FoundUnschedulable | on.FoundBlocked | on.BlockedTooLong | on.CancelRequested:
             return kind(reason=reason)
         case on.ForceFailed:  # of a queued job it would be refused
             return (on.CancelRequested if it.status in QUEUED else kind)(reason=reason)

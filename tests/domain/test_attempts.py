@@ -239,18 +239,18 @@ def test_overrides_that_are_too_long_fail_the_job():
 
 
 def test_a_misfit_says_why_it_waits():
-    job = after(runnable(), on.FoundMisfit(reason=status_reasons.TOO_LARGE))
+    job = after(runnable(), on.FoundUnschedulable(reason=status_reasons.TOO_LARGE))
 
-    assert (job.misfit, job.status_reason) == (True, status_reasons.TOO_LARGE)
+    assert (job.unschedulable, job.status_reason) == (True, status_reasons.TOO_LARGE)
 
 
 def test_a_misfit_no_longer_says_nothing():
-    job = after(runnable(), on.FoundMisfit(reason=status_reasons.TOO_LARGE), on.FoundFitting())
+    job = after(runnable(), on.FoundUnschedulable(reason=status_reasons.TOO_LARGE), on.FoundSchedulable())
 
-    assert (job.misfit, job.status_reason) == (False, None)
+    assert (job.unschedulable, job.status_reason) == (False, None)
 
 
 def test_a_misfit_that_is_terminated_is_no_misfit_any_more():
-    over = after(runnable(), on.FoundMisfit(reason=status_reasons.TOO_LARGE), terminate("enough"))
+    over = after(runnable(), on.FoundUnschedulable(reason=status_reasons.TOO_LARGE), terminate("enough"))
 
-    assert (over.misfit, over.status_reason) == (False, "enough")
+    assert (over.unschedulable, over.status_reason) == (False, "enough")

@@ -9,7 +9,7 @@ NO_ROOM = on.FoundBlocked(reason="no room")
 
 
 def blocked(of):
-    return of.status_reason, of.blocked_at, of.misfit
+    return of.status_reason, of.blocked_at, of.unschedulable
 
 
 def test_the_head_of_a_queue_that_finds_no_room_says_so():
@@ -39,13 +39,13 @@ def test_what_is_only_explained_otherwise_has_been_so_since_the_first_time():
 
 
 def test_a_misfit_is_blocked_too():
-    job = after(runnable(), on.FoundMisfit(reason=status_reasons.TOO_LARGE), now=at(5))
+    job = after(runnable(), on.FoundUnschedulable(reason=status_reasons.TOO_LARGE), now=at(5))
 
     assert blocked(job) == (status_reasons.TOO_LARGE, at(5), True)
 
 
 def test_a_misfit_found_again_has_been_one_since_the_first_time():
-    misfit = on.FoundMisfit(reason=status_reasons.TOO_LARGE)
+    misfit = on.FoundUnschedulable(reason=status_reasons.TOO_LARGE)
     job = after(runnable(), misfit, now=at(5))
 
     assert lived(job, misfit, now=at(9)) == (job, ())
@@ -54,7 +54,7 @@ def test_a_misfit_found_again_has_been_one_since_the_first_time():
 def test_a_blocked_job_that_becomes_a_misfit_for_the_same_reason_keeps_its_time():
     job = after(runnable(), on.FoundBlocked(reason=status_reasons.TOO_LARGE), now=at(5))
 
-    assert blocked(after(job, on.FoundMisfit(reason=status_reasons.TOO_LARGE), now=at(9))) == (
+    assert blocked(after(job, on.FoundUnschedulable(reason=status_reasons.TOO_LARGE), now=at(9))) == (
         status_reasons.TOO_LARGE,
         at(5),
         True,
@@ -71,14 +71,14 @@ def test_what_is_placed_or_fits_at_last_is_blocked_no_more():
     job = after(runnable(), NO_ROOM)
 
     assert blocked(after(job, placed())) == (None, None, False)
-    assert blocked(after(job, on.FoundFitting())) == (None, None, False)
+    assert blocked(after(job, on.FoundSchedulable())) == (None, None, False)
 
 
 def test_blocked_too_long_it_is_cancelled_for_that():
-    job = after(runnable(), on.FoundMisfit(reason=status_reasons.TOO_LARGE))
+    job = after(runnable(), on.FoundUnschedulable(reason=status_reasons.TOO_LARGE))
 
     over = after(job, on.BlockedTooLong(reason="MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT"))
 
     why = "Canceled by JobStateTimeLimit action due to reason: MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT"
     assert marks(over) == (Status.FAILED, why, True, False)
-    assert (over.attempts, over.blocked_at, over.misfit) == ((), None, False)
+    assert (over.attempts, over.blocked_at, over.unschedulable) == ((), None, False)

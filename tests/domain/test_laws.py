@@ -173,7 +173,7 @@ def no_attempt_ends_before_it_began_and_what_is_over_has_an_end(life):
 
 @law
 def no_job_that_is_over_is_a_misfit(life):
-    assert not [it.after for it in life if it.after.misfit and it.after.status in FINISHED]
+    assert not [it.after for it in life if it.after.unschedulable and it.after.status in FINISHED]
 
 
 @pytest.mark.exhaustive

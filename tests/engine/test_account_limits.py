@@ -163,7 +163,7 @@ async def test_one_that_is_more_than_the_limit_is_a_misfit_and_holds_up_not_even
     unit = await filled(store, wide(), quotas=quotas(lab=2))
 
     assert placed_in(unit, large, small) == [None, "local"]
-    assert unit.get(large.id).misfit
+    assert unit.get(large.id).unschedulable
     assert unit.get(large.id).status_reason == status_reasons.beyond_limit("lab", 3000, 2000)
 
 

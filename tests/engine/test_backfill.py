@@ -68,7 +68,7 @@ async def test_a_misfit_behind_the_head_is_found():
 
     unit = await filled(store, ground())
 
-    assert unit.get(huge.id).misfit
+    assert unit.get(huge.id).unschedulable
 
 
 async def test_so_many_behind_the_head_are_looked_at_and_no_more():

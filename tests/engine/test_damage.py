@@ -193,8 +193,8 @@ async def test_what_placing_reads_of_it_is_damaged_too(database):
 
 
 async def test_a_misfit_that_is_damaged_keeps_no_other_misfit_waiting(database):
-    bad = runnable(misfit=True, status_reason=status_reasons.TOO_LARGE)
-    good = runnable(misfit=True, status_reason=status_reasons.TOO_LARGE)
+    bad = runnable(unschedulable=True, status_reason=status_reasons.TOO_LARGE)
+    good = runnable(unschedulable=True, status_reason=status_reasons.TOO_LARGE)
     desk = await desk_over(database, bad, good)
     ruin(database, bad)
     await desk.loop.load()

@@ -162,5 +162,5 @@ async def test_a_head_that_has_become_a_misfit_stays_one():
 
     await desk.process(CatalogChanged())
 
-    assert (await desk.store.jobs([head.id]))[head.id].misfit
+    assert (await desk.store.jobs([head.id]))[head.id].unschedulable
     assert (await blocked(desk, head))[0] == status_reasons.too_many_vcpus(4000, 3000)

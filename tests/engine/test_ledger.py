@@ -229,7 +229,7 @@ async def test_when_all_is_used_up_the_next_is_a_misfit_and_stops_nobody():
     await desk.process(LOOKED)
 
     (stored,) = (await desk.store.jobs([next_.id])).values()
-    assert (stored.misfit, stored.status_reason) == (True, status_reasons.too_many_units("licence", 2, 1))
+    assert (stored.unschedulable, stored.status_reason) == (True, status_reasons.too_many_units("licence", 2, 1))
     assert await desk.status(other) is Status.STARTING
 
 
@@ -252,7 +252,7 @@ async def test_nothing_is_freed_by_what_is_used_up_already():
 
     await desk.process(CatalogChanged())
 
-    assert (await desk.store.jobs([next_.id]))[next_.id].misfit
+    assert (await desk.store.jobs([next_.id]))[next_.id].unschedulable
 
 
 async def test_a_job_cancelled_before_it_starts_has_taken_nothing():

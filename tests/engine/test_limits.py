@@ -30,7 +30,7 @@ def limited(*reasons_, most=TEN_MINUTES, environments=None):
 
 
 def misfit(**asked):
-    return after(runnable(millicpus=9000, **asked), on.FoundMisfit(reason=status_reasons.TOO_MANY_VCPUS))
+    return after(runnable(millicpus=9000, **asked), on.FoundUnschedulable(reason=status_reasons.TOO_MANY_VCPUS))
 
 
 class Watched:
@@ -269,7 +269,7 @@ async def test_nothing_rings_when_nobody_is_due(watch):
 async def test_a_look_through_cancels_nobody_before_its_time(watch):
     old, young = (
         misfit(),
-        after(runnable(millicpus=9000), on.FoundMisfit(reason=status_reasons.TOO_MANY_VCPUS), now=at(300)),
+        after(runnable(millicpus=9000), on.FoundUnschedulable(reason=status_reasons.TOO_MANY_VCPUS), now=at(300)),
     )
     desk = await desk_over(old, young, on_ground=limited(TOO_MANY))
 

@@ -18,7 +18,7 @@ from tests.support.builders import environment
 
 
 def misfit(**asked):
-    return after(runnable(**asked), on.FoundMisfit(reason=status_reasons.TOO_MANY_VCPUS))
+    return after(runnable(**asked), on.FoundUnschedulable(reason=status_reasons.TOO_MANY_VCPUS))
 
 
 WIDER = ground(environments=[environment(max_millicpus=9000)])
@@ -37,7 +37,7 @@ async def test_a_misfit_is_marked_and_those_behind_it_go_on():
 
     unit = await filled(store, ground())
 
-    assert (unit.get(huge.id).misfit, unit.get(huge.id).status_reason) == (
+    assert (unit.get(huge.id).unschedulable, unit.get(huge.id).status_reason) == (
         True,
         status_reasons.too_many_vcpus(9000, 4000),
     )
@@ -60,7 +60,7 @@ async def test_misfits_are_free_when_the_ground_could_hold_them():
 
     await free_misfits(unit, store, WIDER)
 
-    assert (unit.get(huge.id).misfit, unit.get(huge.id).status_reason) == (False, None)
+    assert (unit.get(huge.id).unschedulable, unit.get(huge.id).status_reason) == (False, None)
     assert unit.get(still.id) == still
 
 
@@ -77,7 +77,7 @@ async def test_a_freed_misfit_is_placed_in_the_same_unit_of_work_at_its_own_plac
 
 async def misfits_of(desk, jobs):
     stored = await desk.store.jobs([job.id for job in jobs])
-    return [it.misfit for it in stored.values()].count(True)
+    return [it.unschedulable for it in stored.values()].count(True)
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ async def test_what_runs_does_not_make_a_misfit_of_anybody():
 
     await free_misfits(unit, store, WIDER)
 
-    assert not unit.get(huge.id).misfit
+    assert not unit.get(huge.id).unschedulable
 
 
 async def test_a_misfit_that_was_cancelled_in_this_unit_of_work_stays_so():
@@ -171,7 +171,7 @@ async def test_a_misfit_that_was_tagged_in_this_unit_of_work_is_freed_too():
 
     await free_misfits(unit, store, WIDER)
 
-    assert (unit.get(huge.id).misfit, unit.get(huge.id).tags) == (False, (("team", "blue"),))
+    assert (unit.get(huge.id).unschedulable, unit.get(huge.id).tags) == (False, (("team", "blue"),))
 
 
 async def test_a_misfit_whose_queue_is_gone_stops_nobody():
@@ -181,4 +181,4 @@ async def test_a_misfit_whose_queue_is_gone_stops_nobody():
 
     await free_misfits(unit, store, WIDER)
 
-    assert not unit.get(huge.id).misfit
+    assert not unit.get(huge.id).unschedulable

@@ -194,7 +194,7 @@ async def test_a_job_that_was_amended_in_this_unit_of_work_is_placed_once():
     store = await stored(job)
     unit = turn_over()
     unit.load([job])
-    unit.update(job, after(after(job, on.FoundMisfit(reason="x")), on.FoundFitting()))
+    unit.update(job, after(after(job, on.FoundUnschedulable(reason="x")), on.FoundSchedulable()))
 
     await filled(store, ground(), unit)
 

@@ -206,7 +206,7 @@ async def test_a_misfit_does_not_wait_for_its_share_of_what_it_can_never_have():
 
     await fill(unit, store, fair(reservation=50), uses=uses)
 
-    assert unit.get(huge.id).misfit
+    assert unit.get(huge.id).unschedulable
     assert placed_in(unit, small) == ["local"]
 
 

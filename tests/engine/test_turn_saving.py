@@ -103,8 +103,8 @@ def test_history_has_a_line_for_each_status_the_job_came_into():
 
     unit.insert(job, None)
     unit.step(job.id, on.DependenciesMet())
-    unit.step(job.id, on.FoundMisfit(reason="too large"))
-    unit.step(job.id, on.FoundFitting())
+    unit.step(job.id, on.FoundUnschedulable(reason="too large"))
+    unit.step(job.id, on.FoundSchedulable())
     unit.step(job.id, placed())
     unit.step(job.id, started())
     unit.step(job.id, cancel())

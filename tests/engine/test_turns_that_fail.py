@@ -234,7 +234,7 @@ async def nobody_waits_for_what_is_over(story):
     jobs = await story.known()
     over = {it.id for it in jobs.values() if it.status in FINISHED}
     for job in jobs.values():
-        if job.id in over or job.misfit or job.family is not None:
+        if job.id in over or job.unschedulable or job.family is not None:
             continue
         named = {it.job_id for it in job.spec.depends_on if it.job_id is not None}
         assert job.status is Status.PENDING, job

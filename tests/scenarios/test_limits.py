@@ -42,7 +42,7 @@ async def test_whose_account_is_at_its_limit_waits_and_others_do_not(world, call
     other = await submit(world, bob, Script(), millicpus=500)
 
     await world.then(other, Status.SUCCEEDED)
-    await world.then(waits, Status.RUNNABLE, status_reason=AT_LIMIT, misfit=False)
+    await world.then(waits, Status.RUNNABLE, status_reason=AT_LIMIT, unschedulable=False)
     await world.then(small, Status.RUNNABLE, status_reason=None)
     await submit_no_more(world, ada)
 
@@ -76,7 +76,9 @@ async def test_one_that_is_more_than_its_account_may_have_says_so_and_starts_whe
     large = await submit(world, ada, Script(), millicpus=2000)
     small = await submit(world, ada, Script(), millicpus=1000)
     await world.then(small, Status.SUCCEEDED)
-    await world.then(large, Status.RUNNABLE, status_reason=status_reasons.beyond_limit("lab", 2000, 1000), misfit=True)
+    await world.then(
+        large, Status.RUNNABLE, status_reason=status_reasons.beyond_limit("lab", 2000, 1000), unschedulable=True
+    )
 
     limit(world, vcpus=2.0)
 

@@ -169,7 +169,7 @@ async def test_one_that_could_never_fit_then_is_taken_up_and_not_cancelled_for_h
         caller=ADMIN,
     )
     job = await world.submit(LONG, queue="limited", millicpus=8000)
-    await world.then(job, Status.RUNNABLE, misfit=True)
+    await world.then(job, Status.RUNNABLE, unschedulable=True)
     backup = world.backup()
     await world.catalog.update_environment("local", lambda it: replace(it, max_millicpus=8000), caller=ADMIN)
     await world.then(job, Status.RUNNING)

@@ -93,8 +93,10 @@ async def test_one_that_can_never_fit_says_so_and_blocks_nobody(world):
 
     await world.then(small, Status.SUCCEEDED)
 
-    await world.then(giant, Status.RUNNABLE, misfit=True, status_reason=status_reasons.too_many_vcpus(64_000, 4000))
-    told = (await world.then(fat, Status.RUNNABLE, misfit=True)).status_reason
+    await world.then(
+        giant, Status.RUNNABLE, unschedulable=True, status_reason=status_reasons.too_many_vcpus(64_000, 4000)
+    )
+    told = (await world.then(fat, Status.RUNNABLE, unschedulable=True)).status_reason
     assert told.startswith(f"{status_reasons.TOO_LARGE} It asks for {1 << 30} MiB of memory (there are ")
     await world.terminate(giant)
     await world.terminate(fat)
@@ -102,11 +104,11 @@ async def test_one_that_can_never_fit_says_so_and_blocks_nobody(world):
 
 async def test_a_misfit_runs_once_an_environment_is_large_enough(world):
     giant = await world.submit(Script(seconds=0), millicpus=64_000)
-    await world.then(giant, Status.RUNNABLE, misfit=True)
+    await world.then(giant, Status.RUNNABLE, unschedulable=True)
 
     await world.catalog.update_environment("local", lambda it: replace(it, max_millicpus=64_000), caller=ADMIN)
 
-    await world.then(giant, Status.SUCCEEDED, misfit=False)
+    await world.then(giant, Status.SUCCEEDED, unschedulable=False)
 
 
 async def test_the_container_is_told_of_its_job(world):

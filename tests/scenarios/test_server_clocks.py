@@ -123,7 +123,7 @@ async def test_a_blocked_job_is_cancelled_neither_early_nor_late(virtual):
         caller=ADMIN,
     )
     job = await virtual.submit(Script(seconds=1), queue="limited", millicpus=2 * HOST.millicpus)
-    await virtual.then(job, Status.RUNNABLE, misfit=True)
+    await virtual.then(job, Status.RUNNABLE, unschedulable=True)
 
     await virtual.restart_with_clock(virtual.right_clock)
 

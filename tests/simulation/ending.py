@@ -98,7 +98,7 @@ def _is_hopeless(world, job_id) -> bool:
     if job_id not in jobs:
         return _is_hopeless(world, parent_of(job_id)[0])
     job = jobs[job_id]
-    if job.misfit:
+    if job.unschedulable:
         return True
     if job.status is not Status.PENDING:
         return False

@@ -36,7 +36,9 @@ class Memory:
         self._agrees("the arrays at work", set(loop._families._at_work), _at_work(self._jobs.values()))
         for_others = sum(len(waits_for(it)) for it in self._jobs.values() if waits(it))
         self._agrees("how many wait for others", scheduler.tally.for_others, for_others)
-        standing = {it.spec.queue for it in self._jobs.values() if it.status is Status.RUNNABLE and not it.misfit}
+        standing = {
+            it.spec.queue for it in self._jobs.values() if it.status is Status.RUNNABLE and not it.unschedulable
+        }
         self._agrees("who stands where nobody does", standing & scheduler._outlook.nobody, set())
         self._look_ahead(scheduler.ahead)
         for mark in scheduler._heads.marks.values():

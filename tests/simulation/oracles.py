@@ -121,7 +121,7 @@ class Witness:
 
     def _promises_hold(self, before: Job, after: Job) -> None:
         """While a job is the head of its queue its promised start comes nearer, across restarts too."""
-        if before.promised_start is None or after.blocked_at != before.blocked_at or after.misfit:
+        if before.promised_start is None or after.blocked_at != before.blocked_at or after.unschedulable:
             return
         if after.promised_start is None or after.promised_start > before.promised_start:
             how = f"{self._name(after)}: {before.promised_start} > {after.promised_start}"

@@ -203,7 +203,7 @@ def test_rows_written_by_the_first_batchq_are_read_as_they_were_meant():
         attempt=attempt(number=2),
         stop=stop(),
         cancelled="c",
-        misfit=False,
+        unschedulable=False,
         started_at=None,
         stopped_at=None,
         tags=(("k", "v"),),

@@ -73,7 +73,7 @@ def end(job: Job, status: Status, now: datetime, reason: str | None) -> Job:
         job,
         status=status,
         attempt=None,
-        misfit=False,
+        unschedulable=False,
         blocked_at=None,
         promised_start=None,
         status_reason=reason,

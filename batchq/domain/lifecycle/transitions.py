@@ -106,9 +106,9 @@ def _fail_waiting(job: Job, event: on.DependencyFailed | on.FoundInvalid, now: d
     return end(job, Status.FAILED, now, event.reason), ()
 
 
-def _hold(job: Job, event: on.FoundMisfit, now: datetime) -> Outcome:
+def _hold(job: Job, event: on.FoundUnschedulable, now: datetime) -> Outcome:
     """Exclude an unschedulable job from placement, until an environment can hold it."""
-    return replace(_blocked(job, event.reason, now), misfit=True, promised_start=None), ()
+    return replace(_blocked(job, event.reason, now), unschedulable=True, promised_start=None), ()
 
 
 def _block(job: Job, event: on.FoundBlocked, now: datetime) -> Outcome:
@@ -126,9 +126,9 @@ def _blocked(job: Job, reason: str, now: datetime) -> Job:
     return replace(job, status_reason=reason, blocked_at=(job.blocked_at if same else None) or now)
 
 
-def _release(job: Job, _: on.FoundFitting, __: datetime) -> Outcome:
+def _release(job: Job, _: on.FoundSchedulable, __: datetime) -> Outcome:
     """Let a job that was unschedulable be placed again."""
-    return replace(job, misfit=False, status_reason=None, blocked_at=None, promised_start=None), ()
+    return replace(job, unschedulable=False, status_reason=None, blocked_at=None, promised_start=None), ()
 
 
 def _give_up(job: Job, event: on.BlockedTooLong, now: datetime) -> Outcome:
@@ -268,8 +268,8 @@ _OVER: Mapping[type[on.Event], Rule] = {
     on.DependenciesMet: late,
     on.DependencyFailed: late,
     on.FoundInvalid: late,
-    on.FoundMisfit: late,
-    on.FoundFitting: late,
+    on.FoundUnschedulable: late,
+    on.FoundSchedulable: late,
     on.FoundBlocked: late,
     on.BlockedTooLong: late,
     on.CancelRequested: late,
@@ -298,8 +298,8 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
         on.ForceFailed: force_fail.refuse,
     },
     Status.RUNNABLE: {
-        on.FoundMisfit: _hold,
-        on.FoundFitting: _release,
+        on.FoundUnschedulable: _hold,
+        on.FoundSchedulable: _release,
         on.FoundBlocked: _block,
         on.BlockedTooLong: _give_up,
         on.Placed: _place,

@@ -117,7 +117,7 @@ def candidate(job: Job) -> Candidate:
 
 def stands_in_line(job: Job) -> bool:
     """Whether the job is waiting to be placed: RUNNABLE and not unschedulable."""
-    return job.status is Status.RUNNABLE and not job.misfit
+    return job.status is Status.RUNNABLE and not job.unschedulable
 
 
 def usable(machine: Resources) -> Resources:

@@ -63,7 +63,7 @@ class BlockedJobs:
             unit.load((await ahead.jobs(sorted(unknown))).values())
         for job_id in stale:
             if _is_marked(unit.get(job_id)):
-                unit.step(job_id, on.FoundFitting())
+                unit.step(job_id, on.FoundSchedulable())
         marked = {
             place: _mark(unit, head, promises.get(head.job_id))
             for place, head in fresh.items()
@@ -116,4 +116,4 @@ def _mark(unit: UnitOfWork, head: Head, promise: datetime | None) -> BlockedJob:
 
 
 def _is_marked(job: Job | None) -> bool:
-    return job is not None and _waits(job) and not job.misfit and job.blocked_at is not None
+    return job is not None and _waits(job) and not job.unschedulable and job.blocked_at is not None

@@ -107,7 +107,7 @@ class Line(Struct, kw_only=True):
     last: int = -1
 
 
-Found = tuple[JobId, on.Placed | on.FoundMisfit]
+Found = tuple[JobId, on.Placed | on.FoundUnschedulable]
 
 
 class Filling(Struct, frozen=True, kw_only=True):
@@ -248,7 +248,7 @@ class Filling(Struct, frozen=True, kw_only=True):
                 if line.allowance is not None:
                     line.allowance.held += job.resources.millicpus
             case Misfit(reason=reason):
-                self.found.append((job.job_id, on.FoundMisfit(reason=reason)))
+                self.found.append((job.job_id, on.FoundUnschedulable(reason=reason)))
             case Waits(reason=reason, known=known):
                 line.head = line.head or _head(job, reason)
                 return known
@@ -366,8 +366,8 @@ async def free_misfits(
     unit.load(page)
     for job in filter(None, [unit.get(it.id) for it in page]):
         queue = ground.queues.get(job.spec.queue)
-        if job.misfit and queue is not None and room.could_hold(candidate(job), queue.environments):
-            unit.step(job.id, on.FoundFitting())
+        if job.unschedulable and queue is not None and room.could_hold(candidate(job), queue.environments):
+            unit.step(job.id, on.FoundSchedulable())
     return page[-1].order if len(page) == MISFIT_PAGE else None
 
 

@@ -38,7 +38,7 @@ class QueuePositions:
     def on_committed(self, committed: Committed) -> None:
         first: dict[QueueName, int] = {}
         for before, after in committed.changes:
-            if before is not None and before.status is after.status and before.misfit is after.misfit:
+            if before is not None and before.status is after.status and before.unschedulable is after.unschedulable:
                 continue
             waited, waits = before is not None and stands_in_line(before), stands_in_line(after)
             if waited != waits:

@@ -1,6 +1,6 @@
 """AWS's jobStateTimeLimitActions: cancels RUNNABLE jobs that have been blocked too long for a given reason.
 
-A blocked job is the head of a queue or an unschedulable job ("misfit"). Heads are few and kept in memory. There may be
+A blocked job is the head of a queue or an unschedulable job. Heads are few and kept in memory. There may be
 many unschedulable jobs, so they stay in the store and are scanned, a page a unit of work, when the first may be due.
 """
 
@@ -99,7 +99,7 @@ class Limits:
         before, self._look = self.due, self._staged
         if marks is not self._marks:
             self._marks, self._heads_due = marks, self._first_of(marks)
-        misfits = [job for job in jobs if job.misfit]
+        misfits = [job for job in jobs if job.unschedulable]
         if misfits:
             self._look = self._staged = _sooner(self._look, _first(map(self._due_of, misfits)))
         if self.due != before or (self._look is not None and self._look.after >= 0):
