@@ -169,17 +169,17 @@ def request(order: BulkStopOrder, node: int | None) -> on.CancelRequested | on.T
 
 def has_children(job: Job) -> bool:
     """Whether it is an unfinished array with children: the order is applied to them, and the array ends with them."""
-    return job.family is not None and job.status is Status.PENDING
+    return job.array_state is not None and job.status is Status.PENDING
 
 
 def note(kind: Kind, job: Job) -> str:
     """`JobOutcome.note` for an order of this kind to the job."""
-    since = job.stop.ordered_at if job.stop is not None else job.family and job.family.ordered_at
+    since = job.stop.ordered_at if job.stop is not None else job.array_state and job.array_state.ordered_at
     if job.status not in FINISHED and since is not None and (job.stop is not None or kind is Kind.CANCEL):
         return f"already stopping since {since:%Y-%m-%dT%H:%M:%SZ}"
-    if job.family is None or not has_children(job):
+    if job.array_state is None or not has_children(job):
         return ""
-    counts = dict(job.family.counts)
+    counts = dict(job.array_state.counts)
     active = sum(counts.get(status, 0) for status in ACTIVE)
     waiting = size(job) - active - sum(counts.get(status, 0) for status in FINISHED)
     if kind is Kind.CANCEL:

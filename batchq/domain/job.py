@@ -256,7 +256,7 @@ class Stop(Struct, frozen=True, kw_only=True, omit_defaults=True):
     killed_at: datetime | None = None
 
 
-class Child(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ArrayChild(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The position of a job in an array."""
 
     #: The id of the array.
@@ -265,15 +265,15 @@ class Child(Struct, frozen=True, kw_only=True, omit_defaults=True):
     index: int
 
 
-class Family(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ArrayState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The state of an array's children, stored in the array once its own dependencies are met."""
 
     #: How many children have been inserted, from index 0.
     spawned: int = 0
-    #: To how many children, from index 0, the array's order (or the failure at `broken_at`) has been applied.
-    told: int = 0
+    #: To how many children, from index 0, the array's order (or the failure at `failed_index`) has been applied.
+    order_applied_to: int = 0
     #: The index of the child of a SEQUENTIAL array whose failure fails all children after it.
-    broken_at: int | None = None
+    failed_index: int | None = None
     #: How many of the spawned children have each status.
     counts: tuple[tuple[Status, int], ...] = ()
     #: When `counts` last changed.
@@ -281,7 +281,7 @@ class Family(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: When the array was first cancelled or terminated; None: never. No child starts after that.
     ordered_at: datetime | None = None
     #: When the array with an order ended: all children existed and none was active. Their rows may be written later.
-    over_at: datetime | None = None
+    ended_at: datetime | None = None
 
 
 class ChildOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -327,9 +327,9 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: The latest start of a job that is blocked at the head of its queue; None: not known.
     promised_start: datetime | None = None
     #: None for a job that is not the child of an array.
-    child: Child | None = None
+    child: ArrayChild | None = None
     #: None for a job that is not an array, and for an array whose dependencies are not met.
-    family: Family | None = None
+    array_state: ArrayState | None = None
     #: Orders for children of an array that are not spawned yet; empty once the last child is spawned.
     child_orders: tuple[ChildOrder, ...] = ()
     #: When its latest attempt began to run; None until then.
@@ -352,7 +352,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
         False while the attempt of a cancelled job continues. True for an array with children from the cancel on.
         """
-        return self.cancelled is not None and (self.status is Status.FAILED or self.family is not None)
+        return self.cancelled is not None and (self.status is Status.FAILED or self.array_state is not None)
 
     @property
     def is_terminated(self) -> bool:

@@ -263,7 +263,7 @@ def _keep_order(unit: UnitOfWork, message: JobEvent) -> None:
     The audit record names the child although it has no row.
     """
     array, child = array_to_spawn(unit, message.job_id), parent_of(message.job_id)
-    if array is None or array.family is not None or child is None:
+    if array is None or array.array_state is not None or child is None:
         return
     if not isinstance(message.event, on.CancelRequested | on.TerminateRequested):
         return

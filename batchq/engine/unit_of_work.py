@@ -196,7 +196,7 @@ class UnitOfWork:
             self._streams.append(LogStream(name=name, tag=tag, created_at=self.now, owner=after.spec.owner))
         if after.status is not before.status:
             self._record_transition(before, after)
-        if before.family is None and after.family is not None:
+        if before.array_state is None and after.array_state is not None:
             self._changed.append(after.id)
         self.audit_job(after)
 

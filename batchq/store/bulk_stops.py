@@ -62,7 +62,7 @@ def _member(path: str) -> str:
     return f"CASE WHEN json_valid(jobs.state) THEN json_extract(jobs.state, '$.{path}') END"
 
 
-HAS_CHILDREN = f"(jobs.array_size > 0 AND jobs.status = 'PENDING' AND {_member('family')} IS NOT NULL)"
+HAS_CHILDREN = f"(jobs.array_size > 0 AND jobs.status = 'PENDING' AND {_member('array_state')} IS NOT NULL)"
 
 
 def select(selection: JobFilter, among: Collection[int] | None = None) -> Part:

@@ -18,7 +18,7 @@ from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Owner
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.ids import DefinitionRef, JobId, QueueName
-from batchq.domain.job import FINISHED, Child, Family, Job, JobSpec, Status
+from batchq.domain.job import FINISHED, ArrayChild, ArrayState, Job, JobSpec, Status
 from batchq.store import rows
 from batchq.store.matching import EPOCH
 from batchq.store.statements import named
@@ -97,12 +97,12 @@ def _state(connection: Connection, job: Columns, array: Columns | None, spec: Jo
         return rows.matching(job["ord"], job["id"], job["version"], job["status"], rows.job_of(members, spec))
     except rows.WRONG:
         _keep(connection, job, "state")
-    return _state_left(job, array, spec, _family(connection, job))
+    return _state_left(job, array, spec, _array_state(connection, job))
 
 
-def _state_left(job: Columns, array: Columns | None, spec: JobSpec, family: Family | None) -> Job:
+def _state_left(job: Columns, array: Columns | None, spec: JobSpec, array_state: ArrayState | None) -> Job:
     """The job from its columns, which take precedence, and from all members of the JSON that are readable."""
-    status = _status(job["status"], family)
+    status = _status(job["status"], array_state)
     sure = {
         "id": job["id"],
         "order": job["ord"],
@@ -110,8 +110,8 @@ def _state_left(job: Columns, array: Columns | None, spec: JobSpec, family: Fami
         "created_at": EPOCH + timedelta(milliseconds=job["created_at"]),
         "status": status,
         "status_reason": status_reasons.UNREADABLE,
-        "child": array and Child(parent=JobId(array["id"]), index=job["ord"] - array["ord"] - 1),
-        "family": family,
+        "child": array and ArrayChild(parent=JobId(array["id"]), index=job["ord"] - array["ord"] - 1),
+        "array_state": array_state,
         "spec": spec,
     }
     told = _told(job["state"])
@@ -122,10 +122,10 @@ def _state_left(job: Columns, array: Columns | None, spec: JobSpec, family: Fami
     return convert(left | sure, Job)
 
 
-def _status(column: str, family: Family | None) -> Status:
+def _status(column: str, array_state: ArrayState | None) -> Status:
     """The status from its column: an unfinished array with children is PENDING, an invalid value SUBMITTED."""
     status = Status(column) if column in set(Status) else Status.SUBMITTED
-    return status if family is None or status in FINISHED else Status.PENDING
+    return status if array_state is None or status in FINISHED else Status.PENDING
 
 
 def _told(state: bytes | None) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _is_readable(members: dict[str, Any]) -> bool:
     return True
 
 
-def _family(connection: Connection, job: Columns) -> Family | None:
+def _array_state(connection: Connection, job: Columns) -> ArrayState | None:
     """The state of an array with children, recounted from the rows of the children; None without children."""
     if not job["array_size"]:
         return None
@@ -152,7 +152,7 @@ def _family(connection: Connection, job: Columns) -> Family | None:
     statuses = [Status(status) for (status,) in connection.execute(SQL["statuses_of_children"], bounds)]
     if not statuses:
         return None
-    return Family(spawned=len(statuses), counts=tuple((it, statuses.count(it)) for it in Status if it in statuses))
+    return ArrayState(spawned=len(statuses), counts=tuple((it, statuses.count(it)) for it in Status if it in statuses))
 
 
 def _needing(connection: Connection, job: Columns, state: Job) -> Job:

@@ -9,7 +9,7 @@ from batchq.api.batch.arns import BatchArns
 from batchq.api.batch.translate.describe_jobs import job_detail
 from batchq.domain import events as on
 from batchq.domain.ids import JobId, Tag, child_id
-from batchq.domain.job import Child, Family, Part, PartState, Status
+from batchq.domain.job import ArrayChild, ArrayState, Part, PartState, Status
 from batchq.domain.lifecycle import node_view
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
 from batchq.ports.jobs import Changes
@@ -92,7 +92,7 @@ async def array(server, submit, becomes):
     """An array of three: one child SUCCEEDED, one RUNNING, one not spawned yet."""
     job_id = await submit("many", arrayProperties={"size": 3}, retryStrategy={"attempts": 2}, tags={"a": "b"})
     counts = ((Status.RUNNING, 1), (Status.SUCCEEDED, 1))
-    await becomes(job_id, status=Status.PENDING, family=Family(spawned=2, counts=counts, counted_at=NOON))
+    await becomes(job_id, status=Status.PENDING, array_state=ArrayState(spawned=2, counts=counts, counted_at=NOON))
     parent = await server.engine.job(JobId(job_id))
     done = builders.attempt(started_at=NOON, stopped_at=NOON, exit_code=0, status_reason=EXITED)
     children = [
@@ -106,8 +106,8 @@ async def array(server, submit, becomes):
             order=parent.order + 1 + n,
             created_at=NOON,
             started_at=NOON,
-            child=Child(parent=parent.id, index=n),
-            family=None,
+            child=ArrayChild(parent=parent.id, index=n),
+            array_state=None,
             tags=(),
             **changes,
         )

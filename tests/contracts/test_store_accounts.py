@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Owner
 from batchq.domain.ids import child_id
-from batchq.domain.job import Child, Family, Status
+from batchq.domain.job import ArrayChild, ArrayState, Status
 from batchq.ports.jobs import Changes, Moment
 from tests.support.builders import NOON, attempt, job
 
@@ -19,7 +19,7 @@ def owned(number, owner=LAB, **changes):
 
 def child_of(parent, index, **changes):
     made = owned(parent.order + 1 + index, array_size=parent.spec.array_size, **changes)
-    return replace(made, id=child_id(parent.id, index), child=Child(parent=parent.id, index=index))
+    return replace(made, id=child_id(parent.id, index), child=ArrayChild(parent=parent.id, index=index))
 
 
 def over(it):
@@ -49,7 +49,7 @@ async def test_jobs_that_wait_are_counted_by_account(store):
 
 async def test_an_array_stands_for_the_children_it_has_yet_to_make(store):
     fresh = owned(100, array_size=7, status=Status.SUBMITTED)
-    begun = owned(200, array_size=5, status=Status.PENDING, family=Family(spawned=3))
+    begun = owned(200, array_size=5, status=Status.PENDING, array_state=ArrayState(spawned=3))
     gone = owned(300, array_size=9, status=Status.FAILED)
     done = child_of(begun, 1, status=Status.SUCCEEDED)
     children = (child_of(begun, 0), done, child_of(begun, 2, status=Status.STARTING, attempt=attempt()))

@@ -7,10 +7,10 @@ from batchq.domain.ids import QueueName, child_id
 from batchq.domain.job import (
     FINISHED,
     QUEUED,
-    Child,
+    ArrayChild,
+    ArrayState,
     Dependency,
     DependencyType,
-    Family,
     Status,
 )
 from batchq.errors import Conflict
@@ -21,12 +21,12 @@ DEFAULT = QueueName("default")
 
 
 def array(size=4, **changes):
-    return job(**{"array_size": size, "status": Status.PENDING, "family": Family(spawned=size)} | changes)
+    return job(**{"array_size": size, "status": Status.PENDING, "array_state": ArrayState(spawned=size)} | changes)
 
 
 def child(of, index, **changes):
     asked = {"id": child_id(of.id, index), "order": of.order + 1 + index, "spec": of.spec}
-    return job(**asked | {"child": Child(parent=of.id, index=index)} | changes)
+    return job(**asked | {"child": ArrayChild(parent=of.id, index=index)} | changes)
 
 
 def children(of, *statuses):
@@ -181,7 +181,7 @@ async def test_an_array_counts_as_one_unfinished_job(store, family):
 
 
 async def test_an_array_has_taken_the_orders_of_all_its_children(store):
-    parent = array(100, number=10, family=None, status=Status.SUBMITTED)
+    parent = array(100, number=10, array_state=None, status=Status.SUBMITTED)
 
     await store.commit(Changes(inserted=(job(number=9), parent)))
     waiting = await store.last_order()
@@ -199,11 +199,11 @@ async def test_an_array_has_taken_the_orders_of_all_its_children(store):
 @pytest.mark.parametrize(
     "busy",
     [
-        array(4, family=Family()),
-        array(4, family=Family(spawned=3)),
-        array(4, family=Family(spawned=4, told=3), cancelled="never mind"),
-        array(4, family=Family(spawned=4), stop=stop()),
-        array(4, family=Family(spawned=4, told=2, broken_at=1)),
+        array(4, array_state=ArrayState()),
+        array(4, array_state=ArrayState(spawned=3)),
+        array(4, array_state=ArrayState(spawned=4, order_applied_to=3), cancelled="never mind"),
+        array(4, array_state=ArrayState(spawned=4), stop=stop()),
+        array(4, array_state=ArrayState(spawned=4, order_applied_to=2, failed_index=1)),
     ],
 )
 async def test_a_parent_with_children_to_spawn_or_to_tell_is_at_work(store, busy):
@@ -215,12 +215,12 @@ async def test_a_parent_with_children_to_spawn_or_to_tell_is_at_work(store, busy
 @pytest.mark.parametrize(
     "idle",
     [
-        array(4, family=None, status=Status.SUBMITTED),
-        array(4, family=None),
-        array(4, family=Family(spawned=4)),
-        array(4, family=Family(spawned=4, told=4), cancelled="never mind"),
-        array(4, family=Family(spawned=2), status=Status.FAILED),
-        array(4, family=None, status=Status.FAILED, cancelled="never mind"),
+        array(4, array_state=None, status=Status.SUBMITTED),
+        array(4, array_state=None),
+        array(4, array_state=ArrayState(spawned=4)),
+        array(4, array_state=ArrayState(spawned=4, order_applied_to=4), cancelled="never mind"),
+        array(4, array_state=ArrayState(spawned=2), status=Status.FAILED),
+        array(4, array_state=None, status=Status.FAILED, cancelled="never mind"),
     ],
 )
 async def test_a_parent_that_waits_or_is_done_is_not_at_work(store, idle):
@@ -230,20 +230,20 @@ async def test_a_parent_that_waits_or_is_done_is_not_at_work(store, idle):
 
 
 async def test_a_parent_comes_to_work_and_goes_from_it(store):
-    parent = array(4, family=None, status=Status.SUBMITTED)
+    parent = array(4, array_state=None, status=Status.SUBMITTED)
     await store.commit(Changes(inserted=(parent,)))
 
-    begun = replace(parent, status=Status.PENDING, family=Family())
+    begun = replace(parent, status=Status.PENDING, array_state=ArrayState())
     await store.commit(Changes(updated=(begun,)))
     at_work = await store.parents_at_work()
-    await store.commit(Changes(updated=(replace(begun, version=1, family=Family(spawned=4)),)))
+    await store.commit(Changes(updated=(replace(begun, version=1, array_state=ArrayState(spawned=4)),)))
 
     assert at_work == (replace(begun, version=1),)
     assert await store.parents_at_work() == ()
 
 
 async def test_parents_at_work_come_in_order(store):
-    parents = tuple(array(4, number=number, family=Family()) for number in (30, 10, 20))
+    parents = tuple(array(4, number=number, array_state=ArrayState()) for number in (30, 10, 20))
     await store.commit(Changes(inserted=parents))
 
     assert [it.order for it in await store.parents_at_work()] == [10, 20, 30]
@@ -254,11 +254,11 @@ async def test_parents_at_work_come_in_order(store):
 
 async def test_an_array_with_a_family_waits_for_nobody(store):
     first = job()
-    parent = array(4, family=None, status=Status.SUBMITTED, depends_on=[first])
+    parent = array(4, array_state=None, status=Status.SUBMITTED, depends_on=[first])
     await store.commit(Changes(inserted=(first, parent)))
     waiting = await store.dependents([first.id])
 
-    await store.commit(Changes(updated=(replace(parent, status=Status.PENDING, family=Family()),)))
+    await store.commit(Changes(updated=(replace(parent, status=Status.PENDING, array_state=ArrayState()),)))
 
     assert waiting == (parent,)
     assert await store.dependents([first.id]) == ()

@@ -8,15 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from batchq.domain.ids import ConsumableName, QueueName, child_id, stream_name
-from batchq.domain.job import (
-    Child,
-    Dependency,
-    DependencyType,
-    Family,
-    Need,
-    Status,
-    tags,
-)
+from batchq.domain.job import ArrayChild, ArrayState, Dependency, DependencyType, Need, Status, tags
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.jobs import Changes, ChildQuery, JobQuery
@@ -40,14 +32,16 @@ def over(number, **changes):
 
 def array(number, size, status=ENDED, **changes):
     """A parent and its children, all of the same status."""
-    parent = job(**{"number": number, "status": status, "array_size": size, "family": Family(spawned=size)} | changes)
+    parent = job(
+        **{"number": number, "status": status, "array_size": size, "array_state": ArrayState(spawned=size)} | changes
+    )
     children = [
         replace(
             over(number, status=status),
             id=child_id(parent.id, index),
             order=number + 1 + index,
             spec=parent.spec,
-            child=Child(parent=parent.id, index=index),
+            child=ArrayChild(parent=parent.id, index=index),
         )
         for index in range(size)
     ]
@@ -227,7 +221,9 @@ async def test_an_array_stays_while_somebody_waits_for_one_of_its_children(kept)
 
 async def test_one_whose_children_another_array_is_still_to_wait_for_stays(kept):
     on_each = [Dependency(job_id=job_id(10), type=DependencyType.N_TO_N)]
-    spawning = job(number=30, status=Status.PENDING, array_size=2, depends_on=on_each, family=Family(spawned=1))
+    spawning = job(
+        number=30, status=Status.PENDING, array_size=2, depends_on=on_each, array_state=ArrayState(spawned=1)
+    )
     await saved(kept, *array(10, 2), *array(20, 2), spawning)
 
     await pruned(kept)

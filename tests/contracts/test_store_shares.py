@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from batchq.domain.ids import ConsumableName, QueueName, child_id
-from batchq.domain.job import FINISHED, Child, Family, Need, Status
+from batchq.domain.job import FINISHED, ArrayChild, ArrayState, Need, Status
 from batchq.domain.scheduling.capacity import candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
@@ -146,12 +146,12 @@ async def test_a_share_whose_last_job_was_placed_waits_no_longer(store, insert):
 
 
 async def test_the_children_of_an_array_wait_in_its_share(store, insert):
-    parent = waiting(1, priority=3, array_size=2, status=Status.PENDING, family=Family(spawned=1))
+    parent = waiting(1, priority=3, array_size=2, status=Status.PENDING, array_state=ArrayState(spawned=1))
     one = job(
         id=child_id(parent.id, 0),
         order=2,
         spec=parent.spec,
-        child=Child(parent=parent.id, index=0),
+        child=ArrayChild(parent=parent.id, index=0),
         status=Status.RUNNABLE,
     )
     await insert(parent, one)
@@ -279,8 +279,8 @@ async def test_a_list_by_status_follows_a_job_as_it_moves(store, insert):
 
 
 async def test_an_array_stands_for_its_children_in_the_list_of_a_resource(store, insert):
-    parent = job(number=1, needs=needs(1), array_size=2, status=Status.PENDING, family=Family(spawned=1))
-    one = job(id=child_id(parent.id, 0), order=2, spec=parent.spec, child=Child(parent=parent.id, index=0))
+    parent = job(number=1, needs=needs(1), array_size=2, status=Status.PENDING, array_state=ArrayState(spawned=1))
+    one = job(id=child_id(parent.id, 0), order=2, spec=parent.spec, child=ArrayChild(parent=parent.id, index=0))
     await insert(parent, one)
 
     assert await store.list_needing(query()) == (parent,)

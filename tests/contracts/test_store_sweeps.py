@@ -17,7 +17,7 @@ from batchq.domain.bulk_stop import (
     Progress,
 )
 from batchq.domain.ids import child_id
-from batchq.domain.job import Child, Family, Status
+from batchq.domain.job import ArrayChild, ArrayState, Status
 from batchq.ports.jobs import Changes, Moment
 from tests.support import filters
 from tests.support.builders import NOON, attempt, gang, job, job_id
@@ -30,7 +30,7 @@ ALL = JobFilter(statuses=frozenset(Status))
 
 
 def array(size=3, **changes):
-    return job(**{"array_size": size, "status": Status.PENDING, "family": Family(spawned=size)} | changes)
+    return job(**{"array_size": size, "status": Status.PENDING, "array_state": ArrayState(spawned=size)} | changes)
 
 
 def children(of, *statuses):
@@ -39,7 +39,7 @@ def children(of, *statuses):
             id=child_id(of.id, index),
             order=of.order + 1 + index,
             spec=of.spec,
-            child=Child(parent=of.id, index=index),
+            child=ArrayChild(parent=of.id, index=index),
             status=status,
         )
         for index, status in enumerate(statuses)

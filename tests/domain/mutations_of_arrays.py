@@ -9,13 +9,13 @@ ARRAYS = {
         ),
         (
             "one child is never spawned",
-            "and job.family.spawned < size(job)\n",
-            "and job.family.spawned < size(job) - 1\n",
+            "and job.array_state.spawned < size(job)\n",
+            "and job.array_state.spawned < size(job) - 1\n",
         ),
         (
             "an order is told to one less",
-            "order(job) is not None and job.family.told < size(job)",
-            "order(job) is not None and job.family.told < size(job) - 1",
+            "order(job) is not None and job.array_state.order_applied_to < size(job)",
+            "order(job) is not None and job.array_state.order_applied_to < size(job) - 1",
         ),
         (
             "a cancel hides a terminate",
@@ -25,13 +25,13 @@ ARRAYS = {
         ("a child has its array's place", "order=job.order + 1 + index", "order=job.order"),
         (
             "more are spawned than there are",
-            "min(family.spawned + most, size(job))",
-            "family.spawned + most",
+            "min(state.spawned + most, size(job))",
+            "state.spawned + most",
         ),
         (
             "who is not there yet is told",
-            "min(family.told + most, family.spawned)",
-            "min(family.told + most, size(job))",
+            "min(state.order_applied_to + most, state.spawned)",
+            "min(state.order_applied_to + most, size(job))",
         ),
         ("who has moved is counted twice", "            counts[move.before] -= 1\n", "            pass\n"),
         (
@@ -42,7 +42,7 @@ ARRAYS = {
         (
             "an array is over when all are spawned",
             "== size(job)\n    return _finish",
-            "== family.spawned\n    return _finish",
+            "== state.spawned\n    return _finish",
         ),
         (
             "an array is over with its first failure",
@@ -56,21 +56,21 @@ ARRAYS = {
         ),
         (
             "a later failure hides an earlier one",
-            "family.broken_at is not None and family.broken_at <= index",
-            "family.broken_at is not None",
+            "state.failed_index is not None and state.failed_index <= index",
+            "state.failed_index is not None",
         ),
         (
             "the latest failure counts",
-            "    if family.broken_at is not None and family.broken_at <= index:\n        return family\n",
+            "    if state.failed_index is not None and state.failed_index <= index:\n        return state\n",
             "",
         ),
         (
             "a failure is told in the place of an order",
-            "    if job.stop is not None or job.cancelled is not None:\n        return family\n",
+            "    if job.stop is not None or job.cancelled is not None:\n        return state\n",
             "",
         ),
-        ("a failure is told to the one that failed", "told=index + 1)", "told=index)"),
-        ("a failure is not told to the next", "told=index + 1)", "told=index + 2)"),
+        ("a failure is told to the one that failed", "order_applied_to=index + 1)", "order_applied_to=index)"),
+        ("a failure is not told to the next", "order_applied_to=index + 1)", "order_applied_to=index + 2)"),
         (
             "an array succeeds in spite of a failure",
             "status_reasons.CHILD_FAILED) if failed else",
@@ -103,12 +103,12 @@ ARRAYS = {
         ),
         (
             "a second terminate is the one that counts",
-            "if job.stop is not None or _family(job).over_at is not None:",
-            "if _family(job).over_at is not None:",
+            "if job.stop is not None or _state_of(job).ended_at is not None:",
+            "if _state_of(job).ended_at is not None:",
         ),
         (
             "an array that is over can be terminated",
-            "if job.stop is not None or _family(job).over_at is not None:",
+            "if job.stop is not None or _state_of(job).ended_at is not None:",
             "if job.stop is not None:",
         ),
         (
@@ -118,22 +118,22 @@ ARRAYS = {
         ),
         (
             "an array is over before all its children are there",
-            "family.ordered_at is None or spawning(job) or any",
-            "family.ordered_at is None or any",
+            "state.ordered_at is None or spawning(job) or any",
+            "state.ordered_at is None or any",
         ),
         (
             "an array that nobody told anything is over when no child runs",
-            "family.ordered_at is None or spawning(job) or any",
+            "state.ordered_at is None or spawning(job) or any",
             "spawning(job) or any",
         ),
         (
             "an array that is over is counted on",
-            "return replace(job, family=replace(family, counted_at=family.over_at))",
+            "return replace(job, array_state=replace(state, counted_at=state.ended_at))",
             "return job",
         ),
         (
             "an array ends with its last row",
-            "_finish(after, _family(after).over_at or now,",
+            "_finish(after, _state_of(after).ended_at or now,",
             "_finish(after, now,",
         ),
         (
@@ -164,14 +164,14 @@ ARRAYS = {
         ("who runs is shown as over", "parent is None or job.status not in QUEUED else", "parent is None else"),
         (
             "an array under order is over",
-            "for it in self.parents.values() if _over_at(it) is not None)",
+            "for it in self.parents.values() if _ended_at(it) is not None)",
             "for it in self.parents.values())",
         ),
-        ("an array is shown as it is stored", "else arrays.foreseen(job, _over_at(known))", "else job"),
+        ("an array is shown as it is stored", "else arrays.foreseen(job, _ended_at(known))", "else job"),
         (
             "an array is shown further than lists have it",
-            "arrays.foreseen(job, _over_at(known))",
-            "arrays.foreseen(job, _over_at(job))",
+            "arrays.foreseen(job, _ended_at(known))",
+            "arrays.foreseen(job, _ended_at(job))",
         ),
     ],
     "batchq/engine/unit_of_work.py": [
@@ -214,12 +214,12 @@ OF_CHILDREN = [
     ),
     (
         "an array need not wait for its counterpart's children",
-        "    if array.family is not None:\n        return Status.SUCC",
-        "    if array.family is not None or array.status not in FINISHED:\n        return Status.SUCC",
+        "    if array.array_state is not None:\n        return Status.SUCC",
+        "    if array.array_state is not None or array.status not in FINISHED:\n        return Status.SUCC",
     ),
     (
         "an array waits for its counterpart's end",
-        "    if array.family is not None:\n        return Status.SUCCEEDED\n",
+        "    if array.array_state is not None:\n        return Status.SUCCEEDED\n",
         "    if array.status is Status.SUCCEEDED:\n        return Status.SUCCEEDED\n",
     ),
     (

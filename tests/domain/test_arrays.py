@@ -9,7 +9,7 @@ from hypothesis import strategies as any_
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.ids import child_id
-from batchq.domain.job import FINISHED, Dependency, DependencyType, Family, Status
+from batchq.domain.job import FINISHED, ArrayState, Dependency, DependencyType, Status
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.arrays import Moved
 from batchq.domain.lifecycle.transitions import step
@@ -51,7 +51,7 @@ CANCEL, TERMINATE = on.CancelRequested(reason="enough"), on.TerminateRequested(r
 def test_it_is_pending_with_a_family_once_its_dependencies_are_met():
     for status in (Status.SUBMITTED, Status.PENDING):
         begun = parent(status=status)
-        assert (begun.status, begun.family) == (Status.PENDING, Family(counted_at=NOON))
+        assert (begun.status, begun.array_state) == (Status.PENDING, ArrayState(counted_at=NOON))
 
 
 def test_children_share_its_spec_and_have_the_orders_after_its_own():
@@ -62,7 +62,7 @@ def test_children_share_its_spec_and_have_the_orders_after_its_own():
         (f"{after.id}:1", 12, 1),
     ]
     assert all(it.spec is after.spec and it.created_at == LATER and it.tags == () for it in children)
-    assert after.family.spawned == 2
+    assert after.array_state.spawned == 2
     assert [it.child.index for it in arrays.spawn(after, 250, LATER)[1]] == [2, 3, 4]
 
 
@@ -133,7 +133,7 @@ def test_a_second_failure_changes_nothing_of_what_is_told():
 
     again = arrays.count(told, [Moved(index=2, before=Status.SUBMITTED, after=Status.FAILED)], LATER)
 
-    assert (again.family.broken_at, again.family.told) == (1, 3)
+    assert (again.array_state.failed_index, again.array_state.order_applied_to) == (1, 3)
 
 
 @pytest.mark.parametrize("order", [CANCEL, TERMINATE])
@@ -192,8 +192,8 @@ def test_whatever_happens_the_counts_are_true_and_it_ends(size, sequential, move
     job, children = parent(size, depends_on=[SEQUENTIAL] if sequential else []), {}
     for happening in [*moves, *[("spawn", size, True), ("tell", size, True)] * 2, ("end", size, True)]:
         job = _happen(job, children, *happening)
-        assert dict(job.family.counts) == {it: list(children.values()).count(it) for it in set(children.values())}
-        assert job.family.told <= job.family.spawned <= size
+        assert dict(job.array_state.counts) == {it: list(children.values()).count(it) for it in set(children.values())}
+        assert job.array_state.order_applied_to <= job.array_state.spawned <= size
     assert job.status in FINISHED
     if job.is_cancelled or job.is_terminated:
         assert job.status is Status.FAILED

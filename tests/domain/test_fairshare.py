@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 
 from batchq.domain import events as on
 from batchq.domain.catalog import SchedulingPolicy, ShareWeight
-from batchq.domain.job import Child
+from batchq.domain.job import ArrayChild
 from batchq.domain.scheduling.fairshare import (
     LEAST_DECAY,
     MOST_SHARES,
@@ -131,7 +131,7 @@ def test_a_job_that_is_cancelled_is_not_active():
 
 
 def test_children_of_an_array_hold_room_and_are_no_jobs_of_their_own():
-    child = starting(share_identifier="red", child=Child(parent="parent", index=0))
+    child = starting(share_identifier="red", child=ArrayChild(parent="parent", index=0))
 
     assert followed((None, child)) == {RED: use(millicpus=1000)}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Directory
-from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Child, Family, Status
+from batchq.domain.job import ACTIVE, FINISHED, QUEUED, ArrayChild, ArrayState, Status
 from batchq.domain.scheduling.quotas import Quotas, made, queued, too_many
 from tests.support.builders import job, job_id
 
@@ -50,10 +50,10 @@ def test_a_job_counts_until_it_starts(status):
     [
         ({}, 5),
         ({"status": Status.PENDING}, 5),
-        ({"status": Status.PENDING, "family": Family(spawned=2)}, 3),
-        ({"status": Status.PENDING, "family": Family(spawned=5)}, 0),
+        ({"status": Status.PENDING, "array_state": ArrayState(spawned=2)}, 3),
+        ({"status": Status.PENDING, "array_state": ArrayState(spawned=5)}, 0),
         ({"status": Status.FAILED}, 0),
-        ({"status": Status.FAILED, "family": Family(spawned=3)}, 0),
+        ({"status": Status.FAILED, "array_state": ArrayState(spawned=3)}, 0),
     ],
 )
 def test_an_array_counts_for_the_children_it_has_yet_to_make(array, count):
@@ -61,7 +61,7 @@ def test_an_array_counts_for_the_children_it_has_yet_to_make(array, count):
 
 
 def test_a_child_counts_for_itself():
-    child = job(array_size=5, child=Child(parent=job_id(1), index=0), status=Status.RUNNABLE)
+    child = job(array_size=5, child=ArrayChild(parent=job_id(1), index=0), status=Status.RUNNABLE)
 
     assert queued(child) == 1
     assert [made(None), made(5)] == [1, 5]

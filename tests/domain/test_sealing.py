@@ -138,7 +138,7 @@ def test_an_array_is_shown_with_who_waits_as_failed_while_others_are_under_way()
 
     shown = sealed(told(parent, CANCEL)).shown(told(parent, CANCEL))
 
-    assert (shown.status, shown.family.counts) == (Is.PENDING, ((Is.RUNNING, 1), (Is.FAILED, 3)))
+    assert (shown.status, shown.array_state.counts) == (Is.PENDING, ((Is.RUNNING, 1), (Is.FAILED, 3)))
 
 
 @pytest.mark.parametrize(("event", "reason"), [(CANCEL, "enough"), (TERMINATE, "now")])
@@ -149,8 +149,8 @@ def test_it_is_over_when_none_is_under_way(event, reason):
     shown = sealed(under_order).shown(under_order)
 
     assert (shown.status, shown.status_reason, shown.stopped_at) == (Is.FAILED, reason, ORDERED)
-    assert shown.family.counts == ((Is.SUCCEEDED, 1), (Is.FAILED, 2))
-    assert shown.family.counted_at == ORDERED
+    assert shown.array_state.counts == ((Is.SUCCEEDED, 1), (Is.FAILED, 2))
+    assert shown.array_state.counted_at == ORDERED
     assert sealed(under_order).over == {parent.order}
 
 

@@ -16,7 +16,7 @@ from batchq.domain.bulk_stop import (
 )
 from batchq.domain.ids import child_id
 from batchq.domain.intervals import IntervalSet
-from batchq.domain.job import Family, Status
+from batchq.domain.job import ArrayState, Status
 from batchq.domain.lifecycle.transitions import step
 from tests.support.builders import NOON, attempt, job, job_id
 
@@ -59,7 +59,7 @@ def test_what_runs_is_asked_to_stop_by_a_terminate_in_the_order_s_way():
 
 @pytest.mark.parametrize("order", [CANCEL, TERMINATE])
 def test_an_array_is_over_when_its_children_are(order):
-    array = job(array_size=2, status=Status.PENDING, family=Family(spawned=2))
+    array = job(array_size=2, status=Status.PENDING, array_state=ArrayState(spawned=2))
 
     after, _, became = told(array, order)
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from batchq.domain.catalog import ResourceKind
 from batchq.domain.ids import child_id
 from batchq.domain.intervals import IntervalSet
-from batchq.domain.job import Child, Need
+from batchq.domain.job import ArrayChild, Need
 from batchq.engine.scheduling.placement_pass import MOST_LOOKED_AT
 from batchq.engine.scheduling.queue_reader import Skip
 from tests.domain.lives import pending, runnable, running
@@ -111,7 +111,7 @@ async def test_where_all_is_placed_there_is_no_head():
 
 async def test_the_children_of_an_array_under_order_do_not_start():
     parent = pending(array_size=4, number=7_000_000)
-    index = {"child": Child(parent=parent.id, index=3), "order": parent.order + 4}
+    index = {"child": ArrayChild(parent=parent.id, index=3), "order": parent.order + 4}
     child, other = runnable(id=child_id(parent.id, 3), **index), runnable()
     store = await stored(parent, child, other)
 

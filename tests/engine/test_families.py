@@ -126,7 +126,7 @@ async def test_a_failure_in_a_sequential_array_is_decided_in_its_turn_and_told_i
     assert started(desk) == [child_id(ONE, 0)]
 
     await desk.process(JobEvent(job_id=child_id(ONE, 0), event=on.StartFailed(attempt=1, reason="no image")))
-    assert (await parent_of(desk)).family.broken_at == 0
+    assert (await parent_of(desk)).array_state.failed_index == 0
     while desk.loop._families.busy:
         await desk.process(ContinueWork())
 

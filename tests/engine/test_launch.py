@@ -1,7 +1,7 @@
 """What a container is told of its job, and with whom it is launched. aws-batch.md 12."""
 
 from batchq.domain.ids import Tag
-from batchq.domain.job import Child
+from batchq.domain.job import ArrayChild
 from batchq.engine.containers.start import launch
 from tests.domain.lives import after, made, starting
 from tests.domain.part_lives import app, ganged, is_made, runs, sidecar, tasked
@@ -27,7 +27,7 @@ def test_a_job_of_one_container_is_told_of_its_attempt_queue_and_environment():
 
 
 def test_a_child_is_told_which_it_is_and_of_how_many():
-    child = starting(array_size=3, child=Child(parent="parent", index=2))
+    child = starting(array_size=3, child=ArrayChild(parent="parent", index=2))
 
     said = told(child)
 

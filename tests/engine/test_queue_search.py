@@ -46,7 +46,7 @@ async def test_an_array_behind_a_blocked_head_fills_the_room():
         array = await world.submit(Script(seconds=600), array_size=200, millicpus=1, memory_mib=4)
         await world.passes(5)
 
-        counts = dict((await world.job(array)).family.counts)
+        counts = dict((await world.job(array)).array_state.counts)
         assert counts == {Status.RUNNING: 200}
 
 

@@ -117,5 +117,5 @@ async def test_a_failure_in_an_array_whose_children_are_on_their_own_is_told_to_
     await desk.process(told(0, FAILS))
 
     parent = (await desk.store.jobs([ONE]))[ONE]
-    assert (parent.family.broken_at, desk.loop._families.busy) == (None, False)
+    assert (parent.array_state.failed_index, desk.loop._families.busy) == (None, False)
     assert [status for status, _ in await ends(desk, 5)].count(Status.FAILED) == 1

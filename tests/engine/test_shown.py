@@ -59,8 +59,8 @@ async def stored(desk, size=SIZE):
 
 
 def _told(job):
-    family = job.family and replace(job.family, told=0)
-    return replace(job, version=0, tags=(), family=family)
+    family = job.array_state and replace(job.array_state, order_applied_to=0)
+    return replace(job, version=0, tags=(), array_state=family)
 
 
 async def listed(desk, status):
@@ -85,7 +85,7 @@ async def test_the_unit_of_work_that_saves_an_order_is_the_end_of_all_who_wait(o
 
     assert {it.status for it in rows.values()} == {Status.PENDING, Status.RUNNABLE}
     assert {it.status for it in at_once.values()} == {Status.FAILED}
-    assert at_once[ONE].family.counts == ((Status.FAILED, SIZE),)
+    assert at_once[ONE].array_state.counts == ((Status.FAILED, SIZE),)
     assert lists == {status: set(family_of(SIZE) if status is Status.FAILED else ()) for status in Status}
     assert await stored(desk) == at_once
 
@@ -189,7 +189,7 @@ async def test_history_tells_the_end_that_was_shown():
     await at_rest(desk)
 
     assert {job_id: (await desk.store.history(job_id))[-1].at for job_id in ends} == ends
-    assert set(ends.values()) == {(await desk.store.jobs([ONE]))[ONE].family.ordered_at}
+    assert set(ends.values()) == {(await desk.store.jobs([ONE]))[ONE].array_state.ordered_at}
 
 
 async def test_a_child_that_comes_to_run_in_the_unit_of_work_that_takes_the_order_keeps_its_array_from_being_over():
@@ -270,8 +270,8 @@ async def hold(desk, over):
     for job_id, job in now.items():
         if job_id != ONE:
             counts[job.status] = counts.get(job.status, 0) + 1
-    assert dict(now[ONE].family.counts) == counts
-    if now[ONE].family.ordered_at is not None:
+    assert dict(now[ONE].array_state.counts) == counts
+    if now[ONE].array_state.ordered_at is not None:
         assert not QUEUED.intersection(counts)
 
 

@@ -216,10 +216,10 @@ async def what_is_kept_is_true(story):
     labs = [it for it in jobs.values() if it.status in ACTIVE and it.spec.owner.account != "other"]
     assert sum(it.spec.resources.millicpus for it in labs) <= MOST_OF_LAB
     for job in jobs.values():
-        if job.family is not None:
+        if job.array_state is not None:
             children = [it for it in jobs.values() if it.child is not None and it.child.parent == job.id]
-            assert Counter(it.status for it in children) == Counter(dict(job.family.counts)), job
-            assert len(children) == job.family.spawned
+            assert Counter(it.status for it in children) == Counter(dict(job.array_state.counts)), job
+            assert len(children) == job.array_state.spawned
             assert (job.status in FINISHED) == (sum(it.status in FINISHED for it in children) == story.sizes[job.id])
     for share in ("red", "blue"):
         mine = [it for it in jobs.values() if it.spec.share_identifier == share]
@@ -234,7 +234,7 @@ async def nobody_waits_for_what_is_over(story):
     jobs = await story.known()
     over = {it.id for it in jobs.values() if it.status in FINISHED}
     for job in jobs.values():
-        if job.id in over or job.unschedulable or job.family is not None:
+        if job.id in over or job.unschedulable or job.array_state is not None:
             continue
         named = {it.job_id for it in job.spec.depends_on if it.job_id is not None}
         assert job.status is Status.PENDING, job

@@ -53,7 +53,7 @@ class Refused:
 
 @dataclass(frozen=True, kw_only=True)
 class Sight:
-    """A job as one commit left it, when this was another status, attempt, or family than before."""
+    """A job as one commit left it, when this was another status, attempt, or array state than before."""
 
     commit: int
     at: float
@@ -63,7 +63,7 @@ class Sight:
     exits: tuple[int | None, ...]
     cancelled: bool
     terminated: bool
-    family: bool
+    array_state: bool
     counts: tuple[tuple[str, int], ...]
     started_at: object
     stopped_at: object
@@ -92,7 +92,7 @@ class Seen:
 
     @property
     def begun(self) -> Sight | None:
-        return next((it for it in self.sights if it.family), None)
+        return next((it for it in self.sights if it.array_state), None)
 
 
 @dataclass(kw_only=True)
@@ -128,10 +128,10 @@ class Journal:
         sights = self._facts.seen[job.id].sights
         sight = sight_of(job, self.commits, self._clock())
         known = sights[-1] if sights else None
-        if known is None or (known.status, known.attempts, known.family) != (
+        if known is None or (known.status, known.attempts, known.array_state) != (
             sight.status,
             sight.attempts,
-            sight.family,
+            sight.array_state,
         ):
             sights.append(sight)
 
@@ -146,8 +146,10 @@ def sight_of(job, commit, at):
         exits=tuple(it.exit_code for it in job.attempts),
         cancelled=job.is_cancelled,
         terminated=job.is_terminated,
-        family=job.family is not None,
-        counts=() if job.family is None else tuple((str(status), count) for status, count in job.family.counts),
+        array_state=job.array_state is not None,
+        counts=()
+        if job.array_state is None
+        else tuple((str(status), count) for status, count in job.array_state.counts),
         started_at=job.started_at,
         stopped_at=job.stopped_at,
     )

@@ -32,7 +32,7 @@ def _lines(facts):
 
 
 def _said(sight):
-    flags = [name for name in ("cancelled", "terminated", "family") if getattr(sight, name)]
+    flags = [name for name in ("cancelled", "terminated", "array_state") if getattr(sight, name)]
     return " ".join([sight.status, f"({sight.reason})", f"{sight.attempts} attempts", str(sight.exits), *flags])
 
 

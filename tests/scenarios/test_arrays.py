@@ -24,7 +24,7 @@ async def finish(world, parent, *children):
 
 
 async def counts(world, parent):
-    return {str(status): count for status, count in (await world.job(parent)).family.counts}
+    return {str(status): count for status, count in (await world.job(parent)).array_state.counts}
 
 
 async def test_every_child_runs_and_the_parent_succeeds_with_the_last(world):

@@ -24,7 +24,7 @@ def size(world):
 async def array_of(world, size, **asked):
     """An array whose children are all there."""
     parent = await world.submit(LONG, array_size=size, **asked)
-    await world.reaches(parent, lambda job: job.family is not None and job.family.spawned == size)
+    await world.reaches(parent, lambda job: job.array_state is not None and job.array_state.spawned == size)
     return parent
 
 
@@ -41,7 +41,7 @@ async def stored(world, parent, size):
 
 
 def _told(job):
-    return replace(job, version=0, family=job.family and replace(job.family, told=0))
+    return replace(job, version=0, array_state=job.array_state and replace(job.array_state, order_applied_to=0))
 
 
 async def listed(world, parent, status):
@@ -61,7 +61,7 @@ async def test_who_waits_is_over_when_the_order_is_answered(world, size, order):
 
     at_once = await shown(world, parent, size)
     assert {(job.status, job.status_reason) for job in at_once} == {(Status.FAILED, "enough")}
-    assert at_once[0].family.counts == ((Status.FAILED, size),)
+    assert at_once[0].array_state.counts == ((Status.FAILED, size),)
     assert await listed(world, parent, Status.FAILED) == [Status.FAILED] * size
     assert await listed(world, parent, Status.RUNNABLE) == []
     await is_written(world, parent)
@@ -76,7 +76,7 @@ async def test_who_runs_goes_on_and_the_array_is_over_with_the_last(world, size)
 
     family, first, *others = await shown(world, parent, size)
     assert (family.status, first.status) == (Status.PENDING, Status.RUNNING)
-    assert family.family.counts == ((Status.RUNNING, 1), (Status.FAILED, size - 1))
+    assert family.array_state.counts == ((Status.RUNNING, 1), (Status.FAILED, size - 1))
     assert {job.status for job in others} == {Status.FAILED}
     await world.terminate(child_id(parent, 0), "this one too")
     await world.then(parent, Status.FAILED, status_reason="enough", is_cancelled=True)

@@ -196,7 +196,7 @@ async def test_children_of_an_array_are_taken_up_and_counted(world):
     await world.restore(backup)
 
     done = await world.then(parent, Status.SUCCEEDED)
-    assert dict(done.family.counts)[Status.SUCCEEDED] == 3
+    assert dict(done.array_state.counts)[Status.SUCCEEDED] == 3
     assert [await starts(world, child_id(parent, index)) for index in range(3)] == [1, 1, 1]
     await world.engine.resume(purge=True, caller=ADMIN)
 

@@ -102,7 +102,7 @@ def _is_hopeless(world, job_id) -> bool:
         return True
     if job.status is not Status.PENDING:
         return False
-    if job.family is not None:
+    if job.array_state is not None:
         left = [it for it in world.witness.kin.children(job_id) if it.status not in FINISHED]
         return len(left) > 0 and all(_is_hopeless(world, it.id) for it in left)
     waits_for = [it for it in (*waits(job), *counterparts(job)) if it not in jobs or jobs[it].status not in FINISHED]

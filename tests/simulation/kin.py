@@ -22,7 +22,7 @@ class Kin:
             return
         parent = self._jobs[job.child.parent]
         self._children[parent.id].append(job.id)
-        if parent.family is None or job.id != child_id(parent.id, job.child.index) or job.spec != parent.spec:
+        if parent.array_state is None or job.id != child_id(parent.id, job.child.index) or job.spec != parent.spec:
             self._breaks("I2 a child is its array's", job.id)
         if (
             job.child.index >= parent.spec.array_size
@@ -45,11 +45,11 @@ class Kin:
         touched = (*changes.inserted, *changes.updated)
         if any(job.status is Status.SUBMITTED for job in touched):
             self._breaks("I11 new jobs are judged at once", f"{[self._name(it) for it in touched]}")
-        if any(job.status in FINISHED or job.family is not None for job in touched):
+        if any(job.status in FINISHED or job.array_state is not None for job in touched):
             for job in self._jobs.values():
-                if job.status is Status.PENDING and job.family is None and self._is_decided(job):
+                if job.status is Status.PENDING and job.array_state is None and self._is_decided(job):
                     self._breaks("I11 dependents are decided at once", self._name(job))
-        for parent_id in {it.child.parent if it.child else it.id for it in touched if it.child or it.family}:
+        for parent_id in {it.child.parent if it.child else it.id for it in touched if it.child or it.array_state}:
             self._counts_are_true(self._jobs[parent_id])
 
     def _is_decided(self, job: Job) -> bool:
@@ -65,9 +65,13 @@ class Kin:
     def _counts_are_true(self, parent: Job) -> None:
         children = self.children(parent.id)
         true = Counter(it.status for it in children)
-        if parent.family is None or dict(parent.family.counts) != dict(true) or parent.family.spawned != len(children):
+        if (
+            parent.array_state is None
+            or dict(parent.array_state.counts) != dict(true)
+            or parent.array_state.spawned != len(children)
+        ):
             self._breaks(
-                "I1 an array's summary is true", f"{self._name(parent)} {parent.family}, and it is {dict(true)}"
+                "I1 an array's summary is true", f"{self._name(parent)} {parent.array_state}, and it is {dict(true)}"
             )
         over = sum(true[it] for it in FINISHED) == parent.spec.array_size
         if over is not (parent.status in FINISHED):
@@ -87,7 +91,7 @@ class Kin:
 
     def _begun(self, job_id: JobId) -> Status:
         array = self._jobs[job_id]
-        if array.family is not None:
+        if array.array_state is not None:
             return Status.SUCCEEDED
         return Status.FAILED if array.status in FINISHED else Status.PENDING
 
@@ -100,7 +104,7 @@ class Kin:
 
 def is_over(job: Job) -> bool:
     """Also an array whose cancel found none of its children under way: they have but to hear of it."""
-    return job.status in FINISHED or (job.family is not None and job.family.over_at is not None)
+    return job.status in FINISHED or (job.array_state is not None and job.array_state.ended_at is not None)
 
 
 def waits(job: Job) -> Iterator[JobId]:

@@ -92,15 +92,17 @@ def _waiting(jobs: Iterable[Job]) -> Counter[str]:
         if job.spec.array_size is None or job.child is not None:
             counts[job.spec.owner.account] += job.status in QUEUED
         elif job.status in QUEUED:
-            counts[job.spec.owner.account] += job.spec.array_size - (job.family.spawned if job.family else 0)
+            counts[job.spec.owner.account] += job.spec.array_size - (job.array_state.spawned if job.array_state else 0)
     return +counts
 
 
 def _at_work(jobs: Iterable[Job]) -> set[JobId]:
     """Those with children to make or to tell."""
-    return {it.id for it in jobs if it.family is not None and it.status is Status.PENDING and _has_work(it)}
+    return {it.id for it in jobs if it.array_state is not None and it.status is Status.PENDING and _has_work(it)}
 
 
 def _has_work(job: Job) -> bool:
-    told_off = job.stop is not None or job.cancelled is not None or job.family.broken_at is not None
-    return job.family.spawned < job.spec.array_size or (told_off and job.family.told < job.spec.array_size)
+    told_off = job.stop is not None or job.cancelled is not None or job.array_state.failed_index is not None
+    return job.array_state.spawned < job.spec.array_size or (
+        told_off and job.array_state.order_applied_to < job.spec.array_size
+    )

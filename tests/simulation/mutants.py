@@ -86,8 +86,8 @@ MUTANTS = [
     Mutant(
         file="batchq/domain/lifecycle/arrays.py",
         breaks="a later failure of a sequential array hides an earlier one",
-        old="family.broken_at is not None and family.broken_at <= index",
-        new="family.broken_at is not None",
+        old="state.failed_index is not None and state.failed_index <= index",
+        new="state.failed_index is not None",
     ),
     Mutant(
         file="batchq/domain/scheduling/dependencies.py",

@@ -72,7 +72,7 @@ class Witness:
             self.times.placed(job)
             self._begins_as_it_may(job)
         for job in (*changes.inserted, *changes.updated):
-            if job.family is not None and (before.get(job.id) is None or before[job.id].family is None):
+            if job.array_state is not None and (before.get(job.id) is None or before[job.id].array_state is None):
                 self._array_begins_as_it_may(job)
         self.kin.follows(changes)
         self.ledger.written(changes, begun)
@@ -169,7 +169,7 @@ class Witness:
 
     def _succeeds_truly(self, before: Job, after: Job) -> None:
         last = after.attempts[-1] if after.attempts else None
-        if after.family is None and (last is None or last.exit_code != 0 or last.started_at is None or after.stop):
+        if after.array_state is None and (last is None or last.exit_code != 0 or last.started_at is None or after.stop):
             self._story.breaks("I6 SUCCEEDED is an exit 0", f"{self._name(after)} {after}")
         if after.id in self.stopped or (before.stop is not None and before.stop.cause is StopCause.TERMINATED):
             self._story.breaks("I7 what was terminated never succeeds", f"{self._name(after)} {after}")
@@ -320,7 +320,7 @@ class Witness:
         """A request about a child that is about to come is answered when it has."""
         parent = parent_of(job_id)
         array = None if parent is None else self.jobs.get(parent[0])
-        if array is not None and array.family is not None and parent[1] < array.spec.array_size:
+        if array is not None and array.array_state is not None and parent[1] < array.spec.array_size:
             self._story.breaks("I7, I8 a request about a child to come is not lost", job_id)
 
     def _name(self, job: Job) -> str:

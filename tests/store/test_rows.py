@@ -11,11 +11,11 @@ from batchq.domain.container import ContainerSpec, Logging, Overrides, Resources
 from batchq.domain.ids import DefinitionRef, QueueName
 from batchq.domain.job import (
     Action,
+    ArrayChild,
+    ArrayState,
     Attempt,
-    Child,
     Dependency,
     ExitRule,
-    Family,
     Job,
     JobSpec,
     Need,
@@ -70,8 +70,8 @@ SPECS = st.builds(
     needs=st.lists(st.builds(Need), max_size=2).map(tuple),
 )
 FAMILIES = st.builds(
-    Family,
-    broken_at=st.none() | st.integers(0),
+    ArrayState,
+    failed_index=st.none() | st.integers(0),
     counts=st.lists(st.tuples(st.sampled_from(Status), st.integers(0)), max_size=2).map(tuple),
     counted_at=MAYBE_MOMENT,
 )
@@ -85,10 +85,10 @@ JOBS = st.builds(
     started_at=MAYBE_MOMENT,
     stopped_at=MAYBE_MOMENT,
     blocked_at=MAYBE_MOMENT,
-    child=st.none() | st.builds(Child),
-    family=st.none() | FAMILIES,
+    child=st.none() | st.builds(ArrayChild),
+    array_state=st.none() | FAMILIES,
     version=st.integers(0),
-).filter(lambda job: job.family is None or job.spec.array_size is not None)
+).filter(lambda job: job.array_state is None or job.spec.array_size is not None)
 
 
 def all_of(values):

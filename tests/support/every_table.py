@@ -12,7 +12,7 @@ from batchq.domain.access.audit import AuditRecord, PendingAudit
 from batchq.domain.bulk_stop import BulkStop, BulkStopOrder, JobFilter, Kind
 from batchq.domain.catalog import ConsumableUpdate, Operation
 from batchq.domain.ids import ConsumableName, child_id
-from batchq.domain.job import Child, Family, Need, Status
+from batchq.domain.job import ArrayChild, ArrayState, Need, Status
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.clock import ClockAnchor
 from batchq.ports.jobs import Changes, Restoration
@@ -43,14 +43,14 @@ ARRAY = job(
     status=Status.PENDING,
     array_size=2,
     needs=(Need(resource=LICENCES, quantity=2),),
-    family=Family(spawned=1, counts=((Status.RUNNABLE, 1),)),
+    array_state=ArrayState(spawned=1, counts=((Status.RUNNABLE, 1),)),
 )
 CHILD = job(
     id=child_id(ARRAY.id, 0),
     order=6,
     status=Status.RUNNABLE,
     spec=ARRAY.spec,
-    child=Child(parent=ARRAY.id, index=0),
+    child=ArrayChild(parent=ARRAY.id, index=0),
 )
 UNREADABLE = job(number=8, status=Status.FAILED, stopped_at=NOON)
 JOBS = (RUNNABLE, RUNNING, WAITING, FINISHED, ARRAY, CHILD, UNREADABLE)

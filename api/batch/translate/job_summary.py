@@ -53,8 +53,8 @@ def array(job: Job) -> Content | None:
         return {"index": job.child.index}
     if job.spec.array_size is None:
         return None
-    counts = {} if job.family is None else dict(job.family.counts)
-    counted_at = job.family and job.family.counted_at
+    counts = {} if job.array_state is None else dict(job.array_state.counts)
+    counted_at = job.array_state and job.array_state.counted_at
     return said(
         {
             "size": job.spec.array_size,

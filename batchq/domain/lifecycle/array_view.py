@@ -25,7 +25,7 @@ def apply_order(child: Job, parent: Job, now: datetime) -> Outcome:
     order = arrays.order_to(child, parent)
     if order is None:
         return child, ()
-    ordered_at = None if parent.family is None else parent.family.ordered_at
+    ordered_at = None if parent.array_state is None else parent.array_state.ordered_at
     ends_at = now if ordered_at is None or child.status not in QUEUED else max(ordered_at, child.created_at)
     return step(child, order, ends_at)
 
@@ -50,12 +50,12 @@ class Sealed(Struct, frozen=True):
     @property
     def over(self) -> frozenset[int]:
         """The `Job.order` of each array that has ended."""
-        return frozenset(it.order for it in self.parents.values() if _over_at(it) is not None)
+        return frozenset(it.order for it in self.parents.values() if _ended_at(it) is not None)
 
     def _shown_array(self, job: Job) -> Job:
         """Only a PENDING array is projected: any other has been finished in the store since."""
         known = self.parents.get(job.id)
-        return job if known is None or job.status is not Status.PENDING else arrays.foreseen(job, _over_at(known))
+        return job if known is None or job.status is not Status.PENDING else arrays.foreseen(job, _ended_at(known))
 
 
 def is_sealing(job: Job) -> bool:
@@ -63,8 +63,8 @@ def is_sealing(job: Job) -> bool:
 
     False for an order that an older version saved without a time: its children are shown as stored.
     """
-    return arrays.at_work(job) and job.family is not None and job.family.ordered_at is not None
+    return arrays.at_work(job) and job.array_state is not None and job.array_state.ordered_at is not None
 
 
-def _over_at(parent: Job) -> datetime | None:
-    return None if parent.family is None else parent.family.over_at
+def _ended_at(parent: Job) -> datetime | None:
+    return None if parent.array_state is None else parent.array_state.ended_at

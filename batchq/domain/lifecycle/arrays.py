@@ -1,6 +1,6 @@
 """Array jobs: the array spawns its children, counts their statuses and passes its stop orders on to them. Pure.
 
-An array (the parent job) waits for its own dependencies like any job. Once they are met it gets `Job.family`, the
+An array (the parent job) waits for its own dependencies like any job. Once they are met it gets `Job.array_state`, the
 state of its children, and stays PENDING until all children have finished; it is never RUNNABLE. Children are spawned a
 batch at a time. A CancelJob or TerminateJob of the array is stored in the array and applied to the children a batch at
 a time; the failure of a child of a SEQUENTIAL array fails the children after it in the same way. No child starts while
@@ -22,9 +22,9 @@ from batchq.domain.job import (
     ACTIVE,
     FINISHED,
     QUEUED,
-    Child,
+    ArrayChild,
+    ArrayState,
     ChildOrder,
-    Family,
     Job,
     Status,
 )
@@ -58,7 +58,7 @@ def is_parent(job: Job) -> bool:
 def begin(job: Job, now: datetime) -> Job:
     """Start to spawn children: the array's own dependencies are met."""
     waiting = job if job.status is Status.PENDING else to(job, Status.PENDING)
-    return replace(waiting, family=Family(counted_at=now))
+    return replace(waiting, array_state=ArrayState(counted_at=now))
 
 
 def step(job: Job, event: on.Event, now: datetime) -> Outcome:
@@ -77,18 +77,18 @@ def size(job: Job) -> int:
 
 def at_work(job: Job) -> bool:
     """Whether children have still to be spawned, or an order has still to be applied to some."""
-    if job.family is None or job.status is not Status.PENDING:
+    if job.array_state is None or job.status is not Status.PENDING:
         return False
-    return spawning(job) or (order(job) is not None and job.family.told < size(job))
+    return spawning(job) or (order(job) is not None and job.array_state.order_applied_to < size(job))
 
 
 def spawning(job: Job) -> bool:
     """Whether children have still to be spawned."""
-    return job.family is not None and job.status is Status.PENDING and job.family.spawned < size(job)
+    return job.array_state is not None and job.status is Status.PENDING and job.array_state.spawned < size(job)
 
 
 def order(job: Job) -> Order | None:
-    """The order to apply to the children from index `family.told` on; None: none. Until then none of them may start.
+    """The order to apply to the children from index `order_applied_to` on; None: none. Until then none of them starts.
 
     A TerminateJob takes precedence over a CancelJob, and both over the failure of a SEQUENTIAL array's child.
     """
@@ -96,16 +96,16 @@ def order(job: Job) -> Order | None:
         return on.TerminateRequested(reason=job.stop.reason, grace=job.stop.grace, signal=job.stop.signal)
     if job.cancelled is not None:
         return on.CancelRequested(reason=job.cancelled)
-    return None if job.family is None else _broken_by(job, job.family)
+    return None if job.array_state is None else _broken_by(job, job.array_state)
 
 
-def _broken_by(job: Job, family: Family) -> on.DependencyFailed | None:
-    return None if family.broken_at is None else on.DependencyFailed(job_id=child_id(job.id, family.broken_at))
+def _broken_by(job: Job, state: ArrayState) -> on.DependencyFailed | None:
+    return None if state.failed_index is None else on.DependencyFailed(job_id=child_id(job.id, state.failed_index))
 
 
 def untold(job: Job) -> tuple[int, int]:
     """The `Job.order` of the first and the last child to which the array's order has not been applied."""
-    return job.order + 1 + _family(job).told, job.order + size(job)
+    return job.order + 1 + _state_of(job).order_applied_to, job.order + size(job)
 
 
 def order_to(child: Job, job: Job) -> Order | None:
@@ -114,8 +114,10 @@ def order_to(child: Job, job: Job) -> Order | None:
     A queued child ended with the first order, so a CancelJob takes precedence over a later TerminateJob for it. An
     active child gets the latest order. The failure of another child affects only a SUBMITTED or PENDING one.
     """
-    family = job.family
-    if family is None or job.status is not Status.PENDING or child.status in FINISHED or _index(child) < family.told:
+    state = job.array_state
+    if state is None or job.status is not Status.PENDING or child.status in FINISHED:
+        return None
+    if _index(child) < state.order_applied_to:
         return None
     if child.status in QUEUED and job.cancelled is not None:
         return on.CancelRequested(reason=job.cancelled)
@@ -129,20 +131,20 @@ def spawn(job: Job, most: int, now: datetime) -> tuple[Job, tuple[Job, ...]]:
 
     Orders to single children are dropped with the last child: `ordered` applies them.
     """
-    family = _family(job)
-    indices = range(family.spawned, min(family.spawned + most, size(job)))
+    state = _state_of(job)
+    indices = range(state.spawned, min(state.spawned + most, size(job)))
     children = tuple(
         Job(
             id=child_id(job.id, index),
             order=job.order + 1 + index,
             spec=job.spec,
             created_at=now,
-            child=Child(parent=job.id, index=index),
+            child=ArrayChild(parent=job.id, index=index),
         )
         for index in indices
     )
     orders = job.child_orders if indices.stop < size(job) else ()
-    return replace(job, family=replace(family, spawned=indices.stop), child_orders=orders), children
+    return replace(job, array_state=replace(state, spawned=indices.stop), child_orders=orders), children
 
 
 def keep_order(job: Job, index: int, event: on.CancelRequested | on.TerminateRequested) -> Job:
@@ -178,9 +180,9 @@ def ordered(child: Job, job: Job, now: datetime) -> Job:
 
 def pass_order(job: Job, most: int) -> tuple[Job, range]:
     """Mark the array's order as applied to the next spawned children, `most` at most: the array and their indices."""
-    family = _family(job)
-    indices = range(family.told, min(family.told + most, family.spawned))
-    return replace(job, family=replace(family, told=indices.stop)), indices
+    state = _state_of(job)
+    indices = range(state.order_applied_to, min(state.order_applied_to + most, state.spawned))
+    return replace(job, array_state=replace(state, order_applied_to=indices.stop)), indices
 
 
 def count(job: Job, moves: Iterable[Moved], now: datetime) -> Job:
@@ -188,57 +190,57 @@ def count(job: Job, moves: Iterable[Moved], now: datetime) -> Job:
 
     AWS: an array is SUCCEEDED if all its children are, else FAILED.
     """
-    family = _family(job)
-    counts = Counter(dict(family.counts))
+    state = _state_of(job)
+    counts = Counter(dict(state.counts))
     for move in moves:
         counts[move.after] += 1
         if move.before is not None:
             counts[move.before] -= 1
         if move.after is Status.FAILED and job.spec.sequential:
-            family = _broken(job, family, move.index)
-    after = _sealed(replace(job, family=replace(family, counts=_kept(counts), counted_at=now)), now)
+            state = _broken(job, state, move.index)
+    after = _sealed(replace(job, array_state=replace(state, counts=_kept(counts), counted_at=now)), now)
     over = sum(counts[status] for status in FINISHED) == size(job)
-    return _finish(after, _family(after).over_at or now, failed=counts[Status.FAILED] > 0) if over else after
+    return _finish(after, _state_of(after).ended_at or now, failed=counts[Status.FAILED] > 0) if over else after
 
 
-def foreseen(job: Job, over_at: datetime | None) -> Job:
+def foreseen(job: Job, ended_at: datetime | None) -> Job:
     """The array as it will be once its order has been applied to all children: the queued ones count as FAILED.
 
-    `over_at`: when the array ended; None: some children are active, so it has not.
+    `ended_at`: when the array ended; None: some children are active, so it has not.
     """
-    family = _family(job)
-    counts = Counter(dict(family.counts))
+    state = _state_of(job)
+    counts = Counter(dict(state.counts))
     for status in QUEUED:
         counts[Status.FAILED] += counts.pop(status, 0)
-    after = replace(job, family=replace(family, counts=_kept(counts)))
-    return after if over_at is None else _finish(after, over_at, failed=True)
+    after = replace(job, array_state=replace(state, counts=_kept(counts)))
+    return after if ended_at is None else _finish(after, ended_at, failed=True)
 
 
 def _kept(counts: Mapping[Status, int]) -> tuple[tuple[Status, int], ...]:
     return tuple((status, counts[status]) for status in Status if counts.get(status))
 
 
-def _broken(job: Job, family: Family, index: int) -> Family:
+def _broken(job: Job, state: ArrayState, index: int) -> ArrayState:
     """Record the failed child of a SEQUENTIAL array with the lowest index: those after it fail.
 
     Not while the array has a cancel or stop order, which ends them all.
     """
     if job.stop is not None or job.cancelled is not None:
-        return family
-    if family.broken_at is not None and family.broken_at <= index:
-        return family
-    return replace(family, broken_at=index, told=index + 1)
+        return state
+    if state.failed_index is not None and state.failed_index <= index:
+        return state
+    return replace(state, failed_index=index, order_applied_to=index + 1)
 
 
 def _sealed(job: Job, now: datetime) -> Job:
-    """Set `over_at` if the array has an order, all its children exist and none is active. It is never changed again."""
-    family = _family(job)
-    if family.over_at is not None:
-        return replace(job, family=replace(family, counted_at=family.over_at))
-    counts = dict(family.counts)
-    if family.ordered_at is None or spawning(job) or any(counts.get(status) for status in ACTIVE):
+    """Set `ended_at`, once, if the array has an order, all its children exist and none is active."""
+    state = _state_of(job)
+    if state.ended_at is not None:
+        return replace(job, array_state=replace(state, counted_at=state.ended_at))
+    counts = dict(state.counts)
+    if state.ordered_at is None or spawning(job) or any(counts.get(status) for status in ACTIVE):
         return job
-    return replace(job, family=replace(family, over_at=now, counted_at=now))
+    return replace(job, array_state=replace(state, ended_at=now, counted_at=now))
 
 
 def _finish(job: Job, now: datetime, *, failed: bool) -> Job:
@@ -263,16 +265,17 @@ def _cancel(job: Job, event: on.CancelRequested, now: datetime) -> Job:
 
 def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
     """Also after a CancelJob, because active children continue after one. Without any, that cancel ended the array."""
-    if job.stop is not None or _family(job).over_at is not None:
+    if job.stop is not None or _state_of(job).ended_at is not None:
         return job
     return _tell_all(stop_order.order(job, event, now), now)
 
 
 def _tell_all(job: Job, now: datetime) -> Job:
     """Start to apply the array's order, from the first child on."""
-    family = _family(job)
-    ordered_at = family.ordered_at or now
-    return _sealed(replace(job, family=replace(family, told=0, counted_at=now, ordered_at=ordered_at)), now)
+    state = _state_of(job)
+    ordered_at = state.ordered_at or now
+    after = replace(state, order_applied_to=0, counted_at=now, ordered_at=ordered_at)
+    return _sealed(replace(job, array_state=after), now)
 
 
 def _ignored(job: Job, _: on.Event, __: datetime) -> Job:
@@ -285,9 +288,9 @@ def _index(child: Job) -> int:
     return child.child.index
 
 
-def _family(job: Job) -> Family:
-    assert job.family is not None, f"no children yet: {with_history(job)}"
-    return job.family
+def _state_of(job: Job) -> ArrayState:
+    assert job.array_state is not None, f"no children yet: {with_history(job)}"
+    return job.array_state
 
 
 _RULES: Mapping[type[on.Event], Callable[..., Job]] = {  # type: ignore[explicit-any]  # as in `transitions`

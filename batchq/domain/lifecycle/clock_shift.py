@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.domain.job import Attempt, Family, Job, Part, Stop
+from batchq.domain.job import ArrayState, Attempt, Job, Part, Stop
 from batchq.domain.lifecycle.stop_order import KILL_AGAIN
 
 
@@ -36,7 +36,7 @@ def shifted(job: Job, shift: ClockShift) -> Job:
         blocked_at=_of(job.blocked_at, shift),
         promised_start=_promise(job, shift),
         stop=None if job.stop is None else _stop(job.stop, shift),
-        family=None if job.family is None else _family(job.family, shift),
+        array_state=None if job.array_state is None else _array_state(job.array_state, shift),
     )
     if job.attempt is None:
         return moved
@@ -95,12 +95,12 @@ def _stop(stop: Stop, shift: ClockShift) -> Stop:
     )
 
 
-def _family(family: Family, shift: ClockShift) -> Family:
+def _array_state(state: ArrayState, shift: ClockShift) -> ArrayState:
     return replace(
-        family,
-        counted_at=_of(family.counted_at, shift),
-        ordered_at=_of(family.ordered_at, shift),
-        over_at=_of(family.over_at, shift),
+        state,
+        counted_at=_of(state.counted_at, shift),
+        ordered_at=_of(state.ordered_at, shift),
+        ended_at=_of(state.ended_at, shift),
     )
 
 

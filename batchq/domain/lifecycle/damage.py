@@ -28,7 +28,7 @@ def fail(job: Job, now: datetime) -> Outcome:
 
     The array ends when its children have ended.
     """
-    if job.family is not None:
+    if job.array_state is not None:
         return arrays.step(job, on.TerminateRequested(reason=status_reasons.UNREADABLE), now)
     if job.attempt is None:
         return end(job, Status.FAILED, now, status_reasons.UNREADABLE), ()

@@ -45,7 +45,7 @@ def step(job: Job, event: on.Event, now: datetime) -> Outcome:
     An event about an attempt that is not under way returns the same job and no effects, because late reports about
     ended attempts are normal. Raises IllegalTransition if the event cannot happen to a job in this status.
     """
-    if job.family is not None and job.status is Status.PENDING:
+    if job.array_state is not None and job.status is Status.PENDING:
         return arrays.step(job, event, now)
     if on.is_news(event) and (job.attempt is None or job.attempt.number != event.attempt):
         return job, ()

@@ -60,7 +60,7 @@ def waits_for(job: Job) -> tuple[JobId, ...]:
 
 def waits(job: Job) -> bool:
     """Whether the job is waiting for its dependencies. An array with children is not: its own were met."""
-    return job.status in _WAITING and job.family is None
+    return job.status in _WAITING and job.array_state is None
 
 
 def asked_of(job: Job) -> tuple[JobId, ...]:
@@ -107,7 +107,7 @@ def _refusal(dependency: Dependency, array_size: int | None, known: Mapping[JobI
 def _is_being_forgotten(job_id: JobId, known: Mapping[JobId, Job]) -> bool:
     """Whether it is an array that retention is removing: its children are removed first, beginning with index 0."""
     array = known.get(job_id)
-    had_children = array is not None and array.family is not None and array.status in FINISHED
+    had_children = array is not None and array.array_state is not None and array.status in FINISHED
     return had_children and child_id(job_id, 0) not in known
 
 
@@ -159,7 +159,7 @@ def _counterpart(job: Job, other: JobId, known: Mapping[JobId, Job]) -> Status:
     array = known.get(other)
     if array is None:
         return Status.FAILED
-    if array.family is not None:
+    if array.array_state is not None:
         return Status.SUCCEEDED
     return Status.FAILED if array.status in FINISHED else Status.PENDING
 

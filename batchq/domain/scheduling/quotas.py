@@ -78,7 +78,7 @@ def queued(job: Job) -> int:
         return int(job.status in QUEUED)
     if job.status in FINISHED:
         return 0
-    return size(job) - (0 if job.family is None else job.family.spawned)
+    return size(job) - (0 if job.array_state is None else job.array_state.spawned)
 
 
 def made(array_size: int | None) -> int:

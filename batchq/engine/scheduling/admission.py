@@ -55,7 +55,7 @@ class QueuedJobs:
 
     def on_committed(self, committed: Committed) -> None:
         for before, after in committed.changes:
-            if before is not None and before.status is after.status and before.family is after.family:
+            if before is not None and before.status is after.status and before.array_state is after.array_state:
                 continue
             more = queued(after) - (0 if before is None else queued(before))
             if more:
