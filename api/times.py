@@ -7,5 +7,5 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def milliseconds(moment: datetime) -> int:
-    """`moment` is aware. Rounded down."""
+    """AWS: fractions of a millisecond are cut off. `moment` is aware."""
     return (moment - _EPOCH) // _MILLISECOND

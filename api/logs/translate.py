@@ -19,6 +19,7 @@ from batchq.api.logs.wire.requests import (
     OfGroup,
 )
 from batchq.api.page_tokens import TokenQuery
+from batchq.api.times import milliseconds
 from batchq.errors import Invalid, NotFound
 from batchq.logs.pages import Span
 from batchq.logs.search import Event
@@ -151,10 +152,6 @@ def group(arns: LogArns, *, since: datetime) -> Wire:
         "storedBytes": 0,
         "logGroupClass": "STANDARD",
     }
-
-
-def milliseconds(at: datetime) -> int:
-    return round(at.timestamp() * 1000)
 
 
 def _milliseconds(at: int | None) -> int | None:

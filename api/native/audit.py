@@ -21,6 +21,7 @@ from batchq.audit.audit_log import AuditLog
 from batchq.domain.access.accounts import Caller, Permission, UserName
 from batchq.domain.access.audit import AuditQuery, StoredAudit
 from batchq.domain.ids import JobId
+from batchq.errors import Invalid
 from batchq.services.jobs import JobService
 
 NAME = "ListAudit"
@@ -71,6 +72,8 @@ def dialect(desk: AuditContext) -> Dialect:
 
 
 async def _query(asked: ListAuditRequest, desk: AuditContext, caller: Caller) -> AuditQuery:
+    if asked.job is not None and asked.about is not None:
+        raise Invalid("Only one of job and about can be specified.")
     job = None if asked.job is None else JobId(asked.job)
     reached = job is not None and bool(await desk.jobs.describe([job], caller=caller))
     return AuditQuery(

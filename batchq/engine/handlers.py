@@ -195,12 +195,17 @@ class MessageHandler:
 
         A foreign engine must be accepted before safe mode ends: safe mode first lists the containers on that engine.
         """
-        if self._state.engine_check.foreign is None:
+        foreign = self._state.engine_check.foreign
+        if foreign is None:
+            if message.new_engine:
+                raise Invalid("There is no new container engine to accept: resume without --new-engine.")
             self._state.safety.resume(unit, purge=message.purge)
-        elif message.new_engine:
-            unit.engine_id = self._state.engine_check.foreign
-        else:
+        elif not message.new_engine:
             raise Invalid(f"{self._state.engine_check.trouble}.")
+        elif message.purge:
+            raise Invalid("--purge and --new-engine cannot be combined: accept the container engine first.")
+        else:
+            unit.engine_id = foreign
 
     def _tell(self, unit: UnitOfWork, message: JobEvent | UpdateTags | TimerFired) -> None:
         """Apply a message about one job.

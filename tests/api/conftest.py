@@ -17,7 +17,7 @@ from yarl import URL
 from batchq.api import app as api
 from batchq.api.authentication import open_gate
 from batchq.api.batch import routes as batch_routes
-from batchq.api.native import bulk_stop, force_fail
+from batchq.api.native import audit, bulk_stop, force_fail
 from batchq.api.native import history as native_routes
 from batchq.api.server import ListeningSite
 from batchq.domain import events as on
@@ -51,6 +51,7 @@ class Server(Inside):
             native_routes.dialect(self.jobs),
             force_fail.dialect(self.jobs),
             bulk_stop.dialect(self.stopping),
+            audit.dialect(audit.AuditContext(audit=self.audit, jobs=self.jobs, tokens=self.desk.tokens)),
         ]
         app = api.build(
             dialects=dialects,

@@ -6,6 +6,7 @@ from datetime import timedelta
 from batchq.api.batch.context import BatchContext
 from batchq.api.batch.server_limits import Rules
 from batchq.api.page_tokens import PageTokens
+from batchq.audit.audit_log import AuditLog
 from batchq.disk_guard import DiskGuard
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Directory
@@ -138,6 +139,13 @@ class PaperEngine:
         return Moment(job_id=job.id, at=self._clock.now(), status=job.status, reason=job.status_reason, attempt=attempt)
 
 
+class EmptyJournal:
+    """A journal without records."""
+
+    def read(self):
+        return (), 0
+
+
 class SteppingClock:
     """Noon, and a second later at each look."""
 
@@ -171,6 +179,7 @@ class Inside:
         self.stopping = BulkStopService(
             engine=self.engine, store=self.store, people=Directory, queues=self.catalog.queues_of
         )
+        self.audit = AuditLog(store=self.store, journal=EmptyJournal(), clock=self.clock, keep=None)
         self.desk = BatchContext(
             jobs=self.jobs,
             catalog=self.catalog,

@@ -31,3 +31,14 @@ async def test_what_is_no_id_is_no_operation(http, job_id):
     status, _, _ = await http.ask("GET", f"/v1/batchq/jobs/{job_id}/history")
 
     assert status == 400
+
+
+async def test_audit_records_of_a_job_and_of_another_resource_are_not_listed_together(http):
+    asked = {"job": "5d1f6c1e-0000-4000-8000-000000000000", "about": "job-queue/default"}
+
+    for one in asked.items():
+        status, _, answer = await http.post("batchq/ListAudit", dict([one]))
+        assert (status, answer) == (200, {"acts": []})
+    status, _, answer = await http.post("batchq/ListAudit", asked)
+
+    assert (status, answer["message"]) == (400, "Only one of job and about can be specified.")

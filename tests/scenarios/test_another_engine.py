@@ -78,6 +78,29 @@ async def test_an_operator_may_accept_it(world):
     await theirs.close()
 
 
+async def test_accepting_another_engine_cannot_be_combined_with_purge(world):
+    job = await world.submit(Script(seconds=30), attempts=2)
+    await world.then(job, Status.RUNNING)
+    theirs = await on_another_engine(world)
+
+    with pytest.raises(Invalid, match="--purge and --new-engine cannot be combined"):
+        await world.engine.resume(purge=True, new_engine=True, caller=ADMIN)
+
+    await world.engine.resume(purge=False, new_engine=True, caller=ADMIN)
+    await world.then(job, Status.SUCCEEDED)
+    await theirs.close()
+
+
+async def test_no_other_engine_is_accepted_while_the_known_one_answers(world):
+    job = await world.submit(Script(seconds=30))
+    await world.then(job, Status.RUNNING)
+
+    with pytest.raises(Invalid, match="There is no new container engine to accept"):
+        await world.engine.resume(purge=False, new_engine=True, caller=ADMIN)
+
+    await world.then(job, Status.SUCCEEDED)
+
+
 async def test_it_is_accepted_also_if_a_survey_of_it_is_read_in_the_same_turn(world):
     job = await world.submit(LASTING)
     await world.then(job, Status.RUNNING)

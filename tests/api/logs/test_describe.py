@@ -49,6 +49,14 @@ async def test_a_stream_nobody_wrote_to_has_no_event_times(boto, ground):
     assert found.keys() == {"logStreamName", "creationTime", "arn", "storedBytes"}
 
 
+async def test_fractions_of_a_millisecond_are_cut_off(boto, ground):
+    await ground.runs(created_at=NOON + timedelta(microseconds=1999))
+
+    (found,) = (await boto.describe_log_streams(logGroupName=GROUP))["logStreams"]
+
+    assert found["creationTime"] == STARTED + 1
+
+
 @pytest.mark.parametrize("size", [1, 2, 50])
 @pytest.mark.parametrize(
     ("asked", "found"),
