@@ -14,16 +14,18 @@ from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.api.http import REQUEST_ID, HttpRefusal, read
+from batchq.api.http import REQUEST_ID, HttpRefusal, read_body
 from batchq.api.sigv4 import SignatureVerifier, SignedRequest
 from batchq.domain.access.accounts import Caller, Directory, Role, UserName
 from batchq.errors import TooOften, Unavailable
 from batchq.throttling import ConcurrencyLimit, RateLimiter
 
-_SCOPE = re.compile(r"Credential=([\w.+=@-]{1,128})/[0-9]{8}/([a-z0-9-]{1,32})/[a-z0-9-]{1,32}/aws4_request(?![^,\s])")
+_CREDENTIAL = re.compile(
+    r"Credential=([\w.+=@-]{1,128})/[0-9]{8}/([a-z0-9-]{1,32})/[a-z0-9-]{1,32}/aws4_request(?![^,\s])"
+)
 
 
-class Scope(Struct, frozen=True, kw_only=True):
+class Credential(Struct, frozen=True, kw_only=True):
     """The credential of a request."""
 
     #: Empty if the request is not signed.
@@ -32,10 +34,10 @@ class Scope(Struct, frozen=True, kw_only=True):
     region: str | None = None
 
 
-def scope(authorization: str) -> Scope:
+def parse_credential(authorization: str) -> Credential:
     """Parse the credential of an Authorization header. The signature is not verified."""
-    found = _SCOPE.search(authorization)
-    return Scope() if found is None else Scope(access_key=found[1], region=found[2])
+    found = _CREDENTIAL.search(authorization)
+    return Credential() if found is None else Credential(access_key=found[1], region=found[2])
 
 
 log = logging.getLogger(__name__)
@@ -44,40 +46,40 @@ Gate = Callable[[web.Request], AbstractAsyncContextManager[None]]
 
 """Admits a request while it is handled. Entering raises HttpRefusal, or TooOften."""
 
-WHO = web.RequestKey("who", Caller)
+CALLER = web.RequestKey("caller", Caller)
 
 """The caller of an authenticated request. Absent in an unsigned /healthz request, whose reply has the status only."""
 
 HEALTH = "/healthz"  # needs no signature: a monitoring system may have no key
 
-MAX_AT_ONCE = 32  # requests of one user that are handled at the same time
+MAX_CONCURRENT_REQUESTS = 32  # requests of one user that are handled at the same time
 
-_NO_USER = "The user of this key is not known to the server."
+_NO_USER = "The user of this access key does not exist."
 
-_NO_KEYS = "The keys of this server cannot be read; its log tells why."
+_NO_KEYS = "The server cannot read its access keys; its log has the cause."
 
 
 class Callers:
     """Finds the caller of an access key. Results are cached until accounts or users change."""
 
-    def __init__(self, *, people: Callable[[], Directory], user_of: Callable[[str], UserName | None]) -> None:
-        self._people = people
+    def __init__(self, *, directory: Callable[[], Directory], user_of: Callable[[str], UserName | None]) -> None:
+        self._directory = directory
         self._user_of = user_of
-        self._as_of: Directory | None = None
-        self._known: dict[str, Caller] = {}
+        self._cached_directory: Directory | None = None
+        self._callers: dict[str, Caller] = {}
 
-    def of(self, key: str) -> Caller | None:
+    def find(self, key: str) -> Caller | None:
         """Return the caller; None for a key whose user has been deleted."""
-        people = self._people()
-        if people is not self._as_of:
-            self._as_of, self._known = people, {}
-        if key not in self._known:
+        current = self._directory()
+        if current is not self._cached_directory:
+            self._cached_directory, self._callers = current, {}
+        if key not in self._callers:
             user = self._user_of(key)
-            caller = None if user is None else people.caller(user, key=key)
+            caller = None if user is None else current.caller(user, key=key)
             if caller is None:
                 return None
-            self._known[key] = caller
-        return self._known[key]
+            self._callers[key] = caller
+        return self._callers[key]
 
 
 class Throttle:
@@ -86,9 +88,9 @@ class Throttle:
     def __init__(self, *, rate: float, now: Callable[[], datetime]) -> None:
         self._rate = rate
         self._limiter = RateLimiter[str](now)
-        self._at_once = ConcurrencyLimit[str](at_once=MAX_AT_ONCE, waiting=0)
+        self._at_once = ConcurrencyLimit[str](at_once=MAX_CONCURRENT_REQUESTS, waiting=0)
 
-    def spend(self, user: str) -> None:
+    def take_token(self, user: str) -> None:
         """Take a token of the user's bucket. Raises TooOften.
 
         Call it after the signature was verified: buckets for arbitrary names would fill memory.
@@ -96,7 +98,7 @@ class Throttle:
         if self._limiter.take({user: self._rate}) is not None:
             raise TooOften("Rate exceeded")
 
-    def handling(self, user: str) -> AbstractAsyncContextManager[None]:
+    def limit_concurrency(self, user: str) -> AbstractAsyncContextManager[None]:
         """Count a request while it is handled. Entering raises TooOften."""
         return self._at_once.of(user)
 
@@ -105,30 +107,32 @@ def gate(verifier: SignatureVerifier, throttle: Throttle, callers: Callers, *, n
     """Return the gate of a server that requires signatures. No body is parsed before its signature is verified."""
 
     @asynccontextmanager
-    async def admitted(request: web.Request) -> AsyncIterator[None]:
+    async def authenticated(request: web.Request) -> AsyncIterator[None]:
         if request.raw_path == HEALTH and "Authorization" not in request.headers:
             yield
             return
-        key, who = await authenticate(request)
-        throttle.spend(key if who is None else who.user)
-        if who is None:
-            log.warning("request %s: the user of key %s is gone", request[REQUEST_ID], key)
+        key, caller = await authenticate(request)
+        throttle.take_token(key if caller is None else caller.user)
+        if caller is None:
+            log.warning("request %s: the user of access key %s has been deleted", request[REQUEST_ID], key)
             raise HttpRefusal(_NO_USER, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
-        async with throttle.handling(who.user):
-            request[WHO] = replace(who, request_id=request[REQUEST_ID], asked_at=now())
+        async with throttle.limit_concurrency(caller.user):
+            request[CALLER] = replace(caller, request_id=request[REQUEST_ID], asked_at=now())
             yield
 
     async def authenticate(request: web.Request) -> tuple[str, Caller | None]:
         headers = tuple(request.headers.items())
-        sent = SignedRequest(method=request.method, target=request.raw_path, headers=headers, body=await read(request))
+        sent = SignedRequest(
+            method=request.method, target=request.raw_path, headers=headers, body=await read_body(request)
+        )
         try:
             key = verifier.verify(sent)
-            return key, callers.of(key)
+            return key, callers.find(key)
         except Unavailable as why:  # the text has the path of a file: it is logged, not sent
             log.warning("request %s: %s", request[REQUEST_ID], why)
             raise HttpRefusal(_NO_KEYS, status=HTTPStatus.INTERNAL_SERVER_ERROR, code="ServerException") from None
 
-    return admitted
+    return authenticated
 
 
 def open_gate(user: UserName, *, now: Callable[[], datetime]) -> Gate:
@@ -136,13 +140,13 @@ def open_gate(user: UserName, *, now: Callable[[], datetime]) -> Gate:
     owner = Caller(user=user, role=Role.ADMIN)
 
     @asynccontextmanager
-    async def let_in(request: web.Request) -> AsyncIterator[None]:
-        request[WHO] = replace(owner, request_id=request[REQUEST_ID], asked_at=now())
+    async def unauthenticated(request: web.Request) -> AsyncIterator[None]:
+        request[CALLER] = replace(owner, request_id=request[REQUEST_ID], asked_at=now())
         yield
 
-    return let_in
+    return unauthenticated
 
 
-def in_short(health: Mapping[str, object]) -> Mapping[str, object]:
+def public_health(health: Mapping[str, object]) -> Mapping[str, object]:
     """The part of the health report that unauthenticated requests get."""
     return {"status": health["status"]}

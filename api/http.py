@@ -1,8 +1,9 @@
-"""HTTP helpers of all dialects: read and parse bodies, send replies and errors."""
+"""HTTP helpers of all dialects: read and parse bodies, format times, send replies and errors."""
 
 import asyncio
 import json
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import TypeVar
 
@@ -18,13 +19,15 @@ Dialect = Callable[[web.Application], None]
 REQUEST_ID = web.RequestKey("request_id", str)
 BODY = web.RequestKey("body", bytes)
 BODY_LIMIT = 256 * 1024
-LEGIBLE = 1000  # validation errors; if there are more, the reply has their number only
+MAX_LISTED_ERRORS = 1000  # validation errors; if there are more, the reply has their number only
 BODY_SECONDS = 20.0  # less than the connection's deadline for a whole request, so that the client gets a reply
 
 Shape = TypeVar("Shape", bound=BaseModel)
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _TOO_LARGE = f"The request body is larger than {BODY_LIMIT} bytes."
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 class HttpRefusal(Invalid):
@@ -37,7 +40,7 @@ class HttpRefusal(Invalid):
         self.code = code
 
 
-async def read(request: web.Request) -> bytes:
+async def read_body(request: web.Request) -> bytes:
     """Return the whole body; it may be called again. Raises HttpRefusal if it is too large, too slow or incomplete."""
     body = request.get(BODY)
     if body is None:
@@ -50,29 +53,34 @@ def parse(shape: type[Shape], body: bytes) -> Shape:
     try:
         return shape.model_validate_json(body)
     except ValidationError as error:
-        raise Invalid(_first(error)) from None
+        raise Invalid(_first_error(error)) from None
 
 
-def check(shape: type[Shape], content: Mapping[str, object]) -> Shape:
+def validate(shape: type[Shape], content: Mapping[str, object]) -> Shape:
     """Validate values that were not sent as a body. Raises Invalid, as `parse` does."""
     try:
         return shape.model_validate(content)
     except ValidationError as error:
-        raise Invalid(_first(error)) from None
+        raise Invalid(_first_error(error)) from None
+
+
+def milliseconds(moment: datetime) -> int:
+    """Whole milliseconds since 1970. AWS: fractions are cut off. `moment` is aware."""
+    return (moment - _EPOCH) // _MILLISECOND
 
 
 def reply(content: Mapping[str, object], *, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
-    return web.Response(body=_said(content), status=status, content_type="application/json")
+    return web.Response(body=_to_json(content), status=status, content_type="application/json")
 
 
-def refusal(status: HTTPStatus, code: str, message: str) -> web.Response:
+def error_response(status: HTTPStatus, code: str, message: str) -> web.Response:
     """An error response that the clients of both of AWS's JSON protocols understand."""
     response = reply({"__type": code, "message": message}, status=status)
     response.headers["x-amzn-ErrorType"] = code
     return response
 
 
-def _said(content: Mapping[str, object]) -> bytes:
+def _to_json(content: Mapping[str, object]) -> bytes:
     try:
         return to_json(content, ensure_ascii=True)
     except PydanticSerializationError:  # a lone surrogate, as in names of files: only Python's encoder writes it
@@ -93,7 +101,7 @@ async def _read(request: web.Request) -> bytes:
     except TimeoutError:
         raise HttpRefusal("The request body did not arrive in time.", status=HTTPStatus.REQUEST_TIMEOUT) from None
     except (web.RequestPayloadError, ConnectionError):
-        raise HttpRefusal("The request body is broken.", status=HTTPStatus.BAD_REQUEST) from None
+        raise HttpRefusal("The request body is incomplete.", status=HTTPStatus.BAD_REQUEST) from None
     if len(body) > BODY_LIMIT:
         raise _too_large()
     return body
@@ -104,9 +112,11 @@ def _too_large() -> HttpRefusal:
     return HttpRefusal(_TOO_LARGE, status=status, code="RequestEntityTooLargeException")
 
 
-def _first(error: ValidationError) -> str:
-    if error.error_count() > LEGIBLE:  # `errors` creates all of them: a quarter of a second for the largest body
-        return f"The request is not valid: it is wrong in {error.error_count()} places"
+def _first_error(error: ValidationError) -> str:
+    if (
+        error.error_count() > MAX_LISTED_ERRORS
+    ):  # `errors` creates all of them: a quarter of a second for the largest body
+        return f"The request is not valid: it has {error.error_count()} errors"
     wrong = error.errors(include_url=False, include_context=False, include_input=False)[0]
     where = ".".join(str(part) for part in wrong["loc"])[:200]
     match wrong["type"]:

@@ -15,63 +15,63 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from batchq.api.authentication import Gate
-from batchq.api.http import REQUEST_ID, HttpRefusal, refusal
+from batchq.api.http import REQUEST_ID, HttpRefusal, error_response
 from batchq.errors import Invalid, TooOften, Unavailable
 
 log = logging.getLogger(__name__)
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 JSON = frozenset({"application/json", "application/x-amz-json-1.1"})
-LONGEST_TYPE = 128  # characters of a Content-Type header
-FROM_HERE = frozenset({"same-origin", "none"})
+MAX_CONTENT_TYPE = 128  # characters of a Content-Type header
+SAME_SITE = frozenset({"same-origin", "none"})
 WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(?::\d{1,5})?", re.IGNORECASE)
 
 
-def doors(hosts: Collection[str], gate: Gate) -> Middleware:
+def request_middleware(hosts: Collection[str], gate: Gate) -> Middleware:
     """Return the middleware. `hosts`: the names, besides those of loopback, that a Host header may have."""
     known = LOOPBACK | {_bracketed(host.lower()) for host in hosts}
 
     @web.middleware
-    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         request_id = request[REQUEST_ID] = str(uuid4())
-        response = await _answer(request, handler, known, gate)
+        response = await _handle(request, handler, known, gate)
         response.headers["x-amzn-RequestId"] = request_id
         return response
 
-    return guard
+    return middleware
 
 
-async def _answer(request: web.Request, handler: Handler, hosts: Collection[str], gate: Gate) -> web.StreamResponse:
+async def _handle(request: web.Request, handler: Handler, hosts: Collection[str], gate: Gate) -> web.StreamResponse:
     try:
-        _admit(request, hosts)
+        _check_request(request, hosts)
         async with gate(request):
             return await handler(request)
     except HttpRefusal as why:
-        return refusal(why.status, why.code, str(why))
+        return error_response(why.status, why.code, str(why))
     except Invalid as why:
-        return refusal(HTTPStatus.BAD_REQUEST, "ClientException", str(why))
+        return error_response(HTTPStatus.BAD_REQUEST, "ClientException", str(why))
     except TooOften as why:
-        return refusal(HTTPStatus.TOO_MANY_REQUESTS, "TooManyRequestsException", str(why))
+        return error_response(HTTPStatus.TOO_MANY_REQUESTS, "TooManyRequestsException", str(why))
     except web.HTTPException:  # only the router raises them
         what = f"{request.method} {request.path[:200]}"
-        return refusal(HTTPStatus.BAD_REQUEST, "ClientException", f"{what} is not an operation of this server.")
+        return error_response(HTTPStatus.BAD_REQUEST, "ClientException", f"{what} is not an operation of this server.")
     except Unavailable as why:
         log.warning("request %s: %s", request[REQUEST_ID], why)
-        return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "ServerException", str(why))
+        return error_response(HTTPStatus.INTERNAL_SERVER_ERROR, "ServerException", str(why))
     except Exception as error:  # noqa: BLE001 - the caller gets an error in AWS's shape, without its cause
-        return _broken(request, error)
+        return _internal_error(request, error)
 
 
-def _broken(request: web.Request, error: Exception) -> web.Response:
+def _internal_error(request: web.Request, error: Exception) -> web.Response:
     """Log an unexpected error with the request id that the response has, too."""
     log.error("request %s: %s %r failed", request[REQUEST_ID], request.method, request.path, exc_info=error)
     message = f"Internal error, RequestId: {request[REQUEST_ID]}"
-    return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "ServerException", message)
+    return error_response(HTTPStatus.INTERNAL_SERVER_ERROR, "ServerException", message)
 
 
-def _admit(request: web.Request, hosts: Collection[str]) -> None:
+def _check_request(request: web.Request, hosts: Collection[str]) -> None:
     _check_host(request.headers.get("Host", ""), hosts)
     _check_site(request)
     _check_encoding(request)
@@ -84,15 +84,15 @@ def _check_host(host: str, hosts: Collection[str]) -> None:
         raise HttpRefusal("The Host header is missing.", status=HTTPStatus.BAD_REQUEST)
     name = _HOST.fullmatch(host)
     if name is None or name[1].lower() not in hosts:
-        raise _denied("This server does not go by the name in the Host header.")
+        raise _denied("The Host header does not name this server.")
 
 
 def _check_site(request: web.Request) -> None:
     origins = request.headers.getall("Origin", ())
     if origins and not {f"http://{request.host}", f"https://{request.host}"}.issuperset(origins):
-        raise _denied("Requests of other origins are not answered.")
-    if not FROM_HERE.issuperset(request.headers.getall("Sec-Fetch-Site", ())):
-        raise _denied("Requests of other sites are not answered.")
+        raise _denied("Requests from other origins are refused.")
+    if not SAME_SITE.issuperset(request.headers.getall("Sec-Fetch-Site", ())):
+        raise _denied("Requests from other sites are refused.")
 
 
 def _check_encoding(request: web.Request) -> None:
@@ -101,11 +101,11 @@ def _check_encoding(request: web.Request) -> None:
 
 
 def _check_type(request: web.Request) -> None:
-    said = request.headers.get("Content-Type", "")
-    if said in JSON:  # nearly always
+    content_type = request.headers.get("Content-Type", "")
+    if content_type in JSON:  # nearly always
         return
     # Python's parser of this header takes quadratic time or worse: 8 KB of quotes blocked the event loop for seconds.
-    if len(said) > LONGEST_TYPE or request.content_type not in JSON:
+    if len(content_type) > MAX_CONTENT_TYPE or request.content_type not in JSON:
         raise _unsupported("The Content-Type must be application/json.")
     if (request.charset or "utf-8").lower() not in {"utf-8", "utf8"}:
         raise HttpRefusal("The charset must be UTF-8.", status=HTTPStatus.BAD_REQUEST)

@@ -21,7 +21,7 @@ from batchq.api.middleware import JSON, WITH_BODY
 PATH = "/openapi.json"
 MEDIA = "application/json"
 TARGET = "X-Amz-Target"
-REFUSALS = (
+ERROR_STATUSES = (
     HTTPStatus.BAD_REQUEST,
     HTTPStatus.FORBIDDEN,
     HTTPStatus.NOT_FOUND,
@@ -38,7 +38,7 @@ Refs = Mapping[type, JsonSchemaValue]
 
 _TEXT: Json = {"type": "string"}
 _OBJECT: Json = {"type": "object"}
-_REFUSAL: Json = {"type": "object", "required": ["message"], "properties": {"message": _TEXT, "__type": _TEXT}}
+_ERROR: Json = {"type": "object", "required": ["message"], "properties": {"message": _TEXT, "__type": _TEXT}}
 
 
 class OperationDoc(Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ class OperationDoc(Struct, frozen=True, kw_only=True):
     response_media: str | None = None
 
 
-_TOLD: web.AppKey[dict[web.AbstractRoute, list[OperationDoc]]] = web.AppKey("told")
+_DOCS: web.AppKey[dict[web.AbstractRoute, list[OperationDoc]]] = web.AppKey("operation_docs")
 
 
 def mount(app: web.Application) -> None:
@@ -68,33 +68,33 @@ def mount(app: web.Application) -> None:
 
     The description is generated for the first request, when all routes exist.
     """
-    app[_TOLD] = {}
-    made = cache(lambda: describe(app))
+    app[_DOCS] = {}
+    cached = cache(lambda: describe(app))
 
     async def openapi(_: web.Request) -> web.Response:
-        return reply(made())
+        return reply(cached())
 
     app.router.add_get(PATH, openapi)
 
 
-def document(app: web.Application, route: web.AbstractRoute, told: OperationDoc) -> None:
+def document(app: web.Application, route: web.AbstractRoute, doc: OperationDoc) -> None:
     """Describe an operation of `route`; a route may have several."""
-    app[_TOLD].setdefault(route, []).append(told)
+    app[_DOCS].setdefault(route, []).append(doc)
 
 
 def describe(app: web.Application) -> Json:
     """Return the OpenAPI document. A route without an OperationDoc is described by its path and method."""
-    refs, schemas = _schemas(it for told in app[_TOLD].values() for it in told)
+    refs, schemas = _schemas(it for docs in app[_DOCS].values() for it in docs)
     paths: dict[str, Json] = {}
     for route in app.router.routes():
         if route.method != "HEAD":  # aiohttp adds it to each GET
-            for path, operation in _operations(route, app[_TOLD].get(route, []), refs):
+            for path, operation in _operations(route, app[_DOCS].get(route, []), refs):
                 paths.setdefault(path, {})[route.method.lower()] = operation
     return {
         "openapi": "3.1.0",
         "info": {"title": "batchq", "version": __version__},
         "paths": paths,
-        "components": {"schemas": schemas, "responses": {each.name: _refusal(each) for each in REFUSALS}},
+        "components": {"schemas": schemas, "responses": {each.name: _error(each) for each in ERROR_STATUSES}},
     }
 
 
@@ -108,30 +108,30 @@ class _Plain(GenerateJsonSchema):
         return self.generate_inner(schema["schema"])
 
 
-def _schemas(told: Iterable[OperationDoc]) -> tuple[Refs, JsonSchemaValue]:
+def _schemas(docs: Iterable[OperationDoc]) -> tuple[Refs, JsonSchemaValue]:
     """A reference to the schema of each request body, and the schemas."""
-    bodies = dict.fromkeys(it.body for it in told if it.body is not None)
-    asked: list[tuple[type[BaseModel], JsonSchemaMode]] = [(shape, "validation") for shape in bodies]
-    refs, made = models_json_schema(asked, ref_template="#/components/schemas/{model}", schema_generator=_Plain)
-    return {shape: ref for (shape, _), ref in refs.items()}, made.get("$defs", {})
+    bodies = dict.fromkeys(it.body for it in docs if it.body is not None)
+    wanted: list[tuple[type[BaseModel], JsonSchemaMode]] = [(shape, "validation") for shape in bodies]
+    refs, schemas = models_json_schema(wanted, ref_template="#/components/schemas/{model}", schema_generator=_Plain)
+    return {shape: ref for (shape, _), ref in refs.items()}, schemas.get("$defs", {})
 
 
-def _operations(route: web.AbstractRoute, told: Sequence[OperationDoc], refs: Refs) -> Iterator[tuple[str, Json]]:
+def _operations(route: web.AbstractRoute, docs: Sequence[OperationDoc], refs: Refs) -> Iterator[tuple[str, Json]]:
     """The operations of a route, each with its path."""
     assert route.resource is not None
     path = route.resource.canonical
-    if not told:
-        yield path, _untold(route, path)
-    for it in told:
-        yield f"{path}#{TARGET}={it.target}" if it.target else path, _told(it, path, refs)
+    if not docs:
+        yield path, _undocumented(route, path)
+    for it in docs:
+        yield f"{path}#{TARGET}={it.target}" if it.target else path, _documented(it, path, refs)
 
 
-def _untold(route: web.AbstractRoute, path: str) -> Json:
+def _undocumented(route: web.AbstractRoute, path: str) -> Json:
     body = {"requestBody": _content(_OBJECT)} if route.method in WITH_BODY else {}
     return {"operationId": route.handler.__name__, "parameters": _in_path(path), **body, "responses": _responses()}
 
 
-def _told(it: OperationDoc, path: str, refs: Refs) -> Json:
+def _documented(it: OperationDoc, path: str, refs: Refs) -> Json:
     target = [_parameter(TARGET, "header", {"const": it.target})] if it.target else []
     return {
         "operationId": it.name,
@@ -158,14 +158,14 @@ def _parameter(name: str, where: str, schema: Json, *, required: bool = True) ->
 
 def _responses(media: str = MEDIA, *, served: bool = True) -> Json:
     answer = {"description": HTTPStatus.OK.phrase, **_content(_OBJECT, media)}
-    refusals = {str(each.value): {"$ref": f"#/components/responses/{each.name}"} for each in REFUSALS}
-    return {**({"200": answer} if served else {}), **refusals}
+    errors = {str(each.value): {"$ref": f"#/components/responses/{each.name}"} for each in ERROR_STATUSES}
+    return {**({"200": answer} if served else {}), **errors}
 
 
-def _refusal(status: HTTPStatus) -> Json:
-    said = {name: {"required": True, "schema": _TEXT} for name in ("x-amzn-ErrorType", "x-amzn-RequestId")}
-    content = {media: {"schema": _REFUSAL} for media in sorted(JSON)}
-    return {"description": status.phrase, "headers": said, "content": content}
+def _error(status: HTTPStatus) -> Json:
+    headers = {name: {"required": True, "schema": _TEXT} for name in ("x-amzn-ErrorType", "x-amzn-RequestId")}
+    content = {media: {"schema": _ERROR} for media in sorted(JSON)}
+    return {"description": status.phrase, "headers": headers, "content": content}
 
 
 def _content(schema: Json, media: str = MEDIA) -> Json:

@@ -18,16 +18,16 @@ class WithBody(Protocol):
     def body(self) -> bytes: ...
 
 
-Desk = TypeVar("Desk")
-Call = TypeVar("Call", bound=WithBody)
+Context = TypeVar("Context")
+Request = TypeVar("Request", bound=WithBody)
 Shape = TypeVar("Shape", bound=BaseModel)
 
 
-class Operation(Struct, Generic[Desk, Call], frozen=True):
+class Operation(Struct, Generic[Context, Request], frozen=True):
     """A handler, and the shapes of its requests."""
 
     #: Handles one request, with the dialect's context and the request.
-    carry_out: Callable[[Desk, Call], Awaitable[Answer]]
+    handle: Callable[[Context, Request], Awaitable[Answer]]
     #: The shape of the request body; None without a body.
     body: type[BaseModel] | None = None
     #: The shape of the query; None without parameters.
@@ -35,23 +35,23 @@ class Operation(Struct, Generic[Desk, Call], frozen=True):
     #: The error text of an operation that is refused for every caller; empty if it is supported.
     refused: str = ""
 
-    def __call__(self, desk: Desk, call: Call) -> Awaitable[Answer]:
-        return self.carry_out(desk, call)
+    def __call__(self, context: Context, request: Request) -> Awaitable[Answer]:
+        return self.handle(context, request)
 
 
 def takes(
     shape: type[Shape], *, check: Callable[[bytes], None] | None = None
-) -> Callable[[Callable[[Desk, Call, Shape], Awaitable[Answer]]], Operation[Desk, Call]]:
+) -> Callable[[Callable[[Context, Request, Shape], Awaitable[Answer]]], Operation[Context, Request]]:
     """Decorate a handler that is called with the parsed body. A body of another shape raises Invalid.
 
     `check` gets the body before it is parsed, and may raise Invalid.
     """
 
-    def of(handle: Callable[[Desk, Call, Shape], Awaitable[Answer]]) -> Operation[Desk, Call]:
-        def carry_out(desk: Desk, call: Call) -> Awaitable[Answer]:
+    def of(handle: Callable[[Context, Request, Shape], Awaitable[Answer]]) -> Operation[Context, Request]:
+        def carry_out(context: Context, request: Request) -> Awaitable[Answer]:
             if check is not None:
-                check(call.body)
-            return handle(desk, call, parse(shape, call.body))
+                check(request.body)
+            return handle(context, request, parse(shape, request.body))
 
         return Operation(carry_out, body=shape)
 

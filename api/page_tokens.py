@@ -1,4 +1,4 @@
-"""Page tokens: the `nextToken` of a list operation, encrypted and bound to its query.
+"""Pages of lists, and page tokens: the `nextToken` of a list operation, encrypted and bound to its query.
 
 A token holds the position of the next page. The position is encrypted because it counts the jobs of other accounts.
 """
@@ -7,7 +7,8 @@ import binascii
 import json
 import secrets
 from base64 import b64decode, urlsafe_b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -19,6 +20,10 @@ TokenQuery = Sequence[str | int | Sequence[str] | None]
 
 NONCE_LENGTH = 12  # bytes; NIST SP 800-38D recommends 96 bits
 MAX_LENGTH = 1024  # characters of a token
+MAX_ENTRIES = 100  # on a page of a list that is sorted by name
+
+Name = TypeVar("Name", bound=str)
+Listed = TypeVar("Listed")
 
 
 class PageTokens:
@@ -43,6 +48,30 @@ class PageTokens:
             return self._cipher.decrypt(raw[:NONCE_LENGTH], raw[NONCE_LENGTH:], _associated(query)).decode()
         except (binascii.Error, ValueError, InvalidTag):
             raise _invalid() from None
+
+
+class Paged(Protocol):
+    """A request for a page of a list."""
+
+    @property
+    def maxResults(self) -> int | None: ...  # noqa: N802 - as AWS spells it
+
+    @property
+    def nextToken(self) -> str | None: ...  # noqa: N802 - as AWS spells it
+
+
+def page(
+    entries: Mapping[Name, Listed], body: Paged, *, query: TokenQuery, tokens: PageTokens
+) -> tuple[list[Listed], dict[str, str]]:
+    """The requested page of `entries`, sorted by name, and the `nextToken` member: empty on the last page.
+
+    Raises Invalid for a token of another query.
+    """
+    after = tokens.read(query, body.nextToken) if body.nextToken else ""
+    rest = sorted(name for name in entries if name > after)
+    names = rest[: body.maxResults or MAX_ENTRIES]
+    more = {"nextToken": tokens.make(query, names[-1])} if len(rest) > len(names) else {}
+    return [entries[name] for name in names], more
 
 
 def _associated(query: TokenQuery) -> bytes:

@@ -12,15 +12,15 @@ from ssl import SSLContext
 from aiohttp import web
 from msgspec import Struct
 
-from batchq.api.authentication import WHO
-from batchq.api.fast_router import Handler, shortcut
+from batchq.api.app import Handler, fast_router
+from batchq.api.authentication import CALLER
 from batchq.api.tls import Certificate
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 100  # connections that asyncio accepts in one iteration of the event loop
-WAITING = 1024  # connections in the kernel's backlog; a further client gets no reply and retries after a second
-WARN_EVERY = 10.0  # seconds between two log lines about refused connections
+ACCEPT_BATCH = 100  # connections that asyncio accepts in one iteration of the event loop
+LISTEN_BACKLOG = 1024  # connections in the kernel's backlog; a further client gets no reply and retries after a second
+WARNING_INTERVAL = 10.0  # seconds between two log lines about refused connections
 
 
 class ConnectionLimits(Struct, frozen=True, kw_only=True):
@@ -32,12 +32,12 @@ class ConnectionLimits(Struct, frozen=True, kw_only=True):
     per_address: int = 128
     #: Seconds that a client may take to send the first byte of a request, from there to send its last byte, and to
     #: read the response.
-    patience: float = 30.0
-    #: Bytes a second. A streamed response may wait for its client longer than `patience` in all: by the time that the
-    #: bytes that the client has read would take at this rate.
-    least_rate: float = 8 * 1024
+    client_timeout: float = 30.0
+    #: Bytes a second. A streamed response may wait for its client longer than `client_timeout` in all: by the time that
+    #: the bytes that the client has read would take at this rate.
+    min_rate: float = 8 * 1024
     #: Seconds that a shutdown waits for requests under way.
-    drain: float = 5.0
+    drain_timeout: float = 5.0
 
 
 LIMITS = ConnectionLimits()
@@ -50,18 +50,23 @@ class ListeningSite(web.BaseSite):
     """
 
     def __init__(
-        self, runner: web.AppRunner, *, door: socket, certificate: Certificate | None, limits: ConnectionLimits = LIMITS
+        self,
+        runner: web.AppRunner,
+        *,
+        listener: socket,
+        certificate: Certificate | None,
+        limits: ConnectionLimits = LIMITS,
     ) -> None:
         super().__init__(runner)
         self._app = runner.app
-        self._door = door
+        self._listener = listener
         self._certificate = certificate
         self._limits = limits
-        self._crowd: ConnectionTable | None = None
+        self._connections: ConnectionTable | None = None
 
     @property
     def name(self) -> str:
-        host, port = self._door.getsockname()[:2]
+        host, port = self._listener.getsockname()[:2]
         scheme = "https" if self._certificate else "http"
         return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
@@ -69,13 +74,15 @@ class ListeningSite(web.BaseSite):
         await super().start()
         server = self._runner.server
         assert server is not None
-        self._crowd = crowd = ConnectionTable(server, self._limits, self._certificate)
-        server.request_handler = crowd.answering(shortcut(self._app, server.request_handler))
+        self._connections = table = ConnectionTable(server, self._limits, self._certificate)
+        server.request_handler = table.wrap(fast_router(self._app, server.request_handler))
         # asyncio accepts up to `backlog` connections before the table counts them: they must not use up the file
         # descriptors.
-        at_once = min(AT_ONCE, self._limits.connections)
-        self._server = await asyncio.get_running_loop().create_server(crowd.admit, sock=self._door, backlog=at_once)
-        self._door.listen(WAITING)
+        at_once = min(ACCEPT_BATCH, self._limits.connections)
+        self._server = await asyncio.get_running_loop().create_server(
+            table.create_protocol, sock=self._listener, backlog=at_once
+        )
+        self._listener.listen(LISTEN_BACKLOG)
 
     async def stop(self) -> None:
         """Accept no further connections, and wait for the requests under way.
@@ -83,8 +90,8 @@ class ListeningSite(web.BaseSite):
         After this aiohttp shuts down, and would not receive the rest of a request that is still arriving.
         """
         await super().stop()
-        if self._crowd is not None:
-            await self._crowd.settle(self._limits.drain)
+        if self._connections is not None:
+            await self._connections.drain(self._limits.drain_timeout)
 
 
 class ConnectionTable:
@@ -100,40 +107,40 @@ class ConnectionTable:
         self._limits = limits
         self._certificate = certificate
         self._open: dict[web.RequestHandler, Connection] = {}
-        self._fewer = asyncio.Event()
-        self._warned_at = -WARN_EVERY
+        self._changed = asyncio.Event()
+        self._warned_at = -WARNING_INTERVAL
 
-    def admit(self) -> asyncio.Protocol:
+    def create_protocol(self) -> asyncio.Protocol:
         """Create the protocol of a new connection. Its address is known from `connection_made` on."""
         tls = self._certificate.context() if self._certificate else None
-        return Connection(self._server(), tls=tls, limits=self._limits, enter=self._enter, left=self._left)
+        return Connection(self._server(), tls=tls, limits=self._limits, on_open=self._add, on_close=self._remove)
 
-    def answering(self, handler: Handler) -> Handler:
+    def wrap(self, handler: Handler) -> Handler:
         """Wrap `handler`: while it works on a complete request, the client's deadline does not run."""
 
         async def answer(request: web.BaseRequest) -> web.StreamResponse:
             connection = self._open.get(request.protocol)
             if connection is None:  # closed already: the request is carried out all the same
                 return await handler(request)
-            connection.asked(request)
+            connection.request_started(request)
             try:
                 return await handler(request)
             finally:
-                connection.authenticated = connection.authenticated or WHO in request
-                connection.answered()
-                self._fewer.set()
+                connection.authenticated = connection.authenticated or CALLER in request
+                connection.response_sent()
+                self._changed.set()
 
         return answer
 
-    async def settle(self, patience: float) -> None:
-        """Wait until no request is under way, from its first byte to its response; at most `patience` seconds."""
+    async def drain(self, seconds: float) -> None:
+        """Wait until no request is under way, from its first byte to its response; at most `seconds`."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(seconds):
                 while any(it.under_way for it in self._open.values()):
-                    self._fewer.clear()
-                    await self._fewer.wait()
+                    self._changed.clear()
+                    await self._changed.wait()
 
-    def _enter(self, connection: "Connection") -> bool:
+    def _add(self, connection: "Connection") -> bool:
         """Add a connection, and close another one for it if necessary. False if there is no room."""
         same = [it for it in self._open.values() if it.address == connection.address]
         if len(same) >= self._limits.per_address:
@@ -142,9 +149,9 @@ class ConnectionTable:
             room = len(self._open) < self._limits.connections or self._make_room(self._open.values())
         if room:
             self._open[connection.http] = connection
-        elif asyncio.get_running_loop().time() >= self._warned_at + WARN_EVERY:
+        elif asyncio.get_running_loop().time() >= self._warned_at + WARNING_INTERVAL:
             self._warned_at = asyncio.get_running_loop().time()
-            what = "%d connections are open, %d of them from %s, and busy: another is refused"
+            what = "%d connections are open, %d of them from %s, and all are busy: a new one is refused"
             log.warning(what, len(self._open), len(same), connection.address)
         return room
 
@@ -153,13 +160,13 @@ class ConnectionTable:
         if not waiting:
             return False
         *_, longest = min(waiting, key=itemgetter(0, 1))
-        self._left(longest)
-        longest.hang_up()
+        self._remove(longest)
+        longest.abort()
         return True
 
-    def _left(self, connection: "Connection") -> None:
+    def _remove(self, connection: "Connection") -> None:
         self._open.pop(connection.http, None)
-        self._fewer.set()
+        self._changed.set()
 
 
 class Connection(asyncio.Protocol):
@@ -171,8 +178,8 @@ class Connection(asyncio.Protocol):
         *,
         tls: SSLContext | None,
         limits: ConnectionLimits,
-        enter: Callable[["Connection"], bool],
-        left: Callable[["Connection"], None],
+        on_open: Callable[["Connection"], bool],
+        on_close: Callable[["Connection"], None],
     ) -> None:
         self.http = http
         #: The client's address, as connections are counted by it; empty until the connection is made.
@@ -181,156 +188,156 @@ class Connection(asyncio.Protocol):
         self.authenticated = False
         #: Since when the client keeps the server waiting, in the event loop's time; None while a request is handled.
         self.waiting_since: float | None = None
-        self._until = 0.0
+        self._deadline = 0.0
         #: Seconds that the current response may still wait for the client.
-        self._credit = limits.patience
+        self._credit = limits.client_timeout
         self._unsent = 0
-        self._at_the_door = True
+        self._handshaking = True
         self._tls = tls
         self._limits = limits
-        self._enter = enter
-        self._left = left
+        self._on_open = on_open
+        self._on_close = on_close
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._handshake: asyncio.Task[None] | None = None
-        self._early = b""
+        self._buffered = b""
         self._timer: asyncio.TimerHandle | None = None
-        self._over = False
+        self._closed = False
         self._idle = True
-        self._answering = False
-        self._wait()
+        self._responding = False
+        self._start_deadline()
 
     @property
     def under_way(self) -> bool:
         """Whether a request has begun, and its response is not complete."""
         return not self._idle
 
-    def asked(self, request: web.BaseRequest) -> None:
+    def request_started(self, request: web.BaseRequest) -> None:
         """The head of a request has arrived; its body may still be arriving."""
-        self._answering = True
-        self._credit = self._limits.patience
-        request.content.on_eof(self._whole)
+        self._responding = True
+        self._credit = self._limits.client_timeout
+        request.content.on_eof(self._body_complete)
 
-    def answered(self) -> None:
+    def response_sent(self) -> None:
         """The response is complete: the deadline of the idle connection runs."""
-        self._answering = False
+        self._responding = False
         self._idle = True
-        self._wait()
+        self._start_deadline()
 
-    def hang_up(self) -> None:
+    def abort(self) -> None:
         """Close the connection at once. Data that the client has not read yet is lost."""
-        self._end()
+        self._close()
         if self._transport is not None:
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        if self._over:  # closed before it was established
+        if self._closed:  # closed before it was established
             transport.abort()
             return
         self._transport = transport
-        self.address = _network(transport.get_extra_info("peername"))
-        if not self._enter(self):  # SDKs retry a little later
-            self.hang_up()
+        self.address = _client_address(transport.get_extra_info("peername"))
+        if not self._on_open(self):  # SDKs retry a little later
+            self.abort()
         elif self._tls is None:
-            self._come_in(transport)
+            self._establish(transport)
         else:
-            self._handshake = self._loop.create_task(self._shake_hands(transport, self._tls))
+            self._handshake = self._loop.create_task(self._do_handshake(transport, self._tls))
 
     def data_received(self, data: bytes) -> None:
         if self._idle:
             # The deadline of the request begins here: that of the idle connection may be near its end.
             self._idle = False
-            self._wait()
-        if self._at_the_door:
-            self._early += data
+            self._start_deadline()
+        if self._handshaking:
+            self._buffered += data
         else:
             self.http.data_received(data)
 
     def eof_received(self) -> None:
-        if not self._at_the_door:
+        if not self._handshaking:
             self.http.eof_received()
 
     def pause_writing(self) -> None:
         """Part of a response waits for the client: the deadline runs."""
         self.http.pause_writing()
-        if self._answering and self._transport is not None and self.waiting_since is None:
+        if self._responding and self._transport is not None and self.waiting_since is None:
             self._unsent = self._transport.get_write_buffer_size()
-            self._wait(self._credit)
+            self._start_deadline(self._credit)
 
     def resume_writing(self) -> None:
         """The client has read enough. The wait reduces its credit, and the bytes that it has read increase it."""
-        if self._answering and self._transport is not None and self.waiting_since is not None and self._unsent:
+        if self._responding and self._transport is not None and self.waiting_since is not None and self._unsent:
             taken = self._unsent - self._transport.get_write_buffer_size()
             waited = self._loop.time() - self.waiting_since
-            credit = self._credit - waited + taken / self._limits.least_rate
-            self._credit, self._unsent = min(credit, self._limits.patience), 0
-            self._rest()
+            credit = self._credit - waited + taken / self._limits.min_rate
+            self._credit, self._unsent = min(credit, self._limits.client_timeout), 0
+            self._stop_deadline()
         self.http.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end()
-        self._left(self)
-        if not self._at_the_door:
+        self._close()
+        self._on_close(self)
+        if not self._handshaking:
             self.http.connection_lost(exc)
 
-    async def _shake_hands(self, transport: asyncio.Transport, tls: SSLContext) -> None:
+    async def _do_handshake(self, transport: asyncio.Transport, tls: SSLContext) -> None:
         """Do the TLS handshake, within the client's deadline. A client that does not speak TLS is disconnected."""
         try:
             secured = await self._loop.start_tls(transport, self, tls, server_side=True)
         except OSError:
             secured = None
-        if secured is None or self._over:
+        if secured is None or self._closed:
             self.connection_lost(None)
         else:
-            self._come_in(secured)
+            self._establish(secured)
 
-    def _come_in(self, transport: asyncio.Transport) -> None:
+    def _establish(self, transport: asyncio.Transport) -> None:
         self._transport = transport
-        self._at_the_door = False
+        self._handshaking = False
         self.http.connection_made(transport)
-        if self._early:  # data that arrived together with the end of the handshake
-            self.http.data_received(self._early)
-            self._early = b""
+        if self._buffered:  # data that arrived together with the end of the handshake
+            self.http.data_received(self._buffered)
+            self._buffered = b""
 
-    def _whole(self) -> None:
+    def _body_complete(self) -> None:
         # A body that is complete only after its response (an error) starts no further handling.
-        if self._answering:
-            self._rest()
+        if self._responding:
+            self._stop_deadline()
 
-    def _wait(self, seconds: float | None = None) -> None:
+    def _start_deadline(self, seconds: float | None = None) -> None:
         """Restart the deadline. An earlier timer is not replaced: when it fires, it is set to the remaining time."""
-        if self._over:
+        if self._closed:
             return
         self.waiting_since = self._loop.time()
-        self._until = self.waiting_since + (self._limits.patience if seconds is None else seconds)
-        if self._timer is not None and self._timer.when() > self._until:
+        self._deadline = self.waiting_since + (self._limits.client_timeout if seconds is None else seconds)
+        if self._timer is not None and self._timer.when() > self._deadline:
             self._timer.cancel()
             self._timer = None
         if self._timer is None:
-            self._timer = self._loop.call_at(self._until, self._lose_patience)
+            self._timer = self._loop.call_at(self._deadline, self._check_deadline)
 
-    def _lose_patience(self) -> None:
+    def _check_deadline(self) -> None:
         self._timer = None
         if self.waiting_since is None:
             return
-        if self._loop.time() < self._until:
-            self._timer = self._loop.call_at(self._until, self._lose_patience)
+        if self._loop.time() < self._deadline:
+            self._timer = self._loop.call_at(self._deadline, self._check_deadline)
         else:
-            self.hang_up()
+            self.abort()
 
-    def _rest(self) -> None:
+    def _stop_deadline(self) -> None:
         self.waiting_since = None
 
-    def _end(self) -> None:
-        self._over = True
-        self._rest()
+    def _close(self) -> None:
+        self._closed = True
+        self._stop_deadline()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
 
-def _network(peer: object) -> str:
+def _client_address(peer: object) -> str:
     """The address by which a client is counted; for IPv6 its /64 network, because one client has all of it."""
     host = str(peer[0]) if isinstance(peer, tuple) and peer else ""
     if ":" not in host:

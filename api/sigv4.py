@@ -22,9 +22,11 @@ from batchq.api.http import HttpRefusal
 
 SKEW = timedelta(minutes=5)  # AWS: five, in either direction
 SERVICES = frozenset({"batch", "logs"})
-MUST = frozenset({"host", "x-amz-date"})  # always signed; x-amz-* and Content-Type headers too, if they are present
+ALWAYS_SIGNED = frozenset(
+    {"host", "x-amz-date"}
+)  # always signed; x-amz-* and Content-Type headers too, if they are present
 
-_SAID = re.compile(
+_AUTHORIZATION = re.compile(
     r"AWS4-HMAC-SHA256 +Credential=(?P<key>[\w.+=@-]{1,128})/(?P<date>[0-9]{8})/(?P<region>[a-z0-9-]{1,32})"
     r"/(?P<service>[a-z0-9-]{1,32})/aws4_request *, *SignedHeaders=(?P<headers>[!-:<-~]+(?:;[!-:<-~]+)*) *"
     r", *Signature=(?P<signature>[0-9a-f]{64})",
@@ -32,7 +34,7 @@ _SAID = re.compile(
 )
 _PLAIN = re.compile(r"/[!-\"$-~]*")
 #: The secret for unknown keys: their verification takes as long as that of known ones.
-_NOBODY = "no key that was given out has this secret, and it takes as long to see so"
+_DUMMY_KEY = "no access key has this secret"
 
 
 class SigningKey(Protocol):
@@ -69,60 +71,60 @@ class SignatureVerifier:
 
         The error is the same for an unknown key and a wrong secret.
         """
-        lines = _lines(sent)
-        said = _said(lines)
-        signed = _signed(said["headers"].split(";"), lines)
-        self._check_time(signed["x-amz-date"], said)
+        lines = _header_lines(sent)
+        authorization = _parse_authorization(lines)
+        signed = _signed_headers(authorization["headers"].split(";"), lines)
+        self._check_time(signed["x-amz-date"], authorization)
         _check_payload(signed, sent.body)
-        key = self._find(said["key"])
-        due = _signature(sent, signed, said, key.secret if key else _NOBODY)
-        if not hmac.compare_digest(due, said["signature"]) or key is None:
+        key = self._find(authorization["key"])
+        expected = _signature(sent, signed, authorization, key.secret if key else _DUMMY_KEY)
+        if not hmac.compare_digest(expected, authorization["signature"]) or key is None:
             raise _denied("InvalidSignatureException", "The request signature we calculated does not match yours.")
-        return said["key"]
+        return authorization["key"]
 
-    def _check_time(self, date: str, said: Mapping[str, str]) -> None:
+    def _check_time(self, date: str, authorization: Mapping[str, str]) -> None:
         try:
             at = datetime.strptime(date, SIGV4_TIMESTAMP).replace(tzinfo=UTC)
         except ValueError:
-            raise _incomplete("X-Amz-Date is not a time as 20260101T000000Z.") from None
-        if not date.startswith(said["date"]):
-            raise _denied("InvalidSignatureException", "The credential's date is not that of X-Amz-Date.")
+            raise _incomplete("X-Amz-Date must have the form 20260101T000000Z.") from None
+        if not date.startswith(authorization["date"]):
+            raise _denied("InvalidSignatureException", "The credential's date does not match X-Amz-Date.")
         if abs(self._now() - at) > SKEW:
             raise _denied(
                 "InvalidSignatureException",
-                f"Signature expired or not yet valid: it is {self._now():%Y%m%dT%H%M%SZ} here.",
+                f"Signature expired or not yet valid: the server's time is {self._now():%Y%m%dT%H%M%SZ}.",
             )
 
 
-def _lines(sent: SignedRequest) -> dict[str, list[str]]:
+def _header_lines(sent: SignedRequest) -> dict[str, list[str]]:
     lines: dict[str, list[str]] = {}
     for name, value in sent.headers:
         lines.setdefault(name.lower(), []).append(value)
     return lines
 
 
-def _said(lines: Mapping[str, Sequence[str]]) -> Mapping[str, str]:
+def _parse_authorization(lines: Mapping[str, Sequence[str]]) -> Mapping[str, str]:
     match lines.get("authorization", ()):
         case []:
             raise _denied("MissingAuthenticationTokenException", "Missing Authentication Token")
         case [one]:
-            said = _SAID.fullmatch(one)
+            authorization = _AUTHORIZATION.fullmatch(one)
         case _:
-            said = None
-    if said is None:
-        raise _incomplete("The Authorization header is not one signature of AWS, version 4.")
-    if said["service"] not in SERVICES:
+            authorization = None
+    if authorization is None:
+        raise _incomplete("The Authorization header is not a valid AWS Signature Version 4.")
+    if authorization["service"] not in SERVICES:
         raise _denied("InvalidSignatureException", "The credential is scoped to another service.")
-    return said.groupdict()
+    return authorization.groupdict()
 
 
-def _signed(names: Sequence[str], lines: Mapping[str, Sequence[str]]) -> Mapping[str, str]:
+def _signed_headers(names: Sequence[str], lines: Mapping[str, Sequence[str]]) -> Mapping[str, str]:
     """The signed headers. Raises HttpRefusal if one of them appears twice, because its value is ambiguous."""
-    must = MUST | {name for name in lines if name.startswith("x-amz-") or name == "content-type"}
+    must = ALWAYS_SIGNED | {name for name in lines if name.startswith("x-amz-") or name == "content-type"}
     if missing := sorted(must - set(names)):
         raise _incomplete(f"The signature must cover the header {missing[0][:100]}.")
     if wrong := [name for name in names if len(lines.get(name, ())) != 1]:
-        raise _incomplete(f"The header {wrong[0][:100]} is said to be signed, and does not stand there once.")
+        raise _incomplete(f"The header {wrong[0][:100]} is listed as signed, but is not present exactly once.")
     if odd := [name for name in names if not lines[name][0].isascii()]:  # AWS's clients sign ASCII only
         raise _incomplete(f"The value of the signed header {odd[0][:100]} is not ASCII.")
     return {name: lines[name][0] for name in names}
@@ -131,21 +133,21 @@ def _signed(names: Sequence[str], lines: Mapping[str, Sequence[str]]) -> Mapping
 def _check_payload(headers: Mapping[str, str], body: bytes) -> None:
     stated = headers.get("x-amz-content-sha256")
     if stated is not None and stated != hashlib.sha256(body).hexdigest():
-        raise _denied("InvalidSignatureException", "X-Amz-Content-Sha256 is not that of the body.")
+        raise _denied("InvalidSignatureException", "X-Amz-Content-Sha256 does not match the body.")
 
 
-def _signature(sent: SignedRequest, signed: Mapping[str, str], said: Mapping[str, str], secret: str) -> str:
+def _signature(sent: SignedRequest, signed: Mapping[str, str], authorization: Mapping[str, str], secret: str) -> str:
     """The expected signature. Raises HttpRefusal for a request line that has other spellings."""
     if not sent.method.isupper() or not _is_plain(sent.target):
-        raise _incomplete("The request line is not a method in capitals and a path.")
+        raise _incomplete("The request line must have an upper-case method and a normalized path.")
     try:
         request = AWSRequest(sent.method, f"http://{signed['host']}{sent.target}", headers=signed, data=sent.body)
         request.context["timestamp"] = signed["x-amz-date"]
-        signer = SigV4Auth(Credentials(said["key"], secret), said["service"], said["region"])
-        due: str = signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request)
+        signer = SigV4Auth(Credentials(authorization["key"], secret), authorization["service"], authorization["region"])
+        expected: str = signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request)
     except ValueError:  # bytes that are not text, an invalid host
-        raise _incomplete("The head of the request is not text that can be signed.") from None
-    return due
+        raise _incomplete("The request line or a header cannot be signed.") from None
+    return expected
 
 
 def _is_plain(target: str) -> bool:

@@ -18,14 +18,14 @@ class Certificate:
     def __init__(self, *, chain: Path, key: Path) -> None:
         self._chain = chain
         self._key = key
-        self._seen = self._stamp()
+        self._loaded = self._stamp()
         self._context = self._read()
 
     def context(self) -> SSLContext:
         """Return the context for the next connection, from the current files; while they are invalid, the last one."""
         stamp = self._stamp()
-        if stamp != self._seen:
-            self._seen = stamp
+        if stamp != self._loaded:
+            self._loaded = stamp
             try:
                 self._context = self._read()
                 log.info("the certificate in %s was replaced, and is used for new connections", self._chain)

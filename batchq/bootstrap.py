@@ -20,9 +20,8 @@ from batchq.api.batch import routes as batch
 from batchq.api.batch.context import BatchContext
 from batchq.api.batch.server_limits import Rules
 from batchq.api.logs import routes as cloudwatch
-from batchq.api.logs.context import LogsContext as LogsDesk
-from batchq.api.native import audit, bulk_stop, force_fail, resume
-from batchq.api.native import history as native
+from batchq.api.native import audit, bulk_stop, resume
+from batchq.api.native import jobs as native_jobs
 from batchq.api.native.accounts import dialect
 from batchq.api.page_tokens import PageTokens
 from batchq.api.server import LIMITS, ConnectionLimits, ListeningSite
@@ -113,8 +112,8 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         await runner.setup()
         connections = room_for_connections(LIMITS.connections)
         per_address = settings.connections_per_address or connections // 2
-        limits = ConnectionLimits(connections=connections, per_address=per_address, drain=DRAIN)
-        site = ListeningSite(runner, door=door, certificate=certificate, limits=limits)
+        limits = ConnectionLimits(connections=connections, per_address=per_address, drain_timeout=DRAIN)
+        site = ListeningSite(runner, listener=door, certificate=certificate, limits=limits)
         await site.start()
         store.announce(site.name)
         yield Serving(url=site.name, lost=parts.engine.guard.lost)
@@ -175,7 +174,7 @@ def make_gate(settings: Settings, clock: Clock) -> Gate:
         log.warning("there are no access keys, so all requests are rejected: batchq key create --user NAME")
     admins = sorted(it.name for it in users.now().users.values() if it.role is Role.ADMIN)
     log.info("users with the role ADMIN: %s", ", ".join(admins) or "none")
-    callers = Callers(people=users.now, user_of=keys.user_of)
+    callers = Callers(directory=users.now, user_of=keys.user_of)
     throttle = Throttle(rate=settings.requests_per_second, now=clock.now)
     return gate(SignatureVerifier(find=keys.find, now=wall_time), throttle, callers, now=clock.now)
 
@@ -267,7 +266,7 @@ def application(settings: Settings, parts: Parts, clock: Clock, tokens: PageToke
             privileged=settings.privileged is not Privileged.REFUSE,
         ),
     )
-    logs_desk = LogsDesk(
+    logs_context = cloudwatch.LogsContext(
         logs=parts.logs,
         account=settings.account_id,
         region=settings.region,
@@ -277,9 +276,8 @@ def application(settings: Settings, parts: Parts, clock: Clock, tokens: PageToke
     return http.build(
         dialects=(
             batch.dialect(desk),
-            cloudwatch.dialect(logs_desk),
-            native.dialect(parts.jobs),
-            force_fail.dialect(parts.jobs),
+            cloudwatch.dialect(logs_context),
+            native_jobs.dialect(parts.jobs),
             resume.dialect(parts.jobs),
             bulk_stop.dialect(parts.stopping),
             dialect(AccountAdmin(settings.data, now=wall_time)),

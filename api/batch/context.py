@@ -6,10 +6,10 @@ from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.api.authentication import scope
+from batchq.api.authentication import parse_credential
 from batchq.api.batch.arns import BatchArns
 from batchq.api.batch.server_limits import Rules
-from batchq.api.http import read
+from batchq.api.http import read_body
 from batchq.api.page_tokens import PageTokens
 from batchq.domain.access.accounts import Caller
 from batchq.ports.clock import Clock
@@ -49,8 +49,8 @@ class BatchRequest(Struct, frozen=True, kw_only=True):
 
 
 async def call(request: web.Request, desk: BatchContext, caller: Caller) -> BatchRequest:
-    body = await read(request)
-    said = scope(request.headers.get("Authorization", ""))
+    body = await read_body(request)
+    said = parse_credential(request.headers.get("Authorization", ""))
     return BatchRequest(
         body=body,
         caller=caller,

@@ -1,12 +1,12 @@
 """Routes of AWS Batch: the method and path of each operation, and the permission it requires."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
 
 from aiohttp import web
 
-from batchq.api.authorization import asker, denied
+from batchq.api.authorization import access_denied, authorize
 from batchq.api.batch.context import BatchContext, BatchRequest, call, call_about
-from batchq.api.batch.errors import client_exception
 from batchq.api.batch.handlers import (
     compute_environments,
     consumable_resources,
@@ -61,12 +61,14 @@ RESOURCES: Mapping[str, Serve] = {
     "ListConsumableResources": consumable_resources.list_,
     "ListJobsByConsumableResource": consumable_resources.list_jobs,
 }
+
 # AWS: the ARN is in the path, and the method selects the operation.
 TAGS: Mapping[str, tuple[str, Serve]] = {
     "TagResource": ("POST", tags.tag),
     "UntagResource": ("DELETE", tags.untag),
     "ListTagsForResource": ("GET", tags.list_),
 }
+
 # AWS: operations for SageMaker Training.
 UNSUPPORTED: Mapping[str, str] = {
     "CreateQuotaShare": unsupported.QUOTA_SHARES,
@@ -85,8 +87,6 @@ UNSUPPORTED: Mapping[str, str] = {
     "TerminateServiceJobs": unsupported.SERVICE_JOBS,
     "UpdateServiceJob": unsupported.SERVICE_JOBS,
 }
-
-
 READING = ("Describe", "List", "Get")
 
 
@@ -123,14 +123,14 @@ def _endpoint(desk: BatchContext, name: str, operation: Serve, *, bare: bool) ->
 
     async def endpoint(request: web.Request) -> web.Response:
         try:
-            caller = asker(request, right, name)
+            caller = authorize(request, right, name)
             return reply(await operation(desk, await heard(request, desk, caller)))
         except HttpRefusal:
             raise
         except Forbidden as why:
-            raise denied(why) from None
+            raise access_denied(why) from None
         except Invalid as why:
-            return client_exception(why, request_id=request[REQUEST_ID], bare=bare)
+            return _client_exception(why, request_id=request[REQUEST_ID], bare=bare)
 
     return endpoint
 
@@ -142,3 +142,12 @@ def _unsupported(name: str, why: str) -> Serve:
         raise refusal
 
     return Operation(refuse, refused=str(refusal))
+
+
+def _client_exception(error: Invalid, *, request_id: str, bare: bool) -> web.Response:
+    """AWS: most messages are wrapped in another text; those about queues and compute environments are not (`bare`)."""
+    text = str(error)
+    wrapped = text if bare else f"Error executing request, Exception : {text}, RequestId: {request_id}"
+    response = reply({"message": wrapped}, status=HTTPStatus.BAD_REQUEST)
+    response.headers["x-amzn-ErrorType"] = "ClientException"
+    return response

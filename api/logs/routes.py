@@ -1,39 +1,119 @@
-"""The route of CloudWatch Logs: every operation is `POST /`, and the X-Amz-Target header names it."""
+"""The operations of CloudWatch Logs: every one is `POST /`, and the X-Amz-Target header names it."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from http import HTTPStatus
 
 from aiohttp import web
+from msgspec import Struct
 
-from batchq.api.authentication import scope
-from batchq.api.authorization import asker
-from batchq.api.http import REQUEST_ID, Dialect, HttpRefusal, read, refusal, reply
-from batchq.api.logs import operations
-from batchq.api.logs.arns import LogArns
-from batchq.api.logs.context import LogsContext, LogsRequest
+from batchq.api.authentication import parse_credential
+from batchq.api.authorization import authorize
+from batchq.api.http import REQUEST_ID, Dialect, HttpRefusal, error_response, read_body, reply
+from batchq.api.logs import translate, wire
+from batchq.api.logs.translate import LogArns
 from batchq.api.openapi import OperationDoc, document
-from batchq.api.operations import Operation
-from batchq.domain.access.accounts import Permission
+from batchq.api.operations import Answer, Operation, takes
+from batchq.api.page_tokens import PageTokens
+from batchq.domain.access.accounts import Caller, Permission
 from batchq.errors import Invalid, NotFound, Unavailable
+from batchq.logs.service import LogService, SearchPosition
 
 log = logging.getLogger(__name__)
 
 CONTENT_TYPE = "application/x-amz-json-1.1"
 PREFIX = "Logs_20140328."
+MAX_EVENTS = 10_000
+MAX_STREAMS = 50
+
+
+class LogsContext(Struct, frozen=True, kw_only=True):
+    """The services and settings that handlers use; the same for every request."""
+
+    logs: LogService
+    #: The account id in ARNs.
+    account: str
+    #: The region of callers whose requests name none.
+    region: str
+    tokens: PageTokens
+    #: Reported as the creation time of the log group.
+    since: datetime
+
+
+class LogsRequest(Struct, frozen=True, kw_only=True):
+    """One request, with its caller."""
+
+    body: bytes
+    #: Whether the client has disconnected.
+    is_disconnected: Callable[[], bool]
+    caller: Caller
+    arns: LogArns
+
+
+@takes(wire.GetLogEvents)
+async def get_log_events(context: LogsContext, request: LogsRequest, body: wire.GetLogEvents) -> Answer:
+    translate.check_group(body, request.arns)
+    stream = await context.logs.stream(body.logStreamName, caller=request.caller)
+    position, backwards = translate.direction(body, stream)
+    limit = body.limit or MAX_EVENTS
+    found = await context.logs.events(
+        stream, span=translate.span(body), position=position, limit=limit, backwards=backwards
+    )
+    return translate.page(found, stream)
+
+
+@takes(wire.FilterLogEvents)
+async def filter_log_events(context: LogsContext, request: LogsRequest, body: wire.FilterLogEvents) -> Answer:
+    translate.check_group(body, request.arns)
+    query = translate.query(body)
+    token = translate.search_token(query)
+    place = SearchPosition()
+    if body.nextToken:
+        place = translate.parse_search_position(context.tokens.read(token, body.nextToken))
+    events, following = await context.logs.filter(
+        query,
+        place=place,
+        limit=body.limit or MAX_EVENTS,
+        caller=request.caller,
+        gone=request.is_disconnected,
+    )
+    more = {"nextToken": context.tokens.make(token, translate.search_position(following))} if following else {}
+    return {**translate.found_events(events), **more}
+
+
+@takes(wire.DescribeLogStreams)
+async def describe_log_streams(context: LogsContext, request: LogsRequest, body: wire.DescribeLogStreams) -> Answer:
+    translate.check_group(body, request.arns)
+    listing = translate.listing(body)
+    token = translate.streams_token(listing)
+    after = translate.parse_stream_position(context.tokens.read(token, body.nextToken)) if body.nextToken else None
+    streams, last = await context.logs.streams(
+        listing, after=after, limit=body.limit or MAX_STREAMS, caller=request.caller
+    )
+    more = {"nextToken": context.tokens.make(token, translate.stream_position(last))} if last else {}
+    return {"logStreams": [translate.stream(it, request.arns) for it in streams], **more}
+
+
+@takes(wire.DescribeLogGroups)
+async def describe_log_groups(context: LogsContext, request: LogsRequest, body: wire.DescribeLogGroups) -> Answer:
+    is_selected = translate.selects_group(body, request.arns)
+    return {"logGroups": [translate.group(request.arns, since=context.since)] if is_selected else []}
+
+
 OPERATIONS: Mapping[str, Operation[LogsContext, LogsRequest]] = {
-    "GetLogEvents": operations.get_log_events,
-    "FilterLogEvents": operations.filter_log_events,
-    "DescribeLogStreams": operations.describe_log_streams,
-    "DescribeLogGroups": operations.describe_log_groups,
+    "GetLogEvents": get_log_events,
+    "FilterLogEvents": filter_log_events,
+    "DescribeLogStreams": describe_log_streams,
+    "DescribeLogGroups": describe_log_groups,
 }
 
 
-def dialect(desk: LogsContext) -> Dialect:
+def dialect(context: LogsContext) -> Dialect:
     async def endpoint(request: web.Request) -> web.Response:
-        answer = await _answer(request, desk)
-        answer.content_type = CONTENT_TYPE
-        return answer
+        response = await _handle(request, context)
+        response.content_type = CONTENT_TYPE
+        return response
 
     def mount(app: web.Application) -> None:
         route = app.router.add_post("/", endpoint)
@@ -43,33 +123,32 @@ def dialect(desk: LogsContext) -> Dialect:
     return mount
 
 
-async def _answer(request: web.Request, desk: LogsContext) -> web.Response:
+async def _handle(request: web.Request, context: LogsContext) -> web.Response:
     target = request.headers.get("X-Amz-Target", "")
     operation = OPERATIONS.get(target.removeprefix(PREFIX)) if target.startswith(PREFIX) else None
     if operation is None:
-        what = (
+        why = (
             f"{target[:200]!r} is not an operation of this server." if target else "The X-Amz-Target header is missing."
         )
-        return refusal(HTTPStatus.BAD_REQUEST, "UnknownOperationException", what)
+        return error_response(HTTPStatus.BAD_REQUEST, "UnknownOperationException", why)
     try:
-        return reply(await operation(desk, await _call(request, desk, target.removeprefix(PREFIX))))
+        return reply(await operation(context, await _request(request, context, target.removeprefix(PREFIX))))
     except HttpRefusal:
         raise
     except NotFound as why:
-        return refusal(HTTPStatus.BAD_REQUEST, "ResourceNotFoundException", str(why))
+        return error_response(HTTPStatus.BAD_REQUEST, "ResourceNotFoundException", str(why))
     except Invalid as why:
-        return refusal(HTTPStatus.BAD_REQUEST, "InvalidParameterException", str(why))
+        return error_response(HTTPStatus.BAD_REQUEST, "InvalidParameterException", str(why))
     except Unavailable as why:
         log.warning("request %s: %s", request[REQUEST_ID], why)
-        return refusal(HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailableException", str(why))
+        return error_response(HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailableException", str(why))
 
 
-async def _call(request: web.Request, desk: LogsContext, name: str) -> LogsRequest:
-    said = scope(request.headers.get("Authorization", ""))
-    arns = LogArns(account=desk.account, region=said.region or desk.region)
+async def _request(request: web.Request, context: LogsContext, name: str) -> LogsRequest:
+    credential = parse_credential(request.headers.get("Authorization", ""))
     return LogsRequest(
-        body=await read(request),
-        gone=lambda: request.transport is None,
-        arns=arns,
-        caller=asker(request, Permission.OWN, name),
+        body=await read_body(request),
+        is_disconnected=lambda: request.transport is None,
+        arns=LogArns(account=context.account, region=credential.region or context.region),
+        caller=authorize(request, Permission.OWN, name),
     )

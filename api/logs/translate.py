@@ -1,5 +1,7 @@
 """Translation of CloudWatch Logs' requests to the domain, and of results to responses. Pure.
 
+ARNs in responses have the caller's region; the region of an ARN in a request is ignored.
+
 Tokens of GetLogEvents and ids of events have 56 digits, as AWS's have: the log id as a number, and the position of the
 line in the log. So they are the same in every response.
 """
@@ -10,8 +12,10 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
-from batchq.api.logs.arns import LogArns
-from batchq.api.logs.wire.requests import (
+from msgspec import Struct
+
+from batchq.api.http import milliseconds
+from batchq.api.logs.wire import (
     DescribeLogGroups,
     DescribeLogStreams,
     FilterLogEvents,
@@ -19,7 +23,6 @@ from batchq.api.logs.wire.requests import (
     OfGroup,
 )
 from batchq.api.page_tokens import TokenQuery
-from batchq.api.times import milliseconds
 from batchq.errors import Invalid, NotFound
 from batchq.logs.pages import Span
 from batchq.logs.search import Event
@@ -28,49 +31,71 @@ from batchq.logs.streams import Listing, StreamOrder, StreamPosition
 from batchq.ports.logs import LogPage, LogStream, StoredLine
 
 MILLISECOND: Final = 1_000_000  # nanoseconds
-_PLACES = 10**17
+_POSITIONS = 10**17
+_GROUP = re.compile(r"arn:aws[a-z-]*:logs:[a-z0-9-]*:(?P<account>[0-9]*):log-group:(?P<name>[^:]+)(?::\*)?")
 _TOKEN = re.compile(r"([fb])/([0-9]{56})")
 
 Wire = Mapping[str, object]
 
 
+class LogArns(Struct, frozen=True, kw_only=True):
+    """Formats and parses ARNs for one caller."""
+
+    #: The account id of the server.
+    account: str
+    #: The region of the caller's credential, or the server's.
+    region: str
+
+    @property
+    def group(self) -> str:
+        return f"arn:aws:logs:{self.region}:{self.account}:log-group:{GROUP}"
+
+    def stream(self, name: str) -> str:
+        return f"{self.group}:log-stream:{name}"
+
+    def names_group(self, identifier: str) -> bool:
+        """Whether `identifier` is the name or an ARN of the log group."""
+        arn = _GROUP.fullmatch(identifier)
+        return identifier == GROUP if arn is None else (arn["account"], arn["name"]) == (self.account, GROUP)
+
+
 # ------------------------------------------------------------------------------------------------------------ requests
 
 
-def check_group(asked: OfGroup, arns: LogArns) -> None:
+def check_group(body: OfGroup, arns: LogArns) -> None:
     """Raise Invalid unless exactly one member names a group, and NotFound unless it is the server's log group."""
-    if (asked.logGroupName is None) == (asked.logGroupIdentifier is None):
+    if (body.logGroupName is None) == (body.logGroupIdentifier is None):
         raise Invalid("Exactly one of logGroupName and logGroupIdentifier must be specified.")
-    if asked.logGroupName != GROUP and not arns.names_group(asked.logGroupIdentifier or ""):
+    if body.logGroupName != GROUP and not arns.names_group(body.logGroupIdentifier or ""):
         raise NotFound("The specified log group does not exist.")
 
 
-def span(asked: GetLogEvents | FilterLogEvents) -> Span:
-    end = None if asked.endTime is None else asked.endTime * MILLISECOND
-    return Span(start=(asked.startTime or 0) * MILLISECOND, end=end)
+def span(body: GetLogEvents | FilterLogEvents) -> Span:
+    end = None if body.endTime is None else body.endTime * MILLISECOND
+    return Span(start=(body.startTime or 0) * MILLISECOND, end=end)
 
 
-def direction(asked: GetLogEvents, stream: LogStream) -> tuple[int | None, bool]:
+def direction(body: GetLogEvents, stream: LogStream) -> tuple[int | None, bool]:
     """The position to read from (None: an end of the stream), and whether to read backwards.
 
     Raises Invalid for a token of another stream.
     """
-    if asked.nextToken is None:
-        return None, not asked.startFromHead
-    token = _TOKEN.fullmatch(asked.nextToken)
-    if token is None or int(token[2]) // _PLACES != int(stream.tag.log_id, 16):
+    if body.nextToken is None:
+        return None, not body.startFromHead
+    token = _TOKEN.fullmatch(body.nextToken)
+    if token is None or int(token[2]) // _POSITIONS != int(stream.tag.log_id, 16):
         raise Invalid("The specified nextToken is invalid.")
-    return int(token[2]) % _PLACES, token[1] == "b"
+    return int(token[2]) % _POSITIONS, token[1] == "b"
 
 
-def query(asked: FilterLogEvents) -> LogQuery:
-    if asked.logStreamNames is not None and asked.logStreamNamePrefix is not None:
+def query(body: FilterLogEvents) -> LogQuery:
+    if body.logStreamNames is not None and body.logStreamNamePrefix is not None:
         raise Invalid("logStreamNames and logStreamNamePrefix are mutually exclusive.")
     return LogQuery(
-        names=tuple(asked.logStreamNames or ()),
-        prefix=asked.logStreamNamePrefix or "",
-        span=span(asked),
-        pattern=asked.filterPattern or "",
+        names=tuple(body.logStreamNames or ()),
+        prefix=body.logStreamNamePrefix or "",
+        span=span(body),
+        pattern=body.filterPattern or "",
     )
 
 
@@ -78,29 +103,29 @@ def search_token(query: LogQuery) -> TokenQuery:
     return "FilterLogEvents", query.names, query.prefix, query.span.start, query.span.end, query.pattern
 
 
-def listing(asked: DescribeLogStreams) -> Listing:
-    order = StreamOrder(asked.orderBy or StreamOrder.NAME)
-    if order is StreamOrder.LAST_EVENT and asked.logStreamNamePrefix is not None:
+def listing(body: DescribeLogStreams) -> Listing:
+    order = StreamOrder(body.orderBy or StreamOrder.NAME)
+    if order is StreamOrder.LAST_EVENT and body.logStreamNamePrefix is not None:
         raise Invalid("Cannot order by LastEventTime with a logStreamNamePrefix.")
-    return Listing(order=order, descending=bool(asked.descending), prefix=asked.logStreamNamePrefix or "")
+    return Listing(order=order, descending=bool(body.descending), prefix=body.logStreamNamePrefix or "")
 
 
 def streams_token(listing: Listing) -> TokenQuery:
     return "DescribeLogStreams", listing.order, listing.descending, listing.prefix
 
 
-def is_group_asked(asked: DescribeLogGroups, arns: LogArns) -> bool:
+def selects_group(body: DescribeLogGroups, arns: LogArns) -> bool:
     """Whether the request selects the log group. Raises Invalid."""
-    if asked.logGroupNamePrefix is not None and asked.logGroupNamePattern is not None:
+    if body.logGroupNamePrefix is not None and body.logGroupNamePattern is not None:
         raise Invalid("logGroupNamePrefix and logGroupNamePattern are mutually exclusive.")
-    if asked.nextToken is not None:
+    if body.nextToken is not None:
         raise Invalid("The specified nextToken is invalid.")
-    named = asked.logGroupIdentifiers is None or any(map(arns.names_group, asked.logGroupIdentifiers))
+    named = body.logGroupIdentifiers is None or any(map(arns.names_group, body.logGroupIdentifiers))
     return (
         named
-        and asked.logGroupClass in {None, "STANDARD"}
-        and GROUP.startswith(asked.logGroupNamePrefix or "")
-        and (asked.logGroupNamePattern or "").lower() in GROUP
+        and body.logGroupClass in {None, "STANDARD"}
+        and GROUP.startswith(body.logGroupNamePrefix or "")
+        and (body.logGroupNamePattern or "").lower() in GROUP
     )
 
 
@@ -111,22 +136,22 @@ def page(found: LogPage, stream: LogStream) -> Wire:
     """AWS: both tokens are always present; at an end of the stream the token equals that of the request."""
     return {
         "events": [_event(line) for line in found.lines],
-        "nextForwardToken": f"f/{_number(stream, found.end)}",
-        "nextBackwardToken": f"b/{_number(stream, found.start)}",
+        "nextForwardToken": f"f/{_digits(stream, found.end)}",
+        "nextBackwardToken": f"b/{_digits(stream, found.start)}",
     }
 
 
-def hits(events: Iterable[Event]) -> Wire:
+def found_events(events: Iterable[Event]) -> Wire:
     """AWS: `searchedLogStreams` is always empty."""
-    told = [
+    found = [
         {
             "logStreamName": it.stream.name,
             **_event(it.line),
-            "eventId": _number(it.stream, it.line.position),
+            "eventId": _digits(it.stream, it.line.position),
         }
         for it in events
     ]
-    return {"events": told, "searchedLogStreams": []}
+    return {"events": found, "searchedLogStreams": []}
 
 
 def stream(summary: StreamSummary, arns: LogArns) -> Wire:
@@ -164,28 +189,28 @@ def _event(line: StoredLine) -> Wire:
     return {"timestamp": at, "message": line.message, "ingestionTime": at}
 
 
-def _number(of: LogStream, position: int) -> str:
-    return str(int(of.tag.log_id, 16) * _PLACES + position).zfill(56)
+def _digits(of: LogStream, position: int) -> str:
+    return str(int(of.tag.log_id, 16) * _POSITIONS + position).zfill(56)
 
 
 # --------------------------------------------------------------------------------------------- positions in page tokens
 
 
-def place_text(place: SearchPosition) -> str:
-    return json.dumps([place.after, place.until, place.beyond])
+def search_position(position: SearchPosition) -> str:
+    return json.dumps([position.after, position.until, position.beyond])
 
 
-def place(text: str) -> SearchPosition:
-    """Parse the text of `place_text`."""
+def parse_search_position(text: str) -> SearchPosition:
+    """Parse the text of `search_position`."""
     after, until, beyond = json.loads(text)
     return SearchPosition(after=after, until=until, beyond=None if beyond is None else tuple(beyond))
 
 
-def mark_text(mark: StreamPosition) -> str:
-    return f"{mark.created_at.isoformat()} {mark.name}"
+def stream_position(position: StreamPosition) -> str:
+    return f"{position.created_at.isoformat()} {position.name}"
 
 
-def mark(text: str) -> StreamPosition:
-    """Parse the text of `mark_text`."""
+def parse_stream_position(text: str) -> StreamPosition:
+    """Parse the text of `stream_position`."""
     created_at, _, name = text.partition(" ")
     return StreamPosition(name=name, created_at=datetime.fromisoformat(created_at))

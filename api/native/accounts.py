@@ -9,38 +9,38 @@ from aiohttp import web
 from batchq.accounts.admin import AccountAdmin
 from batchq.accounts.operations import OPERATIONS, AdminOperation
 from batchq.accounts.requests import AdminRequest
-from batchq.api.authorization import asker
-from batchq.api.http import Dialect, HttpRefusal, parse, read, reply
+from batchq.api.authorization import authorize
+from batchq.api.http import Dialect, HttpRefusal, parse, read_body, reply
 from batchq.api.openapi import OperationDoc, document
 from batchq.errors import Forbidden, NotFound
 
 _UNSIGNED = (
-    "This server does not ask who calls, so requests change no accounts, users and keys: use batchq key, user "
-    "and account on the machine of the server, with --data."
+    "This server does not authenticate requests, so they cannot change accounts, users or keys: run batchq key, "
+    "user or account with --data on the server's machine."
 )
 
 
-def dialect(office: AccountAdmin) -> Dialect:
+def dialect(admin: AccountAdmin) -> Dialect:
     def mount(app: web.Application) -> None:
         for name, operation in OPERATIONS.items():
-            route = app.router.add_post(f"/v1/batchq/{name.lower()}", _endpoint(office, name, operation))
+            route = app.router.add_post(f"/v1/batchq/{name.lower()}", _endpoint(admin, name, operation))
             document(app, route, OperationDoc(name=name, body=operation.shape))
 
     return mount
 
 
 def _endpoint(
-    office: AccountAdmin, name: str, operation: AdminOperation[AdminRequest]
+    admin: AccountAdmin, name: str, operation: AdminOperation[AdminRequest]
 ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def endpoint(request: web.Request) -> web.Response:
-        caller = asker(request, operation.right, name)
+        caller = authorize(request, operation.right, name)
         if not caller.key and not operation.reads_only:
             raise HttpRefusal(_UNSIGNED, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
-        said = parse(operation.shape, await read(request))
+        body = parse(operation.shape, await read_body(request))
         try:
-            return reply(await asyncio.to_thread(operation.do, office, said, caller))
-        except NotFound as nobody:
-            raise HttpRefusal(str(nobody), status=HTTPStatus.NOT_FOUND) from None
+            return reply(await asyncio.to_thread(operation.do, admin, body, caller))
+        except NotFound as error:
+            raise HttpRefusal(str(error), status=HTTPStatus.NOT_FOUND) from None
         except Forbidden as why:
             raise HttpRefusal(str(why), status=HTTPStatus.FORBIDDEN, code="AccessDeniedException") from None
 

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from batchq.accounts.responses import act
-from batchq.api.authorization import asker
-from batchq.api.http import Dialect, parse, read, reply
+from batchq.api.authorization import authorize
+from batchq.api.http import Dialect, parse, read_body, reply
 from batchq.api.openapi import OperationDoc, document
 from batchq.api.page_tokens import PageTokens, TokenQuery
 from batchq.audit.audit_log import AuditLog
@@ -57,12 +57,14 @@ class AuditContext(Struct, frozen=True, kw_only=True):
     tokens: PageTokens
 
 
-def dialect(desk: AuditContext) -> Dialect:
+def dialect(context: AuditContext) -> Dialect:
     async def list_audit(request: web.Request) -> web.Response:
-        caller = asker(request, Permission.OWN, NAME)
-        asked = parse(ListAuditRequest, await read(request))
-        found = await desk.audit.acts(await _query(asked, desk, caller))
-        token = desk.tokens.make(_token_query(asked), _place(found[-1])) if len(found) == asked.max_results else None
+        caller = authorize(request, Permission.OWN, NAME)
+        body = parse(ListAuditRequest, await read_body(request))
+        found = await context.audit.acts(await _query(body, context, caller))
+        token = (
+            context.tokens.make(_token_query(body), _position(found[-1])) if len(found) == body.max_results else None
+        )
         return reply({"acts": [act(it.act) for it in found], **({"nextToken": token} if token else {})})
 
     def mount(app: web.Application) -> None:
@@ -71,30 +73,30 @@ def dialect(desk: AuditContext) -> Dialect:
     return mount
 
 
-async def _query(asked: ListAuditRequest, desk: AuditContext, caller: Caller) -> AuditQuery:
-    if asked.job is not None and asked.about is not None:
+async def _query(body: ListAuditRequest, context: AuditContext, caller: Caller) -> AuditQuery:
+    if body.job is not None and body.about is not None:
         raise Invalid("Only one of job and about can be specified.")
-    job = None if asked.job is None else JobId(asked.job)
-    reached = job is not None and bool(await desk.jobs.describe([job], caller=caller))
+    job = None if body.job is None else JobId(body.job)
+    is_visible = job is not None and bool(await context.jobs.describe([job], caller=caller))
     return AuditQuery(
-        since=None if asked.since is None else EPOCH + timedelta(milliseconds=asked.since),
-        user=None if asked.user is None else UserName(asked.user),
-        operation=asked.operation,
-        about=asked.about if job is None else f"job/{job}",
-        reach=None if reached else caller.reach,
-        before=_after(desk.tokens.read(_token_query(asked), asked.next_token)) if asked.next_token else None,
-        limit=asked.max_results,
+        since=None if body.since is None else EPOCH + timedelta(milliseconds=body.since),
+        user=None if body.user is None else UserName(body.user),
+        operation=body.operation,
+        about=body.about if job is None else f"job/{job}",
+        reach=None if is_visible else caller.reach,
+        before=_parse_position(context.tokens.read(_token_query(body), body.next_token)) if body.next_token else None,
+        limit=body.max_results,
     )
 
 
-def _token_query(asked: ListAuditRequest) -> TokenQuery:
-    return NAME, asked.since, asked.user, asked.operation, asked.about, asked.job
+def _token_query(body: ListAuditRequest) -> TokenQuery:
+    return NAME, body.since, body.user, body.operation, body.about, body.job
 
 
-def _place(it: StoredAudit) -> str:
+def _position(it: StoredAudit) -> str:
     return f"{(it.act.at - EPOCH) // timedelta(microseconds=1)} {it.number}"
 
 
-def _after(position: str) -> tuple[datetime, int]:
+def _parse_position(position: str) -> tuple[datetime, int]:
     at, number = map(int, position.split())
     return EPOCH + timedelta(microseconds=at), number

@@ -50,10 +50,9 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from batchq.api.authorization import asker
-from batchq.api.http import REQUEST_ID, Dialect, parse, read
-from batchq.api.openapi import OperationDoc as Described
-from batchq.api.openapi import document
+from batchq.api.authorization import authorize
+from batchq.api.http import REQUEST_ID, Dialect, parse, read_body
+from batchq.api.openapi import OperationDoc, document
 from batchq.domain.access.accounts import AccountName, Permission, UserName
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Status
@@ -122,7 +121,7 @@ class TerminateJobsRequest(CancelJobsRequest):
     grace_seconds: Annotated[int, Field(ge=0, le=86_400)] | None = None
 
 
-def dialect(stopping: BulkStopService) -> Dialect:
+def dialect(service: BulkStopService) -> Dialect:
     streams = ConcurrencyLimit[UserName](at_once=MAX_STREAMED, waiting=MAX_WAITING)
 
     def mount(app: web.Application) -> None:
@@ -130,29 +129,29 @@ def dialect(stopping: BulkStopService) -> Dialect:
             (CANCEL_JOBS, CancelJobsRequest, "CancelJobsByFilter"),
             (TERMINATE_JOBS, TerminateJobsRequest, "TerminateJobsByFilter"),
         ):
-            route = app.router.add_post(path, _stops(stopping, shape, name, streams))
-            document(app, route, Described(name=name, body=shape, response_media=NDJSON))
+            route = app.router.add_post(path, _endpoint(service, shape, name, streams))
+            document(app, route, OperationDoc(name=name, body=shape, response_media=NDJSON))
 
     return mount
 
 
-def _stops(
-    stopping: BulkStopService, shape: type[CancelJobsRequest], name: str, streams: ConcurrencyLimit[UserName]
+def _endpoint(
+    service: BulkStopService, shape: type[CancelJobsRequest], name: str, streams: ConcurrencyLimit[UserName]
 ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def stop(request: web.Request) -> web.StreamResponse:
-        caller = asker(request, Permission.OWN, name)
-        it = parse(shape, await read(request))
-        order, asked = order_of(it, str(caller.user)), asked_of(it)
-        await stopping.check(asked, caller=caller)
+        caller = authorize(request, Permission.OWN, name)
+        it = parse(shape, await read_body(request))
+        order, filters = to_order(it, str(caller.user)), to_request(it)
+        await service.check(filters, caller=caller)
         async with streams.of(caller.user):
-            told = await (stopping.preview if it.dry_run else stopping.stop)(order, asked, caller=caller)
-            return await _answer(request, told, dry_run=it.dry_run)
+            outcomes = await (service.preview if it.dry_run else service.stop)(order, filters, caller=caller)
+            return await _stream_outcomes(request, outcomes, dry_run=it.dry_run)
 
     stop.__name__ = name
     return stop
 
 
-def order_of(it: CancelJobsRequest, user: str) -> BulkStopOrder:
+def to_order(it: CancelJobsRequest, user: str) -> BulkStopOrder:
     """The order that each selected job receives. Raises Invalid for an unknown signal."""
     if not isinstance(it, TerminateJobsRequest):
         return BulkStopOrder(kind=Kind.CANCEL, reason=it.reason or f"Cancelled by {user or 'a request'}")
@@ -164,15 +163,15 @@ def order_of(it: CancelJobsRequest, user: str) -> BulkStopOrder:
     )
 
 
-def asked_of(it: CancelJobsRequest) -> BulkStopRequest:
+def to_request(it: CancelJobsRequest) -> BulkStopRequest:
     """The filters of a request. Raises Invalid without a filter, and for a malformed id or state."""
     filters = (it.jobs, it.job_names, it.users, it.accounts, it.job_queues, it.states, it.compute_environments)
     if all(given is None for given in filters):
-        raise Invalid("At least one filter is required: jobs, or one that says which.")
+        raise Invalid("At least one filter is required.")
     for job_id in it.jobs or ():
         if _ID.fullmatch(job_id) is None:
             raise Invalid(f"{job_id[:100]!r} is not the id of a job, of a child of an array or of a node.")
-    queues = None if it.job_queues is None else frozenset(_queue(said) for said in it.job_queues)
+    queues = None if it.job_queues is None else frozenset(_queue(name) for name in it.job_queues)
     rest = JobFilter(
         names=_set(it.job_names),
         users=_set(it.users),
@@ -186,31 +185,31 @@ def asked_of(it: CancelJobsRequest) -> BulkStopRequest:
 
 def _statuses(states: Iterable[str]) -> frozenset[Status] | None:
     """The statuses that `states` select; None: all that are not finished. Raises Invalid for an unknown state."""
-    wanted = {said.upper() for said in states}
+    wanted = {it.upper() for it in states}
     unknown = sorted(wanted - STATES.keys() - {ALL})
     if unknown:
-        raise Invalid(f"{unknown[0][:100]!r} is not a state to stop jobs in: {', '.join(sorted(STATES))} or ALL.")
-    return None if ALL in wanted else frozenset(status for said in wanted for status in STATES[said])
+        raise Invalid(f"{unknown[0][:100]!r} is not a state: use {', '.join(sorted(STATES))} or ALL.")
+    return None if ALL in wanted else frozenset(status for state in wanted for status in STATES[state])
 
 
-def _signal(said: str) -> str:
-    name = said.upper().removeprefix("SIG")
+def _signal(text: str) -> str:
+    name = text.upper().removeprefix("SIG")
     if name not in SIGNALS:
-        raise Invalid(f"{said!r} is not a signal to stop with: {', '.join(sorted(SIGNALS))}.")
+        raise Invalid(f"{text!r} is not a supported signal: use {', '.join(sorted(SIGNALS))}.")
     return f"SIG{name}"
 
 
-def _queue(said: str) -> str:
-    found = _QUEUE.fullmatch(said)
-    return said if found is None else found["name"]
+def _queue(text: str) -> str:
+    found = _QUEUE.fullmatch(text)
+    return text if found is None else found["name"]
 
 
 def _set(words: Iterable[str] | None) -> frozenset[str] | None:
     return None if words is None else frozenset(words)
 
 
-async def _answer(
-    request: web.Request, told: AsyncIterator[tuple[JobOutcome, ...]], *, dry_run: bool
+async def _stream_outcomes(
+    request: web.Request, outcomes: AsyncIterator[tuple[JobOutcome, ...]], *, dry_run: bool
 ) -> web.StreamResponse:
     """Send a line for each job as it is handled, and the last line.
 
@@ -221,7 +220,7 @@ async def _answer(
     is_whole = False
     try:
         await answer.prepare(request)
-        async for some in told:
+        async for some in outcomes:
             counts.update(it.outcome.value for it in some)
             await answer.write(_ENCODER.encode_lines(map(_line, some)))
         await answer.write(_ENCODER.encode_lines([{"counts": counts, "dryRun": dry_run}]))

@@ -3,8 +3,8 @@
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict
 
-from batchq.api.authorization import asker
-from batchq.api.http import Dialect, parse, read, reply
+from batchq.api.authorization import authorize
+from batchq.api.http import Dialect, parse, read_body, reply
 from batchq.api.openapi import OperationDoc, document
 from batchq.domain.access.accounts import Permission
 from batchq.services.jobs import JobService
@@ -27,9 +27,9 @@ class ResumeRequest(BaseModel):
 
 def dialect(jobs: JobService) -> Dialect:
     async def resume(request: web.Request) -> web.Response:
-        caller = asker(request, Permission.DATA, NAME)
-        asked = parse(ResumeRequest, await read(request))
-        await jobs.resume(purge=asked.purge, new_engine=asked.newEngine, caller=caller)
+        caller = authorize(request, Permission.DATA, NAME)
+        body = parse(ResumeRequest, await read_body(request))
+        await jobs.resume(purge=body.purge, new_engine=body.newEngine, caller=caller)
         return reply({})
 
     def mount(app: web.Application) -> None:

@@ -17,8 +17,8 @@ from yarl import URL
 from batchq.api import app as api
 from batchq.api.authentication import open_gate
 from batchq.api.batch import routes as batch_routes
-from batchq.api.native import audit, bulk_stop, force_fail
-from batchq.api.native import history as native_routes
+from batchq.api.native import audit, bulk_stop
+from batchq.api.native import jobs as native_jobs
 from batchq.api.server import ListeningSite
 from batchq.domain import events as on
 from batchq.domain.ids import JobId
@@ -48,8 +48,7 @@ class Server(Inside):
         self._begun = self._under_way = 0
         dialects = [
             batch_routes.dialect(self.desk),
-            native_routes.dialect(self.jobs),
-            force_fail.dialect(self.jobs),
+            native_jobs.dialect(self.jobs),
             bulk_stop.dialect(self.stopping),
             audit.dialect(audit.AuditContext(audit=self.audit, jobs=self.jobs, tokens=self.desk.tokens)),
         ]
@@ -84,7 +83,7 @@ class Server(Inside):
 
     async def start(self):
         await self._runner.setup()
-        await ListeningSite(self._runner, door=create_server(("127.0.0.1", 0)), certificate=None).start()
+        await ListeningSite(self._runner, listener=create_server(("127.0.0.1", 0)), certificate=None).start()
         self.port = self._runner.addresses[0][1]
         self.url = f"http://127.0.0.1:{self.port}"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from batchq.api.authentication import Scope, scope
+from batchq.api.authentication import Credential, parse_credential
 from batchq.api.batch.arns import ArnKind, BatchArns, is_job_id, is_member_id, revision_of
 from batchq.domain.ids import DefinitionRef, JobId
 from batchq.errors import Invalid
@@ -90,7 +90,7 @@ SCOPE = "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20261121/eu-west-3/batch/aws4_r
 
 
 def test_the_credential_scope_tells_who_calls_and_from_where():
-    assert scope(SCOPE) == Scope(access_key="AKIDEXAMPLE", region="eu-west-3")
+    assert parse_credential(SCOPE) == Credential(access_key="AKIDEXAMPLE", region="eu-west-3")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_the_credential_scope_tells_who_calls_and_from_where():
     ],
 )
 def test_without_a_scope_nobody_says_who_calls(header):
-    assert scope(header) == Scope()
+    assert parse_credential(header) == Credential()
 
 
 async def test_without_a_scope_arns_have_the_servers_region(ground, http):

@@ -11,7 +11,7 @@ from batchq.accounts.access_keys import AccessKeyFile, new_key
 from batchq.accounts.accounts_file import machine_user
 from batchq.accounts.admin import AccountAdmin
 from batchq.api import app as api
-from batchq.api.authentication import WHO, open_gate
+from batchq.api.authentication import CALLER, open_gate
 from batchq.api.native.accounts import dialect
 from batchq.audit.journal import Journal
 from batchq.cli.main import main
@@ -67,7 +67,7 @@ async def ask(data):
 
     @asynccontextmanager
     async def believe(request):
-        request[WHO] = office.people.now().caller(request.headers["User"], key="BQIA", request_id="a-request")
+        request[CALLER] = office.people.now().caller(request.headers["User"], key="BQIA", request_id="a-request")
         yield
 
     app = api.build(dialects=[dialect(office)], health=well, hosts=[], gate=believe)
@@ -251,5 +251,5 @@ async def test_a_server_that_asks_nobody_for_a_signature_does_not_change_who_may
             reads = operation.startswith(("Describe", "List", "WhoAmI"))
 
             assert answer.status == (FOUND if reads else FORBIDDEN), operation
-            assert reads or "on the machine of the server" in (await answer.json())["message"]
+            assert reads or "on the server's machine" in (await answer.json())["message"]
     assert remembered(data) == before

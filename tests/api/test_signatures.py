@@ -202,6 +202,6 @@ def test_requests_above_the_rate_limit_are_refused_for_one_user_only():
 
 def rate_error(throttle, user):
     try:
-        throttle.spend(user)
+        throttle.take_token(user)
     except TooOften as why:
         return str(why)

@@ -8,8 +8,8 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from batchq.api import app as api
-from batchq.api.authentication import MAX_AT_ONCE, Callers, Throttle, gate
-from batchq.api.http import read
+from batchq.api.authentication import MAX_CONCURRENT_REQUESTS, Callers, Throttle, gate
+from batchq.api.http import read_body
 from batchq.api.sigv4 import SignatureVerifier
 from batchq.clock import wall_time
 from batchq.domain.access.accounts import ROOT, Directory, Role, User, UserName
@@ -27,7 +27,7 @@ class Server:
 
     def __init__(self, keys=(KEY,), rate=1_000_000):
         verifier = SignatureVerifier(find={it.id: it for it in keys}.get, now=wall_time)
-        callers = Callers(people=lambda: PEOPLE, user_of={it.id: UserName(it.user) for it in keys}.get)
+        callers = Callers(directory=lambda: PEOPLE, user_of={it.id: UserName(it.user) for it in keys}.get)
         throttle = Throttle(rate=rate, now=lambda: NOW)
         app = api.build(
             dialects=[self._mount], health=dict, hosts=(), gate=gate(verifier, throttle, callers, now=wall_time)
@@ -51,7 +51,7 @@ class Server:
         app.router.add_route("*", "/{tail:.*}", self._write_down)
 
     async def _write_down(self, request):
-        self.let_in.append((request.method, request.raw_path, await read(request)))
+        self.let_in.append((request.method, request.raw_path, await read_body(request)))
         await self.answering.wait()
         return web.Response()
 
@@ -126,13 +126,13 @@ async def test_of_one_user_only_so_many_requests_are_handled_at_the_same_time(se
     server = await serve(keys=(KEY, bobs))
     server.answering.clear()
     ask = partial(server.hears, signed(at=wall_time()))
-    handled = [asyncio.create_task(ask()) for _ in range(MAX_AT_ONCE)]
-    while len(server.let_in) < MAX_AT_ONCE:  # noqa: ASYNC110 - no event tells of it
+    handled = [asyncio.create_task(ask()) for _ in range(MAX_CONCURRENT_REQUESTS)]
+    while len(server.let_in) < MAX_CONCURRENT_REQUESTS:  # noqa: ASYNC110 - no event tells of it
         await asyncio.sleep(0)
 
     one_more = await ask()
     of_another = asyncio.create_task(server.hears(signed(key=bobs, at=wall_time())))
-    while len(server.let_in) <= MAX_AT_ONCE:  # noqa: ASYNC110 - no event tells of it
+    while len(server.let_in) <= MAX_CONCURRENT_REQUESTS:  # noqa: ASYNC110 - no event tells of it
         await asyncio.sleep(0)
     server.answering.set()
 

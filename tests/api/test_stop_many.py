@@ -171,8 +171,8 @@ async def test_an_answer_of_many_pieces_is_one_json(server, stop, submit):
         ({"jobs": ["x"]}, "'x' is not the id of a job"),
         ({"jobs": [f"{NOBODY}:"]}, "is not the id of a job"),
         ({"jobs": [f"{NOBODY}:1", f"{NOBODY}#a"]}, "is not the id of a job"),
-        ({"states": ["PAUSED"]}, "'PAUSED' is not a state to stop jobs in: PENDING, RUNNABLE"),
-        ({"states": ["SUCCEEDED"]}, "'SUCCEEDED' is not a state to stop jobs in"),
+        ({"states": ["PAUSED"]}, "'PAUSED' is not a state: use PENDING, RUNNABLE"),
+        ({"states": ["SUCCEEDED"]}, "'SUCCEEDED' is not a state"),
         ({"states": ["ALL", "x"]}, "'X' is not a state"),
         ({"jobNames": "sim"}, "'jobNames'"),
         ({"jobNames": [""]}, "'jobNames.0'"),
@@ -196,8 +196,8 @@ async def test_what_is_malformed_is_refused_and_changes_nothing(server, stop, th
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ({"signal": "STOP"}, "'STOP' is not a signal to stop with: ABRT"),
-        ({"signal": "9"}, "is not a signal"),
+        ({"signal": "STOP"}, "'STOP' is not a supported signal: use ABRT"),
+        ({"signal": "9"}, "is not a supported signal"),
         ({"graceSeconds": -1}, "'graceSeconds'"),
         ({"graceSeconds": 1.5}, "'graceSeconds'"),
     ],

@@ -84,7 +84,7 @@ def test_three_hundred_slow_clients_keep_nobody_out(shared, crowd):
     shared.client().describe_jobs(jobs=[])
 
     assert not all(map(is_over, crowd)), "who is quick does not wait until they are hung up on"
-    assert LIMITS.patience <= 30
+    assert LIMITS.client_timeout <= 30
 
 
 def dump(service):

@@ -221,7 +221,7 @@ def test_what_the_server_does_not_take_stops_none(ground):
     done = batchq("terminate", *waits, "--signal", "SEGV")
 
     assert (done.status, done.says) == (2, [])
-    assert "is not a signal to stop with" in done.complains
+    assert "is not a supported signal" in done.complains
     assert [ground.status(it) for it in waits] == ["RUNNING", "RUNNABLE"]
 
 

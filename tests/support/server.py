@@ -24,7 +24,7 @@ async def _site(app, *, limits=LIMITS, certificate=None):
     runner = api.runner(app, drain_seconds=1)
     await runner.setup()
     try:
-        site = ListeningSite(runner, door=create_server(("127.0.0.1", 0)), certificate=certificate, limits=limits)
+        site = ListeningSite(runner, listener=create_server(("127.0.0.1", 0)), certificate=certificate, limits=limits)
         await site.start()
         yield site
     finally:
@@ -51,7 +51,7 @@ class Wire:
 
     async def lets_in(self, number):
         """Wait until so many connections are open on its side, too."""
-        while len(self._site._crowd._open) < number:  # noqa: ASYNC110 - nobody tells of it
+        while len(self._site._connections._open) < number:  # noqa: ASYNC110 - nobody tells of it
             await asyncio.sleep(0)
 
     async def connect(self, *said):

@@ -4,10 +4,10 @@ import json
 
 from batchq.api.batch.arns import ArnKind
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
-from batchq.api.batch.pages import page
 from batchq.api.batch.translate import compute_environments, validation
 from batchq.api.batch.wire import compute_environments as wire
 from batchq.api.operations import takes
+from batchq.api.page_tokens import page
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, State
 
 

@@ -3,10 +3,10 @@
 from msgspec.structs import replace
 
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
-from batchq.api.batch.pages import page
 from batchq.api.batch.translate import consumable_resources, validation
 from batchq.api.batch.wire import consumable_resources as wire
 from batchq.api.operations import takes
+from batchq.api.page_tokens import page
 from batchq.domain.catalog import ConsumableResource
 from batchq.domain.ids import ConsumableName
 

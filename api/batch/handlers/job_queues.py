@@ -2,10 +2,10 @@
 
 from batchq.api.batch.arns import ArnKind
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
-from batchq.api.batch.pages import page
 from batchq.api.batch.translate import job_queues, snapshots, time_limits, validation
 from batchq.api.batch.wire import job_queues as wire
 from batchq.api.operations import takes
+from batchq.api.page_tokens import page
 from batchq.domain.catalog import JobQueue, State
 from batchq.domain.ids import QueueName
 

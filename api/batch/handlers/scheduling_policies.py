@@ -2,10 +2,10 @@
 
 from batchq.api.batch.arns import ArnKind
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
-from batchq.api.batch.pages import page
 from batchq.api.batch.translate import scheduling_policies, validation
 from batchq.api.batch.wire import scheduling_policies as wire
 from batchq.api.operations import takes
+from batchq.api.page_tokens import page
 from batchq.domain.catalog import PolicyName
 
 

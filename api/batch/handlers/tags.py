@@ -3,12 +3,12 @@
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Protocol
 
-from batchq.api.authorization import must_have
+from batchq.api.authorization import require
 from batchq.api.batch.arns import ArnKind, is_member_id, revision_of
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
 from batchq.api.batch.translate import validation
 from batchq.api.batch.wire import tags as wire
-from batchq.api.http import check
+from batchq.api.http import validate
 from batchq.api.operations import Operation, takes
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.catalog import EnvironmentName, PolicyName, Tags
@@ -43,7 +43,7 @@ async def tag(desk: BatchContext, call: BatchRequest, given: wire.TagResource) -
 
 
 async def _untag(desk: BatchContext, call: BatchRequest) -> Answer:
-    given = check(wire.UntagResource, {"tagKeys": list(call.keys)})
+    given = validate(wire.UntagResource, {"tagKeys": list(call.keys)})
     kind, name = _resource(call)
     service = _SERVICES[_changed(kind, call.caller)](desk)
     await service.untag(_key(kind, name), given.tagKeys, caller=call.caller)
@@ -118,7 +118,7 @@ def _changed(kind: ArnKind, caller: Caller) -> ArnKind:
     Resources other than jobs and job definitions require the permission to change them.
     """
     own = kind in {ArnKind.JOB, ArnKind.DEFINITION}
-    must_have(caller, Permission.OWN if own else Permission.GROUND, caller.operation)
+    require(caller, Permission.OWN if own else Permission.GROUND, caller.operation)
     return kind
 
 

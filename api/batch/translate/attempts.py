@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from batchq.api.batch.arns import BatchArns
-from batchq.api.times import milliseconds
+from batchq.api.http import milliseconds
 from batchq.domain.created_paths import container_reason
 from batchq.domain.ids import Tag, node_of, stream_name
 from batchq.domain.job import Attempt, Job, Part

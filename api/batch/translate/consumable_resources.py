@@ -9,7 +9,7 @@ from batchq.api.batch.wire.consumable_resources import (
     ListJobsByConsumableResource,
     UpdateConsumableResource,
 )
-from batchq.api.times import milliseconds
+from batchq.api.http import milliseconds
 from batchq.domain.catalog import ConsumableResource, Operation, ResourceKind
 from batchq.domain.created_paths import status_reason
 from batchq.domain.ids import ConsumableName

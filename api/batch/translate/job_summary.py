@@ -2,7 +2,7 @@
 
 from batchq.api.batch.arns import BatchArns
 from batchq.api.batch.translate.attempts import Content, latest, outcome, said
-from batchq.api.times import milliseconds
+from batchq.api.http import milliseconds
 from batchq.domain.created_paths import status_reason
 from batchq.domain.ids import node_of
 from batchq.domain.job import Job, Status

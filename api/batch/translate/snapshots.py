@@ -1,7 +1,7 @@
 """The response of GetJobQueueSnapshot."""
 
 from batchq.api.batch.arns import BatchArns
-from batchq.api.times import milliseconds
+from batchq.api.http import milliseconds
 from batchq.ports.catalog import Snapshot
 
 UNIT = "VCPU"

@@ -11,7 +11,7 @@ from aiohttp import web
 from botocore.config import Config
 from yarl import URL
 
-from batchq.api.authentication import WHO
+from batchq.api.authentication import CALLER
 from batchq.api.server import ConnectionLimits
 from tests.support.builders import ADMIN
 from tests.support.certificates import Authority
@@ -21,7 +21,7 @@ GET = b"GET /quick HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LARGE = 32 * 2**20  # more than the kernel takes for a client that does not read
 
 PATIENCE = 2.0  # seconds, of a clock that stands; aiohttp itself waits ten of them for the rest of a body
-SHORT = ConnectionLimits(patience=PATIENCE)
+SHORT = ConnectionLimits(client_timeout=PATIENCE)
 
 
 class Place:
@@ -75,7 +75,7 @@ class Place:
         return answer
 
     async def known(self, request):
-        request[WHO] = ADMIN
+        request[CALLER] = ADMIN
         return web.Response(text="known")
 
     async def no_jobs(self, request):
@@ -207,7 +207,7 @@ async def test_clients_that_do_not_read_a_streamed_answer_make_room_for_others(p
 
 @pytest.mark.fault("SE26")
 async def test_a_client_that_reads_a_streamed_answer_too_slowly_is_disconnected(place, opens):
-    connect = await opens(ConnectionLimits(patience=PATIENCE, least_rate=1e9))
+    connect = await opens(ConnectionLimits(client_timeout=PATIENCE, min_rate=1e9))
     reader, _ = await place.wire.connect_narrowly(STREAM)
     await place.reached.wait()
 
@@ -216,7 +216,7 @@ async def test_a_client_that_reads_a_streamed_answer_too_slowly_is_disconnected(
 
 
 async def test_a_client_that_reads_a_streamed_answer_fast_enough_may_take_long(place, opens):
-    connect = await opens(ConnectionLimits(patience=PATIENCE, least_rate=1.0))
+    connect = await opens(ConnectionLimits(client_timeout=PATIENCE, min_rate=1.0))
     reader, _ = await place.wire.connect_narrowly(STREAM)
     await place.reached.wait()
 
@@ -233,7 +233,7 @@ async def take_slowly(place, connect, reader):
 
 async def until_writes_wait(place):
     """Until each answer that is streamed waits for its client to take a part of it."""
-    there = place.wire._site._crowd._open
+    there = place.wire._site._connections._open
     while sum(it.writing_paused for it in there) < place.streams:  # noqa: ASYNC110 - no event tells of it
         await asyncio.sleep(0)
 

@@ -81,7 +81,7 @@ async def test_its_place_is_given_to_another(wire):
 
 @pytest.mark.fault("IN10")
 async def test_and_given_back_when_it_was_hung_up_on(wire):
-    await wire.serve(ConnectionLimits(connections=1, patience=PATIENCE))
+    await wire.serve(ConnectionLimits(connections=1, client_timeout=PATIENCE))
     waiting, _ = await wire.connect_in_the_clear(HELLO)
     await wire.lets_in(1)
     let_pass(PATIENCE)

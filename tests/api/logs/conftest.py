@@ -8,7 +8,6 @@ import pytest
 from batchq.api import app as api
 from batchq.api.authentication import open_gate
 from batchq.api.logs import routes
-from batchq.api.logs.context import LogsContext
 from batchq.api.page_tokens import PageTokens
 from batchq.domain.job import Status
 from batchq.logs.service import GROUP, LogService
@@ -79,13 +78,17 @@ def ground(archive):
 
 @pytest.fixture
 async def url(ground):
-    desk = LogsContext(logs=ground.logs, account=ACCOUNT, region="us-east-1", tokens=PageTokens(bytes(32)), since=NOON)
+    context = routes.LogsContext(
+        logs=ground.logs, account=ACCOUNT, region="us-east-1", tokens=PageTokens(bytes(32)), since=NOON
+    )
 
     async def well():
         return {}
 
     async with serving(
-        api.build(dialects=[routes.dialect(desk)], health=well, hosts=[], gate=open_gate(ADMIN.user, now=lambda: NOON))
+        api.build(
+            dialects=[routes.dialect(context)], health=well, hosts=[], gate=open_gate(ADMIN.user, now=lambda: NOON)
+        )
     ) as url:
         yield url
 

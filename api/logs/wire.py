@@ -1,4 +1,4 @@
-"""Shapes of requests. Members are spelt as AWS spells them; None: the member is omitted."""
+"""Shapes of CloudWatch Logs' requests. Members are spelt as AWS spells them; None: the member is omitted."""
 
 from typing import Annotated, Literal
 

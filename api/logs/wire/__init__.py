@@ -1,1 +1,0 @@
-"""The shapes of CloudWatch Logs, spelt as AWS spells them."""
