@@ -289,7 +289,7 @@ def application(settings: Settings, parts: Parts, clock: Clock, tokens: PageToke
     )
 
 
-def look_around(settings: Settings, server: ServerFacts) -> Facts:
+def collect_facts(settings: Settings, server: ServerFacts) -> Facts:
     """The facts that `batchq doctor` evaluates. Nothing is changed, and a server may run or not."""
     clock = SystemClock()
     simulated = Runtime.SIMULATED in {settings.runtime, (server.health or {}).get("runtime")}

@@ -1,1 +1,1 @@
-"""The command line: one module for each command, and what they share."""
+"""The command line: modules of commands, and what the commands share. A module is imported when its command runs."""

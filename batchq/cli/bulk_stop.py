@@ -1,22 +1,41 @@
-"""The part that `batchq cancel` and `batchq terminate` share: flags, request, output and exit status."""
+"""`batchq cancel` and `batchq terminate`: CancelJob and TerminateJob of many jobs, selected by ids and filters."""
 
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+import json
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from inspect import cleandoc
+from signal import Signals
+from typing import Protocol
 
 from msgspec import Struct, field
 
-from batchq.cli.http_client import add_url, call, stream, url_of
-from batchq.cli.job_filters import add_choice, chosen
-from batchq.cli.output import AWAY, INTERRUPTED, MISUSED, REFUSED, complain
-from batchq.cli.stop_report import DONE, JsonReporter, Line, LineReporter, StopReporter, summary
+from batchq.cli.http_client import Response, add_server_flags, call, stream, url_of
+from batchq.cli.job_filters import add_filter_flags, job_filter
+from batchq.cli.output import INTERRUPTED, MISUSED, REFUSED, UNAVAILABLE, escape, print_error, write_line
 from batchq.errors import Invalid, Unavailable
 
+CANCEL = "/v1/batchq/canceljobs"
+TERMINATE = "/v1/batchq/terminatejobs"
 WHO_AM_I = "/v1/batchq/whoami"
-PATIENCE = 120.0  # seconds until the first byte of the response, and between two of them
-AS_ASKED = {*DONE, "ALREADY_FINISHED", "NOT_MATCHED"}
-STATUSES = """\
+TIMEOUT = 120.0  # seconds until the first byte of the response, and between two of them
+DAY = 86_400  # seconds
+
+DONE = {
+    "CANCELLED": "cancelled",
+    "TERMINATED": "terminated",
+    "STOPPING": "stopping",
+    "NOT_RETRIED": "running on, not retried",
+}
+WOULD_BE_DONE = {
+    "CANCELLED": "would be cancelled",
+    "TERMINATED": "would be terminated",
+    "STOPPING": "would be stopped",
+    "NOT_RETRIED": "would run on, not retried",
+}
+SUCCESSFUL_OUTCOMES = {*DONE, "ALREADY_FINISHED", "NOT_MATCHED"}
+
+EXIT_STATUSES = """\
 exit status:
   0    all jobs are stopped; also if no job matches, or a given job has already finished
   1    a given job does not exist, or you may not stop it; the others are stopped
@@ -25,69 +44,121 @@ exit status:
   130  interrupted by Ctrl-C; the server completes a request that it has accepted"""
 
 
-def add_arguments(command: ArgumentParser) -> None:
+def add_cancel(command: ArgumentParser) -> None:
+    """Cancel jobs: a job that has not started never does; a job that runs continues and is not retried.
+
+    A job must match all filters, and one value of each filter. The command does not ask for confirmation.
+
+      batchq cancel 3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001,9a1bd3c2-77aa-4f0e-8f21-6b0d5cf4a002
+      batchq cancel -u "$USER" -n 'sim-*'
+      batchq cancel -t pending -p night --dry-run
+    """
+    _add_common_flags(command)
+    command.set_defaults(run=cancel)
+
+
+def cancel(args: Namespace) -> int:
+    return _stop(args, CANCEL)
+
+
+def add_terminate(command: ArgumentParser) -> None:
+    """Terminate jobs: a job that has not started never does; one that runs gets a signal, and SIGKILL after its grace.
+
+    A job must match all filters, and one value of each filter. The command does not ask for confirmation.
+    A child of an array or a node of a multi-node job is stopped without the others.
+
+      batchq terminate 3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001.4,3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001.7
+      batchq terminate -A physics -t running --reason 'the room is too hot'
+      batchq terminate -n 'train*' --signal INT --grace 120
+    """
+    _add_common_flags(command)
+    command.set_defaults(run=terminate)
+    command.add_argument(
+        "-s",
+        "--signal",
+        type=_signal,
+        help="signal for running jobs, for example INT (the image's stop signal, or TERM)",
+    )
+    command.add_argument(
+        "--grace",
+        type=_seconds,
+        metavar="SECONDS",
+        help="seconds between the signal and SIGKILL (the job's own setting)",
+    )
+
+
+def terminate(args: Namespace) -> int:
+    return _stop(args, TERMINATE, signal=args.signal, graceSeconds=args.grace)
+
+
+def _add_common_flags(command: ArgumentParser) -> None:
     """Declare the flags that both commands have, and print the description and the exit statuses as they are."""
     command.formatter_class = RawDescriptionHelpFormatter
     command.description = cleandoc(command.description or "")
-    command.epilog = STATUSES
-    add_choice(command)
+    command.epilog = EXIT_STATUSES
+    add_filter_flags(command)
     command.add_argument("--reason", help="statusReason of the stopped jobs")
     command.add_argument("--dry-run", action="store_true", help="print what would be done, and change nothing")
     command.add_argument("--json", action="store_true", help="print the response as JSON")
     command.add_argument("-Q", "--quiet", action="store_true", help="print only jobs that were not stopped")
-    add_url(command)
+    add_server_flags(command)
+
+
+def _signal(text: str) -> str:
+    """Parse a signal: its name in any case, with or without SIG, or its number. Returns the name with SIG."""
+    if text.isascii() and text.isdigit():
+        number = int(text[:4])
+        if number in set(Signals):
+            return Signals(number).name
+    name = f"SIG{text.upper().removeprefix('SIG')}"
+    if name not in Signals.__members__:
+        raise ArgumentTypeError(f"{text!r} is not a signal")
+    return name
+
+
+def _seconds(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(DAY)) and int(text) <= DAY):
+        raise ArgumentTypeError(f"{text!r} is not a number of seconds up to {DAY}")
+    return int(text)
 
 
 class Progress(Struct):
-    """What is known of an order if its response is interrupted."""
+    """The progress of a request, reported if its response is interrupted."""
 
-    #: Whether the server has accepted the order, which is so when its response begins.
-    is_ordered: bool = False
+    #: Whether the server has accepted the request: its response has begun.
+    is_accepted: bool = False
     #: Jobs reported so far, by outcome.
     counts: Counter[str] = field(default_factory=Counter)
 
 
-def stop(asked: Namespace, path: str, **more: object) -> int:
-    """Send the order, print the outcome of each job, and return the exit status."""
+def _stop(args: Namespace, path: str, **more: object) -> int:
+    """Send the request, print the outcome of each job, and return the exit status."""
     progress = Progress()
     try:
-        _stop(asked, path, more, progress)
-    except Invalid as refused:
-        return complain(str(refused), MISUSED)
-    except Unavailable as away:
-        return complain(f"{away}{_known(progress, asked)}", AWAY)
+        _send(args, path, more, progress)
+    except Invalid as invalid:
+        return print_error(str(invalid), MISUSED)
+    except Unavailable as unavailable:
+        return print_error(f"{unavailable}{_render_progress(progress, args)}", UNAVAILABLE)
     except KeyboardInterrupt:
-        unknown = "" if progress.is_ordered else "; it is unknown whether the server has accepted the request"
-        return complain(f"interrupted{unknown}{_known(progress, asked)}", INTERRUPTED)
-    return 0 if set(progress.counts) <= AS_ASKED else REFUSED
+        unknown = "" if progress.is_accepted else "; it is unknown whether the server has accepted the request"
+        return print_error(f"interrupted{unknown}{_render_progress(progress, args)}", INTERRUPTED)
+    return 0 if set(progress.counts) <= SUCCESSFUL_OUTCOMES else REFUSED
 
 
-def _stop(asked: Namespace, path: str, more: Mapping[str, object], progress: Progress) -> None:
-    url = url_of(asked)
-    if asked.me:
-        asked.users = [*(asked.users or ()), [_name_at(url)]]
-    content = {**chosen(asked), "dryRun": asked.dry_run, "reason": asked.reason, **more}
+def _send(args: Namespace, path: str, more: Mapping[str, object], progress: Progress) -> None:
+    url = url_of(args)
+    if args.me:
+        args.users = [*(args.users or ()), [_user_name(url)]]
+    content = {**job_filter(args), "dryRun": args.dry_run, "reason": args.reason, **more}
     given = {member: value for member, value in content.items() if value is not None}
-    teller = JsonReporter() if asked.json else LineReporter(dry_run=asked.dry_run, quiet=asked.quiet)
-    with stream(url, path, given, patience=PATIENCE) as lines:
-        progress.is_ordered = True
-        _show(lines, teller, progress.counts)
+    reporter = JsonReporter() if args.json else LineReporter(dry_run=args.dry_run, quiet=args.quiet)
+    with stream(url, path, given, timeout=TIMEOUT) as objects:
+        progress.is_accepted = True
+        _report(objects, reporter, progress.counts)
 
 
-def _show(lines: Iterator[Line], teller: StopReporter, counts: Counter[str]) -> None:
-    """Print all lines. Raises Unavailable if the last line, which has `counts`, is missing."""
-    for line in lines:
-        if "counts" in line:
-            teller.end(line, counts)
-            return
-        if "outcome" not in line:
-            break
-        counts[str(line["outcome"])] += 1
-        teller.tell(line)
-    raise Unavailable("the response is incomplete, or not from batchq")
-
-
-def _name_at(url: str) -> str:
+def _user_name(url: str) -> str:
     """The name of the caller on the server. Raises Unavailable if its response has none."""
     user = call(url, WHO_AM_I, {}).get("user")
     if not isinstance(user, str) or not user:
@@ -95,9 +166,82 @@ def _name_at(url: str) -> str:
     return user
 
 
-def _known(progress: Progress, asked: Namespace) -> str:
-    """The outcomes reported before the interruption, as the end of an error text; empty if nothing was ordered."""
-    if not progress.is_ordered or asked.dry_run:
+def _report(objects: Iterator[Response], reporter: "StopReporter", counts: Counter[str]) -> None:
+    """Report all objects. Raises Unavailable if the last object, which has `counts`, is missing."""
+    for each in objects:
+        if "counts" in each:
+            reporter.report_end(each, counts)
+            return
+        if "outcome" not in each:
+            break
+        counts[str(each["outcome"])] += 1
+        reporter.report_job(each)
+    raise Unavailable("the response is incomplete, or not from batchq")
+
+
+def _render_progress(progress: Progress, args: Namespace) -> str:
+    """The outcomes before the interruption, as the end of an error text; empty if the request was not accepted."""
+    if not progress.is_accepted or args.dry_run:
         return ""
-    known = summary(progress.counts, DONE) if progress.counts else "nothing"
+    known = _summary(progress.counts, DONE) if progress.counts else "nothing"
     return f"; before that: {known}. The server completes the request"
+
+
+class StopReporter(Protocol):
+    """Prints the NDJSON response to a request."""
+
+    def report_job(self, job: Response) -> None:
+        """Print the outcome of one job."""
+
+    def report_end(self, last: Response, counts: Counter[str]) -> None:
+        """Print the end of the output. `last` is the last object of the response, `counts` the jobs by outcome."""
+
+
+class LineReporter:
+    """Prints a line for each job, and a summary."""
+
+    def __init__(self, *, dry_run: bool, quiet: bool) -> None:
+        """`quiet`: print only the jobs that were not stopped, and no summary."""
+        self._texts = WOULD_BE_DONE if dry_run else DONE
+        self._quiet = quiet
+
+    def report_job(self, job: Response) -> None:
+        outcome = str(job.get("outcome"))
+        if outcome not in self._texts:
+            reason = str(job.get("message") or _text_of(outcome, self._texts))
+            reason = reason.removeprefix(f"Job {job.get('jobId')} ").removesuffix(".")
+            write_line(escape(f"{job.get('jobId')}  {reason}"), flush=False)
+        elif not self._quiet:
+            message = f": {job['message']}" if job.get("message") else ""
+            text = f"{self._texts[outcome]}  {job.get('jobName')} ({job.get('status')}){message}"
+            write_line(escape(f"{job.get('jobId')}  {text}"), flush=False)
+
+    def report_end(self, last: Response, counts: Counter[str]) -> None:
+        if not self._quiet:
+            write_line(_summary(counts, self._texts) + ("; nothing is changed" if last.get("dryRun") else ""))
+
+
+class JsonReporter:
+    """Prints the whole response as one JSON object, with each job on its own line."""
+
+    def __init__(self) -> None:
+        self._separator = '{"jobs": ['
+
+    def report_job(self, job: Response) -> None:
+        write_line(f"{self._separator}\n  {json.dumps(job)}", end="", flush=False)
+        self._separator = ","
+
+    def report_end(self, last: Response, counts: Counter[str]) -> None:
+        begin = "\n" if counts else self._separator
+        write_line(begin + "], " + json.dumps(last).removeprefix("{"))
+
+
+def _summary(counts: Mapping[str, int], texts: Mapping[str, str]) -> str:
+    """The number of jobs of each outcome, as one line."""
+    parts = [f"{count} {_text_of(outcome, texts)}" for outcome, count in counts.items()]
+    return escape("; ".join(parts) or "no job matches")
+
+
+def _text_of(outcome: str, texts: Mapping[str, str]) -> str:
+    """The text of an outcome: from `texts`, else the outcome's name in lower case."""
+    return texts.get(outcome) or outcome.lower().replace("_", " ")

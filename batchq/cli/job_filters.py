@@ -12,8 +12,8 @@ from itertools import chain
 from batchq.errors import Misused
 
 STATES = ("PENDING", "RUNNING", "ALL", "SUBMITTED", "RUNNABLE", "STARTING")
-SHORT = {"PD": "PENDING", "R": "RUNNING"}
-MOST = 5000  # ids with steps that fit into one request
+ABBREVIATIONS = {"PD": "PENDING", "R": "RUNNING"}
+MAX_IDS = 5000  # ids with steps that fit into one request
 MEMBERS = {
     "jobs": "jobs",
     "names": "jobNames",
@@ -24,23 +24,6 @@ MEMBERS = {
     "environments": "computeEnvironments",
 }
 _JOB = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:([:#._])(0|[1-9]\d{0,4}))?", re.ASCII)
-
-
-def add_choice(command: ArgumentParser) -> None:
-    """Declare the flags that `chosen` reads."""
-
-    def many(*names: str, to: str, one: str, read: Callable[[str], list[str]] = words) -> None:
-        command.add_argument(*names, dest=to, action="append", type=read, metavar=one, help=_HELP[to])
-
-    command.add_argument("jobs", nargs="*", type=jobs, metavar="JOB", help=_HELP["jobs"])
-    many("-n", "--name", to="names", one="NAME")
-    many("-u", "--user", to="users", one="USER")
-    command.add_argument("--me", action="store_true", help="same as --user with the name of your user on the server")
-    many("-A", "--account", to="accounts", one="ACCOUNT")
-    many("-p", "--partition", "--queue", to="queues", one="QUEUE")
-    many("-t", "--state", to="states", one="STATE", read=states)
-    many("-w", "--nodes", "--environment", to="environments", one="ENVIRONMENT")
-
 
 _HELP = {
     "jobs": "job id, or JOB.STEP: a child of an array (JOB:INDEX) or a node of a multi-node job (JOB#NODE)",
@@ -53,37 +36,53 @@ _HELP = {
 }
 
 
-def chosen(asked: Namespace) -> dict[str, object]:
+def add_filter_flags(command: ArgumentParser) -> None:
+    """Declare the flags that `job_filter` reads."""
+
+    def add(*flags: str, to: str, metavar: str, parse: Callable[[str], list[str]] = _names) -> None:
+        command.add_argument(*flags, dest=to, action="append", type=parse, metavar=metavar, help=_HELP[to])
+
+    command.add_argument("jobs", nargs="*", type=_jobs, metavar="JOB", help=_HELP["jobs"])
+    add("-n", "--name", to="names", metavar="NAME")
+    add("-u", "--user", to="users", metavar="USER")
+    command.add_argument("--me", action="store_true", help="same as --user with the name of your user on the server")
+    add("-A", "--account", to="accounts", metavar="ACCOUNT")
+    add("-p", "--partition", "--queue", to="queues", metavar="QUEUE")
+    add("-t", "--state", to="states", metavar="STATE", parse=_states)
+    add("-w", "--nodes", "--environment", to="environments", metavar="ENVIRONMENT")
+
+
+def job_filter(args: Namespace) -> dict[str, object]:
     """The members of the request. Raises Misused without any id or filter, which must not mean all jobs."""
-    told: dict[str, object] = {}
+    members: dict[str, object] = {}
     for name, member in MEMBERS.items():
-        if said := getattr(asked, name):
-            told[member] = list(dict.fromkeys(chain.from_iterable(said)))  # without duplicates
-    if len(set(chain.from_iterable(asked.jobs))) > MOST:
-        raise Misused(f"too many jobs: one command takes at most {MOST} ids; use a filter")
-    if not told:
+        if values := getattr(args, name):
+            members[member] = list(dict.fromkeys(chain.from_iterable(values)))  # without duplicates
+    if len(set(chain.from_iterable(args.jobs))) > MAX_IDS:
+        raise Misused(f"too many jobs: one command takes at most {MAX_IDS} ids; use a filter")
+    if not members:
         raise Misused("no jobs are selected: give an id or a filter; -t all selects all jobs that you may stop")
-    return told
+    return members
 
 
-def words(text: str) -> list[str]:
+def _names(text: str) -> list[str]:
     """Parse a list with commas. An empty part is an error."""
-    said = [it.strip() for it in text.split(",")]
-    if not all(said):
+    parts = [it.strip() for it in text.split(",")]
+    if not all(parts):
         raise ArgumentTypeError(f"{text!r} has an empty part")
-    return said
+    return parts
 
 
-def states(text: str) -> list[str]:
-    return [_state(it) for it in words(text)]
+def _states(text: str) -> list[str]:
+    return [_state(it) for it in _names(text)]
 
 
-def jobs(text: str) -> list[str]:
-    return [_job(it) for it in words(text)]
+def _jobs(text: str) -> list[str]:
+    return [_job(it) for it in _names(text)]
 
 
 def _state(text: str) -> str:
-    state = SHORT.get(text.upper(), text.upper())
+    state = ABBREVIATIONS.get(text.upper(), text.upper())
     if state not in STATES:
         raise ArgumentTypeError(f"{text!r} is not one of {', '.join(STATES)}")
     return state
@@ -97,5 +96,5 @@ def _job(text: str) -> str:
     parts = _JOB.fullmatch(text)
     if parts is None:
         raise ArgumentTypeError(f"{text!r} is not a complete job id, nor JOB.STEP, JOB:INDEX or JOB#NODE")
-    job, mark, step = parts.groups()
-    return job if mark is None else f"{job}{':' if mark == '_' else mark}{step}"
+    job, separator, step = parts.groups()
+    return job if separator is None else f"{job}{':' if separator == '_' else separator}{step}"

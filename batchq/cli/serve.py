@@ -3,7 +3,6 @@
 The process also ends at once when its database is lost, and does not wait for threads that never return.
 """
 
-import argparse
 import asyncio
 import gc
 import logging
@@ -11,28 +10,29 @@ import os
 import signal
 import sys
 import threading
+from argparse import ArgumentParser, Namespace
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from batchq.bootstrap import serving
-from batchq.cli.arguments import read
-from batchq.cli.log_format import log_to
-from batchq.cli.output import complain, write_line
+from batchq.cli.arguments import comma_list, settings_of
+from batchq.cli.output import ESCAPES, escape, print_error, write_line
 from batchq.domain.catalog import Network
 from batchq.settings import Settings, check_names
 
 log = logging.getLogger(__name__)
 
-LAST_WORDS = 1.0  # seconds in which a thread must end at shutdown
-ERROR = 2  # the file descriptor of stderr
-YOUNG = 5000  # new objects before a collection of the youngest generation; Python's default is 700
-AT_ONCE = 130  # exit status after a second signal; the database stays intact
+THREAD_TIMEOUT = 1.0  # seconds in which a thread must end at shutdown
+STDERR = 2  # the file descriptor
+GC_THRESHOLD = 5000  # new objects before a collection of the youngest generation; Python's default is 700
+FORCED_EXIT = 130  # exit status after a second signal; the database stays intact
+_ESCAPES_IN_TRACEBACKS = {character: escaped for character, escaped in ESCAPES.items() if character != ord("\n")}
 
 
-def add(command: argparse.ArgumentParser) -> None:
+def add_serve(command: ArgumentParser) -> None:
     """Run the server. Each flag can also be set by an environment variable: --stop-grace by BATCHQ_STOP_GRACE."""
-    command.set_defaults(run=run)
+    command.set_defaults(run=run_server)
     flag = command.add_argument
     flag("--host", help="address to listen on (127.0.0.1)")
     flag("--port", type=int, help="port to listen on, 0 for a free one (22824)")
@@ -51,19 +51,15 @@ def add(command: argparse.ArgumentParser) -> None:
         choices=["create", "refuse"],
         help="how mounts of missing host paths are handled (create)",
     )
-    flag("--registries", type=_words, help="registries of jobs' images, with or without a path, comma-separated (any)")
+    flag("--registries", type=comma_list, help="registries of jobs' images, with or without a path, comma-separated")
     flag("--network", choices=[*Network], help="network mode of jobs whose compute environment sets none (shared)")
     flag("--secrets-file", type=Path, help="JSON file of secrets, by their valueFrom (none)")
-    flag("--allowed-hosts", type=_words, help="host names of the server in addition to localhost, comma-separated")
+    flag("--allowed-hosts", type=comma_list, help="host names of the server in addition to localhost, comma-separated")
     flag("--auth", choices=["none", "sigv4"], help="sigv4: requests are signed with keys of `batchq key` (none)")
     flag("--tls-cert", type=Path, help="certificate chain of the server for HTTPS, PEM (none)")
     flag("--tls-key", type=Path, help="private key of --tls-cert, PEM, readable by its owner only (none)")
     flag("--connections-per-address", type=int, help="maximum open connections from one address (half of all)")
-    flag(
-        "--requests-per-second",
-        type=float,
-        help="requests of one user a second, on average; only with --auth sigv4 (200)",
-    )
+    flag("--requests-per-second", type=float, help="requests of one user a second; only with --auth sigv4 (200)")
     flag("--min-free-mib", type=int, help="MiB of the data directory's disk that remain free (64)")
     flag("--log-mib", type=int, help="MiB of output stored for each container, 0 for all (500)")
     flag("--retention-days", type=float, help="days for which finished jobs and their logs are stored, 0 for ever (30)")
@@ -71,26 +67,26 @@ def add(command: argparse.ArgumentParser) -> None:
     flag("--insecure-no-auth", action="store_true", default=None, help="listen beyond loopback without authentication")
 
 
-def run(asked: argparse.Namespace) -> int:
+def run_server(args: Namespace) -> int:
     """Serve until SIGTERM or SIGINT. Raises BatchqError or OSError if the server cannot start."""
-    settings = read(asked)
+    settings = settings_of(args)
     check_names(os.environ)
-    _see_to_streams()
-    logging.basicConfig(level=logging.INFO, handlers=[log_to(sys.stderr)])
-    look_for_garbage_in_what_is_new()
+    _open_standard_streams()
+    logging.basicConfig(level=logging.INFO, handlers=[log_handler(sys.stderr)])
+    tune_gc()
     try:
         status = asyncio.run(serve(settings))
     except Exception as why:
-        if _is_held():
+        if _has_running_thread():
             log.exception("the server exits although a thread is still running")
-            _leave(complain(str(why)))
+            _exit_now(print_error(str(why)))
         raise
-    if _is_held():
-        _leave(status)
+    if _has_running_thread():
+        _exit_now(status)
     return status
 
 
-def look_for_garbage_in_what_is_new() -> None:
+def tune_gc() -> None:
     """Exclude all present objects from garbage collection, and collect the new ones less often.
 
     Modules are never freed, and traversing them would delay requests. Objects of running jobs are in use, and reference
@@ -98,65 +94,81 @@ def look_for_garbage_in_what_is_new() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(YOUNG)
+    gc.set_threshold(GC_THRESHOLD)
 
 
 async def serve(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT; containers keep running. Raises BatchqError or OSError if the start fails."""
-    over = _signals()
+    stopped = _stop_signal()
     async with serving(settings) as server:
         write_line(f"batchq is ready at {server.url}")
-        watch = asyncio.ensure_future(_end_when_lost(server.lost))
-        await over.wait()
+        watch = asyncio.ensure_future(_exit_when_lost(server.lost))
+        await stopped.wait()
         watch.cancel()
     return 0
 
 
-async def _end_when_lost(lost: Callable[[], Awaitable[str]]) -> None:
+async def _exit_when_lost(lost: Callable[[], Awaitable[str]]) -> None:
     """Exit without closing the database once it is lost: closing would write to a file that may have replaced it."""
     why = await lost()
-    _leave(complain(f"{why}; the server exits, and containers keep running"))
+    _exit_now(print_error(f"{why}; the server exits, and containers keep running"))
 
 
-def _is_held() -> bool:
-    """Whether another non-daemon thread is still running after LAST_WORDS: it would keep the process from exiting."""
+def _has_running_thread() -> bool:
+    """Whether another non-daemon thread still runs after THREAD_TIMEOUT, and so keeps the process from exiting."""
     others = [it for it in threading.enumerate() if it is not threading.current_thread() and not it.daemon]
     for thread in others:
-        thread.join(LAST_WORDS)
+        thread.join(THREAD_TIMEOUT)
     return any(it.is_alive() for it in others)
 
 
-def _leave(status: int) -> NoReturn:
+def _exit_now(status: int) -> NoReturn:
     """End the process without waiting for threads."""
     logging.shutdown()
     os._exit(status)
 
 
-def _see_to_streams() -> None:
+def _open_standard_streams() -> None:
     """Open /dev/null for each closed standard stream: its descriptor would go to the next opened file, as the lock."""
-    while (taken := os.open(os.devnull, os.O_RDWR)) <= ERROR:
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= STDERR:
         pass
-    os.close(taken)
+    os.close(descriptor)
 
 
-def _signals() -> asyncio.Event:
+def _stop_signal() -> asyncio.Event:
     """An event that the first SIGTERM or SIGINT sets; the second one ends the process."""
-    over = asyncio.Event()
+    stopped = asyncio.Event()
 
-    def heard() -> None:
-        if over.is_set():
-            os._exit(AT_ONCE)
-        over.set()
+    def on_signal() -> None:
+        if stopped.is_set():
+            os._exit(FORCED_EXIT)
+        stopped.set()
 
     loop = asyncio.get_running_loop()
     for each in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(each, heard)
-    return over
+        loop.add_signal_handler(each, on_signal)
+    return stopped
 
 
 def _paths(text: str) -> tuple[Path, ...]:
     return tuple(Path(it) for it in text.split(":") if it)
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(it.strip() for it in text.split(",") if it.strip())
+def log_handler(stream: TextIO) -> logging.Handler:
+    """The log handler of a server. It collects no source location, thread or process, to save CPU for each record."""
+    logging._srcfile = None  # noqa: SLF001 - Python's documentation of logging names it for this
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(message)s"))
+    return handler
+
+
+class LogFormatter(logging.Formatter):
+    """Formats a record as one line; further lines, as those of a traceback, are indented."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - as logging spells it
+        return escape(super().formatMessage(record))
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        return text if text.isprintable() else text.translate(_ESCAPES_IN_TRACEBACKS).replace("\n", "\n  ")

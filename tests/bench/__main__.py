@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 
-from batchq.cli.serve import look_for_garbage_in_what_is_new
+from batchq.cli.serve import tune_gc
 from tests.bench.figures import HEAD
 from tests.bench.groups import GROUPS
 from tests.bench.scale import TINY, Scale
@@ -31,7 +31,7 @@ def main() -> None:
     unknown = set(chosen) - set(GROUPS)
     if unknown:
         sys.exit(f"no such group: {', '.join(sorted(unknown))}")
-    look_for_garbage_in_what_is_new()  # as a server does, for what of it is measured in this process
+    tune_gc()  # as a server does, for what of it is measured in this process
     print(HEAD, flush=True)
     with tempfile.TemporaryDirectory(prefix="batchq-bench-code-") as folder:
         compile_into(Path(folder))

@@ -20,7 +20,7 @@ from batchq.api.batch.translate import submit_job
 from batchq.api.batch.wire.jobs import SubmitJob
 from batchq.api.operations import takes
 from batchq.api.page_tokens import PageTokens
-from batchq.cli.serve import look_for_garbage_in_what_is_new
+from batchq.cli.serve import tune_gc
 from batchq.clock import SystemClock
 from batchq.domain.access.accounts import UserName
 from tests.support.builders import definition
@@ -99,5 +99,5 @@ async def serve(kind: str) -> None:
 
 
 if __name__ == "__main__":
-    look_for_garbage_in_what_is_new()  # as the server that is held against it
+    tune_gc()  # as the server that is held against it
     asyncio.run(serve(sys.argv[1]))

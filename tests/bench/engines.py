@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 
-from batchq.cli.log_format import log_to
+from batchq.cli.serve import log_handler
 from batchq.clock import SystemClock
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import events as on
@@ -96,7 +96,7 @@ def _told(path: Path) -> Iterator[None]:
     """Log lines go to a file for a while, as a server's do."""
     log, before = logging.root, logging.root.level
     with path.open("w") as file:
-        to = log_to(file)
+        to = log_handler(file)
         log.addHandler(to)
         log.setLevel(logging.INFO)
         try:

@@ -99,13 +99,30 @@ async def test_where_nobody_listens_the_place_is_named(url):
 
 async def test_who_takes_the_call_and_never_answers_is_given_up():
     with closing(create_server(("127.0.0.1", 0))) as mute, pytest.raises(Unavailable, match="timed out"):
-        await asks(f"http://127.0.0.1:{mute.getsockname()[1]}", "/echo", patience=0.2)
+        await asks(f"http://127.0.0.1:{mute.getsockname()[1]}", "/echo", timeout=0.2)
 
 
-async def test_a_proxy_in_the_environment_is_not_asked(url, monkeypatch):
+async def test_a_server_on_another_machine_is_called_through_the_proxy_of_the_environment(url, monkeypatch):
+    monkeypatch.setenv("http_proxy", url)
+    monkeypatch.setenv("no_proxy", "")
+
+    assert await asks("http://batch.example.invalid", "/echo", {"a": 1}) == {"method": "POST", "asked": '{"a": 1}'}
+
+
+async def test_no_proxy_names_servers_that_are_called_directly(url, monkeypatch):
+    monkeypatch.setenv("http_proxy", url)
+    monkeypatch.setenv("no_proxy", "example.invalid")
+
+    with pytest.raises(Unavailable, match=r"cannot reach a batchq server at http://batch\.example\.invalid"):
+        await asks("http://batch.example.invalid", "/echo")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_a_server_on_loopback_is_never_called_through_a_proxy(url, monkeypatch, host):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "")
 
-    assert (await asks(url, "/echo"))["method"] == "GET"
+    assert (await asks(url.replace("127.0.0.1", host), "/echo"))["method"] == "GET"
 
 
 async def test_who_has_a_certificate_is_asked_by_those_who_believe_it(safe_url, files):

@@ -142,7 +142,7 @@ def test_what_are_no_keys_is_said_in_a_line_that_shows_nothing_of_it(tmp_path, c
 @pytest.mark.parametrize("member", ["id", "secret"])
 def test_what_a_server_answers_is_not_printed_for_a_shell_unless_it_is_a_key(capsys, monkeypatch, member):
     answer = {"id": "BQIA", "secret": "s3cr3t", "user": "ada", "firstUser": False} | {member: "x;touch pwned"}
-    monkeypatch.setattr("batchq.cli.key.ask", lambda *_: answer)
+    monkeypatch.setattr("batchq.cli.access_keys.perform", lambda *_: answer)
 
     assert main(["key", "create"]) == 1
 

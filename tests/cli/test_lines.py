@@ -5,7 +5,7 @@ from io import StringIO
 
 import pytest
 
-from batchq.cli.log_format import LogFormatter
+from batchq.cli.serve import LogFormatter
 from batchq.domain.job import Status
 from batchq.engine.transition_log import log_transitions
 from batchq.ports.jobs import StatusChanged

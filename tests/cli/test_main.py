@@ -92,13 +92,17 @@ def modules_imported_by(*arguments):
     return set(ended.stdout.splitlines()[-1].split())
 
 
+def module_of(command):
+    declared_by, _ = COMMANDS[command]
+    return f"batchq.cli.{declared_by.partition(':')[0]}"
+
+
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], [], ["no-such-command"]])
 def test_without_a_command_no_module_of_a_command_is_imported(arguments):
     imported = modules_imported_by(*arguments)
 
     assert not imported & (HEAVY | NETWORK)
-    modules = {f"batchq.cli.{name.replace('-', '')}" for name in COMMANDS}
-    assert not imported & modules
+    assert not imported & set(map(module_of, COMMANDS))
 
 
 @pytest.mark.parametrize("command", ["cancel", "terminate", "force-fail", "whoami", "resume"])
@@ -106,7 +110,7 @@ def test_without_a_command_no_module_of_a_command_is_imported(arguments):
 def test_a_command_that_calls_a_server_does_not_import_what_serves(command, flag):
     imported = modules_imported_by(command, flag)
 
-    assert f"batchq.cli.{command.replace('-', '')}" in imported
+    assert module_of(command) in imported
     assert not imported & HEAVY
 
 
@@ -127,7 +131,7 @@ def test_the_help_of_each_command_is_printed(capsys, name):
         ([], "the following arguments are required: command; see batchq --help"),
         (["frob"], "argument command: invalid choice: 'frob'"),
         (["cancel", "--frob"], "unrecognized arguments: --frob; see batchq --help"),
-        (["user", "frob"], "argument deed: invalid choice: 'frob'"),
+        (["user", "frob"], "argument subcommand: invalid choice: 'frob'"),
         (["user", "add"], "the following arguments are required: name; see batchq user add --help"),
     ],
 )

@@ -247,8 +247,10 @@ def test_what_a_crash_left_of_a_line_is_passed_over(group, data, batchq):
     assert noted[-1].act.about == "user/eve"
 
 
-def test_files_and_a_server_are_not_asked_at_once(data, capsys):
-    assert main(["user", "list", "--data", str(data), "--url", "http://127.0.0.1:1"]) == 2
+@pytest.mark.parametrize("server", [("--url", "http://127.0.0.1:1"), ("--config", "lab.toml")], ids=lambda it: it[0])
+@pytest.mark.parametrize("command", [("user", "list"), ("audit",)], ids=" ".join)
+def test_flags_that_name_both_files_and_a_server_are_refused(data, capsys, command, server):
+    assert main([*command, "--data", str(data), *server]) == 2
 
     assert "give only one of them" in capsys.readouterr().err
 

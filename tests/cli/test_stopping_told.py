@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from batchq.api.native import bulk_stop
+from batchq.cli.bulk_stop import DONE
 from batchq.cli.job_filters import STATES
-from batchq.cli.stop_report import DONE
 from batchq.domain.bulk_stop import Outcome
 from tests.cli.asked import ARRAY, GANG, NOWHERE, batchq, job
 

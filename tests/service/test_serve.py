@@ -46,7 +46,7 @@ def misused(capsys, monkeypatch):
         assert (output, errors.count("\n")) == ("", 1)
         return status, errors
 
-    monkeypatch.setattr(serve, "_see_to_streams", accepted)
+    monkeypatch.setattr(serve, "_open_standard_streams", accepted)
     return misused
 
 

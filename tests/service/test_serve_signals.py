@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from batchq.cli.serve import AT_ONCE
+from batchq.cli.serve import FORCED_EXIT
 from tests.service.waiting import PATIENCE, UNTIL_TOLD, reaches, register, says, tell_to_end
 from tests.support.service import serving
 
@@ -122,7 +122,7 @@ def test_a_second_signal_ends_it_at_once_and_the_next_start_is_clean(simulated, 
     simulated.process.send_signal(second)
     status = simulated.process.wait(PATIENCE)
 
-    assert status == AT_ONCE, "who waits for the request under way ends with 0"
+    assert status == FORCED_EXIT, "who waits for the request under way ends with 0"
     simulated.process.stdout.close()
     assert simulated.start().health()["status"] == "ok"
     (kept,) = simulated.client().describe_jobs(jobs=[job])["jobs"]

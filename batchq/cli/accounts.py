@@ -1,0 +1,204 @@
+"""`batchq account ...` and `batchq user ...`: manage accounts, container policies, limits, users and roles."""
+
+import argparse
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from batchq.cli.admin_backend import Response, add_json, add_subcommand, given_flags, perform, print_result
+from batchq.cli.arguments import NONE, comma_list, or_none, yes_or_no
+from batchq.cli.output import escape
+
+Flags = Mapping[str, tuple[str, Callable[[str], object], str, str]]
+
+ROLES = ("user", "operator", "admin")
+
+# Each flag by the member of the request that it sets: flag, parser, metavar, help text.
+_CONTAINER_POLICY: Final[Flags] = {
+    "privileged": (
+        "--privileged",
+        yes_or_no,
+        "YES|NO",
+        "whether containers may be privileged: such a container controls the host",
+    ),
+    "devices": ("--devices", comma_list, "PATHS", "host devices that containers may use, comma-separated"),
+    "volumes": (
+        "--volumes",
+        comma_list,
+        "PATHS",
+        "host paths that containers may mount, with all paths below them, comma-separated",
+    ),
+    "hostNetwork": ("--host-network", yes_or_no, "YES|NO", "whether containers may use the network of the host"),
+    "root": (
+        "--root-user",
+        yes_or_no,
+        "YES|NO",
+        "whether containers may run as root (yes; with --volumes: no)",
+    ),
+    "logDrivers": (
+        "--log-drivers",
+        comma_list,
+        "NAMES",
+        "log drivers in addition to json-file and awslogs, comma-separated",
+    ),
+    "registries": (
+        "--registries",
+        or_none(comma_list),
+        "NAMES",
+        "registries of images, comma-separated; none: all remote ones",
+    ),
+    "vcpus": ("--job-vcpus", or_none(float), "N", "maximum vCPUs of one job, or none"),
+    "memoryMib": ("--job-memory", or_none(int), "MIB", "maximum memory of one job in MiB, or none"),
+}
+_LIMITS: Final[Flags] = {
+    "queued": ("--queued", or_none(int), "N", "maximum number of jobs that have not started, or none"),
+    "submits": ("--submits", or_none(float), "N", "maximum number of submitted jobs a second, or none"),
+    "vcpus": ("--vcpus", or_none(float), "N", "maximum vCPUs in use, or none"),
+    "logMib": ("--log-mib", or_none(int), "MIB", "maximum size of the stored logs in MiB, or none"),
+}
+
+
+def add_account(command: ArgumentParser) -> None:
+    """Accounts form a tree below `root`. Accounts inherit what they do not set; limits include all accounts below."""
+    subcommands = command.add_subparsers(dest="subcommand", required=True)
+    _add_account_flags(add_subcommand(subcommands, "add", "create an account", _create_account))
+    _add_account_flags(add_subcommand(subcommands, "set", "change the settings whose flags are given", _update_account))
+    summary = "delete an account without users and accounts below it; its jobs remain"
+    add_subcommand(subcommands, "delete", summary, _delete_account).add_argument("name")
+    add_json(add_subcommand(subcommands, "list", "list all accounts", _list_accounts))
+    show = add_subcommand(
+        subcommands, "show", "show an account with the queues and the policy in effect", _list_accounts
+    )
+    show.add_argument("name")
+    add_json(show)
+
+
+def _add_account_flags(command: ArgumentParser) -> None:
+    """Declare the flags. A flag that is not given leaves no attribute, so that only given members are sent."""
+    command.argument_default = argparse.SUPPRESS
+    command.add_argument("name")
+    command.add_argument("--parent", help="parent account (root)")
+    command.add_argument(
+        "--queues",
+        type=or_none(comma_list),
+        help="queues that its users may see and use, comma-separated; none: those of its parent",
+    )
+    command.add_argument("--allowance", choices=[NONE], help="none: inherit the container policy of its parent")
+    for member, title, flags in (
+        ("allowance", "container policy", _CONTAINER_POLICY),
+        ("limits", "limits of this account and all accounts below it together", _LIMITS),
+    ):
+        group = command.add_argument_group(title)
+        for name, (flag, parse, metavar, text) in flags.items():
+            group.add_argument(flag, dest=f"{member}.{name}", type=parse, metavar=metavar, help=text)
+
+
+def _account_request(args: Namespace) -> dict[str, object]:
+    """The body of the request: the members whose flags are given."""
+    given = vars(args)
+    request: dict[str, object] = {name: given[name] for name in ("name", "parent", "queues") if name in given}
+    for member in ("allowance", "limits"):
+        inner = {name.partition(".")[2]: value for name, value in given.items() if name.startswith(f"{member}.")}
+        if inner:
+            request[member] = inner
+    return request | ({"allowance": None} if "allowance" in given else {})
+
+
+def _create_account(args: Namespace) -> int:
+    return _print(_render_account(perform(args, "CreateAccount", _account_request(args))))
+
+
+def _update_account(args: Namespace) -> int:
+    return _print(_render_account(perform(args, "UpdateAccount", _account_request(args))))
+
+
+def _delete_account(args: Namespace) -> int:
+    perform(args, "DeleteAccount", {"name": args.name})
+    return 0
+
+
+def _list_accounts(args: Namespace) -> int:
+    result = perform(args, "DescribeAccounts", {"name": args.name} if "name" in args else {})
+    return print_result(args, result, [_render_account(it) for it in result["accounts"]])
+
+
+def _render_account(account: Response) -> str:
+    """A line with the queues and policy in effect and the account's own limits, under the names of the flags."""
+    queues, policy = account["inEffect"]["queues"], account["inEffect"]["allowance"]
+    settings = [
+        "all queues" if queues is None else f"queues {','.join(queues) or NONE}",
+        *(f"{_CONTAINER_POLICY[name][0][2:]} {_word(it)}" for name, it in policy.items() if it not in ([], None)),
+        *(f"{_LIMITS[name][0][2:]} {_word(it)}" for name, it in account["limits"].items() if it is not None),
+    ]
+    below = f" below {account['parent']}" if account["parent"] else ""
+    return f"{account['name']}{below}: {'; '.join(settings)}"
+
+
+def _word(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def add_user(command: ArgumentParser) -> None:
+    """A user belongs to an account. Coordinators manage the users and jobs of their accounts and of those below."""
+    subcommands = command.add_subparsers(dest="subcommand", required=True)
+    _add_user_flags(
+        add_subcommand(subcommands, "add", "create a user; `batchq key create` creates the key", _create_user)
+    )
+    _add_user_flags(add_subcommand(subcommands, "set", "change the settings whose flags are given", _update_user))
+    summary = "delete a user and the user's keys; the jobs remain"
+    add_subcommand(subcommands, "delete", summary, _delete_user).add_argument("name")
+    add_json(add_subcommand(subcommands, "list", "list all users", _list_users))
+    show = add_subcommand(subcommands, "show", "show a user", _list_users)
+    show.add_argument("name")
+    add_json(show)
+
+
+def _add_user_flags(command: ArgumentParser) -> None:
+    command.add_argument("name")
+    command.add_argument("--account", help="account of the user and of later jobs (a new user: root, or your own)")
+    command.add_argument(
+        "--role", choices=ROLES, help="operators may see and stop all jobs, admins may do everything (user)"
+    )
+    command.add_argument(
+        "--coordinates",
+        type=comma_list,
+        metavar="ACCOUNTS",
+        help="accounts whose coordinator the user is, comma-separated",
+    )
+
+
+def _user_request(args: Namespace) -> dict[str, object]:
+    request = given_flags(args, "name", "account", "role", "coordinates")
+    return request | ({"role": args.role.upper()} if args.role else {})
+
+
+def _create_user(args: Namespace) -> int:
+    return _print(_render_user(perform(args, "CreateUser", _user_request(args))))
+
+
+def _update_user(args: Namespace) -> int:
+    return _print(_render_user(perform(args, "UpdateUser", _user_request(args))))
+
+
+def _delete_user(args: Namespace) -> int:
+    perform(args, "DeleteUser", given_flags(args, "name"))
+    return 0
+
+
+def _list_users(args: Namespace) -> int:
+    result = perform(args, "DescribeUsers", given_flags(args, "name"))
+    return print_result(args, result, [_render_user(it) for it in result["users"]])
+
+
+def _render_user(user: Response) -> str:
+    also = f"  coordinates {','.join(user['coordinates'])}" if user["coordinates"] else ""
+    return f"{user['name']:16}  {user['role']:8}  {user['account']}{also}"
+
+
+def _print(text: str) -> int:
+    print(escape(text))
+    return 0

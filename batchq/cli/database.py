@@ -1,0 +1,107 @@
+"""The commands on the database file: `batchq backup FILE`, `batchq check [FILE]` and `batchq restore [FILE]`."""
+
+from argparse import ArgumentParser, Namespace
+from datetime import datetime
+from pathlib import Path
+
+from batchq.cli.arguments import settings_of
+from batchq.cli.output import escape, print_error
+from batchq.clock import SystemClock
+from batchq.errors import Misused
+from batchq.private_file import rights_of_owner
+from batchq.store import migrations
+from batchq.store.database import NAME
+from batchq.store.offline.backup import back_up
+from batchq.store.offline.check import Report
+from batchq.store.offline.check import check as check_database
+from batchq.store.offline.restore import restore as restore_database
+from batchq.store.offline.restore import take_over
+
+
+def _add_data(command: ArgumentParser) -> None:
+    command.add_argument("--data", type=Path, help="data directory, with the database and the logs")
+
+
+def add_backup(command: ArgumentParser) -> None:
+    """Copy the database as of one moment. Logs are not in the database: copy the folder `logs` afterwards."""
+    command.set_defaults(run=backup)
+    command.add_argument("file", type=Path, help="file of the copy, outside the data directory")
+    _add_data(command)
+    command.add_argument("--force", action="store_true", help="overwrite an existing file")
+
+
+def backup(args: Namespace) -> int:
+    back_up(settings_of(args).data, args.file, force=args.force)
+    print(f"{args.file}: {args.file.stat().st_size} bytes, checked")
+    return 0
+
+
+def add_check(command: ArgumentParser) -> None:
+    """Check the database, or a backup, by SQLite's integrity check and row by row. Nothing is changed."""
+    command.set_defaults(run=check)
+    command.add_argument("file", type=Path, nargs="?", help="a backup; without it, the database of the data directory")
+    _add_data(command)
+
+
+def check(args: Namespace) -> int:
+    """Exit status 0 without damage, else 1."""
+    file = args.file or settings_of(args).data / NAME
+    report = check_database(file)
+    for each in _render_report(report):
+        print(escape(f"{file}: {each}"))
+    return print_error(f"{file} is damaged") if report.problems else 0
+
+
+def _render_report(report: Report) -> list[str]:
+    newest = migrations.newest()
+    older = f", older than schema {newest} of this version: rows can be checked after the upgrade"
+    jobs = ", ".join(f"{count} {status}" for status, count in sorted(report.jobs.items())) or "none"
+    return [
+        f"instance {report.instance}, schema {report.schema}{'' if report.schema == newest else older}",
+        f"jobs: {jobs}",
+        *(report.problems or ("no damage found",)),
+    ]
+
+
+def add_restore(command: ArgumentParser) -> None:
+    """Replace the database by a backup; the old file is kept. The next server starts no job before `batchq resume`.
+
+    In another directory than its own the backup becomes a new instance, which ignores the containers of the old one.
+    """
+    command.set_defaults(run=restore)
+    command.add_argument(
+        "file", type=Path, nargs="?", help="the backup; without it, and with --take-over: the copied or moved data"
+    )
+    _add_data(command)
+    command.add_argument(
+        "--take-over", action="store_true", help="keep the instance; no server may use its original data any more"
+    )
+
+
+def restore(args: Namespace) -> int:
+    """Replace the database while no server uses it."""
+    data, now = settings_of(args).data, SystemClock().now()
+    if args.file is None:
+        return _take_over(data, now, confirmed=args.take_over)
+    with rights_of_owner(data):  # the owner's server must be able to read the result
+        done = restore_database(args.file, data, now=now, take_over=args.take_over)
+    if done.kept is not None:
+        print(f"the previous database of {data} is kept as {done.kept}")
+    if done.instance_before not in (None, done.instance):
+        print(f"containers of instance {done.instance_before}, the previous database, are no longer managed")
+    if done.instance != done.instance_of_backup:
+        print(
+            f"the backup is of instance {done.instance_of_backup}, the restored database is instance {done.instance}:"
+        )
+        print("it ignores the containers of the other; to continue the other's jobs, restore with --take-over")
+    print(f"{data} is restored; `batchq serve` reattaches running containers, and starts no job before `batchq resume`")
+    return 0
+
+
+def _take_over(data: Path, now: datetime, *, confirmed: bool) -> int:
+    if not confirmed:
+        raise Misused("give a backup, or --take-over for a data directory that was copied or moved")
+    with rights_of_owner(data):
+        instance = take_over(data, now=now)
+    print(f"{data} is the data of instance {instance} now; `batchq serve` starts no job before `batchq resume`")
+    return 0

@@ -1,0 +1,75 @@
+"""The commands of one request to a server: `batchq whoami`, `batchq force-fail` and `batchq resume`."""
+
+import json
+import re
+from argparse import ArgumentParser, Namespace
+from urllib.parse import quote
+
+from batchq.cli.http_client import Response, add_server_flags, call, url_of
+from batchq.cli.output import escape
+from batchq.errors import Invalid
+
+WHO_AM_I = "/v1/batchq/whoami"
+RESUME = "/v1/batchq/resume"
+DEFAULT_REASON = "its container does not end"
+_JOB_ID = re.compile(r"[0-9a-f:#-]{1,64}")
+
+
+def add_whoami(command: ArgumentParser) -> None:
+    """Print which user the server associates with your access key."""
+    command.set_defaults(run=whoami)
+    add_server_flags(command)
+    command.add_argument("--json", action="store_true", help="print all details as JSON")
+
+
+def whoami(args: Namespace) -> int:
+    identity = call(url_of(args), WHO_AM_I, {})
+    print(json.dumps(identity, indent=2) if args.json else escape(_render_identity(identity)))
+    return 0
+
+
+def _render_identity(identity: Response) -> str:
+    coordinates, queues = (_joined(identity.get(it)) for it in ("coordinates", "queues"))
+    role = f"{identity.get('role')}, coordinator of {coordinates}" if coordinates else f"{identity.get('role')}"
+    visible = "all queues" if identity.get("queues") is None else f"queues {queues or 'none'}"
+    return f"{identity.get('user')} of account {identity.get('account')}, {role}; {visible}"
+
+
+def _joined(names: object) -> str:
+    return ",".join(map(str, names)) if isinstance(names, list) else ""
+
+
+def add_force_fail(command: ArgumentParser) -> None:
+    """Fail a job at once and free its resources, whatever its container does. Terminate the job first, and wait."""
+    command.set_defaults(run=force_fail)
+    command.add_argument("job", metavar="JOB", help="id of a job, or of a child of an array")
+    command.add_argument("--reason", default=DEFAULT_REASON, help=f"statusReason of the job ({DEFAULT_REASON})")
+    add_server_flags(command)
+
+
+def force_fail(args: Namespace) -> int:
+    if not _JOB_ID.fullmatch(args.job):
+        raise Invalid(f"{args.job!r} is not a job id")
+    path = f"/v1/batchq/jobs/{quote(args.job, safe='')}/forcefail"
+    job = call(url_of(args), path, {"reason": args.reason})
+    print(escape(f"job {job.get('jobId')} is {job.get('status')}: {job.get('statusReason')}"))
+    return 0
+
+
+def add_resume(command: ArgumentParser) -> None:
+    """Start jobs again after `batchq restore`. Containers of unknown jobs are ignored, or removed with --purge.
+
+    With --new-engine: accept a container engine other than the one that jobs were started on.
+    """
+    command.set_defaults(run=resume)
+    command.add_argument("--purge", action="store_true", help="remove containers of unknown jobs")
+    command.add_argument(
+        "--new-engine", action="store_true", help="accept the present container engine; jobs on another one are lost"
+    )
+    add_server_flags(command)
+
+
+def resume(args: Namespace) -> int:
+    call(url_of(args), RESUME, {"purge": args.purge, "newEngine": args.new_engine})
+    print("the container engine is accepted" if args.new_engine else "jobs are started again")
+    return 0
