@@ -32,9 +32,9 @@ from batchq.audit.journal import Journal
 from batchq.clock import SystemClock, wall_time
 from batchq.compute.docker import engine_facts
 from batchq.compute.docker.client import ClientFactory
-from batchq.compute.docker.policy import Policy
+from batchq.compute.docker.policy import ServerPolicy
 from batchq.compute.docker.runtime import DockerRuntime
-from batchq.compute.docker.secrets import Secrets, everybody_reads
+from batchq.compute.docker.secrets import Secrets, is_world_readable
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.disk_guard import MIB, DiskGuard
 from batchq.doctor.facts import EngineFacts, Facts, ServerFacts
@@ -142,7 +142,7 @@ def check_door(settings: Settings) -> None:
 def check_secrets(settings: Settings) -> None:
     """Raise StartImpossible if every user of the machine may read the secrets file."""
     file = settings.secrets_file
-    if file is not None and everybody_reads(file):
+    if file is not None and is_world_readable(file):
         raise StartImpossible(f"all users can read the secrets in {file}: chmod 600 {file}")
 
 
@@ -187,10 +187,10 @@ def make_runtime(settings: Settings, *, instance: str, clock: Clock) -> Containe
     return DockerRuntime(instance=instance, policy=policy, secrets=secrets, network=settings.network)
 
 
-def make_policy(settings: Settings) -> Policy:
+def make_policy(settings: Settings) -> ServerPolicy:
     config = Path(platformdirs.user_config_dir("batchq"), "config.toml")  # may contain a secret access key
     files = (settings.tls_key, settings.tls_cert, settings.secrets_file, config if config.exists() else None)
-    return Policy(
+    return ServerPolicy(
         privileged=settings.privileged,
         volumes=settings.volumes,
         missing_host_paths=settings.missing_host_paths,

@@ -14,27 +14,27 @@ class EventQueue:
     """
 
     def __init__(self) -> None:
-        self._told: deque[Tag | DeathReport] = deque()
+        self._items: deque[Tag | DeathReport] = deque()
         self._ended = False
-        self._something = asyncio.Event()
+        self._changed = asyncio.Event()
 
-    def tell(self, *news: Tag | DeathReport) -> None:
+    def put(self, *items: Tag | DeathReport) -> None:
         """Add items to the queue."""
-        self._told.extend(news)
-        self._something.set()
+        self._items.extend(items)
+        self._changed.set()
 
     def end(self) -> None:
         """End the iteration after the items that were added so far."""
         self._ended = True
-        self._something.set()
+        self._changed.set()
 
     def __aiter__(self) -> "EventQueue":
         return self
 
     async def __anext__(self) -> Tag | DeathReport:
-        while not self._told:
+        while not self._items:
             if self._ended:
                 raise StopAsyncIteration
-            self._something.clear()
-            await self._something.wait()
-        return self._told.popleft()
+            self._changed.clear()
+            await self._changed.wait()
+        return self._items.popleft()

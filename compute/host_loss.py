@@ -5,17 +5,17 @@ from datetime import datetime
 from batchq.ports.runtime import Inspection
 
 
-def went_down(it: Inspection, before: datetime | None) -> bool:
+def ended_with_host(inspection: Inspection, before: datetime | None) -> bool:
     """Whether the container started before the time `before`, and failed.
 
     `before` is when the engine's present run began, as `lost_before` of the runtime returns it. None: the time is
     unknown, and every exit counts as the container's own.
     """
-    if before is None or it.started_at is None or not may_be_lost(it):
+    if before is None or inspection.started_at is None or not failed(inspection):
         return False
-    return it.started_at < before
+    return inspection.started_at < before
 
 
-def may_be_lost(it: Inspection) -> bool:
+def failed(inspection: Inspection) -> bool:
     """Whether the container failed: an exit with 0 is a success even if the host went down afterwards."""
-    return it.exit_code not in {None, 0}
+    return inspection.exit_code not in {None, 0}

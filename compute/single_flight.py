@@ -14,23 +14,23 @@ class SingleFlight(Generic[Key]):
     def __init__(self, name: str) -> None:
         """`name` begins the names of the tasks."""
         self._name = name
-        self._under_way: dict[Key, asyncio.Task[None]] = {}
+        self._tasks: dict[Key, asyncio.Task[None]] = {}
         #: The number of callers that await each task.
-        self._waiting: Counter[asyncio.Task[None]] = Counter()
+        self._callers: Counter[asyncio.Task[None]] = Counter()
 
-    async def do(self, key: Key, work: Callable[[], Coroutine[None, None, None]]) -> None:
+    async def run(self, key: Key, work: Callable[[], Coroutine[None, None, None]]) -> None:
         """Await the running task of this key, or start `work` as one. Raises what the task raises."""
         task = self._task(key, work)
-        self._waiting[task] += 1
+        self._callers[task] += 1
         try:
             await asyncio.shield(task)
         finally:
-            self._waiting[task] -= 1
-            if not self._waiting[task]:
-                del self._waiting[task]
-                self._abandon(key, task)
+            self._callers[task] -= 1
+            if not self._callers[task]:
+                del self._callers[task]
+                self._cancel_task(key, task)
 
-    def begin(self, key: Key, work: Callable[[], Coroutine[None, None, None]]) -> None:
+    def start_detached(self, key: Key, work: Callable[[], Coroutine[None, None, None]]) -> None:
         """Start `work` without waiting for it, unless a task of this key runs.
 
         Never for a key that is also used with `do`: the last cancelled caller of `do` cancels the task.
@@ -38,32 +38,32 @@ class SingleFlight(Generic[Key]):
         _ = self._task(key, work)
 
     def _task(self, key: Key, work: Callable[[], Coroutine[None, None, None]]) -> "asyncio.Task[None]":
-        task = self._under_way.get(key)
+        task = self._tasks.get(key)
         if task is None:
-            task = self._under_way[key] = asyncio.create_task(work(), name=f"{self._name} {key}")
-            task.add_done_callback(lambda done: self._finished(key, done))
+            task = self._tasks[key] = asyncio.create_task(work(), name=f"{self._name} {key}")
+            task.add_done_callback(lambda done: self._on_done(key, done))
         return task
 
     async def idle(self) -> None:
         """Wait until all tasks that run now have ended, whether they succeeded or failed."""
-        await asyncio.gather(*self._under_way.values(), return_exceptions=True)
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def close(self) -> None:
         """Cancel all tasks, and wait for their end."""
-        tasks = tuple(self._under_way.values())
-        self._under_way.clear()
+        tasks = tuple(self._tasks.values())
+        self._tasks.clear()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _abandon(self, key: Key, task: "asyncio.Task[None]") -> None:
+    def _cancel_task(self, key: Key, task: "asyncio.Task[None]") -> None:
         """Cancel a task without callers. Later calls for its key start a new one."""
         if not task.done():
-            self._under_way.pop(key, None)
+            self._tasks.pop(key, None)
             task.cancel()
 
-    def _finished(self, key: Key, task: "asyncio.Task[None]") -> None:
-        if self._under_way.get(key) is task:
-            del self._under_way[key]
+    def _on_done(self, key: Key, task: "asyncio.Task[None]") -> None:
+        if self._tasks.get(key) is task:
+            del self._tasks[key]
         if not task.cancelled():
             task.exception()  # retrieved, so that asyncio does not log it when no caller awaits the task

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from batchq.compute.docker import log_targets, mounts
-from batchq.compute.docker.create_request import Place
+from batchq.compute.docker.create_request import Namespaces
 from batchq.compute.docker.inspection import member
-from batchq.compute.docker.policy import Policy
+from batchq.compute.docker.policy import ServerPolicy
 from batchq.domain.access import registries
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.access.container_policy import user_and_group
@@ -19,29 +19,29 @@ from batchq.errors import StartRefused
 from batchq.ports.runtime import LaunchSpec
 from batchq.settings import Privileged
 
-HOST = "host"  # the engine's network mode
+HOST_NETWORK = "host"  # the engine's network mode
 
 
 def check_launch(
-    launch: LaunchSpec, policy: Policy, network: Network, *, fresh: bool, look: Callable[[], object | None]
+    launch: LaunchSpec, policy: ServerPolicy, network: Network, *, is_new: bool, inspect: Callable[[], object | None]
 ) -> None:
     """Check a container before its start. Raises StartRefused.
 
-    `fresh`: the container was just created, under the present policy. `look` inspects it. `network` is the network
+    `is_new`: the container was just created, under the present policy. `inspect` inspects it. `network` is the network
     mode of the launch.
     """
     check_image(launch, policy)
     allowance, spec = launch.allowance, launch.spec
     if allowance is not None:
         for device in spec.devices:
-            mounts.judge_device(device, allowance)
+            mounts.check_device(device, allowance)
     has_log_driver = allowance is not None and not spec.logging.captured
-    made_before = not fresh and bool(allowance is not None or spec.privileged or spec.devices or spec.mounts)
-    inspected = look() if made_before or has_log_driver else None
+    was_created_before = not is_new and bool(allowance is not None or spec.privileged or spec.devices or spec.mounts)
+    inspected = inspect() if was_created_before or has_log_driver else None
     if inspected is None:
         return
-    if made_before:
-        _judge_made(inspected, policy, allowance)
+    if was_created_before:
+        _check_existing(inspected, policy, allowance)
     if has_log_driver:
         log_targets.check_target(inspected, network)
 
@@ -54,22 +54,24 @@ def user_of(launch: LaunchSpec, image_user: Callable[[], str]) -> str | None:
     user, allowance = launch.spec.user, launch.allowance
     if allowance is None or allowance.permits_root:
         return user
-    given = image_user() if user is None else user
-    numbers = user_and_group(given)
+    effective_user = image_user() if user is None else user
+    numbers = user_and_group(effective_user)
     if numbers is None:
-        whose = "its image" if user is None else "the container"
-        raise _forbidden(f"user {given or 'root'!r} of {whose} is not a number above 0, or its group is not: give one")
+        source = "its image" if user is None else "the container"
+        raise _forbidden(
+            f"user {effective_user or 'root'!r} of {source} is not a number above 0 with such a group: set one"
+        )
     return numbers
 
 
-def check_image(launch: LaunchSpec, policy: Policy) -> None:
+def check_image(launch: LaunchSpec, policy: ServerPolicy) -> None:
     """Check that the server permits the registry of the image. Raises StartRefused."""
     image = launch.spec.image
     if policy.registries is not None and not registries.is_permitted(image, policy.registries):
         raise _forbidden(f"registry {registries.registry_of(image)!r} of image {image!r} is not allowed by this server")
 
 
-def judge_pull(launch: LaunchSpec) -> None:
+def check_pull(launch: LaunchSpec) -> None:
     """Check that a missing image may be pulled from its registry. Raises StartRefused.
 
     A restricted account may not use a registry on an address of this machine, under any name, unless it was given that
@@ -78,31 +80,31 @@ def judge_pull(launch: LaunchSpec) -> None:
     registry, allowance = registries.registry_of(launch.spec.image), launch.allowance
     if allowance is None or allowance.registries is not None or registry == registries.DOCKER_HUB:
         return
-    if log_targets.leads_here(registry.partition(":")[0]):
-        raise _forbidden(f"registry {registry!r} of the image, an address of this machine, is not allowed")
+    if log_targets.resolves_to_this_machine(registry.partition(":")[0]):
+        raise _forbidden(f"registry {registry!r} of the image is an address of this machine, which is not allowed")
 
 
-def checked_placement(place: Place | None, allowance: ContainerPolicy | None) -> Place | None:
+def check_namespaces(namespaces: Namespaces | None, allowance: ContainerPolicy | None) -> Namespaces | None:
     """Return the place. Raises StartRefused if it is the host's network and the account may not use that."""
-    _judge_network(None if place is None else place.network, allowance)
-    return place
+    _check_network(None if namespaces is None else namespaces.network, allowance)
+    return namespaces
 
 
-def _judge_network(mode: object, allowance: ContainerPolicy | None) -> None:
-    if mode == HOST and allowance is not None and not allowance.host_network:
-        raise _forbidden("the network of the host, which its compute environment gives, is not allowed to its account")
+def _check_network(mode: object, allowance: ContainerPolicy | None) -> None:
+    if mode == HOST_NETWORK and allowance is not None and not allowance.host_network:
+        raise _forbidden("the host network of its compute environment is not allowed for its account")
 
 
-def _judge_made(inspected: object, policy: Policy, allowance: ContainerPolicy | None) -> None:
-    _judge_network(member(inspected, "HostConfig", "NetworkMode", of=object), allowance)
+def _check_existing(inspected: object, policy: ServerPolicy, allowance: ContainerPolicy | None) -> None:
+    _check_network(member(inspected, "HostConfig", "NetworkMode", of=object), allowance)
     for source in _sources(member(inspected, "HostConfig", "Mounts", of=object)):
         mounts.check_name(source, Path(source).resolve(), policy, allowance)
     user = member(inspected, "Config", "User", of=object)
     if allowance is not None and not allowance.permits_root and user_and_group(str(user)) != user:
-        raise _forbidden(f"it was made with user {user!r}, which may be root or in root's group")
+        raise _forbidden(f"it was created with user {user!r}, which may be root or in the group of root")
     opened = (member(inspected, "HostConfig", name, of=object) for name in ("Privileged", "Devices"))
     if any(opened) and policy.privileged is not Privileged.ALLOW:
-        raise _forbidden("it was made privileged, or with devices of the host, which this server gives no more")
+        raise _forbidden("it was created privileged or with host devices, which this server does not allow any more")
 
 
 def _sources(mounted: object) -> Iterable[str]:

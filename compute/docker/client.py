@@ -17,53 +17,53 @@ from docker.transport import UnixHTTPAdapter
 from docker.transport.unixconn import UnixHTTPConnection, UnixHTTPConnectionPool
 from docker.utils import convert_filters, kwargs_from_env, parse_host
 
-from batchq.compute.docker.connection import EngineConnection, Parameters, with_parameters
+from batchq.compute.docker.connection import EngineConnection, Parameters, with_query
 from batchq.compute.docker.errors import BAD_REQUEST
 from batchq.compute.docker.inspection import member
 from batchq.compute.docker.namespaces import shares_namespaces
 from batchq.errors import StartImpossible
 
-NEWEST = "1.45"  # the newest version of the engine's API that batchq uses; Docker 20.10 has 1.41
-ASKING_VERSION = 10.0  # seconds: the timeout of the version request
+MAX_API_VERSION = "1.45"  # the newest version of the engine's API that batchq uses; Docker 20.10 has 1.41
+VERSION_TIMEOUT = 10.0  # seconds: the timeout of the version request
 
 log = logging.getLogger(__name__)
 
 
-class Connection(UnixHTTPConnection):
+class SdkConnection(UnixHTTPConnection):
     """The SDK's connection, except that it reports its socket."""
 
     def connect(self) -> None:
         """Connect. `self.sock` is set first: if the connect fails, the SDK's own method never closes the socket."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
-        self.opened(self.sock)
+        self.on_socket(self.sock)
         self.sock.connect(self.unix_socket)
 
     #: Called with each new socket, before it is connected.
-    opened: Callable[[socket.socket], None]
+    on_socket: Callable[[socket.socket], None]
 
 
-class Pool(UnixHTTPConnectionPool):
+class SdkConnectionPool(UnixHTTPConnectionPool):
     """The SDK's connection pool, except that its last connection can be shut down by another thread."""
 
-    _last: socket.socket | None = None
+    _last_socket: socket.socket | None = None
 
-    def _new_conn(self) -> Connection:  # type: ignore[override]  # urllib3's type has no place for a unix socket
-        connection = Connection(self.base_url, self.socket_path)
-        connection.opened = self._remember
+    def _new_conn(self) -> SdkConnection:  # type: ignore[override]  # urllib3's type has no place for a unix socket
+        connection = SdkConnection(self.base_url, self.socket_path)
+        connection.on_socket = self._set_last
         return connection
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         """Shut down the connection that was opened last."""
-        if self._last is not None:
+        if self._last_socket is not None:
             with suppress(OSError):
-                self._last.shutdown(socket.SHUT_RDWR)
+                self._last_socket.shutdown(socket.SHUT_RDWR)
 
-    def _remember(self, opened: socket.socket) -> None:
-        self._last = opened
+    def _set_last(self, opened: socket.socket) -> None:
+        self._last_socket = opened
 
 
-class OnePool(UnixHTTPAdapter):
+class SinglePoolAdapter(UnixHTTPAdapter):
     """A transport adapter with one connection pool for all URLs.
 
     The SDK's adapter has a pool for each of the last 25 URLs; a thread that makes one request at a time needs one.
@@ -71,20 +71,20 @@ class OnePool(UnixHTTPAdapter):
 
     def __init__(self, socket_path: str) -> None:
         super().__init__(f"http+unix://{socket_path}")
-        self._pool = Pool("http+docker://localhost", socket_path)
+        self._pool = SdkConnectionPool("http+docker://localhost", socket_path)
 
-    def get_connection(self, url: bytes | str, proxies: object = None) -> Pool:  # noqa: ARG002 - one pool for all URLs
+    def get_connection(self, url: bytes | str, proxies: object = None) -> SdkConnectionPool:  # noqa: ARG002 - one pool for all URLs
         return self._pool
 
-    def cut(self) -> None:
-        self._pool.cut()
+    def abort(self) -> None:
+        self._pool.abort()
 
     def close(self) -> None:
         super().close()
         self._pool.close()
 
 
-class Stream(Protocol):
+class EventStream(Protocol):
     """An iterator over the engine's events. Another thread may close it, which ends the iteration."""
 
     def __iter__(self) -> Iterator[object]: ...
@@ -94,14 +94,14 @@ class Stream(Protocol):
 class JsonLines:
     """A streamed response of JSON lines, as an iterator over the parsed values."""
 
-    def __init__(self, answer: requests.Response) -> None:
-        self._content: Any = answer.raw  # a StreamingBody, of which the stubs of `requests` have no type
+    def __init__(self, response: requests.Response) -> None:
+        self._body: Any = response.raw  # a StreamingBody, of which the stubs of `requests` have no type
 
     def __iter__(self) -> Iterator[object]:
-        return (json.loads(line) for line in self._content.lines() if line.strip())
+        return (json.loads(line) for line in self._body.lines() if line.strip())
 
     def close(self) -> None:
-        self._content.close()
+        self._body.close()
 
 
 class Client(docker.APIClient):
@@ -110,19 +110,19 @@ class Client(docker.APIClient):
     The SDK itself sets no timeout for a pull and for the event stream.
     """
 
-    def __init__(self, *, patience: float, **address: Any) -> None:  # noqa: ANN401 - the SDK's own
-        """`patience` is the timeout of each send and receive, in seconds; `address` is passed on to the SDK."""
+    def __init__(self, *, receive_timeout: float, **address: Any) -> None:  # noqa: ANN401 - the SDK's own
+        """`receive_timeout` is the timeout of each send and receive, in seconds; `address` is passed on to the SDK."""
         super().__init__(**address)
-        self.patience = patience
+        self.receive_timeout = receive_timeout
         #: The path of the engine's unix socket; None: the engine is reached by TCP or ssh.
         self._socket: str | None = None
         adapter = self.get_adapter(self.base_url)
         if isinstance(adapter, UnixHTTPAdapter):
-            self._streams = OnePool(adapter.socket_path)
+            self._streams = SinglePoolAdapter(adapter.socket_path)
             self.mount("http+docker://", self._streams)
             self.trust_env = False  # proxies and .netrc do not apply to a socket, and would be read for each request
             self._socket = adapter.socket_path
-            self._connection = EngineConnection(adapter.socket_path, patience=patience)
+            self._connection = EngineConnection(adapter.socket_path, receive_timeout=receive_timeout)
 
     @property
     def _general_configs(self) -> Mapping[str, object]:
@@ -151,32 +151,34 @@ class Client(docker.APIClient):
         **options: Any,  # noqa: ANN401 - any option that the SDK passes to `requests`
     ) -> requests.Response:
         """Send a request by `EngineConnection`; by `requests` only for the SDK's streams, and over TCP or ssh."""
-        rest = {name for name, value in options.items() if value is not None} - {"timeout", "allow_redirects"}
-        if self._socket is None or rest or not isinstance(data, str | None):
-            asked = {"params": params, "data": data, "headers": headers, "timeout": self.patience}
-            return super().request(method, url, **options | asked)
-        target = with_parameters(url.removeprefix(self.base_url), params)
-        return self._connection.ask(method, target, body=data, headers=headers or {})
+        other_options = {name for name, value in options.items() if value is not None} - {"timeout", "allow_redirects"}
+        if self._socket is None or other_options or not isinstance(data, str | None):
+            arguments = {"params": params, "data": data, "headers": headers, "timeout": self.receive_timeout}
+            return super().request(method, url, **options | arguments)
+        target = with_query(url.removeprefix(self.base_url), params)
+        return self._connection.request(method, target, body=data, headers=headers or {})
 
-    def read(self, url: str, params: Parameters, *, patience: float) -> requests.Response:
+    def get_stream(self, url: str, params: Parameters, *, receive_timeout: float) -> requests.Response:
         """Send a GET request whose response is read as it is received, with its own timeout in seconds."""
         if self._socket is None:
-            return super().request("GET", url, params=params, stream=True, timeout=patience)
-        return self._connection.open(with_parameters(url.removeprefix(self.base_url), params), patience=patience)
+            return super().request("GET", url, params=params, stream=True, timeout=receive_timeout)
+        return self._connection.open_stream(
+            with_query(url.removeprefix(self.base_url), params), receive_timeout=receive_timeout
+        )
 
-    def hear(self, filters: dict[str, str]) -> Stream:
+    def subscribe(self, filters: dict[str, str]) -> EventStream:
         """Subscribe to the engine's events from now on. Raises APIError."""
         if self._socket is None:
             return self.events(filters=filters, decode=True)
-        wanted = {"filters": convert_filters(filters)}
-        answer = self._connection.open(with_parameters(f"/v{self.api_version}/events", wanted))
-        self._raise_for_status(answer)
-        return JsonLines(answer)
+        parameters = {"filters": convert_filters(filters)}
+        response = self._connection.open_stream(with_query(f"/v{self.api_version}/events", parameters))
+        self._raise_for_status(response)
+        return JsonLines(response)
 
-    def cut(self) -> None:
+    def abort_stream(self) -> None:
         """Shut down a stream that any thread reads: the engine aborts its work for it. No effect over TCP or ssh."""
         if self._socket is not None:
-            self._streams.cut()
+            self._streams.abort()
 
     def close(self) -> None:
         super().close()
@@ -189,8 +191,8 @@ class Client(docker.APIClient):
             return
         try:
             super()._raise_for_status(response)  # type: ignore[misc]  # the stubs leave it out
-        except (LookupError, TypeError) as stumble:
-            raise APIError(response.reason, response=response) from stumble
+        except (LookupError, TypeError) as error:
+            raise APIError(response.reason, response=response) from error
 
 
 class ClientFactory:
@@ -205,8 +207,8 @@ class ClientFactory:
             self._address = kwargs_from_env() | ({"base_url": base_url} if base_url else {})
             windows = False
             self._url = str(parse_host(self._address.get("base_url"), windows, "tls" in self._address))
-        except (DockerException, ValueError) as why:
-            raise StartImpossible(f"DOCKER_HOST, or a variable beside it, names no engine: {why}") from None
+        except (DockerException, ValueError) as error:
+            raise StartImpossible(f"invalid engine address in DOCKER_HOST or its related variables: {error}") from None
         #: The negotiated API version; None: not negotiated yet.
         self._version: str | None = None
         #: The cached result of `shares_files`.
@@ -225,39 +227,39 @@ class ClientFactory:
         url = self._url
         return url.removeprefix("http+unix://") if url.startswith("http+unix://") else None
 
-    def client(self, before: Client | None, *, patience: float) -> Client:
+    def get_client(self, current: Client | None, *, receive_timeout: float) -> Client:
         """Return `before`, or a new client if that is None or has another API version than the negotiated one.
 
-        `patience` is the timeout of a new client in seconds; `before` is closed if it is replaced.
+        `receive_timeout` is the timeout of a new client in seconds; `before` is closed if it is replaced.
         """
-        version = self._version = self._version or self._agreed(min(patience, ASKING_VERSION))
-        if before is not None and before.api_version == version:
-            return before
-        if before is not None:
-            before.close()
-        return self._client(version, patience=patience)
+        version = self._version = self._version or self._negotiate(min(receive_timeout, VERSION_TIMEOUT))
+        if current is not None and current.api_version == version:
+            return current
+        if current is not None:
+            current.close()
+        return self._new_client(version, receive_timeout=receive_timeout)
 
-    def forget_version(self) -> None:
+    def reset_version(self) -> None:
         """Negotiate the API version again with the next client: the engine may have been replaced."""
         self._version = self._shares_files = None
 
-    def _agreed(self, patience: float) -> str:
-        with closing(self._client(NEWEST, patience=patience)) as client:
+    def _negotiate(self, timeout: float) -> str:
+        with closing(self._new_client(MAX_API_VERSION, receive_timeout=timeout)) as client:
             engine: object = client.version(api_version=False)
-        version = agree(member(engine, "ApiVersion", of=str), member(engine, "MinAPIVersion", of=object))
+        version = common_version(member(engine, "ApiVersion", of=str), member(engine, "MinAPIVersion", of=object))
         log.info("Docker engine %s, API %s", member(engine, "Version", of=object), version)
         return version
 
-    def _client(self, version: str, *, patience: float) -> Client:
-        return Client(patience=patience, version=version, **self._address)
+    def _new_client(self, version: str, *, receive_timeout: float) -> Client:
+        return Client(receive_timeout=receive_timeout, version=version, **self._address)
 
 
-def agree(newest: str, oldest: object) -> str:
+def common_version(newest: str, oldest: object) -> str:
     """The newest API version that both sides support; if no version is common, the engine's oldest.
 
     `newest` and `oldest` are the engine's; some engines do not report `oldest`.
     """
-    ours = min(NEWEST, newest, key=_numbers)
+    ours = min(MAX_API_VERSION, newest, key=_numbers)
     return max(ours, oldest, key=_numbers) if isinstance(oldest, str) and oldest else ours
 
 

@@ -23,8 +23,10 @@ from requests.exceptions import ConnectionError as NotConnected
 Parameters = Mapping[str, str | int | None] | None
 
 ALWAYS_SENT = ("Host: docker", "Accept-Encoding: identity")
-UNSAYABLE = re.compile(r"[^\x21-\x7e]")  # characters that end a request target, or that HTTP does not allow in it
-WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
+INVALID_IN_TARGET = re.compile(
+    r"[^\x21-\x7e]"
+)  # characters that end a request target, or that HTTP does not allow in it
+BODILESS_STATUSES = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 RECEIVE_SIZE = 2**16  # bytes
 
 
@@ -37,7 +39,7 @@ class Body(Protocol):
     def close(self) -> None: ...
 
 
-class _Parsed:
+class _ParsedResponse:
     """A response, parsed as its bytes are received. httptools calls the methods whose names begin with `on_`."""
 
     def __init__(self, connection: socket) -> None:
@@ -49,9 +51,9 @@ class _Parsed:
         #: The bytes of the body that were received and not read yet.
         self.body = bytearray()
         #: Whether the status line and all headers of the final response were received.
-        self.has_head = False
+        self.has_headers = False
         #: Whether the complete response was received.
-        self.is_whole = False
+        self.is_complete = False
         #: Whether the connection may carry another request; only valid once the response is complete.
         self.keep_alive = False
 
@@ -62,7 +64,7 @@ class _Parsed:
             raise IncompleteRead(bytes(self.body))
         assert self._parser is not None
         self._parser.feed_data(received)
-        if self.is_whole:
+        if self.is_complete:
             self._parser = None  # it refers to this object: without the cycle no garbage collection is needed
 
     def on_status(self, reason: bytes) -> None:
@@ -71,39 +73,39 @@ class _Parsed:
     def on_headers_complete(self) -> None:
         assert self._parser is not None
         self.status = self._parser.get_status_code()
-        self.has_head = self.status >= HTTPStatus.OK
+        self.has_headers = self.status >= HTTPStatus.OK
         self.keep_alive = self._parser.should_keep_alive()
-        if not self.has_head:
+        if not self.has_headers:
             self.reason = ""  # a provisional response (1xx): the final one follows
-        if self.status in WITHOUT_BODY:
-            self.is_whole = True
+        if self.status in BODILESS_STATUSES:
+            self.is_complete = True
 
     def on_body(self, received: bytes) -> None:
         self.body += received
 
     def on_message_complete(self) -> None:
-        self.is_whole = self.has_head
+        self.is_complete = self.has_headers
 
 
 class EngineConnection:
     """A connection for one thread, made with the first request, and again after any error."""
 
-    def __init__(self, path: str, *, patience: float) -> None:
-        """`path` is that of the socket; `patience` is the timeout of each send and receive, in seconds."""
+    def __init__(self, path: str, *, receive_timeout: float) -> None:
+        """`path` is that of the socket; `receive_timeout` is the timeout of each send and receive, in seconds."""
         self._path = path
-        self._patience = patience
+        self._receive_timeout = receive_timeout
         #: None: not connected.
         self._socket: socket | None = None
         self._readable = select.poll()
         #: The body of the last streamed response, which may still occupy the connection.
         self._streamed: StreamingBody | None = None
 
-    def ask(self, method: str, target: str, *, body: str | None, headers: Mapping[str, str]) -> Response:
+    def request(self, method: str, target: str, *, body: str | None, headers: Mapping[str, str]) -> Response:
         """Return the whole response. Raises the errors of `requests`."""
         try:
-            parsed, _ = self._exchange(method, target, body, headers, self._patience)
-            with _as_errors_of_requests(ChunkedEncodingError):
-                while not parsed.is_whole:
+            parsed, _ = self._exchange(method, target, body, headers, self._receive_timeout)
+            with _as_requests_errors(ChunkedEncodingError):
+                while not parsed.is_complete:
                     parsed.receive()
         except BaseException:
             self.close()  # the rest of the response would be parsed as the next one
@@ -114,15 +116,15 @@ class EngineConnection:
         response._content, response._content_consumed = bytes(parsed.body), True  # type: ignore[attr-defined]  # noqa: SLF001
         return response
 
-    def open(self, target: str, *, patience: float | None = None) -> Response:
+    def open_stream(self, target: str, *, receive_timeout: float | None = None) -> Response:
         """Send a GET request, and return its response with a `StreamingBody` as `raw`. Raises the errors of `requests`.
 
         The connection is reused once the body has been received to its end; requests made before that use a new one.
-        `patience` is a timeout in place of the connection's own, in seconds.
+        `receive_timeout` replaces that of the connection, in seconds.
         """
         try:
-            wait = self._patience if patience is None else patience
-            parsed, connection = self._exchange("GET", target, None, {}, wait)
+            timeout = self._receive_timeout if receive_timeout is None else receive_timeout
+            parsed, connection = self._exchange("GET", target, None, {}, timeout)
         except BaseException:
             self.close()
             raise
@@ -132,30 +134,30 @@ class EngineConnection:
 
     def close(self) -> None:
         """Close the connection, except under a streamed body that is not at its end. A later request reconnects."""
-        self._take_back()
+        self._reclaim()
         self._disconnect()
 
     def _exchange(
-        self, method: str, target: str, body: str | None, headers: Mapping[str, str], patience: float
-    ) -> tuple[_Parsed, socket]:
-        self._take_back()
-        with _as_errors_of_requests(NotConnected):
-            sent = request(method, target, body, headers)
-            connection = self._connected(patience)
-            connection.sendall(sent)
-            parsed = _Parsed(connection)
-            while not parsed.has_head:
+        self, method: str, target: str, body: str | None, headers: Mapping[str, str], receive_timeout: float
+    ) -> tuple[_ParsedResponse, socket]:
+        self._reclaim()
+        with _as_requests_errors(NotConnected):
+            encoded = encode_request(method, target, body, headers)
+            connection = self._connect(receive_timeout)
+            connection.sendall(encoded)
+            parsed = _ParsedResponse(connection)
+            while not parsed.has_headers:
                 parsed.receive()
         return parsed, connection
 
-    def _take_back(self) -> None:
+    def _reclaim(self) -> None:
         """Reclaim the connection from the last streamed body; a body that is not at its end takes ownership of it."""
         streamed, self._streamed = self._streamed, None
         if streamed is not None and not streamed.is_reusable:
             self._socket, self._readable = None, select.poll()
             streamed.own_connection()
 
-    def _connected(self, patience: float) -> socket:
+    def _connect(self, receive_timeout: float) -> socket:
         """Return an open connection with this timeout.
 
         A connection that is readable before a request is sent was closed by the engine, and is replaced.
@@ -164,11 +166,11 @@ class EngineConnection:
             self._disconnect()
         if self._socket is None:
             self._socket = socket(AF_UNIX, SOCK_STREAM)
-            self._socket.settimeout(patience)
+            self._socket.settimeout(receive_timeout)
             self._socket.connect(self._path)
             self._readable.register(self._socket, select.POLLIN)
-        elif self._socket.gettimeout() != patience:
-            self._socket.settimeout(patience)
+        elif self._socket.gettimeout() != receive_timeout:
+            self._socket.settimeout(receive_timeout)
         return self._socket
 
     def _disconnect(self) -> None:
@@ -180,7 +182,7 @@ class EngineConnection:
 class StreamingBody:
     """The body of a streamed response. One thread reads it; any thread may close it."""
 
-    def __init__(self, parsed: _Parsed, connection: socket) -> None:
+    def __init__(self, parsed: _ParsedResponse, connection: socket) -> None:
         self.connection = connection
         self._parsed = parsed
         #: Held while the connection is read.
@@ -192,18 +194,18 @@ class StreamingBody:
     @property
     def is_reusable(self) -> bool:
         """Whether the connection may carry another request."""
-        return self._parsed.is_whole and self._parsed.keep_alive and not self._closed
+        return self._parsed.is_complete and self._parsed.keep_alive and not self._closed
 
     def own_connection(self) -> None:
         """Take ownership of the connection: it is closed at the end of the body, or when the body is closed."""
         self._owns_connection = True
-        if self._closed or self._parsed.is_whole:
+        if self._closed or self._parsed.is_complete:
             self.connection.close()
 
     def read(self, size: int, /) -> bytes:
         """Return at most `size` bytes; b"" at the end of the body. Raises the errors of `requests`."""
-        with self._reading, _as_errors_of_requests(ChunkedEncodingError):
-            while not self._parsed.body and not self._parsed.is_whole:
+        with self._reading, _as_requests_errors(ChunkedEncodingError):
+            while not self._parsed.body and not self._parsed.is_complete:
                 self._receive()
             return self._take(size)
 
@@ -218,19 +220,19 @@ class StreamingBody:
         A connection whose body was received to its end is left open, as it may already carry another request.
         """
         self._closed = True  # before the next line: a connection that is shut down is not reused
-        is_cut = not self._parsed.is_whole
-        if is_cut:
+        is_incomplete = not self._parsed.is_complete
+        if is_incomplete:
             with suppress(OSError):
                 self.connection.shutdown(SHUT_RDWR)
-        if is_cut or self._owns_connection:
+        if is_incomplete or self._owns_connection:
             with self._reading:
                 self.connection.close()
 
     def _line(self) -> bytes:
         """The next line; b"" at the end of the body."""
-        with self._reading, _as_errors_of_requests(ChunkedEncodingError):
+        with self._reading, _as_requests_errors(ChunkedEncodingError):
             while (end := self._parsed.body.find(b"\n")) < 0:
-                if self._parsed.is_whole:
+                if self._parsed.is_complete:
                     if self._parsed.body:
                         raise IncompleteRead(bytes(self._parsed.body))
                     return b""
@@ -239,7 +241,7 @@ class StreamingBody:
 
     def _receive(self) -> None:
         self._parsed.receive()
-        if self._parsed.is_whole and self._owns_connection:
+        if self._parsed.is_complete and self._owns_connection:
             self.connection.close()
 
     def _take(self, size: int) -> bytes:
@@ -248,23 +250,23 @@ class StreamingBody:
         return taken
 
 
-def request(method: str, target: str, body: str | None, headers: Mapping[str, str]) -> bytes:
+def encode_request(method: str, target: str, body: str | None, headers: Mapping[str, str]) -> bytes:
     """Encode a request. Raises ValueError for a target or a header with characters that HTTP does not allow."""
     content = b"" if body is None else body.encode()
     lines = [*ALWAYS_SENT, *(f"{name}: {value}" for name, value in headers.items())]
     length = [] if body is None and method != "POST" else [f"Content-Length: {len(content)}"]
-    if UNSAYABLE.search(target) or any("\r" in it or "\n" in it for it in lines):
+    if INVALID_IN_TARGET.search(target) or any("\r" in it or "\n" in it for it in lines):
         raise ValueError(f"Invalid header or target: {target!r}")
     return "\r\n".join((f"{method} {target} HTTP/1.1", *lines, *length, "", "")).encode() + content
 
 
-def with_parameters(target: str, parameters: Parameters) -> str:
+def with_query(target: str, parameters: Parameters) -> str:
     """Append a query string to `target`; parameters with the value None are omitted."""
-    given = {name: it for name, it in (parameters or {}).items() if it is not None}
-    return f"{target}?{urlencode(given, doseq=True)}" if given else target
+    query = {name: it for name, it in (parameters or {}).items() if it is not None}
+    return f"{target}?{urlencode(query, doseq=True)}" if query else target
 
 
-def _response(target: str, parsed: _Parsed) -> Response:
+def _response(target: str, parsed: _ParsedResponse) -> Response:
     response = Response()
     response.url, response.status_code, response.reason = target, parsed.status, parsed.reason.strip()
     response.encoding = "utf-8"
@@ -272,11 +274,11 @@ def _response(target: str, parsed: _Parsed) -> Response:
 
 
 @contextmanager
-def _as_errors_of_requests(broken: type[RequestException]) -> Iterator[None]:
+def _as_requests_errors(error_type: type[RequestException]) -> Iterator[None]:
     """Translate timeouts to ReadTimeout, and other errors of the connection or the parser to `broken`."""
     try:
         yield
     except TimeoutError as silence:
         raise ReadTimeout(silence) from silence
     except (OSError, HTTPException, HttpParserError, HttpParserUpgrade, ValueError) as garbage:
-        raise broken(garbage) from garbage
+        raise error_type(garbage) from garbage

@@ -17,25 +17,40 @@ from requests.exceptions import RequestException
 
 from batchq.compute.docker import admission
 from batchq.compute.docker.client import Client
-from batchq.compute.docker.create_request import INSTANCE, LookedUp, Place, creation, name_of, tag_of
+from batchq.compute.docker.create_request import (
+    INSTANCE,
+    LaunchInputs,
+    Namespaces,
+    build_create_request,
+    container_name,
+    tag_of,
+)
 from batchq.compute.docker.errors import (
     CONFLICT,
     NOT_FOUND,
-    conceal,
-    create_failed,
+    create_error,
     is_interrupted,
     message_of,
-    start_failed,
-    unknown_unless_told,
+    redact_error,
+    start_error,
+    translate_errors,
     was_not_sent,
 )
-from batchq.compute.docker.host import free_gpus, knows_swappiness, may_have_run
-from batchq.compute.docker.inspection import found, labels_of, made_of, member, stop_signal, surveyed
+from batchq.compute.docker.host import free_gpus, may_have_run, supports_swappiness
+from batchq.compute.docker.images import image_user
+from batchq.compute.docker.inspection import (
+    labels_of,
+    member,
+    parse_created,
+    parse_inspection,
+    parse_survey,
+    stop_signal,
+)
 from batchq.compute.docker.network.placement import NetworkPlacement
-from batchq.compute.docker.open_mounts import OpenMounts, Resolved
-from batchq.compute.docker.policy import Policy
+from batchq.compute.docker.open_mounts import OpenMounts, ResolvedMounts
+from batchq.compute.docker.policy import ServerPolicy
 from batchq.compute.docker.secrets import Secrets
-from batchq.compute.host_loss import may_be_lost, went_down
+from batchq.compute.host_loss import ended_with_host, failed
 from batchq.domain.ids import Tag
 from batchq.errors import (
     ContainerGone,
@@ -61,9 +76,9 @@ class Containers:
         self,
         *,
         instance: str,
-        policy: Policy,
+        policy: ServerPolicy,
         secrets: Secrets,
-        places: NetworkPlacement,
+        placement: NetworkPlacement,
         gpus: Callable[[], int],
         lost_before: Callable[[], datetime | None],
         shares_files: Callable[[], bool],
@@ -74,52 +89,52 @@ class Containers:
         self._secrets = secrets
         self._ids: dict[Tag, str] = {}
         #: The ids that `create` returned, until the start.
-        self._answered: dict[Tag, str] = {}
+        self._created_ids: dict[Tag, str] = {}
         #: The ids of containers that were removed because they could not start any more.
         self._discarded: set[str] = set()
         #: Containers that this process created, and whose start it has not requested.
         self._fresh: set[Tag] = set()
         #: Secret log options, which are removed from the engine's error messages.
-        self._concealed: dict[Tag, tuple[str, ...]] = {}
+        self._log_secrets: dict[Tag, tuple[str, ...]] = {}
         self._gpus = gpus
         self._lost_before = lost_before
-        self._choosing = Lock()
-        self._places = places
+        self._gpu_lock = Lock()
+        self._placement = placement
         self._mounts = OpenMounts()
         self._shares_files = shares_files
         #: The engine's root directory; None: not asked for yet.
         self._root_dir: Path | None = None
 
     def create(self, client: Client, launch: LaunchSpec) -> Created:
-        self._concealed[launch.tag] = self._secrets.known(launch.spec.logging.secret_options)
+        self._log_secrets[launch.tag] = self._secrets.resolved_values(launch.spec.logging.secret_options)
         # The lock covers the choice of GPUs and the create: the labels of existing containers show which are in use.
-        with self._choosing if launch.spec.resources.gpus else nullcontext():
+        with self._gpu_lock if launch.spec.resources.gpus else nullcontext():
             made = self._create(client, launch)
         if made.state is not ContainerState.CREATED or made.host_lost:
             self._mounts.release(launch.tag)
         else:
-            fresh = launch.tag in self._fresh
-            if not fresh:
+            is_new = launch.tag in self._fresh
+            if not is_new:
                 self._mounts.check(launch, self._policy)
-            network = self._places.network_of(launch)
+            network = self._placement.network_of(launch)
             admission.check_launch(
-                launch, self._policy, network, fresh=fresh, look=lambda: self._inspect(client, launch.tag)
+                launch, self._policy, network, is_new=is_new, inspect=lambda: self._inspect(client, launch.tag)
             )
-        self._answered[launch.tag] = made.container
+        self._created_ids[launch.tag] = made.container
         return replace(made, created_host_paths=self._mounts.created(launch.tag))
 
     def start(self, client: Client, tag: Tag) -> None:
         """Start the container that `create` returned, or else by its name. No effect on a started container."""
         was_fresh = tag in self._fresh
-        if not was_fresh and self._has_begun(client, tag):
+        if not was_fresh and self._has_started(client, tag):
             self._mounts.release(tag)
             return
         self._fresh.discard(tag)
         try:
-            client.start(self._answered.get(tag) or self.id_of(client, tag))
+            client.start(self._created_ids.get(tag) or self.id_of(client, tag))
         except APIError as error:
             try:
-                self._judge_start(client, tag, error)
+                self._raise_start_error(client, tag, error)
             except (StartInterrupted, StartRefused):
                 self._mounts.release(tag)  # before another start the container is created again
                 raise
@@ -134,25 +149,25 @@ class Containers:
                 self._fresh.add(tag)
             raise EngineUnreachable(f"start: {message_of(error)}") from error
         self._mounts.release(tag)
-        self._answered.pop(tag, None)
+        self._created_ids.pop(tag, None)
 
     def inspect(self, client: Client, tag: Tag) -> Inspection | None:
         inspected = self._inspect(client, tag)
         if inspected is None:
             return None
-        it = found(tag, inspected)
+        it = parse_inspection(tag, inspected)
         if it.state is ContainerState.CREATED:
             return replace(it, host_lost=may_have_run(client, inspected))
-        if may_be_lost(it):
-            return replace(it, host_lost=went_down(it, self._lost_before()))
+        if failed(it):
+            return replace(it, host_lost=ended_with_host(it, self._lost_before()))
         if not tag.part or it.state is not ContainerState.RUNNING:
             return it
-        return replace(it, address=self._places.address(client, inspected))
+        return replace(it, address=self._placement.address(client, inspected))
 
     def signal_stop(self, client: Client, tag: Tag, signal: str | None) -> None:
         inspected = self._inspect(client, tag)
-        if inspected is None or found(tag, inspected).state is not ContainerState.RUNNING:
-            raise ContainerGone(f"{tag} does not run")
+        if inspected is None or parse_inspection(tag, inspected).state is not ContainerState.RUNNING:
+            raise ContainerGone(f"the container of {tag} does not run")
         self._signal(client, tag, signal or stop_signal(inspected))
         if member(inspected, "State", "Paused", of=object) is True:
             self._resume(client, tag)
@@ -169,11 +184,11 @@ class Containers:
             if error.status_code != CONFLICT or self._state(client, tag) not in ABSENT:
                 raise
         self._ids.pop(tag, None)
-        self._answered.pop(tag, None)
+        self._created_ids.pop(tag, None)
         self._fresh.discard(tag)
-        self._concealed.pop(tag, None)
+        self._log_secrets.pop(tag, None)
         self._mounts.forget(tag)
-        self._places.clear(client, tag)
+        self._placement.remove_if_unused(client, tag)
 
     def close(self) -> None:
         self._mounts.close()
@@ -181,7 +196,7 @@ class Containers:
     def survey(self, client: Client) -> tuple[Inspection, ...]:
         """Every container of this instance, from a list: the engine returns it even if an inspection would hang."""
         rows = client.containers(all=True, filters={"label": f"{INSTANCE}={self._instance}"})
-        seen = surveyed(rows, self._instance, lambda container_id, tag: _look_closer(client, container_id, tag))
+        seen = parse_survey(rows, self._instance, lambda container_id, tag: _inspect_state(client, container_id, tag))
         # Replaced, not updated: the id of a container that was removed during the survey would never be deleted.
         self._ids = {it.tag: container_id for container_id, it in seen.items()}
         return tuple(seen.values())
@@ -193,16 +208,16 @@ class Containers:
             return container_id
         inspected = self._inspect(client, tag)
         if inspected is None:
-            raise ContainerGone(f"there is no container of {tag}")
+            raise ContainerGone(f"no container of {tag} exists")
         return member(inspected, "Id", of=str)
 
     def _create(self, client: Client, launch: LaunchSpec) -> Created:
-        with self._places.kept(launch.tag):
+        with self._placement.hold(launch.tag):
             is_new = launch.container is None and not launch.tag.part
-            there = None if is_new else self._made_before(client, launch)
-            return there or self._make(client, launch, self._places.find(client, launch))
+            there = None if is_new else self._find_existing(client, launch)
+            return there or self._create_new(client, launch, self._placement.namespaces_for(client, launch))
 
-    def _made_before(self, client: Client, launch: LaunchSpec) -> Created | None:
+    def _find_existing(self, client: Client, launch: LaunchSpec) -> Created | None:
         """The existing container of the launch, or None if a new one is to be created.
 
         A CREATED container whose network or open folders are gone can never start, and is discarded. It is inspected
@@ -211,32 +226,32 @@ class Containers:
         inspected = self._find(client, launch)
         if inspected is None:
             return None
-        made = made_of(launch.tag, inspected)
+        made = parse_created(launch.tag, inspected)
         if made.state is not ContainerState.CREATED:
             return made
         start_requested = launch.container is not None and launch.tag not in self._fresh
         if start_requested and may_have_run(client, inspected):
             return replace(made, host_lost=True)
-        if self._suits(client, launch, inspected):
+        if self._can_start(client, launch, inspected):
             return made
-        made = made_of(launch.tag, client.inspect_container(made.container))
+        made = parse_created(launch.tag, client.inspect_container(made.container))
         if made.state is not ContainerState.CREATED:
             return made
         self._discard(client, launch.tag, made.container)
         return None
 
-    def _suits(self, client: Client, launch: LaunchSpec, inspected: object) -> bool:
-        return self._mounts.suits(launch.tag, inspected) and self._places.suits(client, launch, inspected)
+    def _can_start(self, client: Client, launch: LaunchSpec, inspected: object) -> bool:
+        return self._mounts.are_open(launch.tag, inspected) and self._placement.suits(client, launch, inspected)
 
     def _find(self, client: Client, launch: LaunchSpec) -> object | None:
         """Inspect the container by the id in the launch, or by its name. Raises ContainerGone if the id is gone."""
-        meant = None if launch.container in self._discarded else launch.container
-        if meant is not None:
-            self._ids[launch.tag] = meant
+        container_id = None if launch.container in self._discarded else launch.container
+        if container_id is not None:
+            self._ids[launch.tag] = container_id
         inspected = self._inspect(client, launch.tag)
-        if inspected is None and meant is not None:
+        if inspected is None and container_id is not None:
             self._ids.pop(launch.tag, None)
-            raise ContainerGone(f"the container of {launch.tag} is not there any more")
+            raise ContainerGone(f"the container of {launch.tag} does not exist any more")
         return inspected
 
     def _discard(self, client: Client, tag: Tag, container_id: str) -> None:
@@ -246,94 +261,96 @@ class Containers:
         self._ids.pop(tag, None)
         self._fresh.discard(tag)
 
-    def _make(self, client: Client, launch: LaunchSpec, place: Place | None) -> Created:
+    def _create_new(self, client: Client, launch: LaunchSpec, namespaces: Namespaces | None) -> Created:
         try:
-            return self._ask_create(client, launch, place)
-        except (StartRefused, ImageMissing, NameTaken) as refused:
+            return self._request_create(client, launch, namespaces)
+        except (StartRefused, ImageMissing, NameTaken) as error:
             self._mounts.release(launch.tag)
-            if isinstance(refused, ImageMissing):
-                admission.judge_pull(launch)
+            if isinstance(error, ImageMissing):
+                admission.check_pull(launch)
             raise
 
-    def _ask_create(self, client: Client, launch: LaunchSpec, place: Place | None) -> Created:
-        looked = self._look_up(client, launch, place)
-        wanted = creation(launch, instance=self._instance, policy=self._policy, looked=looked)
+    def _request_create(self, client: Client, launch: LaunchSpec, namespaces: Namespaces | None) -> Created:
+        inputs = self._resolve_inputs(client, launch, namespaces)
+        request = build_create_request(launch, instance=self._instance, policy=self._policy, inputs=inputs)
         try:
             made = client.create_container_from_config(  # type: ignore[no-untyped-call]  # it has no types in the stubs
-                wanted.config, name=wanted.name, platform=wanted.platform
+                request.config, name=request.name, platform=request.platform
             )
         except APIError as error:
-            if self._places.lacks(client, place):
+            if self._placement.pause_container_is_gone(client, namespaces):
                 raise EngineUnknown(f"create: {message_of(error)}") from error
             if error.status_code == CONFLICT:
-                return self._adopt(client, launch.tag, error)
-            conceal(error, self._concealed.get(launch.tag, ()))
-            raise create_failed(error) from error
+                return self._resolve_name_conflict(client, launch.tag, error)
+            redact_error(error, self._log_secrets.get(launch.tag, ()))
+            raise create_error(error) from error
         container_id = member(made, "Id", of=str)
         self._ids[launch.tag] = container_id
         self._fresh.add(launch.tag)
         return Created(container=container_id, state=ContainerState.CREATED)
 
-    def _look_up(self, client: Client, launch: LaunchSpec, place: Place | None) -> LookedUp:
+    def _resolve_inputs(self, client: Client, launch: LaunchSpec, namespaces: Namespaces | None) -> LaunchInputs:
         spec = launch.spec
         admission.check_image(launch, self._policy)
-        resolved = self._resolve(client, launch)
-        return LookedUp(
-            place=admission.checked_placement(place, launch.allowance),
+        mounts = self._resolve(client, launch)
+        return LaunchInputs(
+            namespaces=admission.check_namespaces(namespaces, launch.allowance),
             secrets=self._secrets.resolve(spec.secrets),
             log_secrets=self._secrets.resolve(spec.logging.secret_options),
-            mounts=resolved.mounts,
-            devices=resolved.devices,
+            mounts=mounts.mounts,
+            devices=mounts.devices,
             user=admission.user_of(launch, lambda: image_user(client, spec.image)),
             gpus=free_gpus(client, spec.resources.gpus, of=self._gpus) if spec.resources.gpus else (),
-            knows_swappiness=spec.swappiness is None or knows_swappiness(client),
+            supports_swappiness=spec.swappiness is None or supports_swappiness(client),
         )
 
-    def _resolve(self, client: Client, launch: LaunchSpec) -> Resolved:
+    def _resolve(self, client: Client, launch: LaunchSpec) -> ResolvedMounts:
         if all(it.host_path is None for it in launch.spec.mounts):
-            return Resolved(mounts=launch.spec.mounts)
+            return ResolvedMounts(mounts=launch.spec.mounts)
         if self._root_dir is None:
             info: object = client.info()
             self._root_dir = Path(member(info, "DockerRootDir", of=str))
         policy = replace(self._policy, private=(*self._policy.private, self._root_dir))
         return self._mounts.resolve(launch, policy, shares_files=self._shares_files())
 
-    def _adopt(self, client: Client, tag: Tag, conflict: APIError) -> Created:
+    def _resolve_name_conflict(self, client: Client, tag: Tag, conflict: APIError) -> Created:
         """Handle a name conflict: with an earlier create of this tag, or with a foreign container. Raises NameTaken."""
         try:
-            inspected = client.inspect_container(name_of(self._instance, tag))
+            inspected = client.inspect_container(container_name(self._instance, tag))
         except NotFound:
-            raise EngineUnknown(f"create: {message_of(conflict)} It is not there yet, or no more.") from conflict
+            raise EngineUnknown(f"create: {message_of(conflict)} The container does not exist.") from conflict
         if not self._is_ours(inspected, tag):
-            raise NameTaken(f"{message_of(conflict)} It is not one of ours.") from conflict
-        made = made_of(tag, inspected)
+            raise NameTaken(f"{message_of(conflict)} The container does not belong to this server.") from conflict
+        made = parse_created(tag, inspected)
         self._ids[tag] = made.container
-        if made.state is ContainerState.CREATED and not self._mounts.suits(tag, inspected):
+        if made.state is ContainerState.CREATED and not self._mounts.are_open(tag, inspected):
             # Its folders were open in a server process that has ended, so it can never start.
             self._discard(client, tag, made.container)
-            raise EngineUnknown(f"create: {tag} was made by an earlier server, and is made again") from conflict
+            raise EngineUnknown(
+                f"create: the container of {tag} was created by an earlier server process, and is created again"
+            ) from conflict
         return made
 
-    def _has_begun(self, client: Client, tag: Tag) -> bool:
+    def _has_started(self, client: Client, tag: Tag) -> bool:
         """Whether the container has started. Raises StartInterrupted if that is unknown; ContainerGone."""
         inspected = self._inspect(client, tag)
-        state = None if inspected is None else found(tag, inspected).state
+        state = None if inspected is None else parse_inspection(tag, inspected).state
         if state in ABSENT:
-            raise ContainerGone(f"there is no container of {tag}")
+            raise ContainerGone(f"no container of {tag} exists")
         if state is ContainerState.CREATED and may_have_run(client, inspected):
-            raise StartInterrupted("the engine has ended since it made the container")
+            raise StartInterrupted("the engine has ended since it created the container")
         return state is not ContainerState.CREATED
 
-    def _judge_start(self, client: Client, tag: Tag, error: APIError) -> None:
+    def _raise_start_error(self, client: Client, tag: Tag, error: APIError) -> None:
         """Raise the meaning of a failed start; StartHadNoEffect if the network that it was to join is gone."""
-        conceal(error, self._concealed.get(tag, ()))
+        redact_error(error, self._log_secrets.get(tag, ()))
         inspected = self._inspect(client, tag)
-        state = None if inspected is None else found(tag, inspected).state
-        if state is ContainerState.CREATED and not self._places.holds(client, inspected):
+        state = None if inspected is None else parse_inspection(tag, inspected).state
+        if state is ContainerState.CREATED and not self._placement.pause_container_runs(client, inspected):
             if is_interrupted(message_of(error)):
                 raise StartInterrupted(message_of(error)) from error
             raise StartHadNoEffect(f"start: {message_of(error)}") from error
-        failure = start_failed(
+        failure = start_error(
             error,
             state=state,
             exit_code=0 if inspected is None else member(inspected, "State", "ExitCode", of=int),
@@ -356,12 +373,12 @@ class Containers:
 
     def _state(self, client: Client, tag: Tag) -> ContainerState | None:
         inspected = self._inspect(client, tag)
-        return None if inspected is None else found(tag, inspected).state
+        return None if inspected is None else parse_inspection(tag, inspected).state
 
     def _inspect(self, client: Client, tag: Tag) -> object | None:
         """The engine's inspection; None: this instance has no such container."""
         try:
-            inspected: object = client.inspect_container(self._ids.get(tag) or name_of(self._instance, tag))
+            inspected: object = client.inspect_container(self._ids.get(tag) or container_name(self._instance, tag))
         except NotFound:
             return None
         if not self._is_ours(inspected, tag):
@@ -373,23 +390,11 @@ class Containers:
         return tag_of(labels_of(inspected, "Config", "Labels"), self._instance) == tag
 
 
-def image_user(client: Client, image: str) -> str:
-    """The user in the image's configuration; empty: none. Raises ImageMissing and StartRefused."""
-    try:
-        inspected: object = client.inspect_image(image)  # type: ignore[no-untyped-call]  # it has no types in the stubs
-    except NotFound as error:
-        raise ImageMissing(message_of(error)) from error
-    except APIError as error:
-        raise create_failed(error) from error
-    user = member(inspected, "Config", "User", of=object)
-    return user if isinstance(user, str) else ""
-
-
-def _look_closer(client: Client, container_id: str, tag: Tag) -> ContainerState:
+def _inspect_state(client: Client, container_id: str, tag: Tag) -> ContainerState:
     """Inspect a container whose state in a list is unknown. If that fails it counts as running, which ends nothing."""
     try:
-        with unknown_unless_told("inspect"):
-            return found(tag, client.inspect_container(container_id)).state
+        with translate_errors("inspect"):
+            return parse_inspection(tag, client.inspect_container(container_id)).state
     except EngineUnknown as unknown:
-        log.warning("container %s: its state cannot be told: %s", tag, unknown)
+        log.warning("container %s: state unknown, counts as running: %s", tag, unknown)
         return ContainerState.RUNNING

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from batchq.compute.docker.policy import Policy
+from batchq.compute.docker.policy import ServerPolicy
 from batchq.domain.container import ContainerSpec, Device, DevicePermission, Logging, Mount
 from batchq.domain.ids import JobId, Tag
 from batchq.errors import StartRefused
@@ -17,25 +17,25 @@ from batchq.settings import Privileged
 INSTANCE, JOB, ATTEMPT = "io.batchq.instance", "io.batchq.job", "io.batchq.attempt"
 PART, GPUS = "io.batchq.part", "io.batchq.gpus"
 VOLUME = "io.batchq.volume"
-KEEPS = "io.batchq.keeps"  # the attempt of a network, pause container or volume that its containers share
-COMMONS, ACCOUNT = "io.batchq.environment", "io.batchq.account"  # on a network that jobs share: see SharedNetwork
+SHARED_BY = "io.batchq.keeps"  # the attempt of a network, pause container or volume that its containers share
+ENVIRONMENT, ACCOUNT = "io.batchq.environment", "io.batchq.account"  # on a network that jobs share: see SharedNetwork
 # Every label that batchq reads.
-CONTAINER_LABELS = (INSTANCE, JOB, ATTEMPT, PART, GPUS, VOLUME, KEEPS, COMMONS, ACCOUNT)
-BESIDE = "container:"  # the prefix of a namespace mode that names another container
+CONTAINER_LABELS = (INSTANCE, JOB, ATTEMPT, PART, GPUS, VOLUME, SHARED_BY, ENVIRONMENT, ACCOUNT)
+CONTAINER_MODE = "container:"  # the prefix of a namespace mode that names another container
 
 MIB = 2**20
-LEAST_MEMORY = 6 * MIB  # Docker's minimum; AWS allows 4 MiB
-LEAST_SHARES = 2  # the kernel's minimum
+MIN_MEMORY = 6 * MIB  # Docker's minimum; AWS allows 4 MiB
+MIN_SHARES = 2  # the kernel's minimum
 SHARES_OF_A_CPU = 1024
-ROTATED = {"Type": "json-file", "Config": {"max-size": "100m", "max-file": "5"}}
+ROTATED_LOG = {"Type": "json-file", "Config": {"max-size": "100m", "max-file": "5"}}
 PERMISSIONS = {DevicePermission.READ: "r", DevicePermission.WRITE: "w", DevicePermission.MKNOD: "m"}
 
-DROPPED_OF_ROOT = ("MKNOD", "NET_RAW", "SETFCAP")
+DROPPED_ROOT_CAPABILITIES = ("MKNOD", "NET_RAW", "SETFCAP")
 
 log = logging.getLogger(__name__)
 
 
-class Creation(Struct, frozen=True, kw_only=True):
+class CreateRequest(Struct, frozen=True, kw_only=True):
     """A create request."""
 
     #: The container's name.
@@ -46,7 +46,7 @@ class Creation(Struct, frozen=True, kw_only=True):
     config: Mapping[str, Any]
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class Namespaces(Struct, frozen=True, kw_only=True):
     """The namespaces of a container that is not on the engine's default network."""
 
     #: The id of its attempt's network, or `container:` with the id of a pause container, or a mode of the engine.
@@ -73,7 +73,7 @@ class SharedNetwork(Struct, frozen=True, kw_only=True):
         return f"environment {self.environment}{account}"
 
 
-class LookedUp(Struct, frozen=True, kw_only=True):
+class LaunchInputs(Struct, frozen=True, kw_only=True):
     """The values that are looked up for a launch before its create request is built."""
 
     #: Names and values of environment variables.
@@ -89,12 +89,12 @@ class LookedUp(Struct, frozen=True, kw_only=True):
     #: The device ids of its GPUs.
     gpus: tuple[str, ...] = ()
     #: None: the engine's default network.
-    place: Place | None = None
+    namespaces: Namespaces | None = None
     #: Whether the kernel supports swappiness of containers (cgroup v1).
-    knows_swappiness: bool = True
+    supports_swappiness: bool = True
 
 
-def name_of(instance: str, tag: Tag) -> str:
+def container_name(instance: str, tag: Tag) -> str:
     """The container's name, unique for a tag and an instance: a repeated create request finds the first container."""
     return f"{attempt_name(instance, tag)}-{tag.node}-{tag.container}" if tag.part else attempt_name(instance, tag)
 
@@ -105,21 +105,25 @@ def attempt_name(instance: str, tag: Tag) -> str:
     return f"bq-{instance}-{job}-{tag.attempt}"
 
 
-def keeper_name(instance: str, tag: Tag) -> str:
+def pause_container_name(instance: str, tag: Tag) -> str:
     """The name of a node's pause container."""
     return f"{attempt_name(instance, tag)}-{tag.node}"
 
 
-def labels_of(instance: str, tag: Tag, gpus: Iterable[str] = ()) -> dict[str, str]:
+def container_labels(instance: str, tag: Tag, gpus: Iterable[str] = ()) -> dict[str, str]:
     """The labels of a job's container: every label that batchq reads, empty if it has no value.
 
     All are set because the engine adds the image's labels, whose values its author chooses; a label in the create
     request takes precedence: docs/decisions/0034.
     """
-    return dict.fromkeys(CONTAINER_LABELS, "") | attempt_labels(instance, tag) | {PART: tag.part, GPUS: ",".join(gpus)}
+    return (
+        dict.fromkeys(CONTAINER_LABELS, "")
+        | attempt_container_labels(instance, tag)
+        | {PART: tag.part, GPUS: ",".join(gpus)}
+    )
 
 
-def attempt_labels(instance: str, tag: Tag) -> dict[str, str]:
+def attempt_container_labels(instance: str, tag: Tag) -> dict[str, str]:
     """The labels that all containers of an attempt have in common."""
     return {INSTANCE: instance, JOB: tag.job_id, ATTEMPT: str(tag.attempt)}
 
@@ -132,23 +136,23 @@ def tag_of(labels: Mapping[str, str], instance: str) -> Tag | None:
     return Tag(job_id=JobId(labels[JOB]), attempt=int(attempt), part=labels.get(PART, ""))
 
 
-def shared_labels(instance: str, tag: Tag) -> dict[str, str]:
+def attempt_object_labels(instance: str, tag: Tag) -> dict[str, str]:
     """The labels of a network, pause container or volume that the containers of an attempt share."""
-    return {INSTANCE: instance, KEEPS: f"{tag.job_id}/{tag.attempt}"}
+    return {INSTANCE: instance, SHARED_BY: f"{tag.job_id}/{tag.attempt}"}
 
 
-def kept_for(labels: Mapping[str, str], instance: str) -> Tag | None:
+def attempt_in(labels: Mapping[str, str], instance: str) -> Tag | None:
     """The attempt whose containers share the object with these labels, as a tag without a part.
 
     None: not such an object, or not of this instance.
     """
-    job, _, attempt = labels.get(KEEPS, "").rpartition("/")
+    job, _, attempt = labels.get(SHARED_BY, "").rpartition("/")
     if labels.get(INSTANCE) != instance or not job or not attempt.isdecimal():
         return None
     return Tag(job_id=JobId(job), attempt=int(attempt))
 
 
-def commons_name(instance: str, shared: SharedNetwork) -> str:
+def shared_network_name(instance: str, shared: SharedNetwork) -> str:
     """The name of a shared network's bridge and of its pause container.
 
     The account is hashed: its name may have characters that Docker does not allow.
@@ -157,57 +161,59 @@ def commons_name(instance: str, shared: SharedNetwork) -> str:
     return f"bq-{instance}-on.{shared.environment}{account}"
 
 
-def commons_labels(instance: str, shared: SharedNetwork) -> dict[str, str]:
+def shared_network_labels(instance: str, shared: SharedNetwork) -> dict[str, str]:
     """The labels of a shared network's bridge and of its pause container."""
-    return {INSTANCE: instance, COMMONS: shared.environment, ACCOUNT: shared.account}
+    return {INSTANCE: instance, ENVIRONMENT: shared.environment, ACCOUNT: shared.account}
 
 
-def commons_of(labels: Mapping[str, str], instance: str) -> SharedNetwork | None:
+def shared_network_in(labels: Mapping[str, str], instance: str) -> SharedNetwork | None:
     """The shared network in the labels of a bridge or pause container; None: not one of this instance."""
-    if labels.get(INSTANCE) != instance or not labels.get(COMMONS):
+    if labels.get(INSTANCE) != instance or not labels.get(ENVIRONMENT):
         return None
-    return SharedNetwork(environment=labels[COMMONS], account=labels.get(ACCOUNT, ""))
+    return SharedNetwork(environment=labels[ENVIRONMENT], account=labels.get(ACCOUNT, ""))
 
 
 def volume_name(instance: str, tag: Tag, volume: str) -> str:
     """The name of a volume that the containers of a node share, hashed: Docker names a folder by it."""
-    return f"{keeper_name(instance, tag)}-{sha256(volume.encode()).hexdigest()[:12]}"
+    return f"{pause_container_name(instance, tag)}-{sha256(volume.encode()).hexdigest()[:12]}"
 
 
-def creation(launch: LaunchSpec, *, instance: str, policy: Policy, looked: LookedUp) -> Creation:
+def build_create_request(
+    launch: LaunchSpec, *, instance: str, policy: ServerPolicy, inputs: LaunchInputs
+) -> CreateRequest:
     """Build the create request of a launch. Raises StartRefused if the policy denies it."""
     spec = launch.spec
-    user = spec.user if looked.user is None else looked.user
-    return Creation(
-        name=name_of(instance, launch.tag),
+    user = spec.user if inputs.user is None else inputs.user
+    return CreateRequest(
+        name=container_name(instance, launch.tag),
         platform=spec.platform,
         config={
             "Image": spec.image,
-            "Env": _environment(launch, looked),
-            "Labels": labels_of(instance, launch.tag, looked.gpus),
-            "HostConfig": _host(launch, policy, looked)
-            | {"Mounts": [_mount(mount, instance, launch.tag, looked.devices) for mount in looked.mounts]}
-            | _namespaces(looked.place),
+            "Env": _environment(launch, inputs),
+            "Labels": container_labels(instance, launch.tag, inputs.gpus),
+            "HostConfig": _host_config(launch, policy, inputs)
+            | {"Mounts": [_mount(mount, instance, launch.tag, inputs.devices) for mount in inputs.mounts]}
+            | _namespace_modes(inputs.namespaces),
         }
-        | _endpoint(looked.place)
+        | _endpoint(inputs.namespaces)
         | ({"Cmd": list(spec.command)} if spec.command else {})
         | ({"User": user} if user is not None else {}),
     )
 
 
-def _environment(launch: LaunchSpec, looked: LookedUp) -> list[str]:
+def _environment(launch: LaunchSpec, inputs: LaunchInputs) -> list[str]:
     """`NAME=value`, in ascending precedence: the job's variables, its secrets, batchq's. All override the image's."""
-    variables = dict(launch.spec.environment) | dict(looked.secrets) | dict(launch.environment)
+    variables = dict(launch.spec.environment) | dict(inputs.secrets) | dict(launch.environment)
     return [f"{name}={value}" for name, value in variables.items()]
 
 
-def _host(launch: LaunchSpec, policy: Policy, looked: LookedUp) -> dict[str, Any]:
+def _host_config(launch: LaunchSpec, policy: ServerPolicy, inputs: LaunchInputs) -> dict[str, Any]:
     spec = launch.spec
-    privileged = spec.privileged and _is_given("privileged", launch, policy)
+    privileged = spec.privileged and _is_granted("privileged", launch, policy)
     return (
         {
-            "CpuShares": max(LEAST_SHARES, spec.resources.millicpus * SHARES_OF_A_CPU // 1000),
-            **_memory(spec, looked),
+            "CpuShares": max(MIN_SHARES, spec.resources.millicpus * SHARES_OF_A_CPU // 1000),
+            **_memory(spec, inputs),
             "PidsLimit": policy.pids,
             "Privileged": privileged,
             # A privileged container has all privileges, so the option would contradict it.
@@ -216,45 +222,45 @@ def _host(launch: LaunchSpec, policy: Policy, looked: LookedUp) -> dict[str, Any
             "Init": spec.init,
             "Ulimits": [{"Name": limit.name, "Soft": limit.soft, "Hard": limit.hard} for limit in spec.ulimits],
             "Devices": [
-                _device(device) for device in spec.devices if _is_given("linuxParameters.devices", launch, policy)
+                _device(device) for device in spec.devices if _is_granted("linuxParameters.devices", launch, policy)
             ],
-            "DeviceRequests": _gpus(looked.gpus),
+            "DeviceRequests": _gpus(inputs.gpus),
             "Tmpfs": {it.container_path: ",".join([f"size={it.size_mib}m", *it.options]) for it in spec.tmpfs},
-            "LogConfig": _logging(spec.logging, looked),
+            "LogConfig": _logging(spec.logging, inputs),
             # The container of an attempt starts once, and batchq removes it after its end is stored.
             "RestartPolicy": {"Name": "no"},
             "AutoRemove": False,
         }
         | ({"ShmSize": spec.shared_memory_mib * MIB} if spec.shared_memory_mib is not None else {})
-        | _confined(launch)
+        | _dropped_capabilities(launch)
     )
 
 
-def _confined(launch: LaunchSpec) -> dict[str, Any]:
+def _dropped_capabilities(launch: LaunchSpec) -> dict[str, Any]:
     """The capabilities that a job of a restricted account loses: all of them unless it may run as root.
 
     With root it loses those with which it could leave devices or files with capabilities in a volume, and NET_RAW.
     """
     if launch.allowance is None:
         return {}
-    return {"CapDrop": list(DROPPED_OF_ROOT) if launch.allowance.permits_root else ["ALL"]}
+    return {"CapDrop": list(DROPPED_ROOT_CAPABILITIES) if launch.allowance.permits_root else ["ALL"]}
 
 
-def _memory(spec: ContainerSpec, looked: LookedUp) -> dict[str, int]:
+def _memory(spec: ContainerSpec, inputs: LaunchInputs) -> dict[str, int]:
     """The memory limits. AWS: without `maxSwap` the container has no swap, and `swappiness` is ignored."""
-    memory = max(LEAST_MEMORY, spec.resources.memory_mib * MIB)
+    memory = max(MIN_MEMORY, spec.resources.memory_mib * MIB)
     if spec.max_swap_mib is None:
         return {"Memory": memory, "MemorySwap": memory}
     limits = {"Memory": memory, "MemorySwap": memory + spec.max_swap_mib * MIB}
     if spec.swappiness is None:
         return limits
-    if not looked.knows_swappiness:
-        log.warning("swappiness %d is left out: cgroup v2 knows none", spec.swappiness)
+    if not inputs.supports_swappiness:
+        log.warning("swappiness %d is ignored: cgroup v2 does not support it", spec.swappiness)
         return limits
     return limits | {"MemorySwappiness": spec.swappiness}
 
 
-def _is_given(member: str, launch: LaunchSpec, policy: Policy) -> bool:
+def _is_granted(member: str, launch: LaunchSpec, policy: ServerPolicy) -> bool:
     """Whether the policy grants `member`, which gives access to the host: a disk of the host does so like `privileged`.
 
     Raises StartRefused if the policy is to refuse it; else a denied member is logged and left out.
@@ -262,7 +268,7 @@ def _is_given(member: str, launch: LaunchSpec, policy: Policy) -> bool:
     if policy.privileged is Privileged.REFUSE:
         raise StartRefused(f"CannotCreateContainerError: {member} is refused by this server", forbidden=True)
     if policy.privileged is Privileged.DROP:
-        log.warning("%s: %s is left out, as this server is told to", launch.tag, member)
+        log.warning("%s: %s is ignored, as this server is configured with privileged=drop", launch.tag, member)
     return policy.privileged is Privileged.ALLOW
 
 
@@ -289,7 +295,7 @@ def _mount(mount: Mount, instance: str, tag: Tag, devices: Mapping[str, str]) ->
     if mount.volume is None or not tag.part:
         return {"Type": "volume"} | where
     # A named volume, as an anonymous one would be removed with the first container.
-    options = {"Labels": shared_labels(instance, tag) | {VOLUME: mount.volume}}
+    options = {"Labels": attempt_object_labels(instance, tag) | {VOLUME: mount.volume}}
     return {"Type": "volume", "Source": volume_name(instance, tag, mount.volume), "VolumeOptions": options} | where
 
 
@@ -304,23 +310,23 @@ def _open_folder(device: str, mount: Mount) -> dict[str, Any]:
     return {"Type": "volume", "Target": mount.container_path, "VolumeOptions": volume}
 
 
-def _namespaces(place: Place | None) -> dict[str, Any]:
-    if place is None:
+def _namespace_modes(namespaces: Namespaces | None) -> dict[str, Any]:
+    if namespaces is None:
         return {}
-    modes = {"NetworkMode": place.network, "IpcMode": place.ipc, "PidMode": place.pid}
+    modes = {"NetworkMode": namespaces.network, "IpcMode": namespaces.ipc, "PidMode": namespaces.pid}
     # In a shared PID namespace the pause container is process 1; an init process would warn that it is not.
-    init = {} if place.pid is None else {"Init": False}
+    init = {} if namespaces.pid is None else {"Init": False}
     return {name: mode for name, mode in modes.items() if mode is not None} | init
 
 
-def _endpoint(place: Place | None) -> dict[str, Any]:
-    if place is None or place.node is None:
+def _endpoint(namespaces: Namespaces | None) -> dict[str, Any]:
+    if namespaces is None or namespaces.node is None:
         return {}
-    return {"NetworkingConfig": {"EndpointsConfig": {place.network: {"Aliases": [place.node]}}}}
+    return {"NetworkingConfig": {"EndpointsConfig": {namespaces.network: {"Aliases": [namespaces.node]}}}}
 
 
-def _logging(logging: Logging, looked: LookedUp) -> dict[str, Any]:
+def _logging(logging: Logging, inputs: LaunchInputs) -> dict[str, Any]:
     """The log driver. Logs that batchq stores are written by the engine first, in files of bounded size."""
     if logging.captured:
-        return ROTATED
-    return {"Type": logging.driver, "Config": dict(logging.options) | dict(looked.log_secrets)}
+        return ROTATED_LOG
+    return {"Type": logging.driver, "Config": dict(logging.options) | dict(inputs.log_secrets)}

@@ -25,17 +25,17 @@ from batchq.errors import (
 )
 from batchq.ports.runtime import ContainerState
 
-LEAST_SECRET = 4  # characters: replacing shorter words would make the message unreadable
+MIN_SECRET = 4  # characters: replacing shorter words would make the message unreadable
 # Maximum characters: of an attempt's reason, of a redacted text, and of the engine's text before it is redacted. A user
 # can determine most of the engine's text.
-LONGEST_REASON, LONGEST_TOLD, LONGEST_HEARD = 1024, 2048, 4096
+MAX_REASON, MAX_REDACTED, MAX_ENGINE_TEXT = 1024, 2048, 4096
 COMMAND_NOT_FOUND, COMMAND_NOT_EXECUTABLE = 127, 126  # exit codes
 BAD_REQUEST, NOT_FOUND, CONFLICT, SERVER_ERROR, NOT_IMPLEMENTED = 400, 404, 409, 500, 501  # HTTP status codes
 
-_NO_ANSWER = (DockerException, RequestException, TransportError, StreamParseError, OSError, ValueError)
+_NO_RESPONSE = (DockerException, RequestException, TransportError, StreamParseError, OSError, ValueError)
 # A layer below the engine (containerd, the shim) is down or restarting. Only these texts distinguish such a 500 from
 # the one for an invalid user name; each is longer than one word, as a user could choose a single word.
-_TROUBLE_BELOW = (
+_LOWER_LAYER_FAILED = (
     'desc = "transport',
     "transport is closing",
     "dial unix",
@@ -62,15 +62,15 @@ _CREDENTIALS = (
 
 
 @contextmanager
-def unknown_unless_told(call: str) -> Iterator[None]:
+def translate_errors(call: str) -> Iterator[None]:
     """Raise EngineUnknown for every error of the SDK and its transport that the block does not handle itself."""
     try:
         yield
-    except _NO_ANSWER as error:
+    except _NO_RESPONSE as error:
         raise EngineUnknown(f"{call}: {message_of(error)}") from error
 
 
-def was_silent(unknown: EngineUnknown) -> bool:
+def is_timeout(unknown: EngineUnknown) -> bool:
     """Whether the error is a timeout: the engine accepted the request, and did not reply in time."""
     return isinstance(unknown.__cause__, ReadTimeout | ReadTimeoutError)
 
@@ -91,31 +91,31 @@ def message_of(error: Exception) -> str:
 
 def redacted(text: str, secrets: Iterable[str] = ()) -> str:
     """Remove credentials, the secrets, and the words that the secrets consist of; one line of bounded length."""
-    text = text[:LONGEST_HEARD]
+    text = text[:MAX_ENGINE_TEXT]
     for pattern in _CREDENTIALS:
         text = pattern.sub(r"\1***", text)
-    text = " ".join(text.split())[:LONGEST_TOLD]
-    words = {word for it in secrets for word in (it, *_WORD.findall(it)) if len(word) >= LEAST_SECRET}
+    text = " ".join(text.split())[:MAX_REDACTED]
+    words = {word for it in secrets for word in (it, *_WORD.findall(it)) if len(word) >= MIN_SECRET}
     if not words:
         return text
     return re.sub("|".join(re.escape(word) for word in sorted(words, key=len, reverse=True)), "***", text)
 
 
-def conceal(error: APIError, secrets: Iterable[str]) -> None:
+def redact_error(error: APIError, secrets: Iterable[str]) -> None:
     """Remove secrets from the engine's error message in place: the engine quotes options of log drivers."""
     error.explanation = redacted(error.explanation or str(error), secrets)
 
 
 def reason(kind: str, error: Exception) -> str:
     """An attempt's reason in the format of AWS's agent, cut to the length that AWS allows."""
-    return f"{kind}: Error response from daemon: {message_of(error)}"[:LONGEST_REASON]
+    return f"{kind}: Error response from daemon: {message_of(error)}"[:MAX_REASON]
 
 
-def create_failed(error: APIError) -> EngineError:
+def create_error(error: APIError) -> EngineError:
     """The meaning of an error reply to a create call; the caller handles conflicts of names."""
     if isinstance(error, ImageNotFound):
         return ImageMissing(message_of(error))
-    if trouble_below(error):
+    if lower_layer_failed(error):
         return EngineUnknown(f"create: {message_of(error)}")
     # The engine replies 500 to many errors of the job and to full disks alike, so a 500 is only final if it repeats. So
     # is a 404: a missing network, or a missing container to share one with, may be created again.
@@ -126,7 +126,7 @@ def create_failed(error: APIError) -> EngineError:
     )
 
 
-def start_failed(error: APIError, *, state: ContainerState | None, exit_code: int) -> EngineError | None:
+def start_error(error: APIError, *, state: ContainerState | None, exit_code: int) -> EngineError | None:
     """The meaning of an error reply to a start call, by an inspection made after it. None: the container was started.
 
     `state` is the inspected state, None: the container does not exist; `exit_code` is the inspected one, or 0.
@@ -137,7 +137,7 @@ def start_failed(error: APIError, *, state: ContainerState | None, exit_code: in
         return None
     if is_server_error(error) and is_interrupted(message_of(error)):
         return StartInterrupted(message_of(error))
-    if trouble_below(error) or error.status_code == CONFLICT:
+    if lower_layer_failed(error) or error.status_code == CONFLICT:
         return EngineUnknown(f"start: {message_of(error)}")
     return StartRefused(
         reason("CannotStartContainerError", error),
@@ -154,21 +154,21 @@ def is_interrupted(text: str) -> bool:
     """
     if _HALF_STARTED.search(text):
         return True
-    return reports_trouble_below(text) and not any(words in text.lower() for words in _NOT_REACHED)
+    return reports_lower_layer_failure(text) and not any(words in text.lower() for words in _NOT_REACHED)
 
 
-def trouble_below(error: APIError) -> bool:
+def lower_layer_failed(error: APIError) -> bool:
     """Whether the reply reports that a layer below the engine is down.
 
     The text may only cause another attempt at the start, never a final failure.
     """
-    return is_server_error(error) and reports_trouble_below(message_of(error))
+    return is_server_error(error) and reports_lower_layer_failure(message_of(error))
 
 
 def is_server_error(error: APIError) -> bool:
     return error.status_code is not None and error.status_code >= SERVER_ERROR
 
 
-def reports_trouble_below(text: str) -> bool:
+def reports_lower_layer_failure(text: str) -> bool:
     """Whether the text reports that a layer below the engine (containerd, the shim) is down or restarting."""
-    return any(words in text.lower() for words in _TROUBLE_BELOW)
+    return any(words in text.lower() for words in _LOWER_LAYER_FAILED)

@@ -12,74 +12,79 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
 
-from batchq.compute.docker.client import Client, Stream
+from batchq.compute.docker.client import Client, EventStream
 from batchq.compute.docker.create_request import INSTANCE, tag_of
-from batchq.compute.docker.errors import unknown_unless_told
-from batchq.compute.docker.threads import begin
+from batchq.compute.docker.errors import translate_errors
+from batchq.compute.docker.threads import start_thread
 from batchq.compute.event_queue import EventQueue
 from batchq.domain.ids import Tag
 from batchq.errors import EngineUnknown
 from batchq.ports.runtime import DeathReport, Inspection
 
-NOT_LOOKED_AT = EngineUnknown("nobody was free to look")
+NOT_INSPECTED = EngineUnknown("no thread was idle to inspect the container")
 
 Outcome = Inspection | BaseException | None
 """The result of an inspection: None if the container does not exist, or the error."""
 
-Look = Callable[[Tag, Callable[[Outcome], None]], bool]
+TryInspect = Callable[[Tag, Callable[[Outcome], None]], bool]
 """Have an idle thread inspect the container and call the function with the outcome; False if no thread is idle."""
 
 
 @asynccontextmanager
 async def deaths(
-    connect: Callable[[], Client], instance: str, *, look: Look, learn: Callable[[Tag, Outcome], None]
+    connect: Callable[[], Client], instance: str, *, try_inspect: TryInspect, on_outcome: Callable[[Tag, Outcome], None]
 ) -> AsyncIterator[AsyncIterator[Tag | DeathReport]]:
     """Subscribe to the deaths of an instance's containers. Raises EngineUnknown.
 
     The engine has accepted the subscription once the context is entered. `connect` returns the client for the stream.
-    `look` requests an inspection. `learn` is called on the event loop with the outcome of each inspection.
+    `try_inspect` requests an inspection. `on_outcome` is called on the event loop with the outcome of each inspection.
     """
-    reader = _Reader(connect, instance, look=look, learn=learn)
-    begin("docker-events", reader.run)
+    reader = _EventReader(connect, instance, try_inspect=try_inspect, on_outcome=on_outcome)
+    start_thread("docker-events", reader.run)
     try:
         await asyncio.wrap_future(reader.listening)
-        yield reader.news
+        yield reader.queue
     finally:
         reader.close()
 
 
-class _Reader:
-    """A subscription: its thread executes `run`; threads that inspect call `_keep`; the rest is the event loop's."""
+class _EventReader:
+    """A subscription: its thread executes `run`; threads that inspect call `_add`; the rest is the event loop's."""
 
     def __init__(
-        self, connect: Callable[[], Client], instance: str, *, look: Look, learn: Callable[[Tag, Outcome], None]
+        self,
+        connect: Callable[[], Client],
+        instance: str,
+        *,
+        try_inspect: TryInspect,
+        on_outcome: Callable[[Tag, Outcome], None],
     ) -> None:
-        self.news = EventQueue()
+        self.queue = EventQueue()
         self.listening: Future[None] = Future()
         self.listening.set_running_or_notify_cancel()  # from here on it cannot be cancelled while the thread sets it
         self._connect = connect
         self._instance = instance
-        self._look = look
-        self._learn = learn
+        self._try_inspect = try_inspect
+        self._on_outcome = on_outcome
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         #: Deaths that the event loop has not taken yet.
-        self._heard: list[tuple[Tag, Outcome]] = []
-        self._stream: Stream | None = None
+        self._batch: list[tuple[Tag, Outcome]] = []
+        self._stream: EventStream | None = None
         self._closed = False
 
     def run(self) -> None:
         """Read the stream to its end. `listening` is completed once the engine accepts the subscription, or fails."""
         try:
-            with unknown_unless_told("events"), closing(self._connect()) as client:
-                self._read(client)
+            with translate_errors("events"), closing(self._connect()) as client:
+                self._read_events(client)
         except EngineUnknown as error:
             if not self.listening.done():
                 self.listening.set_exception(error)
         finally:
             if not self.listening.done():
-                self.listening.set_exception(EngineUnknown("events: nobody reads them"))
-            self._on_loop(self.news.end)
+                self.listening.set_exception(EngineUnknown("events: the subscription ended"))
+            self._call_on_loop(self.queue.end)
 
     def close(self) -> None:
         """Close the stream. If the thread has not opened it yet, the thread closes it as soon as it is open."""
@@ -88,42 +93,42 @@ class _Reader:
             with suppress(OSError, AttributeError):  # the SDK raises them if the stream has just ended by itself
                 self._stream.close()
 
-    def _read(self, client: Client) -> None:
+    def _read_events(self, client: Client) -> None:
         filters = {"type": "container", "event": "die", "label": f"{INSTANCE}={self._instance}"}
-        self._stream = client.hear(filters)
+        self._stream = client.subscribe(filters)
         self.listening.set_result(None)
         if self._closed:
             self.close()
         for event in self._stream:
             tag = _tag_in(event, self._instance)
             if tag is not None:
-                self._hear(tag)
+                self._on_death(tag)
 
-    def _hear(self, tag: Tag) -> None:
-        if not self._look(tag, partial(self._keep, tag)):
-            self._keep(tag, NOT_LOOKED_AT)
+    def _on_death(self, tag: Tag) -> None:
+        if not self._try_inspect(tag, partial(self._add, tag)):
+            self._add(tag, NOT_INSPECTED)
 
-    def _keep(self, tag: Tag, outcome: Outcome) -> None:
+    def _add(self, tag: Tag, outcome: Outcome) -> None:
         """Add a death to the batch for the event loop. Only the first one of a batch wakes the loop."""
         with self._lock:
-            is_first = not self._heard
-            self._heard.append((tag, outcome))
+            is_first = not self._batch
+            self._batch.append((tag, outcome))
         if is_first:
-            self._on_loop(self._hand_over)
+            self._call_on_loop(self._flush)
 
-    def _hand_over(self) -> None:
+    def _flush(self) -> None:
         with self._lock:
-            heard, self._heard = self._heard, []
-        for tag, outcome in heard:
-            self._learn(tag, outcome)
-        self.news.tell(*(_news(tag, outcome) for tag, outcome in heard))
+            batch, self._batch = self._batch, []
+        for tag, outcome in batch:
+            self._on_outcome(tag, outcome)
+        self.queue.put(*(_to_item(tag, outcome) for tag, outcome in batch))
 
-    def _on_loop(self, what: Callable[[], None]) -> None:
+    def _call_on_loop(self, callback: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # the event loop is closed
-            self._loop.call_soon_threadsafe(what)
+            self._loop.call_soon_threadsafe(callback)
 
 
-def _news(tag: Tag, outcome: Outcome) -> Tag | DeathReport:
+def _to_item(tag: Tag, outcome: Outcome) -> Tag | DeathReport:
     """The item for the subscriber: after a failed inspection only the tag, and the subscriber inspects again."""
     return tag if isinstance(outcome, BaseException) else DeathReport(tag=tag, found=outcome)
 

@@ -9,27 +9,27 @@ from batchq.compute.docker.inspection import labels_of, member, state_of
 from batchq.errors import EngineUnknown
 from batchq.ports.runtime import ContainerState
 
-HOLDS_NONE = frozenset({ContainerState.EXITED, ContainerState.GOING})
+ENDED_STATES = frozenset({ContainerState.EXITED, ContainerState.GOING})
 
 
-def count() -> int:
+def gpu_count() -> int:
     """The number of NVIDIA GPUs of this machine."""
     return sum(1 for _ in Path("/dev").glob("nvidia[0-9]*"))
 
 
-def held(rows: object) -> Mapping[str, int]:
+def gpu_usage(rows: object) -> Mapping[str, int]:
     """The number of containers that hold each GPU, from the labels in the engine's list of containers."""
     if not isinstance(rows, list):
-        raise EngineUnknown("the engine's list of containers is none")
-    labels = (labels_of(row, "Labels") for row in rows if state_of(member(row, "State", of=object)) not in HOLDS_NONE)
+        raise EngineUnknown("invalid engine response: the list of containers is not a list")
+    labels = (labels_of(row, "Labels") for row in rows if state_of(member(row, "State", of=object)) not in ENDED_STATES)
     return Counter(gpu for it in labels for gpu in it.get(GPUS, "").split(",") if gpu)
 
 
-def choose(number: int, *, of: int, held: Mapping[str, int]) -> tuple[str, ...]:
+def choose_gpus(number: int, *, of: int, usage: Mapping[str, int]) -> tuple[str, ...]:
     """Choose the GPUs that the fewest containers hold, lowest ids first.
 
     `of` is the number of existing GPUs. Placement only chooses a job for which GPUs are free, but does not see the
     containers of other servers.
     """
-    by_use = sorted(range(max(of, number)), key=lambda it: held.get(str(it), 0))
+    by_use = sorted(range(max(of, number)), key=lambda it: usage.get(str(it), 0))
     return tuple(str(it) for it in sorted(by_use[:number]))

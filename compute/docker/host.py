@@ -23,7 +23,7 @@ from batchq.errors import EngineUnknown
 from batchq.ports.runtime import EngineIdentity
 
 BRIDGE = "bridge"
-KERNEL = Path("/proc/stat")
+PROC_STAT = Path("/proc/stat")
 
 
 def capacity(client: Client) -> Resources:
@@ -33,7 +33,7 @@ def capacity(client: Client) -> Resources:
     return Resources(
         millicpus=member(machine, "NCPU", of=int) * 1000,
         memory_mib=member(machine, "MemTotal", of=int) // MIB,
-        gpus=gpus.count() if "nvidia" in str(runtimes) else 0,
+        gpus=gpus.gpu_count() if "nvidia" in str(runtimes) else 0,
     )
 
 
@@ -55,10 +55,10 @@ def identity_in(engine: object) -> EngineIdentity:
 def free_gpus(client: Client, number: int, *, of: Callable[[], int]) -> tuple[str, ...]:
     """Choose `number` GPUs by the labels of existing containers. `of` returns the machine's number of GPUs."""
     holders = client.containers(all=True, filters={"label": GPUS})
-    return gpus.choose(number, of=of(), held=gpus.held(holders))
+    return gpus.choose_gpus(number, of=of(), usage=gpus.gpu_usage(holders))
 
 
-def knows_swappiness(client: Client) -> bool:
+def supports_swappiness(client: Client) -> bool:
     """Whether the kernel supports the swappiness of a container: cgroup v2 does not."""
     return client.info().get("CgroupVersion") != "2"
 
@@ -72,25 +72,25 @@ def lost_before(client: Client, booted_at: datetime | None, unreliable: set[date
     """
     try:
         bridge: object = client.inspect_network(BRIDGE)
-    except APIError as refusal:
-        if refusal.is_client_error():  # it does not exist, or a proxy in front of the engine denies the request
+    except APIError as error:
+        if error.is_client_error():  # it does not exist, or a proxy in front of the engine denies the request
             return None
         raise
     engine: object = client.info()
     if not member(engine, "InitBinary", of=object):  # not Docker: other engines do not end containers when they end
         return None
-    began = time_of(bridge, "Created")
-    if began is None or began in unreliable:
+    bridge_created_at = time_of(bridge, "Created")
+    if bridge_created_at is None or bridge_created_at in unreliable:
         return None
-    if began > (time_of(engine, "SystemTime") or began):
-        unreliable.add(began)
+    if bridge_created_at > (time_of(engine, "SystemTime") or bridge_created_at):
+        unreliable.add(bridge_created_at)
         return None
     if member(engine, "LiveRestoreEnabled", of=object) is not True:
-        return began
-    return None if booted_at is None else min(began, booted_at)
+        return bridge_created_at
+    return None if booted_at is None else min(bridge_created_at, booted_at)
 
 
-def ended_since_made(client: Client, inspected: object) -> bool:
+def ended_since_create(client: Client, inspected: object) -> bool:
     """Whether the engine may have ended since it created the inspected container: docs/decisions/0013.
 
     Docker has its last events in memory (256 in Docker 20.10), so the event of the create proves that it has not
@@ -100,21 +100,21 @@ def ended_since_made(client: Client, inspected: object) -> bool:
     engine: object = client.info()
     if not member(engine, "InitBinary", of=object):
         return False
-    made_at, now = time_of(inspected, "Created"), time_of(engine, "SystemTime")
-    if made_at is None or now is None:
+    created_at, now = time_of(inspected, "Created"), time_of(engine, "SystemTime")
+    if created_at is None or now is None:
         return True
-    if _remembers_creation(client, member(inspected, "Id", of=str), made_at, now):
+    if _has_create_event(client, member(inspected, "Id", of=str), created_at, now):
         return False
-    if member(engine, "LiveRestoreEnabled", of=object) is True or now < made_at:
+    if member(engine, "LiveRestoreEnabled", of=object) is True or now < created_at:
         return True
     try:
         bridge: object = client.inspect_network(BRIDGE)
-    except APIError as refusal:
-        if refusal.is_client_error():
+    except APIError as error:
+        if error.is_client_error():
             return True
         raise
-    began = time_of(bridge, "Created")
-    return began is None or not began <= made_at
+    bridge_created_at = time_of(bridge, "Created")
+    return bridge_created_at is None or not bridge_created_at <= created_at
 
 
 def may_have_run(client: Client, inspected: object) -> bool:
@@ -124,13 +124,13 @@ def may_have_run(client: Client, inspected: object) -> bool:
     state stays CREATED, and another start would run the program again.
     """
     error = member(inspected, "State", of=dict).get("Error")
-    return (isinstance(error, str) and is_interrupted(error)) or ended_since_made(client, inspected)
+    return (isinstance(error, str) and is_interrupted(error)) or ended_since_create(client, inspected)
 
 
-def _remembers_creation(client: Client, container: str, made_at: datetime, now: datetime) -> bool:
+def _has_create_event(client: Client, container: str, created_at: datetime, now: datetime) -> bool:
     """Whether the engine still has the event of the create. `now` is the engine's time: the stream ends there."""
     filters = {"type": "container", "event": "create", "container": container}
-    moments = {"since": f"{min(made_at, now).timestamp() - 1:.6f}", "until": f"{now.timestamp():.6f}"}
+    moments = {"since": f"{min(created_at, now).timestamp() - 1:.6f}", "until": f"{now.timestamp():.6f}"}
     events: Any = client.events(**moments, filters=filters, decode=True)  # type: ignore[call-overload]  # the stubs know whole seconds only
     with closing(events):
         return any(True for _ in events)

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 MODE = 0o755  # of created folders, regardless of the umask
 MAX_SYMLINKS = 40  # the kernel's limit
-PLAIN = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+OPEN_FLAGS = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 MOUNT_TABLE = Path("/proc/self/mountinfo")
 
 Follows = Callable[[Path], bool]
@@ -56,9 +56,9 @@ class Descriptor:
         lines = Path(f"/proc/self/fdinfo/{self.number}").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("mnt_id:"))
 
-    def renumber(self, least: int) -> None:
-        """Move the descriptor to the first free number that is at least `least`. Raises OSError."""
-        number = fcntl.fcntl(self.number, fcntl.F_DUPFD_CLOEXEC, least)
+    def renumber(self, minimum: int) -> None:
+        """Move the descriptor to the first free number that is at least `minimum`. Raises OSError."""
+        number = fcntl.fcntl(self.number, fcntl.F_DUPFD_CLOEXEC, minimum)
         self.close()
         self.number = number
 
@@ -69,29 +69,29 @@ def open_path(path: str, *, follows: Follows) -> tuple[Descriptor, tuple[str, ..
     try:
         missing = walk.run()
     except BaseException:
-        walk.at.close()
+        walk.opened.close()
         raise
-    return walk.at, missing
+    return walk.opened, missing
 
 
-def create_folders(at: Descriptor, names: tuple[str, ...]) -> Descriptor:
-    """Create the missing ones of these nested folders, and return the last. Closes `at`. Raises OSError."""
+def create_folders(opened: Descriptor, names: tuple[str, ...]) -> Descriptor:
+    """Create the missing ones of these nested folders, and return the last. Closes `opened`. Raises OSError."""
     try:
         for name in names:
-            below = _create_folder(at, name)
-            at.close()
-            at = below
+            entry = _create_folder(opened, name)
+            opened.close()
+            opened = entry
     except BaseException:
-        at.close()
+        opened.close()
         raise
-    return at
+    return opened
 
 
 def real_path(path: Path, *, follows: Follows) -> Path:
     """The path with symlinks resolved; a part that does not exist is appended as it is. Raises OSError."""
-    at, missing = open_path(str(path), follows=follows)
-    with closing(at):
-        return at.path.joinpath(*missing)
+    opened, missing = open_path(str(path), follows=follows)
+    with closing(opened):
+        return opened.path.joinpath(*missing)
 
 
 class _Walk:
@@ -99,68 +99,70 @@ class _Walk:
 
     def __init__(self, path: str, follows: Follows) -> None:
         #: What is open so far.
-        self.at = Descriptor(os.open("/", PLAIN))
+        self.opened = Descriptor(os.open("/", OPEN_FLAGS))
         #: The components that are left, the next one last.
-        self._todo = _todo(path)
+        self._remaining = _remaining(path)
         self._follows = follows
         self._symlinks = 0
 
     def run(self) -> tuple[str, ...]:
         """Open as much as possible, and return the names that are left."""
-        while self._todo:
-            below = _open_below(self.at, self._todo[-1])
-            if below is None and ".." not in self._todo:
+        while self._remaining:
+            entry = _open_below(self.opened, self._remaining[-1])
+            if entry is None and ".." not in self._remaining:
                 break
-            if below is None:
-                self._redirect(os.path.normpath(self.at.path.joinpath(*reversed(self._todo))), rest=[])
-            elif below.is_symlink:
-                with closing(below):
-                    target = os.readlink("", dir_fd=below.number)
-                self._redirect(target, rest=self._todo[:-1])
+            if entry is None:
+                self._redirect(os.path.normpath(self.opened.path.joinpath(*reversed(self._remaining))), rest=[])
+            elif entry.is_symlink:
+                with closing(entry):
+                    target = os.readlink("", dir_fd=entry.number)
+                self._redirect(target, rest=self._remaining[:-1])
             else:
-                self._todo.pop()
-                self._enter(below)
-        return tuple(reversed(self._todo))
+                self._remaining.pop()
+                self._enter(entry)
+        return tuple(reversed(self._remaining))
 
     def _redirect(self, target: str, *, rest: list[str]) -> None:
         self._symlinks += 1
-        if self._symlinks > MAX_SYMLINKS or not self._follows(self.at.path):
-            raise OSError(errno.ELOOP, "a symbolic link that is not followed", self._todo[-1])
-        self._todo = rest + _todo(target)
+        if self._symlinks > MAX_SYMLINKS or not self._follows(self.opened.path):
+            raise OSError(errno.ELOOP, "a symbolic link that is not followed", self._remaining[-1])
+        self._remaining = rest + _remaining(target)
         if target.startswith("/"):
-            self._enter(Descriptor(os.open("/", PLAIN)))
+            self._enter(Descriptor(os.open("/", OPEN_FLAGS)))
 
-    def _enter(self, below: Descriptor) -> None:
-        self.at.close()
-        self.at = below
+    def _enter(self, entry: Descriptor) -> None:
+        self.opened.close()
+        self.opened = entry
 
 
-def _todo(path: str) -> list[str]:
+def _remaining(path: str) -> list[str]:
     """The components of the path in reverse order, without the root."""
     return [part for part in reversed(PurePosixPath(path).parts) if not part.startswith("/")]
 
 
-def _open_below(at: Descriptor, name: str) -> Descriptor | None:
+def _open_below(opened: Descriptor, name: str) -> Descriptor | None:
     """Open an entry of the folder; None: it cannot be opened.
 
     The reason is dropped, because it could reveal folders that the job must not see.
     """
     try:
-        return Descriptor(os.open(name, PLAIN, dir_fd=at.number))
+        return Descriptor(os.open(name, OPEN_FLAGS, dir_fd=opened.number))
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return None
 
 
-def _create_folder(at: Descriptor, name: str) -> Descriptor:
+def _create_folder(opened: Descriptor, name: str) -> Descriptor:
     """Create and open a folder, or open the existing one.
 
     The mode is only set on an empty folder of this process's user: a job could have replaced what was created.
     """
     try:
-        os.mkdir(name, MODE, dir_fd=at.number)
+        os.mkdir(name, MODE, dir_fd=opened.number)
     except FileExistsError:
-        return Descriptor(os.open(name, PLAIN | os.O_DIRECTORY, dir_fd=at.number))
-    created = Descriptor(os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at.number))
+        return Descriptor(os.open(name, OPEN_FLAGS | os.O_DIRECTORY, dir_fd=opened.number))
+    created = Descriptor(
+        os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=opened.number)
+    )
     try:
         with os.scandir(created.number) as entries:
             is_ours = os.fstat(created.number).st_uid == os.geteuid() and not any(entries)

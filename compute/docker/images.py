@@ -1,19 +1,23 @@
-"""Pulls images. The engine replies 200 at once, and reports errors in the stream that follows."""
+"""Pulls and inspects images.
+
+The engine replies 200 to a pull at once, and reports its errors in the stream that follows.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from threading import Lock
 
-from docker.errors import APIError, DockerException
+from docker.errors import APIError, DockerException, NotFound
 from requests.exceptions import ReadTimeout
 from urllib3.exceptions import ReadTimeoutError
 
 from batchq.compute.docker.client import Client
-from batchq.compute.docker.errors import LONGEST_REASON, message_of, reason
-from batchq.errors import ImageUnavailable
+from batchq.compute.docker.errors import MAX_REASON, create_error, message_of, reason
+from batchq.compute.docker.inspection import member
+from batchq.errors import ImageMissing, ImageUnavailable
 
-FAILED = "CannotPullContainerError"
+PULL_FAILED = "CannotPullContainerError"
 
 
 class Pull:
@@ -36,34 +40,36 @@ class Pull:
         finally:
             with self._lock:
                 self._client = None
-                client.cut()  # or the engine would continue a pull that failed here
+                client.abort_stream()  # or the engine would continue a pull that failed here
 
     def cancel(self) -> None:
         """Cancel the pull by shutting down its connection: the engine then aborts it."""
         with self._lock:
             self._cancelled = True
             if self._client is not None:
-                self._client.cut()
+                self._client.abort_stream()
 
     def _pull(self, client: Client) -> None:
         _read_credentials(client)
         try:
             for line in client.pull(self._image, stream=True, decode=True, platform=self._platform):
                 if isinstance(line, dict) and "error" in line:
-                    raise ImageUnavailable(reason(FAILED, DockerException(line["error"])))
+                    raise ImageUnavailable(reason(PULL_FAILED, DockerException(line["error"])))
                 if self._cancelled:
-                    raise ImageUnavailable(f"{FAILED}: cancelled")
+                    raise ImageUnavailable(f"{PULL_FAILED}: cancelled")
         except APIError as error:
-            raise ImageUnavailable(reason(FAILED, error)) from error
+            raise ImageUnavailable(reason(PULL_FAILED, error)) from error
         except DockerException as error:  # the SDK's own, before any request, such as a missing credential helper
-            raise ImageUnavailable(f"{FAILED}: {message_of(error)}"[:LONGEST_REASON]) from error
+            raise ImageUnavailable(f"{PULL_FAILED}: {message_of(error)}"[:MAX_REASON]) from error
         except (ReadTimeout, ReadTimeoutError) as error:
             # If the engine itself does not reply, the ping raises, and the outcome is unknown; else the registry hangs.
             client.ping()
-            raise ImageUnavailable(f"{FAILED}: no progress for {client.patience:.0f} seconds") from error
+            raise ImageUnavailable(f"{PULL_FAILED}: no progress for {client.receive_timeout:.0f} seconds") from error
 
 
-async def within(seconds: float, pull: Pull, threads: Callable[[Callable[[Client], None]], Awaitable[None]]) -> None:
+async def pull_within(
+    seconds: float, pull: Pull, threads: Callable[[Callable[[Client], None]], Awaitable[None]]
+) -> None:
     """Execute the pull in a thread, with a timeout in seconds from its start: a registry could send data for ever.
 
     `threads` executes a function in a thread with a client. If cancelled, the engine aborts the pull. Raises
@@ -71,12 +77,12 @@ async def within(seconds: float, pull: Pull, threads: Callable[[Callable[[Client
     """
     loop = asyncio.get_running_loop()
 
-    def begin() -> None:
+    def start_timeout() -> None:
         with suppress(RuntimeError):  # the timeout context has ended: the pull was cancelled meanwhile
             limit.reschedule(loop.time() + seconds)
 
     def run(client: Client) -> None:
-        loop.call_soon_threadsafe(begin)
+        loop.call_soon_threadsafe(start_timeout)
         pull.run(client)
 
     try:
@@ -84,10 +90,22 @@ async def within(seconds: float, pull: Pull, threads: Callable[[Callable[[Client
             await threads(run)
     except TimeoutError:
         pull.cancel()
-        raise ImageUnavailable(f"{FAILED}: not complete after {seconds:.0f} seconds") from None
+        raise ImageUnavailable(f"{PULL_FAILED}: not complete after {seconds:.0f} seconds") from None
     except asyncio.CancelledError:
         pull.cancel()
         raise
+
+
+def image_user(client: Client, image: str) -> str:
+    """The user in the image's configuration; empty: none. Raises ImageMissing and StartRefused."""
+    try:
+        inspected: object = client.inspect_image(image)  # type: ignore[no-untyped-call]  # it has no types in the stubs
+    except NotFound as error:
+        raise ImageMissing(message_of(error)) from error
+    except APIError as error:
+        raise create_error(error) from error
+    user = member(inspected, "Config", "User", of=object)
+    return user if isinstance(user, str) else ""
 
 
 def _read_credentials(client: Client) -> None:
@@ -95,4 +113,4 @@ def _read_credentials(client: Client) -> None:
     try:
         client.reload_config()
     except (DockerException, ValueError, AttributeError, TypeError) as error:  # the SDK does not check its structure
-        raise ImageUnavailable(f"{FAILED}: docker's config cannot be read ({type(error).__name__})") from error
+        raise ImageUnavailable(f"{PULL_FAILED}: docker's config cannot be read ({type(error).__name__})") from error

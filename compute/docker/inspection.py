@@ -9,7 +9,7 @@ from batchq.domain.ids import Tag
 from batchq.errors import EngineUnknown
 from batchq.ports.runtime import ContainerState, Created, Inspection
 
-LONGEST = 200  # characters of an error text, which quotes the reply
+MAX_ERROR_TEXT = 200  # characters of an error text, which quotes the reply
 STATES = {
     "created": ContainerState.CREATED,
     "running": ContainerState.RUNNING,
@@ -26,16 +26,16 @@ STATES = {
 T = TypeVar("T")
 
 
-def member(answer: object, *path: str, of: type[T]) -> T:
+def member(reply: object, *path: str, of: type[T]) -> T:
     """The value at a path of nested objects in a reply. Raises EngineUnknown if it is missing or of another type.
 
     With `of=object` a missing value is None.
     """
-    it = answer
+    it = reply
     for name in path:
         it = it.get(name) if isinstance(it, dict) else None
     if not isinstance(it, of):
-        raise EngineUnknown(f"the engine's answer has no {'.'.join(path)}: {it!r}"[:LONGEST])
+        raise EngineUnknown(f"invalid engine response: {'.'.join(path)} is {it!r}"[:MAX_ERROR_TEXT])
     return it
 
 
@@ -45,9 +45,9 @@ def labels_of(described: object, *path: str) -> Mapping[str, str]:
     return labels if isinstance(labels, dict) else {}
 
 
-def state_of(word: object) -> ContainerState | None:
+def state_of(name: object) -> ContainerState | None:
     """The state for the engine's name of it in a list of containers; None: unknown."""
-    return STATES.get(word) if isinstance(word, str) else None
+    return STATES.get(name) if isinstance(name, str) else None
 
 
 def state_in(state: Mapping[str, object]) -> ContainerState:
@@ -58,22 +58,22 @@ def state_in(state: Mapping[str, object]) -> ContainerState:
     known = state_of(state.get("Status"))
     if known is not None:
         return known
-    word = member(state, "Status", of=str)
+    name = member(state, "Status", of=str)
     if member(state, "Pid", of=int) > 0:
         return ContainerState.RUNNING
     if time_of(state, "StartedAt") is None:
         return ContainerState.CREATED
     if time_of(state, "FinishedAt") is None:
-        raise EngineUnknown(f"the engine calls a container's state {word!r}")
+        raise EngineUnknown(f"unknown container state {name!r} in the engine's response")
     return ContainerState.EXITED
 
 
-def found(tag: Tag, inspected: object) -> Inspection:
+def parse_inspection(tag: Tag, inspected: object) -> Inspection:
     """Parse an inspection. Raises EngineUnknown for a malformed or contradictory reply."""
     state = member(inspected, "State", of=dict)
     now, started_at = state_in(state), time_of(state, "StartedAt")
     if started_at is None and now is ContainerState.RUNNING:
-        raise EngineUnknown(f"the engine says that a container runs, and never started: {tag}")
+        raise EngineUnknown(f"the engine reports a running container without a start time: {tag}")
     if started_at is None:
         # The exit code has no meaning: a container that never ran has 0.
         return Inspection(tag=tag, state=ContainerState.CREATED if now is ContainerState.EXITED else now)
@@ -90,9 +90,9 @@ def found(tag: Tag, inspected: object) -> Inspection:
     )
 
 
-def made_of(tag: Tag, inspected: object) -> Created:
+def parse_created(tag: Tag, inspected: object) -> Created:
     """The result of `create` for an existing container."""
-    return Created(container=member(inspected, "Id", of=str), state=found(tag, inspected).state)
+    return Created(container=member(inspected, "Id", of=str), state=parse_inspection(tag, inspected).state)
 
 
 def stop_signal(inspected: object) -> str:
@@ -108,23 +108,30 @@ def address_of(inspected: object) -> str | None:
     return next((it for it in addresses if isinstance(it, str) and it), None)
 
 
-def surveyed(rows: object, instance: str, look: Callable[[str, Tag], ContainerState]) -> dict[str, Inspection]:
-    """The containers of an instance in the engine's list, by id. `look` returns the state if its name is unknown."""
+def parse_survey(
+    rows: object, instance: str, inspect_state: Callable[[str, Tag], ContainerState]
+) -> dict[str, Inspection]:
+    """The containers of an instance in the engine's list, by id.
+
+    `inspect_state` returns the state of a container if its name in the list is unknown.
+    """
     if not isinstance(rows, list):
-        raise EngineUnknown("the engine's list of containers is none")
+        raise EngineUnknown("invalid engine response: the list of containers is not a list")
     tags = ((row, tag_of(labels_of(row, "Labels"), instance)) for row in rows)
     ours = ((member(row, "Id", of=str), row, tag) for row, tag in tags if tag is not None)
     return {
-        container_id: Inspection(tag=tag, state=state_of(member(row, "State", of=object)) or look(container_id, tag))
+        container_id: Inspection(
+            tag=tag, state=state_of(member(row, "State", of=object)) or inspect_state(container_id, tag)
+        )
         for container_id, row, tag in ours
     }
 
 
 def time_of(state: object, name: str) -> datetime | None:
     """Parse a time, in UTC, cut to microseconds. Go's zero time (the year 1) is None. Raises EngineUnknown."""
-    stamp = member(state, name, of=str)
+    text = member(state, name, of=str)
     try:
-        at = datetime.fromisoformat(stamp)
+        at = datetime.fromisoformat(text)
     except ValueError as error:
-        raise EngineUnknown(f"the engine's answer has a {name} that is no time: {stamp!r}") from error
+        raise EngineUnknown(f"invalid engine response: {name} is not a time: {text!r}") from error
     return None if at.year == 1 else at.astimezone(UTC)

@@ -17,12 +17,12 @@ from msgspec import Struct
 from batchq.errors import EngineUnknown
 from batchq.ports.logs import LogLine
 
-LONGEST_LINE = 2**20  # bytes; a longer line is split into several
-LONGEST_FRAME = 2**24  # bytes; no engine sends a longer one
-TERMINAL_CUT = 2**16  # bytes; a longer line of a terminal is split, so that it is not buffered as a whole
+MAX_LINE = 2**20  # bytes; a longer line is split into several
+MAX_FRAME = 2**24  # bytes; no engine sends a longer one
+MAX_TERMINAL_LINE = 2**16  # bytes; a longer line of a terminal is split, so that it is not buffered as a whole
 HEADER = struct.Struct(">BxxxL")
-STDOUT, ENGINES_OWN = 1, 3  # stream 3 carries error messages of the engine itself
-FRAMED = tuple(bytes([stream, 0, 0, 0]) for stream in range(ENGINES_OWN + 1))
+STDOUT, ENGINE_ERROR = 1, 3  # stream 3 carries error messages of the engine itself
+FRAMED = tuple(bytes([stream, 0, 0, 0]) for stream in range(ENGINE_ERROR + 1))
 STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ")
 DIGITS = 9
 SECOND = 1_000_000_000
@@ -30,7 +30,7 @@ SECOND = 1_000_000_000
 log = logging.getLogger(__name__)
 
 
-class Piece(Struct, frozen=True):
+class Frame(Struct, frozen=True):
     """The content of one frame."""
 
     stream: int
@@ -39,63 +39,63 @@ class Piece(Struct, frozen=True):
     #: The output, without the newline.
     content: bytes
     #: Whether it ends with a newline.
-    whole: bool
+    ends_line: bool
 
 
-def lines(chunks: Iterable[bytes], *, after: int) -> Iterator[LogLine]:
+def parse_lines(chunks: Iterable[bytes], *, after: int) -> Iterator[LogLine]:
     """The lines with a stamp later than `after`, in nanoseconds. Raises EngineUnknown for a frame that is too long."""
-    begun: dict[int, list[Piece]] = {}
-    for piece in _pieces(chunks):
-        if piece.at <= after:
+    incomplete: dict[int, list[Frame]] = {}
+    for frame in _parse_frames(chunks):
+        if frame.at <= after:
             continue
-        pieces = begun.setdefault(piece.stream, [])
-        pieces.append(piece)
-        if piece.whole or sum(len(it.content) for it in pieces) >= LONGEST_LINE:
-            yield _line(begun.pop(piece.stream))
-    for pieces in begun.values():
-        yield _line(pieces)
+        frames = incomplete.setdefault(frame.stream, [])
+        frames.append(frame)
+        if frame.ends_line or sum(len(it.content) for it in frames) >= MAX_LINE:
+            yield _line(incomplete.pop(frame.stream))
+    for frames in incomplete.values():
+        yield _line(frames)
 
 
-def _line(pieces: Sequence[Piece]) -> LogLine:
-    content = b"".join(piece.content for piece in pieces)
-    return LogLine(at=pieces[0].at, message=content.removesuffix(b"\r").decode(errors="replace"))
+def _line(frames: Sequence[Frame]) -> LogLine:
+    content = b"".join(frame.content for frame in frames)
+    return LogLine(at=frames[0].at, message=content.removesuffix(b"\r").decode(errors="replace"))
 
 
-def since(after: int) -> str:
+def since_parameter(after: int) -> str:
     """The `since` parameter for a time in nanoseconds. The engine also sends lines with exactly this stamp."""
     after = max(after, 0)
     return f"{after // SECOND}.{after % SECOND:0{DIGITS}d}"
 
 
-def _pieces(chunks: Iterable[bytes]) -> Iterator[Piece]:
+def _parse_frames(chunks: Iterable[bytes]) -> Iterator[Frame]:
     """The contents of the frames. An error message of the engine is logged, and ends the iteration."""
     at = 0
     for stream, payload in _payloads(iter(chunks)):
-        if stream == ENGINES_OWN:
-            log.warning("the engine cannot read a log further: %s", payload.decode(errors="replace").strip())
+        if stream == ENGINE_ERROR:
+            log.warning("the engine stopped reading a log: %s", payload.decode(errors="replace").strip())
             return
         stamp = STAMP.match(payload)
         # In the stream of a terminal the rest of a split line has no stamp.
         at = _nanoseconds(stamp) if stamp else at
         content = payload[stamp.end() :] if stamp else payload
-        yield Piece(stream=stream, at=at, content=content.removesuffix(b"\n"), whole=content.endswith(b"\n"))
+        yield Frame(stream=stream, at=at, content=content.removesuffix(b"\n"), ends_line=content.endswith(b"\n"))
 
 
 def _payloads(chunks: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
     """The stream and the payload of each frame, or of each line of a terminal, which has no frames."""
     buffer = b""
-    cut = None
+    split = None
     for chunk in chunks:
         buffer += chunk
-        if cut is None and len(buffer) < HEADER.size:
+        if split is None and len(buffer) < HEADER.size:
             continue
-        cut = cut or (_frames if buffer.startswith(FRAMED) else _terminal_lines)
-        used = 0
-        for stream, payload, end in cut(buffer):
+        split = split or (_frames if buffer.startswith(FRAMED) else _terminal_lines)
+        consumed = 0
+        for stream, payload, end in split(buffer):
             yield stream, payload
-            used = end
-        buffer = buffer[used:]
-    if buffer and cut is not _frames:
+            consumed = end
+        buffer = buffer[consumed:]
+    if buffer and split is not _frames:
         yield STDOUT, buffer
 
 
@@ -105,7 +105,7 @@ def _frames(buffer: bytes) -> Iterator[tuple[int, bytes, int]]:
     while start + HEADER.size <= len(buffer):
         stream, length = HEADER.unpack_from(buffer, start)
         start += HEADER.size
-        if length > LONGEST_FRAME:
+        if length > MAX_FRAME:
             raise EngineUnknown(f"logs: a frame of {length} bytes")
         if start + length > len(buffer):
             return
@@ -116,8 +116,8 @@ def _frames(buffer: bytes) -> Iterator[tuple[int, bytes, int]]:
 def _terminal_lines(buffer: bytes) -> Iterator[tuple[int, bytes, int]]:
     """The complete lines in the buffer, long ones split: stream, line, and the position behind the line."""
     start = 0
-    while (end := buffer.find(b"\n", start) + 1) or len(buffer) - start >= TERMINAL_CUT:
-        end = end or start + TERMINAL_CUT
+    while (end := buffer.find(b"\n", start) + 1) or len(buffer) - start >= MAX_TERMINAL_LINE:
+        end = end or start + MAX_TERMINAL_LINE
         yield STDOUT, buffer[start:end], end
         start = end
 

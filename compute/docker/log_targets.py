@@ -29,12 +29,12 @@ def check_target(inspected: object, network: Network) -> None:
     if host is None:
         return
     if network is Network.NONE:
-        raise _forbidden(f"Log driver {driver!r} is not allowed where jobs have no network")
-    if leads_here(host):
-        raise _forbidden(f"The target of log driver {driver!r}, an address of this machine, is not allowed")
+        raise _forbidden(f"Log driver {driver!r} is not allowed for jobs without a network")
+    if resolves_to_this_machine(host):
+        raise _forbidden(f"The target of log driver {driver!r} is an address of this machine, which is not allowed")
 
 
-def leads_here(host: str) -> bool:
+def resolves_to_this_machine(host: str) -> bool:
     """Whether the name or address resolves to an address of this machine or of a metadata service."""
     return any(is_local_address(ip_address(it)) for it in _addresses(host))
 

@@ -24,7 +24,7 @@ from batchq.compute.docker.host_paths import (
     open_path,
     real_path,
 )
-from batchq.compute.docker.policy import Policy
+from batchq.compute.docker.policy import ServerPolicy
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.access.container_policy import ENGINES, KERNEL, LINKED, plain
 from batchq.domain.container import Device, Mount
@@ -33,12 +33,12 @@ from batchq.settings import MissingHostPaths
 
 log = logging.getLogger(__name__)
 
-NEVER = tuple(map(Path, (*ENGINES, LINKED, *KERNEL, "/var/lib/docker")))
+FORBIDDEN_PATHS = tuple(map(Path, (*ENGINES, LINKED, *KERNEL, "/var/lib/docker")))
 # Found by type: each mount of proc is a file system of its own, so comparing with the position of /proc misses it.
-OF_THE_KERNEL = frozenset(
+KERNEL_FILESYSTEMS = frozenset(
     {"cgroup", "cgroup2", "debugfs", "devpts", "devtmpfs", "proc", "securityfs", "sysfs", "tracefs"}
 )
-NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
+DESCRIPTOR_LIMIT_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class OpenMount(Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class OpenMount(Struct, frozen=True, kw_only=True):
             self.folder.close()
 
 
-def open_mount(mount: Mount, policy: Policy, allowance: ContainerPolicy | None) -> OpenMount:
+def open_mount(mount: Mount, policy: ServerPolicy, allowance: ContainerPolicy | None) -> OpenMount:
     """Check and open the host path of a mount, and create it if it is missing. The caller closes the result.
 
     Raises StartRefused, and EngineUnknown if the process has no free file descriptor.
@@ -68,19 +68,19 @@ def open_mount(mount: Mount, policy: Policy, allowance: ContainerPolicy | None) 
             real = replace(mount, host_path=str(at.path))
             if at.is_folder:
                 return OpenMount(mount=real, folder=at, created=created)
-            _check_fixed(host_path, at.path, policy)
+            _check_protected(host_path, at.path, policy)
         except BaseException:
             at.close()
             raise
         at.close()
         return OpenMount(mount=real, folder=None)
     except (OSError, ValueError, LookupError) as error:
-        if isinstance(error, OSError) and error.errno in NO_DESCRIPTORS:
+        if isinstance(error, OSError) and error.errno in DESCRIPTOR_LIMIT_ERRNOS:
             raise EngineUnknown(f"create: {error}") from error
         raise _refused(mount, f"cannot be used: {error}") from error
 
 
-def mount_by_name(mount: Mount, policy: Policy, allowance: ContainerPolicy | None) -> OpenMount:
+def mount_by_name(mount: Mount, policy: ServerPolicy, allowance: ContainerPolicy | None) -> OpenMount:
     """Check a mount without opening or creating anything. Raises StartRefused.
 
     For an engine that does not share the mount and PID namespaces of this process.
@@ -91,55 +91,55 @@ def mount_by_name(mount: Mount, policy: Policy, allowance: ContainerPolicy | Non
     return OpenMount(mount=replace(mount, host_path=str(real)), folder=None)
 
 
-def check(
-    said: str, at: Descriptor, missing: tuple[str, ...], policy: Policy, allowance: ContainerPolicy | None
+def check_open_path(
+    given_path: str, at: Descriptor, missing: tuple[str, ...], policy: ServerPolicy, allowance: ContainerPolicy | None
 ) -> None:
     """Check an open path, and the folders `missing` that are to be created below it. Raises StartRefused and OSError.
 
-    `said` is the path as the job gave it, for error messages.
+    `given_path` is the path as the job gave it, for error messages.
     """
     real = at.path.joinpath(*missing)
-    check_path(said, real, policy, allowance)
-    mounted = MountTable()
+    check_path(given_path, real, policy, allowance)
+    mount_table = MountTable()
     if at.path.joinpath(*missing) != real:
-        raise OSError(errno.EBUSY, "it was moved while it was checked")
-    position = mounted.position(at)
-    seen = (Position(position.device, position.path.joinpath(*missing)), *mounted.below(real))
-    for path in (*NEVER, *policy.private):
-        never = _position(path, mounted)
-        if never is not None and any(never.overlaps(it) for it in seen):
-            raise _never(said, path)
+        raise OSError(errno.EBUSY, "moved during the check")
+    position = mount_table.position(at)
+    seen = (Position(position.device, position.path.joinpath(*missing)), *mount_table.below(real))
+    for path in (*FORBIDDEN_PATHS, *policy.private):
+        forbidden = _position(path, mount_table)
+        if forbidden is not None and any(forbidden.overlaps(it) for it in seen):
+            raise _forbidden_path(given_path, path)
     for it in seen:
-        if mounted.filesystem(it) in OF_THE_KERNEL:
-            raise _never(said, f"a {mounted.filesystem(it)} file system of the kernel")
+        if mount_table.filesystem(it) in KERNEL_FILESYSTEMS:
+            raise _forbidden_path(given_path, f"a {mount_table.filesystem(it)} file system of the kernel")
 
 
-def check_path(said: str, real: Path, policy: Policy, allowance: ContainerPolicy | None) -> None:
-    """Check the real path by its name alone. `said` is the path as the job gave it. Raises StartRefused."""
+def check_path(given_path: str, real: Path, policy: ServerPolicy, allowance: ContainerPolicy | None) -> None:
+    """Check the real path by its name alone. `given_path` is the path as the job gave it. Raises StartRefused."""
     if not _is_below(real, policy.volumes, policy):
-        raise _forbidden(f"host path {said!r} is not below a path that this server lets jobs mount")
+        raise _forbidden(f"host path {given_path!r} is not below a path that this server permits")
     if allowance is not None and not _is_below(real, map(Path, allowance.volumes), policy):
-        raise _forbidden(f"host path {said!r} is not below a path that its account may mount")
-    for path in (*NEVER, *policy.private):
-        never = path.resolve()
-        if real.is_relative_to(never) or never.is_relative_to(real):
-            raise _never(said, path)
+        raise _forbidden(f"host path {given_path!r} is not below a path that its account permits")
+    for path in (*FORBIDDEN_PATHS, *policy.private):
+        forbidden = path.resolve()
+        if real.is_relative_to(forbidden) or forbidden.is_relative_to(real):
+            raise _forbidden_path(given_path, path)
 
 
-def check_name(said: str, real: Path, policy: Policy, allowance: ContainerPolicy | None) -> None:
+def check_name(given_path: str, real: Path, policy: ServerPolicy, allowance: ContainerPolicy | None) -> None:
     """Check a path that the engine resolves by its name at the mount. Raises StartRefused."""
-    check_path(said, real, policy, allowance)
-    _check_fixed(said, real, policy)
+    check_path(given_path, real, policy, allowance)
+    _check_protected(given_path, real, policy)
 
 
-def judge_device(device: Device, allowance: ContainerPolicy) -> None:
+def check_device(device: Device, allowance: ContainerPolicy) -> None:
     """Check that the account may use the device; symlinks are resolved first. Raises StartRefused."""
     try:
         real = Path(device.host_path).resolve()
     except (OSError, ValueError, RuntimeError) as error:
         raise _forbidden(f"device {device.host_path!r} cannot be used: {error}") from error
     if not any(real.is_relative_to(Path(it).resolve()) for it in allowance.devices):
-        raise _forbidden(f"device {device.host_path!r} is not one that its account may use")
+        raise _forbidden(f"device {device.host_path!r} is not allowed for its account")
 
 
 def _absolute(mount: Mount) -> str:
@@ -149,46 +149,46 @@ def _absolute(mount: Mount) -> str:
     return mount.host_path
 
 
-def _open(host_path: str, policy: Policy, allowance: ContainerPolicy | None) -> tuple[Descriptor, bool]:
+def _open(host_path: str, policy: ServerPolicy, allowance: ContainerPolicy | None) -> tuple[Descriptor, bool]:
     """The open path, and whether it was created."""
     at, missing = open_path(str(plain(host_path)), follows=lambda _: True)
     try:
-        check(host_path, at, missing, policy, allowance)
+        check_open_path(host_path, at, missing, policy, allowance)
         if missing:
             _check_creatable(host_path, policy)
             at = create_folders(at, missing)
-            check(host_path, at, (), policy, allowance)
+            check_open_path(host_path, at, (), policy, allowance)
     except BaseException:
         at.close()
         raise
     return at, bool(missing)
 
 
-def _check_creatable(host_path: str, policy: Policy) -> None:
+def _check_creatable(host_path: str, policy: ServerPolicy) -> None:
     if policy.missing_host_paths is MissingHostPaths.REFUSE:
-        why = "does not exist, and this server creates no host paths"
+        why = "does not exist, and this server does not create host paths"
         raise StartRefused(f"CannotCreateContainerError: host path {host_path!r} {why}"[:1024])
-    log.info("host path %r does not exist and is created", host_path)
+    log.info("host path %r: created, as it did not exist", host_path)
 
 
-def _check_fixed(said: str, real: Path, policy: Policy) -> None:
+def _check_protected(given_path: str, real: Path, policy: ServerPolicy) -> None:
     """Refuse a path in a folder that jobs can write: a job could replace the path between this check and the mount."""
-    if not _is_fixed(_writable(policy), real.parent):
+    if not _is_protected(_writable(policy), real.parent):
         raise _forbidden(
-            f"host path {said!r} lies in a folder that jobs can change, and is not itself a folder that the engine "
-            "can be given open: mount the whole folder"
+            f"host path {given_path!r} is in a folder that jobs can change, so a job could replace it before the "
+            "mount: mount the whole folder"
         )
 
 
-def _is_below(real: Path, allowed: Iterable[Path], policy: Policy) -> bool:
+def _is_below(real: Path, allowed: Iterable[Path], policy: ServerPolicy) -> bool:
     """Whether the path is one of the allowed ones or below.
 
     In an allowed path, symlinks in folders that jobs can write are not followed: a job could have made them.
     """
-    is_fixed = partial(_is_fixed, _writable(policy))
+    is_protected = partial(_is_protected, _writable(policy))
     for path in allowed:
         try:
-            root = real_path(path, follows=is_fixed)
+            root = real_path(path, follows=is_protected)
         except OSError:
             continue
         if real.is_relative_to(root):
@@ -196,22 +196,22 @@ def _is_below(real: Path, allowed: Iterable[Path], policy: Policy) -> bool:
     return False
 
 
-def _writable(policy: Policy) -> frozenset[Path]:
+def _writable(policy: ServerPolicy) -> frozenset[Path]:
     """The folders that jobs of accounts can write: the paths given to accounts, and their real paths."""
     given = frozenset(map(Path, policy.given()))
     return given | {it.resolve() for it in given}
 
 
-def _is_fixed(writable: frozenset[Path], folder: Path) -> bool:
+def _is_protected(writable: frozenset[Path], folder: Path) -> bool:
     """Whether no job can change the entries of the folder."""
     return not any(folder.is_relative_to(it) for it in writable)
 
 
-def _position(path: Path, mounted: MountTable) -> Position | None:
+def _position(path: Path, mount_table: MountTable) -> Position | None:
     """The position of a path in its file system; None: the path does not exist or cannot be opened."""
     try:
         with closing(Descriptor(os.open(path, os.O_PATH | os.O_CLOEXEC))) as it:
-            return mounted.position(it)
+            return mount_table.position(it)
     except (OSError, ValueError, LookupError):
         return None
 
@@ -220,8 +220,8 @@ def _refused(mount: Mount, why: str) -> StartRefused:
     return StartRefused(f"CannotCreateContainerError: host path {mount.host_path!r} {why}"[:1024])
 
 
-def _never(said: str, path: object) -> StartRefused:
-    return _forbidden(f"host path {said!r} is, holds or lies in {path}, which no job may mount")
+def _forbidden_path(given_path: str, path: object) -> StartRefused:
+    return _forbidden(f"host path {given_path!r} is, contains or is below {path}, which no job may mount")
 
 
 def _forbidden(why: str) -> StartRefused:

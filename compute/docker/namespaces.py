@@ -6,7 +6,7 @@ import struct
 from contextlib import closing
 from pathlib import Path
 
-PATIENCE = 5.0  # seconds: the timeout of the connection
+CONNECT_TIMEOUT = 5.0  # seconds: the timeout of the connection
 CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
 
 
@@ -16,7 +16,7 @@ def shares_namespaces(path: str) -> bool:
     It does not if it, or batchq, is in a container, or if the engine is rootless.
     """
     with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as to_engine:
-        to_engine.settimeout(PATIENCE)
+        to_engine.settimeout(CONNECT_TIMEOUT)
         to_engine.connect(path)
         peer = to_engine.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
     pid, _, _ = CREDENTIALS.unpack(peer)

@@ -8,7 +8,7 @@ from msgspec import Struct
 from batchq.settings import MissingHostPaths, Privileged
 
 
-class Policy(Struct, frozen=True, kw_only=True):
+class ServerPolicy(Struct, frozen=True, kw_only=True):
     """What the containers of this server may use of its machine, whatever their accounts permit."""
 
     #: How privileged containers and host devices are handled.
@@ -28,4 +28,4 @@ class Policy(Struct, frozen=True, kw_only=True):
     pids: int = 8192
 
 
-STRICT = Policy(privileged=Privileged.REFUSE, volumes=())
+STRICT_POLICY = ServerPolicy(privileged=Privileged.REFUSE, volumes=())

@@ -18,10 +18,10 @@ from batchq.compute.docker import events, gpus, host
 from batchq.compute.docker.circuit_breaker import SilentContainers
 from batchq.compute.docker.client import Client, ClientFactory
 from batchq.compute.docker.containers import Containers
-from batchq.compute.docker.images import Pull, within
-from batchq.compute.docker.log_reader import Reading
+from batchq.compute.docker.images import Pull, pull_within
+from batchq.compute.docker.log_reader import LogReader
 from batchq.compute.docker.network.placement import NetworkPlacement
-from batchq.compute.docker.policy import STRICT, Policy
+from batchq.compute.docker.policy import STRICT_POLICY, ServerPolicy
 from batchq.compute.docker.secrets import NO_SECRETS, Secrets
 from batchq.compute.docker.thread_pools import LIMITS, Limits, OperationPools
 from batchq.compute.single_flight import SingleFlight
@@ -32,9 +32,9 @@ from batchq.errors import EngineUnknown
 from batchq.ports.logs import LogLine
 from batchq.ports.runtime import Created, DeathReport, EngineIdentity, Inspection, LaunchSpec
 
-LAST_SWEEP = 2.0  # seconds: the timeout for removing unused networks at close
+CLOSE_SWEEP_TIMEOUT = 2.0  # seconds: the timeout for removing unused networks at close
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class DockerRuntime:
         self,
         *,
         instance: str,
-        policy: Policy = STRICT,
+        policy: ServerPolicy = STRICT_POLICY,
         secrets: Secrets = NO_SECRETS,
         network: Network = Network.SHARED,
         base_url: str | None = None,
@@ -57,129 +57,138 @@ class DockerRuntime:
         `network` is the default of launches. Raises StartImpossible for an invalid address.
         """
         self._instance = instance
-        self._door = ClientFactory(base_url)
-        socket = (Path(self._door.socket),) if self._door.socket else ()
-        self._places = NetworkPlacement(instance, network)
+        self._factory = ClientFactory(base_url)
+        socket = (Path(self._factory.socket),) if self._factory.socket else ()
+        self._placement = NetworkPlacement(instance, network)
         self._containers = Containers(
             instance=instance,
-            places=self._places,
+            placement=self._placement,
             policy=replace(policy, private=policy.private + socket),
             secrets=secrets,
-            gpus=gpus.count,
+            gpus=gpus.gpu_count,
             lost_before=self._lost_before,
-            shares_files=self._door.shares_files,
+            shares_files=self._factory.shares_files,
         )
         self._unreliable_bridges: set[datetime] = set()
         self._limits = limits
-        self._doubts = SilentContainers()
-        self._lanes = OperationPools(self._door, limits, self._doubts)
+        self._silent_containers = SilentContainers()
+        self._pools = OperationPools(self._factory, limits, self._silent_containers)
         #: By image, platform and account: a shared pull of another account could still wait for a thread.
         self._pulls: SingleFlight[tuple[str, str | None, str]] = SingleFlight("pull")
-        self._sweeps: SingleFlight[str] = SingleFlight("sweep")
+        self._sweep_tasks: SingleFlight[str] = SingleFlight("sweep")
         #: The accounts of the containers that this process created, for their share of the threads.
         self._accounts: dict[Tag, str] = {}
 
     async def create(self, launch: LaunchSpec) -> Created:
         if launch.account:
             self._accounts[launch.tag] = launch.account
-        return await self._about(launch.tag, "create", lambda client: self._containers.create(client, launch))
+        return await self._run_for_container(
+            launch.tag, "create", lambda client: self._containers.create(client, launch)
+        )
 
     async def pull(self, image: str, platform: str | None, *, account: str = "") -> None:
         async def once() -> None:
-            threads = partial(self._lanes.ask, "pull", account=account)
-            await within(self._limits.deadline_of_pull, Pull(image, platform), threads)
+            threads = partial(self._pools.run, "pull", account=account)
+            await pull_within(self._limits.pull_timeout, Pull(image, platform), threads)
 
-        await self._pulls.do((image, platform, account), once)
+        await self._pulls.run((image, platform, account), once)
 
     async def start(self, tag: Tag) -> None:
-        await self._about(tag, "start", lambda client: self._containers.start(client, tag))
+        await self._run_for_container(tag, "start", lambda client: self._containers.start(client, tag))
 
     async def inspect(self, tag: Tag) -> Inspection | None:
-        return await self._about(tag, "inspect", lambda client: self._containers.inspect(client, tag))
+        return await self._run_for_container(tag, "inspect", lambda client: self._containers.inspect(client, tag))
 
     async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
-        await self._about(tag, "stop", lambda client: self._containers.signal_stop(client, tag, signal))
+        await self._run_for_container(tag, "stop", lambda client: self._containers.signal_stop(client, tag, signal))
 
     async def kill(self, tag: Tag) -> None:
-        await self._about(tag, "kill", lambda client: self._containers.kill(client, tag))
+        await self._run_for_container(tag, "kill", lambda client: self._containers.kill(client, tag))
 
     async def remove(self, tag: Tag) -> None:
-        await self._about(tag, "remove", lambda client: self._containers.remove(client, tag))
+        await self._run_for_container(tag, "remove", lambda client: self._containers.remove(client, tag))
         self._accounts.pop(tag, None)
 
     async def remove_silent(self, tag: Tag) -> AsyncGenerator[LogLine, None] | None:
-        reading = self._reading(tag, after=0)
+        reader = self._log_reader(tag, after=0)
         try:
-            some = await self._about(tag, "remove", reading.some_or_remove)
+            first = await self._run_for_container(tag, "remove", reader.read_portion_or_remove)
         except BaseException:
-            reading.close()
+            reader.close()
             raise
-        if some:
-            return self._told(tag, reading, some)
+        if first:
+            return self._log_lines(tag, reader, first)
         self._accounts.pop(tag, None)
         return None
 
     async def survey(self) -> tuple[Inspection, ...]:
         try:
-            found = await self._lanes.ask("survey", self._containers.survey)
+            found = await self._pools.run("survey", self._containers.survey)
         except EngineUnknown:
-            self._doubts.engine_silent()
+            self._silent_containers.survey_failed()
             raise
-        self._doubts.engine_told(found)
-        living = tuple(it.tag for it in found)
-        self._sweeps.begin("after a survey", lambda: self._sweep(living))
+        self._silent_containers.survey_succeeded(found)
+        existing = tuple(it.tag for it in found)
+        self._sweep_tasks.start_detached("after a survey", lambda: self._sweep(existing))
         return found
 
     def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag | DeathReport]]:
         def connect() -> Client:
             # A stream is opened again after each absence of the engine, which may have been replaced meanwhile.
-            self._door.forget_version()
-            return self._door.client(None, patience=self._limits.patience_with_events)
+            self._factory.reset_version()
+            return self._factory.get_client(None, receive_timeout=self._limits.events_timeout)
 
-        def look(tag: Tag, then: Callable[[Inspection | BaseException | None], None]) -> bool:
-            return self._lanes.offer(tag, "inspect", lambda client: self._containers.inspect(client, tag), then)
+        def try_inspect(tag: Tag, then: Callable[[Inspection | BaseException | None], None]) -> bool:
+            return self._pools.offer(tag, "inspect", lambda client: self._containers.inspect(client, tag), then)
 
-        return events.deaths(connect, self._instance, look=look, learn=self._lanes.learn)
+        return events.deaths(connect, self._instance, try_inspect=try_inspect, on_outcome=self._pools.record_outcome)
 
     def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
-        return self._told(tag, self._reading(tag, after=after))
+        return self._log_lines(tag, self._log_reader(tag, after=after))
 
     async def capacity(self) -> Resources:
-        return await self._lanes.ask("survey", host.capacity)
+        return await self._pools.run("survey", host.capacity)
 
     async def lost_before(self) -> datetime | None:
-        return await self._lanes.ask("survey", lambda _: self._lost_before())
+        return await self._pools.run("survey", lambda _: self._lost_before())
 
     async def identity(self) -> EngineIdentity:
-        return await self._lanes.ask("survey", host.identity)
+        return await self._pools.run("survey", host.identity)
 
     async def close(self) -> None:
-        """Cancel pulls, remove unused shared networks within `LAST_SWEEP`, and end the threads. Containers remain."""
+        """Cancel pulls, remove unused shared networks within `CLOSE_SWEEP_TIMEOUT`, and end the threads.
+
+        Containers remain.
+        """
         await self._pulls.close()
-        await self._sweeps.close()
-        if self._places.may_leave:
+        await self._sweep_tasks.close()
+        if self._placement.has_shared_networks:
             with suppress(EngineUnknown, TimeoutError):
-                async with asyncio.timeout(LAST_SWEEP):
-                    await self._lanes.ask("sweep", self._places.leave)
-        await self._lanes.close()
+                async with asyncio.timeout(CLOSE_SWEEP_TIMEOUT):
+                    await self._pools.run("sweep", self._placement.remove_unused)
+        await self._pools.close()
         self._containers.close()
 
-    async def _about(self, tag: Tag, call: str, work: Callable[[Client], Answer]) -> Answer:
+    async def _run_for_container(self, tag: Tag, call: str, work: Callable[[Client], Result]) -> Result:
         """Run a call about one container in a thread of its account; of no account, if another process created it."""
-        return await self._lanes.about(tag, call, work, account=self._accounts.get(tag, ""))
+        return await self._pools.run_for_container(tag, call, work, account=self._accounts.get(tag, ""))
 
-    def _reading(self, tag: Tag, *, after: int) -> Reading:
+    def _log_reader(self, tag: Tag, *, after: int) -> LogReader:
         """A reader of the log. For a silent container the timeout is shorter: other silent ones wait for its thread."""
-        patience = self._limits.patience_with_one if tag in self._doubts else self._limits.patience
-        return Reading(self._containers, tag, after=after, patience=patience)
+        receive_timeout = (
+            self._limits.container_timeout if tag in self._silent_containers else self._limits.receive_timeout
+        )
+        return LogReader(self._containers, tag, after=after, receive_timeout=receive_timeout)
 
-    async def _told(self, tag: Tag, reading: Reading, some: Sequence[LogLine] = ()) -> AsyncGenerator[LogLine, None]:
-        """Yield all lines; `some` are those that were read already."""
-        with closing(reading):
-            for line in some:
+    async def _log_lines(
+        self, tag: Tag, reader: LogReader, first: Sequence[LogLine] = ()
+    ) -> AsyncGenerator[LogLine, None]:
+        """Yield all lines; `first` are those that were read already."""
+        with closing(reader):
+            for line in first:
                 yield line
-            while not reading.done:
-                for line in await self._about(tag, "logs", reading.some):
+            while not reader.done:
+                for line in await self._run_for_container(tag, "logs", reader.read_portion):
                     yield line
 
     def _lost_before(self) -> datetime | None:
@@ -187,18 +196,18 @@ class DockerRuntime:
 
         A new connection is used: an engine that shuts down still replies on open ones, and accepts no new one.
         """
-        with closing(self._door.client(None, patience=self._limits.patience_with_one)) as client:
-            booted_at = host.booted_at(host.KERNEL) if self._door.socket else None
+        with closing(self._factory.get_client(None, receive_timeout=self._limits.container_timeout)) as client:
+            booted_at = host.booted_at(host.PROC_STAT) if self._factory.socket else None
             return host.lost_before(client, booted_at, self._unreliable_bridges)
 
-    async def _sweep(self, living: tuple[Tag, ...]) -> None:
+    async def _sweep(self, existing: tuple[Tag, ...]) -> None:
         """Remove networks, pause containers and volumes of attempts without a container, which a crash left behind.
 
         What cannot be removed now is removed after a later survey.
         """
         try:
-            for attempt in await self._lanes.ask("sweep", lambda client: self._places.deserted(client, living)):
-                log.info("attempt %s: nothing of it runs, what its containers shared is taken away", attempt)
-                await self._lanes.ask("sweep", partial(self._places.sweep, attempt=attempt))
-        except EngineUnknown as unknown:
-            log.debug("not swept: %s", unknown)
+            for attempt in await self._pools.run("sweep", lambda client: self._placement.orphaned(client, existing)):
+                log.info("attempt %s: no container left, removing its network, pause containers and volumes", attempt)
+                await self._pools.run("sweep", partial(self._placement.sweep, attempt=attempt))
+        except EngineUnknown as error:
+            log.debug("shared objects not removed: %s", error)

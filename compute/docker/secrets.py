@@ -32,41 +32,41 @@ class Secrets(Struct, frozen=True, kw_only=True):
         """The names and values. Raises StartRefused, with the text of AWS's agent and without any value."""
         if not secrets:
             return ()
-        kept = self._read()
-        return tuple((secret.name, self._value(secret.value_from, kept)) for secret in secrets)
+        values = self._read()
+        return tuple((secret.name, self._value(secret.value_from, values)) for secret in secrets)
 
-    def known(self, secrets: Sequence[Secret]) -> tuple[str, ...]:
+    def resolved_values(self, secrets: Sequence[Secret]) -> tuple[str, ...]:
         """The values, which are to be removed from messages; empty if any of them cannot be resolved."""
         with suppress(StartRefused):
             return tuple(value for _, value in self.resolve(secrets))
         return ()
 
-    def _value(self, value_from: str, kept: Mapping[str, object]) -> str:
-        value = kept.get(value_from, self.environment.get(variable(value_from)))
+    def _value(self, value_from: str, values: Mapping[str, object]) -> str:
+        value = values.get(value_from, self.environment.get(environment_variable(value_from)))
         if not isinstance(value, str):
-            raise _refused(f"there is no value for {value_from}")
+            raise _refused(f"no value for {value_from}")
         if "\0" in value:
-            raise _refused(f"the value for {value_from} holds a NUL character")
+            raise _refused(f"the value for {value_from} contains a NUL character")
         return value
 
     def _read(self) -> Mapping[str, object]:
         if self.file is None:
             return {}
-        if everybody_reads(self.file):
-            raise _refused("the secrets file can be read by everybody")
+        if is_world_readable(self.file):
+            raise _refused("the secrets file can be read by every user of the machine")
         try:
-            kept = json.loads(self.file.read_bytes())
+            values = json.loads(self.file.read_bytes())
         except (OSError, ValueError) as error:
             raise _refused(f"the secrets file cannot be read ({type(error).__name__})") from None
-        if not isinstance(kept, dict):
-            raise _refused("the secrets file is no JSON object")
-        return kept
+        if not isinstance(values, dict):
+            raise _refused("the secrets file is not a JSON object")
+        return values
 
 
 NO_SECRETS = Secrets(file=None, environment={})
 
 
-def everybody_reads(file: Path) -> bool:
+def is_world_readable(file: Path) -> bool:
     """Whether every user of the machine may read the file; False if it does not exist."""
     try:
         return bool(file.stat().st_mode & stat.S_IROTH)
@@ -74,7 +74,7 @@ def everybody_reads(file: Path) -> bool:
         return False
 
 
-def variable(value_from: str) -> str:
+def environment_variable(value_from: str) -> str:
     """The name of the server's environment variable for the secret."""
     return PREFIX + re.sub(r"\W", "_", re.split(r"[/:]", value_from)[-1], flags=re.ASCII)
 

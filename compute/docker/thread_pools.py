@@ -9,14 +9,14 @@ from msgspec import Struct
 
 from batchq.compute.docker.circuit_breaker import SilentContainers
 from batchq.compute.docker.client import Client, ClientFactory
-from batchq.compute.docker.errors import unknown_unless_told, was_silent
-from batchq.compute.docker.threads import Sizes, ThreadPool
+from batchq.compute.docker.errors import is_timeout, translate_errors
+from batchq.compute.docker.threads import PoolSizes, ThreadPool
 from batchq.domain.ids import Tag
 from batchq.errors import EngineError, EngineUnknown
 
 CORES = os.cpu_count() or 1
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -31,7 +31,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     #: Threads for start calls. More do not start more containers a second: docs/performance.md.
     start: int = 2 * CORES
     #: Threads for inspections.
-    look: int = 2 * CORES
+    inspect: int = 2 * CORES
     #: Threads for surveys, and for questions about the engine itself.
     survey: int = 1
     #: Threads for stop signals.
@@ -39,9 +39,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     #: Threads for kills.
     kill: int = 8
     #: Threads for calls about silent containers, until the engine replies to one: see circuit_breaker.py.
-    stuck: int = 4
+    silent: int = 4
     #: Threads for removals.
-    clear: int = 2 * CORES
+    remove: int = 2 * CORES
     #: Threads for reading logs.
     logs: int = 4
     #: Threads for pulls.
@@ -49,15 +49,15 @@ class Limits(Struct, frozen=True, kw_only=True):
     #: Additional threads of each kind for accounts that have fewer than their share.
     extra: int = 16
     #: The timeout of each receive.
-    patience: float = 60.0
+    receive_timeout: float = 60.0
     #: The timeout of short calls about one container; after it the thread is free, and the container counts as silent.
-    patience_with_one: float = 10.0
+    container_timeout: float = 10.0
     #: The timeout of each receive in a pull.
-    patience_with_registry: float = 300.0
+    pull_receive_timeout: float = 300.0
     #: The timeout of a whole pull, whatever progress it makes.
-    deadline_of_pull: float = 3600.0
+    pull_timeout: float = 3600.0
     #: The timeout of each receive in the event stream.
-    patience_with_events: float = 300.0
+    events_timeout: float = 300.0
 
 
 LIMITS = Limits()
@@ -66,82 +66,87 @@ LIMITS = Limits()
 class OperationPools:
     """The thread pools of a runtime, by kind of call, with separate threads for calls about silent containers."""
 
-    def __init__(self, door: ClientFactory, limits: Limits, doubts: SilentContainers) -> None:
-        self._door = door
+    def __init__(self, factory: ClientFactory, limits: Limits, silent_containers: SilentContainers) -> None:
+        self._factory = factory
         self._extra = limits.extra
-        self._doubts = doubts
-        with_one = min(limits.patience, limits.patience_with_one)
-        self._crews = {
-            "create": self._crew("create", limits.create, limits.patience),
-            "start": self._crew("start", limits.start, limits.patience),
-            "inspect": self._crew("look", limits.look, with_one),
-            "stop": self._crew("stop", limits.stop, with_one),
-            "kill": self._crew("kill", limits.kill, with_one),
-            "remove": self._crew("remove", limits.clear, with_one),
-            "sweep": self._crew("sweep", 1, limits.patience),
-            "logs": self._crew("logs", limits.logs, limits.patience),
-            "survey": self._crew("survey", limits.survey, limits.patience),
-            "pull": self._crew("pull", limits.pull, limits.patience_with_registry, share=1),
+        self._silent_containers = silent_containers
+        for_container = min(limits.receive_timeout, limits.container_timeout)
+        self._pools = {
+            "create": self._new_pool("create", limits.create, limits.receive_timeout),
+            "start": self._new_pool("start", limits.start, limits.receive_timeout),
+            "inspect": self._new_pool("inspect", limits.inspect, for_container),
+            "stop": self._new_pool("stop", limits.stop, for_container),
+            "kill": self._new_pool("kill", limits.kill, for_container),
+            "remove": self._new_pool("remove", limits.remove, for_container),
+            "sweep": self._new_pool("sweep", 1, limits.receive_timeout),
+            "logs": self._new_pool("logs", limits.logs, limits.receive_timeout),
+            "survey": self._new_pool("survey", limits.survey, limits.receive_timeout),
+            "pull": self._new_pool("pull", limits.pull, limits.pull_receive_timeout, share=1),
         }
-        self._stuck = self._crew("stuck", limits.stuck, with_one)
+        self._silent_pool = self._new_pool("silent", limits.silent, for_container)
 
-    async def about(self, tag: Tag, call: str, work: Callable[[Client], Answer], *, account: str = "") -> Answer:
-        """Execute a call about one container of an account, by the `stuck` threads if the container is silent.
+    async def run_for_container(
+        self, tag: Tag, call: str, work: Callable[[Client], Result], *, account: str = ""
+    ) -> Result:
+        """Execute a call about one container of an account, by the `silent` threads if the container is silent.
 
         `call` is the kind of call, a key of the pools.
         """
-        async with self._doubts.turn(tag) as in_doubt:
+        async with self._silent_containers.call_slot(tag) as is_silent:
             try:
-                answer = await _ask(self._stuck if in_doubt else self._crews[call], call, work, account)
+                result = await _run_in(self._silent_pool if is_silent else self._pools[call], call, work, account)
             except EngineError as error:
-                self.learn(tag, error)
+                self.record_outcome(tag, error)
                 raise
-            self.learn(tag, answer)
-            return answer
+            self.record_outcome(tag, result)
+            return result
 
     def offer(
         self,
         tag: Tag,
         call: str,
-        work: Callable[[Client], Answer],
-        then: Callable[[Answer | BaseException], None],
+        work: Callable[[Client], Result],
+        then: Callable[[Result | BaseException], None],
     ) -> bool:
         """Execute a call about one container in an idle thread, which then calls `then` with the outcome. Thread-safe.
 
-        Returns False if no thread is idle, or the container is silent. The event loop passes the outcome to `learn`.
+        Returns False if no thread is idle, or the container is silent. The event loop passes the outcome to
+        `record_outcome`.
         """
-        return tag not in self._doubts and self._crews[call].offer(_judged(call, work), then)
+        return tag not in self._silent_containers and self._pools[call].offer(_with_translated_errors(call, work), then)
 
-    def learn(self, tag: Tag, outcome: object) -> None:
+    def record_outcome(self, tag: Tag, outcome: object) -> None:
         """Update the circuit breaker of the container by the result or error of a call about it."""
         if not isinstance(outcome, EngineUnknown):
-            self._doubts.settle(tag)
-        elif was_silent(outcome):
-            self._doubts.grow(tag)
+            self._silent_containers.reset(tag)
+        elif is_timeout(outcome):
+            self._silent_containers.trip(tag)
 
-    async def ask(self, call: str, work: Callable[[Client], Answer], *, account: str = "") -> Answer:
+    async def run(self, call: str, work: Callable[[Client], Result], *, account: str = "") -> Result:
         """Execute a call that is not about one container. `call` is the kind of call, a key of the pools."""
-        return await _ask(self._crews[call], call, work, account)
+        return await _run_in(self._pools[call], call, work, account)
 
     async def close(self) -> None:
-        await asyncio.gather(*(crew.close() for crew in {*self._crews.values(), self._stuck}))
+        await asyncio.gather(*(pool.close() for pool in {*self._pools.values(), self._silent_pool}))
 
-    def _crew(self, name: str, size: int, patience: float, *, share: int | None = None) -> ThreadPool[Client]:
-        def equip(before: Client | None) -> Client:
-            with unknown_unless_told("connect"):
-                return self._door.client(before, patience=patience)
+    def _new_pool(
+        self, name: str, size: int, receive_timeout: float, *, share: int | None = None
+    ) -> ThreadPool[Client]:
+        def prepare_tool(current: Client | None) -> Client:
+            with translate_errors("connect"):
+                return self._factory.get_client(current, receive_timeout=receive_timeout)
 
-        sizes = Sizes(all=size, account=share or max(1, size // 2), most=size + self._extra)
-        return ThreadPool(f"docker-{name}", sizes=sizes, equip=equip)
-
-
-async def _ask(crew: ThreadPool[Client], call: str, work: Callable[[Client], Answer], account: str) -> Answer:
-    return await crew.run(_judged(call, work), account=account)
+        sizes = PoolSizes(normal=size, per_account=share or max(1, size // 2), max=size + self._extra)
+        return ThreadPool(f"docker-{name}", sizes=sizes, prepare_tool=prepare_tool)
 
 
-def _judged(call: str, work: Callable[[Client], Answer]) -> Callable[[Client], Answer]:
-    def judged(client: Client) -> Answer:
-        with unknown_unless_told(call):
+async def _run_in(pool: ThreadPool[Client], call: str, work: Callable[[Client], Result], account: str) -> Result:
+    return await pool.run(_with_translated_errors(call, work), account=account)
+
+
+def _with_translated_errors(call: str, work: Callable[[Client], Result]) -> Callable[[Client], Result]:
+    def translated(client: Client) -> Result:
+        with translate_errors(call):
             return work(client)
 
-    return judged
+    return translated

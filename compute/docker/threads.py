@@ -19,10 +19,10 @@ from msgspec import Struct
 
 from batchq.errors import EngineUnknown
 
-WAIT_AT_CLOSE = 1.0  # seconds for calls in progress
+CLOSE_TIMEOUT = 1.0  # seconds for calls in progress
 
-Answer = TypeVar("Answer")
-Left = TypeVar("Left")
+Result = TypeVar("Result")
+Value = TypeVar("Value")
 
 
 class Closable(Protocol):
@@ -34,183 +34,185 @@ class Closable(Protocol):
 Tool = TypeVar("Tool", bound=Closable)
 
 
-class PoolTask(Generic[Tool, Answer]):
+class PoolTask(Generic[Tool, Result]):
     """A function for a thread, and a future of the current event loop that receives its result or error."""
 
-    def __init__(self, work: Callable[[Tool], Answer], account: str = "") -> None:
+    def __init__(self, work: Callable[[Tool], Result], account: str = "") -> None:
         self.account = account
         self._work = work
         self._loop = asyncio.get_running_loop()
-        self.outcome: asyncio.Future[Answer] = self._loop.create_future()
+        self.outcome: asyncio.Future[Result] = self._loop.create_future()
 
-    def do(self, equipped: Callable[[], Tool]) -> None:
+    def run(self, get_tool: Callable[[], Tool]) -> None:
         """Execute the task in the current thread, unless it was cancelled. `equipped` returns the thread's tool."""
         if self.outcome.cancelled():
             return
         try:
-            answer = self._work(equipped())
+            result = self._work(get_tool())
         except BaseException as error:  # noqa: BLE001 - it becomes the error of the future
-            self._hand(self._fail, error)
+            self._post(self._set_exception, error)
         else:
-            self._hand(self._leave, answer)
+            self._post(self._set_result, result)
 
-    def _hand(self, over: Callable[[Left], None], it: Left) -> None:
+    def _post(self, callback: Callable[[Value], None], value: Value) -> None:
         with suppress(RuntimeError):  # the event loop is closed
-            self._loop.call_soon_threadsafe(over, it)
+            self._loop.call_soon_threadsafe(callback, value)
 
-    def _leave(self, answer: Answer) -> None:
+    def _set_result(self, result: Result) -> None:
         if not self.outcome.done():
-            self.outcome.set_result(answer)
+            self.outcome.set_result(result)
 
-    def _fail(self, error: BaseException) -> None:
+    def _set_exception(self, error: BaseException) -> None:
         if not self.outcome.done():
             self.outcome.set_exception(error)
 
 
-class OfferedTask(Generic[Tool, Answer]):
+class OfferedTask(Generic[Tool, Result]):
     """A function for an idle thread, which then calls `then` with its result or error."""
 
     account = ""
 
-    def __init__(self, work: Callable[[Tool], Answer], then: Callable[[Answer | BaseException], None]) -> None:
+    def __init__(self, work: Callable[[Tool], Result], then: Callable[[Result | BaseException], None]) -> None:
         self._work = work
         self._then = then
 
-    def do(self, equipped: Callable[[], Tool]) -> None:
+    def run(self, get_tool: Callable[[], Tool]) -> None:
         """Execute the task in the current thread. `equipped` returns the thread's tool."""
         try:
-            answer = self._work(equipped())
+            result = self._work(get_tool())
         except BaseException as error:  # noqa: BLE001 - it is passed to the callback
             self._then(error)
         else:
-            self._then(answer)
+            self._then(result)
 
 
-Work = PoolTask[Tool, object] | OfferedTask[Tool, object]
+Task = PoolTask[Tool, object] | OfferedTask[Tool, object]
 
 
-class Seat(Generic[Tool]):
+class ThreadSlot(Generic[Tool]):
     """The slot of one thread, in which it waits for a task."""
 
     def __init__(self) -> None:
         #: The next task; None: the thread is to end.
-        self._given: SimpleQueue[Work[Tool] | None] = SimpleQueue()
+        self._assigned: SimpleQueue[Task[Tool] | None] = SimpleQueue()
         #: The account of the task in progress; None: the thread is idle.
         self.account: str | None = None
-        self.put = self._given.put
-        self.get = self._given.get
+        self.put = self._assigned.put
+        self.get = self._assigned.get
 
 
-class Sizes(Struct, frozen=True, kw_only=True):
+class PoolSizes(Struct, frozen=True, kw_only=True):
     """The numbers of threads of a pool."""
 
     #: The normal maximum, which tasks of one account may fill.
-    all: int
+    normal: int
     #: The share of each account: it may have so many threads even if other accounts occupy all the normal ones.
-    account: int
-    #: The absolute maximum, which limits the threads beyond `all`, however many accounts there are.
-    most: int
+    per_account: int
+    #: The absolute maximum, which limits the threads beyond `normal`, however many accounts there are.
+    max: int
 
 
 class WorkQueue(Generic[Tool]):
     """Assigns tasks to threads. Thread-safe.
 
     A task goes to the thread that became idle last, and wakes no other: with one shared queue each task that is taken
-    would wake a further thread in vain. An account whose calls hang occupies at most `Sizes.all` threads; accounts with
-    fewer threads than their share are served first.
+    would wake a further thread in vain. An account whose calls hang occupies at most `PoolSizes.normal` threads;
+    accounts with fewer threads than their share are served first.
     """
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: PoolSizes) -> None:
         self._sizes = sizes
         self._lock = threading.Lock()
         #: Waiting tasks by account, each with its number in the order of arrival.
-        self._jobs: dict[str, deque[tuple[int, PoolTask[Tool, object]]]] = {}
+        self._waiting: dict[str, deque[tuple[int, PoolTask[Tool, object]]]] = {}
         #: Busy threads by account.
-        self._busy: Counter[str] = Counter()
+        self._busy_by_account: Counter[str] = Counter()
         #: Busy threads of all accounts.
-        self._at_work = 0
+        self._busy = 0
         self._numbers = count()
-        self._idle: list[Seat[Tool]] = []
+        self._idle: list[ThreadSlot[Tool]] = []
         self._closed = False
 
-    def put(self, job: PoolTask[Tool, object], *, threads: int) -> bool:
+    def put(self, task: PoolTask[Tool, object], *, threads: int) -> bool:
         """Assign the task to an idle thread, or queue it. Return whether the caller is to start another thread.
 
         `threads` is the number of existing threads. If no thread can be started, an existing one executes the task.
         """
         with self._lock:
-            may_begin = self._may_begin(job.account)
-            if not may_begin or not self._idle:
-                waiting = self._jobs.setdefault(job.account, deque())
-                waiting.append((next(self._numbers), job))
-                within_share = self._busy[job.account] + len(waiting) <= self._sizes.account
-                return may_begin and threads < (self._sizes.most if within_share else self._sizes.all)
-            seat = self._occupy(self._idle.pop(), job.account)
-        seat.put(job)
+            may_start = self._may_start(task.account)
+            if not may_start or not self._idle:
+                waiting = self._waiting.setdefault(task.account, deque())
+                waiting.append((next(self._numbers), task))
+                within_share = self._busy_by_account[task.account] + len(waiting) <= self._sizes.per_account
+                return may_start and threads < (self._sizes.max if within_share else self._sizes.normal)
+            slot = self._occupy(self._idle.pop(), task.account)
+        slot.put(task)
         return False
 
-    def hand(self, errand: OfferedTask[Tool, object]) -> bool:
+    def offer(self, task: OfferedTask[Tool, object]) -> bool:
         """Assign the task to an idle thread; return False if there is none, or the queue is closed."""
         with self._lock:
-            if not self._idle or self._at_work >= self._sizes.all:
+            if not self._idle or self._busy >= self._sizes.normal:
                 return False
-            seat = self._occupy(self._idle.pop(), errand.account)
-        seat.put(errand)
+            slot = self._occupy(self._idle.pop(), task.account)
+        slot.put(task)
         return True
 
-    def take(self, seat: Seat[Tool]) -> Work[Tool] | None:
-        """Wait for the next task of the calling thread, whose slot is `seat`; None: the thread is to end."""
+    def take(self, slot: ThreadSlot[Tool]) -> Task[Tool] | None:
+        """Wait for the next task of the calling thread, whose slot is `slot`; None: the thread is to end."""
         with self._lock:
-            self._vacate(seat)
+            self._vacate(slot)
             if self._closed:
                 return None
-            job = self._next()
-            if job is not None:
-                self._occupy(seat, job.account)
-                return job
-            self._idle.append(seat)
-        return seat.get()
+            task = self._pop_next()
+            if task is not None:
+                self._occupy(slot, task.account)
+                return task
+            self._idle.append(slot)
+        return slot.get()
 
     def close(self) -> list[PoolTask[Tool, object]]:
         """End all threads after their present tasks. Return the tasks that no thread has begun."""
         with self._lock:
             self._closed = True
-            left, idle = [job for waiting in self._jobs.values() for _, job in waiting], self._idle
-            self._jobs, self._idle = {}, []
-        for seat in idle:
-            seat.put(None)
-        return left
+            unstarted, idle = [task for waiting in self._waiting.values() for _, task in waiting], self._idle
+            self._waiting, self._idle = {}, []
+        for slot in idle:
+            slot.put(None)
+        return unstarted
 
-    def _may_begin(self, account: str) -> bool:
+    def _may_start(self, account: str) -> bool:
         """Whether the sizes permit one more busy thread for the account."""
-        limit = self._sizes.most if self._busy[account] < self._sizes.account else self._sizes.all
-        return self._at_work < limit
+        limit = self._sizes.max if self._busy_by_account[account] < self._sizes.per_account else self._sizes.normal
+        return self._busy < limit
 
-    def _next(self) -> PoolTask[Tool, object] | None:
+    def _pop_next(self) -> PoolTask[Tool, object] | None:
         """Remove and return the oldest task that may begin; accounts with fewer threads than their share come first."""
-        able = [it for it in self._jobs if self._may_begin(it)]
+        able = [it for it in self._waiting if self._may_start(it)]
         if not able:
             return None
-        account = min(able, key=lambda it: (self._busy[it] >= self._sizes.account, self._jobs[it][0][0]))
-        waiting = self._jobs[account]
-        _, job = waiting.popleft()
+        account = min(
+            able, key=lambda it: (self._busy_by_account[it] >= self._sizes.per_account, self._waiting[it][0][0])
+        )
+        waiting = self._waiting[account]
+        _, task = waiting.popleft()
         if not waiting:
-            del self._jobs[account]
-        return job
+            del self._waiting[account]
+        return task
 
-    def _occupy(self, seat: Seat[Tool], account: str) -> Seat[Tool]:
-        seat.account = account
-        self._busy[account] += 1
-        self._at_work += 1
-        return seat
+    def _occupy(self, slot: ThreadSlot[Tool], account: str) -> ThreadSlot[Tool]:
+        slot.account = account
+        self._busy_by_account[account] += 1
+        self._busy += 1
+        return slot
 
-    def _vacate(self, seat: Seat[Tool]) -> None:
-        account, seat.account = seat.account, None
+    def _vacate(self, slot: ThreadSlot[Tool]) -> None:
+        account, slot.account = slot.account, None
         if account is not None:
-            self._at_work -= 1
-            self._busy[account] -= 1
-            if not self._busy[account]:
-                del self._busy[account]
+            self._busy -= 1
+            self._busy_by_account[account] -= 1
+            if not self._busy_by_account[account]:
+                del self._busy_by_account[account]
 
 
 class ThreadPool(Generic[Tool]):
@@ -219,74 +221,77 @@ class ThreadPool(Generic[Tool]):
     The threads are daemons: one that hangs in a call blocks neither `close` nor the end of the process.
     """
 
-    def __init__(self, name: str, *, sizes: Sizes, equip: Callable[[Tool | None], Tool]) -> None:
-        """`equip` is called before each task with the thread's tool, at first None, and returns the tool to use."""
+    def __init__(self, name: str, *, sizes: PoolSizes, prepare_tool: Callable[[Tool | None], Tool]) -> None:
+        """`prepare_tool` is called before each task with the thread's tool, at first None, and returns the tool to use.
+
+        It may raise: the error is that of the task.
+        """
         self._name = name
         self._sizes = sizes
-        self._equip = equip
-        self._desk: WorkQueue[Tool] = WorkQueue(sizes)
-        self._gone: list[Future[None]] = []
+        self._prepare_tool = prepare_tool
+        self._queue: WorkQueue[Tool] = WorkQueue(sizes)
+        self._ended: list[Future[None]] = []
 
-    async def run(self, work: Callable[[Tool], Answer], *, account: str = "") -> Answer:
+    async def run(self, work: Callable[[Tool], Result], *, account: str = "") -> Result:
         """Execute `work` in a thread, and return its result.
 
         If cancelled, it stops waiting; work that has begun continues. Raises EngineUnknown if the pool has no
         thread and cannot start one.
         """
-        job = PoolTask(work, account)
-        if self._desk.put(job, threads=len(self._gone)):  # type: ignore[arg-type]  # the result type is invariant
+        task = PoolTask(work, account)
+        if self._queue.put(task, threads=len(self._ended)):  # type: ignore[arg-type]  # the result type is invariant
             try:
-                self._hire()
+                self._start_thread()
             except EngineUnknown:
-                if not self._gone:
-                    job.outcome.cancel()
+                if not self._ended:
+                    task.outcome.cancel()
                     raise
-        return await job.outcome
+        return await task.outcome
 
-    def offer(self, work: Callable[[Tool], Answer], then: Callable[[Answer | BaseException], None]) -> bool:
+    def offer(self, work: Callable[[Tool], Result], then: Callable[[Result | BaseException], None]) -> bool:
         """Execute `work` in an idle thread, which then calls `then` with the result or error. Thread-safe.
 
         Returns False if no thread is idle; then neither is called.
         """
-        return self._desk.hand(OfferedTask(work, then))  # type: ignore[arg-type]  # the result type is invariant
+        return self._queue.offer(OfferedTask(work, then))  # type: ignore[arg-type]  # the result type is invariant
 
     async def close(self) -> None:
         """Cancel waiting tasks, and wait up to `WAIT_AT_CLOSE` for the end of the threads; then abandon them."""
-        desk, self._desk = self._desk, WorkQueue(self._sizes)
-        gone, self._gone = self._gone, []
-        for job in desk.close():
-            job.outcome.cancel()
-        if gone:
-            _, hanging = await asyncio.wait(map(asyncio.wrap_future, gone), timeout=WAIT_AT_CLOSE)
+        queue, self._queue = self._queue, WorkQueue(self._sizes)
+        ended, self._ended = self._ended, []
+        for task in queue.close():
+            task.outcome.cancel()
+        if ended:
+            _, hanging = await asyncio.wait(map(asyncio.wrap_future, ended), timeout=CLOSE_TIMEOUT)
             for each in hanging:
                 each.cancel()
 
-    def _hire(self) -> None:
+    def _start_thread(self) -> None:
         """Start one more thread. Raises EngineUnknown if the machine cannot; the existing threads continue."""
-        gone: Future[None] = Future()
-        desk = self._desk
-        begin(f"{self._name}-{len(self._gone) + 1}", lambda: self._work(desk, gone))
-        self._gone.append(gone)
+        ended: Future[None] = Future()
+        queue = self._queue
+        start_thread(f"{self._name}-{len(self._ended) + 1}", lambda: self._run_tasks(queue, ended))
+        self._ended.append(ended)
 
-    def _work(self, desk: WorkQueue[Tool], gone: "Future[None]") -> None:
-        seat: Seat[Tool] = Seat()
+    def _run_tasks(self, queue: WorkQueue[Tool], ended: "Future[None]") -> None:
+        slot: ThreadSlot[Tool] = ThreadSlot()
         tool: Tool | None = None
 
-        def equipped() -> Tool:
+        def get_tool() -> Tool:
             nonlocal tool
-            tool = self._equip(tool)
+            tool = self._prepare_tool(tool)
             return tool
 
-        while (job := desk.take(seat)) is not None:
-            job.do(equipped)
-            del job  # or it would hold its result in memory until the next task
+        while (task := queue.take(slot)) is not None:
+            task.run(get_tool)
+            del task  # or it would hold its result in memory until the next task
         if tool is not None:
             tool.close()
         with suppress(InvalidStateError):
-            gone.set_result(None)
+            ended.set_result(None)
 
 
-def begin(name: str, work: Callable[[], None]) -> None:
+def start_thread(name: str, work: Callable[[], None]) -> None:
     """Execute `work` in a new daemon thread. Raises EngineUnknown if the machine cannot start one."""
     try:
         threading.Thread(target=work, name=name, daemon=True).start()

@@ -35,17 +35,17 @@ class SimulatedContainer(Struct, kw_only=True):
     #: The IP address of its node on the network of its attempt; None: the attempt has a single container.
     address: str | None = None
     #: The id of the pause container whose network it is to join; None: it is not on a shared network.
-    keeper: str | None = None
+    pause_container: str | None = None
     #: The number of refused starts.
-    refused: int = 0
+    refused_starts: int = 0
     #: The run of the engine in which the container was created.
-    engine_life: int = 0
+    engine_run: int = 0
     #: How often its program ran without the engine having saved the start: the state is CREATED nevertheless.
     unsaved_runs: int = 0
     #: When it was started; None: never.
     started_at: datetime | None = None
     #: When the first stop signal was sent; None: never.
-    asked_at: datetime | None = None
+    stop_requested_at: datetime | None = None
     #: When it was first killed; None: never.
     killed_at: datetime | None = None
     #: When its machine first went down after the start; None: never.
@@ -54,8 +54,8 @@ class SimulatedContainer(Struct, kw_only=True):
     def start(self, now: datetime) -> None:
         """Start the container at `now`. Raises StartRefused if the script refuses this start."""
         script = self.script
-        if script.refuse is not None and (script.refusals is None or self.refused < script.refusals):
-            self.refused += 1
+        if script.refuse is not None and (script.refusals is None or self.refused_starts < script.refusals):
+            self.refused_starts += 1
             raise StartRefused(
                 f"CannotStartContainerError: {script.refuse}",
                 exit_code=NOT_FOUND if script.refuse_certain else FAILED,
@@ -67,7 +67,7 @@ class SimulatedContainer(Struct, kw_only=True):
         """The end that the script and the calls so far lead to; None: it runs for ever, or was not started."""
         return min(self._ends(), key=lambda it: it.at, default=None)
 
-    def found(self, now: datetime) -> Inspection:
+    def inspect(self, now: datetime) -> Inspection:
         """The inspection of the container at `now`, without `host_lost`."""
         tag, end = self.launch.tag, self.end()
         if self.started_at is None:
@@ -99,8 +99,8 @@ class SimulatedContainer(Struct, kw_only=True):
         if self.started_at is not None and script.seconds is not None:
             at = self.started_at + timedelta(seconds=script.seconds)
             ends.append(End(at=at, exit_code=script.exit_code, out_of_memory=script.out_of_memory))
-        if self.asked_at is not None and script.on_term is not None:
-            ends.append(End(at=self.asked_at + timedelta(seconds=script.term_delay), exit_code=script.on_term))
+        if self.stop_requested_at is not None and script.on_term is not None:
+            ends.append(End(at=self.stop_requested_at + timedelta(seconds=script.term_delay), exit_code=script.on_term))
         if self.killed_at is not None:
             ends.append(End(at=self.killed_at + timedelta(seconds=script.kill_delay), exit_code=KILLED))
         if self.crashed_at is not None:

@@ -8,7 +8,7 @@ from itertools import count
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from batchq.compute.host_loss import went_down
+from batchq.compute.host_loss import ended_with_host
 from batchq.compute.simulated.container import SimulatedContainer, environment_of
 from batchq.compute.simulated.script import read
 from batchq.domain.catalog import Network
@@ -44,32 +44,32 @@ class SimulatedEngine:
         self._now = now
         self._network = network
         #: The ids of the pause containers of shared networks, by compute environment and account.
-        self.keepers: dict[tuple[str, str], str] = {}
+        self.pause_containers: dict[tuple[str, str], str] = {}
         self.containers: dict[Tag, SimulatedContainer] = {}
         #: Tags whose container names belong to containers that are not batchq's.
-        self.foreign: set[Tag] = set()
+        self.foreign_names: set[Tag] = set()
         #: The images that are missing, each with the error of its pull; None: a pull succeeds. All others exist.
-        self.lacking: dict[str, str | None] = {}
+        self.missing_images: dict[str, str | None] = {}
         #: By the attempt's tag without a part.
         self.networks: dict[Tag, AttemptNetwork] = {}
         #: When the machine went down last; None: never.
         self.lost_before: datetime | None = None
         #: Counts how often the engine ended.
-        self._life = 0
+        self._run = 0
         self._addresses = count(1)
         self._ids = count(1)
 
     def create(self, launch: LaunchSpec) -> Created:
-        if launch.container is not None and self._id(launch.tag) != launch.container:
-            raise ContainerGone(f"the container of {launch.tag} is not there any more")
-        if launch.tag in self.foreign:
-            raise NameTaken(f"the name of {launch.tag} is in use, and not by one of ours")
+        if launch.container is not None and self._id_of(launch.tag) != launch.container:
+            raise ContainerGone(f"the container of {launch.tag} does not exist any more")
+        if launch.tag in self.foreign_names:
+            raise NameTaken(f"the name of {launch.tag} is used by a container that does not belong to this server")
         known = self.containers.get(launch.tag)
         if known is not None and launch.container == known.id and self._may_have_run(known):
-            return replace(self._made(known), host_lost=True)
-        if known is not None and not self._is_stranded(known):
-            return self._made(known)
-        if launch.spec.image in self.lacking:
+            return replace(self._created(known), host_lost=True)
+        if known is not None and not self._network_is_gone(known):
+            return self._created(known)
+        if launch.spec.image in self.missing_images:
             raise ImageMissing(f"No such image: {launch.spec.image}")
         try:
             script = read(environment_of(launch), launch.tag.attempt)
@@ -80,30 +80,30 @@ class SimulatedEngine:
             launch=launch,
             script=script,
             address=self._join(launch.tag),
-            keeper=self._keeper(launch),
-            engine_life=self._life,
+            pause_container=self._pause_container(launch),
+            engine_run=self._run,
         )
         self.containers[launch.tag] = made
-        return self._made(made)
+        return self._created(made)
 
     def pull(self, image: str) -> None:
-        why_not = self.lacking.get(image)
+        why_not = self.missing_images.get(image)
         if why_not is not None:
             raise ImageUnavailable(f"CannotPullContainerError: {why_not}")
-        self.lacking.pop(image, None)
+        self.missing_images.pop(image, None)
 
     def start(self, tag: Tag) -> None:
-        container = self._there(tag)
-        if self._is_stranded(container):
-            raise EngineUnknown(f"the network that {tag} was to join is not there any more")
+        container = self._existing(tag)
+        if self._network_is_gone(container):
+            raise EngineUnknown(f"the network that {tag} was to join does not exist any more")
         if container.started_at is None:
             container.start(self._now())
 
     def inspect(self, tag: Tag) -> Inspection | None:
         if tag not in self.containers:
             return None
-        found = self.containers[tag].found(self._now())
-        lost = self._may_have_run(self.containers[tag]) or went_down(found, self.lost_before)
+        found = self.containers[tag].inspect(self._now())
+        lost = self._may_have_run(self.containers[tag]) or ended_with_host(found, self.lost_before)
         return replace(found, host_lost=True) if lost else found
 
     def end(self, *, starting: Tag | None = None) -> None:
@@ -111,23 +111,23 @@ class SimulatedEngine:
 
         `starting` is the container whose start was in progress: its program ran, and the engine did not save that.
         """
-        self._life += 1
+        self._run += 1
         container = None if starting is None else self.containers.get(starting)
-        if container is not None and container.started_at is None and not self._is_stranded(container):
+        if container is not None and container.started_at is None and not self._network_is_gone(container):
             container.unsaved_runs += 1
 
-    def go_down(self) -> None:
+    def restart_machine(self) -> None:
         """Restart the machine, which ends every container that runs. The restart takes no time."""
-        self._life += 1
+        self._run += 1
         self.lost_before = self._now()
-        self.keepers.clear()
+        self.pause_containers.clear()
         for container in self.containers.values():
             if container.started_at is not None:
                 container.crashed_at = container.crashed_at or self.lost_before
 
     def signal_stop(self, tag: Tag) -> None:
         container = self._running(tag)
-        container.asked_at = container.asked_at or self._now()
+        container.stop_requested_at = container.stop_requested_at or self._now()
 
     def kill(self, tag: Tag) -> None:
         container = self._running(tag)
@@ -137,23 +137,23 @@ class SimulatedEngine:
         """Remove the container; a missing one is no error. Return whether it was running."""
         container = self.containers.pop(tag, None)
         self._leave(tag)
-        return container is not None and container.found(self._now()).state is ContainerState.RUNNING
+        return container is not None and container.inspect(self._now()).state is ContainerState.RUNNING
 
     def survey(self) -> tuple[Inspection, ...]:
         now = self._now()
-        return tuple(container.found(now) for container in self.containers.values())
+        return tuple(container.inspect(now) for container in self.containers.values())
 
     def lines(self, tag: Tag) -> list[LogLine]:
-        return self._there(tag).lines()
+        return self._existing(tag).lines()
 
-    def _made(self, container: SimulatedContainer) -> Created:
-        return Created(container=container.id, state=container.found(self._now()).state)
+    def _created(self, container: SimulatedContainer) -> Created:
+        return Created(container=container.id, state=container.inspect(self._now()).state)
 
     def _may_have_run(self, container: SimulatedContainer) -> bool:
         """Whether a container that the engine reports as never started was created before the engine last ended."""
-        return container.started_at is None and container.engine_life != self._life
+        return container.started_at is None and container.engine_run != self._run
 
-    def _id(self, tag: Tag) -> str | None:
+    def _id_of(self, tag: Tag) -> str | None:
         return self.containers[tag].id if tag in self.containers else None
 
     def _join(self, tag: Tag) -> str | None:
@@ -169,7 +169,7 @@ class SimulatedEngine:
             network.addresses[tag.node] = str(FIRST_ADDRESS + next(self._addresses))
         return network.addresses[tag.node]
 
-    def _keeper(self, launch: LaunchSpec) -> str | None:
+    def _pause_container(self, launch: LaunchSpec) -> str | None:
         """The pause container of the shared network that the launch joins, created if it does not exist.
 
         None: the launch is not on a shared network.
@@ -177,19 +177,20 @@ class SimulatedEngine:
         if launch.tag.part or (launch.network or self._network) is not Network.SHARED:
             return None
         shared = launch.placed_on, launch.account
-        if shared not in self.keepers:
-            self.keepers[shared] = str(next(self._ids))
-        return self.keepers[shared]
+        if shared not in self.pause_containers:
+            self.pause_containers[shared] = str(next(self._ids))
+        return self.pause_containers[shared]
 
-    def _is_stranded(self, container: SimulatedContainer) -> bool:
+    def _network_is_gone(self, container: SimulatedContainer) -> bool:
         """Whether a container that is not started was created to join a pause container that does not exist any more.
 
         A container that has started keeps running without the pause container.
         """
         return (
             container.started_at is None
-            and container.keeper is not None
-            and self.keepers.get((container.launch.placed_on, container.launch.account)) != container.keeper
+            and container.pause_container is not None
+            and self.pause_containers.get((container.launch.placed_on, container.launch.account))
+            != container.pause_container
         )
 
     def _leave(self, tag: Tag) -> None:
@@ -199,13 +200,13 @@ class SimulatedEngine:
             if not self.networks[attempt].members:
                 del self.networks[attempt]
 
-    def _there(self, tag: Tag) -> SimulatedContainer:
+    def _existing(self, tag: Tag) -> SimulatedContainer:
         if tag not in self.containers:
-            raise ContainerGone(f"there is no container of {tag}")
+            raise ContainerGone(f"no container of {tag} exists")
         return self.containers[tag]
 
     def _running(self, tag: Tag) -> SimulatedContainer:
-        container = self._there(tag)
-        if container.found(self._now()).state is not ContainerState.RUNNING:
-            raise ContainerGone(f"{tag} does not run")
+        container = self._existing(tag)
+        if container.inspect(self._now()).state is not ContainerState.RUNNING:
+            raise ContainerGone(f"the container of {tag} does not run")
         return container

@@ -28,7 +28,7 @@ from batchq.ports.clock import Clock
 from batchq.ports.logs import LogLine
 from batchq.ports.runtime import ContainerState, Created, DeathReport, EngineIdentity, Inspection, LaunchSpec
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 class SimulatedRuntime:
@@ -49,9 +49,9 @@ class SimulatedRuntime:
         self._capacity = capacity
         self._engine = SimulatedEngine(clock.now, network)
         #: What `create` returned, until the start: a start never reaches a later container of the same name.
-        self._answered: dict[Tag, SimulatedContainer] = {}
+        self._created: dict[Tag, SimulatedContainer] = {}
         #: Delayed effects, each with the time at which it is executed.
-        self._late: list[tuple[datetime, Callable[[], object]]] = []
+        self._delayed: list[tuple[datetime, Callable[[], object]]] = []
         self._listeners: set[EventQueue] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         #: For each container whose end is known: the function that cancels the task that will report it.
@@ -59,73 +59,73 @@ class SimulatedRuntime:
         self._pulls: SingleFlight[tuple[str, str | None]] = SingleFlight("pull")
 
     async def create(self, launch: LaunchSpec) -> Created:
-        made = await self._do("create", launch.tag, lambda: self._engine.create(launch))
-        self._answered[launch.tag] = self._engine.containers[launch.tag]
+        made = await self._call("create", launch.tag, lambda: self._engine.create(launch))
+        self._created[launch.tag] = self._engine.containers[launch.tag]
         return made
 
     async def pull(self, image: str, platform: str | None, *, account: str = "") -> None:  # noqa: ARG002
         async def once() -> None:
-            await self._do("pull", None, lambda: self._engine.pull(image))
+            await self._call("pull", None, lambda: self._engine.pull(image))
 
-        await self._pulls.do((image, platform), once)
+        await self._pulls.run((image, platform), once)
 
     async def start(self, tag: Tag) -> None:
-        container = self._answered.get(tag) or self._engine.containers.get(tag)
+        container = self._created.get(tag) or self._engine.containers.get(tag)
         if container is not None and container.started_at is None and container.script.start_delay:
             await self._clock.sleep(container.script.start_delay)
-        await self._do("start", tag, lambda: self._start(tag, container))
-        self._answered.pop(tag, None)
+        await self._call("start", tag, lambda: self._start(tag, container))
+        self._created.pop(tag, None)
 
     async def inspect(self, tag: Tag) -> Inspection | None:
-        return await self._do("inspect", tag, lambda: self._engine.inspect(tag))
+        return await self._call("inspect", tag, lambda: self._engine.inspect(tag))
 
     async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
-        ask = self._engine.kill if signal == "SIGKILL" else self._engine.signal_stop
-        await self._do("signal_stop", tag, lambda: self._hasten(tag, ask))
+        send = self._engine.kill if signal == "SIGKILL" else self._engine.signal_stop
+        await self._call("signal_stop", tag, lambda: self._send_signal(tag, send))
 
     async def kill(self, tag: Tag) -> None:
-        await self._do("kill", tag, lambda: self._hasten(tag, self._engine.kill))
+        await self._call("kill", tag, lambda: self._send_signal(tag, self._engine.kill))
 
     async def remove(self, tag: Tag) -> None:
-        await self._do("remove", tag, lambda: self.vanish(tag))
-        self._answered.pop(tag, None)
+        await self._call("remove", tag, lambda: self.remove_externally(tag))
+        self._created.pop(tag, None)
 
     async def remove_silent(self, tag: Tag) -> AsyncGenerator[LogLine, None] | None:
-        if await self._do("logs", tag, lambda: self._engine.lines(tag)):
+        if await self._call("logs", tag, lambda: self._engine.lines(tag)):
             return self.logs(tag, after=0)
         await self.remove(tag)
         return None
 
     async def survey(self) -> tuple[Inspection, ...]:
-        return await self._do("survey", None, self._engine.survey)
+        return await self._call("survey", None, self._engine.survey)
 
     @asynccontextmanager
     async def deaths(self) -> AsyncIterator[AsyncIterator[Tag | DeathReport]]:
-        news = EventQueue()
-        await self._do("deaths", None, lambda: self._listeners.add(news))
-        self._foretell_all()
+        queue = EventQueue()
+        await self._call("deaths", None, lambda: self._listeners.add(queue))
+        self._schedule_all_ends()
         try:
-            yield news
+            yield queue
         finally:
-            self._listeners.discard(news)
+            self._listeners.discard(queue)
 
     async def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
-        for line in await self._do("logs", tag, lambda: self._engine.lines(tag)):
+        for line in await self._call("logs", tag, lambda: self._engine.lines(tag)):
             if line.at > after:
                 yield line
 
     async def capacity(self) -> Resources:
-        return await self._do("capacity", None, lambda: self._capacity)
+        return await self._call("capacity", None, lambda: self._capacity)
 
     async def lost_before(self) -> datetime | None:
-        return await self._do("lost_before", None, lambda: self._engine.lost_before)
+        return await self._call("lost_before", None, lambda: self._engine.lost_before)
 
     async def identity(self) -> EngineIdentity:
-        return await self._do("identity", None, lambda: EngineIdentity(id=self._identity, time=self._clock.now()))
+        return await self._call("identity", None, lambda: EngineIdentity(id=self._identity, time=self._clock.now()))
 
     async def close(self) -> None:
         """End subscriptions to deaths, pulls and delayed reports. The containers keep running."""
-        self.break_streams()
+        self.end_subscriptions()
         await self._pulls.close()
         tasks = tuple(self._tasks)
         for task in tasks:
@@ -142,122 +142,122 @@ class SimulatedRuntime:
         return self._engine.networks
 
     @property
-    def keepers(self) -> Mapping[tuple[str, str], str]:
+    def pause_containers(self) -> Mapping[tuple[str, str], str]:
         """The ids of the pause containers of shared networks, by compute environment and account."""
-        return self._engine.keepers
+        return self._engine.pause_containers
 
-    def lose_keeper(self, environment: str) -> None:
+    def remove_pause_containers(self, environment: str) -> None:
         """Remove the pause containers of a compute environment; containers that have joined them keep running."""
-        for shared in [it for it in self._engine.keepers if it[0] == environment]:
-            del self._engine.keepers[shared]
+        for shared in [it for it in self._engine.pause_containers if it[0] == environment]:
+            del self._engine.pause_containers[shared]
 
-    def vanish(self, tag: Tag) -> None:
+    def remove_externally(self, tag: Tag) -> None:
         """Remove the container, running or not, as any client of the engine can."""
         if self._engine.remove(tag):
-            self._tell(tag)
+            self._report(tag)
         if tag in self._ends:
             self._ends.pop(tag)()
 
-    def go_down(self) -> None:
+    def restart_machine(self) -> None:
         """Restart the machine, which ends every running container and every subscription to deaths."""
-        self._engine.go_down()
-        self.break_streams()
+        self._engine.restart_machine()
+        self.end_subscriptions()
 
-    def occupy(self, tag: Tag) -> None:
+    def occupy_name(self, tag: Tag) -> None:
         """Give the container's name to a container that is not batchq's: `create` then raises NameTaken."""
-        self._engine.foreign.add(tag)
+        self._engine.foreign_names.add(tag)
 
-    def lack(self, image: str, *, why_for_ever: str | None = None) -> None:
-        """Remove the image. A pull restores it, or fails with the text `why_for_ever`."""
-        self._engine.lacking[image] = why_for_ever
+    def remove_image(self, image: str, *, pull_error: str | None = None) -> None:
+        """Remove the image. A pull restores it, or fails with the text `pull_error`."""
+        self._engine.missing_images[image] = pull_error
 
-    def break_streams(self) -> None:
+    def end_subscriptions(self) -> None:
         """End every subscription to deaths."""
-        for news in self._listeners:
-            news.end()
+        for queue in self._listeners:
+            queue.end()
         self._listeners.clear()
 
-    async def _do(self, call: str, tag: Tag | None, effect: Callable[[], Answer]) -> Answer:
-        self._carry_out_late()
-        fault = self.faults.of(call, tag)
+    async def _call(self, call: str, tag: Tag | None, effect: Callable[[], Result]) -> Result:
+        self._run_due_effects()
+        fault = self.faults.next_fault(call, tag)
         if fault is None:
             return effect()
-        if fault.engine_ends:
+        if fault.kills_engine:
             self._engine.end(starting=tag if call == "start" else None)
-            self._late.clear()  # the killed engine loses the requests that it has not executed
-            self.break_streams()
-        elif fault.late > 0:
-            self._late.append((self._clock.now() + timedelta(seconds=fault.late), effect))
-            self._later(f"late {call}", fault.late, self._carry_out_late)
-        elif fault.carried_out:
+            self._delayed.clear()  # the killed engine loses the requests that it has not executed
+            self.end_subscriptions()
+        elif fault.delay > 0:
+            self._delayed.append((self._clock.now() + timedelta(seconds=fault.delay), effect))
+            self._run_later(f"late {call}", fault.delay, self._run_due_effects)
+        elif fault.takes_effect:
             with suppress(EngineError):
                 effect()
-        unknown = EngineUnreachable if self.faults.away else EngineUnknown
-        raise unknown(f"{call}: the simulated engine does not answer")
+        error_type = EngineUnreachable if self.faults.unreachable else EngineUnknown
+        raise error_type(f"{call}: the simulated engine does not reply")
 
-    def _carry_out_late(self) -> None:
+    def _run_due_effects(self) -> None:
         """Execute the delayed calls that are due; also those that became due while the runtime was closed."""
-        if not self._late:
+        if not self._delayed:
             return
         now = self._clock.now()
-        due = [effect for at, effect in self._late if at <= now]
-        self._late = [(at, effect) for at, effect in self._late if at > now]
+        due = [effect for at, effect in self._delayed if at <= now]
+        self._delayed = [(at, effect) for at, effect in self._delayed if at > now]
         for effect in due:
             with suppress(EngineError):
                 effect()
 
-    def _start(self, tag: Tag, meant: SimulatedContainer | None) -> None:
-        """Start the container `meant`, and not a later one with the same name: a real engine is called by id."""
-        if self._engine.containers.get(tag) is not meant:
-            raise ContainerGone(f"the container of {tag} is not there any more")
+    def _start(self, tag: Tag, expected: SimulatedContainer | None) -> None:
+        """Start the container `expected`, and not a later one with the same name: a real engine is called by id."""
+        if self._engine.containers.get(tag) is not expected:
+            raise ContainerGone(f"the container of {tag} does not exist any more")
         self._engine.start(tag)
-        self._foretell(tag, self._engine.containers[tag])
+        self._schedule_end(tag, self._engine.containers[tag])
 
-    def _hasten(self, tag: Tag, signal: Callable[[Tag], None]) -> None:
+    def _send_signal(self, tag: Tag, signal: Callable[[Tag], None]) -> None:
         signal(tag)
-        self._foretell(tag, self._engine.containers[tag])
+        self._schedule_end(tag, self._engine.containers[tag])
 
-    def _foretell_all(self) -> None:
+    def _schedule_all_ends(self) -> None:
         """Schedule the reports of all future ends; a new subscription does not get past ones."""
         for tag, container in self._engine.containers.items():
-            if tag not in self._ends and container.found(self._clock.now()).state is ContainerState.RUNNING:
-                self._foretell(tag, container)
+            if tag not in self._ends and container.inspect(self._clock.now()).state is ContainerState.RUNNING:
+                self._schedule_end(tag, container)
 
-    def _foretell(self, tag: Tag, container: SimulatedContainer) -> None:
+    def _schedule_end(self, tag: Tag, container: SimulatedContainer) -> None:
         """Schedule the report of the container's end, in place of an earlier one."""
         if tag in self._ends:
             self._ends.pop(tag)()
         end = container.end()
         if end is not None:
-            self._ends[tag] = self._keep(f"end of {tag}", self._tell_end(tag, end.at))
+            self._ends[tag] = self._start_task(f"end of {tag}", self._report_end(tag, end.at))
 
-    async def _tell_end(self, tag: Tag, at: datetime) -> None:
+    async def _report_end(self, tag: Tag, at: datetime) -> None:
         while (left := (at - self._clock.now()).total_seconds()) > 0:
             await self._clock.sleep(left)
         self._ends.pop(tag, None)
-        self._tell(tag)
+        self._report(tag)
 
-    def _tell(self, tag: Tag) -> None:
-        looks = self.faults.looks and not self.faults.away
-        death = DeathReport(tag=tag, found=self._engine.inspect(tag)) if looks else tag
-        for seconds in self.faults.tell_after:
+    def _report(self, tag: Tag) -> None:
+        inspects = self.faults.inspects_deaths and not self.faults.unreachable
+        death = DeathReport(tag=tag, found=self._engine.inspect(tag)) if inspects else tag
+        for seconds in self.faults.death_delays:
             if seconds > 0:
-                self._later(f"late news of {tag}", seconds, lambda: self._tell_now(death))
+                self._run_later(f"delayed report of {tag}", seconds, lambda: self._put_report(death))
             else:
-                self._tell_now(death)
+                self._put_report(death)
 
-    def _tell_now(self, death: Tag | DeathReport) -> None:
-        for news in self._listeners:
-            news.tell(death)
+    def _put_report(self, death: Tag | DeathReport) -> None:
+        for queue in self._listeners:
+            queue.put(death)
 
-    def _later(self, name: str, seconds: float, do: Callable[[], None]) -> None:
+    def _run_later(self, name: str, seconds: float, effect: Callable[[], None]) -> None:
         async def wait_and_do() -> None:
             await self._clock.sleep(seconds)
-            do()
+            effect()
 
-        self._keep(name, wait_and_do())
+        self._start_task(name, wait_and_do())
 
-    def _keep(self, name: str, work: Coroutine[None, None, None]) -> Callable[[], object]:
+    def _start_task(self, name: str, work: Coroutine[None, None, None]) -> Callable[[], object]:
         """Start a task, and hold a reference to it until it ends. The returned function cancels it."""
         task = asyncio.create_task(work, name=f"simulated: {name}")
         self._tasks.add(task)

@@ -5,7 +5,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from batchq.compute.docker.create_request import BESIDE, COMMONS, INSTANCE
+from batchq.compute.docker.create_request import CONTAINER_MODE, ENVIRONMENT, INSTANCE
 from tests.service.waiting import container, reaches
 from tests.support.docker_api import docker_api
 from tests.support.service import Service, serving
@@ -62,10 +62,10 @@ def network_of(service: Service) -> str:
     batch = service.client()
     job = batch.submit_job(jobName="first", jobQueue=QUEUE, jobDefinition="true")["jobId"]
     reaches(batch, job, "SUCCEEDED")
-    labels = [f"{INSTANCE}={service.instance}", f"{COMMONS}={QUEUE}"]
+    labels = [f"{INSTANCE}={service.instance}", f"{ENVIRONMENT}={QUEUE}"]
     with closing(docker_api()) as engine:
         [keeper] = engine.containers(filters={"label": labels})
-    return BESIDE + keeper["Id"]
+    return CONTAINER_MODE + keeper["Id"]
 
 
 def define(batch: Any, name: str, *command: str, **members: Any) -> None:

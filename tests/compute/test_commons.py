@@ -2,7 +2,12 @@
 
 import pytest
 
-from batchq.compute.docker.create_request import SharedNetwork, commons_labels, commons_name, labels_of
+from batchq.compute.docker.create_request import (
+    SharedNetwork,
+    container_labels,
+    shared_network_labels,
+    shared_network_name,
+)
 from batchq.compute.docker.network.shared import SharedNetworks
 from tests.support.containers import new_tag
 
@@ -11,14 +16,14 @@ INSTANCE = "i1"
 
 def keeper(environment="local", account="", name=None):
     shared = SharedNetwork(environment=environment, account=account)
-    names = [f"/{name or commons_name(INSTANCE, shared)}"]
-    labels = commons_labels(INSTANCE, shared)
+    names = [f"/{name or shared_network_name(INSTANCE, shared)}"]
+    labels = shared_network_labels(INSTANCE, shared)
     return {"Id": f"keeper of {environment}{account}", "State": "running", "Labels": labels, "Names": names}
 
 
 def job(mode=None):
     told = {} if mode is None else {"HostConfig": {"NetworkMode": mode}}
-    return {"Id": "job", "State": "exited", "Labels": labels_of(INSTANCE, new_tag())} | told
+    return {"Id": "job", "State": "exited", "Labels": container_labels(INSTANCE, new_tag())} | told
 
 
 class Engine:
@@ -53,7 +58,7 @@ class Engine:
 def test_what_a_job_may_be_on_is_left(jobs, removed):
     engine = Engine(keeper(), *jobs)
 
-    SharedNetworks(INSTANCE).leave(engine)
+    SharedNetworks(INSTANCE).remove_unused(engine)
 
     assert engine.removed == removed
 
@@ -61,7 +66,7 @@ def test_what_a_job_may_be_on_is_left(jobs, removed):
 def test_each_environment_is_judged_by_itself():
     engine = Engine(keeper(), keeper("other"), job("container:keeper of other"))
 
-    SharedNetworks(INSTANCE).leave(engine)
+    SharedNetworks(INSTANCE).remove_unused(engine)
 
     assert engine.removed == ["keeper of local"]
 
@@ -70,7 +75,7 @@ def test_each_environment_is_judged_by_itself():
 def test_the_network_of_one_account_is_removed_without_those_of_others():
     engine = Engine(keeper(), keeper(account="a"), keeper(account="b"), job("container:keeper of locala"))
 
-    SharedNetworks(INSTANCE).leave(engine)
+    SharedNetworks(INSTANCE).remove_unused(engine)
 
     assert sorted(engine.removed) == ["keeper of local", "keeper of localb"]
 
@@ -79,7 +84,7 @@ def test_the_network_of_one_account_is_removed_without_those_of_others():
 def test_a_container_of_another_name_holds_no_network():
     engine = Engine(keeper(), keeper(name="by-hand") | {"Id": "by hand"}, job("container:keeper of local"))
 
-    SharedNetworks(INSTANCE, long=0).look(engine)
+    SharedNetworks(INSTANCE, max_idle=0).update(engine)
 
     assert engine.removed == []
 
@@ -87,20 +92,20 @@ def test_a_container_of_another_name_holds_no_network():
 def test_it_is_not_looked_for_where_none_was_seen():
     commons = SharedNetworks(INSTANCE)
 
-    commons.look(Engine())
-    before = commons.seen
-    commons.look(Engine(keeper()))
+    commons.update(Engine())
+    before = commons.may_exist
+    commons.update(Engine(keeper()))
 
-    assert (before, commons.seen) == (False, True)
+    assert (before, commons.may_exist) == (False, True)
 
 
 def test_a_look_leaves_what_was_used_not_long_ago():
     engine = Engine(keeper())
-    commons = SharedNetworks(INSTANCE, long=2)
+    commons = SharedNetworks(INSTANCE, max_idle=2)
 
-    commons.look(engine)
-    commons.look(engine)
+    commons.update(engine)
+    commons.update(engine)
     before = list(engine.removed)
-    commons.look(engine)
+    commons.update(engine)
 
     assert (before, engine.removed) == ([], ["keeper of local"])

@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
-from batchq.compute.docker.create_request import labels_of, name_of
-from batchq.compute.docker.policy import Policy
+from batchq.compute.docker.create_request import container_labels, container_name
+from batchq.compute.docker.policy import ServerPolicy
 from batchq.compute.docker.secrets import Secrets
 from batchq.domain.container import Device, Logging, Mount, Secret, Tmpfs, Ulimit
 from batchq.errors import ContainerGone, NameTaken, StartRefused
@@ -35,7 +35,7 @@ QUICK = Script(seconds=0, output=("one",))
 
 
 def named(runtime, tag):
-    return name_of(instance_of(runtime), tag)
+    return container_name(instance_of(runtime), tag)
 
 
 def says_in_shell(*lines):
@@ -116,7 +116,7 @@ async def test_a_stop_during_a_start_either_reaches_it_or_says_that_it_did_not(r
 )
 @pytest.mark.fault("EN20", "EN21")
 async def test_what_cannot_start_is_told_with_its_code_and_the_engines_words(docker_engine, spec, code, certain, words):
-    async with docker_runtime(docker_engine, policy=Policy(privileged=Privileged.ALLOW, volumes=())) as runtime:
+    async with docker_runtime(docker_engine, policy=ServerPolicy(privileged=Privileged.ALLOW, volumes=())) as runtime:
         it = launch(**spec)
         await runtime.create(it)
 
@@ -299,7 +299,7 @@ async def test_its_anonymous_volumes_go_with_it(runtime, engine):
 
 
 async def test_a_missing_host_path_is_made_and_mounted(docker_engine, tmp_path):
-    policy = Policy(privileged=Privileged.ALLOW, volumes=(tmp_path,))
+    policy = ServerPolicy(privileged=Privileged.ALLOW, volumes=(tmp_path,))
     folder = tmp_path / "new" / "deep"
     mounts = (Mount(container_path="/out", host_path=str(folder)),)
     async with docker_runtime(docker_engine, policy=policy) as runtime:
@@ -310,7 +310,7 @@ async def test_a_missing_host_path_is_made_and_mounted(docker_engine, tmp_path):
 
 
 async def test_what_is_mounted_read_only_cannot_be_written(docker_engine, tmp_path):
-    policy = Policy(privileged=Privileged.ALLOW, volumes=(tmp_path,))
+    policy = ServerPolicy(privileged=Privileged.ALLOW, volumes=(tmp_path,))
     mounts = (Mount(container_path="/in", host_path=str(tmp_path), read_only=True),)
     async with docker_runtime(docker_engine, policy=policy) as runtime:
         found = await ended(runtime, mounts=mounts, command=says_in_shell("echo hello > /in/it"))
@@ -321,7 +321,7 @@ async def test_what_is_mounted_read_only_cannot_be_written(docker_engine, tmp_pa
 
 @pytest.mark.fault("SE09")
 async def test_what_the_policy_refuses_makes_no_container(docker_engine, tmp_path):
-    policy = Policy(privileged=Privileged.ALLOW, volumes=(tmp_path,))
+    policy = ServerPolicy(privileged=Privileged.ALLOW, volumes=(tmp_path,))
     mounts = (Mount(container_path="/host", host_path="/etc"),)
     async with docker_runtime(docker_engine, policy=policy) as runtime:
         with pytest.raises(StartRefused, match="/etc"):
@@ -394,7 +394,7 @@ async def test_a_log_may_be_left_in_the_middle(runtime):
 @pytest.mark.fault("EN28")
 async def test_a_terminals_output_is_lines_too(runtime, engine):
     tag = new_tag()
-    labels = labels_of(instance_of(runtime), tag)
+    labels = container_labels(instance_of(runtime), tag)
     engine.create_container(
         IMAGE, ["sh", "-c", "echo one; echo two"], name=named(runtime, tag), labels=labels, tty=True
     )
@@ -417,7 +417,7 @@ async def test_of_a_log_that_was_rotated_away_the_rest_is_read(runtime, engine):
     rotated = engine.create_host_config(
         log_config={"Type": "json-file", "Config": {"max-size": "50k", "max-file": "2"}}
     )
-    labels = labels_of(instance_of(runtime), tag)
+    labels = container_labels(instance_of(runtime), tag)
     engine.create_container(IMAGE, ["seq", "1", "5000"], name=named(runtime, tag), labels=labels, host_config=rotated)
     await runtime.start(tag)
     await over(runtime, tag)

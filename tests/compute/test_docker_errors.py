@@ -10,12 +10,12 @@ from requests.exceptions import ConnectionError as NoConnection
 from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
 from batchq.compute.docker.errors import (
-    conceal,
-    create_failed,
+    create_error,
     message_of,
     reason,
-    start_failed,
-    unknown_unless_told,
+    redact_error,
+    start_error,
+    translate_errors,
     was_not_sent,
 )
 from batchq.errors import (
@@ -61,19 +61,19 @@ def answer(status, explanation, kind=APIError):
 )
 @pytest.mark.fault("EN23", "EN24")
 def test_what_nobody_has_judged_is_unknown(error):
-    with pytest.raises(EngineUnknown, match=r"^kill: ") as unknown, unknown_unless_told("kill"):
+    with pytest.raises(EngineUnknown, match=r"^kill: ") as unknown, translate_errors("kill"):
         raise error
 
     assert unknown.value.__cause__ is error
 
 
 def test_what_was_judged_passes():
-    with pytest.raises(ContainerGone), unknown_unless_told("kill"):
+    with pytest.raises(ContainerGone), translate_errors("kill"):
         raise ContainerGone("gone")
 
 
 def test_our_own_mistakes_are_not_hidden():
-    with pytest.raises(KeyError), unknown_unless_told("kill"):
+    with pytest.raises(KeyError), translate_errors("kill"):
         raise KeyError("Id")
 
 
@@ -111,12 +111,12 @@ def test_a_reason_is_as_long_as_aws_lets_it_be():
 
 
 def test_a_missing_image_can_be_pulled():
-    assert isinstance(create_failed(answer(404, "No such image: a:b", ImageNotFound)), ImageMissing)
+    assert isinstance(create_error(answer(404, "No such image: a:b", ImageNotFound)), ImageMissing)
 
 
 @pytest.mark.parametrize(("status", "certain"), [(400, True), (403, True), (404, False), (500, False)])
 def test_a_create_is_refused_with_the_engines_words(status, certain):
-    refused = create_failed(answer(status, "invalid mount config", NotFound if status == 404 else APIError))
+    refused = create_error(answer(status, "invalid mount config", NotFound if status == 404 else APIError))
 
     assert isinstance(refused, StartRefused)
     assert refused.reason == "CannotCreateContainerError: Error response from daemon: invalid mount config"
@@ -124,7 +124,7 @@ def test_a_create_is_refused_with_the_engines_words(status, certain):
 
 
 def test_trouble_below_the_engine_refuses_no_create():
-    assert isinstance(create_failed(answer(500, TRANSPORT)), EngineUnknown)
+    assert isinstance(create_error(answer(500, TRANSPORT)), EngineUnknown)
 
 
 @pytest.mark.parametrize("status", [400, 404, 500])
@@ -132,7 +132,7 @@ def test_trouble_below_the_engine_refuses_no_create():
 @pytest.mark.fault("EN21")
 def test_a_start_is_judged_by_the_inspected_code_and_not_by_the_status(status, exit_code, certain):
     words = 'exec: "none": executable file not found in $PATH'
-    refused = start_failed(answer(status, words), state=CREATED, exit_code=exit_code)
+    refused = start_error(answer(status, words), state=CREATED, exit_code=exit_code)
 
     assert isinstance(refused, StartRefused)
     assert refused.reason == f"CannotStartContainerError: Error response from daemon: {words}"
@@ -142,7 +142,7 @@ def test_a_start_is_judged_by_the_inspected_code_and_not_by_the_status(status, e
 @pytest.mark.parametrize("words", [TRANSPORT, "failed to create shim task: context deadline exceeded: unknown"])
 @pytest.mark.fault("EN22")
 def test_trouble_below_the_engine_refuses_no_start(words):
-    assert isinstance(start_failed(answer(500, words), state=CREATED, exit_code=128), EngineUnknown)
+    assert isinstance(start_error(answer(500, words), state=CREATED, exit_code=128), EngineUnknown)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_trouble_below_the_engine_refuses_no_start(words):
 )
 @pytest.mark.fault("EN22")
 def test_a_start_that_may_have_run_the_program_is_interrupted(words):
-    assert isinstance(start_failed(answer(500, words), state=CREATED, exit_code=128), StartInterrupted)
+    assert isinstance(start_error(answer(500, words), state=CREATED, exit_code=128), StartInterrupted)
 
 
 @pytest.mark.parametrize("error", [ConnectionRefusedError(111, "refused"), FileNotFoundError(2, "no socket")])
@@ -175,16 +175,16 @@ def test_a_call_without_a_connection_was_not_sent(error):
 def test_a_users_words_do_not_make_it_one_that_is_half_started():
     words = "unable to find user task 7: already exists: no matching entries in passwd file"
 
-    assert isinstance(start_failed(answer(500, words), state=CREATED, exit_code=128), StartRefused)
+    assert isinstance(start_error(answer(500, words), state=CREATED, exit_code=128), StartRefused)
 
 
 @pytest.mark.parametrize("words", ["unable to find user transport: no such user", "unable to find user unavailable"])
 def test_a_users_name_is_no_trouble_below_the_engine(words):
-    assert isinstance(start_failed(answer(500, words), state=CREATED, exit_code=128), StartRefused)
+    assert isinstance(start_error(answer(500, words), state=CREATED, exit_code=128), StartRefused)
 
 
 def test_a_users_words_cannot_make_a_certain_refusal_uncertain():
-    refused = start_failed(answer(400, 'exec: "dial unix": not found'), state=CREATED, exit_code=127)
+    refused = start_error(answer(400, 'exec: "dial unix": not found'), state=CREATED, exit_code=127)
 
     assert isinstance(refused, StartRefused)
     assert refused.certain
@@ -193,22 +193,22 @@ def test_a_users_words_cannot_make_a_certain_refusal_uncertain():
 @pytest.mark.parametrize("state", [None, ContainerState.GOING])
 @pytest.mark.parametrize("status", [404, 409, 500])
 def test_a_start_of_what_is_gone_is_told_so(status, state):
-    assert isinstance(start_failed(answer(status, "no such container"), state=state, exit_code=0), ContainerGone)
+    assert isinstance(start_error(answer(status, "no such container"), state=state, exit_code=0), ContainerGone)
 
 
 def test_a_start_in_conflict_is_looked_at_again():
-    assert isinstance(start_failed(answer(409, "marked for removal"), state=CREATED, exit_code=0), EngineUnknown)
+    assert isinstance(start_error(answer(409, "marked for removal"), state=CREATED, exit_code=0), EngineUnknown)
 
 
 @pytest.mark.parametrize("state", [ContainerState.RUNNING, ContainerState.EXITED])
 def test_a_start_that_worked_for_all_that_worked(state):
-    assert start_failed(answer(500, "broken pipe"), state=state, exit_code=0) is None
+    assert start_error(answer(500, "broken pipe"), state=state, exit_code=0) is None
 
 
 def test_a_secret_that_the_engine_quotes_is_not_told():
     error = answer(500, "dial tcp: lookup logs.example on 10.0.0.1: no such host; got udp://logs.example:51")
 
-    conceal(error, ["udp://logs.example:51"])
+    redact_error(error, ["udp://logs.example:51"])
 
     assert message_of(error) == "dial tcp: lookup *** on 10.0.0.1: no such host; got ***"
 
@@ -217,6 +217,6 @@ def test_a_secret_that_the_engine_quotes_is_not_told():
 def test_what_is_no_secret_is_told(secrets):
     error = answer(500, "no such host")
 
-    conceal(error, secrets)
+    redact_error(error, secrets)
 
     assert message_of(error) == "no such host"

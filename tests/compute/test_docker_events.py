@@ -6,7 +6,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from batchq.compute.docker.create_request import labels_of
+from batchq.compute.docker.create_request import container_labels
 from batchq.compute.docker.events import deaths
 from batchq.errors import EngineUnknown
 from batchq.ports.runtime import ContainerState, DeathReport, Inspection
@@ -26,23 +26,23 @@ class Stream:
 
     def tell(self, *tags):
         for tag in tags:
-            self._events.put({"Actor": {"Attributes": labels_of(INSTANCE, tag)}})
+            self._events.put({"Actor": {"Attributes": container_labels(INSTANCE, tag)}})
 
     def close(self):
         self._events.put(None)
 
 
 class Engine:
-    """`look` is answered as `found` says of each; who `hangs` is looked at for ever, and for all others nobody is free.
+    """`try_inspect` returns the outcomes in `found`; inspections of `hangs` never end.
 
-    `learnt` is what came of looks.
+    For other tags no thread is idle. `learnt` has the outcomes that were recorded.
     """
 
     def __init__(self):
         self.stream = Stream()
         self.found, self.hanging, self.learnt = {}, {}, []
 
-    def hear(self, _):
+    def subscribe(self, _):
         return self.stream
 
     def close(self):
@@ -51,19 +51,19 @@ class Engine:
     def hangs(self, tag):
         self.hanging[tag] = None
 
-    def look(self, tag, then):
+    def try_inspect(self, tag, then):
         if tag in self.hanging:
             self.hanging[tag] = then
         elif tag in self.found:
             then(self.found[tag])
         return tag in self.hanging or tag in self.found
 
-    def learn(self, tag, outcome):
+    def on_outcome(self, tag, outcome):
         self.learnt.append((tag, outcome))
 
     @asynccontextmanager
     async def news(self):
-        async with deaths(lambda: self, INSTANCE, look=self.look, learn=self.learn) as news:
+        async with deaths(lambda: self, INSTANCE, try_inspect=self.try_inspect, on_outcome=self.on_outcome) as news:
             yield news
 
 

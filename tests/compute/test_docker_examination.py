@@ -91,7 +91,7 @@ def test_a_user_who_is_not_let_in(tmp_path):
         (tmp_path / "engine.sock").chmod(0o600)
         os.seteuid(65534)
         try:
-            kind = engine_facts._at_the_door(address, address.removeprefix("unix://")).fault
+            kind = engine_facts._connect_failure(address, address.removeprefix("unix://")).fault
         finally:
             os.seteuid(0)
 
@@ -99,7 +99,7 @@ def test_a_user_who_is_not_let_in(tmp_path):
 
 
 def test_it_takes_calls_and_does_not_answer(tmp_path, monkeypatch):
-    monkeypatch.setattr(engine_facts, "PATIENCE", 0.2)
+    monkeypatch.setattr(engine_facts, "TIMEOUT", 0.2)
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(f"{tmp_path}/engine.sock")
         silent.listen()

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from batchq.compute.docker.client import agree
-from batchq.compute.docker.create_request import labels_of
-from batchq.compute.docker.inspection import found, surveyed
+from batchq.compute.docker.client import common_version
+from batchq.compute.docker.create_request import container_labels
+from batchq.compute.docker.inspection import parse_inspection, parse_survey
 from batchq.errors import EngineUnknown
 from batchq.ports.runtime import ContainerState, Inspection
 from tests.support.containers import new_tag
@@ -19,7 +19,7 @@ TAG, OTHER = new_tag(), new_tag()
 
 def inspected(**state):
     usual = {"Status": "exited", "StartedAt": BEGUN, "FinishedAt": BEGUN, "ExitCode": 0, "OOMKilled": False}
-    return found(TAG, {"State": usual | state})
+    return parse_inspection(TAG, {"State": usual | state})
 
 
 def not_asked(container_id, tag):
@@ -107,22 +107,22 @@ def test_nonsense_is_not_believed(nonsense):
 
 def test_a_survey_leaves_out_whom_it_does_not_know():
     rows = [
-        {"Id": "a", "State": "running", "Labels": labels_of("i1", TAG)},
-        {"Id": "b", "State": "running", "Labels": labels_of("i2", TAG)},
+        {"Id": "a", "State": "running", "Labels": container_labels("i1", TAG)},
+        {"Id": "b", "State": "running", "Labels": container_labels("i2", TAG)},
         {"Id": "c", "State": "running", "Labels": None},
     ]
 
-    assert surveyed(rows, "i1", not_asked) == {"a": Inspection(tag=TAG, state=ContainerState.RUNNING)}
+    assert parse_survey(rows, "i1", not_asked) == {"a": Inspection(tag=TAG, state=ContainerState.RUNNING)}
 
 
 @pytest.mark.parametrize("word", ["dreaming", None, 5])
 def test_a_state_of_a_new_name_is_looked_at_and_fails_no_survey(word):
     rows = [
-        {"Id": "a", "State": word, "Labels": labels_of("i1", TAG)},
-        {"Id": "b", "State": "running", "Labels": labels_of("i1", OTHER)},
+        {"Id": "a", "State": word, "Labels": container_labels("i1", TAG)},
+        {"Id": "b", "State": "running", "Labels": container_labels("i1", OTHER)},
     ]
 
-    seen = surveyed(rows, "i1", lambda container_id, _: {"a": ContainerState.EXITED}[container_id])
+    seen = parse_survey(rows, "i1", lambda container_id, _: {"a": ContainerState.EXITED}[container_id])
 
     assert [it.state for it in seen.values()] == [ContainerState.EXITED, ContainerState.RUNNING]
 
@@ -140,4 +140,4 @@ def test_a_state_of_a_new_name_is_looked_at_and_fails_no_survey(word):
     ],
 )
 def test_the_version_spoken_is_the_newest_that_both_know(newest, oldest, spoken):
-    assert agree(newest, oldest) == spoken
+    assert common_version(newest, oldest) == spoken

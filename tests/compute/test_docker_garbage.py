@@ -115,7 +115,7 @@ def breaks_off(handler):
 
 async def breaks_nothing(url, calls):
     """Each call answers or raises one of our errors, and soon."""
-    runtime = DockerRuntime(instance="i", base_url=url, limits=Limits(patience=2, patience_with_registry=2))
+    runtime = DockerRuntime(instance="i", base_url=url, limits=Limits(receive_timeout=2, pull_receive_timeout=2))
     try:
         for call in calls:
             with suppress(EngineError):
@@ -162,7 +162,7 @@ async def test_a_pull_without_progress_fails_while_the_engine_answers_all_else(t
         handler.close_connection = True
 
     with engine(tmp_path, answer) as url:
-        runtime = DockerRuntime(instance="i", base_url=url, limits=Limits(patience_with_registry=0.2))
+        runtime = DockerRuntime(instance="i", base_url=url, limits=Limits(pull_receive_timeout=0.2))
 
         with pytest.raises(ImageUnavailable, match="CannotPullContainerError: no progress"):
             await runtime.pull("slow:latest", None)

@@ -5,7 +5,7 @@ from uuid import uuid4
 import pytest
 from msgspec.structs import replace
 
-from batchq.compute.docker.create_request import SharedNetwork, attempt_name, commons_name
+from batchq.compute.docker.create_request import SharedNetwork, attempt_name, shared_network_name
 from batchq.compute.docker.host import free_gpus
 from batchq.compute.docker.network.per_attempt import AttemptNetworks
 from batchq.compute.docker.network.shared import SharedNetworks
@@ -58,9 +58,9 @@ async def test_the_network_of_another_environment_stays_while_a_job_is_on_it(run
     await runtime.create(other)
     await runtime.start(other.tag)
 
-    SharedNetworks(instance_of(runtime), long=0).look(engine)
+    SharedNetworks(instance_of(runtime), max_idle=0).update(engine)
 
-    holder = commons_name(instance_of(runtime), SharedNetwork(environment="elsewhere"))
+    holder = shared_network_name(instance_of(runtime), SharedNetwork(environment="elsewhere"))
     assert engine.inspect_container(holder)["State"]["Running"]
 
 
@@ -73,6 +73,6 @@ async def test_it_holds_no_gpu(runtime, hostile, engine):
 async def test_it_does_not_belong_to_what_the_containers_of_another_attempt_share(runtime, hostile, engine):
     tag = await started(runtime, LASTING, image=hostile)
 
-    AttemptNetworks(instance_of(runtime)).clear(engine, VICTIM)
+    AttemptNetworks(instance_of(runtime)).remove_if_unused(engine, VICTIM)
 
     assert engine.inspect_container(attempt_name(instance_of(runtime), tag))["State"]["Running"]

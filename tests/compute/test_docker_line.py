@@ -39,7 +39,7 @@ def engine(folder, *connections):
         door.listen()
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
-        with closing(EngineConnection(str(folder / "engine.sock"), patience=5)) as line:
+        with closing(EngineConnection(str(folder / "engine.sock"), receive_timeout=5)) as line:
             yield line, told
         thread.join()
 
@@ -52,7 +52,7 @@ def heard(stream):
 
 
 def asked(line, body=None):
-    return line.ask("POST", "/here?a=1", body=body, headers={"Content-Type": "application/json"})
+    return line.request("POST", "/here?a=1", body=body, headers={"Content-Type": "application/json"})
 
 
 def test_what_is_asked_is_said_once_and_whole(tmp_path):
@@ -68,7 +68,7 @@ def test_what_is_asked_is_said_once_and_whole(tmp_path):
 
 def test_headers_of_dockers_config_are_said_in_whatever_script_they_are(tmp_path):
     with engine(tmp_path, [OK]) as (line, told):
-        line.ask("GET", "/here", body=None, headers={"X-Team": "Zürich, 東京"})
+        line.request("GET", "/here", body=None, headers={"X-Team": "Zürich, 東京"})
 
     assert told[0][1]["X-Team"].encode("latin-1").decode() == "Zürich, 東京"
 
@@ -81,7 +81,7 @@ def test_an_answer_that_is_here_may_be_read_in_portions_and_put_away(tmp_path):
 def test_of_a_request_that_cannot_be_said_nothing_is_said_with_the_next(tmp_path):
     with engine(tmp_path, [OK]) as (line, told):
         with pytest.raises(RequestException, match="Invalid header"):
-            line.ask("POST", "/there", body=None, headers={"Name": "a\r\nb"})
+            line.request("POST", "/there", body=None, headers={"Name": "a\r\nb"})
         asked(line)
 
         assert [said for said, _, _ in told] == ["POST /here?a=1 HTTP/1.1"]
@@ -179,13 +179,16 @@ def test_silence_is_told_as_such(tmp_path):
     with socket(AF_UNIX, SOCK_STREAM) as mute:
         mute.bind(str(tmp_path / "mute.sock"))
         mute.listen()
-        with closing(EngineConnection(str(tmp_path / "mute.sock"), patience=0.05)) as line, pytest.raises(ReadTimeout):
+        with (
+            closing(EngineConnection(str(tmp_path / "mute.sock"), receive_timeout=0.05)) as line,
+            pytest.raises(ReadTimeout),
+        ):
             asked(line)
 
 
 def test_how_long_it_waits_is_said_for_each_answer_that_is_read_as_it_comes(tmp_path):
     with engine(tmp_path, [CHUNKED + b"0\r\n\r\n", OK]) as (line, _):
-        with closing(line.open("/log", patience=7)) as answer:
+        with closing(line.open_stream("/log", receive_timeout=7)) as answer:
             of_the_log = line._socket.gettimeout()
             assert list(answer.iter_content(65_536)) == []
         asked(line)
@@ -194,7 +197,7 @@ def test_how_long_it_waits_is_said_for_each_answer_that_is_read_as_it_comes(tmp_
 
 
 def test_without_an_engine_it_says_so_each_time(tmp_path):
-    line = EngineConnection(str(tmp_path / "none.sock"), patience=5)
+    line = EngineConnection(str(tmp_path / "none.sock"), receive_timeout=5)
 
     with pytest.raises(RequestException, match="No such file"):
         asked(line)
@@ -204,7 +207,7 @@ def test_without_an_engine_it_says_so_each_time(tmp_path):
 
 def test_what_is_read_as_it_comes_comes_in_portions(tmp_path):
     with engine(tmp_path, [CHUNKED + b"3\r\nabc\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(LONG), LONG)]) as (line, _):
-        with closing(line.open("/log")) as answer:
+        with closing(line.open_stream("/log")) as answer:
             portions = list(answer.iter_content(65_536))
 
         assert b"".join(portions) == b"abc" + LONG
@@ -213,7 +216,7 @@ def test_what_is_read_as_it_comes_comes_in_portions(tmp_path):
 
 def test_what_was_read_to_its_end_leaves_its_connection_to_the_next(tmp_path):
     with engine(tmp_path, [CHUNKED + b"3\r\nabc\r\n0\r\n\r\n", OK]) as (line, told):
-        with closing(line.open("/log")) as answer:
+        with closing(line.open_stream("/log")) as answer:
             assert list(answer.iter_content(65_536)) == [b"abc"]
         asked(line)
 
@@ -222,7 +225,7 @@ def test_what_was_read_to_its_end_leaves_its_connection_to_the_next(tmp_path):
 
 def test_what_is_still_read_is_not_disturbed_by_the_next(tmp_path):
     not_whole = CHUNKED + b"3\r\nabc\r\n3\r\ndef\r\n"
-    with engine(tmp_path, [not_whole], [OK]) as (line, _), closing(line.open("/log")) as answer:
+    with engine(tmp_path, [not_whole], [OK]) as (line, _), closing(line.open_stream("/log")) as answer:
         portions = answer.iter_content(3)
         assert next(portions) == b"abc"
 
@@ -232,7 +235,7 @@ def test_what_is_still_read_is_not_disturbed_by_the_next(tmp_path):
 
 def test_on_what_was_left_in_the_middle_nothing_more_is_asked(tmp_path):
     with engine(tmp_path, [CHUNKED + b"3\r\nabc\r\n3\r\n", b""], [OK]) as (line, _):
-        with closing(line.open("/log")) as answer:
+        with closing(line.open_stream("/log")) as answer:
             assert next(answer.iter_content(3)) == b"abc"
 
         assert asked(line).content == b"{}"
@@ -248,7 +251,7 @@ def test_on_what_was_left_in_the_middle_nothing_more_is_asked(tmp_path):
 def test_what_breaks_off_while_it_is_read_is_told_as_such(tmp_path, answer):
     with (
         engine(tmp_path, [answer]) as (line, _),
-        closing(line.open("/log")) as log,
+        closing(line.open_stream("/log")) as log,
         pytest.raises(ChunkedEncodingError),
     ):
         list(log.iter_content(65_536))
@@ -257,13 +260,17 @@ def test_what_breaks_off_while_it_is_read_is_told_as_such(tmp_path, answer):
 @pytest.mark.parametrize("size", [b"two", b"-2"])
 def test_a_body_that_is_not_valid_is_an_error(tmp_path, size):
     answer = CHUNKED + b"3\r\nabc\r\n" + size + b"\r\n"
-    with engine(tmp_path, [answer]) as (line, _), pytest.raises(RequestException), closing(line.open("/log")) as log:
+    with (
+        engine(tmp_path, [answer]) as (line, _),
+        pytest.raises(RequestException),
+        closing(line.open_stream("/log")) as log,
+    ):
         list(log.iter_content(65_536))
 
 
 def test_after_what_nobody_can_tell_the_end_of_it_speaks_anew(tmp_path):
     with engine(tmp_path, [CHUNKED + b"two\r\n"], [OK]) as (line, _):
-        with pytest.raises(RequestException), closing(line.open("/log")) as log:
+        with pytest.raises(RequestException), closing(line.open_stream("/log")) as log:
             list(log.iter_content(65_536))
 
         assert asked(line).content == b"{}"
@@ -271,7 +278,7 @@ def test_after_what_nobody_can_tell_the_end_of_it_speaks_anew(tmp_path):
 
 def test_left_in_the_middle_it_keeps_no_connection(tmp_path):
     with engine(tmp_path, [CHUNKED + b"3\r\nabc\r\n3\r\n", b""]) as (line, told):
-        answer = line.open("/log")
+        answer = line.open_stream("/log")
         assert next(answer.iter_content(3)) == b"abc"
         answer.close()
 
@@ -280,7 +287,7 @@ def test_left_in_the_middle_it_keeps_no_connection(tmp_path):
 
 def test_lines_come_as_soon_as_they_are_said(tmp_path):
     said = CHUNKED + b"3\r\na\nb\r\n2\r\nc\n\r\n"
-    with engine(tmp_path, [said, b""]) as (line, _), closing(line.open("/events")) as answer:
+    with engine(tmp_path, [said, b""]) as (line, _), closing(line.open_stream("/events")) as answer:
         lines = answer.raw.lines()
 
         assert [next(lines), next(lines)] == [b"a\n", b"bc\n"]
@@ -288,12 +295,12 @@ def test_lines_come_as_soon_as_they_are_said(tmp_path):
 
 def test_an_empty_line_among_events_is_none_and_does_not_end_them(tmp_path):
     said = CHUNKED + b'9\r\n{"a":1}\r\n\r\n2\r\n\r\n\r\n8\r\n{"b":2}\n\r\n'
-    with engine(tmp_path, [said, b""]) as (line, _), closing(JsonLines(line.open("/events"))) as events:
+    with engine(tmp_path, [said, b""]) as (line, _), closing(JsonLines(line.open_stream("/events"))) as events:
         assert list(islice(events, 2)) == [{"a": 1}, {"b": 2}]
 
 
 def test_lines_that_break_off_are_told_as_such(tmp_path):
-    with engine(tmp_path, [CHUNKED + b"3\r\na\nb\r\n"]) as (line, _), closing(line.open("/events")) as answer:
+    with engine(tmp_path, [CHUNKED + b"3\r\na\nb\r\n"]) as (line, _), closing(line.open_stream("/events")) as answer:
         lines = answer.raw.lines()
         assert next(lines) == b"a\n"
 
@@ -304,7 +311,7 @@ def test_lines_that_break_off_are_told_as_such(tmp_path):
 @pytest.mark.parametrize("way", [CHUNKED, b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 3\r\n\r\n"])
 def test_who_still_reads_what_is_closed_is_let_go(tmp_path, way):
     with engine(tmp_path, [way, b""]) as (line, _), ThreadPoolExecutor() as another:
-        with closing(line.open("/log")) as answer:
+        with closing(line.open_stream("/log")) as answer:
             reading = another.submit(next, answer.iter_content(3))
 
         with pytest.raises((ChunkedEncodingError, StopIteration)):

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from batchq.compute.docker.log_frames import LONGEST_LINE, lines, since
+from batchq.compute.docker.log_frames import MAX_LINE, parse_lines, since_parameter
 from batchq.errors import EngineUnknown
 
 SECOND = 10**9
@@ -22,7 +22,7 @@ def frame(text, nanoseconds=1, stream=OUT):
 
 
 def read(*chunks, after=0):
-    return [(line.at - BEGIN, line.message) for line in lines(chunks, after=after)]
+    return [(line.at - BEGIN, line.message) for line in parse_lines(chunks, after=after)]
 
 
 def test_frames_are_lines():
@@ -68,7 +68,7 @@ def test_a_line_without_end_is_cut_before_it_fills_the_memory():
 
     told = read(*[piece] * 100)
 
-    assert [len(message) for _, message in told] == [LONGEST_LINE, 100 * 16384 - LONGEST_LINE]
+    assert [len(message) for _, message in told] == [MAX_LINE, 100 * 16384 - MAX_LINE]
 
 
 def test_what_is_no_utf8_is_replaced():
@@ -87,8 +87,8 @@ def test_what_was_stamped_later_is_told_exactly(after, left):
 
 
 def test_the_engine_is_asked_from_then_on_to_the_nanosecond():
-    assert since(BEGIN + 7) == "1795260501.000000007"
-    assert since(0) == "0.000000000"
+    assert since_parameter(BEGIN + 7) == "1795260501.000000007"
+    assert since_parameter(0) == "0.000000000"
 
 
 @pytest.mark.parametrize(

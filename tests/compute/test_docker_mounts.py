@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from batchq.compute.docker.policy import Policy
+from batchq.compute.docker.policy import ServerPolicy
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.container import Mount
 from batchq.errors import EngineUnknown, ImageMissing, StartRefused
@@ -31,7 +31,7 @@ def lab(tmp_path):
 
 @pytest.fixture
 def policy(lab):
-    return Policy(privileged=Privileged.REFUSE, volumes=(lab.parent,), given=lambda: [str(lab)])
+    return ServerPolicy(privileged=Privileged.REFUSE, volumes=(lab.parent,), given=lambda: [str(lab)])
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ async def test_folders_are_open_until_a_start_is_refused_or_the_container_is_rem
 
 @pytest.mark.fault("SE43")
 async def test_the_root_directory_of_the_engine_is_never_mounted(docker_engine, engine):
-    policy = Policy(privileged=Privileged.ALLOW, volumes=(Path("/"),))
+    policy = ServerPolicy(privileged=Privileged.ALLOW, volumes=(Path("/"),))
     async with docker_runtime(docker_engine, policy=policy) as runtime:
         with pytest.raises(StartRefused, match="which no job may mount"):
             await runtime.create(launch(mounts=(Mount(container_path="/m", host_path=engine.info()["DockerRootDir"]),)))

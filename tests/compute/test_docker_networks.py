@@ -6,7 +6,7 @@ import pytest
 from docker.errors import NotFound
 from msgspec.structs import replace
 
-from batchq.compute.docker.create_request import SharedNetwork, attempt_name, commons_name
+from batchq.compute.docker.create_request import SharedNetwork, attempt_name, shared_network_name
 from batchq.compute.docker.network.shared import SharedNetworks
 from batchq.domain.catalog import Network
 from batchq.errors import EngineUnknown, NameTaken
@@ -64,7 +64,7 @@ async def said(runtime, it):
 
 
 def keeper_of(engine, runtime):
-    return engine.inspect_container(commons_name(instance_of(runtime), LOCAL))
+    return engine.inspect_container(shared_network_name(instance_of(runtime), LOCAL))
 
 
 def mode_of(engine, runtime, tag):
@@ -248,15 +248,15 @@ async def test_with_a_job_left_an_end_leaves_its_network(docker_engine, engine):
 
 
 async def test_what_nobody_is_on_for_long_is_taken_away(shared, engine):
-    commons = SharedNetworks(instance_of(shared), long=1)
+    commons = SharedNetworks(instance_of(shared), max_idle=1)
     tag = await begin(shared, launch(LONG))
-    commons.look(engine)
-    commons.look(engine)
+    commons.update(engine)
+    commons.update(engine)
     await shared.remove(tag)
 
-    commons.look(engine)
+    commons.update(engine)
     assert keeper_of(engine, shared)["State"]["Running"]
-    commons.look(engine)
+    commons.update(engine)
 
     with pytest.raises(NotFound):
         keeper_of(engine, shared)
@@ -268,13 +268,13 @@ async def test_a_dead_keeper_is_forgotten_when_it_is_looked_for(shared, engine):
     before = commons.join(engine, LOCAL)
     await dies(engine, shared)
 
-    commons.look(engine)
+    commons.update(engine)
 
     assert commons.join(engine, LOCAL) != before
 
 
 async def test_somebody_elses_container_is_no_keeper(shared, engine):
-    foreign = engine.create_container(IMAGE, ["true"], name=commons_name(instance_of(shared), LOCAL))
+    foreign = engine.create_container(IMAGE, ["true"], name=shared_network_name(instance_of(shared), LOCAL))
 
     with pytest.raises(NameTaken):
         await shared.create(launch())

@@ -5,7 +5,12 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from batchq.compute.docker.create_request import attempt_name, keeper_name, name_of, shared_labels
+from batchq.compute.docker.create_request import (
+    attempt_name,
+    attempt_object_labels,
+    container_name,
+    pause_container_name,
+)
 from batchq.compute.docker.secrets import Secrets
 from batchq.domain.container import Logging, Mount, Secret
 from batchq.errors import EngineUnknown, NameTaken, StartRefused
@@ -59,12 +64,12 @@ async def said(runtime, it):
 
 
 def networks_of(engine, runtime, tag):
-    labels = shared_labels(instance_of(runtime), tag)
+    labels = attempt_object_labels(instance_of(runtime), tag)
     return engine.networks(filters={"label": [f"{name}={value}" for name, value in labels.items()]})
 
 
 def keeper_of(engine, runtime, tag):
-    return engine.inspect_container(keeper_name(instance_of(runtime), tag))
+    return engine.inspect_container(pause_container_name(instance_of(runtime), tag))
 
 
 # What they share
@@ -203,7 +208,7 @@ async def test_without_its_keeper_a_container_has_no_address(runtime, engine):
 
 async def test_somebody_elses_container_is_no_keeper(runtime, engine):
     it = member_of(new_tag(), "main")
-    foreign = engine.create_container(IMAGE, ["true"], name=keeper_name(instance_of(runtime), it.tag))
+    foreign = engine.create_container(IMAGE, ["true"], name=pause_container_name(instance_of(runtime), it.tag))
 
     with pytest.raises(NameTaken):
         await runtime.create(it)
@@ -285,12 +290,12 @@ async def test_a_node_of_one_container_that_lost_its_network_gets_another(runtim
 async def test_one_that_runs_is_never_made_again(runtime, engine):
     it = member_of(new_tag(), "main", LONG)
     await begin(runtime, it)
-    before = engine.inspect_container(name_of(instance_of(runtime), it.tag))["Id"]
+    before = engine.inspect_container(container_name(instance_of(runtime), it.tag))["Id"]
     await remove_keeper(engine, runtime, it.tag)
 
     assert (await runtime.create(it)).state is ContainerState.RUNNING
 
-    assert engine.inspect_container(name_of(instance_of(runtime), it.tag))["Id"] == before
+    assert engine.inspect_container(container_name(instance_of(runtime), it.tag))["Id"] == before
 
 
 # What it is not told
@@ -321,7 +326,7 @@ async def test_the_secret_options_of_a_log_driver_are_in_no_reason(docker_engine
 async def test_what_a_crash_left_is_swept_when_it_was_seen_twice(runtime, engine, docker_engine):
     it = member_of(new_tag(), "main", mounts=SCRATCH)
     await runtime.create(it)
-    engine.remove_container(name_of(instance_of(runtime), it.tag))
+    engine.remove_container(container_name(instance_of(runtime), it.tag))
     await runtime.survey()
     assert len(left_over(docker_engine, instance_of(runtime))) == 3
 
@@ -348,7 +353,7 @@ async def test_what_another_instance_left_is_not_touched(runtime, engine, docker
     async with docker_runtime(docker_engine) as other:
         it = member_of(new_tag(), "main")
         await other.create(it)
-        engine.remove_container(name_of(instance_of(other), it.tag))
+        engine.remove_container(container_name(instance_of(other), it.tag))
         await runtime.remove(it.tag)
         for _ in range(3):
             await runtime.survey()

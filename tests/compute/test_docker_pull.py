@@ -19,7 +19,7 @@ from tests.support.scripts import IMAGE, Script
 pytestmark = pytest.mark.docker
 
 QUICK = Script(seconds=0, output=("one",))
-FEW = Limits(create=1, start=1, look=1, pull=1)
+FEW = Limits(create=1, start=1, inspect=1, pull=1)
 
 
 @pytest.fixture

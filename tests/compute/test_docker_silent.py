@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from batchq.compute.docker.create_request import labels_of, name_of
+from batchq.compute.docker.create_request import container_labels, container_name
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.compute.docker.thread_pools import Limits
 from batchq.errors import ContainerGone, EngineUnknown
@@ -50,8 +50,12 @@ class Engine:
             self.look(handler)
 
     def inspected(self, driver="json-file"):
-        labels, stored = labels_of(INSTANCE, self.tag), {"Type": driver, "Config": {"tag": "s3cret/option"}}
-        told = {"Id": name_of(INSTANCE, self.tag), "Config": {"Labels": labels}, "HostConfig": {"LogConfig": stored}}
+        labels, stored = container_labels(INSTANCE, self.tag), {"Type": driver, "Config": {"tag": "s3cret/option"}}
+        told = {
+            "Id": container_name(INSTANCE, self.tag),
+            "Config": {"Labels": labels},
+            "HostConfig": {"LogConfig": stored},
+        }
         return json.dumps(told).encode()
 
 
@@ -125,7 +129,9 @@ async def test_one_in_doubt_whose_log_is_not_told_gives_its_thread_back_soon(tmp
     its = Engine()
     well, its.look, its.log = its.look, is_silent, is_silent
     with engine(tmp_path, its.answer) as url:
-        runtime = DockerRuntime(instance=INSTANCE, base_url=url, limits=Limits(patience=600, patience_with_one=0.2))
+        runtime = DockerRuntime(
+            instance=INSTANCE, base_url=url, limits=Limits(receive_timeout=600, container_timeout=0.2)
+        )
         with pytest.raises(EngineUnknown):
             await runtime.inspect(its.tag)
         its.look = well

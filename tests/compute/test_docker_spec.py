@@ -7,13 +7,13 @@ import pytest
 from batchq.compute.docker import create_request
 from batchq.compute.docker.create_request import (
     CONTAINER_LABELS,
-    LookedUp,
-    creation,
-    labels_of,
-    name_of,
+    LaunchInputs,
+    build_create_request,
+    container_labels,
+    container_name,
     tag_of,
 )
-from batchq.compute.docker.policy import Policy
+from batchq.compute.docker.policy import ServerPolicy
 from batchq.domain.container import Device, DevicePermission, Logging, Mount, Tmpfs, Ulimit
 from batchq.domain.ids import JobId, Tag
 from batchq.errors import StartRefused
@@ -23,12 +23,12 @@ from tests.support import builders
 
 MIB = 2**20
 TAG = Tag(job_id=JobId("8a0e5a1c-0000-4000-8000-000000000001"), attempt=2)
-OPEN = Policy(privileged=Privileged.ALLOW, volumes=())
+OPEN = ServerPolicy(privileged=Privileged.ALLOW, volumes=())
 
 
-def created(*, environment=(), policy=OPEN, looked=None, **spec):
+def created(*, environment=(), policy=OPEN, inputs=None, **spec):
     launch = LaunchSpec(tag=TAG, spec=builders.container(**spec), environment=environment)
-    return creation(launch, instance="i1", policy=policy, looked=looked or LookedUp())
+    return build_create_request(launch, instance="i1", policy=policy, inputs=inputs or LaunchInputs())
 
 
 def config(**asked):
@@ -45,7 +45,7 @@ def test_its_name_tells_instance_job_and_attempt():
 
 @pytest.mark.parametrize(("job", "name"), [("a:7", "bq-i1-a_7-1"), ("a#7", "bq-i1-a.7-1")])
 def test_the_name_of_a_child_has_no_letter_that_docker_refuses(job, name):
-    assert name_of("i1", Tag(job_id=JobId(job), attempt=1)) == name
+    assert container_name("i1", Tag(job_id=JobId(job), attempt=1)) == name
 
 
 def test_every_label_is_set_so_that_none_of_its_image_s_is_read():
@@ -56,7 +56,7 @@ def test_every_label_is_set_so_that_none_of_its_image_s_is_read():
 
 
 def test_labels_are_read_back():
-    assert tag_of(labels_of("i1", TAG), "i1") == TAG
+    assert tag_of(container_labels("i1", TAG), "i1") == TAG
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_labels_are_read_back():
     [{"io.batchq.instance": "i2"}, {"io.batchq.attempt": "two"}, {"io.batchq.attempt": ""}],
 )
 def test_labels_of_others_are_nobodys(changed):
-    assert tag_of(labels_of("i1", TAG) | changed, "i1") is None
+    assert tag_of(container_labels("i1", TAG) | changed, "i1") is None
     assert tag_of({}, "i1") is None
 
 
@@ -91,7 +91,7 @@ def test_the_least_memory_is_what_docker_takes():
 
 
 def test_gpus_are_asked_of_nvidia_by_their_numbers_and_written_on_a_label():
-    made = config(gpus=2, looked=LookedUp(gpus=("0", "3")))
+    made = config(gpus=2, inputs=LaunchInputs(gpus=("0", "3")))
 
     assert made["HostConfig"]["DeviceRequests"] == [
         {"Driver": "nvidia", "DeviceIDs": ["0", "3"], "Capabilities": [["gpu"]]}
@@ -121,16 +121,16 @@ def test_batchqs_own_variables_win_over_secrets_and_those_over_the_jobs():
         spec=builders.container(environment=(("JOB", "job"), ("SECRET", "job"), ("BATCHQ", "job"))),
         environment=(("BATCHQ", "batchq"),),
     )
-    looked = LookedUp(secrets=(("SECRET", "secret"), ("BATCHQ", "secret")))
+    inputs = LaunchInputs(secrets=(("SECRET", "secret"), ("BATCHQ", "secret")))
 
-    made = creation(launch, instance="i1", policy=OPEN, looked=looked)
+    made = build_create_request(launch, instance="i1", policy=OPEN, inputs=inputs)
 
     assert made.config["Env"] == ["JOB=job", "SECRET=secret", "BATCHQ=batchq"]
 
 
 @pytest.mark.fault("SE11")
 def test_secrets_are_in_the_environment_and_nowhere_else():
-    made = created(looked=LookedUp(secrets=(("PASSWORD", "s3cret"),)))
+    made = created(inputs=LaunchInputs(secrets=(("PASSWORD", "s3cret"),)))
 
     assert "PASSWORD=s3cret" in made.config["Env"]
     assert "s3cret" not in made.name + str(made.config["Labels"]) + str(made.config["HostConfig"])
@@ -153,7 +153,7 @@ AS_GOOD_AS_ROOT = pytest.mark.parametrize("asked", [{"privileged": True}, {"devi
 @pytest.mark.fault("SE09")
 @AS_GOOD_AS_ROOT
 def test_privileges_are_dropped_with_a_log_line(asked, caplog):
-    dropping = Policy(privileged=Privileged.DROP, volumes=())
+    dropping = ServerPolicy(privileged=Privileged.DROP, volumes=())
 
     made = host(**asked, policy=dropping)
 
@@ -165,7 +165,7 @@ def test_privileges_are_dropped_with_a_log_line(asked, caplog):
 @pytest.mark.fault("SE09")
 @AS_GOOD_AS_ROOT
 def test_privileges_are_refused_with_a_reason(asked):
-    refusing = Policy(privileged=Privileged.REFUSE, volumes=())
+    refusing = ServerPolicy(privileged=Privileged.REFUSE, volumes=())
 
     with pytest.raises(StartRefused, match=r"^CannotCreateContainerError: .*(privileged|devices)") as refused:
         host(**asked, policy=refusing)
@@ -252,7 +252,7 @@ def test_swappiness_without_swap_has_no_meaning():
 
 
 def test_swappiness_is_dropped_with_a_log_line_where_the_kernel_has_none(caplog):
-    made = host(max_swap_mib=64, swappiness=60, looked=LookedUp(knows_swappiness=False))
+    made = host(max_swap_mib=64, swappiness=60, inputs=LaunchInputs(supports_swappiness=False))
 
     assert "MemorySwappiness" not in made
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
@@ -261,22 +261,22 @@ def test_swappiness_is_dropped_with_a_log_line_where_the_kernel_has_none(caplog)
 def test_secret_options_of_a_log_driver_are_looked_up():
     logging = Logging(driver="splunk", options=(("splunk-url", "u"),))
 
-    made = host(logging=logging, looked=LookedUp(log_secrets=(("splunk-token", "t"),)))
+    made = host(logging=logging, inputs=LaunchInputs(log_secrets=(("splunk-token", "t"),)))
 
     assert made["LogConfig"] == {"Type": "splunk", "Config": {"splunk-url": "u", "splunk-token": "t"}}
 
 
 def test_volumes_are_mounts_and_never_binds():
-    looked = LookedUp(mounts=(Mount(container_path="/c", host_path="/h", read_only=True),))
+    inputs = LaunchInputs(mounts=(Mount(container_path="/c", host_path="/h", read_only=True),))
 
-    made = host(looked=looked)
+    made = host(inputs=inputs)
 
     assert made["Mounts"] == [{"Type": "bind", "Source": "/h", "Target": "/c", "ReadOnly": True}]
     assert "Binds" not in made
 
 
 def test_a_volume_without_a_path_is_anonymous():
-    made = host(looked=LookedUp(mounts=(Mount(container_path="/c", host_path=None),)))
+    made = host(inputs=LaunchInputs(mounts=(Mount(container_path="/c", host_path=None),)))
 
     assert made["Mounts"] == [{"Type": "volume", "Target": "/c", "ReadOnly": False}]
 

@@ -4,19 +4,19 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.compute.docker.create_request import (
-    LookedUp,
-    Place,
-    commons_of,
-    creation,
-    keeper_name,
-    kept_for,
-    labels_of,
-    name_of,
-    shared_labels,
+    LaunchInputs,
+    Namespaces,
+    attempt_in,
+    attempt_object_labels,
+    build_create_request,
+    container_labels,
+    container_name,
+    pause_container_name,
+    shared_network_in,
     tag_of,
     volume_name,
 )
-from batchq.compute.docker.policy import STRICT
+from batchq.compute.docker.policy import STRICT_POLICY
 from batchq.domain.container import Mount
 from batchq.domain.ids import JobId, Tag
 from batchq.ports.runtime import LaunchSpec
@@ -25,12 +25,14 @@ from tests.support import builders
 JOB = JobId("8a0e5a1c-0000-4000-8000-000000000001")
 WHOLE = Tag(job_id=JOB, attempt=2)
 PART = replace(WHOLE, part="3/side-car")
-OWN, BESIDE = Place(network="n1", node="node-3"), Place(network="container:k1")
+OWN, CONTAINER_MODE = Namespaces(network="n1", node="node-3"), Namespaces(network="container:k1")
 
 
-def config(*, tag=PART, place=OWN, mounts=(), **spec):
+def config(*, tag=PART, namespaces=OWN, mounts=(), **spec):
     launch = LaunchSpec(tag=tag, spec=builders.container(**spec), environment=())
-    return creation(launch, instance="i1", policy=STRICT, looked=LookedUp(place=place, mounts=mounts)).config
+    return build_create_request(
+        launch, instance="i1", policy=STRICT_POLICY, inputs=LaunchInputs(namespaces=namespaces, mounts=mounts)
+    ).config
 
 
 def host(**asked):
@@ -38,40 +40,44 @@ def host(**asked):
 
 
 def test_its_name_tells_node_and_container_too():
-    assert name_of("i1", PART) == f"bq-i1-{JOB}-2-3-side-car"
+    assert container_name("i1", PART) == f"bq-i1-{JOB}-2-3-side-car"
 
 
 def test_no_container_has_the_name_of_a_keeper():
-    assert keeper_name("i1", PART) == f"bq-i1-{JOB}-2-3"
-    assert not {keeper_name("i1", PART)} & {name_of("i1", tag) for tag in (WHOLE, PART, replace(WHOLE, attempt=3))}
+    assert pause_container_name("i1", PART) == f"bq-i1-{JOB}-2-3"
+    assert not {pause_container_name("i1", PART)} & {
+        container_name("i1", tag) for tag in (WHOLE, PART, replace(WHOLE, attempt=3))
+    }
 
 
 @pytest.mark.parametrize("tag", [WHOLE, PART])
 def test_labels_are_read_back(tag):
-    assert tag_of(labels_of("i1", tag), "i1") == tag
+    assert tag_of(container_labels("i1", tag), "i1") == tag
 
 
 def test_what_is_shared_is_no_container_of_a_job():
-    assert tag_of(shared_labels("i1", PART), "i1") is None
-    assert kept_for(shared_labels("i1", PART), "i1") == WHOLE
+    assert tag_of(attempt_object_labels("i1", PART), "i1") is None
+    assert attempt_in(attempt_object_labels("i1", PART), "i1") == WHOLE
 
 
-@pytest.mark.parametrize("labels", [{}, labels_of("i1", PART), shared_labels("i2", PART), {"io.batchq.keeps": "x"}])
+@pytest.mark.parametrize(
+    "labels", [{}, container_labels("i1", PART), attempt_object_labels("i2", PART), {"io.batchq.keeps": "x"}]
+)
 def test_what_is_not_shared_is_kept_for_nobody(labels):
-    assert kept_for(labels, "i1") is None
-    assert commons_of(labels, "i1") is None
-    assert kept_for({"io.batchq.instance": "i1"} | labels | {"io.batchq.keeps": "j/two"}, "i1") is None
+    assert attempt_in(labels, "i1") is None
+    assert shared_network_in(labels, "i1") is None
+    assert attempt_in({"io.batchq.instance": "i1"} | labels | {"io.batchq.keeps": "j/two"}, "i1") is None
 
 
 def test_alone_on_its_node_it_is_on_the_network_itself():
-    made = config(place=OWN)
+    made = config(namespaces=OWN)
 
     assert made["HostConfig"]["NetworkMode"] == "n1"
     assert made["NetworkingConfig"] == {"EndpointsConfig": {"n1": {"Aliases": ["node-3"]}}}
 
 
 def test_beside_others_it_is_where_the_keeper_is():
-    made = config(place=BESIDE)
+    made = config(namespaces=CONTAINER_MODE)
 
     assert made["HostConfig"]["NetworkMode"] == "container:k1"
     assert not {"IpcMode", "PidMode"} & made["HostConfig"].keys()
@@ -79,18 +85,18 @@ def test_beside_others_it_is_where_the_keeper_is():
 
 
 def test_namespaces_that_are_shared_are_the_keepers():
-    made = host(place=replace(BESIDE, ipc="container:k1", pid="container:k1"))
+    made = host(namespaces=replace(CONTAINER_MODE, ipc="container:k1", pid="container:k1"))
 
     assert (made["IpcMode"], made["PidMode"]) == ("container:k1", "container:k1")
 
 
 def test_the_first_of_shared_processes_is_the_keeper():
-    assert host(place=replace(BESIDE, pid="container:k1"), init=True)["Init"] is False
-    assert host(place=BESIDE, init=True)["Init"] is True
+    assert host(namespaces=replace(CONTAINER_MODE, pid="container:k1"), init=True)["Init"] is False
+    assert host(namespaces=CONTAINER_MODE, init=True)["Init"] is True
 
 
 def test_a_whole_is_put_nowhere_in_particular():
-    made = config(tag=WHOLE, place=None)
+    made = config(tag=WHOLE, namespaces=None)
 
     assert not {"NetworkMode", "IpcMode", "PidMode"} & made["HostConfig"].keys()
     assert "NetworkingConfig" not in made
@@ -104,7 +110,7 @@ def test_a_shared_volume_has_a_name_and_tells_whose_it_is():
         "Source": volume_name("i1", PART, "scratch"),
         "Target": "/x",
         "ReadOnly": True,
-        "VolumeOptions": {"Labels": shared_labels("i1", PART) | {"io.batchq.volume": "scratch"}},
+        "VolumeOptions": {"Labels": attempt_object_labels("i1", PART) | {"io.batchq.volume": "scratch"}},
     }
 
 

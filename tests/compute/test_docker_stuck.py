@@ -8,8 +8,8 @@ from functools import partial
 
 import pytest
 
-from batchq.compute.docker.circuit_breaker import FIRST_PAUSE
-from batchq.compute.docker.create_request import labels_of, name_of
+from batchq.compute.docker.circuit_breaker import INITIAL_PAUSE
+from batchq.compute.docker.create_request import container_labels, container_name
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.compute.docker.thread_pools import Limits
 from batchq.errors import ContainerGone, EngineUnknown
@@ -21,7 +21,7 @@ from tests.support.docker_api import docker_api
 from tests.support.scripts import Script
 
 INSTANCE, MANY = "i", 30
-IMPATIENT = Limits(stop=4, kill=4, look=4, stuck=1, patience=60, patience_with_one=0.2)
+IMPATIENT = Limits(stop=4, kill=4, inspect=4, silent=1, receive_timeout=60, container_timeout=0.2)
 CALLS_AGAIN = 10
 CALLS = ["signal_stop", "kill", "inspect"]
 
@@ -30,13 +30,13 @@ class Engine:
     """Each container runs. It is silent about those that are stuck, until it is let go."""
 
     def __init__(self):
-        self.stuck = [new_tag() for _ in range(MANY)]
+        self.silent = [new_tag() for _ in range(MANY)]
         self.well = new_tag()
         self.states = {}
         self._go = threading.Event()
 
     def answer(self, handler):
-        if any(name_of(INSTANCE, tag) in handler.path for tag in self.stuck):
+        if any(container_name(INSTANCE, tag) in handler.path for tag in self.silent):
             self._go.wait(10)
             handler.close_connection = True
             return
@@ -47,7 +47,7 @@ class Engine:
 
     def recover(self):
         self.let_go()
-        self.well, self.stuck = self.stuck[0], []
+        self.well, self.silent = self.silent[0], []
 
     def _body(self, path):
         if "/containers/json" in path:
@@ -57,14 +57,14 @@ class Engine:
         return {}
 
     def _row(self, container_id, tag, state="dreaming"):
-        return {"Id": container_id, "State": state, "Labels": labels_of(INSTANCE, tag)}
+        return {"Id": container_id, "State": state, "Labels": container_labels(INSTANCE, tag)}
 
     def _inspected(self):
         state = {"Status": "running", "StartedAt": "2026-11-21T11:28:21Z"}
         return {
-            "Id": name_of(INSTANCE, self.well),
+            "Id": container_name(INSTANCE, self.well),
             "State": state,
-            "Config": {"Labels": labels_of(INSTANCE, self.well)},
+            "Config": {"Labels": container_labels(INSTANCE, self.well)},
         }
 
 
@@ -79,7 +79,7 @@ async def world(tmp_path):
 
 
 async def ask_of_the_stuck(runtime, its, call):
-    return [asyncio.create_task(getattr(runtime, call)(tag)) for tag in its.stuck]
+    return [asyncio.create_task(getattr(runtime, call)(tag)) for tag in its.silent]
 
 
 async def gave_up(tasks):
@@ -101,7 +101,7 @@ async def test_however_many_are_known_to_be_stuck_the_others_do_not_wait(world, 
     its, runtime = world
     await gave_up(await ask_of_the_stuck(runtime, its, call))
     again = await ask_of_the_stuck(runtime, its, call)
-    await asyncio.wait(again, timeout=FIRST_PAUSE + 0.1)
+    await asyncio.wait(again, timeout=INITIAL_PAUSE + 0.1)
 
     await getattr(runtime, call)(its.well)
 
@@ -117,18 +117,18 @@ async def test_one_that_is_not_stuck_any_more_is_like_the_others(world):
 
     await runtime.inspect(its.well)
 
-    async with asyncio.timeout(CALLS_AGAIN * FIRST_PAUSE):
+    async with asyncio.timeout(CALLS_AGAIN * INITIAL_PAUSE):
         assert all([await runtime.inspect(its.well) for _ in range(CALLS_AGAIN)])
 
 
 async def test_a_state_of_a_new_name_fails_no_survey(world):
     its, runtime = world
-    its.states = {name_of(INSTANCE, tag): tag for tag in its.stuck[:1]}
+    its.states = {container_name(INSTANCE, tag): tag for tag in its.silent[:1]}
     its.let_go()  # each call about it breaks off
 
     seen = await runtime.survey()
 
-    assert seen == tuple(Inspection(tag=tag, state=ContainerState.RUNNING) for tag in (its.well, its.stuck[0]))
+    assert seen == tuple(Inspection(tag=tag, state=ContainerState.RUNNING) for tag in (its.well, its.silent[0]))
 
 
 async def end(runtime, tag):
@@ -139,21 +139,21 @@ async def end(runtime, tag):
 def shim(base_url, instance, tag):
     """The process that holds a container for the engine."""
     with closing(docker_api(base_url)) as client:
-        (pid,) = processes.shims(client.inspect_container(name_of(instance, tag))["Id"])
+        (pid,) = processes.shims(client.inspect_container(container_name(instance, tag))["Id"])
     return pid
 
 
 @pytest.mark.docker
 @pytest.mark.fault("SP24")
 async def test_a_real_one_that_is_stuck_is_asked_in_vain_and_dies_when_it_goes_on(docker_engine):
-    async with docker_runtime(docker_engine, limits=Limits(patience_with_one=1)) as runtime:
-        stuck, well = [await started(runtime, Script(seconds=None)) for _ in range(2)]
-        with processes.frozen(shim(docker_engine, runtime._instance, stuck)):
+    async with docker_runtime(docker_engine, limits=Limits(container_timeout=1)) as runtime:
+        silent, well = [await started(runtime, Script(seconds=None)) for _ in range(2)]
+        with processes.frozen(shim(docker_engine, runtime._instance, silent)):
             with pytest.raises(EngineUnknown):
-                await runtime.kill(stuck)
+                await runtime.kill(silent)
             seen = {found.tag: found.state for found in await runtime.survey()}
             await insisting(partial(end, runtime, well))
             assert (await insisting(partial(over, runtime, well))).exit_code == 137
 
-        assert seen[stuck] is ContainerState.RUNNING
-        assert (await insisting(partial(over, runtime, stuck))).exit_code == 137
+        assert seen[silent] is ContainerState.RUNNING
+        assert (await insisting(partial(over, runtime, silent))).exit_code == 137

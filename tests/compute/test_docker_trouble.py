@@ -69,7 +69,7 @@ async def runtime(engine, direct):
 
 
 def impatient(engine, direct, seconds):
-    limits = Limits(patience=seconds, patience_with_registry=seconds, patience_with_events=seconds)
+    limits = Limits(receive_timeout=seconds, pull_receive_timeout=seconds, events_timeout=seconds)
     return docker_runtime(engine.url, instance=direct._instance, limits=limits, sweep=False)
 
 
@@ -198,7 +198,7 @@ async def test_however_many_containers_there_are_connections_are_few(docker_engi
 
         await asyncio.gather(*(runtime.inspect(new_tag()) for _ in range(60)))
 
-        assert open_sockets() - before <= Limits().look
+        assert open_sockets() - before <= Limits().inspect
 
 
 async def test_to_close_does_not_wait_for_calls_that_hang(runtime, engine):

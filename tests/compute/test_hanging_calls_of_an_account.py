@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from msgspec.structs import replace
 
-from batchq.compute.docker.create_request import name_of
+from batchq.compute.docker.create_request import container_name
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.compute.docker.thread_pools import Limits
 from batchq.domain.catalog import Network
@@ -85,7 +85,7 @@ async def abandoned(calls):
 async def test_starts_that_hang_do_not_delay_those_of_another_account(world):
     its, runtime = world
     attack = [replace(launch(), account="eve") for _ in range(8)]
-    its.slow = {name_of(INSTANCE, it.tag) for it in attack}
+    its.slow = {container_name(INSTANCE, it.tag) for it in attack}
     for it in attack:
         await runtime.create(it)
     starts = [asyncio.ensure_future(runtime.start(it.tag)) for it in attack]
@@ -93,7 +93,7 @@ async def test_starts_that_hang_do_not_delay_those_of_another_account(world):
 
     for _ in range(4):
         other = replace(launch(), account="ann")
-        async with asyncio.timeout(FEW.patience / 2):
+        async with asyncio.timeout(FEW.receive_timeout / 2):
             await runtime.create(other)
             await runtime.start(other.tag)
 
@@ -108,7 +108,7 @@ async def test_pulls_that_hang_do_not_delay_those_of_another_account_and_end_whe
     pulls = [asyncio.ensure_future(runtime.pull(it, None, account="eve")) for it in its.slow]
     await count(its.hanging, FEW.pull)
 
-    async with asyncio.timeout(FEW.patience_with_registry / 2):
+    async with asyncio.timeout(FEW.pull_receive_timeout / 2):
         await runtime.pull("fast.example/image", None, account="ann")
 
     await abandoned(pulls)
@@ -122,7 +122,7 @@ async def test_a_pull_that_waits_behind_hanging_ones_delays_no_other_account_tha
     pulls = [asyncio.ensure_future(runtime.pull(it, None, account="eve")) for it in (*its.slow, "fast.example/image")]
     await count(its.hanging, FEW.pull)
 
-    async with asyncio.timeout(FEW.patience_with_registry / 20):
+    async with asyncio.timeout(FEW.pull_receive_timeout / 20):
         await runtime.pull("fast.example/image", None, account="ann")
 
     assert not pulls[-1].done()
@@ -134,7 +134,7 @@ async def test_a_pull_has_a_deadline_however_steady_its_progress(tmp_path):
     its = Engine()
     its.slow = {"slow.example/0"}
     with engine(tmp_path, its.answer) as url:
-        runtime = DockerRuntime(instance=INSTANCE, base_url=url, limits=Limits(deadline_of_pull=0))
+        runtime = DockerRuntime(instance=INSTANCE, base_url=url, limits=Limits(pull_timeout=0))
 
         with pytest.raises(ImageUnavailable, match="CannotPullContainerError: not complete after 0 seconds"):
             await runtime.pull("slow.example/0", None)

@@ -4,11 +4,11 @@ import pytest
 from docker.errors import NotFound
 
 from batchq.compute.docker import log_targets
-from batchq.compute.docker.admission import check_image, check_launch, checked_placement, user_of
+from batchq.compute.docker.admission import check_image, check_launch, check_namespaces, user_of
 from batchq.compute.docker.containers import Containers
-from batchq.compute.docker.create_request import LookedUp, Place, creation
+from batchq.compute.docker.create_request import LaunchInputs, Namespaces, build_create_request
 from batchq.compute.docker.network.placement import NetworkPlacement
-from batchq.compute.docker.policy import Policy
+from batchq.compute.docker.policy import ServerPolicy
 from batchq.compute.docker.secrets import NO_SECRETS
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.catalog import Network
@@ -19,7 +19,7 @@ from batchq.ports.runtime import LaunchSpec
 from batchq.settings import Privileged
 from tests.support.builders import container, job_id
 
-SERVER = Policy(privileged=Privileged.ALLOW, volumes=())
+SERVER = ServerPolicy(privileged=Privileged.ALLOW, volumes=())
 NO_ROOT = ContainerPolicy(root=False)
 
 
@@ -34,9 +34,9 @@ def made(*, user="", sources=(), **host):
     return {"Config": {"User": user}, "HostConfig": {"Mounts": mounts or None} | host}
 
 
-def refuses(asked, inspected, why, *, policy=SERVER, fresh=False):
+def refuses(asked, inspected, why, *, policy=SERVER, is_new=False):
     with pytest.raises(StartRefused, match=why) as refused:
-        check_launch(asked, policy, Network.SHARED, fresh=fresh, look=lambda: inspected)
+        check_launch(asked, policy, Network.SHARED, is_new=is_new, inspect=lambda: inspected)
     assert refused.value.forbidden
 
 
@@ -46,7 +46,7 @@ def test_an_image_whose_user_or_group_may_be_root_is_not_started(user):
     with pytest.raises(StartRefused, match="of its image is not a number above 0") as refused:
         user_of(launch(NO_ROOT), lambda: user)
     assert refused.value.forbidden
-    refuses(launch(NO_ROOT), made(user=user, NetworkMode="n"), "which may be root or in root's group")
+    refuses(launch(NO_ROOT), made(user=user, NetworkMode="n"), "which may be root or in the group of root")
 
 
 @pytest.mark.fault("SE32")
@@ -72,33 +72,33 @@ def test_where_root_is_permitted_the_user_is_what_was_asked_for(allowance):
     ],
 )
 def test_capabilities_that_leave_traces_on_the_host_are_dropped_for_accounts(allowance, dropped):
-    wanted = creation(launch(allowance), instance="i", policy=SERVER, looked=LookedUp()).config
+    wanted = build_create_request(launch(allowance), instance="i", policy=SERVER, inputs=LaunchInputs()).config
 
     assert wanted["HostConfig"].get("CapDrop") == dropped
 
 
 def test_who_may_be_root_is_started_without_another_look():
-    check_launch(launch(ContainerPolicy()), SERVER, Network.SHARED, fresh=True, look=None)
+    check_launch(launch(ContainerPolicy()), SERVER, Network.SHARED, is_new=True, inspect=None)
 
 
 @pytest.mark.fault("SE10")
 def test_a_container_that_was_made_when_more_was_allowed_is_not_started(tmp_path):
     lab = ContainerPolicy(volumes=(str(tmp_path / "lab"),), root=True)
-    server = Policy(privileged=Privileged.ALLOW, volumes=(tmp_path,))
+    server = ServerPolicy(privileged=Privileged.ALLOW, volumes=(tmp_path,))
     asked = launch(lab, mounts=(Mount(container_path="/v", host_path=str(tmp_path / "lab")),))
 
-    check_launch(asked, server, Network.SHARED, fresh=False, look=lambda: made(sources=[str(tmp_path / "lab")]))
+    check_launch(asked, server, Network.SHARED, is_new=False, inspect=lambda: made(sources=[str(tmp_path / "lab")]))
     refuses(asked, made(sources=[str(tmp_path / "other")]), "not below a path that its account", policy=server)
-    refuses(asked, made(NetworkMode="host"), "network of the host", policy=server)
+    refuses(asked, made(NetworkMode="host"), "host network", policy=server)
 
 
 @pytest.mark.fault("SE10")
 @pytest.mark.parametrize("had", [{"Privileged": True}, {"Devices": [{"PathOnHost": "/dev/fuse"}]}])
 def test_a_container_that_was_made_by_a_server_that_gave_more_is_not_started(had):
-    strict = Policy(privileged=Privileged.REFUSE, volumes=())
+    strict = ServerPolicy(privileged=Privileged.REFUSE, volumes=())
 
-    refuses(launch(None, privileged=True), made(**had), "which this server gives no more", policy=strict)
-    check_launch(launch(None, privileged=True), SERVER, Network.SHARED, fresh=False, look=lambda: made(**had))
+    refuses(launch(None, privileged=True), made(**had), "which this server does not allow any more", policy=strict)
+    check_launch(launch(None, privileged=True), SERVER, Network.SHARED, is_new=False, inspect=lambda: made(**had))
 
 
 @pytest.mark.fault("SE09")
@@ -109,17 +109,20 @@ def test_a_device_that_leads_elsewhere_is_refused(tmp_path):
         devices=(Device(host_path=str(tmp_path / "mine"), container_path="/dev/x"),),
     )
 
-    refuses(asked, made(), "is not one that its account may use")
+    refuses(asked, made(), "is not allowed for its account")
 
 
 @pytest.mark.fault("SE09")
 def test_the_network_of_the_host_is_given_to_whom_it_is_allowed():
-    host = Place(network="host")
+    host = Namespaces(network="host")
 
-    assert [checked_placement(host, it) for it in (None, ContainerPolicy(host_network=True))] == [host, host]
-    assert [checked_placement(it, ContainerPolicy()) for it in (None, Place(network="n"))] == [None, Place(network="n")]
-    with pytest.raises(StartRefused, match="network of the host"):
-        checked_placement(host, ContainerPolicy())
+    assert [check_namespaces(host, it) for it in (None, ContainerPolicy(host_network=True))] == [host, host]
+    assert [check_namespaces(it, ContainerPolicy()) for it in (None, Namespaces(network="n"))] == [
+        None,
+        Namespaces(network="n"),
+    ]
+    with pytest.raises(StartRefused, match="host network"):
+        check_namespaces(host, ContainerPolicy())
 
 
 GELF = ContainerPolicy(log_drivers=("gelf",))
@@ -129,7 +132,7 @@ def logs_to(allowance, address, network=Network.SHARED):
     """Judged by what the engine stored of the container: there a secret option is known, too."""
     asked = launch(allowance, logging=Logging(driver="gelf", options=(("gelf-address", "udp://logs.example:1"),)))
     stored = {"Type": "gelf", "Config": {"gelf-address": address}}
-    check_launch(asked, SERVER, network, fresh=True, look=lambda: made(LogConfig=stored))
+    check_launch(asked, SERVER, network, is_new=True, inspect=lambda: made(LogConfig=stored))
 
 
 @pytest.fixture
@@ -155,7 +158,7 @@ def test_a_secret_address_of_a_log_driver_is_judged_when_it_is_known(address):
 def test_a_name_that_leads_to_the_machine_itself_is_no_target_of_a_log_driver(answers, address):
     answers += ["192.0.2.1", address]
 
-    with pytest.raises(StartRefused, match="an address of this machine, is not allowed"):
+    with pytest.raises(StartRefused, match="is an address of this machine, which is not allowed"):
         logs_to(GELF, "udp://logs.example:1")
 
 
@@ -167,13 +170,13 @@ def test_a_target_of_a_log_driver_is_allowed_where_its_name_leads_to_the_network
 
 @pytest.mark.fault("SE21")
 def test_no_log_driver_leads_out_of_an_environment_without_a_network(answers):
-    with pytest.raises(StartRefused, match="where jobs have no network"):
+    with pytest.raises(StartRefused, match="for jobs without a network"):
         logs_to(GELF, "udp://logs.example:1", Network.NONE)
 
 
 @pytest.mark.fault("SE34")
 def test_the_server_may_name_the_registries_of_all_jobs():
-    server = Policy(privileged=Privileged.ALLOW, volumes=(), registries=("registry.example",))
+    server = ServerPolicy(privileged=Privileged.ALLOW, volumes=(), registries=("registry.example",))
 
     check_image(launch(None, image="registry.example/a"), server)
     with pytest.raises(StartRefused, match="is not allowed by this server") as refused:
@@ -192,7 +195,7 @@ def creates(asked):
         instance="i",
         policy=SERVER,
         secrets=NO_SECRETS,
-        places=NetworkPlacement("i", Network.BRIDGE),
+        placement=NetworkPlacement("i", Network.BRIDGE),
         gpus=int,
         lost_before=lambda: None,
         shares_files=bool,
@@ -203,7 +206,7 @@ def creates(asked):
 def test_no_image_is_pulled_from_a_registry_whose_name_leads_to_the_machine_itself(answers):
     answers += ["192.0.2.1", "127.0.1.1"]
 
-    with pytest.raises(StartRefused, match="an address of this machine, is not allowed") as refused:
+    with pytest.raises(StartRefused, match="is an address of this machine, which is not allowed") as refused:
         creates(launch(NO_ROOT, image="host:631/a"))
     assert refused.value.forbidden
     for allowed in (launch(NO_ROOT), launch(ContainerPolicy(root=False, registries=("host:631",)), image="host:631/a")):

@@ -9,9 +9,9 @@ from requests import Response
 from batchq.compute import host_loss
 from batchq.compute.docker import host
 from batchq.compute.docker.containers import Containers
-from batchq.compute.docker.create_request import labels_of
+from batchq.compute.docker.create_request import container_labels
 from batchq.compute.docker.network.placement import NetworkPlacement
-from batchq.compute.docker.policy import STRICT
+from batchq.compute.docker.policy import STRICT_POLICY
 from batchq.compute.docker.secrets import NO_SECRETS
 from batchq.domain.catalog import Network
 from batchq.ports.runtime import ContainerState, Inspection
@@ -63,7 +63,7 @@ class Inspected:
 
     def inspect_container(self, _):
         state = {"Status": "exited", "ExitCode": 1, "StartedAt": self._began, "FinishedAt": NOW.isoformat()}
-        labels = labels_of("i", self._tag)
+        labels = container_labels("i", self._tag)
         return {"Id": "1", "Created": self._began, "State": state, "Config": {"Labels": labels}}
 
 
@@ -136,7 +136,7 @@ def test_an_engine_that_is_in_trouble_is_asked_again():
 
 @pytest.mark.fault("EN05")
 def test_what_failed_and_began_before_went_down_with_it():
-    assert host_loss.went_down(failed(BEFORE), BEGAN)
+    assert host_loss.ended_with_host(failed(BEFORE), BEGAN)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_what_failed_and_began_before_went_down_with_it():
     ids=["began after", "began just then", "nobody knows", "success", "runs"],
 )
 def test_all_else_did_not(it, before):
-    assert not host_loss.went_down(it, before)
+    assert not host_loss.ended_with_host(it, before)
 
 
 @pytest.mark.parametrize(("began", "lost"), [(BEFORE, True), (AFTER, False)])
@@ -159,9 +159,9 @@ def test_an_inspection_tells_it(began, lost):
     tag = new_tag()
     containers = Containers(
         instance="i",
-        policy=STRICT,
+        policy=STRICT_POLICY,
         secrets=NO_SECRETS,
-        places=NetworkPlacement("i", Network.BRIDGE),
+        placement=NetworkPlacement("i", Network.BRIDGE),
         gpus=lambda: 0,
         lost_before=lambda: BEGAN,
         shares_files=lambda: True,
@@ -176,13 +176,13 @@ def test_an_engine_that_remembers_a_creation_has_not_ended_since(live_restore):
     client = Client(LiveRestoreEnabled=live_restore)
     client.remembered = "1"
 
-    assert not host.ended_since_made(client, made(BEFORE))
+    assert not host.ended_since_create(client, made(BEFORE))
 
 
 @pytest.mark.fault("EN02")
 @pytest.mark.parametrize(("at", "ended"), [(BEFORE, True), (AFTER, False)])
 def test_of_an_engine_that_has_forgotten_a_creation_the_bridge_decides(at, ended):
-    assert host.ended_since_made(Client(), made(at)) is ended
+    assert host.ended_since_create(Client(), made(at)) is ended
 
 
 @pytest.mark.parametrize(
@@ -191,11 +191,11 @@ def test_of_an_engine_that_has_forgotten_a_creation_the_bridge_decides(at, ended
     ids=["no bridge", "live-restore", "clock set back"],
 )
 def test_where_nothing_proves_that_the_engine_lasted_it_counts_as_ended(client):
-    assert host.ended_since_made(client, made(AFTER))
+    assert host.ended_since_create(client, made(AFTER))
 
 
 def test_an_engine_other_than_docker_counts_as_not_ended():
-    assert not host.ended_since_made(Client(InitBinary=""), made(BEFORE))
+    assert not host.ended_since_create(Client(InitBinary=""), made(BEFORE))
 
 
 def test_the_kernel_tells_when_the_machine_was_booted(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 
 from batchq.compute.docker import mounts
 from batchq.compute.docker.host_paths import Descriptor
-from batchq.compute.docker.policy import Policy
+from batchq.compute.docker.policy import ServerPolicy
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.container import Mount
 from batchq.errors import StartRefused
@@ -39,7 +39,7 @@ def lab(tmp_path, outside):
 
 
 def opened(path, lab, **changes):
-    policy = Policy(**{"privileged": Privileged.REFUSE, "volumes": (lab.parent,)} | changes)
+    policy = ServerPolicy(**{"privileged": Privileged.REFUSE, "volumes": (lab.parent,)} | changes)
     mount = Mount(container_path="/m", host_path=str(path))
     return mounts.open_mount(mount, policy, ContainerPolicy(volumes=(str(lab),)))
 
@@ -89,9 +89,9 @@ def test_no_exchange_opens_creates_or_changes_what_lies_outside(lab, outside):
 def test_an_allowed_path_is_not_what_a_job_of_another_account_made_it(lab, outside):
     """The folder given to one account lies in that of another, whose job has put a symlink in its place."""
     team = ContainerPolicy(volumes=(str(lab / "q"),))
-    policy = Policy(privileged=Privileged.REFUSE, volumes=(lab.parent,), given=lambda: [str(lab), *team.volumes])
+    policy = ServerPolicy(privileged=Privileged.REFUSE, volumes=(lab.parent,), given=lambda: [str(lab), *team.volumes])
 
-    with pytest.raises(StartRefused, match="not below a path that its account may mount"):
+    with pytest.raises(StartRefused, match="not below a path that its account permits"):
         mounts.open_mount(Mount(container_path="/m", host_path=f"{lab}/q/there"), policy, team)
 
 
@@ -109,7 +109,7 @@ def test_a_file_that_a_job_can_exchange_is_not_mounted_by_its_name(lab):
 
 @pytest.mark.fault("SE19")
 def test_an_engine_with_other_files_mounts_the_given_paths_alone(lab):
-    policy = Policy(privileged=Privileged.REFUSE, volumes=(lab.parent,), given=lambda: [str(lab)])
+    policy = ServerPolicy(privileged=Privileged.REFUSE, volumes=(lab.parent,), given=lambda: [str(lab)])
     mount, below = (Mount(container_path="/m", host_path=str(it)) for it in (lab, lab / "p"))
 
     assert mounts.mount_by_name(mount, policy, ContainerPolicy(volumes=(str(lab),))).mount == mount
@@ -157,7 +157,7 @@ def test_a_bind_mount_of_batchqs_data_is_never_mounted_nor_what_holds_it(lab, tm
     shell = ["unshare", "--mount", "sh", "-ec", f'{mounting}; exec "$@"', "sh", *inside]
     seen = subprocess.run(shell, capture_output=True, text=True, check=True)
 
-    never = f"holds or lies in {data}, which no job may mount"
+    never = f"contains or is below {data}, which no job may mount"
     assert seen.stdout.splitlines() == [never] * 4 + ["mounted"]
 
 
@@ -171,7 +171,7 @@ def test_another_mount_of_proc_is_never_mounted_nor_what_holds_it(lab, tmp_path)
     shell = ["unshare", "--mount", "sh", "-ec", f'mount -t proc proc {lab}/chroot/proc; exec "$@"', "sh", *inside]
     seen = subprocess.run(shell, capture_output=True, text=True, check=True)
 
-    never = "holds or lies in a proc file system of the kernel, which no job may mount"
+    never = "contains or is below a proc file system of the kernel, which no job may mount"
     assert seen.stdout.splitlines() == [never] * 3 + ["mounted"]
 
 

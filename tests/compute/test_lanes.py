@@ -22,7 +22,7 @@ OTHERS = ("inspect", "stop", "kill", "remove", "logs", "survey", "sweep")
 class NobodysDoor(ClientFactory):
     """Nothing is asked of an engine here."""
 
-    def client(self, before, *, patience):
+    def get_client(self, before, *, receive_timeout):
         return before or Nobody()
 
 
@@ -32,7 +32,7 @@ class Nobody:
 
 
 @pytest.fixture
-async def lanes():
+async def pools():
     it = OperationPools(NobodysDoor(None), LIMITS, SilentContainers())
     yield it
     await it.close()
@@ -46,36 +46,36 @@ def hang():
     event.set()
 
 
-def fill(lanes, call, hang):
+def fill(pools, call, hang):
     """More of these calls than have a thread."""
-    return [asyncio.ensure_future(lanes.about(new_tag(), call, lambda _: hang.wait())) for _ in range(100)]
+    return [asyncio.ensure_future(pools.run_for_container(new_tag(), call, lambda _: hang.wait())) for _ in range(100)]
 
 
 @pytest.mark.parametrize("call", OTHERS)
-async def test_nothing_waits_behind_starts(lanes, hang, call):
-    starts = [it for kind in STARTS for it in fill(lanes, kind, hang)]
+async def test_nothing_waits_behind_starts(pools, hang, call):
+    starts = [it for kind in STARTS for it in fill(pools, kind, hang)]
 
-    assert await lanes.about(new_tag(), call, lambda _: "done") == "done"
+    assert await pools.run_for_container(new_tag(), call, lambda _: "done") == "done"
 
     hang.set()
     await asyncio.gather(*starts)
 
 
-async def test_a_start_does_not_wait_behind_containers_that_are_still_to_be_made(lanes, hang):
-    creates = fill(lanes, "create", hang)
+async def test_a_start_does_not_wait_behind_containers_that_are_still_to_be_made(pools, hang):
+    creates = fill(pools, "create", hang)
 
-    assert await lanes.about(new_tag(), "start", lambda _: "done") == "done"
+    assert await pools.run_for_container(new_tag(), "start", lambda _: "done") == "done"
 
     hang.set()
     await asyncio.gather(*creates)
 
 
 @pytest.mark.parametrize("call", ["stop", "kill"])
-async def test_stops_and_kills_do_not_wait_for_each_other(lanes, hang, call):
+async def test_stops_and_kills_do_not_wait_for_each_other(pools, hang, call):
     (other,) = {"stop", "kill"} - {call}
-    held = fill(lanes, other, hang)
+    held = fill(pools, other, hang)
 
-    assert await lanes.about(new_tag(), call, lambda _: "done") == "done"
+    assert await pools.run_for_container(new_tag(), call, lambda _: "done") == "done"
 
     hang.set()
     await asyncio.gather(*held)
@@ -86,12 +86,12 @@ def outcomes():
     return SimpleQueue()
 
 
-async def offered(lanes, tag, work, outcomes):
+async def offered(pools, tag, work, outcomes):
     """What comes of a look that is offered until a thread takes it, which it does when one has nothing to do."""
-    await lanes.about(new_tag(), "inspect", lambda _: "so that there is a thread")
+    await pools.run_for_container(new_tag(), "inspect", lambda _: "so that there is a thread")
 
     async def is_taken():
-        return lanes.offer(tag, "inspect", work, outcomes.put)
+        return pools.offer(tag, "inspect", work, outcomes.put)
 
     await until(is_taken)
     return await asyncio.to_thread(outcomes.get, timeout=60)
@@ -103,74 +103,75 @@ def silent():
     return unknown
 
 
-async def test_who_has_nothing_to_do_makes_a_call_that_is_offered(lanes, outcomes):
-    assert await offered(lanes, new_tag(), type, outcomes) is Nobody
+async def test_who_has_nothing_to_do_makes_a_call_that_is_offered(pools, outcomes):
+    assert await offered(pools, new_tag(), type, outcomes) is Nobody
 
 
-async def test_what_goes_wrong_is_passed_on_and_the_thread_goes_on(lanes, outcomes):
-    unanswered = await offered(lanes, new_tag(), lambda client: client.connect(), outcomes)
-    refused = await offered(lanes, new_tag(), lambda _: Path("/nowhere").read_text(), outcomes)
+async def test_what_goes_wrong_is_passed_on_and_the_thread_goes_on(pools, outcomes):
+    unanswered = await offered(pools, new_tag(), lambda client: client.connect(), outcomes)
+    refused = await offered(pools, new_tag(), lambda _: Path("/nowhere").read_text(), outcomes)
 
     assert (type(unanswered), type(refused)) == (AttributeError, EngineUnknown)
-    assert await lanes.about(new_tag(), "inspect", lambda _: "done") == "done"
+    assert await pools.run_for_container(new_tag(), "inspect", lambda _: "done") == "done"
 
 
-async def test_nobody_takes_what_is_offered_before_there_is_a_thread(lanes, outcomes):
-    assert not lanes.offer(new_tag(), "inspect", lambda _: "done", outcomes.put)
+async def test_nobody_takes_what_is_offered_before_there_is_a_thread(pools, outcomes):
+    assert not pools.offer(new_tag(), "inspect", lambda _: "done", outcomes.put)
 
 
-async def test_nobody_takes_what_is_offered_while_all_are_busy(lanes, hang, outcomes):
-    busy = fill(lanes, "inspect", hang)
+async def test_nobody_takes_what_is_offered_while_all_are_busy(pools, hang, outcomes):
+    busy = fill(pools, "inspect", hang)
     await asyncio.sleep(0)
 
-    assert not lanes.offer(new_tag(), "inspect", lambda _: "done", outcomes.put)
+    assert not pools.offer(new_tag(), "inspect", lambda _: "done", outcomes.put)
 
     hang.set()
     await asyncio.gather(*busy)
 
 
-async def test_nobody_takes_what_is_offered_when_all_is_closed(lanes, outcomes):
-    await lanes.about(new_tag(), "inspect", lambda _: "so that there is a thread")
-    await lanes.close()
+async def test_nobody_takes_what_is_offered_when_all_is_closed(pools, outcomes):
+    await pools.run_for_container(new_tag(), "inspect", lambda _: "so that there is a thread")
+    await pools.close()
 
-    assert not lanes.offer(new_tag(), "inspect", lambda _: "done", outcomes.put)
+    assert not pools.offer(new_tag(), "inspect", lambda _: "done", outcomes.put)
 
 
 @pytest.mark.fault("SP24")
-async def test_one_that_was_silent_is_in_doubt_and_its_next_call_holds_up_nobody(lanes, outcomes):
+async def test_one_that_was_silent_is_in_doubt_and_its_next_call_holds_up_nobody(pools, outcomes):
     tag = new_tag()
-    await offered(lanes, tag, lambda _: "so that one has nothing to do", outcomes)
+    await offered(pools, tag, lambda _: "so that one has nothing to do", outcomes)
 
-    lanes.learn(tag, silent())
+    pools.record_outcome(tag, silent())
 
-    assert not lanes.offer(tag, "inspect", lambda _: "done", outcomes.put)
+    assert not pools.offer(tag, "inspect", lambda _: "done", outcomes.put)
 
 
 @pytest.mark.parametrize("outcome", [None, ContainerGone("not there")], ids=["answered", "refused"])
-async def test_one_that_was_answered_for_is_in_doubt_no_more(lanes, outcomes, outcome):
+async def test_one_that_was_answered_for_is_in_doubt_no_more(pools, outcomes, outcome):
     tag = new_tag()
-    lanes.learn(tag, silent())
+    pools.record_outcome(tag, silent())
 
-    lanes.learn(tag, outcome)
+    pools.record_outcome(tag, outcome)
 
-    assert await offered(lanes, tag, lambda _: "done", outcomes) == "done"
+    assert await offered(pools, tag, lambda _: "done", outcomes) == "done"
 
 
-async def test_calls_about_unresponsive_containers_hold_no_thread_that_others_need(lanes, hang):
+async def test_calls_about_unresponsive_containers_hold_no_thread_that_others_need(pools, hang):
     """Each has been silent once; their next calls hang."""
     tags = [new_tag() for _ in range(100)]
     for tag in tags:
-        lanes.learn(tag, silent())
+        pools.record_outcome(tag, silent())
 
     begun = threading.Semaphore(0)
     hanging = [
-        asyncio.ensure_future(lanes.about(tag, "inspect", lambda _: (begun.release(), hang.wait()))) for tag in tags
+        asyncio.ensure_future(pools.run_for_container(tag, "inspect", lambda _: (begun.release(), hang.wait())))
+        for tag in tags
     ]
-    lanes._doubts.engine_silent()
-    lanes._doubts.engine_told(Inspection(tag=tag, state=ContainerState.RUNNING) for tag in tags)
-    for _ in range(LIMITS.stuck):
+    pools._silent_containers.survey_failed()
+    pools._silent_containers.survey_succeeded(Inspection(tag=tag, state=ContainerState.RUNNING) for tag in tags)
+    for _ in range(LIMITS.silent):
         await asyncio.to_thread(begun.acquire)
 
-    assert await lanes.about(new_tag(), "inspect", lambda _: "done") == "done"
+    assert await pools.run_for_container(new_tag(), "inspect", lambda _: "done") == "done"
     hang.set()
     await asyncio.gather(*hanging)

@@ -9,7 +9,7 @@ import pytest
 
 from batchq.bootstrap import make_policy
 from batchq.compute.docker import mounts
-from batchq.compute.docker.policy import Policy
+from batchq.compute.docker.policy import ServerPolicy
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.container import Device, Mount
 from batchq.errors import StartRefused
@@ -25,11 +25,11 @@ def allowed(tmp_path):
 
 @pytest.fixture
 def policy(allowed):
-    return Policy(privileged=Privileged.ALLOW, volumes=(allowed,), private=(allowed / "data",))
+    return ServerPolicy(privileged=Privileged.ALLOW, volumes=(allowed,), private=(allowed / "data",))
 
 
 def everything(**changes):
-    return Policy(**{"privileged": Privileged.ALLOW, "volumes": (Path("/"),)} | changes)
+    return ServerPolicy(**{"privileged": Privileged.ALLOW, "volumes": (Path("/"),)} | changes)
 
 
 def mount(path, **changes):
@@ -62,9 +62,9 @@ def test_a_file_may_be_mounted(allowed, policy):
 
 
 def test_a_missing_path_is_refused_where_the_server_creates_none(allowed):
-    strict = Policy(privileged=Privileged.ALLOW, volumes=(allowed,), missing_host_paths=MissingHostPaths.REFUSE)
+    strict = ServerPolicy(privileged=Privileged.ALLOW, volumes=(allowed,), missing_host_paths=MissingHostPaths.REFUSE)
 
-    refuses(allowed / "a" / "b", strict, "does not exist, and this server creates no host paths")
+    refuses(allowed / "a" / "b", strict, "does not exist, and this server does not create host paths")
     assert list(allowed.iterdir()) == []
 
 
@@ -99,7 +99,7 @@ def test_a_symlink_inside_is_followed(allowed, policy):
 
 def test_what_is_allowed_may_itself_be_a_symlink(tmp_path, allowed):
     (tmp_path / "link").symlink_to(allowed)
-    policy = Policy(privileged=Privileged.ALLOW, volumes=(tmp_path / "link",))
+    policy = ServerPolicy(privileged=Privileged.ALLOW, volumes=(tmp_path / "link",))
 
     assert resolve(mount(tmp_path / "link" / "new"), policy).host_path == str(allowed / "new")
 
@@ -210,8 +210,8 @@ def test_files_with_secrets_of_the_server_are_never_mounted(monkeypatch, tmp_pat
     file.touch()
     policy = make_policy(Settings(data=tmp_path / "data", **({} if name == "config" else {name: file})))
 
-    refuses(file, policy, f"is, holds or lies in {file}")
-    refuses(file.parent, policy, f"is, holds or lies in {file}")
+    refuses(file, policy, f"is, contains or is below {file}")
+    refuses(file.parent, policy, f"is, contains or is below {file}")
 
 
 def test_a_path_below_a_file_cannot_be_made(allowed, policy):
@@ -237,7 +237,7 @@ def test_an_account_mounts_less_than_its_server_lets_jobs_mount(allowed, policy)
     lab = ContainerPolicy(volumes=(f"{allowed}/lab",))
 
     assert resolve(mount(allowed / "lab" / "new"), policy, lab).host_path == f"{allowed}/lab/new"
-    with pytest.raises(StartRefused, match="not below a path that its account may mount") as refused:
+    with pytest.raises(StartRefused, match="not below a path that its account permits") as refused:
         resolve(mount(allowed / "lab" / "out"), policy, lab)
     assert refused.value.forbidden
     assert not (allowed / "other").exists()
@@ -250,6 +250,6 @@ def test_a_device_is_what_its_link_leads_to(tmp_path):
     (tmp_path / "mine" / "link").symlink_to(tmp_path / "disk")
     device = Device(host_path=f"{tmp_path}/mine/link", container_path="/dev/x")
 
-    mounts.judge_device(device, ContainerPolicy(devices=(f"{tmp_path}/disk",)))
-    with pytest.raises(StartRefused, match="not one that its account may use"):
-        mounts.judge_device(device, ContainerPolicy(devices=(f"{tmp_path}/mine",)))
+    mounts.check_device(device, ContainerPolicy(devices=(f"{tmp_path}/disk",)))
+    with pytest.raises(StartRefused, match="is not allowed for its account"):
+        mounts.check_device(device, ContainerPolicy(devices=(f"{tmp_path}/mine",)))

@@ -7,7 +7,7 @@ import pytest
 from docker.errors import APIError, NotFound
 
 from batchq.compute.docker.network import bridges
-from batchq.compute.docker.network.bridges import RANGE, ensure, free, routed
+from batchq.compute.docker.network.bridges import SUBNET_RANGE, ensure_network, free_subnets, routed_networks
 from batchq.errors import EngineUnknown
 from tests.compute.test_docker_errors import answer
 
@@ -59,39 +59,39 @@ class Engine:
 def test_an_engine_that_has_a_subnet_gives_its_own():
     engine = Engine(pools=1)
 
-    assert ensure(engine, "n", LABELS) == "n"
+    assert ensure_network(engine, "n", LABELS) == "n"
 
     assert engine.subnet("n") == "172.18.0.0/16"
 
 
 def test_asked_twice_there_is_one():
     engine = Engine(pools=2)
-    ensure(engine, "n", LABELS)
+    ensure_network(engine, "n", LABELS)
 
-    assert ensure(engine, "again", LABELS) == "n"
+    assert ensure_network(engine, "again", LABELS) == "n"
 
 
 def test_of_two_all_take_the_older():
     engine = Engine(pools=1)
-    ensure(engine, "n", LABELS)
+    ensure_network(engine, "n", LABELS)
     engine.made.insert(0, engine.made[0] | {"Id": "late", "Created": "2027"})
 
-    assert ensure(engine, "again", LABELS) == "n"
+    assert ensure_network(engine, "again", LABELS) == "n"
 
 
 def test_where_the_engine_has_none_left_one_is_found():
     engine = Engine(taken=("10.224.0.0/22", "fd00::/64"))
 
-    ensure(engine, "n", LABELS)
+    ensure_network(engine, "n", LABELS)
 
-    assert IPv4Network(engine.subnet("n")).subnet_of(RANGE)
+    assert IPv4Network(engine.subnet("n")).subnet_of(SUBNET_RANGE)
     assert not IPv4Network(engine.subnet("n")).overlaps(IPv4Network("10.224.0.0/22"))
 
 
 def test_what_the_engine_says_is_taken_is_passed_over():
     engine = Engine(hidden=("10.224.0.0/20",))
 
-    ensure(engine, "n", LABELS)
+    ensure_network(engine, "n", LABELS)
 
     assert not IPv4Network(engine.subnet("n")).overlaps(IPv4Network("10.224.0.0/20"))
 
@@ -99,21 +99,21 @@ def test_what_the_engine_says_is_taken_is_passed_over():
 @pytest.mark.parametrize("full", [{"taken": ("10.0.0.0/8",)}, {"hidden": ("10.0.0.0/8",)}])
 def test_while_there_is_none_at_all_nothing_is_known(full):
     with pytest.raises(EngineUnknown, match="no subnet is free"):
-        ensure(Engine(**full), "n", LABELS)
+        ensure_network(Engine(**full), "n", LABELS)
 
 
 def test_any_other_refusal_is_the_engines_own():
     engine = Engine(refusal=answer(400, "invalid name"))
 
     with pytest.raises(APIError):
-        ensure(engine, "n", LABELS)
+        ensure_network(engine, "n", LABELS)
 
 
 def test_free_subnets_overlap_with_none_taken():
     taken = [IPv4Network("10.224.0.0/16"), IPv4Network("10.225.4.0/24"), IPv4Network("172.17.0.0/16")]
 
-    assert [str(it) for it in islice(free(taken), 2)] == ["10.225.0.0/22", "10.225.8.0/22"]
+    assert [str(it) for it in islice(free_subnets(taken), 2)] == ["10.225.0.0/22", "10.225.8.0/22"]
 
 
 def test_what_the_machine_reaches_is_read_from_its_routes():
-    assert list(routed(ROUTES)) == [IPv4Network("10.224.0.0/22")]
+    assert list(routed_networks(ROUTES)) == [IPv4Network("10.224.0.0/22")]

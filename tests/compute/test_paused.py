@@ -3,9 +3,9 @@
 import pytest
 
 from batchq.compute.docker.containers import Containers
-from batchq.compute.docker.create_request import labels_of
+from batchq.compute.docker.create_request import container_labels
 from batchq.compute.docker.network.placement import NetworkPlacement
-from batchq.compute.docker.policy import STRICT
+from batchq.compute.docker.policy import STRICT_POLICY
 from batchq.compute.docker.secrets import NO_SECRETS
 from batchq.domain.catalog import Network
 from tests.support.containers import new_tag
@@ -21,7 +21,7 @@ class Engine:
         self.asked = []
 
     def inspect_container(self, _):
-        return {"Id": "1", "State": self._state, "Config": {"Labels": labels_of("i", TAG)}}
+        return {"Id": "1", "State": self._state, "Config": {"Labels": container_labels("i", TAG)}}
 
     def kill(self, _, signal):
         self.asked.append(signal)
@@ -35,9 +35,9 @@ def test_a_paused_container_is_resumed_by_a_stop(paused, asked):
     engine = Engine(paused=paused)
     containers = Containers(
         instance="i",
-        policy=STRICT,
+        policy=STRICT_POLICY,
         secrets=NO_SECRETS,
-        places=NetworkPlacement("i", Network.BRIDGE),
+        placement=NetworkPlacement("i", Network.BRIDGE),
         gpus=lambda: 0,
         lost_before=lambda: None,
         shares_files=lambda: True,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from batchq.compute.docker.secrets import NO_SECRETS, Secrets, variable
+from batchq.compute.docker.secrets import NO_SECRETS, Secrets, environment_variable
 from batchq.domain.container import Secret
 from batchq.errors import StartRefused
 
@@ -53,7 +53,7 @@ def test_what_is_not_in_the_file_is_in_the_environment(file):
 
 
 def test_the_file_comes_first(file):
-    assert ask(Secrets(file=file, environment={variable(ARN): "other"})) == (("PASSWORD", VALUE),)
+    assert ask(Secrets(file=file, environment={environment_variable(ARN): "other"})) == (("PASSWORD", VALUE),)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_the_file_comes_first(file):
     ],
 )
 def test_the_variable_is_named_by_the_last_part(value_from, name):
-    assert variable(value_from) == name
+    assert environment_variable(value_from) == name
 
 
 def test_no_other_variable_of_the_server_can_be_had():
@@ -88,7 +88,7 @@ def test_a_file_that_is_no_json_object_refuses_the_start(file, content):
 def test_a_file_that_everybody_can_read_refuses_the_start(file):
     file.chmod(0o604)
 
-    assert "can be read by everybody" in refused(Secrets(file=file, environment={}))
+    assert "can be read by every user" in refused(Secrets(file=file, environment={}))
 
 
 def test_a_file_that_is_not_there_refuses_the_start(tmp_path):

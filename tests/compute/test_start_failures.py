@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchq.compute.docker.errors import start_failed
+from batchq.compute.docker.errors import start_error
 from batchq.compute.docker.start_failures import is_about_host, is_about_program
 from batchq.errors import StartRefused
 from batchq.ports.runtime import ContainerState
@@ -75,7 +75,7 @@ JOB = [
 
 @pytest.mark.parametrize("text", PROGRAM)
 def test_a_program_that_cannot_be_executed_fails_at_once(text):
-    refused = start_failed(answer(400, text), state=ContainerState.CREATED, exit_code=127)
+    refused = start_error(answer(400, text), state=ContainerState.CREATED, exit_code=127)
 
     assert isinstance(refused, StartRefused)
     assert (refused.certain, refused.host_failed) == (True, False)
@@ -84,7 +84,7 @@ def test_a_program_that_cannot_be_executed_fails_at_once(text):
 @pytest.mark.parametrize("text", HOST)
 @pytest.mark.fault("CO04")
 def test_a_failure_of_the_host_is_not_certain_whatever_its_exit_code(text):
-    refused = start_failed(answer(400, text), state=ContainerState.CREATED, exit_code=127)
+    refused = start_error(answer(400, text), state=ContainerState.CREATED, exit_code=127)
 
     assert isinstance(refused, StartRefused)
     assert (refused.certain, refused.host_failed) == (False, True)

@@ -6,7 +6,7 @@ import pytest
 from docker.errors import NotFound
 from msgspec.structs import replace
 
-from batchq.compute.docker.create_request import BESIDE, labels_of
+from batchq.compute.docker.create_request import CONTAINER_MODE, container_labels
 from batchq.compute.docker.network import bridges
 from batchq.compute.docker.network.bridges import NoSubnet
 from batchq.compute.docker.network.placement import NetworkPlacement
@@ -60,7 +60,7 @@ class Engine:
         del self.bridges[network]
 
     def run_job_on(self, mode):
-        job = {"Id": mode, "State": "running", "Names": ["/job"], "Labels": labels_of(INSTANCE, new_tag())}
+        job = {"Id": mode, "State": "running", "Names": ["/job"], "Labels": container_labels(INSTANCE, new_tag())}
         self.rows[f"job on {mode}"] = job | {"HostConfig": {"NetworkMode": mode}}
 
 
@@ -76,7 +76,7 @@ def places(monkeypatch, tmp_path):
 
 def placed(places, engine, account, environment="local"):
     """The network mode of a job's container."""
-    place = places.find(engine, replace(launch(), placed_on=environment, account=account))
+    place = places.namespaces_for(engine, replace(launch(), placed_on=environment, account=account))
     assert place is not None
     return place.network
 
@@ -93,23 +93,23 @@ def test_forty_accounts_on_two_environments_have_a_network_each(places):
 
 
 def test_without_a_subnet_networks_without_a_job_are_removed_first(places, monkeypatch):
-    monkeypatch.setattr(bridges, "RANGE", IPv4Network("10.224.0.0/22"))  # one subnet beside the engine's
+    monkeypatch.setattr(bridges, "SUBNET_RANGE", IPv4Network("10.224.0.0/22"))  # one subnet beside the engine's
     engine = Engine(1)
     engine.run_job_on(busy := placed(places, engine, "busy"))
     idle = placed(places, engine, "idle")
-    places.deserted(engine, living=())
+    places.orphaned(engine, existing=())
 
     found = placed(places, engine, "new")
 
-    assert {f"{BESIDE}{it}" for it in engine.bridges} == {busy, found}
+    assert {f"{CONTAINER_MODE}{it}" for it in engine.bridges} == {busy, found}
     assert idle not in {busy, found}
 
 
 def test_where_all_are_in_use_the_start_waits_and_says_why(places, monkeypatch):
-    monkeypatch.setattr(bridges, "RANGE", IPv4Network("10.224.0.0/22"))
+    monkeypatch.setattr(bridges, "SUBNET_RANGE", IPv4Network("10.224.0.0/22"))
     engine = Engine(0)
     engine.run_job_on(placed(places, engine, "busy"))
-    places.deserted(engine, living=())
+    places.orphaned(engine, existing=())
 
     with pytest.raises(NoSubnet, match="no subnet is free for another network: could not find an available"):
         placed(places, engine, "new")
@@ -118,13 +118,13 @@ def test_where_all_are_in_use_the_start_waits_and_says_why(places, monkeypatch):
 
 
 def test_a_network_that_was_just_joined_is_not_removed_for_another(places, monkeypatch):
-    monkeypatch.setattr(bridges, "RANGE", IPv4Network("10.224.0.0/22"))
+    monkeypatch.setattr(bridges, "SUBNET_RANGE", IPv4Network("10.224.0.0/22"))
     engine = Engine(0)
     placed(places, engine, "first")
-    places.deserted(engine, living=())
+    places.orphaned(engine, existing=())
     joined = placed(places, engine, "first")
 
     with pytest.raises(NoSubnet):
         placed(places, engine, "second")
 
-    assert [f"{BESIDE}{it}" for it in engine.bridges] == [joined]
+    assert [f"{CONTAINER_MODE}{it}" for it in engine.bridges] == [joined]

@@ -21,10 +21,10 @@ class Engine:
 def test_an_attempt_is_not_cleared_while_one_of_its_containers_is_being_made():
     surroundings, engine, tag = AttemptNetworks("an-instance"), Engine(), new_tag()
 
-    with surroundings.kept(tag):
-        surroundings.clear(engine, tag)
+    with surroundings.hold(tag):
+        surroundings.remove_if_unused(engine, tag)
         while_made = list(engine.asked)
-    surroundings.clear(engine, tag)
+    surroundings.remove_if_unused(engine, tag)
 
     assert while_made == []
     assert engine.asked

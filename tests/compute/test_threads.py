@@ -5,11 +5,11 @@ import threading
 
 import pytest
 
-from batchq.compute.docker.threads import Sizes, ThreadPool, WorkQueue
+from batchq.compute.docker.threads import PoolSizes, ThreadPool, WorkQueue
 from batchq.compute.single_flight import SingleFlight
 from batchq.errors import EngineUnknown
 
-ONE, TWO = Sizes(all=1, account=1, most=1), Sizes(all=2, account=2, most=2)
+ONE, TWO = PoolSizes(normal=1, per_account=1, max=1), PoolSizes(normal=2, per_account=2, max=2)
 
 
 class Tool:
@@ -28,12 +28,12 @@ def tools():
 
 @pytest.fixture
 async def crew(tools):
-    def equip(before):
+    def prepare_tool(before):
         if before is None:
             tools.append(Tool())
         return before or tools[-1]
 
-    it = ThreadPool("test", sizes=TWO, equip=equip)
+    it = ThreadPool("test", sizes=TWO, prepare_tool=prepare_tool)
     yield it
     await it.close()
 
@@ -50,12 +50,12 @@ async def test_an_error_is_raised_where_it_is_waited_for(crew):
 async def test_a_tool_that_cannot_be_had_is_an_error_of_the_job_and_the_next_one_tries_again():
     wanted = iter([False, True])
 
-    def equip(_):
+    def prepare_tool(_):
         if not next(wanted):
             raise ConnectionRefusedError
         return Tool()
 
-    crew = ThreadPool("test", sizes=ONE, equip=equip)
+    crew = ThreadPool("test", sizes=ONE, prepare_tool=prepare_tool)
     with pytest.raises(ConnectionRefusedError):
         await crew.run(lambda _: None)
 
@@ -110,7 +110,7 @@ async def test_to_close_does_not_wait_long_for_a_call_that_hangs(crew):
 
 
 async def test_work_not_begun_at_the_close_is_dropped():
-    crew = ThreadPool("test", sizes=ONE, equip=lambda before: before or Tool())
+    crew = ThreadPool("test", sizes=ONE, prepare_tool=lambda current: current or Tool())
     begun, go = threading.Event(), threading.Event()
     first = asyncio.create_task(crew.run(lambda _: (begun.set(), go.wait(10))))
     await asyncio.to_thread(begun.wait)
@@ -137,7 +137,7 @@ async def test_who_leaves_off_waiting_stops_no_work(crew):
 
 
 def test_an_answer_that_comes_when_the_loop_is_gone_harms_no_thread():
-    crew = ThreadPool("test", sizes=ONE, equip=lambda before: before or Tool())
+    crew = ThreadPool("test", sizes=ONE, prepare_tool=lambda current: current or Tool())
     begun, go = threading.Event(), threading.Event()
 
     async def leave():
@@ -166,7 +166,7 @@ async def test_what_many_ask_for_at_once_is_done_once(shared):
         times.append(1)
         await go.wait()
 
-    waiting = [asyncio.create_task(shared.do("image", work)) for _ in range(5)]
+    waiting = [asyncio.create_task(shared.run("image", work)) for _ in range(5)]
     await asyncio.sleep(0)
     go.set()
     await asyncio.gather(*waiting)
@@ -180,8 +180,8 @@ async def test_what_was_done_is_done_again_for_who_asks_later(shared):
     async def work():
         times.append(1)
 
-    await shared.do("image", work)
-    await shared.do("image", work)
+    await shared.run("image", work)
+    await shared.run("image", work)
 
     assert times == [1, 1]
 
@@ -191,15 +191,15 @@ async def test_all_who_wait_are_told_of_the_error(shared):
         await asyncio.sleep(0)
         raise ZeroDivisionError
 
-    answers = await asyncio.gather(*(shared.do("image", work) for _ in range(3)), return_exceptions=True)
+    answers = await asyncio.gather(*(shared.run("image", work) for _ in range(3)), return_exceptions=True)
 
     assert [type(answer) for answer in answers] == [ZeroDivisionError] * 3
 
 
 async def test_one_who_leaves_off_waiting_does_not_cancel_it_for_the_others(shared):
     go = asyncio.Event()
-    impatient = asyncio.create_task(shared.do("image", go.wait))
-    patient = asyncio.create_task(shared.do("image", go.wait))
+    impatient = asyncio.create_task(shared.run("image", go.wait))
+    patient = asyncio.create_task(shared.run("image", go.wait))
     await asyncio.sleep(0)
 
     impatient.cancel()
@@ -259,7 +259,7 @@ def test_a_job_wakes_the_thread_that_was_busy_last_and_no_other():
     assert (first.given, last.given) == ([], [job])
 
 
-SHARED = Sizes(all=2, account=1, most=3)
+SHARED = PoolSizes(normal=2, per_account=1, max=3)
 
 
 @pytest.fixture
@@ -304,7 +304,7 @@ def test_the_account_below_its_share_is_next(desk):
 
 
 async def test_work_of_a_caller_that_was_cancelled_is_not_done():
-    crew = ThreadPool("test", sizes=ONE, equip=lambda before: before or Tool())
+    crew = ThreadPool("test", sizes=ONE, prepare_tool=lambda current: current or Tool())
     hang, done = threading.Event(), []
     busy = asyncio.ensure_future(crew.run(lambda _: hang.wait()))
     waits = asyncio.ensure_future(crew.run(lambda _: done.append("cancelled")))

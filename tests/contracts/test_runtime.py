@@ -21,10 +21,10 @@ from tests.support.containers import (
     heard,
     keepers,
     launch,
-    lose_keeper,
     new_tag,
     output,
     over,
+    remove_pause_containers,
     says,
     started,
 )
@@ -44,8 +44,8 @@ async def runtime(request):
             yield runtime
     else:
         runtime = SimulatedRuntime(clock=SystemClock(), capacity=HOST)
-        runtime.lack(NO_IMAGE)
-        runtime.lack(NO_REGISTRY, why_for_ever="connection refused")
+        runtime.remove_image(NO_IMAGE)
+        runtime.remove_image(NO_REGISTRY, pull_error="connection refused")
         yield runtime
         await runtime.close()
 
@@ -501,7 +501,7 @@ async def test_one_whose_network_died_before_its_start_is_made_again_with_anothe
     it = on_shared(QUICK)
     made = await runtime.create(it)
     before = keepers(runtime)
-    lose_keeper(runtime)
+    remove_pause_containers(runtime)
 
     with pytest.raises(EngineUnknown):
         await runtime.start(it.tag)
@@ -520,7 +520,7 @@ async def test_one_that_runs_outlives_the_keeper_of_its_network(runtime):
     await runtime.start(it.tag)
     await says(runtime, it.tag, "ready")
 
-    lose_keeper(runtime)
+    remove_pause_containers(runtime)
 
     assert (await runtime.inspect(it.tag)).state is ContainerState.RUNNING
     await runtime.signal_stop(it.tag)

@@ -60,7 +60,7 @@ async def test_an_end_that_nobody_looked_at_is_looked_at(outside):
 
 
 async def test_one_that_is_not_there_any_more_is_lost_when_a_look_of_our_own_finds_so(outside):
-    outside.simulated.vanish(outside.tag)
+    outside.simulated.remove_externally(outside.tag)
 
     outside.executor.on_death(DeathReport(tag=outside.tag, found=None))
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from batchq.compute.simulated.faults import CARRIED_OUT, NOT_CARRIED_OUT, Fault
+from batchq.compute.simulated.faults import LOST_REPLY, NO_EFFECT, Fault
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.compute.simulated.script import Script
 from batchq.domain import effects as do
@@ -115,7 +115,7 @@ async def test_a_start_given_up_while_the_engine_is_away_asks_it_now_and_then():
 
 async def test_a_start_given_up_is_not_made_by_a_call_that_comes_late():
     outside = Outside(seconds=60)
-    outside.simulated.faults.plan("start", Fault(carried_out=True, late=30))
+    outside.simulated.faults.plan("start", Fault(takes_effect=True, delay=30))
     outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(0.1)
 
@@ -211,11 +211,11 @@ async def test_one_that_was_made_before_and_is_not_there_is_lost_and_not_made_ag
 
 async def test_one_that_was_started_without_an_answer_and_is_gone_is_lost():
     outside = Outside(seconds=60)
-    outside.simulated.faults.plan("start", CARRIED_OUT)
+    outside.simulated.faults.plan("start", LOST_REPLY)
     outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(0.1)
 
-    outside.simulated.vanish(outside.tag)
+    outside.simulated.remove_externally(outside.tag)
 
     await outside.tasks.drain(patience=1000)
     assert outside.news == [on.ContainerLost(attempt=1)]
@@ -224,12 +224,12 @@ async def test_one_that_was_started_without_an_answer_and_is_gone_is_lost():
 
 async def test_one_made_late_under_the_name_of_one_that_is_gone_is_not_started():
     outside = Outside(seconds=60)
-    outside.simulated.faults.plan("create", Fault(carried_out=True, late=3))
-    outside.simulated.faults.plan("start", CARRIED_OUT)
+    outside.simulated.faults.plan("create", Fault(takes_effect=True, delay=3))
+    outside.simulated.faults.plan("start", LOST_REPLY)
     outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(0.6)  # made by the second create, and started without an answer
 
-    outside.simulated.vanish(outside.tag)
+    outside.simulated.remove_externally(outside.tag)
     outside.engine.unreachable = True
     await asyncio.sleep(3)  # the first create is carried out
     outside.engine.unreachable = False
@@ -344,7 +344,7 @@ class Several(Outside):
 async def test_who_is_to_be_cleared_away_is_asked_to_stop_no_more():
     outside = Outside(seconds=60, on_term=None)
     await outside.does(do.StartContainer(tag=outside.tag))
-    outside.simulated.faults.plan("signal_stop", NOT_CARRIED_OUT, times=1000)
+    outside.simulated.faults.plan("signal_stop", NO_EFFECT, times=1000)
     outside.executor.act(do.StopContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(10)
 
@@ -376,7 +376,7 @@ async def test_when_it_has_started_its_address_is_learnt():
 
 async def test_a_look_for_the_address_that_is_not_answered_is_made_again_and_starts_nothing_again():
     outside = Several(seconds=60)
-    outside.simulated.faults.plan("inspect", NOT_CARRIED_OUT, times=2)
+    outside.simulated.faults.plan("inspect", NO_EFFECT, times=2)
 
     await outside.does(do.StartContainer(tag=outside.tag))
 

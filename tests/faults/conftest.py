@@ -6,7 +6,7 @@ from batchq.compute.docker.thread_pools import Limits
 from tests.support import world as worlds
 from tests.support.second_engine import second_engine
 
-IMPATIENT = Limits(patience=2.0, patience_with_one=1.0)  # so that calls time out within the test
+IMPATIENT = Limits(receive_timeout=2.0, container_timeout=1.0)  # so that calls time out within the test
 
 
 @pytest.fixture(scope="package")

@@ -6,8 +6,8 @@ from contextlib import closing
 
 import pytest
 
-from batchq.compute.docker.create_request import name_of
-from batchq.compute.docker.policy import Policy
+from batchq.compute.docker.create_request import container_name
+from batchq.compute.docker.policy import ServerPolicy
 from batchq.domain import status_reasons
 from batchq.domain.ids import Tag
 from batchq.domain.job import Action, ExitRule, Status
@@ -49,7 +49,7 @@ def foreign(engine):
 
 
 def named(world, job_id, attempt=1):
-    return name_of(instance_of(world.machine), Tag(job_id=job_id, attempt=attempt))
+    return container_name(instance_of(world.machine), Tag(job_id=job_id, attempt=attempt))
 
 
 def make_events(engine, container_id, over):
@@ -140,7 +140,7 @@ async def test_a_name_that_somebody_else_has_fails_the_attempt_and_is_left_to_hi
     world.runtime.release("create")
 
     done = await world.then(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
-    assert "not one of ours" in done.attempts[0].reason
+    assert "does not belong to this server" in done.attempts[0].reason
     await world.quiet()
     assert engine.inspect_container(theirs)["State"]["Running"]
     engine.remove_container(theirs, force=True)
@@ -174,7 +174,7 @@ async def test_lack_of_memory_is_the_reason_of_a_failure_and_of_no_success(world
 
 @pytest.mark.fault("EN32")
 async def test_a_storm_of_forks_ends_at_its_containers_limit(docker_engine):
-    policy = Policy(privileged=Privileged.ALLOW, volumes=(), pids=PIDS)
+    policy = ServerPolicy(privileged=Privileged.ALLOW, volumes=(), pids=PIDS)
     forks = ("sh", "-c", "count=1; while sleep 1000 & do count=$((count + 1)); echo $count; done")
     async with docker_runtime(docker_engine, policy=policy) as runtime:
         storm = await started(runtime, command=forks)

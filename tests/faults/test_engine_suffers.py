@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from batchq.compute.docker.create_request import name_of
+from batchq.compute.docker.create_request import container_name
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
 from tests.support import processes
@@ -32,7 +32,7 @@ async def gone(pid):
 
 
 def container_of(world, job_id):
-    return name_of(instance_of(world.machine), world.engine.loop.state.active[job_id].tag)
+    return container_name(instance_of(world.machine), world.engine.loop.state.active[job_id].tag)
 
 
 @pytest.mark.fault("EN06", "EN07", "EN08", "SP08")

@@ -3,9 +3,9 @@
 import json
 
 from batchq.compute.docker import create_request
-from batchq.compute.docker.create_request import LookedUp, SharedNetwork
+from batchq.compute.docker.create_request import LaunchInputs, SharedNetwork
 from batchq.compute.docker.network import pause_container
-from batchq.compute.docker.policy import STRICT
+from batchq.compute.docker.policy import STRICT_POLICY
 from batchq.domain.container import ContainerSpec, Mount, Resources
 from batchq.domain.ids import JobId, Tag
 from batchq.ports.runtime import LaunchSpec
@@ -30,29 +30,33 @@ def files() -> dict[str, str]:
     found["volume of a node"] = _volume()
     found["network of an attempt"] = {
         "name": create_request.attempt_name(INSTANCE, NODE),
-        "labels": create_request.shared_labels(INSTANCE, NODE),
+        "labels": create_request.attempt_object_labels(INSTANCE, NODE),
     }
     found["pause container of a node"] = {
-        "name": create_request.keeper_name(INSTANCE, NODE),
-        "labels": create_request.shared_labels(INSTANCE, NODE),
+        "name": create_request.pause_container_name(INSTANCE, NODE),
+        "labels": create_request.attempt_object_labels(INSTANCE, NODE),
     }
     for what, shared in SHARED.items():
         found[what] = {
-            "name": create_request.commons_name(INSTANCE, shared),
-            "labels": create_request.commons_labels(INSTANCE, shared),
+            "name": create_request.shared_network_name(INSTANCE, shared),
+            "labels": create_request.shared_network_labels(INSTANCE, shared),
         }
     found["image of pause containers"] = {"name": pause_container.IMAGE, "labels": {pause_container.LABEL: "1"}}
     return {"docker.json": json.dumps(found, indent=2) + "\n"}
 
 
 def _creation(tag: Tag) -> dict[str, object]:
-    made = create_request.creation(_launch(tag), instance=INSTANCE, policy=STRICT, looked=LookedUp(gpus=("0", "1")))
+    made = create_request.build_create_request(
+        _launch(tag), instance=INSTANCE, policy=STRICT_POLICY, inputs=LaunchInputs(gpus=("0", "1"))
+    )
     return {"name": made.name, "labels": made.config["Labels"]}
 
 
 def _volume() -> dict[str, object]:
     mounts = (Mount(container_path="/data", host_path=None, volume="scratch"),)
-    made = create_request.creation(_launch(NODE), instance=INSTANCE, policy=STRICT, looked=LookedUp(mounts=mounts))
+    made = create_request.build_create_request(
+        _launch(NODE), instance=INSTANCE, policy=STRICT_POLICY, inputs=LaunchInputs(mounts=mounts)
+    )
     (mount,) = made.config["HostConfig"]["Mounts"]
     return {"name": mount["Source"], "labels": mount["VolumeOptions"]["Labels"]}
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from batchq.compute.docker.create_request import ROTATED
+from batchq.compute.docker.create_request import ROTATED_LOG
 from batchq.disk_guard import MIB, DiskGuard
 from batchq.domain.access.accounts import (
     Account,
@@ -139,5 +139,5 @@ async def test_an_account_has_a_quota_together_with_those_below_it(keeper_with, 
 
 
 def test_the_engine_stores_as_much_as_its_settings_say():
-    size, files = ROTATED["Config"]["max-size"], int(ROTATED["Config"]["max-file"])
+    size, files = ROTATED_LOG["Config"]["max-size"], int(ROTATED_LOG["Config"]["max-file"])
     assert int(size.removesuffix("m")) * 10**6 * (files - 1) == ENGINE_STORES

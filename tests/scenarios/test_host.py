@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchq.compute.simulated.faults import ENGINE_ENDS
+from batchq.compute.simulated.faults import KILLS_ENGINE
 from batchq.domain import status_reasons
 from batchq.domain.job import Action, ExitRule, Status
 from tests.support import world as worlds
@@ -24,7 +24,7 @@ async def test_a_rule_for_lost_hosts_runs_the_job_again(world):
     job = await world.submit(Script(seconds=30), attempts=3, rules=RULES)
     await world.then(job, Status.RUNNING)
 
-    world.machine.go_down()
+    world.machine.restart_machine()
 
     done = await world.then(job, Status.SUCCEEDED)
     told = [(it.exit_code, it.status_reason) for it in done.attempts]
@@ -41,7 +41,7 @@ async def test_so_it_does_after_a_start_on_the_machine_that_came_back(world):
     await world.then(job, Status.RUNNING)
 
     await world.crash()
-    world.machine.go_down()
+    world.machine.restart_machine()
     await world.boot()
 
     assert len((await world.then(job, Status.SUCCEEDED)).attempts) == 2
@@ -52,8 +52,8 @@ async def test_where_containers_are_gone_with_it_that_is_the_reason_too(world):
     tag = (await world.then(job, Status.RUNNING)).tag
 
     await world.crash()
-    world.machine.go_down()
-    world.machine.vanish(tag)
+    world.machine.restart_machine()
+    world.machine.remove_externally(tag)
     await world.boot()
 
     done = await world.then(job, Status.SUCCEEDED)
@@ -69,7 +69,7 @@ def runs(world, job):
 @pytest.fixture
 async def cut_in_two(world):
     """A job whose container has run, though the engine ended before it saved that, and says CREATED."""
-    world.machine.faults.plan("start", ENGINE_ENDS)
+    world.machine.faults.plan("start", KILLS_ENGINE)
     job = await world.submit(Script(seconds=1), attempts=2, rules=RULES)
 
     async def has_run():

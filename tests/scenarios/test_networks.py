@@ -7,7 +7,7 @@ from batchq.domain.access.accounts import ROOT, AccountName
 from batchq.domain.catalog import Network
 from batchq.domain.job import Status
 from tests.support.builders import ADMIN
-from tests.support.containers import keepers, lose_keeper
+from tests.support.containers import keepers, remove_pause_containers
 from tests.support.scripts import Script
 
 NETWORK = Network.SHARED
@@ -19,7 +19,7 @@ async def test_a_job_whose_network_dies_before_its_start_runs_all_the_same_and_o
     job = await world.submit(Script(seconds=0, output=("once",)))
     await world.comes_to_be_asked(job, "start")
 
-    lose_keeper(world.machine)
+    remove_pause_containers(world.machine)
     world.runtime.release("start")
 
     done = await world.then(job, Status.SUCCEEDED)
@@ -33,7 +33,7 @@ async def test_the_death_of_their_network_ends_no_jobs_and_the_next_have_another
     await world.says(job, "ready")
     before = keepers(world.machine)
 
-    lose_keeper(world.machine)
+    remove_pause_containers(world.machine)
     other = await world.submit()
 
     await world.then(other, Status.SUCCEEDED)
@@ -47,7 +47,7 @@ async def test_terminated_while_its_network_is_gone_a_job_that_had_not_begun_nev
     job = await world.submit(LONG)
     await world.comes_to_be_asked(job, "start")
 
-    lose_keeper(world.machine)
+    remove_pause_containers(world.machine)
     await world.terminate(job, "stop it")
     world.runtime.release("start")
 
@@ -61,7 +61,7 @@ async def test_the_server_comes_back_between_the_death_of_a_network_and_the_star
     await world.comes_to_be_asked(job, "start")
 
     await world.crash()
-    lose_keeper(world.machine)
+    remove_pause_containers(world.machine)
     world.runtime.release("start")
     await world.boot()
 

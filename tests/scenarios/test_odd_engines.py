@@ -65,7 +65,7 @@ async def there(world):
 @pytest.mark.parametrize("told_after", [(), (0, 0), (0, 0.5, 40), (3,)], ids=["never", "twice", "thrice", "late"])
 @pytest.mark.parametrize("looked_at", [True, False], ids=["looked at", "not looked at"])
 async def test_however_its_news_come_each_attempt_ends_once_and_as_inspected(world, told_after, looked_at):
-    world.machine.faults.tell_after, world.machine.faults.looks = told_after, looked_at
+    world.machine.faults.death_delays, world.machine.faults.inspects_deaths = told_after, looked_at
     jobs = [await world.submit(Script(seconds=seconds, exit_code=7), attempts=2) for seconds in (0, 1, 5)]
 
     done = [await world.then(job, Status.FAILED) for job in jobs]

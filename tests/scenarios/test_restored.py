@@ -463,7 +463,7 @@ async def test_nor_is_one_that_is_removed_by_hand_meanwhile(world):
     await world.then(job, Status.RUNNING)
     await world.restore(world.backup())
 
-    world.machine.vanish(living(job))
+    world.machine.remove_externally(living(job))
     await world.passes(HOUR / 4)
 
     assert (await world.job(job)).status is Status.RUNNING

@@ -126,4 +126,4 @@ def test_all_of_them_end_and_others_are_answered_at_once_by_few_threads(many):
     usual, took = ([pauses.seconds(*it) for it in called] for called in (usual, calls))
     assert many.reasons() == {"all of them"}
     assert p99(took) < QUICK + 2 * p99(usual), f"{len(took)} calls, the slowest took {sorted(took)[-5:]}"
-    assert many.threads() <= sum(it for name, it in asdict(LIMITS).items() if "patience" not in name) + OTHERS
+    assert many.threads() <= sum(it for name, it in asdict(LIMITS).items() if "timeout" not in name) + OTHERS

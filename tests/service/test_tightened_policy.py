@@ -74,6 +74,6 @@ def test_jobs_queued_under_an_older_policy_are_held_to_the_newer(tmp_path, queue
     assert [len(job["attempts"]) for job in refused.values()] == [1] * len(refused)
     reasons = {what: job["attempts"][0]["container"]["reason"] for what, job in refused.items()}
     assert "privileged" in reasons["privileges"]
-    assert "not below a path that this server lets jobs mount" in reasons["a path"]
+    assert "not below a path that this server permits" in reasons["a path"]
     assert [walk(tightened, job_id) & {"RUNNING", "SUCCEEDED"} for job_id in queued.values()] == [set()] * len(refused)
     assert not (tmp_path / "outside").exists()

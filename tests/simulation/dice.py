@@ -7,7 +7,7 @@ from random import Random
 from typing import NamedTuple
 from uuid import UUID
 
-from batchq.compute.simulated.faults import CARRIED_OUT, NOT_CARRIED_OUT, Fault
+from batchq.compute.simulated.faults import LOST_REPLY, NO_EFFECT, Fault
 from batchq.domain.ids import JobId, Tag
 from batchq.ports.jobs import Changes
 
@@ -96,9 +96,9 @@ class Dice:
         self.twins = Random(f"{seed} twins")
         #: Whether a second server of the same instance runs containers on the engine.
         self.has_twin = self.twins.random() < 0.3
-        self.engine_ends = Random(f"{seed} engine ends")
+        self.kills_engine = Random(f"{seed} engine ends")
         #: How often the engine is killed in a start.
-        self.ending = self.engine_ends.choice([NONE, NONE, 0.03, 0.1])
+        self.ending = self.kills_engine.choice([NONE, NONE, 0.03, 0.1])
         self.luck = luck(self.world)
         #: vCPUs that the jobs of an account may have in use together.
         self.account_limit: float | None = Random(f"{seed} accounts").choice([None, 2.0, 4.0])
@@ -143,12 +143,12 @@ class Dice:
         """What befalls a call of the engine."""
         if self.engine.random() >= self.luck.unknown:
             return None
-        late = Fault(carried_out=True, late=self.engine.uniform(0.1, 20))
-        return self.engine.choice([NOT_CARRIED_OUT, CARRIED_OUT, late]) if call in CHANGES else NOT_CARRIED_OUT
+        late = Fault(takes_effect=True, delay=self.engine.uniform(0.1, 20))
+        return self.engine.choice([NO_EFFECT, LOST_REPLY, late]) if call in CHANGES else NO_EFFECT
 
     def ends_engine(self, call: str) -> bool:
         """Whether the engine is killed in this call, when the program of the container runs and that is not saved."""
-        return call == "start" and self.luck is not SPARED and self.engine_ends.random() < self.ending
+        return call == "start" and self.luck is not SPARED and self.kills_engine.random() < self.ending
 
     def delay(self, call: str) -> float:
         """Seconds that a call of the engine takes."""

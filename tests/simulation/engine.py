@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from batchq.compute.simulated.engine import SimulatedEngine
-from batchq.compute.simulated.faults import ENGINE_ENDS, NOT_CARRIED_OUT, Fault
+from batchq.compute.simulated.faults import KILLS_ENGINE, NO_EFFECT, Fault
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.catalog import Network
 from batchq.domain.container import Resources
@@ -81,7 +81,7 @@ class Machine:
     ) -> None:
         self.runtime = SimulatedRuntime(clock=clock, capacity=capacity, engine_id=engine_id)
         self.engine = self.runtime._engine = WatchedEngine(clock.now, witness)
-        self.runtime.faults.judge = self._judge
+        self.runtime.faults.decide = self._judge
         self._clock = clock
         self._dice = dice
         self._story = story
@@ -93,26 +93,26 @@ class Machine:
         self._thaws_at = max(self._thaws_at, self._clock.now() + timedelta(seconds=seconds))
 
     def calm(self) -> None:
-        self.runtime.faults.away = False
-        self.runtime.faults.tell_after = (0.0,)
+        self.runtime.faults.unreachable = False
+        self.runtime.faults.death_delays = (0.0,)
 
     def _judge(self, call: str, tag: Tag | None) -> Fault | None:
         fault = self._fault(call)
-        self.runtime.faults.tell_after = self._dice.tells()
-        self.runtime.faults.looks = self._dice.looked_at()
+        self.runtime.faults.death_delays = self._dice.tells()
+        self.runtime.faults.inspects_deaths = self._dice.looked_at()
         if fault is not None:
             self._story.counts["engine faults"] += 1
             self._story.tell(f"  {call} {self._story.called(tag or '')} fails: {fault}")
-            if fault.late and tag is not None:
+            if fault.delay and tag is not None:
                 self._witness.truth.will_be_late(call, tag)
         return fault
 
     def _fault(self, call: str) -> Fault | None:
         frozen_for = (self._thaws_at - self._clock.now()).total_seconds()
         if frozen_for > 0:
-            thaws = Fault(carried_out=True, late=frozen_for + self._dice.engine.random())
-            return thaws if call in CHANGES else NOT_CARRIED_OUT
-        return ENGINE_ENDS if self._dice.ends_engine(call) else self._dice.fault(call)
+            thaws = Fault(takes_effect=True, delay=frozen_for + self._dice.engine.random())
+            return thaws if call in CHANGES else NO_EFFECT
+        return KILLS_ENGINE if self._dice.ends_engine(call) else self._dice.fault(call)
 
 
 class Liar(RuntimeProxy):

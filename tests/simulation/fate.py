@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
-from batchq.compute.simulated.faults import CARRIED_OUT, NOT_CARRIED_OUT, Fault
+from batchq.compute.simulated.faults import LOST_REPLY, NO_EFFECT, Fault
 from tests.simulation.dice import A_MOMENT, Dice, Point, Spoilt
 from tests.simulation.dice import NONE as NEVER
 
 SURVEY_EVERY = 10.0  # seconds
-LATE = Fault(carried_out=True, late=5.0)
-UNANSWERED = {"is not carried out": NOT_CARRIED_OUT, "is carried out": CARRIED_OUT, "is carried out late": LATE}
+LATE = Fault(takes_effect=True, delay=5.0)
+UNANSWERED = {"is not carried out": NO_EFFECT, "is carried out": LOST_REPLY, "is carried out late": LATE}
 
 
 class Mishap(Struct, frozen=True, kw_only=True):
@@ -23,7 +23,7 @@ class Mishap(Struct, frozen=True, kw_only=True):
     crash_at: int | None = None
     asks_at: int | None = None
     fault_at: int | None = None
-    fault: Fault = NOT_CARRIED_OUT
+    fault: Fault = NO_EFFECT
     dies: bool = False
     spoils_at: int | None = None
     spoilt: Spoilt = Spoilt.FULL
@@ -95,7 +95,7 @@ class Fate(Dice):
     @property
     def settles_in(self) -> float:
         """Seconds until what is late has come, and what it left was seen."""
-        late = self._mishap.fault.late or self._mishap.delays or max(self._mishap.tells, default=0)
+        late = self._mishap.fault.delay or self._mishap.delays or max(self._mishap.tells, default=0)
         return 4 * SURVEY_EVERY if late else 0.0
 
     def patience(self) -> None:

@@ -146,7 +146,7 @@ def _stored(play: Play, job: Job) -> Job:
 
 def _state(play: Play, tag: Tag | Changes | None) -> ContainerState | None:
     container = play.world.machine.engine.containers.get(tag)
-    return None if container is None else container.found(play.world.clock.now()).state
+    return None if container is None else container.inspect(play.world.clock.now()).state
 
 
 def _lives(play: Play) -> bool:
@@ -155,4 +155,4 @@ def _lives(play: Play) -> bool:
 
 
 def _asked(play: Play) -> bool:
-    return any(it.it.asked_at is not None for it in play.started("a"))
+    return any(it.it.stop_requested_at is not None for it in play.started("a"))

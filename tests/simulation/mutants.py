@@ -38,7 +38,7 @@ MUTANTS = [
     Mutant(
         file="compute/simulated/engine.py",
         breaks="a name may be given twice",
-        old="if known is not None and not self._is_stranded(known):\n            return",
+        old="if known is not None and not self._network_is_gone(known):\n            return",
         new="if None:\n            return",
     ),
     Mutant(

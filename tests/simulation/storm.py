@@ -58,7 +58,7 @@ class Storm:
         if world.random() < luck.humans:
             world.choice([self._a_human_kills, self._a_human_removes, self._a_name_is_taken, self._a_stray])()
         if world.random() < luck.upheavals:
-            stirs = [self._go_away, self._freeze, self._machine.runtime.break_streams, self._a_network_dies]
+            stirs = [self._go_away, self._freeze, self._machine.runtime.end_subscriptions, self._a_network_dies]
             world.choice(stirs)()
         if world.random() < luck.restarts:
             self._restart()
@@ -73,12 +73,12 @@ class Storm:
 
     def _go_away(self) -> None:
         self._story.tell("engine goes away")
-        self._machine.runtime.faults.away = True
+        self._machine.runtime.faults.unreachable = True
         asyncio.get_running_loop().call_later(self._dice.world.uniform(1, 25), self._come_back)
 
     def _come_back(self) -> None:
         self._story.tell("engine is back")
-        self._machine.runtime.faults.away = False
+        self._machine.runtime.faults.unreachable = False
 
     def _freeze(self) -> None:
         seconds = self._dice.world.uniform(1, 15)
@@ -86,30 +86,30 @@ class Storm:
         self._machine.freeze(seconds)
 
     def _a_network_dies(self) -> None:
-        for environment in sorted({it for it, _ in self._machine.engine.keepers}):
+        for environment in sorted({it for it, _ in self._machine.engine.pause_containers}):
             self._story.tell(f"the network that jobs on {environment} share dies")
-            self._machine.runtime.lose_keeper(environment)
+            self._machine.runtime.remove_pause_containers(environment)
 
     def _a_human_removes(self) -> None:
         if self._machine.engine.containers:
             tag = self._dice.world.choice(list(self._machine.engine.containers))
             self._story.tell(f"a human removes {self._story.called(tag)}")
             self._witness.truth.vanished.add(tag)
-            self._machine.runtime.vanish(tag)
+            self._machine.runtime.remove_externally(tag)
 
     def _a_human_kills(self) -> None:
         live = [it.tag for it in self._witness.truth.all() if it.lives(self._clock.now())]
         if live:
             tag = self._dice.world.choice(live)
             self._story.tell(f"a human kills {self._story.called(tag)}")
-            self._machine.runtime._hasten(tag, self._machine.engine.kill)
+            self._machine.runtime._send_signal(tag, self._machine.engine.kill)
 
     def _a_name_is_taken(self) -> None:
         known = [it for it in self._witness.jobs.values() if it.status not in FINISHED]
         if known:
             job = self._dice.world.choice(known)
             part = self._dice.world.choice(keys(job)) if job.spec.task or job.spec.nodes else ""
-            self._machine.runtime.occupy(Tag(job_id=job.id, attempt=len(job.attempts) + 2, part=part))
+            self._machine.runtime.occupy_name(Tag(job_id=job.id, attempt=len(job.attempts) + 2, part=part))
 
     def _a_stray(self) -> None:
         """A container of no known job; so few that they are no sign of a wrong database.

@@ -8,7 +8,7 @@ import pytest
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
 from tests.simulation import moments, plots
-from tests.simulation.fate import CARRIED_OUT, LATE, Mishap
+from tests.simulation.fate import LATE, LOST_REPLY, Mishap
 from tests.simulation.plots import PLOTS, TERMINATED
 from tests.simulation.sweep import asked_at, bugs, cancel_c, crashes, crashes_at, faults, play, spoils
 
@@ -122,7 +122,7 @@ def test_killed_there_it_ends_as_if_nothing_had_happened(plot, moment):
     ],
 )
 def test_killed_before_the_answer_it_is_started_once(call, moment):
-    unheard = Mishap(fault_at=call, fault=CARRIED_OUT)
+    unheard = Mishap(fault_at=call, fault=LOST_REPLY)
 
     played = [play(plots.ONE, mishap) for mishap in crashes_at(plots.ONE, moment, unheard)]
 
@@ -136,7 +136,7 @@ def test_killed_in_the_grace_the_deadline_stands():
     assert played
     for mishap, it in played:
         container = it.started("a")[0].it
-        late = container.killed_at - container.asked_at - timedelta(seconds=2)
+        late = container.killed_at - container.stop_requested_at - timedelta(seconds=2)
         assert timedelta() <= late < timedelta(seconds=mishap.downtime) + A_MOMENT
 
 
@@ -152,7 +152,7 @@ def test_one_that_ends_well_before_it_is_asked_has_failed_and_shows_its_code():
     assert played
     assert {it.ends()["a"] for it in played} == {TERMINATED}
     assert {it.job("a").attempts[-1].exit_code for it in played} == {0}
-    assert {it.started("a")[0].it.asked_at for it in played} == {None}
+    assert {it.started("a")[0].it.stop_requested_at for it in played} == {None}
 
 
 @pytest.mark.fault("SP07")
@@ -246,7 +246,7 @@ def test_a_call_that_is_carried_out_after_the_job_was_stopped_starts_nothing(cal
 def test_three_hundred_that_are_terminated_at_once_are_all_killed_when_their_grace_is_over():
     played = play(plots.CROWD, Mishap(grace=30.0))
 
-    killed = [it.it.killed_at - it.it.asked_at for name in plots.CROWD.ends for it in played.started(name)]
+    killed = [it.it.killed_at - it.it.stop_requested_at for name in plots.CROWD.ends for it in played.started(name)]
     assert len(killed) == 300
     assert timedelta(seconds=30) <= min(killed)
     assert max(killed) < timedelta(seconds=31)

@@ -47,4 +47,4 @@ class Twin:
     def _remove(self, tag: Tag) -> None:
         self._tags.remove(tag)
         if tag in self._engine.containers:
-            self._world.machine.runtime.vanish(tag)
+            self._world.machine.runtime.remove_externally(tag)

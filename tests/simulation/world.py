@@ -60,8 +60,8 @@ class World:
 
     async def settle_ground(self) -> None:
         """By a server whose engine never runs: it has nothing to do yet."""
-        self.machine.runtime.lack(DEFINITIONS["pulled"])
-        self.machine.runtime.lack(DEFINITIONS["missing"], why_for_ever="not found")
+        self.machine.runtime.remove_image(DEFINITIONS["pulled"])
+        self.machine.runtime.remove_image(DEFINITIONS["missing"], pull_error="not found")
         self.server = self._make_server()
         await self.server.align()
         self.server.ready = True

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from batchq.compute.docker.create_request import COMMONS, INSTANCE, commons_of
+from batchq.compute.docker.create_request import ENVIRONMENT, INSTANCE, shared_network_in
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.catalog import Network
@@ -148,17 +148,17 @@ def left_over(base_url, instance):
 def keepers(runtime):
     """The ids of the pause containers of shared networks that run, by compute environment and account."""
     if isinstance(runtime, SimulatedRuntime):
-        return dict(runtime.keepers)
+        return dict(runtime.pause_containers)
     with _engine() as client:
-        rows = client.containers(filters={"label": [f"{INSTANCE}={runtime._instance}", COMMONS]})
-        found = {commons_of(it["Labels"], runtime._instance): it["Id"] for it in rows}
+        rows = client.containers(filters={"label": [f"{INSTANCE}={runtime._instance}", ENVIRONMENT]})
+        found = {shared_network_in(it["Labels"], runtime._instance): it["Id"] for it in rows}
         return {(it.environment, it.account): container for it, container in found.items() if it is not None}
 
 
-def lose_keeper(runtime, environment="local"):
+def remove_pause_containers(runtime, environment="local"):
     """The pause containers of an environment die."""
     if isinstance(runtime, SimulatedRuntime):
-        runtime.lose_keeper(environment)
+        runtime.remove_pause_containers(environment)
         return
     with _engine() as client:
         for (of, _), container in keepers(runtime).items():

@@ -18,7 +18,7 @@ from uuid import uuid4
 from msgspec.structs import replace
 
 from batchq.clock import SystemClock
-from batchq.compute.docker.create_request import SharedNetwork, commons_name
+from batchq.compute.docker.create_request import SharedNetwork, shared_network_name
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.compute.docker.thread_pools import LIMITS, Limits
 from batchq.compute.simulated.runtime import SimulatedRuntime
@@ -484,7 +484,7 @@ async def _nothing_is_left(runtime: DockerRuntime, base_url: str | None) -> bool
     The networks that jobs share are left for the next jobs.
     """
     await insisting(runtime.survey)
-    shared = commons_name(runtime._instance, SharedNetwork(environment="local"))
+    shared = shared_network_name(runtime._instance, SharedNetwork(environment="local"))
     return all(it.lstrip("/").startswith(shared) for it in left_over(base_url, runtime._instance))
 
 

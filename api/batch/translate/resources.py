@@ -13,7 +13,7 @@ from batchq.api.batch.wire.containers import (
 from batchq.domain.container import Resources
 from batchq.errors import Invalid
 
-LEAST_MEMORY = 4  # MiB
+MIN_MEMORY = 4  # MiB
 
 _VCPU = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,3}))?")
 _WHOLE = re.compile(r"0|[1-9][0-9]{0,9}")
@@ -82,8 +82,8 @@ def check(wanted: Resources, *, fargate: bool) -> None:
 
 
 def check_memory(wanted: Resources) -> None:
-    if wanted.memory_mib < LEAST_MEMORY:
-        raise Invalid(f"Container memory limit must be at least {LEAST_MEMORY} MiB.")
+    if wanted.memory_mib < MIN_MEMORY:
+        raise Invalid(f"Container memory limit must be at least {MIN_MEMORY} MiB.")
 
 
 def _check_fargate(wanted: Resources) -> None:

@@ -12,7 +12,7 @@ from batchq.errors import Invalid, NotSupported
 OURS = "io.batchq."
 """The prefix of the labels of this server's containers. No name or key from a caller may begin with it."""
 
-LONGEST_REASON = 1024  # characters
+MAX_REASON = 1024  # characters
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
@@ -31,8 +31,8 @@ def required(text: str, what: str) -> str:
 
 
 def reason(text: str) -> str:
-    if len(required(text, "reason")) > LONGEST_REASON:
-        raise Invalid(f"'reason' must be at most {LONGEST_REASON} characters.")
+    if len(required(text, "reason")) > MAX_REASON:
+        raise Invalid(f"'reason' must be at most {MAX_REASON} characters.")
     return text
 
 

@@ -15,9 +15,9 @@ from batchq.compute.docker.errors import CONFLICT, message_of
 from batchq.compute.docker.inspection import labels_of, member
 from batchq.errors import EngineUnknown
 
-RANGE = IPv4Network("10.224.0.0/11")  # 2,048 subnets in a range that is seldom used
-PREFIX = 22  # AWS: a job has up to 1,000 nodes
-TRIES = 16  # subnets that are tried for one network
+SUBNET_RANGE = IPv4Network("10.224.0.0/11")  # 2,048 subnets in a range that is seldom used
+SUBNET_PREFIX = 22  # AWS: a job has up to 1,000 nodes
+MAX_SUBNET_ATTEMPTS = 16  # subnets that are tried for one network
 ROUTES = Path("/proc/net/route")
 
 
@@ -25,37 +25,39 @@ class NoSubnet(EngineUnknown):
     """All subnets are in use; one becomes free when a network is removed."""
 
 
-def ensure(client: Client, name: str, labels: Mapping[str, str], *, internal: bool = False) -> str:
+def ensure_network(client: Client, name: str, labels: Mapping[str, str], *, internal: bool = False) -> str:
     """Return the id of the network with these labels, which is created if it does not exist. Raises NoSubnet.
 
     An `internal` network has no route to the outside.
     """
-    there = listed(client, labels)
-    if there:
-        return _first(there)
+    existing = list_networks(client, labels)
+    if existing:
+        return _oldest(existing)
     try:
-        return _make(client, name, labels, internal=internal)
+        return _create_in_free_subnet(client, name, labels, internal=internal)
     except APIError as error:
         if error.status_code != CONFLICT:
             raise
-        return _first(listed(client, labels))  # created by an earlier request whose reply was lost
+        return _oldest(list_networks(client, labels))  # created by an earlier request whose reply was lost
 
 
-def listed(client: Client, labels: Mapping[str, str]) -> list[object]:
+def list_networks(client: Client, labels: Mapping[str, str]) -> list[object]:
     """The networks with all of these labels. Filtered again here: some engines take an empty value for any value."""
     rows: object = client.networks(filters={"label": [f"{name}={value}" for name, value in labels.items()]})
     if not isinstance(rows, list):
-        raise EngineUnknown("the engine's list of networks is none")
+        raise EngineUnknown("invalid engine response: the list of networks is not a list")
     return [row for row in rows if labels.items() <= labels_of(row, "Labels").items()]
 
 
-def free(taken: Iterable[IPv4Network]) -> Iterator[IPv4Network]:
-    """The subnets of `RANGE` that overlap with none of those taken."""
-    used = list(taken)
-    return (it for it in RANGE.subnets(new_prefix=PREFIX) if not any(it.overlaps(other) for other in used))
+def free_subnets(used_subnets: Iterable[IPv4Network]) -> Iterator[IPv4Network]:
+    """The subnets of `SUBNET_RANGE` that overlap with none of those taken."""
+    used = list(used_subnets)
+    return (
+        it for it in SUBNET_RANGE.subnets(new_prefix=SUBNET_PREFIX) if not any(it.overlaps(other) for other in used)
+    )
 
 
-def routed(table: str) -> Iterator[IPv4Network]:
+def routed_networks(table: str) -> Iterator[IPv4Network]:
     """The networks of this machine's routes, except the default route. `table` is the text of /proc/net/route."""
     for line in table.splitlines()[1:]:
         _, destination, _, _, _, _, _, mask, *_ = line.split()
@@ -64,28 +66,28 @@ def routed(table: str) -> Iterator[IPv4Network]:
             yield IPv4Network("/".join(map(str, parts)), strict=False)
 
 
-def _first(networks: list[object]) -> str:
+def _oldest(networks: list[object]) -> str:
     """The id of the oldest network, so that all callers choose the same one if there are several."""
     if not networks:
-        raise EngineUnknown("the network of the attempt is not there yet, or no more")
+        raise EngineUnknown("the network of the attempt does not exist")
     return member(min(networks, key=lambda it: member(it, "Created", of=str)), "Id", of=str)
 
 
-def _make(client: Client, name: str, labels: Mapping[str, str], *, internal: bool) -> str:
-    """Create a network in the engine's address pools, or else in a free subnet of `RANGE`. Raises NoSubnet."""
+def _create_in_free_subnet(client: Client, name: str, labels: Mapping[str, str], *, internal: bool) -> str:
+    """Create a network in the engine's address pools, or else in a free subnet of `SUBNET_RANGE`. Raises NoSubnet."""
     try:
         return _create(client, name, labels, None, internal=internal)
     except APIError as error:
         if "pool" not in message_of(error):
             raise
-        refusal = error
-    for subnet in islice(free(_taken(client)), TRIES):
+        pool_error = error
+    for subnet in islice(free_subnets(_used_subnets(client)), MAX_SUBNET_ATTEMPTS):
         try:
             return _create(client, name, labels, subnet, internal=internal)
         except APIError as error:
             if "overlap" not in message_of(error):
                 raise
-    raise NoSubnet(f"no subnet is free for another network: {message_of(refusal)}") from refusal
+    raise NoSubnet(f"no subnet is free for another network: {message_of(pool_error)}") from pool_error
 
 
 def _create(client: Client, name: str, labels: Mapping[str, str], subnet: IPv4Network | None, *, internal: bool) -> str:
@@ -96,11 +98,11 @@ def _create(client: Client, name: str, labels: Mapping[str, str], subnet: IPv4Ne
     return member(made, "Id", of=str)
 
 
-def _taken(client: Client) -> Iterator[IPv4Network]:
+def _used_subnets(client: Client) -> Iterator[IPv4Network]:
     """The subnets of this machine's routes and of the engine's networks."""
     with suppress(OSError, ValueError):
-        yield from routed(ROUTES.read_text())
-    for network in listed(client, {}):
+        yield from routed_networks(ROUTES.read_text())
+    for network in list_networks(client, {}):
         pools = member(network, "IPAM", "Config", of=object)
         for pool in pools if isinstance(pools, list) else ():
             with suppress(ValueError):  # an IPv6 subnet

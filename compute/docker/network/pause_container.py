@@ -87,28 +87,29 @@ def image() -> str:
 
 
 IMAGE = image()
-_MAKING_IMAGE = Lock()  # of two images created at the same time one would lose its name
+_IMAGE_LOCK = Lock()  # of two images created at the same time one would lose its name
 
 
-def make(client: Client, wanted: Mapping[str, object], name: str) -> str:
+def create(client: Client, request: Mapping[str, object], name: str) -> str:
     """Create a pause container, and its image if that is missing; return the container's id. Raises StartRefused.
 
-    `wanted` is the body of the create request.
+    `request` is the body of the create request.
     """
     try:
-        return _create(client, wanted, name)
+        return _create(client, request, name)
     except ImageNotFound:
-        with _MAKING_IMAGE:
-            make_image(client)
-        return _create(client, wanted, name)
+        with _IMAGE_LOCK:
+            import_image(client)
+        return _create(client, request, name)
 
 
-def make_image(client: Client) -> None:
+def import_image(client: Client) -> None:
     """Import the image, which has some 200 bytes and stays in the engine. Idempotent. Raises StartRefused."""
     architecture = member(client.version(), "Arch", of=str)
     if architecture not in PROGRAMS:
         raise StartRefused(
-            f"CannotCreateContainerError: containers cannot share a node on {architecture[:100]}: there is no keeper"
+            "CannotCreateContainerError: containers cannot share a node: "
+            f"no pause container for architecture {architecture[:100]}"
         )
     changes = [f'ENTRYPOINT ["{PROGRAM}"]', f"LABEL {LABEL}=1"]
     repository, _, tag = IMAGE.partition(":")
@@ -118,7 +119,7 @@ def make_image(client: Client) -> None:
         raise StartRefused(reason("CannotCreateContainerError", error), certain=False) from error
 
 
-def creation(
+def create_request(
     *, network: str, labels: Mapping[str, str], node: str | None = None, names: Sequence[str] = ()
 ) -> Mapping[str, object]:
     """The body of the create request.
@@ -145,8 +146,8 @@ def creation(
     }
 
 
-def _create(client: Client, wanted: Mapping[str, object], name: str) -> str:
-    made: object = client.create_container_from_config(wanted, name=name)  # type: ignore[no-untyped-call]  # the stubs
+def _create(client: Client, request: Mapping[str, object], name: str) -> str:
+    made: object = client.create_container_from_config(request, name=name)  # type: ignore[no-untyped-call]  # the stubs
     return member(made, "Id", of=str)
 
 

@@ -16,16 +16,16 @@ from msgspec.structs import replace
 
 from batchq.compute.docker.client import Client
 from batchq.compute.docker.create_request import (
-    BESIDE,
+    CONTAINER_MODE,
     INSTANCE,
-    Place,
-    attempt_labels,
+    Namespaces,
+    attempt_container_labels,
+    attempt_in,
     attempt_name,
-    keeper_name,
-    kept_for,
-    shared_labels,
+    attempt_object_labels,
+    pause_container_name,
 )
-from batchq.compute.docker.errors import CONFLICT, message_of, reason, trouble_below
+from batchq.compute.docker.errors import CONFLICT, lower_layer_failed, message_of, reason
 from batchq.compute.docker.inspection import labels_of, member, state_in
 from batchq.compute.docker.network import bridges, pause_container
 from batchq.compute.docker.start_failures import is_about_host
@@ -37,12 +37,12 @@ from batchq.ports.runtime import ContainerState, LaunchSpec
 class _Attempt(Struct, weakref=True):
     """The locks of an attempt."""
 
-    #: Held while `makers` changes, and during a removal of the shared objects.
+    #: Held while `creators` changes, and during a removal of the shared objects.
     lock: Lock = field(default_factory=Lock)
     #: The number of threads that create containers of the attempt.
-    makers: int = 0
+    creators: int = 0
     #: Held during the creation of the network (key "") or of a node's pause container.
-    made: dict[str, Lock] = field(default_factory=dict)
+    creation_locks: dict[str, Lock] = field(default_factory=dict)
 
 
 class AttemptNetworks:
@@ -51,161 +51,163 @@ class AttemptNetworks:
     def __init__(self, instance: str) -> None:
         self._instance = instance
         self._attempts: WeakValueDictionary[Tag, _Attempt] = WeakValueDictionary()
-        self._entering = Lock()
+        self._lock = Lock()
         #: The attempts with shared objects and without a container, as of the last survey.
-        self._deserted: frozenset[Tag] = frozenset()
+        self._orphaned: frozenset[Tag] = frozenset()
 
     @contextmanager
-    def kept(self, tag: Tag) -> Iterator[None]:
+    def hold(self, tag: Tag) -> Iterator[None]:
         """A context in which the attempt's shared objects are not removed."""
         attempt = self._attempt(tag)
         with attempt.lock:
-            attempt.makers += 1
+            attempt.creators += 1
         try:
             yield
         finally:
             with attempt.lock:
-                attempt.makers -= 1
+                attempt.creators -= 1
 
-    def place(self, client: Client, launch: LaunchSpec, *, internal: bool) -> Place:
+    def join(self, client: Client, launch: LaunchSpec, *, internal: bool) -> Namespaces:
         """Return the namespaces for the container; missing shared objects are created. Raises StartRefused; NameTaken.
 
-        Only in the context of `kept`. An `internal` network has no route to the outside.
+        Only in the context of `hold`. An `internal` network has no route to the outside.
         """
         attempt = self._attempt(launch.tag)
         try:
-            with attempt.made.setdefault("", Lock()):
-                network = self._network(client, launch.tag, internal=internal)
+            with attempt.creation_locks.setdefault("", Lock()):
+                network = self._ensure_network(client, launch.tag, internal=internal)
             if not launch.beside:
-                return Place(network=network, node=f"node-{launch.tag.node}")
-            with attempt.made.setdefault(launch.tag.node, Lock()):
-                keeper_id = self._keeper(client, launch, network)
+                return Namespaces(network=network, node=f"node-{launch.tag.node}")
+            with attempt.creation_locks.setdefault(launch.tag.node, Lock()):
+                pause_id = self._ensure_pause_container(client, launch, network)
         except APIError as error:
-            raise refused(error) from error
-        return _beside(keeper_id, launch)
+            raise creation_error(error) from error
+        return _joined_namespaces(pause_id, launch)
 
-    def clear(self, client: Client, tag: Tag) -> None:
+    def remove_if_unused(self, client: Client, tag: Tag) -> None:
         """Remove the attempt's shared objects, unless a container of the attempt exists or is being created."""
         attempt = self._attempt(tag)
         with attempt.lock:
-            if not attempt.makers and not self._has_containers(client, tag):
-                self._take_away(client, tag)
+            if not attempt.creators and not self._has_containers(client, tag):
+                self._remove_objects(client, tag)
 
-    def deserted(self, client: Client, living: Iterable[Tag]) -> tuple[Tag, ...]:
+    def orphaned(self, client: Client, living: Iterable[Tag]) -> tuple[Tag, ...]:
         """The attempts with shared objects that had no container in this survey and in the one before.
 
         `living` are the tags of this survey.
         """
-        peopled = {replace(tag, part="") for tag in living}
-        now = frozenset(self._whose(client)) - peopled
-        twice = self._deserted & now
-        self._deserted = now
+        with_containers = {replace(tag, part="") for tag in living}
+        now = frozenset(self._attempts_with_objects(client)) - with_containers
+        twice = self._orphaned & now
+        self._orphaned = now
         return tuple(twice)
 
     def _attempt(self, tag: Tag) -> _Attempt:
-        with self._entering:
+        with self._lock:
             return self._attempts.setdefault(replace(tag, part=""), _Attempt())
 
-    def _network(self, client: Client, tag: Tag, *, internal: bool) -> str:
-        name, labels = attempt_name(self._instance, tag), shared_labels(self._instance, tag)
-        return bridges.ensure(client, name, labels, internal=internal)
+    def _ensure_network(self, client: Client, tag: Tag, *, internal: bool) -> str:
+        name, labels = attempt_name(self._instance, tag), attempt_object_labels(self._instance, tag)
+        return bridges.ensure_network(client, name, labels, internal=internal)
 
-    def _keeper(self, client: Client, launch: LaunchSpec, network: str) -> str:
+    def _ensure_pause_container(self, client: Client, launch: LaunchSpec, network: str) -> str:
         """The id of the node's pause container, which is created and started if necessary."""
-        name = keeper_name(self._instance, launch.tag)
-        inspected = self._inspect_keeper(client, name, launch.tag)
+        name = pause_container_name(self._instance, launch.tag)
+        inspected = self._inspect_pause_container(client, name, launch.tag)
         if inspected is not None and member(inspected, "HostConfig", "NetworkMode", of=str) != network:
             # Its network does not exist any more, so no container of the node can run.
             client.remove_container(member(inspected, "Id", of=str), v=True, force=True)
             inspected = None
         if inspected is None:
-            keeper_id = self._make_keeper(client, launch, network)
+            pause_id = self._create_pause_container(client, launch, network)
         else:
-            keeper_id = member(inspected, "Id", of=str)
+            pause_id = member(inspected, "Id", of=str)
             if state_in(member(inspected, "State", of=dict)) is ContainerState.RUNNING:
-                return keeper_id
-        client.start(keeper_id)
-        return keeper_id
+                return pause_id
+        client.start(pause_id)
+        return pause_id
 
-    def _inspect_keeper(self, client: Client, name: str, tag: Tag) -> object | None:
+    def _inspect_pause_container(self, client: Client, name: str, tag: Tag) -> object | None:
         try:
             inspected: object = client.inspect_container(name)
         except NotFound:
             return None
-        if kept_for(labels_of(inspected, "Config", "Labels"), self._instance) != replace(tag, part=""):
-            raise NameTaken(f"The name {name} is in use, and not by one of ours.")
+        if attempt_in(labels_of(inspected, "Config", "Labels"), self._instance) != replace(tag, part=""):
+            raise NameTaken(f"The name {name} is used by a container that does not belong to this server.")
         return inspected
 
-    def _make_keeper(self, client: Client, launch: LaunchSpec, network: str) -> str:
+    def _create_pause_container(self, client: Client, launch: LaunchSpec, network: str) -> str:
         tag = launch.tag
-        wanted = pause_container.creation(
+        request = pause_container.create_request(
             network=network,
-            labels=shared_labels(self._instance, tag),
+            labels=attempt_object_labels(self._instance, tag),
             node=f"node-{tag.node}",
             names=(tag.container, *launch.beside),
         )
-        name = keeper_name(self._instance, tag)
-        return pause_container.make(client, wanted, name)
+        name = pause_container_name(self._instance, tag)
+        return pause_container.create(client, request, name)
 
     def _has_containers(self, client: Client, tag: Tag) -> bool:
-        return bool(_containers(client, attempt_labels(self._instance, tag), most=1))
+        return bool(_containers(client, attempt_container_labels(self._instance, tag), limit=1))
 
-    def _take_away(self, client: Client, tag: Tag) -> None:
+    def _remove_objects(self, client: Client, tag: Tag) -> None:
         """Remove the shared objects, the network last: as long as it exists, others may exist too."""
-        labels = shared_labels(self._instance, tag)
+        labels = attempt_object_labels(self._instance, tag)
         for row in _containers(client, labels):
-            with gone_is_well():
+            with ignore_missing():
                 client.remove_container(member(row, "Id", of=str), v=True, force=True)
         for volume in _volumes(client, labels):
-            with gone_is_well():
+            with ignore_missing():
                 client.remove_volume(member(volume, "Name", of=str))
-        for network in bridges.listed(client, labels):
-            with gone_is_well():
+        for network in bridges.list_networks(client, labels):
+            with ignore_missing():
                 client.remove_network(member(network, "Id", of=str))
 
-    def _whose(self, client: Client) -> Iterator[Tag]:
+    def _attempts_with_objects(self, client: Client) -> Iterator[Tag]:
         """The attempt of each shared object of this instance."""
         ours = {INSTANCE: self._instance}
-        for row in (*_containers(client, ours), *_volumes(client, ours), *bridges.listed(client, ours)):
-            tag = kept_for(labels_of(row, "Labels"), self._instance)
+        for row in (*_containers(client, ours), *_volumes(client, ours), *bridges.list_networks(client, ours)):
+            tag = attempt_in(labels_of(row, "Labels"), self._instance)
             if tag is not None:
                 yield tag
 
 
-def refused(error: APIError) -> EngineError:
+def creation_error(error: APIError) -> EngineError:
     """The meaning of an error reply to the creation of a shared object; never final, as it may succeed later."""
-    if trouble_below(error):
+    if lower_layer_failed(error):
         return EngineUnknown(f"create: {message_of(error)}")
     return StartRefused(
         reason("ResourceInitializationError", error), certain=False, host_failed=is_about_host(message_of(error))
     )
 
 
-def _beside(keeper_id: str, launch: LaunchSpec) -> Place:
+def _joined_namespaces(pause_id: str, launch: LaunchSpec) -> Namespaces:
     """The namespaces of a container that joins this pause container."""
-    shared = BESIDE + keeper_id
-    return Place(network=shared, ipc=shared if launch.share_ipc else None, pid=shared if launch.share_pids else None)
+    shared = CONTAINER_MODE + pause_id
+    return Namespaces(
+        network=shared, ipc=shared if launch.share_ipc else None, pid=shared if launch.share_pids else None
+    )
 
 
-def _containers(client: Client, labels: Mapping[str, str], most: int = -1) -> list[object]:
-    rows: object = client.containers(all=True, limit=most, filters={"label": _each(labels)})
+def _containers(client: Client, labels: Mapping[str, str], limit: int = -1) -> list[object]:
+    rows: object = client.containers(all=True, limit=limit, filters={"label": _label_filter(labels)})
     if not isinstance(rows, list):
-        raise EngineUnknown("the engine's list of containers is none")
+        raise EngineUnknown("invalid engine response: the list of containers is not a list")
     return rows
 
 
 def _volumes(client: Client, labels: Mapping[str, str]) -> list[object]:
-    answer: object = client.volumes(filters={"label": _each(labels)})
+    answer: object = client.volumes(filters={"label": _label_filter(labels)})
     volumes = member(answer, "Volumes", of=object)
     return volumes if isinstance(volumes, list) else []
 
 
-def _each(labels: Mapping[str, str]) -> list[str]:
+def _label_filter(labels: Mapping[str, str]) -> list[str]:
     return [f"{name}={value}" for name, value in labels.items()]
 
 
 @contextmanager
-def gone_is_well() -> Iterator[None]:
+def ignore_missing() -> Iterator[None]:
     """Suppress the error of a removal if the object does not exist, or is being removed by another client.
 
     If the other removal fails, the next sweep finds the object.

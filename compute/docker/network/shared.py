@@ -16,54 +16,54 @@ from msgspec import Struct
 
 from batchq.compute.docker.client import Client
 from batchq.compute.docker.create_request import (
-    BESIDE,
+    CONTAINER_MODE,
     INSTANCE,
     JOB,
     SharedNetwork,
-    commons_labels,
-    commons_name,
-    commons_of,
+    shared_network_in,
+    shared_network_labels,
+    shared_network_name,
 )
 from batchq.compute.docker.inspection import labels_of, member, state_in, state_of
 from batchq.compute.docker.network import pause_container
-from batchq.compute.docker.network.bridges import ensure, listed
-from batchq.compute.docker.network.per_attempt import gone_is_well, refused
+from batchq.compute.docker.network.bridges import ensure_network, list_networks
+from batchq.compute.docker.network.per_attempt import creation_error, ignore_missing
 from batchq.errors import EngineUnknown, NameTaken
 from batchq.ports.runtime import ContainerState
 
-LONG = 360  # surveys without a job until a network is removed: an hour
+MAX_IDLE_SURVEYS = 360  # surveys without a job until a network is removed: an hour
 
 log = logging.getLogger(__name__)
 
 
-class _Place(Struct, frozen=True, kw_only=True):
+class _ExistingNetwork(Struct, frozen=True, kw_only=True):
     """A shared network that exists in the engine."""
 
     shared: SharedNetwork
     #: The id of its pause container; None: only the bridge exists.
-    keeper: str | None
+    pause_id: str | None
     #: Whether the pause container runs.
     runs: bool
     #: Whether a job's container is, or may be, on the network.
-    used: bool
+    in_use: bool
 
 
 class SharedNetworks:
     """Creates and removes the shared networks of one instance. Thread-safe."""
 
-    def __init__(self, instance: str, *, long: int = LONG) -> None:
-        """A network is removed after it had no job in more than `long` calls of `look`."""
+    def __init__(self, instance: str, *, max_idle: int = MAX_IDLE_SURVEYS) -> None:
+        """A network is removed after it had no job in more than `max_idle` calls of `update`."""
         self._instance = instance
-        self._long = long
+        self._max_idle = max_idle
         #: Whether there may be networks to remove.
-        self.seen = False
+        self.may_exist = False
         #: The ids of the pause containers that ran when last inspected.
-        self._keepers: dict[SharedNetwork, str] = {}
-        #: The number of successive calls of `look` in which the network had no job.
+        self._pause_ids: dict[SharedNetwork, str] = {}
+        #: The number of successive calls of `update` in which the network had no job.
         self._idle: dict[SharedNetwork, int] = {}
-        self._entering = Lock()
+        self._lock = Lock()
         #: Held while a network is created or removed.
-        self._turns: defaultdict[SharedNetwork, Lock] = defaultdict(Lock)
+        self._locks: defaultdict[SharedNetwork, Lock] = defaultdict(Lock)
 
     def join(self, client: Client, shared: SharedNetwork) -> str:
         """Return the network mode for a container; the network is created if it does not exist.
@@ -72,82 +72,82 @@ class SharedNetworks:
         the start of the container fails.
         """
         self._idle.pop(shared, None)
-        known = self._keepers.get(shared)
+        known = self._pause_ids.get(shared)
         if known is not None:
-            return BESIDE + known
-        with self._turn(shared):
-            known = self._keepers.get(shared)
+            return CONTAINER_MODE + known
+        with self._lock_of(shared):
+            known = self._pause_ids.get(shared)
             if known is None:
                 try:
-                    known = self._keepers[shared] = self._ensure(client, shared)
+                    known = self._pause_ids[shared] = self._ensure(client, shared)
                 except APIError as error:
-                    raise refused(error) from error
-        return BESIDE + known
+                    raise creation_error(error) from error
+        return CONTAINER_MODE + known
 
-    def runs(self, client: Client, keeper_id: str) -> bool:
+    def runs(self, client: Client, pause_id: str) -> bool:
         """Whether a pause container runs, of a shared network or of an attempt; a dead one is not joined any more."""
         try:
-            inspected: object = client.inspect_container(keeper_id)
+            inspected: object = client.inspect_container(pause_id)
         except NotFound:
-            self._forget([keeper_id])
+            self._forget([pause_id])
             return False
         if state_in(member(inspected, "State", of=dict)) is ContainerState.RUNNING:
             return True
-        self._forget([keeper_id])
+        self._forget([pause_id])
         return False
 
-    def look(self, client: Client) -> None:
-        """Forget dead pause containers, and remove networks without a job in more than `long` calls."""
-        known = set(self._keepers.values())
-        there = self._there(client)
-        self.seen = bool(there)
-        self._forget(known - {it.keeper for it in there if it.runs})
-        self._idle = {it.shared: self._idle.get(it.shared, 0) + 1 for it in there if not it.used}
-        for shared in [it for it, looks in self._idle.items() if looks > self._long]:
-            log.info("network of %s: removed, no job has used it for long", shared)
-            self._take_away(client, shared)
+    def update(self, client: Client) -> None:
+        """Forget dead pause containers, and remove networks without a job in more than `max_idle` calls."""
+        known = set(self._pause_ids.values())
+        existing = self._existing(client)
+        self.may_exist = bool(existing)
+        self._forget(known - {it.pause_id for it in existing if it.runs})
+        self._idle = {it.shared: self._idle.get(it.shared, 0) + 1 for it in existing if not it.in_use}
+        for shared in [it for it, surveys in self._idle.items() if surveys > self._max_idle]:
+            log.info("network of %s: removed, as no job uses it", shared)
+            self._remove(client, shared)
 
-    def leave(self, client: Client) -> None:
+    def remove_unused(self, client: Client) -> None:
         """Remove all networks without a job."""
-        for it in self._there(client):
-            if not it.used:
-                self._take_away(client, it.shared)
+        for it in self._existing(client):
+            if not it.in_use:
+                self._remove(client, it.shared)
 
-    def release(self, client: Client) -> bool:
-        """Remove networks without a job now and in the last `look`. Return whether any subnet was freed.
+    def free_subnets(self, client: Client) -> bool:
+        """Remove networks without a job now and in the last `update`. Return whether any subnet was freed.
 
         A network that was joined since then remains, as its first container may not exist yet.
         """
-        idle = [it.shared for it in self._there(client) if not it.used and it.shared in self._idle]
+        idle = [it.shared for it in self._existing(client) if not it.in_use and it.shared in self._idle]
         for shared in idle:
-            log.info("network of %s: removed, for the engine has no subnet for another network", shared)
-            self._take_away(client, shared)
+            log.info("network of %s: removed, as the engine has no subnet for another network", shared)
+            self._remove(client, shared)
         return bool(idle)
 
-    def _turn(self, shared: SharedNetwork) -> Lock:
-        with self._entering:
-            return self._turns[shared]
+    def _lock_of(self, shared: SharedNetwork) -> Lock:
+        with self._lock:
+            return self._locks[shared]
 
     def _forget(self, gone: Iterable[str]) -> None:
-        for keeper_id in gone:
-            for shared, known in tuple(self._keepers.items()):
-                if known == keeper_id:
-                    self._keepers.pop(shared, None)
+        for pause_id in gone:
+            for shared, known in tuple(self._pause_ids.items()):
+                if known == pause_id:
+                    self._pause_ids.pop(shared, None)
 
     def _ensure(self, client: Client, shared: SharedNetwork) -> str:
         """The id of the network's running pause container, created with the bridge if necessary."""
-        name, labels = commons_name(self._instance, shared), commons_labels(self._instance, shared)
+        name, labels = shared_network_name(self._instance, shared), shared_network_labels(self._instance, shared)
         inspected = self._inspect(client, name, shared)
         if inspected is not None:
-            keeper_id = member(inspected, "Id", of=str)
+            pause_id = member(inspected, "Id", of=str)
             if state_in(member(inspected, "State", of=dict)) is ContainerState.RUNNING:
-                return keeper_id
-            client.remove_container(keeper_id, v=True, force=True)
-        self.seen = True
-        network = ensure(client, name, labels)
-        made = pause_container.make(client, pause_container.creation(network=network, labels=labels), name)
+                return pause_id
+            client.remove_container(pause_id, v=True, force=True)
+        self.may_exist = True
+        network = ensure_network(client, name, labels)
+        made = pause_container.create(client, pause_container.create_request(network=network, labels=labels), name)
         client.start(made)
-        log.info("network of %s: made, container %s holds it", shared, name)
+        log.info("network of %s: created, with pause container %s", shared, name)
         return made
 
     def _inspect(self, client: Client, name: str, shared: SharedNetwork) -> object | None:
@@ -155,52 +155,54 @@ class SharedNetworks:
             inspected: object = client.inspect_container(name)
         except NotFound:
             return None
-        if commons_of(labels_of(inspected, "Config", "Labels"), self._instance) != shared:
-            raise NameTaken(f"The name {name} is in use, and not by one of ours.")
+        if shared_network_in(labels_of(inspected, "Config", "Labels"), self._instance) != shared:
+            raise NameTaken(f"The name {name} is used by a container that does not belong to this server.")
         return inspected
 
-    def _take_away(self, client: Client, shared: SharedNetwork) -> None:
-        with self._turn(shared):
-            self._keepers.pop(shared, None)
+    def _remove(self, client: Client, shared: SharedNetwork) -> None:
+        with self._lock_of(shared):
+            self._pause_ids.pop(shared, None)
             self._idle.pop(shared, None)
-            labels = commons_labels(self._instance, shared)
-            for row in _listed(client, labels):
-                if self._held_by(row) == shared:
-                    with gone_is_well():
+            labels = shared_network_labels(self._instance, shared)
+            for row in _list_containers(client, labels):
+                if self._served_by(row) == shared:
+                    with ignore_missing():
                         client.remove_container(member(row, "Id", of=str), v=True, force=True)
-            for network in listed(client, labels):
-                with gone_is_well():
+            for network in list_networks(client, labels):
+                with ignore_missing():
                     client.remove_network(member(network, "Id", of=str))
 
-    def _there(self, client: Client) -> list[_Place]:
+    def _existing(self, client: Client) -> list[_ExistingNetwork]:
         ours = {INSTANCE: self._instance}
-        rows = _listed(client, ours)
+        rows = _list_containers(client, ours)
         modes = {_mode(row) for row in rows if labels_of(row, "Labels").get(JOB)}
-        keepers = {shared: row for row in rows if (shared := self._held_by(row)) is not None}
-        bridges = {shared for it in listed(client, ours) if (shared := self._of(it)) is not None}
-        return [_place(it, keepers.get(it), modes) for it in {*keepers, *bridges}]
+        pause_containers = {shared: row for row in rows if (shared := self._served_by(row)) is not None}
+        bridges = {shared for it in list_networks(client, ours) if (shared := self._shared_network_of(it)) is not None}
+        return [_existing_network(it, pause_containers.get(it), modes) for it in {*pause_containers, *bridges}]
 
-    def _of(self, row: object) -> SharedNetwork | None:
-        return commons_of(labels_of(row, "Labels"), self._instance)
+    def _shared_network_of(self, row: object) -> SharedNetwork | None:
+        return shared_network_in(labels_of(row, "Labels"), self._instance)
 
-    def _held_by(self, row: object) -> SharedNetwork | None:
+    def _served_by(self, row: object) -> SharedNetwork | None:
         """The shared network of a pause container; None: not a pause container. The name must match the labels."""
-        shared = self._of(row)
-        if shared is None or f"/{commons_name(self._instance, shared)}" not in member(row, "Names", of=list):
+        shared = self._shared_network_of(row)
+        if shared is None or f"/{shared_network_name(self._instance, shared)}" not in member(row, "Names", of=list):
             return None
         return shared
 
 
-def _place(shared: SharedNetwork, keeper: object | None, modes: Collection[str | None]) -> _Place:
+def _existing_network(
+    shared: SharedNetwork, pause_id: object | None, modes: Collection[str | None]
+) -> _ExistingNetwork:
     """`modes` are the network modes of the jobs' containers; None: unknown, so that every network may be in use."""
-    if keeper is None:
-        return _Place(shared=shared, keeper=None, runs=False, used=False)
-    keeper_id = member(keeper, "Id", of=str)
-    return _Place(
+    if pause_id is None:
+        return _ExistingNetwork(shared=shared, pause_id=None, runs=False, in_use=False)
+    pause_id = member(pause_id, "Id", of=str)
+    return _ExistingNetwork(
         shared=shared,
-        keeper=keeper_id,
-        runs=state_of(member(keeper, "State", of=object)) is ContainerState.RUNNING,
-        used=None in modes or BESIDE + keeper_id in modes,
+        pause_id=pause_id,
+        runs=state_of(member(pause_id, "State", of=object)) is ContainerState.RUNNING,
+        in_use=None in modes or CONTAINER_MODE + pause_id in modes,
     )
 
 
@@ -210,8 +212,8 @@ def _mode(row: object) -> str | None:
     return host.get("NetworkMode") if isinstance(host, dict) else None
 
 
-def _listed(client: Client, labels: Mapping[str, str]) -> list[object]:
+def _list_containers(client: Client, labels: Mapping[str, str]) -> list[object]:
     rows: object = client.containers(all=True, filters={"label": [f"{name}={value}" for name, value in labels.items()]})
     if not isinstance(rows, list):
-        raise EngineUnknown("the engine's list of containers is none")
+        raise EngineUnknown("invalid engine response: the list of containers is not a list")
     return rows

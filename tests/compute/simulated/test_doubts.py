@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from batchq.compute.docker.circuit_breaker import LONGEST_PAUSE, SilentContainers
+from batchq.compute.docker.circuit_breaker import MAX_PAUSE, SilentContainers
 from batchq.ports.runtime import ContainerState, Inspection
 from tests.support.containers import new_tag
 
@@ -19,7 +19,7 @@ def tag():
 @pytest.fixture
 def doubts(tag):
     it = SilentContainers()
-    it.grow(tag)
+    it.trip(tag)
     return it
 
 
@@ -33,13 +33,13 @@ def found(tag, state):
 
 
 async def in_doubt(doubts, tag):
-    async with doubts.turn(tag) as doubtful:
+    async with doubts.call_slot(tag) as doubtful:
         return doubtful
 
 
 async def goes_unanswered(doubts, tag):
-    async with doubts.turn(tag):
-        doubts.grow(tag)
+    async with doubts.call_slot(tag):
+        doubts.trip(tag)
 
 
 async def fails(doubts, tag, times):
@@ -68,11 +68,11 @@ async def test_the_pause_has_its_bounds(doubts, tag, now):
 
     await goes_unanswered(doubts, tag)
 
-    assert now() - began == pytest.approx(LONGEST_PAUSE)
+    assert now() - began == pytest.approx(MAX_PAUSE)
 
 
 async def test_its_calls_are_made_one_at_a_time(doubts, tag, now):
-    async with doubts.turn(tag):
+    async with doubts.call_slot(tag):
         second = asyncio.create_task(in_doubt(doubts, tag))
         await asyncio.wait([second], timeout=100)
         waited = not second.done()
@@ -87,7 +87,7 @@ async def test_when_it_is_answered_for_nobody_waits_any_longer(doubts, tag, now)
     await asyncio.wait(waiting, timeout=0.1)
     began = now()
 
-    doubts.settle(tag)
+    doubts.reset(tag)
 
     assert await asyncio.gather(*waiting) == [False] * 3
     assert now() == began
@@ -99,14 +99,14 @@ async def test_one_that_is_over_is_asked_at_once_and_still_with_care(doubts, tag
     waiting = asyncio.create_task(in_doubt(doubts, tag))
     await asyncio.wait([waiting], timeout=0.1)
 
-    doubts.engine_told(found(tag, ContainerState.EXITED))
+    doubts.survey_succeeded(found(tag, ContainerState.EXITED))
 
     assert await waiting is True
     assert now() - began < 1
 
 
 async def test_one_that_is_over_and_still_not_answered_for_has_its_pauses_again(doubts, tag, now):
-    doubts.engine_told(found(tag, ContainerState.EXITED))
+    doubts.survey_succeeded(found(tag, ContainerState.EXITED))
     await goes_unanswered(doubts, tag)
     began = now()
 
@@ -120,7 +120,7 @@ async def test_one_that_still_runs_waits_its_pause(doubts, tag, now):
     waiting = asyncio.create_task(in_doubt(doubts, tag))
     await asyncio.wait([waiting], timeout=0.1)
 
-    doubts.engine_told(found(tag, ContainerState.RUNNING))
+    doubts.survey_succeeded(found(tag, ContainerState.RUNNING))
 
     assert await waiting is True
     assert now() - began == pytest.approx(1)
@@ -130,16 +130,16 @@ async def test_when_the_engine_as_a_whole_was_silent_all_are_asked_as_soon_as_it
     await fails(doubts, tag, 5)
     began = now()
     waiting = asyncio.create_task(in_doubt(doubts, tag))
-    doubts.engine_silent()
+    doubts.survey_failed()
     await asyncio.wait([waiting], timeout=0.1)
 
-    doubts.engine_told(found(tag, ContainerState.RUNNING))
+    doubts.survey_succeeded(found(tag, ContainerState.RUNNING))
 
     assert await waiting is True
     assert now() - began < 1
 
 
 async def test_one_that_is_not_there_any_more_is_forgotten(doubts, tag):
-    doubts.engine_told([])
+    doubts.survey_succeeded([])
 
     assert await in_doubt(doubts, tag) is False

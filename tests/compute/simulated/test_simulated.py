@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from batchq.compute.simulated.faults import CARRIED_OUT, NOT_CARRIED_OUT, Fault
+from batchq.compute.simulated.faults import LOST_REPLY, NO_EFFECT, Fault
 from batchq.domain.container import Resources
 from batchq.errors import (
     ContainerGone,
@@ -174,7 +174,7 @@ async def test_a_death_is_told_once_though_its_time_was_foretold_twice(runtime):
 
 @pytest.mark.parametrize("after", [(), (3.0,), (0.0, 2.0)], ids=["lost", "late", "twice"])
 async def test_news_may_be_lost_or_late_or_come_twice(runtime, after):
-    runtime.faults.tell_after = after
+    runtime.faults.death_delays = after
     tag = await started(runtime, Script(seconds=10))
 
     async with runtime.deaths() as news:
@@ -185,7 +185,7 @@ async def test_news_may_be_lost_or_late_or_come_twice(runtime, after):
 
 async def test_streams_break_without_a_word(runtime):
     async with runtime.deaths() as news:
-        runtime.break_streams()
+        runtime.end_subscriptions()
 
         assert [tag async for tag in news] == []
 
@@ -194,7 +194,7 @@ async def test_a_container_may_vanish(runtime):
     tag = await started(runtime, LONG)
 
     async with runtime.deaths() as news:
-        runtime.vanish(tag)
+        runtime.remove_externally(tag)
 
         assert whose(await anext(news)) == tag
     assert await runtime.inspect(tag) is None
@@ -202,7 +202,7 @@ async def test_a_container_may_vanish(runtime):
 
 async def test_a_name_may_be_somebody_elses(runtime):
     it = launch()
-    runtime.occupy(it.tag)
+    runtime.occupy_name(it.tag)
 
     with pytest.raises(NameTaken):
         await runtime.create(it)
@@ -212,7 +212,7 @@ async def test_a_name_may_be_somebody_elses(runtime):
 
 async def test_an_image_that_is_lacking_can_be_pulled(runtime):
     it = launch(image="lacking:1")
-    runtime.lack("lacking:1")
+    runtime.remove_image("lacking:1")
     with pytest.raises(ImageMissing):
         await runtime.create(it)
 
@@ -222,7 +222,7 @@ async def test_an_image_that_is_lacking_can_be_pulled(runtime):
 
 
 async def test_an_image_may_be_lacking_for_ever(runtime):
-    runtime.lack("lacking:1", why_for_ever="no such host")
+    runtime.remove_image("lacking:1", pull_error="no such host")
 
     with pytest.raises(ImageUnavailable, match=r"^CannotPullContainerError: no such host$"):
         await runtime.pull("lacking:1", None)
@@ -230,7 +230,7 @@ async def test_an_image_may_be_lacking_for_ever(runtime):
 
 async def test_a_call_may_get_no_answer_and_have_done_nothing(runtime):
     it = launch(LONG)
-    runtime.faults.plan("create", NOT_CARRIED_OUT)
+    runtime.faults.plan("create", NO_EFFECT)
 
     with pytest.raises(EngineUnknown):
         await runtime.create(it)
@@ -242,7 +242,7 @@ async def test_a_call_may_get_no_answer_and_have_done_nothing(runtime):
 async def test_a_call_may_get_no_answer_and_have_been_carried_out(runtime):
     it = launch(LONG)
     await runtime.create(it)
-    runtime.faults.plan("start", CARRIED_OUT)
+    runtime.faults.plan("start", LOST_REPLY)
 
     with pytest.raises(EngineUnknown):
         await runtime.start(it.tag)
@@ -252,7 +252,7 @@ async def test_a_call_may_get_no_answer_and_have_been_carried_out(runtime):
 
 async def test_a_call_may_be_carried_out_long_after_it_was_given_up(runtime, clock):
     it = launch(LONG)
-    runtime.faults.plan("create", Fault(carried_out=True, late=30))
+    runtime.faults.plan("create", Fault(takes_effect=True, delay=30))
     with pytest.raises(EngineUnknown):
         await runtime.create(it)
     assert await runtime.survey() == ()
@@ -264,7 +264,7 @@ async def test_a_call_may_be_carried_out_long_after_it_was_given_up(runtime, clo
 
 async def test_a_late_call_is_carried_out_though_batchq_has_gone_meanwhile(runtime, clock):
     it = launch(LONG)
-    runtime.faults.plan("create", Fault(carried_out=True, late=30))
+    runtime.faults.plan("create", Fault(takes_effect=True, delay=30))
     with pytest.raises(EngineUnknown):
         await runtime.create(it)
     await runtime.close()
@@ -275,7 +275,7 @@ async def test_a_late_call_is_carried_out_though_batchq_has_gone_meanwhile(runti
 
 
 async def test_so_many_calls_fail_as_were_planned(runtime):
-    runtime.faults.plan("survey", NOT_CARRIED_OUT, times=2)
+    runtime.faults.plan("survey", NO_EFFECT, times=2)
 
     answers = await asyncio.gather(*(runtime.survey() for _ in range(4)), return_exceptions=True)
 
@@ -284,7 +284,7 @@ async def test_so_many_calls_fail_as_were_planned(runtime):
 
 async def test_a_judge_decides_by_call_and_container(runtime):
     mine, other = launch(), launch()
-    runtime.faults.judge = lambda call, tag: NOT_CARRIED_OUT if (call, tag) == ("create", mine.tag) else None
+    runtime.faults.decide = lambda call, tag: NO_EFFECT if (call, tag) == ("create", mine.tag) else None
 
     with pytest.raises(EngineUnknown):
         await runtime.create(mine)
@@ -293,7 +293,7 @@ async def test_a_judge_decides_by_call_and_container(runtime):
 
 
 async def test_an_engine_that_is_away_answers_nothing(runtime):
-    runtime.faults.away = True
+    runtime.faults.unreachable = True
 
     for call in (runtime.survey, runtime.capacity, lambda: runtime.create(launch()), lambda: output(runtime, None)):
         with pytest.raises(EngineUnknown):
