@@ -18,7 +18,7 @@ from batchq.api import app as http
 from batchq.api.authentication import Callers, Gate, Throttle, gate, open_gate
 from batchq.api.batch import routes as batch
 from batchq.api.batch.context import BatchContext
-from batchq.api.batch.server_limits import Rules
+from batchq.api.batch.validation import ServerLimits
 from batchq.api.logs import routes as cloudwatch
 from batchq.api.native import audit, bulk_stop, resume
 from batchq.api.native import jobs as native_jobs
@@ -260,7 +260,7 @@ def application(settings: Settings, parts: Parts, clock: Clock, tokens: PageToke
         account=settings.account_id,
         region=settings.region,
         tokens=tokens,
-        rules=Rules(
+        limits=ServerLimits(
             min_timeout=settings.min_timeout,
             vcpus=machine().millicpus // 1000,
             privileged=settings.privileged is not Privileged.REFUSE,

@@ -26,7 +26,7 @@ class ArnKind(StrEnum):
     CONSUMABLE = "consumable-resource"
 
 
-REMEMBERED = 128  # compute environments whose UUIDs are cached
+CACHED_UUIDS = 128  # compute environments whose UUIDs are cached
 
 _ARN = re.compile(r"arn:aws[a-z-]*:batch:[a-z0-9-]*:(?P<account>\d*):(?P<kind>[a-z-]+)/(?P<name>[^/]+)")
 _DEFINITION = re.compile(r"(?P<name>[A-Za-z0-9_-]{1,128})(?::(?P<revision>[1-9][0-9]{0,8}))?")
@@ -115,7 +115,7 @@ class BatchArns(Struct, frozen=True, kw_only=True):
         return f"arn:aws:ecs:{self.region}:{self.account}:{what}"
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(CACHED_UUIDS)
 def _uuid(environment: str) -> UUID:
     """A UUID that depends on the name only."""
     return uuid5(NAMESPACE_URL, environment)
@@ -132,6 +132,11 @@ def revision_of(text: str) -> tuple[str, int | None] | None:
 def is_job_id(text: str) -> bool:
     """Whether `text` has the format of the id of a job, a child of an array, or a node."""
     return _JOB.fullmatch(text) is not None
+
+
+def to_job_id(text: str | None) -> JobId | None:
+    """`text` as the id of a job; None if it does not have the format of one."""
+    return JobId(text) if text is not None and is_job_id(text) else None
 
 
 def is_member_id(text: str) -> bool:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from batchq.api.authentication import parse_credential
 from batchq.api.batch.arns import BatchArns
-from batchq.api.batch.server_limits import Rules
+from batchq.api.batch.validation import ServerLimits
 from batchq.api.http import read_body
 from batchq.api.page_tokens import PageTokens
 from batchq.domain.access.accounts import Caller
@@ -31,7 +31,7 @@ class BatchContext(Struct, frozen=True, kw_only=True):
     #: The region of callers whose requests name none.
     region: str
     tokens: PageTokens
-    rules: Rules
+    limits: ServerLimits
 
 
 class BatchRequest(Struct, frozen=True, kw_only=True):
@@ -48,23 +48,23 @@ class BatchRequest(Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...]
 
 
-async def call(request: web.Request, desk: BatchContext, caller: Caller) -> BatchRequest:
+async def read_request(request: web.Request, context: BatchContext, caller: Caller) -> BatchRequest:
     body = await read_body(request)
-    said = parse_credential(request.headers.get("Authorization", ""))
+    credential = parse_credential(request.headers.get("Authorization", ""))
     return BatchRequest(
         body=body,
         caller=caller,
-        arns=BatchArns(account=desk.account, region=said.region or desk.region),
-        key=_key(request.headers.get("amz-sdk-invocation-id"), caller.key or said.access_key, body),
+        arns=BatchArns(account=context.account, region=credential.region or context.region),
+        key=_key(request.headers.get("amz-sdk-invocation-id"), caller.key or credential.access_key, body),
         arn="",
         keys=(),
     )
 
 
-async def call_about(request: web.Request, desk: BatchContext, caller: Caller) -> BatchRequest:
+async def read_tag_request(request: web.Request, context: BatchContext, caller: Caller) -> BatchRequest:
     """As `call`, for an operation with an ARN in its path."""
-    said = await call(request, desk, caller)
-    return replace(said, arn=request.match_info["arn"], keys=tuple(request.query.getall("tagKeys", ())))
+    plain = await read_request(request, context, caller)
+    return replace(plain, arn=request.match_info["arn"], keys=tuple(request.query.getall("tagKeys", ())))
 
 
 def _key(invocation: str | None, principal: str, body: bytes) -> SubmissionKey | None:

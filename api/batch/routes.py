@@ -6,40 +6,43 @@ from http import HTTPStatus
 from aiohttp import web
 
 from batchq.api.authorization import access_denied, authorize
-from batchq.api.batch.context import BatchContext, BatchRequest, call, call_about
-from batchq.api.batch.handlers import (
+from batchq.api.batch import (
     compute_environments,
     consumable_resources,
+    describe_jobs,
     job_definitions,
     job_queues,
-    jobs,
+    list_jobs,
     scheduling_policies,
+    stop_jobs,
+    submit_job,
     tags,
+    validation,
 )
-from batchq.api.batch.translate import unsupported
+from batchq.api.batch.context import BatchContext, BatchRequest, read_request, read_tag_request
 from batchq.api.http import REQUEST_ID, Dialect, HttpRefusal, reply
 from batchq.api.openapi import OperationDoc, document
 from batchq.api.operations import Answer, Operation
 from batchq.domain.access.accounts import Permission
 from batchq.errors import Forbidden, Invalid
 
-Serve = Operation[BatchContext, BatchRequest]
+BatchOperation = Operation[BatchContext, BatchRequest]
 Endpoint = Callable[[web.Request], Awaitable[web.Response]]
 
 # AWS: POST /v1/ and the name in lower case.
-JOBS: Mapping[str, Serve] = {
-    "SubmitJob": jobs.submit,
-    "DescribeJobs": jobs.describe,
-    "ListJobs": jobs.list_,
-    "CancelJob": jobs.cancel,
-    "CancelJobs": jobs.cancel_many,
-    "TerminateJob": jobs.terminate,
-    "TerminateJobs": jobs.terminate_many,
+JOBS: Mapping[str, BatchOperation] = {
+    "SubmitJob": submit_job.submit,
+    "DescribeJobs": describe_jobs.describe,
+    "ListJobs": list_jobs.list_,
+    "CancelJob": stop_jobs.cancel,
+    "CancelJobs": stop_jobs.cancel_many,
+    "TerminateJob": stop_jobs.terminate,
+    "TerminateJobs": stop_jobs.terminate_many,
     "RegisterJobDefinition": job_definitions.register,
     "DeregisterJobDefinition": job_definitions.deregister,
     "DescribeJobDefinitions": job_definitions.describe,
 }
-RESOURCES: Mapping[str, Serve] = {
+RESOURCES: Mapping[str, BatchOperation] = {
     "CreateComputeEnvironment": compute_environments.create,
     "UpdateComputeEnvironment": compute_environments.update,
     "DeleteComputeEnvironment": compute_environments.delete,
@@ -63,7 +66,7 @@ RESOURCES: Mapping[str, Serve] = {
 }
 
 # AWS: the ARN is in the path, and the method selects the operation.
-TAGS: Mapping[str, tuple[str, Serve]] = {
+TAGS: Mapping[str, tuple[str, BatchOperation]] = {
     "TagResource": ("POST", tags.tag),
     "UntagResource": ("DELETE", tags.untag),
     "ListTagsForResource": ("GET", tags.list_),
@@ -71,36 +74,36 @@ TAGS: Mapping[str, tuple[str, Serve]] = {
 
 # AWS: operations for SageMaker Training.
 UNSUPPORTED: Mapping[str, str] = {
-    "CreateQuotaShare": unsupported.QUOTA_SHARES,
-    "DeleteQuotaShare": unsupported.QUOTA_SHARES,
-    "DescribeQuotaShare": unsupported.QUOTA_SHARES,
-    "ListQuotaShares": unsupported.QUOTA_SHARES,
-    "UpdateQuotaShare": unsupported.QUOTA_SHARES,
-    "CreateServiceEnvironment": unsupported.SERVICE_ENVIRONMENTS,
-    "DeleteServiceEnvironment": unsupported.SERVICE_ENVIRONMENTS,
-    "DescribeServiceEnvironments": unsupported.SERVICE_ENVIRONMENTS,
-    "UpdateServiceEnvironment": unsupported.SERVICE_ENVIRONMENTS,
-    "DescribeServiceJob": unsupported.SERVICE_JOBS,
-    "ListServiceJobs": unsupported.SERVICE_JOBS,
-    "SubmitServiceJob": unsupported.SERVICE_JOBS,
-    "TerminateServiceJob": unsupported.SERVICE_JOBS,
-    "TerminateServiceJobs": unsupported.SERVICE_JOBS,
-    "UpdateServiceJob": unsupported.SERVICE_JOBS,
+    "CreateQuotaShare": validation.QUOTA_SHARES,
+    "DeleteQuotaShare": validation.QUOTA_SHARES,
+    "DescribeQuotaShare": validation.QUOTA_SHARES,
+    "ListQuotaShares": validation.QUOTA_SHARES,
+    "UpdateQuotaShare": validation.QUOTA_SHARES,
+    "CreateServiceEnvironment": validation.SERVICE_ENVIRONMENTS,
+    "DeleteServiceEnvironment": validation.SERVICE_ENVIRONMENTS,
+    "DescribeServiceEnvironments": validation.SERVICE_ENVIRONMENTS,
+    "UpdateServiceEnvironment": validation.SERVICE_ENVIRONMENTS,
+    "DescribeServiceJob": validation.SERVICE_JOBS,
+    "ListServiceJobs": validation.SERVICE_JOBS,
+    "SubmitServiceJob": validation.SERVICE_JOBS,
+    "TerminateServiceJob": validation.SERVICE_JOBS,
+    "TerminateServiceJobs": validation.SERVICE_JOBS,
+    "UpdateServiceJob": validation.SERVICE_JOBS,
 }
-READING = ("Describe", "List", "Get")
+READ_PREFIXES = ("Describe", "List", "Get")
 
 
-def right_of(name: str) -> Permission:
+def required_permission(name: str) -> Permission:
     """The permission an operation requires: operators change queues and other resources, all users describe them."""
-    return Permission.GROUND if name in RESOURCES and not name.startswith(READING) else Permission.OWN
+    return Permission.GROUND if name in RESOURCES and not name.startswith(READ_PREFIXES) else Permission.OWN
 
 
-def dialect(desk: BatchContext) -> Dialect:
+def dialect(context: BatchContext) -> Dialect:
     def mount(app: web.Application) -> None:
-        def add(name: str, operation: Serve, *, method: str = "POST", path: str = "", bare: bool) -> None:
-            route = app.router.add_route(method, path or _path(name), _endpoint(desk, name, operation, bare=bare))
-            told = OperationDoc(name=name, body=operation.body, query=operation.query, refused=operation.refused)
-            document(app, route, told)
+        def add(name: str, operation: BatchOperation, *, method: str = "POST", path: str = "", bare: bool) -> None:
+            route = app.router.add_route(method, path or _path(name), _endpoint(context, name, operation, bare=bare))
+            doc = OperationDoc(name=name, body=operation.body, query=operation.query, refused=operation.refused)
+            document(app, route, doc)
 
         for name, operation in JOBS.items():
             add(name, operation, bare=False)
@@ -118,13 +121,13 @@ def _path(name: str) -> str:
     return f"/v1/{name.lower()}"
 
 
-def _endpoint(desk: BatchContext, name: str, operation: Serve, *, bare: bool) -> Endpoint:
-    right, heard = right_of(name), call_about if name in TAGS else call
+def _endpoint(context: BatchContext, name: str, operation: BatchOperation, *, bare: bool) -> Endpoint:
+    permission, read = required_permission(name), read_tag_request if name in TAGS else read_request
 
     async def endpoint(request: web.Request) -> web.Response:
         try:
-            caller = authorize(request, right, name)
-            return reply(await operation(desk, await heard(request, desk, caller)))
+            caller = authorize(request, permission, name)
+            return reply(await operation(context, await read(request, context, caller)))
         except HttpRefusal:
             raise
         except Forbidden as why:
@@ -135,10 +138,10 @@ def _endpoint(desk: BatchContext, name: str, operation: Serve, *, bare: bool) ->
     return endpoint
 
 
-def _unsupported(name: str, why: str) -> Serve:
-    refusal = unsupported.refusal(name, why)
+def _unsupported(name: str, why: str) -> BatchOperation:
+    refusal = validation.unsupported_error(name, why)
 
-    async def refuse(_desk: BatchContext, _call: BatchRequest) -> Answer:
+    async def refuse(_context: BatchContext, _request: BatchRequest) -> Answer:
         raise refusal
 
     return Operation(refuse, refused=str(refusal))

@@ -4,7 +4,7 @@ import asyncio
 from datetime import timedelta
 
 from batchq.api.batch.context import BatchContext
-from batchq.api.batch.server_limits import Rules
+from batchq.api.batch.validation import ServerLimits
 from batchq.api.page_tokens import PageTokens
 from batchq.audit.audit_log import AuditLog
 from batchq.disk_guard import DiskGuard
@@ -187,7 +187,7 @@ class Inside:
             account=ACCOUNT,
             region="us-east-1",
             tokens=PageTokens(bytes(32)),
-            rules=Rules(min_timeout=60, vcpus=4, privileged=True),
+            limits=ServerLimits(min_timeout=60, vcpus=4, privileged=True),
         )
 
     async def lay_ground(self):

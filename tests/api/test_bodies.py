@@ -5,8 +5,8 @@ import json
 import pytest
 from pydantic import ValidationError
 
+from batchq.api.batch.list_jobs import ListJobs
 from batchq.api.batch.routes import JOBS, RESOURCES
-from batchq.api.batch.wire.jobs import ListJobs
 from batchq.api.http import parse
 from batchq.errors import Invalid
 from tests.api.conftest import ARN, CONTAINER

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from batchq.api.batch.arns import BatchArns
-from batchq.api.batch.translate.describe_jobs import job_detail
+from batchq.api.batch.describe_jobs import job_detail
 from batchq.domain import events as on
 from batchq.domain.ids import JobId, Tag
 from tests.api.conftest import ARN, CONTAINER

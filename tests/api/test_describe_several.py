@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.api.batch.arns import BatchArns
-from batchq.api.batch.translate.describe_jobs import job_detail
+from batchq.api.batch.describe_jobs import job_detail
 from batchq.domain import events as on
 from batchq.domain.ids import JobId, Tag, child_id
 from batchq.domain.job import ArrayChild, ArrayState, Part, PartState, Status

@@ -5,9 +5,8 @@ import json
 import pytest
 
 from batchq.api.batch.arns import BatchArns
-from batchq.api.batch.server_limits import Rules
-from batchq.api.batch.translate.job_definitions import definition
-from batchq.api.batch.wire.job_definitions import RegisterJobDefinition
+from batchq.api.batch.job_definitions import RegisterJobDefinition, to_definition
+from batchq.api.batch.validation import ServerLimits
 from batchq.domain.container import (
     Device,
     DevicePermission,
@@ -387,8 +386,8 @@ DISK = {"devices": [{"hostPath": "/dev/sda"}]}
     ids=str,
 )
 def test_a_server_that_gives_no_privileges_says_so_at_once(asked):
-    rules = Rules(min_timeout=60, vcpus=4, privileged=False)
+    limits = ServerLimits(min_timeout=60, vcpus=4, privileged=False)
     asked = RegisterJobDefinition.model_validate(asked)
 
     with pytest.raises(NotSupported, match="privileged containers, and devices of the host, are not allowed"):
-        definition(asked, arns=ARNS, rules=rules, now=NOON)
+        to_definition(asked, arns=ARNS, limits=limits, now=NOON)

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from batchq.api.batch.translate.submit_job import of_container
-from batchq.api.batch.wire.containers import ContainerOverrides
+from batchq.api.batch.containers import ContainerOverrides
+from batchq.api.batch.submit_job import container_overrides
 from batchq.domain.container import Overrides
 from batchq.errors import Invalid
 from batchq.services.jobs import check_share
@@ -214,13 +214,13 @@ LEGACY = [
 
 @pytest.mark.parametrize(("given", "registered", "wanted"), LEGACY)
 def test_older_numbers_override_older_numbers_only(given, registered, wanted):
-    made = of_container(ContainerOverrides.model_validate(given), registered)
+    made = container_overrides(ContainerOverrides.model_validate(given), registered)
 
     assert (made.millicpus, made.memory_mib) == wanted
 
 
 def test_no_overrides_are_none():
-    assert of_container(None, {}) == Overrides()
+    assert container_overrides(None, {}) == Overrides()
 
 
 SHARING = builders.queue(policy="fair")

@@ -13,11 +13,11 @@ from functools import partial
 
 from batchq.api import app as http
 from batchq.api.authentication import open_gate
+from batchq.api.batch import submit_job
 from batchq.api.batch.context import BatchContext
 from batchq.api.batch.routes import _endpoint
-from batchq.api.batch.server_limits import Rules
-from batchq.api.batch.translate import submit_job
-from batchq.api.batch.wire.jobs import SubmitJob
+from batchq.api.batch.submit_job import SubmitJob
+from batchq.api.batch.validation import ServerLimits
 from batchq.api.operations import takes
 from batchq.api.page_tokens import PageTokens
 from batchq.cli.serve import tune_gc
@@ -49,12 +49,12 @@ async def shaped(_desk, _call, _given):
 
 @takes(SubmitJob, check=submit_job.check_size)
 async def validated(desk, call, given):
-    submit_job.submission(given, DEFINITION, arns=call.arns, rules=desk.rules, key=call.key)
+    submit_job.to_submission(given, DEFINITION, arns=call.arns, limits=desk.limits, key=call.key)
     return ANSWER
 
 
 def dialect(app, handler):
-    rules = Rules(min_timeout=60, vcpus=1, privileged=True)
+    limits = ServerLimits(min_timeout=60, vcpus=1, privileged=True)
     desk = BatchContext(
         jobs=None,
         catalog=None,
@@ -62,7 +62,7 @@ def dialect(app, handler):
         account="123456789012",
         region="us-east-1",
         tokens=PageTokens(b"0" * 32),
-        rules=rules,
+        limits=limits,
     )
     app.router.add_post("/v1/submitjob", _endpoint(desk, "SubmitJob", handler, bare=False))
 

@@ -1,26 +1,22 @@
-"""vCPUs, memory and GPUs: `resourceRequirements`, and the older members `vcpus` and `memory`."""
+"""vCPUs, memory and GPUs of a container: `resourceRequirements`, and the older members `vcpus` and `memory`."""
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal, Protocol
 
 from msgspec import Struct
+from pydantic import Field
 
-from batchq.api.batch.wire.containers import (
-    ContainerOverrides,
-    ContainerProperties,
-    ResourceRequirement,
-)
+from batchq.api.batch.wire import Text, WireModel
 from batchq.domain.container import Resources
 from batchq.errors import Invalid
 
 MIN_MEMORY = 4  # MiB
-
 _VCPU = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,3}))?")
 _WHOLE = re.compile(r"0|[1-9][0-9]{0,9}")
-_MOST = 2**31 - 1
-
+_MAX = 2**31 - 1
 # AWS: for each number of vCPUs (in thousandths) the memory sizes (in MiB) that Fargate offers with it.
-FARGATE: Mapping[int, Sequence[int]] = {
+FARGATE_SIZES: Mapping[int, Sequence[int]] = {
     250: (512, 1024, 2048),
     500: range(1024, 4096 + 1, 1024),
     1000: range(2048, 8192 + 1, 1024),
@@ -32,7 +28,27 @@ FARGATE: Mapping[int, Sequence[int]] = {
 }
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class ResourceRequirement(WireModel):
+    """AWS: the value is a string. A number is accepted: job definitions written by hand often have one for GPUs."""
+
+    type: Literal["GPU", "VCPU", "MEMORY"]
+    value: Annotated[Text, Field(strict=False, coerce_numbers_to_str=True)]
+
+
+class ResourceMembers(Protocol):
+    """The members of a container, or of its overrides, that request resources."""
+
+    @property
+    def vcpus(self) -> int | None: ...
+
+    @property
+    def memory(self) -> int | None: ...
+
+    @property
+    def resourceRequirements(self) -> list[ResourceRequirement] | None: ...  # noqa: N802 - as AWS spells it
+
+
+class RequestedResources(Struct, frozen=True, kw_only=True):
     """The resources that one request specifies; None: not specified."""
 
     #: Thousandths of a vCPU.
@@ -42,28 +58,28 @@ class Asked(Struct, frozen=True, kw_only=True):
     gpus: int | None
 
 
-def asked(given: ContainerProperties | ContainerOverrides) -> Asked:
+def requested_resources(given: ResourceMembers) -> RequestedResources:
     """AWS: an entry of resourceRequirements takes precedence over the older member."""
     named = _by_type(given.resourceRequirements or [])
     vcpus = None if given.vcpus is None else str(given.vcpus)
     memory = None if given.memory is None else str(given.memory)
-    return Asked(
+    return RequestedResources(
         millicpus=_millicpus(named.get("VCPU", vcpus)),
         memory_mib=_whole(named.get("MEMORY", memory), "MEMORY"),
         gpus=_whole(named.get("GPU"), "GPU"),
     )
 
 
-def required(given: ContainerProperties, *, fargate: bool) -> Resources:
+def checked_resources(given: ResourceMembers, *, fargate: bool) -> Resources:
     """The resources of the only container of a job definition or node. Raises Invalid."""
-    wanted = said(given)
-    check(wanted, fargate=fargate)
+    wanted = to_resources(given)
+    check_resources(wanted, fargate=fargate)
     return wanted
 
 
-def said(given: ContainerProperties) -> Resources:
+def to_resources(given: ResourceMembers) -> Resources:
     """The resources of a container in a job definition. Raises Invalid without vCPUs or memory."""
-    wanted = asked(given)
+    wanted = requested_resources(given)
     if wanted.millicpus is None:
         raise Invalid("vCPU is not provided.")
     if wanted.memory_mib is None:
@@ -71,7 +87,7 @@ def said(given: ContainerProperties) -> Resources:
     return Resources(millicpus=wanted.millicpus, memory_mib=wanted.memory_mib, gpus=wanted.gpus or 0)
 
 
-def check(wanted: Resources, *, fargate: bool) -> None:
+def check_resources(wanted: Resources, *, fargate: bool) -> None:
     """Raise Invalid for less memory than the minimum, and on Fargate for sizes that Fargate does not have.
 
     AWS: on EC2 at least one whole vCPU. batchq accepts fractions: it allocates the machine in thousandths of a vCPU.
@@ -89,7 +105,7 @@ def check_memory(wanted: Resources) -> None:
 def _check_fargate(wanted: Resources) -> None:
     if wanted.gpus:
         raise Invalid("GPU is not applicable for Fargate.")
-    if wanted.memory_mib not in FARGATE.get(wanted.millicpus, ()):
+    if wanted.memory_mib not in FARGATE_SIZES.get(wanted.millicpus, ()):
         raise Invalid("Fargate has no such combination of VCPU and MEMORY.")
 
 
@@ -112,6 +128,6 @@ def _millicpus(text: str | None) -> int | None:
 def _whole(text: str | None, what: str) -> int | None:
     if text is None:
         return None
-    if not _WHOLE.fullmatch(text) or int(text) > _MOST:
-        raise Invalid(f"{what} must be a whole number from 0 to {_MOST}.")
+    if not _WHOLE.fullmatch(text) or int(text) > _MAX:
+        raise Invalid(f"{what} must be a whole number from 0 to {_MAX}.")
     return int(text)

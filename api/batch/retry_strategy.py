@@ -1,33 +1,51 @@
-"""retryStrategy: requests to the domain's values, and values to responses."""
+"""retryStrategy and timeout of job definitions and jobs: shapes, the domain's values, and responses."""
 
 import re
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
-from batchq.api.batch.wire.job_definitions import EvaluateOnExit, RetryStrategy
+from batchq.api.batch.wire import Integer, Text, WireModel
 from batchq.domain.job import Action, ExitRule
 from batchq.domain.job import RetryStrategy as Retry
 from batchq.errors import Invalid
 
-MOST_ATTEMPTS = 10
-MOST_RULES = 5
-
+MAX_ATTEMPTS = 10
+MAX_RULES = 5
 _ACTIONS = frozenset(Action)
 _TEXT = re.compile(r"[0-9A-Za-z.:\s]{0,511}\*?")
 _CODE = re.compile(r"[0-9]{0,511}\*?")
 
 
-def retry(given: RetryStrategy | None) -> Retry | None:
+class EvaluateOnExit(WireModel):
+    """AWS: the action is case-insensitive."""
+
+    action: Text
+    onStatusReason: Text | None = None
+    onReason: Text | None = None
+    onExitCode: Text | None = None
+
+
+class RetryStrategy(WireModel):
+    attempts: Integer | None = None
+    evaluateOnExit: list[EvaluateOnExit] | None = None
+
+
+class JobTimeout(WireModel):
+    attemptDurationSeconds: Integer | None = None
+
+
+def to_retry(given: RetryStrategy | None) -> Retry | None:
     """None if it is omitted: the job definition's strategy, or one attempt, then applies. Raises Invalid."""
     if given is None:
         return None
     if given.attempts is None:
         raise Invalid("RetryAttempts must be provided with retry strategy")
-    if not 1 <= given.attempts <= MOST_ATTEMPTS:
-        raise Invalid(f"Retry attempts must be between 1 and {MOST_ATTEMPTS}.")
+    if not 1 <= given.attempts <= MAX_ATTEMPTS:
+        raise Invalid(f"Retry attempts must be between 1 and {MAX_ATTEMPTS}.")
     rules = given.evaluateOnExit or []
-    if len(rules) > MOST_RULES:
-        raise Invalid(f"evaluateOnExit can have at most {MOST_RULES} entries.")
+    if len(rules) > MAX_RULES:
+        raise Invalid(f"evaluateOnExit can have at most {MAX_RULES} entries.")
     return Retry(attempts=given.attempts, evaluate_on_exit=tuple(_rule(rule) for rule in rules))
 
 
@@ -51,17 +69,20 @@ def _pattern(text: str | None, allowed: re.Pattern[str], member: str) -> str | N
     return text
 
 
-def registered(strategy: Mapping[str, Any]) -> dict[str, Any]:
+def registered_retry(strategy: Mapping[str, Any]) -> dict[str, Any]:
     """The retryStrategy of a job definition's document, as DescribeJobDefinitions returns it."""
     rules = [{**rule, "action": rule["action"].lower()} for rule in strategy.get("evaluateOnExit", ())]
     return {**strategy, **({"evaluateOnExit": rules} if rules else {})}
 
 
-def shown(retry: Retry) -> dict[str, object]:
-    return {"attempts": retry.attempts, "evaluateOnExit": [_shown(rule) for rule in retry.evaluate_on_exit]}
+def retry_to_wire(retry: Retry) -> dict[str, object]:
+    return {
+        "attempts": retry.attempts,
+        "evaluateOnExit": [_rule_to_wire(rule) for rule in retry.evaluate_on_exit],
+    }
 
 
-def _shown(rule: ExitRule) -> dict[str, str]:
+def _rule_to_wire(rule: ExitRule) -> dict[str, str]:
     conditions = {
         "onStatusReason": rule.on_status_reason,
         "onReason": rule.on_reason,
@@ -69,3 +90,13 @@ def _shown(rule: ExitRule) -> dict[str, str]:
         "action": rule.action.value.lower(),  # AWS: returned in lower case, and clients compare it
     }
     return {member: value for member, value in conditions.items() if value is not None}
+
+
+def to_timeout(given: JobTimeout | None, least: int) -> timedelta | None:
+    """None if it is omitted. AWS: at least `least` (60) seconds, without a maximum. Raises Invalid."""
+    seconds = None if given is None else given.attemptDurationSeconds
+    if seconds is None:
+        return None
+    if seconds < least:
+        raise Invalid(f"attemptDurationSeconds must be at least {least}.")
+    return timedelta(seconds=seconds)

@@ -1,46 +1,125 @@
-"""ecsProperties to the domain's task: containers that run side by side, and their dependencies."""
+"""ecsProperties: their shapes, and the domain's task of containers that run side by side, with their dependencies."""
 
 import re
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Annotated, Literal
 
 from msgspec.structs import replace
+from pydantic import Field
 
-from batchq.api.batch.translate import containers, resources, validation
-from batchq.api.batch.wire.containers import ContainerProperties, FargatePlatformConfiguration
-from batchq.api.batch.wire.tasks import (
-    EcsProperties,
-    EcsTaskProperties,
-    TaskContainerDependency,
-    TaskContainerProperties,
+from batchq.api.batch import containers, resources, validation
+from batchq.api.batch.containers import (
+    ContainerProperties,
+    EphemeralStorage,
+    FargatePlatformConfiguration,
+    KeyValuePair,
+    LinuxParameters,
+    LogConfiguration,
+    MountPoint,
+    NetworkConfiguration,
+    RepositoryCredentials,
+    RuntimePlatform,
+    Secret,
+    Ulimit,
+    Volume,
 )
+from batchq.api.batch.resources import ResourceRequirement
+from batchq.api.batch.wire import Text, WireModel
 from batchq.domain.container import ContainerSpec, Mount
 from batchq.domain.task import Condition, ContainerDependency, Task, TaskContainer
 from batchq.errors import Invalid, NotSupported
 
-MOST_CONTAINERS = 10
-
+MAX_CONTAINERS = 10
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,255}")
 _NETWORKS = {None, "", "awsvpc", "bridge"}
 
+Seconds = Annotated[int, Field(ge=2, le=120)]
 
-def task(given: EcsProperties, *, on_fargate: bool) -> Task:
+
+class TaskContainerDependency(WireModel):
+    containerName: Text | None = None
+    condition: Text | None = None
+
+
+class FirelensConfiguration(WireModel):
+    type: Literal["fluentd", "fluentbit"]
+    options: dict[Text, Text] | None = None
+
+
+class TaskContainerProperties(WireModel):
+    command: list[Text] | None = None
+    dependsOn: list[TaskContainerDependency] | None = None
+    environment: list[KeyValuePair] | None = None
+    essential: bool | None = None
+    firelensConfiguration: FirelensConfiguration | None = None
+    image: Text
+    linuxParameters: LinuxParameters | None = None
+    logConfiguration: LogConfiguration | None = None
+    mountPoints: list[MountPoint] | None = None
+    name: Text | None = None
+    privileged: bool | None = None
+    readonlyRootFilesystem: bool | None = None
+    repositoryCredentials: RepositoryCredentials | None = None
+    resourceRequirements: list[ResourceRequirement] | None = None
+    secrets: list[Secret] | None = None
+    ulimits: list[Ulimit] | None = None
+    user: Text | None = None
+    startTimeout: Seconds | None = None
+    stopTimeout: Seconds | None = None
+
+
+class EcsTaskProperties(WireModel):
+    containers: list[TaskContainerProperties]
+    ephemeralStorage: EphemeralStorage | None = None
+    executionRoleArn: Text | None = None
+    platformVersion: Text | None = None
+    ipcMode: Text | None = None
+    taskRoleArn: Text | None = None
+    pidMode: Text | None = None
+    networkConfiguration: NetworkConfiguration | None = None
+    runtimePlatform: RuntimePlatform | None = None
+    volumes: list[Volume] | None = None
+    enableExecuteCommand: bool | None = None
+    networkMode: Text | None = None
+
+
+class EcsProperties(WireModel):
+    taskProperties: list[EcsTaskProperties]
+
+
+class TaskContainerOverrides(WireModel):
+    command: list[Text] | None = None
+    environment: list[KeyValuePair] | None = None
+    name: Text | None = None
+    resourceRequirements: list[ResourceRequirement] | None = None
+
+
+class TaskPropertiesOverride(WireModel):
+    containers: list[TaskContainerOverrides] | None = None
+
+
+class EcsPropertiesOverride(WireModel):
+    taskProperties: list[TaskPropertiesOverride] | None = None
+
+
+def to_task(given: EcsProperties, *, on_fargate: bool) -> Task:
     """AWS: exactly one task, of 1 to 10 containers, at least one of them essential. Raises Invalid."""
-    asked = only(given.taskProperties)
-    if not 1 <= len(asked.containers) <= MOST_CONTAINERS:
-        raise Invalid(f"A task must have 1 to {MOST_CONTAINERS} containers.")
-    _check_modes(asked)
-    made = tuple(_container(it, asked, on_fargate=on_fargate) for it in asked.containers)
-    validation.once((it.name for it in made), "The name of a container")
+    properties = single_task(given.taskProperties)
+    if not 1 <= len(properties.containers) <= MAX_CONTAINERS:
+        raise Invalid(f"A task must have 1 to {MAX_CONTAINERS} containers.")
+    _check_modes(properties)
+    made = tuple(_container(it, properties, on_fargate=on_fargate) for it in properties.containers)
+    validation.unique((it.name for it in made), "The name of a container")
     if not any(it.essential for it in made):
         raise Invalid("At least one container of a task must be essential.")
     _check_dependencies(made)
-    whole = Task(containers=made, share_ipc=asked.ipcMode == "task", share_pids=asked.pidMode == "task")
-    resources.check(whole.resources, fargate=on_fargate)
+    whole = Task(containers=made, share_ipc=properties.ipcMode == "task", share_pids=properties.pidMode == "task")
+    resources.check_resources(whole.resources, fargate=on_fargate)
     return whole
 
 
-def only(tasks: Sequence[EcsTaskProperties]) -> EcsTaskProperties:
+def single_task(tasks: Sequence[EcsTaskProperties]) -> EcsTaskProperties:
     if len(tasks) != 1:
         raise Invalid("taskProperties must have exactly 1 element.")
     return tasks[0]
@@ -60,13 +139,13 @@ def _check_modes(given: EcsTaskProperties) -> None:
 
 
 def _container(given: TaskContainerProperties, within: EcsTaskProperties, *, on_fargate: bool) -> TaskContainer:
-    validation.unserved({"firelensConfiguration": given.firelensConfiguration is not None})
+    validation.refuse_unsupported({"firelensConfiguration": given.firelensConfiguration is not None})
     properties = _properties(given, within)
-    reserved = resources.said(properties)
+    reserved = resources.to_resources(properties)
     resources.check_memory(reserved)
     return TaskContainer(
         name=_name(given.name, alone=len(within.containers) == 1),
-        spec=_sharing(containers.container(properties, reserved=reserved, on_fargate=on_fargate), properties),
+        spec=_sharing(containers.to_container(properties, reserved=reserved, on_fargate=on_fargate), properties),
         essential=given.essential is not False,
         depends_on=tuple(_dependency(it) for it in given.dependsOn or ()),
         start_timeout=None if given.startTimeout is None else timedelta(seconds=given.startTimeout),
@@ -118,7 +197,7 @@ def _check_dependencies(made: Sequence[TaskContainer]) -> None:
     """AWS: no container may wait for the end of an essential one, because that ends the task. Raises Invalid."""
     known = {it.name: it for it in made}
     for container in made:
-        validation.once((it.container for it in container.depends_on), "A container in dependsOn")
+        validation.unique((it.container for it in container.depends_on), "A container in dependsOn")
         for it in container.depends_on:
             if it.container not in known:
                 raise Invalid(f"Container '{it.container}' in dependsOn of '{container.name}' does not exist.")

@@ -1,0 +1,370 @@
+"""Compute environments: create, update, delete, describe. Members that select machines to rent have no effect."""
+
+import json
+from typing import Annotated, Any, Literal
+from uuid import NAMESPACE_URL, uuid5
+
+from msgspec.structs import replace
+from pydantic import Field
+
+from batchq.api.batch import validation
+from batchq.api.batch.arns import ArnKind, BatchArns
+from batchq.api.batch.context import Answer, BatchContext, BatchRequest
+from batchq.api.batch.validation import ServerLimits
+from batchq.api.batch.wire import Integer, NameList, PageSize, StateName, Tags, Text, Unsupported, WireModel
+from batchq.api.operations import takes
+from batchq.api.page_tokens import page
+from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, State
+from batchq.errors import Invalid, NotFound
+
+Document = dict[str, Any]
+DOCUMENT_MEMBERS = {
+    "type",
+    "unmanagedvCpus",
+    "computeResources",
+    "serviceRole",
+    "updatePolicy",
+    "context",
+    "ecsSettings",
+}
+EC2_TYPES = ("EC2", "SPOT")
+FARGATE_TYPES = ("FARGATE", "FARGATE_SPOT")
+NOT_ON_FARGATE = (
+    "allocationStrategy",
+    "minvCpus",
+    "desiredvCpus",
+    "instanceTypes",
+    "imageId",
+    "ec2KeyPair",
+    "instanceRole",
+    "tags",
+    "placementGroup",
+    "bidPercentage",
+    "spotIamFleetRole",
+    "launchTemplate",
+    "ec2Configuration",
+)
+
+
+class InfrastructureOptimization(WireModel):
+    scaleInAfter: Integer | None = None
+
+
+class InstancesNetwork(WireModel):
+    subnets: list[Text] | None = None
+    securityGroups: list[Text] | None = None
+
+
+class InstanceRequirements(WireModel):
+    allowedInstanceTypes: list[Text] | None = None
+
+
+class InstancesStorage(WireModel):
+    storageSizeGiB: Integer | None = None
+
+
+class CapacityReservations(WireModel):
+    reservationGroupArn: Text | None = None
+    reservationPreference: Text | None = None
+
+
+class LocalStorage(WireModel):
+    useLocalStorage: bool | None = None
+
+
+class InstanceLaunchTemplate(WireModel):
+    ec2InstanceProfileArn: Text | None = None
+    networkConfiguration: InstancesNetwork | None = None
+    instanceRequirements: InstanceRequirements | None = None
+    capacityOptionType: Text | None = None
+    storageConfiguration: InstancesStorage | None = None
+    monitoring: Text | None = None
+    fipsEnabled: bool | None = None
+    capacityReservations: CapacityReservations | None = None
+    instanceMetadataTagsPropagation: bool | None = None
+    localStorageConfiguration: LocalStorage | None = None
+
+
+class ManagedInstancesProvider(WireModel):
+    propagateTags: Text | None = None
+    infrastructureRoleArn: Text | None = None
+    instanceLaunchTemplate: InstanceLaunchTemplate | None = None
+    infrastructureOptimization: InfrastructureOptimization | None = None
+
+
+ResourceType = Literal["EC2", "SPOT", "FARGATE", "FARGATE_SPOT", "ECS_MANAGED_INSTANCES"]
+
+UpdatedAllocationStrategy = Literal[
+    "BEST_FIT_PROGRESSIVE",
+    "BEST_FIT_PROGRESSIVE_ORDERED",
+    "SPOT_CAPACITY_OPTIMIZED",
+    "SPOT_PRICE_CAPACITY_OPTIMIZED",
+    "SPOT_CAPACITY_OPTIMIZED_PRIORITIZED",
+]
+
+AllocationStrategy = Literal["BEST_FIT"] | UpdatedAllocationStrategy
+
+UserdataType = Literal["EKS_BOOTSTRAP_SH", "EKS_NODEADM"]
+
+Count = Annotated[Integer, Field(ge=0)]
+
+Label = Annotated[Text, Field(min_length=1, max_length=256)]
+
+
+class LaunchTemplateOverride(WireModel):
+    launchTemplateId: Text | None = None
+    launchTemplateName: Text | None = None
+    version: Text | None = None
+    targetInstanceTypes: list[Text] | None = None
+    userdataType: UserdataType | None = None
+
+
+class LaunchTemplate(WireModel):
+    launchTemplateId: Text | None = None
+    launchTemplateName: Text | None = None
+    version: Text | None = None
+    overrides: list[LaunchTemplateOverride] | None = None
+    userdataType: UserdataType | None = None
+
+
+class Ec2Configuration(WireModel):
+    imageType: Label
+    imageIdOverride: Label | None = None
+    batchImageStatus: Text | None = None
+    imageKubernetesVersion: Label | None = None
+
+
+class ScalingPolicy(WireModel):
+    minScaleDownDelayMinutes: Integer | None = None
+
+
+class Machines(WireModel):
+    """Members that can be set by create and changed by update."""
+
+    minvCpus: Count | None = None
+    desiredvCpus: Count | None = None
+    instanceTypes: list[Text] | None = None
+    imageId: Text | None = None
+    subnets: list[Text] | None = None
+    securityGroupIds: list[Text] | None = None
+    ec2KeyPair: Text | None = None
+    instanceRole: Text | None = None
+    tags: dict[Text, Text] | None = None
+    placementGroup: Text | None = None
+    bidPercentage: Count | None = None
+    launchTemplate: LaunchTemplate | None = None
+    ec2Configuration: list[Ec2Configuration] | None = None
+    scalingPolicy: ScalingPolicy | None = None
+    managedInstancesProvider: ManagedInstancesProvider | None = None
+    capacityTags: Tags | None = None
+
+
+class ComputeResource(Machines):
+    type: ResourceType
+    maxvCpus: Count
+    allocationStrategy: AllocationStrategy | None = None
+    spotIamFleetRole: Text | None = None
+
+
+class ComputeResourceUpdate(Machines):
+    type: ResourceType | None = None
+    maxvCpus: Count | None = None
+    allocationStrategy: UpdatedAllocationStrategy | None = None
+    updateToLatestImageVersion: bool | None = None
+
+
+class UpdatePolicy(WireModel):
+    terminateJobsOnUpdate: bool | None = None
+    jobExecutionTimeoutMinutes: Annotated[int, Field(ge=1, le=7200)] | None = None
+
+
+class EcsSettings(WireModel):
+    containerInsights: Literal["ENABLED", "ENHANCED", "DISABLED"] | None = None
+
+
+class CreateComputeEnvironment(WireModel):
+    computeEnvironmentName: Text
+    type: Literal["MANAGED", "UNMANAGED"]
+    state: StateName | None = None
+    unmanagedvCpus: Count | None = None
+    computeResources: ComputeResource | None = None
+    serviceRole: Text | None = None
+    tags: Tags | None = None
+    eksConfiguration: Unsupported | None = None
+    context: Text | None = None
+    ecsSettings: EcsSettings | None = None
+
+
+class UpdateComputeEnvironment(WireModel):
+    computeEnvironment: Text
+    state: StateName | None = None
+    unmanagedvCpus: Count | None = None
+    computeResources: ComputeResourceUpdate | None = None
+    serviceRole: Text | None = None
+    updatePolicy: UpdatePolicy | None = None
+    context: Text | None = None
+    ecsSettings: EcsSettings | None = None
+    eksConfiguration: Unsupported | None = None
+
+
+class DeleteComputeEnvironment(WireModel):
+    computeEnvironment: Text
+
+
+class DescribeComputeEnvironments(WireModel):
+    computeEnvironments: NameList | None = None
+    maxResults: PageSize | None = None
+    nextToken: Text | None = None
+
+
+@takes(CreateComputeEnvironment)
+async def create(context: BatchContext, request: BatchRequest, body: CreateComputeEnvironment) -> Answer:
+    document = to_document(body)
+    made = await context.catalog.create_environment(
+        name=EnvironmentName(validation.name(body.computeEnvironmentName, "computeEnvironmentName")),
+        state=State(body.state or State.ENABLED),
+        max_millicpus=capacity_millicpus(document, context.limits),
+        document=json.dumps(document),
+        tags=validation.tags(body.tags),
+        caller=request.caller,
+    )
+    return _name_and_arn(made, request)
+
+
+@takes(UpdateComputeEnvironment)
+async def update(context: BatchContext, request: BatchRequest, body: UpdateComputeEnvironment) -> Answer:
+    name = environment_name(body.computeEnvironment, request.arns)
+    made = await context.catalog.update_environment(
+        name, lambda it: apply_update(it, body, context.limits), caller=request.caller
+    )
+    return _name_and_arn(made, request)
+
+
+@takes(DeleteComputeEnvironment)
+async def delete(context: BatchContext, request: BatchRequest, body: DeleteComputeEnvironment) -> Answer:
+    await context.catalog.delete_environment(
+        environment_name(body.computeEnvironment, request.arns), caller=request.caller
+    )
+    return {}
+
+
+@takes(DescribeComputeEnvironments)
+async def describe(context: BatchContext, request: BatchRequest, body: DescribeComputeEnvironments) -> Answer:
+    names = request.arns.all_named(ArnKind.ENVIRONMENT, body.computeEnvironments or ())
+    found = context.catalog.describe_environments(names) if names or not body.computeEnvironments else ()
+    query = ("DescribeComputeEnvironments", names)
+    entries, more = page({it.name: it for it in found}, body, query=query, tokens=context.tokens)
+    return {"computeEnvironments": [to_wire(it, request.arns) for it in entries], **more}
+
+
+def _name_and_arn(environment: ComputeEnvironment, request: BatchRequest) -> Answer:
+    arn = request.arns.environment(environment.name)
+    return {"computeEnvironmentName": environment.name, "computeEnvironmentArn": arn}
+
+
+def environment_name(text: str, arns: BatchArns) -> EnvironmentName:
+    name = arns.named(ArnKind.ENVIRONMENT, validation.required(text, "computeEnvironment"))
+    if name is None:
+        raise NotFound(f"ComputeEnvironment {text} not found.")
+    return EnvironmentName(name)
+
+
+def to_document(given: CreateComputeEnvironment) -> Document:
+    """The document that is stored for a new environment. Raises Invalid."""
+    validation.refuse_unsupported({"eksConfiguration": given.eksConfiguration}, validation.KUBERNETES)
+    if given.type == "MANAGED":
+        _check_managed(given.computeResources, given.unmanagedvCpus)
+    return _document_members(given)
+
+
+def apply_update(
+    before: ComputeEnvironment, given: UpdateComputeEnvironment, limits: ServerLimits
+) -> ComputeEnvironment:
+    """The environment after an update: omitted members stay unchanged. Raises Invalid."""
+    validation.refuse_unsupported({"eksConfiguration": given.eksConfiguration}, validation.KUBERNETES)
+    after = before if given.state is None else replace(before, state=State(given.state))
+    if not (members := _document_members(given)):
+        return after
+    merged = merge_documents(json.loads(before.document), members, given)
+    return replace(after, document=json.dumps(merged), max_millicpus=capacity_millicpus(merged, limits))
+
+
+def merge_documents(before: Document, members: Document, given: UpdateComputeEnvironment) -> Document:
+    """The stored document, merged with the members of the request; computeResources are merged member by member."""
+    after = before | members
+    if resources := before.get("computeResources", {}) | members.get("computeResources", {}):
+        resources.pop("updateToLatestImageVersion", None)  # AWS: a command, not a property
+        after["computeResources"] = resources
+    if after.get("type") == "MANAGED":
+        _check_unmanaged(given.unmanagedvCpus)
+        _check_range(resources)
+        _check_type(resources["type"], members.get("computeResources", {}))
+    return after
+
+
+def capacity_millicpus(document: Document, limits: ServerLimits) -> int:
+    """The capacity for jobs, in thousandths of a vCPU."""
+    managed = document.get("type") == "MANAGED"
+    vcpus = document["computeResources"]["maxvCpus"] if managed else document.get("unmanagedvCpus", limits.vcpus)
+    return int(vcpus) * 1000
+
+
+def is_fargate(environment: ComputeEnvironment) -> bool:
+    """Whether the environment is of a Fargate type. An UNMANAGED one is not: it has machines, as on EC2."""
+    return json.loads(environment.document).get("computeResources", {}).get("type") in FARGATE_TYPES
+
+
+def to_wire(environment: ComputeEnvironment, arns: BatchArns) -> dict[str, object]:
+    """AWS: the status becomes VALID after a while, when there is a cluster. Here it always is VALID."""
+    return {
+        "computeEnvironmentName": environment.name,
+        "computeEnvironmentArn": arns.environment(environment.name),
+        "ecsClusterArn": arns.cluster(environment.name),
+        "uuid": str(uuid5(NAMESPACE_URL, environment.name)),
+        "state": environment.state.value,
+        "status": "VALID",
+        "statusReason": "ComputeEnvironment Healthy",
+        "containerOrchestrationType": "ECS",
+        "tags": dict(environment.tags),
+        "type": "UNMANAGED",
+        **json.loads(environment.document),
+    }
+
+
+def _document_members(given: CreateComputeEnvironment | UpdateComputeEnvironment) -> Document:
+    members = given.model_dump(mode="json", include=DOCUMENT_MEMBERS, exclude_none=True)
+    return {member: value for member, value in members.items() if member != "serviceRole" or value}
+
+
+def _check_managed(resources: ComputeResource | None, unmanaged: int | None) -> None:
+    if resources is None:
+        raise Invalid("computeResources must be provided for a MANAGED compute environment.")
+    members = resources.model_dump(exclude_none=True)
+    _check_unmanaged(unmanaged)
+    _check_type(resources.type, members)
+    if resources.type in EC2_TYPES:
+        _check_ec2(resources)
+    _check_range(members)
+
+
+def _check_unmanaged(vcpus: int | None) -> None:
+    if vcpus is not None:
+        raise Invalid("unmanagedvCpus is not applicable for a MANAGED compute environment.")
+
+
+def _check_ec2(resources: ComputeResource) -> None:
+    if not resources.instanceRole:
+        raise Invalid("Instance role is required.")
+    if resources.minvCpus is None:
+        raise Invalid("Resource minvCpus is required.")
+
+
+def _check_type(kind: str, members: Document) -> None:
+    for member in NOT_ON_FARGATE:
+        if kind in FARGATE_TYPES and members.get(member):
+            raise Invalid(f"{member} is not applicable for Fargate.")
+
+
+def _check_range(resources: Document) -> None:
+    if resources.get("minvCpus", 0) > resources["maxvCpus"]:
+        raise Invalid("minvCpus must not be above maxvCpus.")

@@ -1,0 +1,315 @@
+"""Consumable resources: create, update, delete, describe, list; the quantities that jobs require, and those jobs."""
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated
+
+from msgspec.structs import replace
+from pydantic import Field
+
+from batchq.api.batch import validation
+from batchq.api.batch.arns import ArnKind, BatchArns
+from batchq.api.batch.context import Answer, BatchContext, BatchRequest
+from batchq.api.batch.wire import Long, PageSize, Tags, Text, WireModel
+from batchq.api.http import milliseconds
+from batchq.api.operations import takes
+from batchq.api.page_tokens import page
+from batchq.domain.catalog import ConsumableResource, Operation, ResourceKind
+from batchq.domain.created_paths import status_reason
+from batchq.domain.ids import ConsumableName
+from batchq.domain.job import Job, Need, Status
+from batchq.domain.task import Nodes
+from batchq.errors import Invalid, NotFound
+from batchq.ports.catalog import NeedQuery
+from batchq.services.consumable_resources import Quantities
+
+Content = dict[str, object]
+MAX_FILTER_VALUES = 100
+MAX_LISTED_JOBS = 100
+_BY_NAME = "CONSUMABLE_RESOURCE_NAME"
+_BY_STATUS, _BY_JOB_NAME = "JOB_STATUS", "JOB_NAME"
+Needs = tuple[Need, ...]
+MAX_QUANTITY = 2**63 - 1  # the largest quantity that clients can read
+
+
+class Filter(WireModel):
+    name: Text | None = None
+    values: list[Text] | None = None
+
+
+class CreateConsumableResource(WireModel):
+    consumableResourceName: Text
+    totalQuantity: Long | None = None
+    resourceType: Text | None = None
+    tags: Tags | None = None
+
+
+class UpdateConsumableResource(WireModel):
+    consumableResource: Text
+    operation: Text | None = None
+    quantity: Long | None = None
+    clientToken: Annotated[Text, Field(min_length=1, max_length=64)] | None = None
+
+
+class DeleteConsumableResource(WireModel):
+    consumableResource: Text
+
+
+class DescribeConsumableResource(WireModel):
+    consumableResource: Text
+
+
+class ListConsumableResources(WireModel):
+    filters: list[Filter] | None = None
+    maxResults: PageSize | None = None
+    nextToken: Text | None = None
+
+
+class ListJobsByConsumableResource(WireModel):
+    consumableResource: Text
+    filters: list[Filter] | None = None
+    maxResults: PageSize | None = None
+    nextToken: Text | None = None
+
+
+class ConsumableResourceRequirement(WireModel):
+    consumableResource: Text | None = None
+    quantity: Long | None = None
+
+
+class ConsumableResourceProperties(WireModel):
+    consumableResourceList: list[ConsumableResourceRequirement] | None = None
+
+
+@takes(CreateConsumableResource)
+async def create(context: BatchContext, request: BatchRequest, body: CreateConsumableResource) -> Answer:
+    made = await context.catalog.consumable_resources.create(
+        name=ConsumableName(validation.name(body.consumableResourceName, "consumableResourceName")),
+        total=body.totalQuantity or 0,
+        kind=resource_kind(body.resourceType),
+        tags=validation.tags(body.tags),
+        caller=request.caller,
+    )
+    return _name_and_arn(made, request)
+
+
+@takes(UpdateConsumableResource)
+async def update(context: BatchContext, request: BatchRequest, body: UpdateConsumableResource) -> Answer:
+    name = resource_name(body.consumableResource, request.arns)
+    operation, quantity = to_operation(body)
+    resources = context.catalog.consumable_resources
+    made = await resources.update(
+        name, operation=operation, quantity=quantity, token=body.clientToken, caller=request.caller
+    )
+    return _name_and_arn(made, request) | {"totalQuantity": resources.quantities(made).total}
+
+
+@takes(DeleteConsumableResource)
+async def delete(context: BatchContext, request: BatchRequest, body: DeleteConsumableResource) -> Answer:
+    await context.catalog.consumable_resources.delete(
+        resource_name(body.consumableResource, request.arns), caller=request.caller
+    )
+    return {}
+
+
+@takes(DescribeConsumableResource)
+async def describe(context: BatchContext, request: BatchRequest, body: DescribeConsumableResource) -> Answer:
+    resources = context.catalog.consumable_resources
+    found = resources.get(resource_name(body.consumableResource, request.arns))
+    return to_wire(found, resources.quantities(found), request.arns)
+
+
+@takes(ListConsumableResources)
+async def list_(context: BatchContext, request: BatchRequest, body: ListConsumableResources) -> Answer:
+    wanted = name_patterns(body.filters)
+    resources = context.catalog.consumable_resources
+    found = {name: it for name, it in resources.known.items() if wanted is None or matches_any(name, wanted)}
+    entries, more = page(found, body, query=("ListConsumableResources", wanted), tokens=context.tokens)
+    listed = [summary_to_wire(it, resources.quantities(it), request.arns) for it in entries]
+    return {"consumableResources": listed, **more}
+
+
+@takes(ListJobsByConsumableResource)
+async def list_jobs(context: BatchContext, request: BatchRequest, body: ListJobsByConsumableResource) -> Answer:
+    query = job_query(body, request.arns)
+    token = ("ListJobsByConsumableResource", query.resource, query.status, query.name)
+    if body.nextToken:
+        query = replace(query, before=int(context.tokens.read(token, body.nextToken)))
+    jobs = await context.jobs.list_needing(replace(query, limit=query.limit + 1), caller=request.caller)
+    entries = jobs[: query.limit]
+    answer: Answer = {"jobs": [job_to_wire(it, query.resource, request.arns) for it in entries]}
+    return answer | (
+        {"nextToken": context.tokens.make(token, str(entries[-1].order))} if len(jobs) > len(entries) else {}
+    )
+
+
+def _name_and_arn(resource: ConsumableResource, request: BatchRequest) -> Answer:
+    arn = request.arns.consumable(resource.name)
+    return {"consumableResourceName": resource.name, "consumableResourceArn": arn}
+
+
+def resource_name(text: str, arns: BatchArns) -> ConsumableName:
+    name = arns.named(ArnKind.CONSUMABLE, validation.required(text, "consumableResource"))
+    if name is None:
+        raise NotFound(f"ConsumableResource {text} not found.")
+    return ConsumableName(name)
+
+
+def resource_kind(text: str | None) -> ResourceKind:
+    if text and text not in set(ResourceKind):
+        raise Invalid(f"resourceType must be one of {', '.join(ResourceKind)}.")
+    return ResourceKind(text or ResourceKind.REPLENISHABLE)
+
+
+def to_operation(given: UpdateConsumableResource) -> tuple[Operation, int]:
+    """The operation, and its number of units. Raises Invalid if one is missing, although AWS marks both as optional."""
+    name = validation.required(given.operation or "", "operation")
+    if name not in set(Operation):
+        raise Invalid(f"operation must be one of {', '.join(Operation)}.")
+    if given.quantity is None:
+        raise Invalid("'quantity' is a required field")
+    return Operation(name), given.quantity
+
+
+def to_wire(resource: ConsumableResource, there: Quantities, arns: BatchArns) -> Content:
+    return {
+        **summary_to_wire(resource, there, arns),
+        "availableQuantity": there.available,
+        "createdAt": milliseconds(resource.created_at),
+        "tags": dict(resource.tags),
+    }
+
+
+def summary_to_wire(resource: ConsumableResource, there: Quantities, arns: BatchArns) -> Content:
+    return {
+        "consumableResourceArn": arns.consumable(resource.name),
+        "consumableResourceName": resource.name,
+        "totalQuantity": there.total,
+        "inUseQuantity": there.in_use,
+        "resourceType": resource.kind.value,
+    }
+
+
+def name_patterns(filters: Sequence[Filter] | None) -> tuple[str, ...] | None:
+    """The requested names, in lower case; a trailing `*` matches any rest. None: all names. Raises Invalid."""
+    values = [_filter_values(it) for it in filters or () if _filter_name(it, (_BY_NAME,))]
+    if len(values) > 1:
+        raise Invalid("Only one filter key-value pair can be specified.")
+    return tuple(it.lower() for it in values[0]) if values else None
+
+
+def matches_any(name: str, wanted: Sequence[str]) -> bool:
+    """Whether a name matches one of the names that `patterns` returned."""
+    lowered = name.lower()
+    return any(lowered.startswith(it[:-1]) if it.endswith("*") else lowered == it for it in wanted)
+
+
+def job_query(given: ListJobsByConsumableResource, arns: BatchArns) -> NeedQuery:
+    """The query for the first page. Both filters may be given, each with one value. Raises Invalid, and NotFound."""
+    named = {_filter_name(it, (_BY_STATUS, _BY_JOB_NAME)): _filter_value(it) for it in given.filters or ()}
+    if len(named) != len(given.filters or ()):
+        raise Invalid("A filter must not be named more than once.")
+    return NeedQuery(
+        resource=resource_name(given.consumableResource, arns),
+        status=_job_status(named.get(_BY_STATUS)),
+        name=named.get(_BY_JOB_NAME),
+        limit=given.maxResults or MAX_LISTED_JOBS,
+    )
+
+
+def job_to_wire(job: Job, resource: ConsumableName, arns: BatchArns) -> Content:
+    """A job that requires some of this resource. Members without a value are omitted."""
+    needs = job.spec.needs
+    members: dict[str, object | None] = {
+        "jobArn": arns.job(job.id),
+        "jobQueueArn": arns.queue(job.spec.queue),
+        "jobName": job.spec.name,
+        "jobDefinitionArn": arns.definition(job.spec.definition),
+        "shareIdentifier": job.spec.share_identifier,
+        "jobStatus": job.status.value,
+        "quantity": sum(it.quantity for it in needs if it.resource == resource),
+        "statusReason": status_reason(job),
+        "startedAt": job.started_at and milliseconds(job.started_at),
+        "createdAt": milliseconds(job.created_at),
+        "consumableResourceProperties": {
+            "consumableResourceList": [
+                {"consumableResource": arns.consumable(it.resource), "quantity": it.quantity} for it in needs
+            ]
+        },
+    }
+    return {member: value for member, value in members.items() if value is not None}
+
+
+def _filter_name(given: Filter, known: Sequence[str]) -> str:
+    if given.name is None or given.name not in known:
+        raise Invalid(f"The name of a filter must be one of {', '.join(known)}.")
+    return given.name
+
+
+def _filter_values(given: Filter) -> Sequence[str]:
+    if not given.values:
+        raise Invalid(f"The filter {given.name} must have a value.")
+    if len(given.values) > MAX_FILTER_VALUES:
+        raise Invalid(f"The filter {given.name} must have at most {MAX_FILTER_VALUES} values.")
+    return given.values
+
+
+def _filter_value(given: Filter) -> str:
+    if len(_filter_values(given)) > 1:
+        raise Invalid(f"The filter {given.name} must have one value.")
+    return _filter_values(given)[0]
+
+
+def _job_status(text: str | None) -> Status | None:
+    if text is None:
+        return None
+    if text not in set(Status):
+        raise Invalid(f"Job status is not one of {' | '.join(Status)}")
+    return Status(text)
+
+
+def to_needs(given: ConsumableResourceProperties | None, arns: BatchArns) -> Needs:
+    made = tuple(_to_need(it, arns) for it in (given and given.consumableResourceList) or ())
+    validation.unique((it.resource for it in made), "A consumable resource")
+    return made
+
+
+def gang_needs(
+    own: Needs, ranges: Sequence[ConsumableResourceProperties | None], gang: Nodes, arns: BatchArns
+) -> Needs:
+    """The total that a gang requires: its own, and for each node that of its range. `ranges` are in the gang's order.
+
+    Raises Invalid for a total above MOST.
+    """
+    each = [to_needs(it, arns) for it in ranges]
+    places = {(it.first, it.last): place for place, it in enumerate(gang.ranges)}
+    held = (gang.range_of(node) for node in range(gang.count))
+    needed = _total([own, *(each[places[it.first, it.last]] for it in held)])
+    if any(it.quantity > MAX_QUANTITY for it in needed):
+        raise Invalid(f"All nodes together must not need more than {MAX_QUANTITY} of a consumable resource.")
+    return needed
+
+
+def _total(listed: Iterable[Needs]) -> Needs:
+    amounts: dict[ConsumableName, int] = {}
+    for it in listed:
+        for need in it:
+            amounts[need.resource] = amounts.get(need.resource, 0) + need.quantity
+    return tuple(Need(resource=name, quantity=quantity) for name, quantity in amounts.items())
+
+
+def _to_need(given: ConsumableResourceRequirement, arns: BatchArns) -> Need:
+    text = validation.required(given.consumableResource or "", "consumableResource")
+    name = arns.named(ArnKind.CONSUMABLE, text)
+    if name is None:
+        raise NotFound(f"ConsumableResource {text} not found.")
+    if given.quantity is None or given.quantity < 1:
+        raise Invalid("The quantity of a consumable resource must be at least 1.")
+    return Need(resource=ConsumableName(name), quantity=given.quantity)
+
+
+def needs_to_wire(listed: Needs, arns: BatchArns) -> dict[str, object]:
+    return {
+        "consumableResourceList": [
+            {"consumableResource": arns.consumable(it.resource), "quantity": it.quantity} for it in listed
+        ]
+    }

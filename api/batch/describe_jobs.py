@@ -1,0 +1,378 @@
+"""DescribeJobs, and jobs in responses. Members without a value are omitted; nothing is null."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from batchq.api.batch.arns import ArnKind, BatchArns, to_job_id
+from batchq.api.batch.consumable_resources import needs_to_wire
+from batchq.api.batch.context import Answer, BatchContext, BatchRequest
+from batchq.api.batch.job_definitions import parse_document, with_empty_lists
+from batchq.api.batch.retry_strategy import retry_to_wire
+from batchq.api.batch.wire import Text, WireModel
+from batchq.api.http import milliseconds
+from batchq.api.operations import takes
+from batchq.domain.catalog import JobDefinition
+from batchq.domain.container import ContainerSpec, Resources
+from batchq.domain.created_paths import container_reason, status_reason
+from batchq.domain.ids import Tag, node_of, stream_name
+from batchq.domain.job import Attempt, Dependency, Job, JobSpec, Part, Status
+from batchq.domain.lifecycle.arrays import is_parent
+from batchq.domain.task import Nodes, Task
+from batchq.errors import Invalid
+
+MAX_DESCRIBED = 100
+TOO_MANY = f"Maximum number of jobs supported is  {MAX_DESCRIBED} ."  # AWS: exactly these spaces
+Content = dict[str, Any]
+Registered = Mapping[str, Any]
+WHOLE_VCPU = 1000  # thousandths of a vCPU
+_OLDER_MEMBERS = {"VCPU": "vcpus", "MEMORY": "memory"}
+
+
+class DescribeJobs(WireModel):
+    jobs: list[Text]
+
+
+@takes(DescribeJobs)
+async def describe(context: BatchContext, request: BatchRequest, body: DescribeJobs) -> Answer:
+    if len(body.jobs) > MAX_DESCRIBED:
+        raise Invalid(TOO_MANY)
+    named = (to_job_id(it) for it in (request.arns.listed(ArnKind.JOB, text) for text in body.jobs))
+    found = await context.jobs.describe([it for it in named if it is not None], caller=request.caller)
+    return {"jobs": [job_detail(job, definition, request.arns) for job, definition in found]}
+
+
+def job_detail(job: Job, definition: JobDefinition | None, arns: BatchArns) -> Content:
+    """`definition` is None if it is not stored any more."""
+    known = {} if definition is None else parse_document(definition.document)
+    registered = registered_properties(known, job.spec, node_of(job.id)[1])
+    spec = job.spec
+    ended = [attempt_to_wire(job, it, arns, in_tasks="ecsProperties" in registered) for it in job.attempts]
+    return without_none(
+        {
+            "jobArn": arns.job(job.id),
+            "jobId": job.id,
+            "jobName": spec.name,
+            "jobQueue": arns.queue(spec.queue),
+            "jobDefinition": arns.definition(spec.definition),
+            "status": job.status.value,
+            "statusReason": status_reason(job),
+            **times_to_wire(job),
+            "attempts": ended,
+            **_work_to_wire(job, registered, arns, ended),
+            "arrayProperties": array_to_wire(job),
+            "nodeDetails": node_to_wire(job),
+            "retryStrategy": retry_to_wire(spec.retry),
+            "timeout": _timeout_to_wire(job),
+            "dependsOn": [_dependency_to_wire(it) for it in spec.depends_on],
+            "parameters": dict(spec.parameters),
+            "tags": dict(job.tags),
+            "propagateTags": spec.propagate_tags,
+            "platformCapabilities": known.get("platformCapabilities", ["EC2"]),
+            "shareIdentifier": spec.share_identifier,
+            "schedulingPriority": spec.scheduling_priority,
+            "consumableResourceProperties": needs_to_wire(spec.needs, arns) if spec.needs else None,
+            "isCancelled": job.is_cancelled,
+            "isTerminated": job.is_terminated,
+            "batchq": owner_to_wire(job),
+        }
+    )
+
+
+def _work_to_wire(job: Job, registered: Registered, arns: BatchArns, ended: Sequence[Content]) -> Content:
+    """What the job runs, and the state of its latest attempt; `ended` has the attempts that ended.
+
+    AWS: for a gang it has the properties only; DescribeJobs returns the state of each node on request.
+    """
+    if "nodeProperties" in registered and job.spec.nodes is not None:
+        return {"nodeProperties": nodes_to_wire(registered["nodeProperties"], job.spec.nodes)}
+    if "ecsProperties" in registered:
+        return {"container": {}, "ecsProperties": _ecs_to_wire(job, registered["ecsProperties"], arns)}
+    container = container_to_wire(registered["containerProperties"], job.spec.container)
+    return {"container": {**container, "networkInterfaces": [], **_latest_container(job, arns, ended)}}
+
+
+def _latest_container(job: Job, arns: BatchArns, ended: Sequence[Content]) -> Content:
+    if job.attempt is not None:
+        return attempt_container(job, job.attempt, arns)
+    return cast("Content", ended[-1]["container"]) if ended else {}  # that of the last attempt
+
+
+def _ecs_to_wire(job: Job, registered: Registered, arns: BatchArns) -> Content:
+    task, run = job.spec.task, latest_attempt(job)
+    assert task is not None, f"{job.id} has ecsProperties and no task"
+    containers = [
+        {**retry_to_wire, **task_container(job, run, made.name)}
+        for retry_to_wire, made in zip(task_containers_to_wire(registered, task), task.containers, strict=True)
+    ]
+    where = {} if run is None else task_location(job, run, arns)
+    return {"taskProperties": [{**registered["taskProperties"][0], **where, "containers": containers}]}
+
+
+def _timeout_to_wire(job: Job) -> Content | None:
+    if job.spec.timeout is None:
+        return None
+    return {"attemptDurationSeconds": int(job.spec.timeout.total_seconds())}
+
+
+def _dependency_to_wire(on: Dependency) -> Content:
+    return without_none({"jobId": on.job_id, "type": on.type and on.type.value})
+
+
+def job_summary(job: Job, arns: BatchArns) -> Content:
+    """AWS: isCancelled and isTerminated are present only if they are true."""
+    run = latest_attempt(job)
+    return without_none(
+        {
+            "jobArn": arns.job(job.id),
+            "jobId": job.id,
+            "jobName": job.spec.name,
+            "jobDefinition": arns.definition(job.spec.definition),
+            "status": job.status.value,
+            "statusReason": status_reason(job),
+            **times_to_wire(job),
+            "container": None if run is None else exit_to_wire(run),
+            "arrayProperties": array_to_wire(job),
+            "nodeProperties": _gang_to_wire(job),
+            "capacityUsage": None if is_parent(job) else [{"capacityUnit": "VCPU", "quantity": _vcpus(job)}],
+            "shareIdentifier": job.spec.share_identifier,
+            "isCancelled": job.is_cancelled or None,
+            "isTerminated": job.is_terminated or None,
+            "batchq": owner_to_wire(job),
+        }
+    )
+
+
+def owner_to_wire(job: Job) -> Content:
+    """The owner of a job. AWS has no such member; clients ignore members that they do not know. Decision 0025."""
+    owner = job.spec.owner
+    return {"user": owner.user, "account": owner.account}
+
+
+def times_to_wire(job: Job) -> Content:
+    return {
+        "createdAt": milliseconds(job.created_at),
+        "startedAt": job.started_at and milliseconds(job.started_at),
+        "stoppedAt": job.stopped_at and milliseconds(job.stopped_at),
+    }
+
+
+def array_to_wire(job: Job) -> Content | None:
+    """For an array its size and the number of children in each of the seven statuses; for a child its index."""
+    if job.child is not None:
+        return {"index": job.child.index}
+    if job.spec.array_size is None:
+        return None
+    counts = {} if job.array_state is None else dict(job.array_state.counts)
+    counted_at = job.array_state and job.array_state.counted_at
+    return without_none(
+        {
+            "size": job.spec.array_size,
+            "statusSummary": {status.value: counts.get(status, 0) for status in Status},
+            "statusSummaryLastUpdatedAt": counted_at and milliseconds(counted_at),
+        }
+    )
+
+
+def node_to_wire(job: Job) -> Content | None:
+    """The number of a node, and whether it is the main one; None if the job is not a node."""
+    number = node_of(job.id)[1]
+    if number is None or job.spec.nodes is None:
+        return None
+    return {"nodeIndex": number, "isMainNode": number == job.spec.nodes.main}
+
+
+def _gang_to_wire(job: Job) -> Content | None:
+    gang = job.spec.nodes
+    return None if gang is None else {"numNodes": gang.count, **(node_to_wire(job) or {})}
+
+
+def _vcpus(job: Job) -> int | float:
+    spec = job.spec
+    held = spec.task.resources if spec.task is not None else spec.resources
+    whole, rest = divmod(held.millicpus, 1000)
+    return held.millicpus / 1000 if rest else whole
+
+
+def without_none(content: Mapping[str, object]) -> Content:
+    """`content` without the members that are None: responses contain no null."""
+    return {member: value for member, value in content.items() if value is not None}
+
+
+def latest_attempt(job: Job) -> Attempt | None:
+    """The attempt under way, else the last one that has ended; None before the first."""
+    return job.attempt or (job.attempts[-1] if job.attempts else None)
+
+
+def attempt_to_wire(job: Job, run: Attempt, arns: BatchArns, *, in_tasks: bool) -> Content:
+    """An attempt that has ended. AWS: of a job defined by ecsProperties (`in_tasks`) it includes the containers."""
+    return without_none(
+        {
+            "container": attempt_container(job, run, arns),
+            "startedAt": run.started_at and milliseconds(run.started_at),
+            "stoppedAt": run.stopped_at and milliseconds(run.stopped_at),
+            "statusReason": run.status_reason,
+            "taskProperties": [_task_to_wire(job, run, arns)] if in_tasks else None,
+        }
+    )
+
+
+def exit_to_wire(run: Attempt | Part) -> Content:
+    return without_none({"exitCode": run.exit_code, "reason": container_reason(run)})
+
+
+def attempt_container(job: Job, run: Attempt, arns: BatchArns) -> Content:
+    """Where an attempt runs or ran, and how it ended.
+
+    Of several containers it describes the one that decided the attempt, until then the leading one.
+    """
+    key = run.decided or _leading_key(job)
+    part = next((it for it in run.parts if it.key == key), None)
+    began = run.started_at if part is None else part.started_at
+    return without_none(
+        {
+            **exit_to_wire(run),
+            **task_location(job, run, arns),
+            "logStreamName": _stream(job, run, key) if began else None,
+            "networkInterfaces": _interfaces(part),
+        }
+    )
+
+
+def task_location(job: Job, run: Attempt, arns: BatchArns) -> Content:
+    return {
+        "containerInstanceArn": arns.instance(run.environment),
+        "taskArn": arns.task(_tag(job, run, _leading_key(job))),
+    }
+
+
+def task_container(job: Job, run: Attempt | None, name: str) -> Content:
+    """The state of one container of a task. AWS: it has a log stream name once it is RUNNING."""
+    key = f"{_leading_key(job).partition('/')[0]}/{name}"
+    part = None if run is None else next((it for it in run.parts if it.key == key), None)
+    if run is None or part is None:
+        return {"networkInterfaces": []}
+    stream = _stream(job, run, key) if part.started_at else None
+    return without_none({**exit_to_wire(part), "logStreamName": stream, "networkInterfaces": _interfaces(part)})
+
+
+def _task_to_wire(job: Job, run: Attempt, arns: BatchArns) -> Content:
+    containers = [{"name": it.name, **task_container(job, run, it.name)} for it in run.parts]
+    return {**task_location(job, run, arns), "containers": containers}
+
+
+def _leading_key(job: Job) -> str:
+    """The key of the container that represents the attempt; empty if the job has one container."""
+    spec = job.spec
+    if spec.task is not None:
+        return f"{node_of(job.id)[1] or 0}/{spec.task.leading.name}"
+    return "" if spec.nodes is None else f"{spec.nodes.main}/{spec.nodes.leading.name}"
+
+
+def _tag(job: Job, run: Attempt, key: str) -> Tag:
+    return Tag(job_id=node_of(job.id)[0], attempt=run.number, part=key)
+
+
+def _stream(job: Job, run: Attempt, key: str) -> str:
+    return stream_name(job.spec.definition.name, _tag(job, run, key))
+
+
+def _interfaces(part: Part | None) -> list[Content]:
+    return [] if part is None or part.address is None else [{"privateIpv4Address": part.address}]
+
+
+def registered_properties(document: Registered, spec: JobSpec, node: int | None) -> Registered:
+    """The definition's properties for a job, or for one of its nodes.
+
+    They are in the member containerProperties, ecsProperties or nodeProperties. A `document` without any of them stands
+    for a definition that is not stored any more.
+    """
+    properties = (
+        document if document.keys() & {"containerProperties", "ecsProperties", "nodeProperties"} else _images_only(spec)
+    )
+    if node is None or spec.nodes is None:
+        return properties
+    place = spec.nodes.ranges.index(spec.nodes.range_of(node))
+    of_node = properties["nodeProperties"]["nodeRangeProperties"][place]
+    if "ecsProperties" in of_node:
+        return {"ecsProperties": of_node["ecsProperties"]}
+    return {"containerProperties": of_node["container"]}
+
+
+def _images_only(spec: JobSpec) -> Registered:
+    """Properties for a job whose definition is not stored any more: the images only."""
+    if spec.nodes is not None:
+        ranges = [{"targetNodes": f"{it.first}:{it.last}", **_images(it.task)} for it in spec.nodes.ranges]
+        return {"nodeProperties": {"mainNode": spec.nodes.main, "nodeRangeProperties": ranges}}
+    return {"containerProperties": {"image": spec.container.image}} if spec.task is None else _images(spec.task)
+
+
+def _images(task: Task) -> Content:
+    task_containers_to_wire = [{"name": it.name, "image": it.spec.image} for it in task.containers]
+    return {"ecsProperties": {"taskProperties": [{"containers": task_containers_to_wire}]}}
+
+
+def container_to_wire(properties: Registered, spec: ContainerSpec) -> Content:
+    if spec.resources.millicpus % WHOLE_VCPU:
+        properties = {
+            member: value for member, value in properties.items() if member != "vcpus"
+        }  # AWS: `vcpus` is an integer
+    return with_empty_lists(properties) | _effective(properties, spec)
+
+
+def task_containers_to_wire(properties: Registered, task: Task) -> list[Content]:
+    """The containers of an ecsProperties, in its order."""
+    listed = properties["taskProperties"][0]["containers"]
+    return [{**it, **_effective(it, made.spec)} for it, made in zip(listed, task.containers, strict=True)]
+
+
+def nodes_to_wire(properties: Registered, nodes: Nodes) -> Content:
+    """A nodeProperties, with the number of nodes and the containers of a job."""
+    ranges = [
+        {**it, **_of_range(it, made.task)}
+        for it, made in zip(properties["nodeRangeProperties"], nodes.ranges, strict=True)
+    ]
+    return {**properties, "numNodes": nodes.count, "nodeRangeProperties": ranges}
+
+
+def _of_range(properties: Registered, task: Task) -> Content:
+    if "container" in properties:
+        return {"container": container_to_wire(properties["container"], task.leading.spec)}
+    ecs = properties["ecsProperties"]
+    return {
+        "ecsProperties": {
+            "taskProperties": [{**ecs["taskProperties"][0], "containers": task_containers_to_wire(ecs, task)}]
+        }
+    }
+
+
+def _effective(properties: Registered, spec: ContainerSpec) -> Content:
+    return {
+        "command": list(spec.command),
+        "environment": [{"name": name, "value": value} for name, value in spec.environment],
+        **_resources(properties, spec),
+    }
+
+
+def _resources(properties: Registered, spec: ContainerSpec) -> Content:
+    """The effective resources, each in the form that the definition uses: as an entry, or as an older member."""
+    older = {member: value for member, value in _numbers(spec.resources).items() if member in properties}
+    entries = {it["type"]: it for it in properties.get("resourceRequirements", ())}
+    wanted = _entries(spec.resources)
+    kept = {kind: wanted[kind] for kind in entries if kind in wanted}
+    new = {kind: text for kind, text in wanted.items() if kind not in kept and _OLDER_MEMBERS.get(kind) not in older}
+    return {**older, "resourceRequirements": [{"type": kind, "value": text} for kind, text in (kept | new).items()]}
+
+
+def _numbers(resources: Resources) -> dict[str, int]:
+    return {"vcpus": resources.millicpus // WHOLE_VCPU, "memory": resources.memory_mib}
+
+
+def _entries(resources: Resources) -> dict[str, str]:
+    entries = {"VCPU": vcpus_text(resources.millicpus), "MEMORY": str(resources.memory_mib)}
+    return entries | ({"GPU": str(resources.gpus)} if resources.gpus else {})
+
+
+def vcpus_text(millicpus: int) -> str:
+    """In AWS's format: `2`, `0.25`."""
+    whole, rest = divmod(millicpus, WHOLE_VCPU)
+    return f"{whole}.{rest:03}".rstrip("0") if rest else str(whole)

@@ -1,1 +1,0 @@
-"""Handlers, one function for each operation: translate the request, call the service, translate the result."""

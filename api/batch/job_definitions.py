@@ -1,0 +1,277 @@
+"""Job definitions: register, deregister, describe."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Annotated, Any, Literal
+
+from msgspec import Struct
+from pydantic import Field
+
+from batchq.api.batch import consumable_resources, nodes, retry_strategy, tasks, validation
+from batchq.api.batch.arns import BatchArns
+from batchq.api.batch.consumable_resources import ConsumableResourceProperties
+from batchq.api.batch.containers import ContainerProperties, to_single_container
+from batchq.api.batch.context import Answer, BatchContext, BatchRequest
+from batchq.api.batch.nodes import NodeProperties
+from batchq.api.batch.retry_strategy import JobTimeout, RetryStrategy
+from batchq.api.batch.tasks import EcsProperties
+from batchq.api.batch.validation import ServerLimits
+from batchq.api.batch.wire import NameList, OmittedIfEmpty, PageSize, Tags, Text, Unsupported, WireModel
+from batchq.api.operations import takes
+from batchq.domain.catalog import DefinitionStatus, JobDefinition
+from batchq.domain.container import ContainerSpec
+from batchq.domain.ids import DefinitionRef
+from batchq.domain.job import Need
+from batchq.domain.job import RetryStrategy as Retry
+from batchq.domain.task import Nodes, Task
+from batchq.errors import Invalid, NotSupported
+
+MAX_DESCRIBED = 100
+DefinitionPage = tuple[list[JobDefinition], dict[str, str]]
+MAX_REQUEST_SIZE = 24 * 1024  # bytes of a request
+CACHED_DOCUMENTS = 128  # parsed documents in the cache
+DOCUMENT_MEMBERS = {
+    "type",
+    "parameters",
+    "schedulingPriority",
+    "containerProperties",
+    "ecsProperties",
+    "nodeProperties",
+    "consumableResourceProperties",
+    "retryStrategy",
+    "propagateTags",
+    "timeout",
+    "platformCapabilities",
+}
+# AWS: if these members were omitted they are returned as empty lists; other omitted members are not returned.
+EMPTY_LISTS = ("command", "environment", "mountPoints", "resourceRequirements", "secrets", "ulimits", "volumes")
+
+
+class RegisterJobDefinition(WireModel):
+    jobDefinitionName: Text
+    type: Literal["container", "multinode"]
+    parameters: dict[Text, Text] | None = None
+    schedulingPriority: Annotated[int, Field(ge=0, le=9999)] | None = None
+    containerProperties: Annotated[ContainerProperties | None, OmittedIfEmpty] = None
+    nodeProperties: Annotated[NodeProperties | None, OmittedIfEmpty] = None
+    retryStrategy: RetryStrategy | None = None
+    propagateTags: bool | None = None
+    timeout: JobTimeout | None = None
+    tags: Tags | None = None
+    platformCapabilities: list[Literal["EC2", "FARGATE", "MANAGED_INSTANCES"]] | None = None
+    eksProperties: Unsupported | None = None
+    ecsProperties: Annotated[EcsProperties | None, OmittedIfEmpty] = None
+    consumableResourceProperties: ConsumableResourceProperties | None = None
+
+
+class DeregisterJobDefinition(WireModel):
+    jobDefinition: Text
+
+
+class DescribeJobDefinitions(WireModel):
+    jobDefinitions: NameList | None = None
+    maxResults: PageSize | None = None
+    jobDefinitionName: Text | None = None
+    status: Text | None = None
+    nextToken: Text | None = None
+
+
+def check_size(body: bytes) -> None:
+    if len(body) > MAX_REQUEST_SIZE:
+        raise Invalid(f"Job definition size must be at most 24 KiB, got {len(body)} bytes")
+
+
+@takes(RegisterJobDefinition, check=check_size)
+async def register(context: BatchContext, request: BatchRequest, body: RegisterJobDefinition) -> Answer:
+    definition = to_definition(body, arns=request.arns, limits=context.limits, now=context.clock.now())
+    made = await context.catalog.definitions.register(definition, caller=request.caller)
+    arn = request.arns.definition(made.ref)
+    return {"jobDefinitionName": made.ref.name, "jobDefinitionArn": arn, "revision": made.ref.revision}
+
+
+@takes(DeregisterJobDefinition)
+async def deregister(context: BatchContext, request: BatchRequest, body: DeregisterJobDefinition) -> Answer:
+    ref = revision_ref(body.jobDefinition, request.arns)
+    if ref is None:
+        raise Invalid("jobDefinition must be name:revision or the ARN of a revision.")
+    await context.catalog.definitions.deregister(ref, caller=request.caller)
+    return {}
+
+
+@takes(DescribeJobDefinitions)
+async def describe(context: BatchContext, request: BatchRequest, body: DescribeJobDefinitions) -> Answer:
+    """AWS: the named revisions, or a page of all, optionally of one name or status."""
+    check_selector(body)
+    found, more = await (_named(context, body, request) if body.jobDefinitions else _page(context, body, request))
+    return {"jobDefinitions": [to_wire(it, request.arns) for it in found], **more}
+
+
+async def _named(context: BatchContext, body: DescribeJobDefinitions, request: BatchRequest) -> DefinitionPage:
+    refs = dict.fromkeys(revision_ref(text, request.arns) for text in body.jobDefinitions or ())
+    return [
+        it
+        for ref in refs
+        if ref and (it := await context.catalog.definitions.see(ref, caller=request.caller)) is not None
+    ], {}
+
+
+async def _page(context: BatchContext, body: DescribeJobDefinitions, request: BatchRequest) -> DefinitionPage:
+    name, status, limit = body.jobDefinitionName or None, body.status or None, body.maxResults or MAX_DESCRIBED
+    query = ("DescribeJobDefinitions", name, status)
+    after = parse_ref(context.tokens.read(query, body.nextToken)) if body.nextToken else None
+    found = await context.catalog.definitions.page(
+        name=name, status=status, limit=limit + 1, after=after, caller=request.caller
+    )
+    entries = list(found[:limit])
+    return entries, ({"nextToken": context.tokens.make(query, str(entries[-1].ref))} if len(found) > limit else {})
+
+
+@lru_cache(CACHED_DOCUMENTS)
+def parse_document(text: str) -> Mapping[str, Any]:
+    """Parse a stored document. The result is cached and shared, so it must not be changed."""
+    read: Mapping[str, Any] = json.loads(text)
+    return read
+
+
+def to_definition(
+    given: RegisterJobDefinition, *, arns: BatchArns, limits: ServerLimits, now: datetime
+) -> JobDefinition:
+    """The job definition to register; the catalog sets its revision. Raises Invalid."""
+    ref = DefinitionRef(name=validation.name(given.jobDefinitionName, "jobDefinitionName"), revision=0)
+    work = _to_work(given, arns)
+    if work.privileged and not limits.privileged:
+        raise NotSupported("privileged containers, and devices of the host, are not allowed by this server.")
+    return JobDefinition(
+        ref=ref,
+        status=DefinitionStatus.ACTIVE,
+        container=work.container,
+        task=work.task,
+        nodes=work.nodes,
+        needs=work.needs,
+        parameters=tuple((given.parameters or {}).items()),
+        retry=retry_strategy.to_retry(given.retryStrategy) or Retry(),
+        timeout=retry_strategy.to_timeout(given.timeout, limits.min_timeout),
+        scheduling_priority=given.schedulingPriority,
+        propagate_tags=bool(given.propagateTags),
+        document=given.model_dump_json(include=DOCUMENT_MEMBERS, exclude_none=True),
+        tags=validation.tags(given.tags),
+        created_at=now,
+    )
+
+
+class DefinedWork(Struct, frozen=True, kw_only=True):
+    """What the jobs of a definition run."""
+
+    #: The only container, or the leading one of `task` or `nodes`.
+    container: ContainerSpec
+    #: Set if the definition has ecsProperties.
+    task: Task | None = None
+    #: Set if the definition has nodeProperties.
+    nodes: Nodes | None = None
+    #: The consumable resources that a job requires, for all its nodes.
+    needs: tuple[Need, ...]
+
+    @property
+    def privileged(self) -> bool:
+        """Whether any container is privileged, or has devices of the host, which is equivalent."""
+        several = [it.task for it in self.nodes.ranges] if self.nodes else [self.task] if self.task else []
+        specs = [self.container, *(container.spec for task in several for container in task.containers)]
+        return any(it.privileged or it.devices for it in specs)
+
+
+def _to_work(given: RegisterJobDefinition, arns: BatchArns) -> DefinedWork:
+    """AWS: a job definition has exactly one kind of properties, which depends on its type."""
+    validation.refuse_unsupported({"eksProperties": given.eksProperties}, validation.KUBERNETES)
+    fargate = "FARGATE" in (given.platformCapabilities or ())
+    own = consumable_resources.to_needs(given.consumableResourceProperties, arns)
+    if given.type == "multinode":
+        return _gang(given, own, arns, fargate=fargate)
+    if given.nodeProperties is not None:
+        raise Invalid("nodeProperties can be specified only for a job definition of type multinode.")
+    if given.containerProperties is not None and given.ecsProperties is not None:
+        raise Invalid("Only one of containerProperties and ecsProperties can be provided.")
+    if given.ecsProperties is not None:
+        task = tasks.to_task(given.ecsProperties, on_fargate=fargate)
+        return DefinedWork(container=task.leading.spec, task=task, needs=own)
+    if given.containerProperties is None:
+        raise Invalid("containerProperties must be provided.")
+    return DefinedWork(container=to_single_container(given.containerProperties, on_fargate=fargate), needs=own)
+
+
+def _gang(given: RegisterJobDefinition, own: tuple[Need, ...], arns: BatchArns, *, fargate: bool) -> DefinedWork:
+    if given.containerProperties is not None or given.ecsProperties is not None:
+        raise Invalid("A multinode job definition has the properties of its containers in nodeProperties only.")
+    if fargate:
+        raise Invalid("multinode is not applicable for Fargate.")
+    if given.nodeProperties is None:
+        raise Invalid("nodeProperties must be provided.")
+    gang = nodes.to_gang(given.nodeProperties)
+    each = [it.consumableResourceProperties for it in given.nodeProperties.nodeRangeProperties]
+    return DefinedWork(
+        container=gang.leading.spec, nodes=gang, needs=consumable_resources.gang_needs(own, each, gang, arns)
+    )
+
+
+def revision_ref(text: str, arns: BatchArns) -> DefinitionRef | None:
+    """The revision in `name:revision` or an ARN; None if there is none. Raises Invalid for another account's ARN."""
+    name, revision = arns.definition_named(text) or ("", None)
+    return None if revision is None else DefinitionRef(name=name, revision=revision)
+
+
+def parse_ref(text: str) -> DefinitionRef:
+    """Parse the text of a DefinitionRef."""
+    name, _, revision = text.rpartition(":")
+    return DefinitionRef(name=name, revision=int(revision))
+
+
+def check_selector(given: DescribeJobDefinitions) -> None:
+    others = given.jobDefinitionName or given.status or given.maxResults or given.nextToken
+    if given.jobDefinitions and others:
+        raise Invalid("jobDefinitions cannot be used with other parameters.")
+
+
+def to_wire(registered: JobDefinition, arns: BatchArns) -> dict[str, object]:
+    """The response of DescribeJobDefinitions: the registered document, with the revision and its status."""
+    properties = parse_document(registered.document)
+    return {
+        "jobDefinitionName": registered.ref.name,
+        "jobDefinitionArn": arns.definition(registered.ref),
+        "revision": registered.ref.revision,
+        "status": registered.status.value,
+        "parameters": {},
+        "tags": dict(registered.tags),
+        "containerOrchestrationType": "ECS",
+        "platformCapabilities": ["EC2"],
+        **properties,
+        **_filled(properties),
+        **(
+            {"retryStrategy": retry_strategy.registered_retry(properties["retryStrategy"])}
+            if "retryStrategy" in properties
+            else {}
+        ),
+    }
+
+
+def _filled(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The properties of a document for whose containers AWS returns empty lists."""
+    if "nodeProperties" in properties:
+        return {"nodeProperties": node_properties(properties["nodeProperties"])}
+    return (
+        {"containerProperties": with_empty_lists(properties["containerProperties"])}
+        if "containerProperties" in properties
+        else {}
+    )
+
+
+def node_properties(registered: Mapping[str, Any]) -> dict[str, Any]:
+    ranges = [
+        {**it, "container": with_empty_lists(it["container"])} if "container" in it else it
+        for it in registered["nodeRangeProperties"]
+    ]
+    return {**registered, "nodeRangeProperties": ranges}
+
+
+def with_empty_lists(container: Mapping[str, Any]) -> dict[str, Any]:
+    return {member: [] for member in EMPTY_LISTS} | dict(container)

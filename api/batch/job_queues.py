@@ -1,0 +1,291 @@
+"""Job queues: create, update, delete, describe, and a snapshot of the first jobs."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Literal
+
+from msgspec.structs import replace
+
+from batchq.api.batch import scheduling_policies, validation
+from batchq.api.batch.arns import ArnKind, BatchArns
+from batchq.api.batch.compute_environments import is_fargate
+from batchq.api.batch.context import Answer, BatchContext, BatchRequest
+from batchq.api.batch.wire import Integer, NameList, PageSize, StateName, Tags, Text, Unsupported, WireModel
+from batchq.api.http import milliseconds
+from batchq.api.operations import takes
+from batchq.api.page_tokens import page
+from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, JobQueue, PolicyName, State, TimeLimit
+from batchq.domain.ids import QueueName
+from batchq.errors import Invalid, NotFound, NotSupported
+from batchq.ports.catalog import Snapshot
+
+Environments = Mapping[EnvironmentName, ComputeEnvironment]
+MAX_ENVIRONMENTS = 3
+UNSUPPORTED_TYPES = {"EKS": validation.KUBERNETES, "SAGEMAKER_TRAINING": validation.SERVICE_JOBS}
+MIN_TIME_LIMIT, MAX_TIME_LIMIT = 600, 86_400  # seconds
+REASONS = (
+    "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY",
+    "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE",
+    "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT",
+    "MISCONFIGURATION:EC2_INSTANCE_CONFIGURATION_UNSUPPORTED",
+)
+"""AWS: the reasons that an action can have. A job may be blocked for other reasons, too."""
+CAPACITY_UNIT = "VCPU"
+"""AWS: the capacityUnit of jobs that do not run on Kubernetes."""
+Content = dict[str, object]
+
+QueueType = Literal["EKS", "ECS", "ECS_FARGATE", "SAGEMAKER_TRAINING", "ECS_MANAGED_INSTANCES"]
+
+
+class ComputeEnvironmentOrder(WireModel):
+    order: Integer
+    computeEnvironment: Text
+
+
+class JobStateTimeLimitAction(WireModel):
+    reason: Text
+    state: Literal["RUNNABLE"]
+    maxTimeSeconds: Integer
+    action: Literal["CANCEL", "TERMINATE"]
+
+
+class CreateJobQueue(WireModel):
+    jobQueueName: Text
+    priority: Integer
+    state: StateName | None = None
+    schedulingPolicyArn: Text | None = None
+    computeEnvironmentOrder: list[ComputeEnvironmentOrder] | None = None
+    serviceEnvironmentOrder: list[Unsupported] | None = None
+    jobQueueType: QueueType | None = None
+    tags: Tags | None = None
+    jobStateTimeLimitActions: list[JobStateTimeLimitAction] | None = None
+
+
+class UpdateJobQueue(WireModel):
+    jobQueue: Text
+    state: StateName | None = None
+    schedulingPolicyArn: Text | None = None
+    priority: Integer | None = None
+    computeEnvironmentOrder: list[ComputeEnvironmentOrder] | None = None
+    serviceEnvironmentOrder: list[Unsupported] | None = None
+    jobStateTimeLimitActions: list[JobStateTimeLimitAction] | None = None
+
+
+class DeleteJobQueue(WireModel):
+    jobQueue: Text
+
+
+class GetJobQueueSnapshot(WireModel):
+    jobQueue: Text
+
+
+class DescribeJobQueues(WireModel):
+    jobQueues: NameList | None = None
+    maxResults: PageSize | None = None
+    nextToken: Text | None = None
+
+
+@takes(CreateJobQueue)
+async def create(context: BatchContext, request: BatchRequest, body: CreateJobQueue) -> Answer:
+    check_supported(body)
+    made = await context.catalog.create_queue(
+        name=QueueName(validation.name(body.jobQueueName, "jobQueueName")),
+        state=State(body.state or State.ENABLED),
+        priority=body.priority,
+        environments=environment_order(body.computeEnvironmentOrder or (), request.arns, context.catalog.environments),
+        policy=policy_name(body.schedulingPolicyArn, request.arns),
+        time_limits=to_time_limits(body.jobStateTimeLimitActions or ()),
+        document=to_document(body),
+        tags=validation.tags(body.tags),
+        caller=request.caller,
+    )
+    return _name_and_arn(made, request)
+
+
+@takes(UpdateJobQueue)
+async def update(context: BatchContext, request: BatchRequest, body: UpdateJobQueue) -> Answer:
+    check_supported(body)
+    name = queue_name(body.jobQueue, request.arns)
+    known = context.catalog.environments
+    made = await context.catalog.update_queue(
+        name, lambda it: apply_update(it, body, request.arns, known), caller=request.caller
+    )
+    return _name_and_arn(made, request)
+
+
+@takes(DeleteJobQueue)
+async def delete(context: BatchContext, request: BatchRequest, body: DeleteJobQueue) -> Answer:
+    await context.catalog.delete_queue(queue_name(body.jobQueue, request.arns), caller=request.caller)
+    return {}
+
+
+@takes(DescribeJobQueues)
+async def describe(context: BatchContext, request: BatchRequest, body: DescribeJobQueues) -> Answer:
+    names = request.arns.all_named(ArnKind.QUEUE, body.jobQueues or ())
+    found = context.catalog.describe_queues(names, caller=request.caller) if names or not body.jobQueues else ()
+    query = ("DescribeJobQueues", names)
+    entries, more = page({it.name: it for it in found}, body, query=query, tokens=context.tokens)
+    return {"jobQueues": [to_wire(it, request.arns) for it in entries], **more}
+
+
+@takes(GetJobQueueSnapshot)
+async def snapshot(context: BatchContext, request: BatchRequest, body: GetJobQueueSnapshot) -> Answer:
+    name = queue_name(body.jobQueue, request.arns)
+    queue = context.catalog.queues.get(name)  # before the await, during which it may be deleted
+    found = await context.jobs.snapshot(name, caller=request.caller)
+    return snapshot_to_wire(found, request.arns, fair=queue is not None and queue.policy is not None)
+
+
+def _name_and_arn(queue: JobQueue, request: BatchRequest) -> Answer:
+    return {"jobQueueName": queue.name, "jobQueueArn": request.arns.queue(queue.name)}
+
+
+def queue_name(text: str, arns: BatchArns) -> QueueName:
+    name = arns.named(ArnKind.QUEUE, validation.required(text, "jobQueue"))
+    if name is None:
+        raise NotFound(f"JobQueue {text} not found.")
+    return QueueName(name)
+
+
+def check_supported(given: CreateJobQueue | UpdateJobQueue) -> None:
+    kind = given.jobQueueType if isinstance(given, CreateJobQueue) else None
+    validation.refuse_unsupported(
+        {"serviceEnvironmentOrder": given.serviceEnvironmentOrder}, validation.SERVICE_ENVIRONMENTS
+    )
+    if kind in UNSUPPORTED_TYPES:
+        raise validation.unsupported_error(f"jobQueueType {kind}", UNSUPPORTED_TYPES[kind])
+
+
+def environment_order(
+    given: Sequence[ComputeEnvironmentOrder], arns: BatchArns, known: Environments
+) -> tuple[EnvironmentName, ...]:
+    """The names of a queue's environments, in the order in which they are tried. Raises Invalid, and NotFound.
+
+    AWS: either all environments of a queue are of a Fargate type, or none is.
+    """
+    if not 1 <= len(given) <= MAX_ENVIRONMENTS:
+        raise Invalid(f"computeEnvironmentOrder must name 1 to {MAX_ENVIRONMENTS} compute environments.")
+    validation.unique((it.order for it in given), "An order of computeEnvironmentOrder")
+    named = tuple(_environment(it.computeEnvironment, arns) for it in sorted(given, key=lambda it: it.order))
+    validation.unique(named, "A compute environment")
+    if len({is_fargate(known[name]) for name in named if name in known}) > 1:
+        raise Invalid("EC2 and Fargate compute environments cannot be mixed in a job queue.")
+    return named
+
+
+def policy_name(text: str | None, arns: BatchArns) -> PolicyName | None:
+    """The name in the ARN of a scheduling policy; None if the ARN is omitted or empty."""
+    return scheduling_policies.policy_name(text, arns, member="schedulingPolicyArn") if text else None
+
+
+def to_document(given: CreateJobQueue) -> str:
+    members: dict[str, object] = {"jobQueueType": given.jobQueueType} if given.jobQueueType else {}
+    return json.dumps(members | {"orders": _orders(given.computeEnvironmentOrder or ())})
+
+
+def apply_update(before: JobQueue, given: UpdateJobQueue, arns: BatchArns, known: Environments) -> JobQueue:
+    """The queue after an update: omitted members stay unchanged. Empty jobStateTimeLimitActions remove all actions."""
+    order = given.computeEnvironmentOrder
+    actions = given.jobStateTimeLimitActions
+    return replace(
+        before,
+        state=before.state if given.state is None else State(given.state),
+        priority=before.priority if given.priority is None else given.priority,
+        environments=environment_order(order, arns, known) if order else before.environments,
+        policy=policy_name(given.schedulingPolicyArn, arns) or before.policy,
+        time_limits=before.time_limits if actions is None else to_time_limits(actions),
+        document=json.dumps(json.loads(before.document) | {"orders": _orders(order)}) if order else before.document,
+    )
+
+
+def to_wire(queue: JobQueue, arns: BatchArns) -> dict[str, object]:
+    """AWS: the status becomes VALID after a while. Here it always is VALID."""
+    members = json.loads(queue.document)
+    numbers = members.pop("orders", range(1, len(queue.environments) + 1))
+    return {
+        "jobQueueName": queue.name,
+        "jobQueueArn": arns.queue(queue.name),
+        "state": queue.state.value,
+        "status": "VALID",
+        "statusReason": "JobQueue Healthy",
+        "priority": queue.priority,
+        "computeEnvironmentOrder": [
+            {"order": order, "computeEnvironment": arns.environment(name)}
+            for order, name in zip(numbers, queue.environments, strict=True)
+        ],
+        "serviceEnvironmentOrder": [],
+        "jobStateTimeLimitActions": time_limits_to_wire(queue.time_limits),
+        **({} if queue.policy is None else {"schedulingPolicyArn": arns.policy(queue.policy)}),
+        "tags": dict(queue.tags),
+        **members,
+    }
+
+
+def _environment(text: str, arns: BatchArns) -> EnvironmentName:
+    name = arns.named(ArnKind.ENVIRONMENT, text)
+    if name is None:
+        raise NotFound(f"ComputeEnvironment {text} not found.")
+    return EnvironmentName(name)
+
+
+def _orders(given: Sequence[ComputeEnvironmentOrder]) -> list[int]:
+    return sorted(it.order for it in given)
+
+
+def to_time_limits(given: Sequence[JobStateTimeLimitAction]) -> tuple[TimeLimit, ...]:
+    validation.unique((it.reason for it in given), "A reason of jobStateTimeLimitActions")
+    return tuple(_limit(it) for it in given)
+
+
+def time_limits_to_wire(limits: Iterable[TimeLimit]) -> list[dict[str, object]]:
+    return [
+        {
+            "reason": it.reason,
+            "state": "RUNNABLE",
+            "maxTimeSeconds": int(it.most.total_seconds()),
+            "action": "CANCEL",
+        }
+        for it in limits
+    ]
+
+
+def _limit(given: JobStateTimeLimitAction) -> TimeLimit:
+    if given.reason not in REASONS:
+        raise Invalid(f"The reason of jobStateTimeLimitActions must be one of {', '.join(REASONS)}.")
+    if not MIN_TIME_LIMIT <= given.maxTimeSeconds <= MAX_TIME_LIMIT:
+        raise Invalid(
+            f"maxTimeSeconds of jobStateTimeLimitActions must be between {MIN_TIME_LIMIT} and {MAX_TIME_LIMIT}."
+        )
+    if given.action != "CANCEL":
+        raise NotSupported(
+            f"The action {given.action} of jobStateTimeLimitActions is for queues of SageMaker Training jobs: "
+            "here it must be CANCEL."
+        )
+    return TimeLimit(reason=given.reason, most=timedelta(seconds=given.maxTimeSeconds))
+
+
+def snapshot_to_wire(snapshot: Snapshot, arns: BatchArns, *, fair: bool) -> Content:
+    """`fair`: the queue has a scheduling policy, so the response includes the usage of its shares."""
+    updated = {"lastUpdatedAt": milliseconds(snapshot.updated_at)}
+    shares = {"fairshareUtilization": _shares(snapshot)} if fair else {}
+    front = [
+        {"jobArn": arns.job(job_id), "earliestTimeAtPosition": milliseconds(since)} for job_id, since in snapshot.jobs
+    ]
+    return {
+        "frontOfQueue": {"jobs": front, **updated},
+        "queueUtilization": {"totalCapacityUsage": [_usage(snapshot.millicpus)], **shares, **updated},
+    }
+
+
+def _shares(snapshot: Snapshot) -> Content:
+    return {
+        "activeShareCount": snapshot.active_shares,
+        "topCapacityUtilization": [
+            {"shareIdentifier": share, "capacityUsage": [_usage(millicpus)]} for share, millicpus in snapshot.shares
+        ],
+    }
+
+
+def _usage(millicpus: int) -> Content:
+    return {"capacityUnit": CAPACITY_UNIT, "quantity": millicpus / 1000}

@@ -1,0 +1,171 @@
+"""ListJobs: the jobs of a queue, the children of an array, or the nodes of a gang, a page at a time."""
+
+import re
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec.structs import replace
+from pydantic import Field
+
+from batchq.api.batch import job_queues
+from batchq.api.batch.arns import ArnKind, BatchArns
+from batchq.api.batch.context import Answer, BatchContext, BatchRequest
+from batchq.api.batch.describe_jobs import job_summary
+from batchq.api.batch.wire import Text, WireModel
+from batchq.api.operations import takes
+from batchq.api.page_tokens import TokenQuery
+from batchq.domain.ids import JobId, node_of
+from batchq.domain.job import Job, Status
+from batchq.errors import Invalid
+from batchq.ports.jobs import ChildQuery, Filter, JobQuery
+
+MAX_JOBS = 1000  # jobs on a page
+MAX_FILTERED_JOBS = 100  # jobs on a page, with a filter
+MAX_FILTER_VALUES = 100
+_MILLISECONDS = re.compile(r"[0-9]{1,19}")
+
+
+class KeyValuesPair(WireModel):
+    name: Text | None = None
+    values: list[Text] | None = None
+
+
+class ListJobs(WireModel):
+    jobQueue: Text | None = None
+    arrayJobId: Text | None = None
+    multiNodeJobId: Text | None = None
+    jobStatus: Text | None = None
+    maxResults: Annotated[int, Field(ge=1, le=1000)] | None = None
+    nextToken: Text | None = None
+    filters: list[KeyValuesPair] | None = None
+
+
+@takes(ListJobs)
+async def list_(context: BatchContext, request: BatchRequest, body: ListJobs) -> Answer:
+    """AWS: the jobs of a queue, the children of an array, or the nodes of a multi-node job."""
+    check_selector(body)
+    if body.multiNodeJobId:
+        return await _list_nodes(context, body, request)
+    query = children_query(body, request.arns) if body.arrayJobId else queue_query(body, request.arns)
+    token = token_query(query)
+    if body.nextToken:
+        query = replace(query, before=int(context.tokens.read(token, body.nextToken)))
+    wider = replace(query, limit=query.limit + 1)
+    if isinstance(wider, ChildQuery):
+        found = await context.jobs.list_children(wider, caller=request.caller)
+    else:
+        found = await context.jobs.list(wider, caller=request.caller)
+    page = found[: query.limit]
+    return _page(context, request, page, token=token, on=page[-1].order if len(found) > len(page) else None)
+
+
+async def _list_nodes(context: BatchContext, body: ListJobs, request: BatchRequest) -> Answer:
+    job_id, status = job_id_in(body.multiNodeJobId or "", request.arns), wanted_status(body)
+    token = ("ListJobs", "nodes", job_id, status)
+    after = int(context.tokens.read(token, body.nextToken)) if body.nextToken else -1
+    nodes = [
+        it
+        for it in await context.jobs.list_nodes(job_id, caller=request.caller)
+        if it.status is status and _number(it) > after
+    ]
+    page = nodes[: page_limit(body)]
+    return _page(context, request, page, token=token, on=_number(page[-1]) if len(nodes) > len(page) else None)
+
+
+def _number(node: Job) -> int:
+    return node_of(node.id)[1] or 0
+
+
+def _page(
+    context: BatchContext, request: BatchRequest, page: Sequence[Job], *, token: TokenQuery, on: int | None
+) -> Answer:
+    answer: Answer = {"jobSummaryList": [job_summary(job, request.arns) for job in page]}
+    return answer if on is None else answer | {"nextToken": context.tokens.make(token, str(on))}
+
+
+def queue_query(given: ListJobs, arns: BatchArns) -> JobQuery:
+    """The query for the first page of a queue's jobs. Raises Invalid, and NotFound.
+
+    AWS: without a filter the default status is RUNNING. A filter selects jobs of every status, whatever jobStatus is;
+    only SHARE_IDENTIFIER can be combined with one.
+    """
+    by, values = _filter(given.filters or [], arns)
+    return JobQuery(
+        queue=job_queues.queue_name(given.jobQueue or "", arns),
+        status=wanted_status(given, by),
+        filter=by,
+        values=values,
+        limit=page_limit(given, by),
+    )
+
+
+def children_query(given: ListJobs, arns: BatchArns) -> ChildQuery:
+    """The query for the first page of an array's children. AWS: filters are ignored."""
+    return ChildQuery(
+        parent=job_id_in(given.arrayJobId or "", arns), status=wanted_status(given), limit=page_limit(given)
+    )
+
+
+def token_query(query: JobQuery | ChildQuery) -> TokenQuery:
+    if isinstance(query, ChildQuery):
+        return "ListJobs", "array", query.parent, query.status
+    return "ListJobs", "queue", query.queue, query.status, query.filter, query.values
+
+
+def job_id_in(text: str, arns: BatchArns) -> JobId:
+    """The id in an id or ARN of a job; empty for an ARN of something else, so that the list is empty.
+
+    Raises Invalid for an ARN of another account.
+    """
+    return JobId(arns.named(ArnKind.JOB, text) or "")
+
+
+def page_limit(given: ListJobs, by: Filter | None = None) -> int:
+    """The number of jobs on a page."""
+    maximum = MAX_JOBS if by is None else MAX_FILTERED_JOBS
+    return min(given.maxResults or maximum, maximum)
+
+
+def check_selector(given: ListJobs) -> None:
+    named = [it for it in (given.jobQueue, given.arrayJobId, given.multiNodeJobId) if it]
+    if len(named) != 1:
+        raise Invalid("Exactly one of jobQueue, arrayJobId and multiNodeJobId must be specified.")
+
+
+def wanted_status(given: ListJobs, by: Filter | None = None) -> Status | None:
+    """The status to list; None: every status. Raises Invalid."""
+    text = given.jobStatus
+    if text and text not in set(Status):
+        raise Invalid(f"Job status is not one of {' | '.join(Status)}")
+    if by not in {None, Filter.SHARE_IDENTIFIER}:
+        return None
+    if text:
+        return Status(text)
+    return Status.RUNNING if by is None else None
+
+
+def _filter(given: list[KeyValuesPair], arns: BatchArns) -> tuple[Filter | None, tuple[str, ...]]:
+    if not given:
+        return None, ()
+    if len(given) > 1:
+        raise Invalid("Only one filter key-value pair can be specified.")
+    name, values = given[0].name, given[0].values or []
+    if name not in set(Filter):
+        raise Invalid(f"The name of a filter must be one of {', '.join(Filter)}.")
+    if not values:
+        raise Invalid(f"The filter {name} must have a value.")
+    if len(values) > MAX_FILTER_VALUES:
+        raise Invalid(f"The filter {name} must have at most {MAX_FILTER_VALUES} values.")
+    by = Filter(name)
+    return by, tuple(_value(by, value, arns) for value in values)
+
+
+def _value(by: Filter, text: str, arns: BatchArns) -> str:
+    if by in {Filter.BEFORE_CREATED_AT, Filter.AFTER_CREATED_AT} and not _MILLISECONDS.fullmatch(text):
+        raise Invalid(f"The value of the filter {by} must be milliseconds since 1970.")
+    if by is not Filter.JOB_DEFINITION:
+        return text
+    name = arns.named(ArnKind.DEFINITION, text)
+    if name is None or (name != text and "*" in name):
+        raise Invalid(f"{text} is not the ARN of a job definition.")
+    return name

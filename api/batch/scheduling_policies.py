@@ -1,0 +1,183 @@
+"""Scheduling policies: create, update, delete, describe, list."""
+
+import json
+import re
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from msgspec.structs import replace
+from pydantic import Field
+
+from batchq.api.batch import validation
+from batchq.api.batch.arns import ArnKind, BatchArns
+from batchq.api.batch.context import Answer, BatchContext, BatchRequest
+from batchq.api.batch.wire import Integer, NameList, PageSize, Tags, Text, WireModel
+from batchq.api.operations import takes
+from batchq.api.page_tokens import page
+from batchq.domain.catalog import PolicyName, SchedulingPolicy, ShareWeight
+from batchq.errors import Invalid, NotFound
+
+MAX_DECAY = 604_800  # seconds, a week
+MAX_RESERVATION = 99
+MIN_WEIGHT, MAX_WEIGHT = 0.0001, 999.9999
+_SHARE = re.compile(r"[A-Za-z0-9]{1,255}\*?")
+
+
+class ShareAttributes(WireModel):
+    shareIdentifier: Text
+    weightFactor: Annotated[float, Field(allow_inf_nan=False)] | None = None
+
+
+class FairsharePolicy(WireModel):
+    shareDecaySeconds: Integer | None = None
+    computeReservation: Integer | None = None
+    shareDistribution: list[ShareAttributes] | None = None
+
+
+class QuotaSharePolicy(WireModel):
+    idleResourceAssignmentStrategy: Literal["FIFO"]
+
+
+class CreateSchedulingPolicy(WireModel):
+    name: Text
+    quotaSharePolicy: QuotaSharePolicy | None = None
+    fairsharePolicy: FairsharePolicy | None = None
+    tags: Tags | None = None
+
+
+class UpdateSchedulingPolicy(WireModel):
+    arn: Text
+    quotaSharePolicy: QuotaSharePolicy | None = None
+    fairsharePolicy: FairsharePolicy | None = None
+
+
+class DeleteSchedulingPolicy(WireModel):
+    arn: Text
+
+
+class DescribeSchedulingPolicies(WireModel):
+    arns: NameList
+
+
+class ListSchedulingPolicies(WireModel):
+    maxResults: PageSize | None = None
+    nextToken: Text | None = None
+
+
+@takes(CreateSchedulingPolicy)
+async def create(context: BatchContext, request: BatchRequest, body: CreateSchedulingPolicy) -> Answer:
+    check_supported(body)
+    fair = body.fairsharePolicy
+    made = await context.catalog.scheduling_policies.create(
+        name=PolicyName(validation.name(body.name, "name")),
+        shares=to_shares(fair),
+        decay=to_decay(fair),
+        reservation=to_reservation(fair),
+        document=to_document(fair),
+        tags=validation.tags(body.tags),
+        caller=request.caller,
+    )
+    return {"name": made.name, "arn": request.arns.policy(made.name)}
+
+
+@takes(UpdateSchedulingPolicy)
+async def update(context: BatchContext, request: BatchRequest, body: UpdateSchedulingPolicy) -> Answer:
+    check_supported(body)
+    name = policy_name(body.arn, request.arns, member="arn")
+    await context.catalog.scheduling_policies.update(
+        name, lambda it: apply_update(it, body.fairsharePolicy), caller=request.caller
+    )
+    return {}
+
+
+@takes(DeleteSchedulingPolicy)
+async def delete(context: BatchContext, request: BatchRequest, body: DeleteSchedulingPolicy) -> Answer:
+    await context.catalog.scheduling_policies.delete(
+        policy_name(body.arn, request.arns, member="arn"), caller=request.caller
+    )
+    return {}
+
+
+@takes(DescribeSchedulingPolicies)
+async def describe(context: BatchContext, request: BatchRequest, body: DescribeSchedulingPolicies) -> Answer:
+    found = context.catalog.scheduling_policies.describe(request.arns.all_named(ArnKind.POLICY, body.arns))
+    return {"schedulingPolicies": [to_wire(it, request.arns) for it in found]}
+
+
+@takes(ListSchedulingPolicies)
+async def list_(context: BatchContext, request: BatchRequest, body: ListSchedulingPolicies) -> Answer:
+    entries, more = page(context.catalog.policies, body, query=("ListSchedulingPolicies",), tokens=context.tokens)
+    return {"schedulingPolicies": [{"arn": request.arns.policy(it.name)} for it in entries], **more}
+
+
+def policy_name(text: str, arns: BatchArns, *, member: str) -> PolicyName:
+    """The name in the ARN `text`; `member`: the request's member, for the error text. Raises Invalid, and NotFound."""
+    name = arns.named(ArnKind.POLICY, validation.required(text, member))
+    if name is None:
+        raise NotFound(f"SchedulingPolicy {text} not found.")
+    return PolicyName(name)
+
+
+def check_supported(given: CreateSchedulingPolicy | UpdateSchedulingPolicy) -> None:
+    validation.refuse_unsupported({"quotaSharePolicy": given.quotaSharePolicy}, validation.QUOTA_SHARES)
+
+
+def to_shares(given: FairsharePolicy | None) -> tuple[ShareWeight, ...]:
+    return tuple(_share(it) for it in _share_attributes(given))
+
+
+def to_decay(given: FairsharePolicy | None) -> timedelta:
+    seconds = (given and given.shareDecaySeconds) or 0
+    if not 0 <= seconds <= MAX_DECAY:
+        raise Invalid(f"shareDecaySeconds must be between 0 and {MAX_DECAY}.")
+    return timedelta(seconds=seconds)
+
+
+def to_reservation(given: FairsharePolicy | None) -> int:
+    percent = (given and given.computeReservation) or 0
+    if not 0 <= percent <= MAX_RESERVATION:
+        raise Invalid(f"computeReservation must be between 0 and {MAX_RESERVATION}.")
+    return percent
+
+
+def to_document(given: FairsharePolicy | None) -> str:
+    """The policy as it is returned. AWS: an empty or omitted one is returned with the defaults."""
+    member = {} if given is None else given.model_dump(exclude_none=True)
+    return json.dumps(member or {"computeReservation": 0, "shareDecaySeconds": 0, "shareDistribution": []})
+
+
+def apply_update(before: SchedulingPolicy, given: FairsharePolicy | None) -> SchedulingPolicy:
+    """The policy after an update: a fairsharePolicy replaces the earlier one as a whole; None changes nothing."""
+    if given is None:
+        return before
+    return replace(
+        before,
+        shares=to_shares(given),
+        decay=to_decay(given),
+        reservation=to_reservation(given),
+        document=to_document(given),
+    )
+
+
+def to_wire(policy: SchedulingPolicy, arns: BatchArns) -> dict[str, object]:
+    fair: dict[str, Any] = json.loads(policy.document)
+    return {
+        "name": policy.name,
+        "arn": arns.policy(policy.name),
+        "fairsharePolicy": fair,
+        "tags": dict(policy.tags),
+    }
+
+
+def _share_attributes(given: FairsharePolicy | None) -> Sequence[ShareAttributes]:
+    return (given and given.shareDistribution) or ()
+
+
+def _share(given: ShareAttributes) -> ShareWeight:
+    if not _SHARE.fullmatch(given.shareIdentifier):
+        raise Invalid("shareIdentifier must be 1 to 255 letters and digits, which an asterisk may follow.")
+    weight = 1.0 if given.weightFactor is None else given.weightFactor
+    if not MIN_WEIGHT <= weight <= MAX_WEIGHT:
+        raise Invalid(f"weightFactor must be between {MIN_WEIGHT} and {MAX_WEIGHT}.")
+    return ShareWeight(identifier=given.shareIdentifier, weight=weight)

@@ -1,0 +1,112 @@
+"""CancelJob, CancelJobs, TerminateJob, TerminateJobs."""
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Annotated, Protocol
+
+from pydantic import Field
+
+from batchq.api.batch import validation
+from batchq.api.batch.arns import ArnKind, to_job_id
+from batchq.api.batch.context import Answer, BatchContext, BatchRequest
+from batchq.api.batch.wire import Text, WireModel
+from batchq.api.operations import takes
+from batchq.domain.access.accounts import Caller
+from batchq.domain.ids import JobId
+from batchq.errors import BatchqError, Invalid, Unavailable
+
+
+class StopJob(WireModel):
+    """CancelJob and TerminateJob."""
+
+    jobId: Text
+    reason: Text
+
+
+class StopJobs(WireModel):
+    """CancelJobs and TerminateJobs."""
+
+    jobs: Annotated[list[Text], Field(min_length=1, max_length=50)]
+    reason: Text
+
+
+class StopMethod(Protocol):
+    """`JobService.cancel` or `JobService.terminate`."""
+
+    def __call__(self, job_id: JobId, reason: str, *, caller: Caller) -> Awaitable[None]: ...
+
+
+class StopManyMethod(Protocol):
+    """`JobService.cancel_many` or `terminate_many`: returns the jobs for which it failed, and why."""
+
+    def __call__(
+        self, ids: Sequence[JobId], reason: str, *, caller: Caller
+    ) -> Awaitable[Mapping[JobId, BatchqError]]: ...
+
+
+@takes(StopJob)
+async def cancel(context: BatchContext, request: BatchRequest, body: StopJob) -> Answer:
+    return await _stop(context.jobs.cancel, request, body)
+
+
+@takes(StopJob)
+async def terminate(context: BatchContext, request: BatchRequest, body: StopJob) -> Answer:
+    return await _stop(context.jobs.terminate, request, body)
+
+
+@takes(StopJobs)
+async def cancel_many(context: BatchContext, request: BatchRequest, body: StopJobs) -> Answer:
+    return await _stop_many(context.jobs.cancel_many, request, body)
+
+
+@takes(StopJobs)
+async def terminate_many(context: BatchContext, request: BatchRequest, body: StopJobs) -> Answer:
+    return await _stop_many(context.jobs.terminate_many, request, body)
+
+
+def _job(text: str, request: BatchRequest) -> JobId | None:
+    """The id in an id or ARN of a job; None if it does not have the format of one.
+
+    Raises Invalid for an ARN of another account.
+    """
+    return to_job_id(request.arns.named(ArnKind.JOB, text))
+
+
+async def _stop(order: StopMethod, request: BatchRequest, body: StopJob) -> Answer:
+    """AWS: neither an unknown id nor a malformed one is an error."""
+    reason = validation.reason(body.reason)
+    job_id = _job(validation.required(body.jobId, "jobId"), request)
+    if job_id is not None:
+        await order(job_id, reason, caller=request.caller)
+    return {}
+
+
+async def _stop_many(order: StopManyMethod, request: BatchRequest, body: StopJobs) -> Answer:
+    reason = validation.reason(body.reason)
+    errors: dict[str, dict[str, str]] = {}
+    named: dict[str, JobId | None] = {}
+    for text in body.jobs:
+        try:
+            named[text] = _job(text, request)
+        except Invalid as why:
+            errors[text] = {"code": "ClientException", "message": str(why)}
+    refused = await order([it for it in named.values() if it is not None], reason, caller=request.caller)
+    errors |= {text: error for text, job_id in named.items() if (error := _error(job_id, refused)) is not None}
+    return {
+        "successful": [text for text in body.jobs if text not in errors],
+        "errors": [{"job": text, **errors[text]} for text in body.jobs if text in errors],
+    }
+
+
+def _error(job_id: JobId | None, refused: Mapping[JobId, BatchqError]) -> dict[str, str] | None:
+    """The error of one job; None if the order was accepted. AWS: here a malformed id is an error, of this job only."""
+    if job_id is None:
+        return {"code": "ValidationException", "message": "The job id is malformed."}
+    match refused.get(job_id):
+        case None:
+            return None
+        case Invalid() as why:
+            return {"code": "ClientException", "message": str(why)}
+        case Unavailable() as why:
+            return {"code": "ServerException", "message": str(why)}
+        case why:
+            raise why

@@ -1,1 +1,0 @@
-"""Translation between the shapes of AWS Batch and the domain. Pure: no input or output."""

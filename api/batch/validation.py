@@ -1,0 +1,85 @@
+"""Validation that several requests share, with AWS's error texts where they are known; and unsupported features."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from batchq.domain.catalog import Tags
+from batchq.errors import Invalid, NotSupported
+
+RESERVED_PREFIX = "io.batchq."
+"""The prefix of the labels of this server's containers. No name or key from a caller may begin with it."""
+MAX_REASON = 1024  # characters
+
+# The reasons why features of AWS Batch that need other services of AWS are refused.
+HERE = "this server runs containers on a Docker engine"
+KUBERNETES = "it is for Kubernetes (Amazon EKS)"
+QUOTA_SHARES = "quota shares divide the capacity that SageMaker Training jobs run on"
+SERVICE_ENVIRONMENTS = "service environments are the capacity that SageMaker Training jobs run on"
+SERVICE_JOBS = "service jobs are jobs of SageMaker Training"
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+
+class ServerLimits(Struct, frozen=True, kw_only=True):
+    """Limits on requests that the server's settings define."""
+
+    #: The least attemptDurationSeconds (AWS: 60).
+    min_timeout: int
+    #: The vCPUs of an UNMANAGED compute environment without unmanagedvCpus.
+    vcpus: int
+    #: Whether a job definition may request a privileged container, or devices of the host.
+    privileged: bool
+
+
+def name(text: str, what: str) -> str:
+    """Return a valid name. Raises Invalid; `what` is the request's member, for the error text."""
+    if not _NAME.fullmatch(text):
+        raise Invalid(f"{what} must be 1 to 128 letters, digits, hyphens and underscores.")
+    return text
+
+
+def required(text: str, what: str) -> str:
+    if not text:
+        raise Invalid(f"'{what}' is a required field (cannot be an empty string)")
+    return text
+
+
+def reason(text: str) -> str:
+    if len(required(text, "reason")) > MAX_REASON:
+        raise Invalid(f"'reason' must be at most {MAX_REASON} characters.")
+    return text
+
+
+def tags(given: Mapping[str, str] | None) -> Tags:
+    taken = tuple((given or {}).items())
+    if any(key.startswith(RESERVED_PREFIX) for key, _ in taken):
+        raise Invalid(f"The key of a tag must not begin with '{RESERVED_PREFIX}'.")
+    return taken
+
+
+def path(text: str, what: str) -> str:
+    """Return an absolute path. Raises Invalid also for a colon, which separates paths where the engine expects two."""
+    if not text.startswith("/") or ":" in text:
+        raise Invalid(f"{what} must be an absolute path without colons.")
+    return text
+
+
+def unique(values: Iterable[object], what: str) -> None:
+    """Raise Invalid if a value appears twice; `what` describes the values, for the error text."""
+    listed = list(values)
+    if len(set(listed)) != len(listed):
+        raise Invalid(f"{what} must not be named more than once.")
+
+
+def refuse_unsupported(members: Mapping[str, object], why: str = "") -> None:
+    """Raise NotSupported, with the reason if there is one, for a member that is not empty."""
+    for member, value in members.items():
+        if value:
+            raise unsupported_error(member, why)
+
+
+def unsupported_error(what: str, why: str) -> NotSupported:
+    reason = f": {why}, and {HERE}" if why else ""
+    return NotSupported(f"{what} is not supported by this server{reason}.")
