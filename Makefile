@@ -64,11 +64,11 @@ bench: install engine ## Measure against the bare Docker SDK and others; ONLY=wi
 faults-night: install engine ## The server killed KILL_ROUNDS=400 times under load, on real Docker; half an hour.
 	KILL_ROUNDS=$(KILL_ROUNDS) $(BIN)/pytest -q -s tests/faults/test_kill_nine.py
 
-mutants: install ## Break the core in hundreds of ways, and see that tests and simulated worlds notice each; hours.
+mutants: install ## Change the code in hundreds of ways, each of which a test or a simulated run must detect; hours.
 	$(BIN)/python -m tests.domain.mutants
 	$(BIN)/python -m tests.simulation.mutants
 
-simulate: install ## Live SEEDS=5000 short lives in a bad world; `python -m tests.simulation --seed N` tells one.
+simulate: install ## Simulate SEEDS=5000 runs with random faults; `python -m tests.simulation --seed N` prints one.
 	$(BIN)/python -m tests.simulation --seeds 0:$(SEEDS)
 
 fuzz: install ## Let schemathesis make up EXAMPLES=500 requests of each operation, and more that are wrong; minutes.

@@ -1,4 +1,4 @@
-"""`python -m tests.simulation --seed N` tells a run, `--seeds A:B` tries many. 1 at the end: one broke a promise."""
+"""`python -m tests.simulation --seed N` prints one run, `--seeds A:B` many. Exits 1 if an invariant is violated."""
 
 import argparse
 import os
@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 
-from tests.simulation.run import Told, tell
+from tests.simulation.run import RunResult, run_seed
 
 
 def main() -> None:
@@ -19,37 +19,39 @@ def main() -> None:
     if options.seed is not None:
         sys.exit(replay(options.seed))
     first, _, beyond = options.seeds.rpartition(":")
-    sys.exit(try_all(range(int(first or 0), int(beyond)), options.jobs))
+    sys.exit(run_all(range(int(first or 0), int(beyond)), options.jobs))
 
 
 def replay(seed: int) -> int:
-    told, again = tell(seed), tell(seed)
-    print("\n".join(told.lines))
-    print(f"seed {seed}: {told.broken or 'every promise was kept'}; {told.digest[:16]}")
-    if told.digest != again.digest:
-        print("but told again it is another story")
+    result, again = run_seed(seed), run_seed(seed)
+    print("\n".join(result.lines))
+    print(f"seed {seed}: {result.failure or 'every invariant held'}; {result.digest[:16]}")
+    if result.digest != again.digest:
+        print("but the second run differs")
         return 1
-    return 1 if told.broken else 0
+    return 1 if result.failure else 0
 
 
-def try_all(seeds: range, jobs: int) -> int:
+def run_all(seeds: range, jobs: int) -> int:
     began = time.monotonic()
     counts: Counter[str] = Counter()
-    broken: list[Told] = []
+    failed: list[RunResult] = []
     with ProcessPoolExecutor(jobs) as pool:
-        for seed, told in zip(seeds, pool.map(tell, seeds, chunksize=20), strict=True):
-            counts += told.counts
-            counts["virtual seconds"] += int(told.seconds)
-            if told.broken:
-                broken.append(told)
-                print(f"seed {seed}: {told.broken.splitlines()[0][:300]}", flush=True)
+        for seed, result in zip(seeds, pool.map(run_seed, seeds, chunksize=20), strict=True):
+            counts += result.counts
+            counts["virtual seconds"] += int(result.seconds)
+            if result.failure:
+                failed.append(result)
+                print(f"seed {seed}: {result.failure.splitlines()[0][:300]}", flush=True)
     taken = time.monotonic() - began
-    print(f"{len(seeds)} seeds in {taken:.0f} s, {len(seeds) / taken:.0f} a second; {len(broken)} broke a promise")
+    print(
+        f"{len(seeds)} seeds in {taken:.0f} s, {len(seeds) / taken:.0f} a second; {len(failed)} violated an invariant"
+    )
     print(
         f"{counts.pop('virtual seconds') / 3600:.0f} simulated hours; "
         + ", ".join(f"{n} {it}" for it, n in counts.items())
     )
-    return 1 if broken else 0
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -24,14 +24,23 @@ from batchq.ports.clock import Clock
 from batchq.ports.jobs import SubmissionKey
 from batchq.services.bulk_stop import BulkStopRequest
 from batchq.services.jobs import Submission
-from tests.simulation import sweeper
-from tests.simulation.dice import Dice
-from tests.simulation.fate import Bug
-from tests.simulation.oracles import Witness
-from tests.simulation.people import submitter
+from tests.simulation import bulk_stops
+from tests.simulation.accounts import submitter
+from tests.simulation.choices import Choices
+from tests.simulation.invariants import Invariants
+from tests.simulation.planned_faults import InjectedError
+from tests.simulation.run_log import RunLog
 from tests.simulation.server import Server
-from tests.simulation.story import Story
-from tests.simulation.wishes import DEFINITIONS, ENVIRONMENTS, FAIR, LARGEST, LICENCES, QUEUES, TOKENS, Wishes
+from tests.simulation.submissions import (
+    DEFINITIONS,
+    ENVIRONMENTS,
+    FAIR,
+    LARGEST,
+    LICENCES,
+    QUEUES,
+    TOKENS,
+    SubmissionGenerator,
+)
 from tests.support import builders
 from tests.support.builders import ADMIN
 
@@ -39,7 +48,7 @@ POLICY = PolicyName("in turns")
 TOTALS = {LICENCES: 4, TOKENS: 20}
 
 
-class Lost(Exception):
+class NoReply(Exception):
     """No answer came: the server is away, died, or was not waited for."""
 
 
@@ -47,27 +56,33 @@ class Client:
     """`server` tells who serves now. What was acknowledged is told to the witness at once."""
 
     def __init__(
-        self, *, server: Callable[[], Server | None], clock: Clock, dice: Dice, story: Story, witness: Witness
+        self,
+        *,
+        server: Callable[[], Server | None],
+        clock: Clock,
+        choices: Choices,
+        run_log: RunLog,
+        invariants: Invariants,
     ) -> None:
         self._server = server
         self._clock = clock
-        self._dice = dice.client
-        self._everybody = dice
-        self._story = story
-        self._witness = witness
+        self._rng = choices.client
+        self._choices = choices
+        self._run_log = run_log
+        self._invariants = invariants
         self._keys = 0
         self._changed: set[str] = set()
         self.known: dict[JobId, Submission] = {}
-        self._wishes = Wishes(dice.client, self.known, self.key)
+        self._wishes = SubmissionGenerator(choices.client, self.known, self.key)
 
-    async def settle_ground(self) -> None:
+    async def create_catalog(self) -> None:
         """Before anything goes wrong."""
         for name in ENVIRONMENTS:
             await self._resize(name, LARGEST, new=True)
         await self._make_policy()
         for name, total in TOTALS.items():
             kind = ResourceKind.REPLENISHABLE if name == LICENCES else ResourceKind.NON_REPLENISHABLE
-            await self.ask(
+            await self.request(
                 lambda it, name=name, total=total, kind=kind: it.catalog.consumable_resources.create(
                     name=name, total=total, kind=kind, tags=(), caller=ADMIN
                 )
@@ -80,7 +95,7 @@ class Client:
                 policy=POLICY if name == FAIR else None,
                 time_limits=self._limits(name),
             )
-            await self.ask(
+            await self.request(
                 lambda it, made=made: it.catalog.create_queue(
                     name=made.name,
                     state=made.state,
@@ -95,12 +110,12 @@ class Client:
             )
         for name, image in DEFINITIONS.items():
             made = builders.definition(name=name, image=image)
-            await self.ask(lambda it, made=made: it.catalog.definitions.register(made, caller=ADMIN))
+            await self.request(lambda it, made=made: it.catalog.definitions.register(made, caller=ADMIN))
 
     async def _make_policy(self) -> None:
-        reservation = self._dice.choice([0, 0, 40])
+        reservation = self._rng.choice([0, 0, 40])
         weights = (ShareWeight(identifier="red", weight=0.5), ShareWeight(identifier="bl*", weight=2.0))
-        await self.ask(
+        await self.request(
             lambda it: it.catalog.scheduling_policies.create(
                 name=POLICY,
                 shares=weights,
@@ -113,57 +128,59 @@ class Client:
         )
 
     def _limits(self, queue: str) -> tuple[TimeLimit, ...]:
-        most = self._dice.choice([None, None, timedelta(seconds=15)])
+        most = self._rng.choice([None, None, timedelta(seconds=15)])
         if most is not None:
-            self._witness.limits[queue] = most
+            self._invariants.limits[queue] = most
         reasons = ("CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY", "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT")
         return () if most is None else tuple(TimeLimit(reason=it, most=most) for it in reasons)
 
-    async def restore_ground(self) -> None:
+    async def restore_catalog(self) -> None:
         """Room for all, of what was changed or is used up."""
         for name in TOTALS:
-            await self._insist(lambda name=name: self._stock(name, 1000))
+            await self._until_acknowledged(lambda name=name: self._stock(name, 1000))
         for name in sorted(self._changed.intersection(ENVIRONMENTS)):
-            await self._insist(lambda name=name: self._resize(name, LARGEST))
+            await self._until_acknowledged(lambda name=name: self._resize(name, LARGEST))
         for name in sorted(self._changed.intersection(QUEUES)):
-            await self._insist(lambda name=name: self._switch(QueueName(name), State.ENABLED))
+            await self._until_acknowledged(lambda name=name: self._switch(QueueName(name), State.ENABLED))
 
     async def act(self) -> None:
         """One of the things that users do."""
-        what = self._dice.choices(
-            [self._submit, self._submit_twice, self._terminate, self._cancel, self._change_ground],
+        what = self._rng.choices(
+            [self._submit, self._submit_twice, self._terminate, self._cancel, self._change_catalog],
             weights=[10, 1, 3, 3, 1],
         )[0]
-        if self._everybody.sweeps.random() < self._everybody.sweeping:
+        if self._choices.sweeps.random() < self._choices.bulk_stop_rate:
             what = self._sweep
         try:
             await what()
-        except (Lost, BatchqError) as why:
-            self._story.tell(f"client {what.__name__} got {type(why).__name__}")
+        except (NoReply, BatchqError) as why:
+            self._run_log.write(f"client {what.__name__} got {type(why).__name__}")
 
     async def end(self, job_id: JobId, *, by_cancel: bool = False) -> None:
         """Until it is acknowledged."""
         if by_cancel:
-            await self._insist(lambda: self._request_cancel(job_id))
+            await self._until_acknowledged(lambda: self._request_cancel(job_id))
         else:
-            await self._insist(lambda: self._request_terminate(job_id))
+            await self._until_acknowledged(lambda: self._request_terminate(job_id))
 
-    async def insist(self, submission: Submission) -> JobId:
+    async def submit_until_acknowledged(self, submission: Submission) -> JobId:
         """The same, of a submission."""
-        return await self._insist(lambda: self._request_submit(submission))
+        return await self._until_acknowledged(lambda: self._request_submit(submission))
 
-    async def ask(self, what: Callable[[Server], Coroutine[Any, Any, Any]], *, patience: float | None = None) -> Any:
+    async def request(
+        self, what: Callable[[Server], Coroutine[Any, Any, Any]], *, patience: float | None = None
+    ) -> Any:
         """The answer. Raises Lost, and what the service raises."""
         server = self._server()
         if server is None or not server.ready:
-            raise Lost
+            raise NoReply
         call = asyncio.create_task(what(server), name="a request")
-        died = asyncio.create_task(server.life.died.wait())
+        died = asyncio.create_task(server.lifetime.died.wait())
         try:
             await asyncio.wait({call, died}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
             if call.done():
                 return call.result()
-            raise Lost
+            raise NoReply
         finally:
             call.cancel()
             died.cancel()
@@ -173,9 +190,9 @@ class Client:
         submission = self._wishes.next()
         for _ in range(3 if submission.key else 1):
             try:
-                await self._request_submit(submission, submitter(submission.name, self._everybody.account_limit))
-            except Lost:
-                await self._clock.sleep(self._dice.choice([0.1, 1, 4]))
+                await self._request_submit(submission, submitter(submission.name, self._choices.account_limit))
+            except NoReply:
+                await self._clock.sleep(self._rng.choice([0.1, 1, 4]))
             except Invalid:
                 raise
             except BatchqError:
@@ -186,17 +203,19 @@ class Client:
     async def _submit_twice(self) -> None:
         """The first is still under way when the second comes."""
         submission = replace(self._wishes.next(), key=self.key())
-        caller = submitter(submission.name, self._everybody.account_limit)
+        caller = submitter(submission.name, self._choices.account_limit)
         answers = await asyncio.gather(
             self._request_submit(submission, caller), self._request_submit(submission, caller), return_exceptions=True
         )
         if len({it for it in answers if isinstance(it, str)}) > 1:
-            self._story.breaks("I2 a repeated submission is the same job", submission.name)
+            self._run_log.fail("I2 a repeated submission is the same job", submission.name)
 
     async def _request_submit(self, submission: Submission, caller: Caller = ADMIN) -> JobId:
-        job = await self.ask(lambda it: it.jobs.submit(submission, caller=caller), patience=self._everybody.patience())
-        self._witness.submitted(submission.name, job.id)
-        self._story.tell(f"client has {submission.name}")
+        job = await self.request(
+            lambda it: it.jobs.submit(submission, caller=caller), patience=self._choices.patience()
+        )
+        self._invariants.submitted(submission.name, job.id)
+        self._run_log.write(f"client has {submission.name}")
         self.known.setdefault(job.id, submission)
         return job.id
 
@@ -207,78 +226,80 @@ class Client:
         await self._request_cancel(self._wishes.any_id())
 
     async def _request_terminate(self, job_id: JobId) -> None:
-        await self.ask(
-            lambda it: it.jobs.terminate(job_id, "a user stops it", caller=ADMIN), patience=self._everybody.patience()
+        await self.request(
+            lambda it: it.jobs.terminate(job_id, "a user stops it", caller=ADMIN), patience=self._choices.patience()
         )
-        self._witness.terminated(job_id)
-        self._story.tell(f"client terminated {self._story.called(job_id)}")
+        self._invariants.terminated(job_id)
+        self._run_log.write(f"client terminated {self._run_log.name_of(job_id)}")
 
     async def _request_cancel(self, job_id: JobId) -> None:
-        await self.ask(
-            lambda it: it.jobs.cancel(job_id, "a user cancels it", caller=ADMIN), patience=self._everybody.patience()
+        await self.request(
+            lambda it: it.jobs.cancel(job_id, "a user cancels it", caller=ADMIN), patience=self._choices.patience()
         )
-        self._witness.cancelled(job_id)
-        self._story.tell(f"client cancelled {self._story.called(job_id)}")
+        self._invariants.cancelled(job_id)
+        self._run_log.write(f"client cancelled {self._run_log.name_of(job_id)}")
 
     async def _sweep(self) -> None:
-        dice = self._everybody.sweeps
-        order, asked = sweeper.order(dice), sweeper.asked(dice, list(self.known)[-8:])
-        await self.ask(lambda it: self._hear(it, order, asked), patience=dice.choice([None, None, 30.0, 0.0]))
-        self._story.tell(f"client swept {asked}")
+        rng = self._choices.sweeps
+        order, asked = bulk_stops.order(rng), bulk_stops.asked(rng, list(self.known)[-8:])
+        await self.request(lambda it: self._hear(it, order, asked), patience=rng.choice([None, None, 30.0, 0.0]))
+        self._run_log.write(f"client swept {asked}")
 
     async def _hear(self, server: Server, order: BulkStopOrder, asked: BulkStopRequest) -> None:
         async for some in await server.bulk_stops.stop(order, asked, caller=ADMIN):
-            self._witness.sweepers.told(order, some)
+            self._invariants.bulk_stops.reported(order, some)
 
-    async def _change_ground(self) -> None:
-        which = self._dice.random()
+    async def _change_catalog(self) -> None:
+        which = self._rng.random()
         if which < 0.3:
-            await self._stock(self._dice.choice(list(TOTALS)), self._dice.choice([0, 1, 2, 5, 30]))
+            await self._stock(self._rng.choice(list(TOTALS)), self._rng.choice([0, 1, 2, 5, 30]))
         elif which < 0.8:
-            await self._resize(self._changes(ENVIRONMENTS), self._dice.choice([500, 1000, 2000, LARGEST]))
+            await self._resize(self._changes(ENVIRONMENTS), self._rng.choice([500, 1000, 2000, LARGEST]))
         else:
-            await self._switch(QueueName(self._changes(QUEUES)), self._dice.choice(list(State)))
+            await self._switch(QueueName(self._changes(QUEUES)), self._rng.choice(list(State)))
 
     def _changes(self, names: Iterable[str]) -> str:
         """One of them, which may not be what it was from here on."""
-        name = self._dice.choice(list(names))
+        name = self._rng.choice(list(names))
         self._changed.add(name)
         return name
 
     async def _resize(self, name: str, millicpus: int, *, new: bool = False) -> None:
         of = EnvironmentName(name)
         if new:
-            await self.ask(
+            await self.request(
                 lambda it: it.catalog.create_environment(
                     name=of, state=State.ENABLED, max_millicpus=millicpus, document="{}", tags=(), caller=ADMIN
                 )
             )
         else:
-            await self.ask(
+            await self.request(
                 lambda it: it.catalog.update_environment(
                     of, lambda was: replace(was, max_millicpus=millicpus), caller=ADMIN
                 )
             )
-        self._story.tell(f"client gave {name} {millicpus}")
+        self._run_log.write(f"client gave {name} {millicpus}")
 
     async def _stock(self, name: ConsumableName, total: int) -> None:
         """A total as its owner sees it: without what is used up."""
-        await self.ask(
+        await self.request(
             lambda it: it.catalog.consumable_resources.update(
                 name, operation=Operation.SET, quantity=total, token=None, caller=ADMIN
             )
         )
-        self._story.tell(f"client has {total} {name}")
+        self._run_log.write(f"client has {total} {name}")
 
     async def _switch(self, name: QueueName, state: State) -> None:
-        await self.ask(lambda it: it.catalog.update_queue(name, lambda was: replace(was, state=state), caller=ADMIN))
-        self._story.tell(f"client {state} {name}")
+        await self.request(
+            lambda it: it.catalog.update_queue(name, lambda was: replace(was, state=state), caller=ADMIN)
+        )
+        self._run_log.write(f"client {state} {name}")
 
-    async def _insist(self, request: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    async def _until_acknowledged(self, request: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         while True:
             try:
                 return await request()
-            except (Lost, BatchqError, Bug):
+            except (NoReply, BatchqError, InjectedError):
                 await self._clock.sleep(1)
 
     def key(self) -> SubmissionKey:

@@ -15,8 +15,8 @@ from batchq.domain.job import Attempt, Job
 from batchq.domain.lifecycle.stop_order import KILL_AGAIN
 from batchq.ports.clock import Boot, Clock
 from batchq.ports.runtime import DeathReport, Inspection
-from tests.simulation.story import Story
-from tests.simulation.truth import Truth
+from tests.simulation.container_records import ContainerRecords
+from tests.simulation.run_log import RunLog
 from tests.support.builders import NOON
 
 
@@ -66,14 +66,14 @@ class ServerClock:
         return Boot(id="simulated", at=NOON + self._skew)
 
 
-class StampedNews:
+class StampedReports:
     """The news of ends, with the times of the machine's clock."""
 
     def __init__(self, news: Any, machine_clock: MachineClock) -> None:
         self._news = news
         self._clock = machine_clock
 
-    def __aiter__(self) -> "StampedNews":
+    def __aiter__(self) -> "StampedReports":
         return self
 
     async def __anext__(self) -> Any:
@@ -84,11 +84,13 @@ class StampedNews:
 class StoredTimes:
     """Stored times are of the clock of the server that was aligned last. `jobs` are as last committed."""
 
-    def __init__(self, *, jobs: Mapping[JobId, Job], truth: Truth, now: Callable[[], datetime], story: Story) -> None:
+    def __init__(
+        self, *, jobs: Mapping[JobId, Job], containers: ContainerRecords, now: Callable[[], datetime], run_log: RunLog
+    ) -> None:
         self._jobs = jobs
-        self._truth = truth
+        self._containers = containers
         self._now = now
-        self._story = story
+        self._run_log = run_log
         self._placed: dict[tuple[JobId, int], datetime] = {}
         self._ended: dict[JobId, datetime] = {}
         #: How far the clock is ahead of the true time of the server that wrote last.
@@ -112,7 +114,7 @@ class StoredTimes:
     def ended(self, job: Job) -> None:
         """A job is over."""
         number = len(job.attempts)
-        ran = [it for it in self._truth.of_job(job.id) if it.ran and it.tag.attempt == number]
+        ran = [it for it in self._containers.of_job(job.id) if it.ran and it.tag.attempt == number]
         ends = [it.died_at for it in ran if it.died_at is not None]
         if ends and self.spans_setting(job.id, number):
             ends = [self._placed[job.id, number]]  # the earliest that the engine's two clocks can make of it
@@ -130,44 +132,44 @@ class StoredTimes:
         number = job.attempt.number if job.attempt is not None else 0
         return self._placed[job.id, number] if self.spans_setting(job.id, number) else started
 
-    def aligned(self) -> None:
+    def check_alignment(self) -> None:
         """I16: after a start all times that decide something are of the new server's clock."""
         now = self._now()
         for job in self._jobs.values():
             if job.attempt is not None:
                 placed = self._placed[job.id, job.attempt.number]
                 for at in _past(job.attempt):
-                    self._is_between(job, placed, at, now)
+                    self._check_between(job, placed, at, now)
             if job.stop is not None and job.attempt is not None:
-                self._is_between(job, None, job.stop.ordered_at, now)
-                self._is_near(job, job.stop.kill_at, job.stop.grace)
+                self._check_between(job, None, job.stop.ordered_at, now)
+                self._check_kill_time(job, job.stop.kill_at, job.stop.grace)
             if job.blocked_at is not None:
-                self._is_between(job, None, job.blocked_at, now)
+                self._check_between(job, None, job.blocked_at, now)
 
-    def kills_in_time(self, job: Job) -> None:
+    def check_kill_times(self, job: Job) -> None:
         """I16: at each commit."""
         if job.stop is not None and job.attempt is not None:
-            self._is_near(job, job.stop.kill_at, job.stop.grace)
+            self._check_kill_time(job, job.stop.kill_at, job.stop.grace)
         for part in () if job.attempt is None else job.attempt.parts:
-            self._is_near(job, part.kill_at, part.grace)
+            self._check_kill_time(job, part.kill_at, part.grace)
 
-    def forgotten(self, job_id: JobId, retention: timedelta) -> None:
+    def deleted(self, job_id: JobId, retention: timedelta) -> None:
         """I16: a finished job that is deleted was over for as long as its retention."""
         kept = self._now() - self._ended[job_id]
         if kept < retention:
-            how = f"{self._story.called(job_id)} was over for {kept} of {retention}"
-            self._story.breaks("I16 a finished job is kept for its retention", how)
+            how = f"{self._run_log.name_of(job_id)} was over for {kept} of {retention}"
+            self._run_log.fail("I16 a finished job is kept for its retention", how)
 
-    def _is_between(self, job: Job, first: datetime | None, at: datetime, last: datetime) -> None:
+    def _check_between(self, job: Job, first: datetime | None, at: datetime, last: datetime) -> None:
         at = self.true(at)
         if at > last or (first is not None and at < first):
-            how = f"{self._story.called(job.id)}: {at} is not between {first} and {last}"
-            self._story.breaks("I16 stored times are of the server's clock", how)
+            how = f"{self._run_log.name_of(job.id)}: {at} is not between {first} and {last}"
+            self._run_log.fail("I16 stored times are of the server's clock", how)
 
-    def _is_near(self, job: Job, kill_at: datetime | None, grace: timedelta | None) -> None:
+    def _check_kill_time(self, job: Job, kill_at: datetime | None, grace: timedelta | None) -> None:
         if kill_at is not None and self.true(kill_at) - self._now() > max(grace or KILL_AGAIN, KILL_AGAIN):
-            how = f"{self._story.called(job.id)} {self.true(kill_at)}"
-            self._story.breaks("I16 no kill is later than its grace", how)
+            how = f"{self._run_log.name_of(job.id)} {self.true(kill_at)}"
+            self._run_log.fail("I16 no kill is later than its grace", how)
 
 
 def _past(attempt: Attempt) -> Iterator[datetime]:

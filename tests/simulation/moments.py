@@ -4,120 +4,120 @@ from batchq.domain.ids import Tag
 from batchq.domain.job import Job, Status
 from batchq.ports.jobs import Changes
 from batchq.ports.runtime import ContainerState
-from tests.simulation.dice import Point
-from tests.simulation.plots import Play
+from tests.simulation.cases import CaseRun
+from tests.simulation.choices import Point
 
 # ----------------------------------------------------------------------------------------------------- the start path
 
 
-def before_a_submission_is_saved(_play: Play, at: Point) -> bool:
+def before_a_submission_is_saved(_play: CaseRun, at: Point) -> bool:
     return at.when == "before" and bool(_new(at))
 
 
-def before_its_answer_is_sent(play: Play, at: Point) -> bool:
+def before_its_answer_is_sent(play: CaseRun, at: Point) -> bool:
     return at.when == "after" and bool(_new(at)) and not play.ids
 
 
-def before_a_placing_is_saved(play: Play, at: Point) -> bool:
+def before_a_placing_is_saved(play: CaseRun, at: Point) -> bool:
     placed = (it for it in _changed(at) if it.status is Status.STARTING)
     return at.when == "before" and any(_stored(play, it).status is Status.RUNNABLE for it in placed)
 
 
-def placed_and_nothing_made(play: Play, at: Point) -> bool:
-    placed = (it for it in play.world.witness.jobs.values() if it.status is Status.STARTING)
-    return any(not play.world.witness.truth.of_job(it.id) for it in placed)
+def placed_and_nothing_made(play: CaseRun, at: Point) -> bool:
+    placed = (it for it in play.world.invariants.jobs.values() if it.status is Status.STARTING)
+    return any(not play.world.invariants.containers.of_job(it.id) for it in placed)
 
 
-def during_a_pull(_play: Play, at: Point) -> bool:
+def during_a_pull(_play: CaseRun, at: Point) -> bool:
     return (at.when, at.what) == ("during", "pull")
 
 
-def a_create_is_not_answered(play: Play, at: Point) -> bool:
+def a_create_is_not_answered(play: CaseRun, at: Point) -> bool:
     return (at.when, at.what) == ("unanswered", "create") and _state(play, at.about) is ContainerState.CREATED
 
 
-def created_and_not_noted(play: Play, at: Point) -> bool:
+def created_and_not_noted(play: CaseRun, at: Point) -> bool:
     return (at.when, at.what) == ("after", "create") and _state(play, at.about) is ContainerState.CREATED
 
 
-def before_the_start(play: Play, at: Point) -> bool:
+def before_the_start(play: CaseRun, at: Point) -> bool:
     return (at.when, at.what) == ("before", "start") and _state(play, at.about) is ContainerState.CREATED
 
 
-def a_start_is_not_answered(play: Play, at: Point) -> bool:
+def a_start_is_not_answered(play: CaseRun, at: Point) -> bool:
     return (at.when, at.what) == ("unanswered", "start") and _state(play, at.about) is ContainerState.RUNNING
 
 
-def started_and_not_noted(play: Play, at: Point) -> bool:
+def started_and_not_noted(play: CaseRun, at: Point) -> bool:
     return (at.when, at.what) == ("after", "start") and play.job("a").status is Status.STARTING
 
 
-def over_and_not_seen(play: Play, at: Point) -> bool:
+def over_and_not_seen(play: CaseRun, at: Point) -> bool:
     """Seen to run, or to end, by nobody yet."""
-    starting = (it for it in play.world.witness.jobs.values() if it.status is Status.STARTING)
+    starting = (it for it in play.world.invariants.jobs.values() if it.status is Status.STARTING)
     return any(_state(play, it.tag) is ContainerState.EXITED for it in starting) and at.what != "a read"
 
 
-def before_an_end_is_saved(play: Play, at: Point) -> bool:
+def before_an_end_is_saved(play: CaseRun, at: Point) -> bool:
     return at.when == "before" and any(len(it.attempts) > len(_stored(play, it).attempts) for it in _changed(at))
 
 
-def before_it_is_cleared_away(play: Play, at: Point) -> bool:
+def before_it_is_cleared_away(play: CaseRun, at: Point) -> bool:
     return (at.when, at.what) == ("before", "remove") and at.about in play.world.machine.engine.containers
 
 
 # ------------------------------------------------------------------------------------------------------ the stop path
 
 
-def an_order_is_saved_and_not_answered(_play: Play, at: Point) -> bool:
+def an_order_is_saved_and_not_answered(_play: CaseRun, at: Point) -> bool:
     return at.when == "after" and any(it.stop is not None and it.stop.kill_at is None for it in _changed(at))
 
 
-def ordered_and_not_asked(_play: Play, at: Point) -> bool:
+def ordered_and_not_asked(_play: CaseRun, at: Point) -> bool:
     return (at.when, at.what) == ("before", "signal_stop")
 
 
-def asked_and_not_noted(play: Play, at: Point) -> bool:
+def asked_and_not_noted(play: CaseRun, at: Point) -> bool:
     counted = any(it.stop is not None and it.stop.kill_at is not None for it in _changed(at))
     noted = counted and at.when == "before" and _asked(play)
     return noted or (at.when, at.what) == ("after", "signal_stop")
 
 
-def in_the_grace(play: Play, _at: Point) -> bool:
+def in_the_grace(play: CaseRun, _at: Point) -> bool:
     stop = play.job("a").stop if "a" in play.ids else None
     return stop is not None and stop.kill_at is not None and stop.killed_at is None and _lives(play)
 
 
-def killed_and_not_seen(play: Play, at: Point) -> bool:
+def killed_and_not_seen(play: CaseRun, at: Point) -> bool:
     return (at.when, at.what) == ("after", "kill") and play.job("a").status is Status.RUNNING
 
 
 # ------------------------------------------------------------------------------------------------ a user asks meanwhile
 
 
-def it_runs(play: Play, _at: Point) -> bool:
+def it_runs(play: CaseRun, _at: Point) -> bool:
     return "a" in play.ids and play.job("a").status is Status.RUNNING and _lives(play)
 
 
-def it_is_over(play: Play, _at: Point) -> bool:
+def it_is_over(play: CaseRun, _at: Point) -> bool:
     return "a" in play.ids and play.job("a").status is Status.SUCCEEDED
 
 
-def it_has_ended_unseen(play: Play, at: Point) -> bool:
+def it_has_ended_unseen(play: CaseRun, at: Point) -> bool:
     """The look that will see it begins."""
     ended = (at.when, at.what) == ("before", "inspect") and _state(play, at.about) is ContainerState.EXITED
     return ended and play.job("a").status is Status.RUNNING and not play.job("a").attempts
 
 
-def its_image_is_pulled(_play: Play, at: Point) -> bool:
+def its_image_is_pulled(_play: CaseRun, at: Point) -> bool:
     return (at.when, at.what) == ("before", "pull")
 
 
-def it_is_made_and_waits_to_start(play: Play, at: Point) -> bool:
+def it_is_made_and_waits_to_start(play: CaseRun, at: Point) -> bool:
     return (at.when, at.what) == ("refused", "start") and _state(play, at.about) is ContainerState.CREATED
 
 
-def its_time_is_up(play: Play, at: Point) -> bool:
+def its_time_is_up(play: CaseRun, at: Point) -> bool:
     """Within the second before and after."""
     if not it_runs(play, at):
         return False
@@ -125,7 +125,7 @@ def its_time_is_up(play: Play, at: Point) -> bool:
     return abs(ran - play.job("a").spec.timeout.total_seconds()) < 1
 
 
-def the_last_waits_for_room(play: Play, _at: Point) -> bool:
+def the_last_waits_for_room(play: CaseRun, _at: Point) -> bool:
     return "c" in play.ids and play.job("c").status is Status.RUNNABLE
 
 
@@ -140,19 +140,19 @@ def _changed(at: Point) -> tuple[Job, ...]:
     return at.about.updated if isinstance(at.about, Changes) else ()
 
 
-def _stored(play: Play, job: Job) -> Job:
-    return play.world.witness.jobs[job.id]
+def _stored(play: CaseRun, job: Job) -> Job:
+    return play.world.invariants.jobs[job.id]
 
 
-def _state(play: Play, tag: Tag | Changes | None) -> ContainerState | None:
+def _state(play: CaseRun, tag: Tag | Changes | None) -> ContainerState | None:
     container = play.world.machine.engine.containers.get(tag)
     return None if container is None else container.inspect(play.world.clock.now()).state
 
 
-def _lives(play: Play) -> bool:
+def _lives(play: CaseRun) -> bool:
     now = play.world.clock.now()
     return any(it.lives(now) for it in play.started("a"))
 
 
-def _asked(play: Play) -> bool:
+def _asked(play: CaseRun) -> bool:
     return any(it.it.stop_requested_at is not None for it in play.started("a"))

@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.domain.mutants import Mutant, copy_to, write
 
 SEEDS = 2000
-HUNT = f"from tests.simulation.run import check\nfor seed in range({SEEDS}): check(seed)"
+SEARCH = f"from tests.simulation.run import run_checked\nfor seed in range({SEEDS}): run_checked(seed)"
 
 MUTANTS = [
     Mutant(
@@ -202,10 +202,10 @@ def killed_by(mutant):
     with tempfile.TemporaryDirectory(prefix="mutant-") as directory:
         copy_to(Path(directory))
         write(mutant, Path(directory))
-        run = subprocess.run([sys.executable, "-c", HUNT], cwd=directory, capture_output=True, text=True, check=False)
+        run = subprocess.run([sys.executable, "-c", SEARCH], cwd=directory, capture_output=True, text=True, check=False)
     if run.returncode == 0:
         return None
-    broken = re.search(r"Broken: (seed \d+: .{1,90})", run.stderr)
+    broken = re.search(r"InvariantViolated: (seed \d+: .{1,90})", run.stderr)
     return broken[1] if broken else run.stderr[-300:]
 
 

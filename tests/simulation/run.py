@@ -9,87 +9,88 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from batchq.engine import arrays, bulk_stops
-from tests.simulation.dice import Dice
-from tests.simulation.storm import Storm
-from tests.simulation.story import Broken, Complaints, Story
+from tests.simulation.choices import Choices
+from tests.simulation.random_scenario import RandomScenario
+from tests.simulation.run_log import InvariantViolated, RunLog, UnexpectedErrors
 from tests.simulation.world import World
 from tests.support.clock import TimerLoop
 
 
-class Course(Protocol):
+class Scenario(Protocol):
     """What happens in a world."""
 
-    async def course(self) -> None: ...
+    async def run(self) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class RunResult:
     """A run, when it is over. `seconds` are its own time."""
 
     lines: tuple[str, ...]
     digest: str
-    broken: str | None
+    #: The violated invariant with its details; None if every invariant held.
+    failure: str | None
     counts: Counter[str]
     seconds: float
 
 
-def tell(seed: int) -> Told:
-    return live(Dice(seed), Storm)
+def run_seed(seed: int) -> RunResult:
+    return simulate(Choices(seed), RandomScenario)
 
 
-def check(seed: int) -> Told:
+def run_checked(seed: int) -> RunResult:
     """The same. Raises Broken with the story's end."""
-    told = tell(seed)
-    if told.broken:
-        raise Broken(f"seed {seed}: {ends(told)}\nAll of it: python -m tests.simulation --seed {seed}")
-    return told
+    result = run_seed(seed)
+    if result.failure:
+        raise InvariantViolated(f"seed {seed}: {excerpt(result)}\nAll of it: python -m tests.simulation --seed {seed}")
+    return result
 
 
-def ends(told: Told) -> str:
-    """How it was broken, and what came before."""
-    last = "\n".join(told.lines[-40:])
-    return f"{told.broken}\n{last}"
+def excerpt(result: RunResult) -> str:
+    """How it was failed, and what came before."""
+    last = "\n".join(result.lines[-40:])
+    return f"{result.failure}\n{last}"
 
 
-def live(dice: Dice, course: Callable[[World], Course]) -> Told:
+def simulate(choices: Choices, scenario: Callable[[World], Scenario]) -> RunResult:
     gc.disable()  # what it clears away, and when, would be another story each time
     try:
         with asyncio.Runner(loop_factory=TimerLoop) as runner:
-            return runner.run(_live(dice, course))
+            return runner.run(_simulate(choices, scenario))
     finally:
         gc.enable()
 
 
-async def _live(dice: Dice, course: Callable[[World], Course]) -> Told:
-    story = Story()
-    complaints, log = Complaints(story), logging.getLogger("batchq")
-    told_before, most_before = log.propagate, (arrays.MOST, bulk_stops.MOST)
+async def _simulate(choices: Choices, scenario: Callable[[World], Scenario]) -> RunResult:
+    run_log = RunLog()
+    complaints, log = UnexpectedErrors(run_log), logging.getLogger("batchq")
+    propagated, batch_sizes = log.propagate, (arrays.MOST, bulk_stops.MOST)
     log.addHandler(complaints)
     log.propagate = False
-    asyncio.get_running_loop().set_exception_handler(lambda _, it: complaints.complain(it["message"], it))
+    asyncio.get_running_loop().set_exception_handler(lambda _, it: complaints.report(it["message"], it))
     try:
-        world = World(dice, story)
-        await _until_over(world, course(world), story)
+        world = World(choices, run_log)
+        await _until_over(world, scenario(world), run_log)
     finally:
         log.removeHandler(complaints)
-        log.propagate, (arrays.MOST, bulk_stops.MOST) = told_before, most_before
-    return Told(
-        lines=tuple(story.lines),
-        digest=story.digest,
-        broken=story.broken,
-        counts=story.counts,
+        log.propagate, (arrays.MOST, bulk_stops.MOST) = propagated, batch_sizes
+    return RunResult(
+        lines=tuple(run_log.lines),
+        digest=run_log.digest,
+        failure=run_log.failure,
+        counts=run_log.counts,
         seconds=asyncio.get_running_loop().time(),
     )
 
 
-async def _until_over(world: World, of: Course, story: Story) -> None:
+async def _until_over(world: World, of: Scenario, run_log: RunLog) -> None:
     """The world goes to its end, or as far as the first broken promise."""
-    course = asyncio.create_task(of.course(), name="the course of the world")
-    broken = asyncio.create_task(story.ended.wait())
-    await asyncio.wait({course, broken}, return_when=asyncio.FIRST_COMPLETED)
-    broken.cancel()
-    if course.done():
-        course.result()
-    course.cancel()
-    await asyncio.gather(course, broken, return_exceptions=True)
+    scenario = asyncio.create_task(of.run(), name="the course of the world")
+    failed = asyncio.create_task(run_log.ended.wait())
+    await asyncio.wait({scenario, failed}, return_when=asyncio.FIRST_COMPLETED)
+    failed.cancel()
+    if scenario.done():
+        scenario.result()
+    scenario.cancel()
+    await asyncio.gather(scenario, failed, return_exceptions=True)
     await world.end()

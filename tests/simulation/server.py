@@ -7,16 +7,16 @@ from datetime import timedelta
 from batchq.errors import StoreFailed
 from batchq.ports.clock import BootClock
 from batchq.ports.logs import LogArchive
-from tests.simulation import people
+from tests.simulation import accounts
+from tests.simulation.choices import Choices
 from tests.simulation.clocks import ServerClock
-from tests.simulation.dice import Dice
-from tests.simulation.engine import Liar, Machine
-from tests.simulation.fate import SURVEY_EVERY
-from tests.simulation.life import Life
-from tests.simulation.memory import Memory
-from tests.simulation.oracles import Witness
-from tests.simulation.store import FaultyDatabase, WatchedStore
-from tests.simulation.story import Story
+from tests.simulation.container_engine import FaultyEngine, FaultyRuntime
+from tests.simulation.invariants import Invariants
+from tests.simulation.lifetime import Lifetime
+from tests.simulation.planned_faults import SURVEY_EVERY
+from tests.simulation.run_log import RunLog
+from tests.simulation.state_checks import StateChecks
+from tests.simulation.store import FaultyDatabase, ObservedStore
 from tests.support.in_process_server import InProcessServer
 
 
@@ -27,56 +27,56 @@ class Server(InProcessServer):
         self,
         *,
         connection: sqlite3.Connection,
-        machine: Machine,
+        machine: FaultyEngine,
         archive: LogArchive,
         clock: BootClock,
-        dice: Dice,
-        story: Story,
-        witness: Witness,
+        choices: Choices,
+        run_log: RunLog,
+        invariants: Invariants,
         grace: timedelta,
     ) -> None:
-        self.life = Life(dice=dice, story=story)
-        self._times = witness.times
+        self.lifetime = Lifetime(choices=choices, run_log=run_log)
+        self._times = invariants.times
         if self._times.machine_clock is not None:
             clock = ServerClock(clock, self._times.machine_clock.skew)
         self.ready = False
         self._leaves = asyncio.Event()
-        self._story = story
-        directory = people.directory(dice.account_limit)
+        self._run_log = run_log
+        directory = accounts.directory(choices.account_limit)
         super().__init__(
-            store=WatchedStore(FaultyDatabase(connection, life=self.life, dice=dice), witness),
-            runtime=Liar(
+            store=ObservedStore(FaultyDatabase(connection, lifetime=self.lifetime, choices=choices), invariants),
+            runtime=FaultyRuntime(
                 machine,
                 clock=clock,
-                machine_clock=witness.times.machine_clock,
-                life=self.life,
-                dice=dice,
-                story=story,
-                witness=witness,
+                machine_clock=invariants.times.machine_clock,
+                lifetime=self.lifetime,
+                choices=choices,
+                run_log=run_log,
+                invariants=invariants,
             ),
             archive=archive,
             clock=clock,
             people=lambda: directory,
             restricts_accounts=False,
             survey_every=SURVEY_EVERY,
-            new_job_id=dice.job_id,
+            new_job_id=choices.job_id,
         )
-        self.store.look = Memory(self.engine.loop, jobs=witness.jobs, story=story).look
+        self.store.before_commit = StateChecks(self.engine.loop, jobs=invariants.jobs, run_log=run_log).check
         self.jobs = self.job_service(stop_grace=grace)
 
     async def align(self) -> None:
         """As bootstrap does. A world whose clock is never set spares it, and stays as it was."""
         if isinstance(self.clock, ServerClock):
             await super().align()
-            self._times.aligned()
+            self._times.check_alignment()
 
     async def live(self) -> None:
         """Until it is dead, and every task of it gone."""
         course = asyncio.create_task(self._course(), name="a server")
-        died = asyncio.create_task(self.life.died.wait())
+        died = asyncio.create_task(self.lifetime.died.wait())
         await asyncio.wait({course, died}, return_when=asyncio.FIRST_COMPLETED)
         self.ready = False
-        self.life.end("in order")
+        self.lifetime.end("in order")
         course.cancel()
         await asyncio.gather(course, died, return_exceptions=True)
         await self.kill()
@@ -95,12 +95,12 @@ class Server(InProcessServer):
             await self.align()
             await self.start()
         except StoreFailed as why:
-            self._story.tell(f"server cannot start: {why}")
+            self._run_log.write(f"server cannot start: {why}")
             await self.engine.stop()
             return
         self.ready = True
-        self._story.tell("server is ready")
+        self._run_log.write("server is ready")
         await self._leaves.wait()
         self.ready = False
         await self.engine.stop()
-        self._story.tell("server has stopped")
+        self._run_log.write("server has stopped")

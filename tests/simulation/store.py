@@ -16,9 +16,9 @@ from batchq.ports.jobs import Changes
 from batchq.store import bulk_stops, catalog, clock_shift, job_reads
 from batchq.store.sqlite_store import SqliteStore
 from batchq.store.transaction import Begin, carry_out
-from tests.simulation.dice import Dice, Spoilt
-from tests.simulation.life import Life
-from tests.simulation.oracles import Witness
+from tests.simulation.choices import Choices, TransactionFault
+from tests.simulation.invariants import Invariants
+from tests.simulation.lifetime import Lifetime
 from tests.support.builders import NOON
 from tests.support.inline import InlineDatabase
 
@@ -36,73 +36,73 @@ class FaultyDatabase(InlineDatabase):
 
     instance = "simulated"
 
-    def __init__(self, connection: sqlite3.Connection, *, life: Life, dice: Dice) -> None:
+    def __init__(self, connection: sqlite3.Connection, *, lifetime: Lifetime, choices: Choices) -> None:
         super().__init__(connection)
-        self._life = life
-        self._dice = dice
+        self._lifetime = lifetime
+        self._choices = choices
 
     async def write(self, work, *, then: Callable[[], None] = nothing, changes: Changes | None = None):
-        await asyncio.sleep(self._dice.store.choice([0, 0, 0.002, 0.02]))
-        await self._life.point("before", "a commit", changes)
-        done = self._run(partial(carry_out, Begin.WRITING, partial(self._perhaps, work)))
+        await asyncio.sleep(self._choices.store.choice([0, 0, 0.002, 0.02]))
+        await self._lifetime.fault_point("before", "a commit", changes)
+        done = self._run(partial(carry_out, Begin.WRITING, partial(self._may_fail, work)))
         then()
-        await self._life.point("after", "a commit", changes)
+        await self._lifetime.fault_point("after", "a commit", changes)
         await asyncio.sleep(0)
-        await self._life.point("after", "a commit", changes)
+        await self._lifetime.fault_point("after", "a commit", changes)
         return done
 
     async def read(self, work):
         await asyncio.sleep(0)
-        await self._life.point("before", "a read")
-        if self._dice.store.random() < self._dice.luck.unread:
+        await self._lifetime.fault_point("before", "a read")
+        if self._choices.store.random() < self._choices.luck.failed_reads:
             raise StoreFailed("disk I/O error")
         return self._run(work)
 
     browse = read
 
-    def look(self, work):
+    def before_commit(self, work):
         """A read of the simulation itself: no fault befalls it."""
         return self._run(work)
 
-    def _perhaps(self, work, connection):
-        spoilt = self._dice.spoils()
-        if spoilt is Spoilt.FULL:
-            raise sqlite3.OperationalError(spoilt)
+    def _may_fail(self, work, connection):
+        transaction_fault = self._choices.transaction_fault()
+        if transaction_fault is TransactionFault.FULL:
+            raise sqlite3.OperationalError(transaction_fault)
         done = work(connection)
-        if spoilt is Spoilt.CROSSED:
-            raise sqlite3.IntegrityError(spoilt)
-        if spoilt is not None:
-            raise sqlite3.OperationalError(spoilt)
+        if transaction_fault is TransactionFault.CONFLICT:
+            raise sqlite3.IntegrityError(transaction_fault)
+        if transaction_fault is not None:
+            raise sqlite3.OperationalError(transaction_fault)
         return done
 
 
-class WatchedStore(SqliteStore):
+class ObservedStore(SqliteStore):
     """The witness is told of what is durable in the moment it is, before anybody else can know.
 
     `look` is called before each commit.
     """
 
-    def __init__(self, database: FaultyDatabase, witness: Witness) -> None:
+    def __init__(self, database: FaultyDatabase, invariants: Invariants) -> None:
         super().__init__(database)
-        self._witness = witness
-        self.look: Callable[[], None] = nothing
+        self._invariants = invariants
+        self.before_commit: Callable[[], None] = nothing
 
     async def commit(self, changes: Changes) -> None:
-        self.look()
+        self.before_commit()
         await self._database.write(
-            lambda it: bulk_stops.commit(it, changes), then=lambda: self._witness.committed(changes), changes=changes
+            lambda it: bulk_stops.commit(it, changes), then=lambda: self._invariants.committed(changes), changes=changes
         )
 
     async def anchor_clock(self, anchor: ClockAnchor, shift: ClockShift | None) -> None:
-        skew, ids = anchor.booted_at - NOON, list(self._witness.jobs)
+        skew, ids = anchor.booted_at - NOON, list(self._invariants.jobs)
         await self._database.write(
             lambda it: clock_shift.put(it, anchor, shift),
-            then=lambda: self._witness.shifted(skew, self.stored(ids)),
+            then=lambda: self._invariants.shifted(skew, self.stored(ids)),
         )
 
     def stored(self, ids: list[JobId]) -> Mapping[JobId, Job]:
         """As a read, for the oracles: it fails never and takes no time."""
-        return self._database.look(lambda it: job_reads.find(it, ids, None))
+        return self._database.before_commit(lambda it: job_reads.find(it, ids, None))
 
     async def damaged(self) -> tuple[JobId, ...]:
         """No row is damaged here; not to ask keeps the worlds of the seeds as they were."""
@@ -110,10 +110,12 @@ class WatchedStore(SqliteStore):
 
     async def put_environment(self, environment: ComputeEnvironment, *, caller: Caller | None) -> None:
         await self._database.write(
-            lambda it: catalog.put_environment(it, environment), then=lambda: self._witness.ledger.resized(environment)
+            lambda it: catalog.put_environment(it, environment),
+            then=lambda: self._invariants.resources.environment_changed(environment),
         )
 
     async def put_consumable(self, resource: ConsumableResource, *, caller: Caller | None) -> None:
         await self._database.write(
-            lambda it: catalog.put_consumable(it, resource), then=lambda: self._witness.ledger.stocked(resource)
+            lambda it: catalog.put_consumable(it, resource),
+            then=lambda: self._invariants.resources.resource_changed(resource),
         )

@@ -3,10 +3,10 @@
 import pytest
 
 from tests.house.rooms import ROOT
-from tests.simulation.attended import Attended
-from tests.simulation.dice import Dice
+from tests.simulation.choices import Choices
 from tests.simulation.mutants import MUTANTS
-from tests.simulation.run import check, live, tell
+from tests.simulation.operator_scenario import OperatorScenario
+from tests.simulation.run import run_checked, run_seed, simulate
 
 SEEDS, ATTENDED, PER_TEST = 2000, 200, 25
 
@@ -18,23 +18,23 @@ def every(number):
 
 @pytest.mark.parametrize("first", every(SEEDS))
 def test_whatever_goes_wrong_every_promise_is_kept(first):
-    told = [check(seed) for seed in range(first, first + PER_TEST)]
+    results = [run_checked(seed) for seed in range(first, first + PER_TEST)]
 
-    assert sum(it.counts["crashes"] for it in told) > PER_TEST
-    assert sum(it.counts["containers started"] for it in told) > PER_TEST
+    assert sum(it.counts["crashes"] for it in results) > PER_TEST
+    assert sum(it.counts["containers started"] for it in results) > PER_TEST
 
 
 @pytest.mark.parametrize("first", every(ATTENDED))
 def test_nor_is_one_broken_by_who_force_fails_nor_by_forgetting(first):
-    told = [live(Dice(seed), Attended) for seed in range(first, first + PER_TEST)]
+    results = [simulate(Choices(seed), OperatorScenario) for seed in range(first, first + PER_TEST)]
 
-    assert [it.broken for it in told if it.broken] == []
-    assert sum(it.counts["forced"] for it in told) > PER_TEST
-    assert sum(it.counts["forgotten"] for it in told) > PER_TEST / 10
+    assert [it.failure for it in results if it.failure] == []
+    assert sum(it.counts["forced"] for it in results) > PER_TEST
+    assert sum(it.counts["forgotten"] for it in results) > PER_TEST / 10
 
 
 def test_a_seed_tells_the_same_story_again():
-    once, again = tell(7), tell(7)
+    once, again = run_seed(7), run_seed(7)
 
     assert again.lines == once.lines
     assert again.digest == once.digest

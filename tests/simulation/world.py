@@ -12,14 +12,14 @@ from batchq.domain.container import Resources
 from batchq.domain.ids import JobId
 from batchq.domain.job import FINISHED
 from batchq.engine import arrays, bulk_stops
+from tests.simulation.choices import Choices
 from tests.simulation.client import Client
 from tests.simulation.clocks import MachineClock
-from tests.simulation.dice import Dice
-from tests.simulation.engine import Machine
-from tests.simulation.oracles import Witness
+from tests.simulation.container_engine import FaultyEngine
+from tests.simulation.invariants import Invariants
+from tests.simulation.run_log import RunLog
 from tests.simulation.server import Server
-from tests.simulation.story import Story
-from tests.simulation.wishes import DEFINITIONS, LARGEST
+from tests.simulation.submissions import DEFINITIONS, LARGEST
 from tests.support.clock import VirtualClock
 from tests.support.inline import InlineLogFiles, database_in_memory
 
@@ -27,45 +27,51 @@ HOST = Resources(millicpus=2 * LARGEST, memory_mib=4096)
 
 
 class World:
-    def __init__(self, dice: Dice, story: Story) -> None:
-        self.story = story
+    def __init__(self, choices: Choices, run_log: RunLog) -> None:
+        self.run_log = run_log
         self.clock = VirtualClock()
-        self.dice = dice
-        self.witness = Witness(now=self.clock.now, story=story)
-        if self.dice.clock_setting:
-            self.witness.times.machine_clock = MachineClock(self.clock.now, self.dice.skew())
-        self.witness.ledger.host = HOST
-        self.witness.ledger.account_limit = dice.account_limit
+        self.choices = choices
+        self.invariants = Invariants(now=self.clock.now, run_log=run_log)
+        if self.choices.clock_set_rate:
+            self.invariants.times.machine_clock = MachineClock(self.clock.now, self.choices.skew())
+        self.invariants.resources.host = HOST
+        self.invariants.resources.account_limit = choices.account_limit
         self.archive = InlineLogFiles()
         self.connection = database_in_memory()
-        self.machine = Machine(clock=self.clock, capacity=HOST, dice=self.dice, story=story, witness=self.witness)
+        self.machine = FaultyEngine(
+            clock=self.clock, capacity=HOST, choices=self.choices, run_log=run_log, invariants=self.invariants
+        )
         # Another engine: too small for any job, so that none is begun there while no attempt is unfinished.
-        self.elsewhere = Machine(
+        self.other_engine = FaultyEngine(
             clock=self.clock,
             capacity=Resources(millicpus=0, memory_mib=0),
-            dice=self.dice,
-            story=story,
-            witness=self.witness,
+            choices=self.choices,
+            run_log=run_log,
+            invariants=self.invariants,
             engine_id="another",
         )
         self.server: Server | None = None
-        self.is_elsewhere = False
+        self.on_other_engine = False
         self.client = Client(
-            server=lambda: self.server, clock=self.clock, dice=self.dice, story=story, witness=self.witness
+            server=lambda: self.server,
+            clock=self.clock,
+            choices=self.choices,
+            run_log=run_log,
+            invariants=self.invariants,
         )
-        arrays.MOST = self.dice.world.choice([1, 3, arrays.MOST])  # of an array, in a unit of work
-        bulk_stops.MOST = self.dice.sweeps.choice([1, 3, bulk_stops.MOST])  # of an order
-        self._grace = timedelta(seconds=self.dice.grace())
+        arrays.MOST = self.choices.world.choice([1, 3, arrays.MOST])  # of an array, in a unit of work
+        bulk_stops.MOST = self.choices.sweeps.choice([1, 3, bulk_stops.MOST])  # of an order
+        self._grace = timedelta(seconds=self.choices.grace())
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def settle_ground(self) -> None:
+    async def create_catalog(self) -> None:
         """By a server whose engine never runs: it has nothing to do yet."""
         self.machine.runtime.remove_image(DEFINITIONS["pulled"])
         self.machine.runtime.remove_image(DEFINITIONS["missing"], pull_error="not found")
         self.server = self._make_server()
         await self.server.align()
         self.server.ready = True
-        await self.client.settle_ground()
+        await self.client.create_catalog()
 
     async def serve(self) -> None:
         """One server after another, from here on. Comes back when the first is ready."""
@@ -83,7 +89,7 @@ class World:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.server.kill()
         await self.machine.runtime.close()
-        await self.elsewhere.runtime.close()
+        await self.other_engine.runtime.close()
         self.connection.close()
 
     @property
@@ -93,7 +99,7 @@ class World:
 
     def unfinished(self) -> list[JobId]:
         """Children are their array's affair."""
-        return [it.id for it in self.witness.jobs.values() if it.status not in FINISHED and it.child is None]
+        return [it.id for it in self.invariants.jobs.values() if it.status not in FINISHED and it.child is None]
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=name)
@@ -103,36 +109,36 @@ class World:
 
     async def _serve(self) -> None:
         while True:
-            self.is_elsewhere = self.dice.goes_elsewhere()
-            self._perhaps_set_clock()
+            self.on_other_engine = self.choices.changes_engine()
+            self._may_set_clock()
             self.server = self._make_server()
-            self.story.counts["boots"] += 1
-            if self.is_elsewhere:
-                self.story.tell("the server is started on another engine")
-                self.story.counts["other engines"] += 1
+            self.run_log.counts["boots"] += 1
+            if self.on_other_engine:
+                self.run_log.write("the server is started on another engine")
+                self.run_log.counts["other engines"] += 1
             await self.server.live()
-            await self.clock.sleep(self.dice.downtime())
+            await self.clock.sleep(self.choices.downtime())
 
-    def _perhaps_set_clock(self) -> None:
-        clock = self.witness.times.machine_clock
-        if clock is not None and self.dice.sets_clock():
-            clock.set(self.dice.skew())
-            self.story.tell(f"the machine's clock is set: it is ahead by {clock.skew.total_seconds():.0f}")
-            self.story.counts["clock settings"] += 1
+    def _may_set_clock(self) -> None:
+        clock = self.invariants.times.machine_clock
+        if clock is not None and self.choices.sets_clock():
+            clock.set(self.choices.skew())
+            self.run_log.write(f"the machine's clock is set: it is ahead by {clock.skew.total_seconds():.0f}")
+            self.run_log.counts["clock settings"] += 1
 
     def _make_server(self) -> Server:
         return Server(
             connection=self.connection,
-            machine=self.elsewhere if self.is_elsewhere else self.machine,
+            machine=self.other_engine if self.on_other_engine else self.machine,
             archive=self.archive,
             clock=self.clock,
-            dice=self.dice,
-            story=self.story,
-            witness=self.witness,
+            choices=self.choices,
+            run_log=self.run_log,
+            invariants=self.invariants,
             grace=self._grace,
         )
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (failure := task.exception()) is not None:
-            self.story.breaks("the simulation itself is sound", f"{task.get_name()}: {failure!r}")
+            self.run_log.fail("the simulation itself is sound", f"{task.get_name()}: {failure!r}")

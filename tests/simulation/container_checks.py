@@ -8,51 +8,53 @@ from msgspec.structs import replace
 from batchq.domain.ids import Tag
 from batchq.domain.job import ACTIVE, Attempt, Job, Part, PartState, Status
 from batchq.domain.task import Condition, Task
-from tests.simulation.story import Story
-from tests.simulation.truth import Truth
+from tests.simulation.container_records import ContainerRecords
+from tests.simulation.run_log import RunLog
 
 
-class Company:
-    def __init__(self, *, truth: Truth, now: Callable[[], datetime], story: Story) -> None:
-        self._truth = truth
+class ContainerChecks:
+    def __init__(self, *, containers: ContainerRecords, now: Callable[[], datetime], run_log: RunLog) -> None:
+        self._containers = containers
         self._now = now
-        self._story = story
+        self._run_log = run_log
 
     def begun(self, job: Job) -> None:
         """All or none: with the room of a gang come all of its containers, one each."""
         keys = sorted(it.key for it in job.attempt.parts)
         if keys != sorted(f"{node}/{it.name}" for node, task in _tasks(job).items() for it in task.containers):
-            self._story.breaks("I4 a gang is placed all or none", f"{self._story.called(job.tag)} {keys}")
+            self._run_log.fail("I4 a gang is placed all or none", f"{self._run_log.name_of(job.tag)} {keys}")
 
     def started(self, job: Job, tag: Tag) -> None:
         """aws-batch.md 9 and 11.3: the main node first, and within a node as its task says."""
         main = 0 if job.spec.nodes is None else job.spec.nodes.main
-        if int(tag.node) != main and not any(it.ran for it in self._truth.of_node(tag, main)):
-            self._story.breaks("I11 the main node starts first", self._story.called(tag))
+        if int(tag.node) != main and not any(it.ran for it in self._containers.of_node(tag, main)):
+            self._run_log.fail("I11 the main node starts first", self._run_log.name_of(tag))
         for it in _tasks(job)[int(tag.node)].container(tag.container).depends_on:
             if not self._met(job, replace(tag, part=f"{tag.node}/{it.container}"), it.condition):
-                self._story.breaks(f"I11 a container waits for the {it.condition} of another", self._story.called(tag))
+                self._run_log.fail(
+                    f"I11 a container waits for the {it.condition} of another", self._run_log.name_of(tag)
+                )
 
     def over(self, job: Job, ended: Attempt) -> None:
         """I6: each of its containers is over, and the outcome is the deciding one's."""
         if not ended.parts:
             return
         if any(it.state is not PartState.ENDED for it in ended.parts):
-            self._story.breaks(
-                "I10 an attempt is over when all its containers are", f"{self._story.called(job.id)} {ended}"
+            self._run_log.fail(
+                "I10 an attempt is over when all its containers are", f"{self._run_log.name_of(job.id)} {ended}"
             )
         decider = next((it for it in ended.parts if it.key == ended.decided), None)
         main = 0 if job.spec.nodes is None else job.spec.nodes.main
         if decider is not None and decider.node != main:
-            self._story.breaks("I6 the main node decides", f"{self._story.called(job.id)} {ended}")
+            self._run_log.fail("I6 the main node decides", f"{self._run_log.name_of(job.id)} {ended}")
         if ended.exit_code is not None and (decider is None or decider.exit_code != ended.exit_code):
-            self._story.breaks(
-                "I6 an attempt's exit is its deciding container's", f"{self._story.called(job.id)} {ended}"
+            self._run_log.fail(
+                "I6 an attempt's exit is its deciding container's", f"{self._run_log.name_of(job.id)} {ended}"
             )
 
     def _met(self, job: Job, other: Tag, condition: Condition) -> bool:
         """One whose start failed is over too, as far as the server knows."""
-        seen = [it for it in self._truth.of(other) if it.ran]
+        seen = [it for it in self._containers.of(other) if it.ran]
         ended = [it for it in seen if it.ended(self._now())]
         match condition:
             case Condition.START:
@@ -81,17 +83,17 @@ def may_start(job: Job, part: Part | None) -> bool:
     return not job.attempt.parts and job.status is Status.STARTING and job.stop is None
 
 
-def is_to_stop(job: Job, part: Part | None) -> bool:
+def must_stop(job: Job, part: Part | None) -> bool:
     return job.stop is not None if part is None else part.stopping
 
 
-def is_kept(job: Job, part: Part | None) -> bool:
+def must_be_kept(job: Job, part: Part | None) -> bool:
     """With the last container of an attempt go its network and its volumes: none goes while others are to come.
 
     But what was made for a start that is to be given up goes at once.
     """
     state = job.status if part is None else part.state
-    if is_to_stop(job, part) and state in {Status.STARTING, PartState.STARTING}:
+    if must_stop(job, part) and state in {Status.STARTING, PartState.STARTING}:
         return False
     if part is None:
         return job.status in ACTIVE

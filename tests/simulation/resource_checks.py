@@ -11,49 +11,49 @@ from batchq.domain.job import FINISHED, Job
 from batchq.domain.scheduling.capacity import usable
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.jobs import Changes
-from tests.simulation.acts import Acts
-from tests.simulation.people import is_limited
-from tests.simulation.story import Story
+from tests.simulation.accounts import is_limited
+from tests.simulation.audit_checks import AuditChecks
+from tests.simulation.run_log import RunLog
 
-JUST_NOW = timedelta(seconds=1)  # a server hears of what there is a moment after the store has it
+CATALOG_DELAY = timedelta(seconds=1)  # a server hears of what there is a moment after the store has it
 
 
-class Ledger:
+class ResourceChecks:
     """`jobs` are as last committed."""
 
-    def __init__(self, *, jobs: Mapping[JobId, Job], now: Callable[[], datetime], story: Story) -> None:
+    def __init__(self, *, jobs: Mapping[JobId, Job], now: Callable[[], datetime], run_log: RunLog) -> None:
         self._jobs = jobs
         self._now = now
-        self._story = story
-        self._acts = Acts(story=story)
+        self._run_log = run_log
+        self._acts = AuditChecks(run_log=run_log)
         self._sizes: dict[str, list[tuple[datetime, int]]] = defaultdict(list)
         self._kinds: dict[ConsumableName, ResourceKind] = {}
         self.host: Resources | None = None
         self.account_limit: float | None = None
         self.used_up: Counter[ConsumableName] = Counter()
 
-    def resized(self, environment: ComputeEnvironment) -> None:
+    def environment_changed(self, environment: ComputeEnvironment) -> None:
         self._sizes[environment.name].append((self._now(), environment.max_millicpus))
 
-    def stocked(self, resource: ConsumableResource) -> None:
+    def resource_changed(self, resource: ConsumableResource) -> None:
         self._kinds[resource.name] = resource.kind
         self._sizes[resource.name].append((self._now(), resource.total))
 
     def begun(self, job: Job) -> None:
         """I10: an attempt began. There was room for it, and what it needs."""
-        self._no_more_than(job.attempt.environment, self._held(job.attempt.environment))
+        self._check_limit(job.attempt.environment, self._held(job.attempt.environment))
         team = sum(it.spec.resources.millicpus for it in self._active() if is_limited(it.spec.owner))
         if self.account_limit is not None and team > self.account_limit * 1000:
-            self._breaks("I10 no more than there is", f"an account has {team} thousandths of {self.account_limit}")
+            self._fail("I10 no more than there is", f"an account has {team} thousandths of {self.account_limit}")
         memory = sum(it.spec.resources.memory_mib for it in self._active())
         if memory > usable(self.host).memory_mib:
-            self._breaks("I10 no more than there is", f"memory: {memory}")
+            self._fail("I10 no more than there is", f"memory: {memory}")
         for need in job.spec.needs:
             if self._kinds[need.resource] is ResourceKind.NON_REPLENISHABLE:
                 self.used_up[need.resource] += need.quantity
-                self._no_more_than(need.resource, self.used_up[need.resource])
+                self._check_limit(need.resource, self.used_up[need.resource])
             else:
-                self._no_more_than(need.resource, self._in_use(need.resource))
+                self._check_limit(need.resource, self._in_use(need.resource))
 
     def written(self, changes: Changes, begun: Iterable[Job]) -> None:
         """What a commit says of shares and of what is used up is what its jobs, and those before, come to."""
@@ -65,16 +65,16 @@ class Ledger:
             if self._kinds[need.resource] is ResourceKind.NON_REPLENISHABLE
         }
         if dict(changes.used_up) != used:
-            self._breaks("I10 what is used up is counted once", f"{changes.used_up}, and it is {used}")
-        self.shares_are_true(dict(changes.shares))
+            self._fail("I10 what is used up is counted once", f"{changes.used_up}, and it is {used}")
+        self.check_shares(dict(changes.shares))
 
-    def shares_are_true(self, shares: Mapping[ShareKey, ShareUse]) -> None:
+    def check_shares(self, shares: Mapping[ShareKey, ShareUse]) -> None:
         for key, use in shares.items():
             of = [it for it in self._jobs.values() if (it.spec.queue, it.spec.share_identifier) == key]
             active = sum(it.status not in FINISHED and it.child is None for it in of)
             held = sum(it.spec.resources.millicpus for it in of if it.attempt is not None)
             if (use.active, use.millicpus) != (active, held) or use.used < 0:
-                self._breaks("I10 a share is told what its jobs hold", f"{key} {use}, and it is {active} {held}")
+                self._fail("I10 a share is told what its jobs hold", f"{key} {use}, and it is {active} {held}")
 
     def _active(self) -> list[Job]:
         return [it for it in self._jobs.values() if it.attempt is not None]
@@ -85,13 +85,13 @@ class Ledger:
     def _in_use(self, resource: ConsumableName) -> int:
         return sum(need.quantity for it in self._active() for need in it.spec.needs if need.resource == resource)
 
-    def _no_more_than(self, name: str, used: int) -> None:
+    def _check_limit(self, name: str, used: int) -> None:
         """Than what it has, or had a moment ago."""
         sizes, now = self._sizes[name], self._now()
         until = [at for at, _ in sizes[1:]] + [now]
-        largest = max(size for (_, size), ends in zip(sizes, until, strict=True) if now - ends <= JUST_NOW)
+        largest = max(size for (_, size), ends in zip(sizes, until, strict=True) if now - ends <= CATALOG_DELAY)
         if used > largest:
-            self._breaks("I10 no more than there is", f"{name}: {used} of {largest}")
+            self._fail("I10 no more than there is", f"{name}: {used} of {largest}")
 
-    def _breaks(self, promise: str, how: str) -> None:
-        self._story.breaks(promise, how)
+    def _fail(self, promise: str, how: str) -> None:
+        self._run_log.fail(promise, how)

@@ -1,4 +1,4 @@
-"""An engine that lies the way real ones do, and the truth about it, which no server is told."""
+"""An engine that lies the way real ones do, and the containers about it, which no server is told."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,29 +22,29 @@ from batchq.ports.runtime import (
     Inspection,
     LaunchSpec,
 )
-from tests.simulation.clocks import MachineClock, StampedNews
-from tests.simulation.dice import CHANGES, Dice
-from tests.simulation.life import Life
-from tests.simulation.oracles import Witness
-from tests.simulation.story import Story
+from tests.simulation.choices import CHANGES, Choices
+from tests.simulation.clocks import MachineClock, StampedReports
+from tests.simulation.invariants import Invariants
+from tests.simulation.lifetime import Lifetime
+from tests.simulation.run_log import RunLog
 from tests.support.runtime_proxy import RuntimeProxy
 
 
-class WatchedEngine(SimulatedEngine):
+class ObservedEngine(SimulatedEngine):
     """The witness sees what containers really do, whoever made them do it."""
 
-    def __init__(self, now, witness: Witness) -> None:
+    def __init__(self, now, invariants: Invariants) -> None:
         super().__init__(now, Network.SHARED)
-        self._witness = witness
+        self._invariants = invariants
 
     def create(self, launch: LaunchSpec) -> Created:
         known = self.containers.get(launch.tag)
         made = super().create(launch)
         if self.containers[launch.tag] is not known:
             if known is not None:
-                self._witness.truth.removed(launch.tag)
-            self._witness.truth.made(self.containers[launch.tag])
-            self._witness.made(launch.tag)
+                self._invariants.containers.removed(launch.tag)
+            self._invariants.containers.made(self.containers[launch.tag])
+            self._invariants.made(launch.tag)
         return made
 
     def start(self, tag: Tag) -> None:
@@ -52,21 +52,21 @@ class WatchedEngine(SimulatedEngine):
         begun = container is not None and container.started_at is not None
         super().start(tag)
         if not begun:
-            self._witness.started(tag)
+            self._invariants.started(tag)
         if container is not None and container.unsaved_runs:
-            self._witness.ran_twice(tag)
+            self._invariants.ran_twice(tag)
 
     def end(self, *, starting: Tag | None = None) -> None:
         super().end(starting=starting)
         if starting is not None:
-            self._witness.interrupted(starting)
+            self._invariants.interrupted(starting)
 
     def remove(self, tag: Tag) -> bool:
-        self._witness.truth.removed(tag)
+        self._invariants.containers.removed(tag)
         return super().remove(tag)
 
 
-class Machine:
+class FaultyEngine:
     """The simulated engine with its misfortunes: it outlives servers."""
 
     def __init__(
@@ -74,77 +74,77 @@ class Machine:
         *,
         clock: Clock,
         capacity: Resources,
-        dice: Dice,
-        story: Story,
-        witness: Witness,
+        choices: Choices,
+        run_log: RunLog,
+        invariants: Invariants,
         engine_id: str = "theirs",
     ) -> None:
         self.runtime = SimulatedRuntime(clock=clock, capacity=capacity, engine_id=engine_id)
-        self.engine = self.runtime._engine = WatchedEngine(clock.now, witness)
-        self.runtime.faults.decide = self._judge
+        self.engine = self.runtime._engine = ObservedEngine(clock.now, invariants)
+        self.runtime.faults.decide = self._choose_fault
         self._clock = clock
-        self._dice = dice
-        self._story = story
-        self._witness = witness
-        self._thaws_at = clock.now()
+        self._choices = choices
+        self._run_log = run_log
+        self._invariants = invariants
+        self._frozen_until = clock.now()
 
     def freeze(self, seconds: float) -> None:
         """Nobody is answered; what was asked is done when it thaws, in any order."""
-        self._thaws_at = max(self._thaws_at, self._clock.now() + timedelta(seconds=seconds))
+        self._frozen_until = max(self._frozen_until, self._clock.now() + timedelta(seconds=seconds))
 
-    def calm(self) -> None:
+    def stop_faults(self) -> None:
         self.runtime.faults.unreachable = False
         self.runtime.faults.death_delays = (0.0,)
 
-    def _judge(self, call: str, tag: Tag | None) -> Fault | None:
+    def _choose_fault(self, call: str, tag: Tag | None) -> Fault | None:
         fault = self._fault(call)
-        self.runtime.faults.death_delays = self._dice.tells()
-        self.runtime.faults.inspects_deaths = self._dice.looked_at()
+        self.runtime.faults.death_delays = self._choices.death_delays()
+        self.runtime.faults.inspects_deaths = self._choices.reports_inspection()
         if fault is not None:
-            self._story.counts["engine faults"] += 1
-            self._story.tell(f"  {call} {self._story.called(tag or '')} fails: {fault}")
+            self._run_log.counts["engine faults"] += 1
+            self._run_log.write(f"  {call} {self._run_log.name_of(tag or '')} fails: {fault}")
             if fault.delay and tag is not None:
-                self._witness.truth.will_be_late(call, tag)
+                self._invariants.containers.will_be_late(call, tag)
         return fault
 
     def _fault(self, call: str) -> Fault | None:
-        frozen_for = (self._thaws_at - self._clock.now()).total_seconds()
+        frozen_for = (self._frozen_until - self._clock.now()).total_seconds()
         if frozen_for > 0:
-            thaws = Fault(takes_effect=True, delay=frozen_for + self._dice.engine.random())
+            thaws = Fault(takes_effect=True, delay=frozen_for + self._choices.engine.random())
             return thaws if call in CHANGES else NO_EFFECT
-        return KILLS_ENGINE if self._dice.ends_engine(call) else self._dice.fault(call)
+        return KILLS_ENGINE if self._choices.kills_engine(call) else self._choices.fault(call)
 
 
-class Liar(RuntimeProxy):
+class FaultyRuntime(RuntimeProxy):
     """The runtime as one server has it. The server may die before and after each call, and some calls take time."""
 
     def __init__(
         self,
-        machine: Machine,
+        machine: FaultyEngine,
         *,
         clock: Clock,
         machine_clock: MachineClock | None,
-        life: Life,
-        dice: Dice,
-        story: Story,
-        witness: Witness,
+        lifetime: Lifetime,
+        choices: Choices,
+        run_log: RunLog,
+        invariants: Invariants,
     ) -> None:
         super().__init__(machine.runtime)
         self._machine_clock = machine_clock
         self._clock = clock
-        self._life = life
-        self._dice = dice
-        self._story = story
-        self._witness = witness
+        self._lifetime = lifetime
+        self._choices = choices
+        self._run_log = run_log
+        self._invariants = invariants
 
     async def inspect(self, tag: Tag) -> Inspection | None:
         found = await super().inspect(tag)
         return found if self._machine_clock is None else self._machine_clock.stamped(found)
 
     async def remove_silent(self, tag: Tag) -> AsyncGenerator[LogLine, None] | None:
-        await self._life.point("before", "reading a log", tag)
+        await self._lifetime.fault_point("before", "reading a log", tag)
         silent = not [line async for line in self.runtime.logs(tag, after=0)]
-        await self._life.point("during", "reading a log", tag)
+        await self._lifetime.fault_point("during", "reading a log", tag)
         if silent:
             await self.remove(tag)
         return None if silent else self.logs(tag, after=0)
@@ -155,16 +155,16 @@ class Liar(RuntimeProxy):
 
     @asynccontextmanager
     async def deaths(self) -> AsyncIterator[AsyncIterator[Tag | DeathReport]]:
-        await self._life.point("before", "listening")
+        await self._lifetime.fault_point("before", "listening")
         async with self.runtime.deaths() as news:
-            await self._life.point("after", "listening")
-            yield news if self._machine_clock is None else StampedNews(news, self._machine_clock)
+            await self._lifetime.fault_point("after", "listening")
+            yield news if self._machine_clock is None else StampedReports(news, self._machine_clock)
 
     async def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
-        await self._life.point("before", "reading a log", tag)
+        await self._lifetime.fault_point("before", "reading a log", tag)
         async for line in self.runtime.logs(tag, after=after):
             yield line
-            await self._life.point("during", "reading a log", tag)
+            await self._lifetime.fault_point("during", "reading a log", tag)
 
     async def lost_before(self) -> datetime | None:
         before = await self.runtime.lost_before()
@@ -178,28 +178,28 @@ class Liar(RuntimeProxy):
         """The machine goes on."""
 
     async def call(self, call, tag, forward):
-        await self._life.point("before", call, tag)
-        self._witness.asks(call, tag)
-        self._story.counts["engine calls"] += 1
+        await self._lifetime.fault_point("before", call, tag)
+        self._invariants.engine_called(call, tag)
+        self._run_log.counts["engine calls"] += 1
         await self._take_time(call, tag)
         if call == "remove":
-            self._witness.truth.removal_reached_engine(tag)
+            self._invariants.containers.removal_reached_engine(tag)
         try:
             answer = await forward()
         except EngineUnknown:
-            await self._life.point("unanswered", call, tag)
+            await self._lifetime.fault_point("unanswered", call, tag)
             await self._take_time(call, tag)
             raise
         except BatchqError as refusal:
-            self._story.tell(f"  {call} {self._story.called(tag or '')} -> {type(refusal).__name__}")
-            await self._life.point("refused", call, tag)
+            self._run_log.write(f"  {call} {self._run_log.name_of(tag or '')} -> {type(refusal).__name__}")
+            await self._lifetime.fault_point("refused", call, tag)
             raise
         if call in CHANGES:
-            self._story.tell(f"  {call} {self._story.called(tag or '')} -> {answer or 'done'}")
-        await self._life.point("after", call, tag)
+            self._run_log.write(f"  {call} {self._run_log.name_of(tag or '')} -> {answer or 'done'}")
+        await self._lifetime.fault_point("after", call, tag)
         return answer
 
     async def _take_time(self, call, tag) -> None:
         """A moment always: no call of an engine comes back before others had their turn."""
-        await self._clock.sleep(self._dice.delay(call))
-        await self._life.point("during", call, tag)
+        await self._clock.sleep(self._choices.delay(call))
+        await self._lifetime.fault_point("during", call, tag)

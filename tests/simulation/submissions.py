@@ -31,141 +31,141 @@ RULES = (ExitRule(action=Action.EXIT, on_exit_code="3"), ExitRule(action=Action.
 SEQUENTIAL = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
 
 
-class Wishes:
+class SubmissionGenerator:
     """`known` are the jobs so far, by id, as they were asked for."""
 
-    def __init__(self, dice: Random, known: Mapping[JobId, Submission], key: Callable[[], SubmissionKey]) -> None:
-        self._dice = dice
+    def __init__(self, rng: Random, known: Mapping[JobId, Submission], key: Callable[[], SubmissionKey]) -> None:
+        self._rng = rng
         self._known = known
         self._key = key
         self._count = 0
 
     def next(self) -> Submission:
         self._count += 1
-        dice = self._dice
-        queue = QueueName(dice.choice(list(QUEUES)))
-        asked = dice.choices([self._plain, self._array, self._task, self._gang], weights=[6, 3, 2, 2])[0]()
+        rng = self._rng
+        queue = QueueName(rng.choice(list(QUEUES)))
+        asked = rng.choices([self._plain, self._array, self._task, self._gang], weights=[6, 3, 2, 2])[0]()
         asked = {"depends_on": self._after()} | asked
         if queue == FAIR:
-            asked |= {"share_identifier": dice.choice(SHARES), "scheduling_priority": dice.randrange(3)}
+            asked |= {"share_identifier": rng.choice(SHARES), "scheduling_priority": rng.randrange(3)}
         return Submission(
             **{"overrides": Overrides(), "definition_name": "plain"} | asked,
             name=f"job-{self._count}",
             queue=queue,
-            retry=RetryStrategy(attempts=dice.choice([1, 2, 3, 5]), evaluate_on_exit=dice.choice([(), (), RULES])),
-            timeout=dice.choice([None, None, timedelta(seconds=5), timedelta(seconds=20)]),
+            retry=RetryStrategy(attempts=rng.choice([1, 2, 3, 5]), evaluate_on_exit=rng.choice([(), (), RULES])),
+            timeout=rng.choice([None, None, timedelta(seconds=5), timedelta(seconds=20)]),
             needs=self._needs(),
-            key=self._key() if dice.random() < 0.7 else None,
+            key=self._key() if rng.random() < 0.7 else None,
         )
 
     def any_id(self) -> JobId:
         """Of young jobs rather than old ones; of a child or a node too, and now and then one that nobody knows."""
-        dice, ids = self._dice, list(self._known)
-        if not ids or dice.random() < 0.05:
-            return builders.job_id(dice.randrange(10**6))
-        job_id = dice.choice(ids[-6:] if dice.random() < 0.7 else ids)
+        rng, ids = self._rng, list(self._known)
+        if not ids or rng.random() < 0.05:
+            return builders.job_id(rng.randrange(10**6))
+        job_id = rng.choice(ids[-6:] if rng.random() < 0.7 else ids)
         asked = self._known[job_id]
-        if asked.array_size is not None and dice.random() < 0.5:
-            return child_id(job_id, dice.randrange(asked.array_size))
-        if asked.nodes is not None and dice.random() < 0.4:
-            return JobId(f"{job_id}#{dice.randrange(asked.nodes.count)}")
+        if asked.array_size is not None and rng.random() < 0.5:
+            return child_id(job_id, rng.randrange(asked.array_size))
+        if asked.nodes is not None and rng.random() < 0.4:
+            return JobId(f"{job_id}#{rng.randrange(asked.nodes.count)}")
         return job_id
 
     # -------------------------------------------------------------------------------------------------------- kinds
 
     def _plain(self):
-        dice = self._dice
+        rng = self._rng
         return {
-            "definition_name": dice.choices(list(DEFINITIONS), weights=[10, 2, 1])[0],
+            "definition_name": rng.choices(list(DEFINITIONS), weights=[10, 2, 1])[0],
             "overrides": Overrides(
                 environment=(write(*self._scripts()),),
-                millicpus=LARGEST * 2 if dice.random() < 0.05 else dice.choice([250, 500, 1000, 1500]),
-                memory_mib=dice.choice([32, 32, 512]),
+                millicpus=LARGEST * 2 if rng.random() < 0.05 else rng.choice([250, 500, 1000, 1500]),
+                memory_mib=rng.choice([32, 32, 512]),
             ),
         }
 
     def _array(self):
         """Of tasks, too. Some wait, child by child, for another array, or for each other."""
-        dice = self._dice
+        rng = self._rng
         arrays = [job_id for job_id, it in self._known.items() if it.array_size is not None][-4:]
-        other = dice.choice(arrays) if arrays and dice.random() < 0.4 else None
-        size = dice.choice([2, 2, 3, 3, 6, 25]) if other is None else self._known[other].array_size
+        other = rng.choice(arrays) if arrays and rng.random() < 0.4 else None
+        size = rng.choice([2, 2, 3, 3, 6, 25]) if other is None else self._known[other].array_size
         waits = [] if other is None else [Dependency(job_id=other, type=DependencyType.N_TO_N)]
-        waits += [SEQUENTIAL] if dice.random() < 0.3 else []
-        own = [write(self._script(), child=index) for index in range(size) if dice.random() < 0.2]
+        waits += [SEQUENTIAL] if rng.random() < 0.3 else []
+        own = [write(self._script(), child=index) for index in range(size) if rng.random() < 0.2]
         made = (
             self._task()
-            if dice.random() < 0.2
+            if rng.random() < 0.2
             else {
-                "overrides": Overrides(environment=(write(*self._scripts()), *own), millicpus=dice.choice([250, 1000]))
+                "overrides": Overrides(environment=(write(*self._scripts()), *own), millicpus=rng.choice([250, 1000]))
             }
         )
         return made | {"array_size": size, "depends_on": (*self._after(), *waits)}
 
     def _task(self):
-        return {"task": self._containers(self._dice.choice([1, 2, 3, 4]))}
+        return {"task": self._containers(self._rng.choice([1, 2, 3, 4]))}
 
     def _gang(self):
         """Each node has a task of its own."""
-        count = self._dice.choice([1, 2, 3])
-        tasks = [self._containers(self._dice.choice([1, 1, 2])) for _ in range(count)]
+        count = self._rng.choice([1, 2, 3])
+        tasks = [self._containers(self._rng.choice([1, 1, 2])) for _ in range(count)]
         ranges = tuple(NodeRange(first=it, last=it, task=task) for it, task in enumerate(tasks))
-        return {"nodes": Nodes(count=count, main=self._dice.randrange(count), ranges=ranges)}
+        return {"nodes": Nodes(count=count, main=self._rng.randrange(count), ranges=ranges)}
 
     def _containers(self, count: int) -> Task:
         """Each may wait for those before it; one at least is essential."""
-        dice = self._dice
-        essential = dice.randrange(count)
+        rng = self._rng
+        essential = rng.randrange(count)
         containers = []
         for index in range(count):
-            after = {it.name: dice.choice(list(Condition)) for it in containers if dice.random() < 0.4}
+            after = {it.name: rng.choice(list(Condition)) for it in containers if rng.random() < 0.4}
             containers.append(
                 builders.task_container(
                     f"c{index}",
                     after=after,
-                    essential=index == essential or dice.random() < 0.4,
-                    image=dice.choices(list(DEFINITIONS.values()), weights=[20, 2, 1])[0],
+                    essential=index == essential or rng.random() < 0.4,
+                    image=rng.choices(list(DEFINITIONS.values()), weights=[20, 2, 1])[0],
                     environment=(write(*self._scripts()),),
-                    resources=Resources(millicpus=dice.choice([250, 250, 500]), memory_mib=32),
-                    start_timeout=dice.choice([None, None, timedelta(seconds=4)]),
-                    stop_timeout=dice.choice([None, timedelta(0), timedelta(seconds=4)]),
+                    resources=Resources(millicpus=rng.choice([250, 250, 500]), memory_mib=32),
+                    start_timeout=rng.choice([None, None, timedelta(seconds=4)]),
+                    stop_timeout=rng.choice([None, timedelta(0), timedelta(seconds=4)]),
                 )
             )
         return builders.task(*containers)
 
     def _after(self) -> tuple[Dependency, ...]:
-        dice, ids = self._dice, list(self._known)[-8:]
-        after = dice.sample(ids, min(len(ids), dice.choice([0, 0, 0, 1, 2])))
+        rng, ids = self._rng, list(self._known)[-8:]
+        after = rng.sample(ids, min(len(ids), rng.choice([0, 0, 0, 1, 2])))
         return tuple(Dependency(job_id=self._or_a_child(it)) for it in after)
 
     def _or_a_child(self, job_id: JobId) -> JobId:
         size = self._known[job_id].array_size
-        return job_id if size is None or self._dice.random() < 0.5 else child_id(job_id, self._dice.randrange(size))
+        return job_id if size is None or self._rng.random() < 0.5 else child_id(job_id, self._rng.randrange(size))
 
     def _needs(self) -> tuple[Need, ...]:
-        dice = self._dice
+        rng = self._rng
         return tuple(
-            Need(resource=name, quantity=dice.choice([1, 1, 2])) for name in (LICENCES, TOKENS) if dice.random() < 0.15
+            Need(resource=name, quantity=rng.choice([1, 1, 2])) for name in (LICENCES, TOKENS) if rng.random() < 0.15
         )
 
     def _scripts(self) -> list[Script]:
-        return [self._script() for _ in range(self._dice.choice([1, 1, 2, 3]))]
+        return [self._script() for _ in range(self._rng.choice([1, 1, 2, 3]))]
 
     def _script(self) -> Script:
-        dice = self._dice
-        lasts = dice.choice([0, 0, 0.3, 2, 8, 30, None])
-        certain = dice.random() < 0.5  # and then for ever, also for a start that comes late
+        rng = self._rng
+        lasts = rng.choice([0, 0, 0.3, 2, 8, 30, None])
+        certain = rng.random() < 0.5  # and then for ever, also for a start that comes late
         return Script(
             seconds=lasts,
-            exit_code=dice.choice([0, 0, 0, 1, 3]),
-            out_of_memory=dice.random() < 0.05,
-            on_term=dice.choice([None, 0, 143]),
-            term_delay=dice.choice([0, 0, 1, 3]),
-            kill_delay=dice.choice([0, 0, 0, 7]),
-            output=tuple(f"line {it}" for it in range(dice.choice([0, 1, 3]))),
-            start_delay=dice.choice([0, 0, 0, 2, 6]),
-            refuse=dice.choices([None, "no such program"], weights=[12, 1])[0],
-            refusals=None if certain else dice.choice([None, 1, 2, 5]),
+            exit_code=rng.choice([0, 0, 0, 1, 3]),
+            out_of_memory=rng.random() < 0.05,
+            on_term=rng.choice([None, 0, 143]),
+            term_delay=rng.choice([0, 0, 1, 3]),
+            kill_delay=rng.choice([0, 0, 0, 7]),
+            output=tuple(f"line {it}" for it in range(rng.choice([0, 1, 3]))),
+            start_delay=rng.choice([0, 0, 0, 2, 6]),
+            refuse=rng.choices([None, "no such program"], weights=[12, 1])[0],
+            refusals=None if certain else rng.choice([None, 1, 2, 5]),
             refuse_certain=certain,
         )
 

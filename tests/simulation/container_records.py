@@ -10,7 +10,7 @@ from batchq.domain.ids import JobId, Tag
 
 
 @dataclass(kw_only=True)
-class Seen:
+class ContainerRecord:
     """One container from its making to its removal."""
 
     it: SimulatedContainer
@@ -51,18 +51,18 @@ class Seen:
         return self.end.at if self.end is not None else self.removed_at
 
 
-class Truth:
+class ContainerRecords:
     """`vanished` are attempts whose container a human removed. `late` are calls that will be carried out later."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
-        self._seen: dict[JobId, list[Seen]] = defaultdict(list)
+        self._seen: dict[JobId, list[ContainerRecord]] = defaultdict(list)
         self._removals: dict[Tag, datetime] = {}
-        self.vanished: set[Tag] = set()
+        self.removed_by_hand: set[Tag] = set()
         self.late: Counter[tuple[str, Tag]] = Counter()
 
     def made(self, container: SimulatedContainer) -> None:
-        self._seen[container.launch.tag.job_id].append(Seen(it=container))
+        self._seen[container.launch.tag.job_id].append(ContainerRecord(it=container))
 
     def removed(self, tag: Tag) -> None:
         for seen in self.of(tag):
@@ -80,21 +80,21 @@ class Truth:
     def will_be_late(self, call: str, tag: Tag) -> None:
         self.late[call, tag] += 1
 
-    def of(self, tag: Tag) -> list[Seen]:
+    def of(self, tag: Tag) -> list[ContainerRecord]:
         return [it for it in self._seen.get(tag.job_id, ()) if it.tag == tag]
 
-    def of_job(self, job_id: JobId) -> list[Seen]:
+    def of_job(self, job_id: JobId) -> list[ContainerRecord]:
         return self._seen.get(job_id, [])
 
-    def all(self) -> Iterator[Seen]:
+    def all(self) -> Iterator[ContainerRecord]:
         for each in self._seen.values():
             yield from each
 
-    def live(self, job_id: JobId) -> list[Seen]:
+    def live(self, job_id: JobId) -> list[ContainerRecord]:
         now = self._now()
         return [it for it in self._seen.get(job_id, ()) if it.lives(now)]
 
-    def of_node(self, tag: Tag, node: int) -> list[Seen]:
+    def of_node(self, tag: Tag, node: int) -> list[ContainerRecord]:
         """Those of a node of the same attempt."""
         same = [it for it in self._seen.get(tag.job_id, ()) if it.tag.attempt == tag.attempt]
         return [it for it in same if it.tag.node == str(node)]

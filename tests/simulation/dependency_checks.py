@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from batchq.domain.ids import JobId, child_id, parent_of
 from batchq.domain.job import FINISHED, DependencyType, Job, Status
 from batchq.ports.jobs import Changes
-from tests.simulation.story import Story
+from tests.simulation.run_log import RunLog
 
 
-class Kin:
+class DependencyChecks:
     """`jobs` are as last committed. `closed` are arrays whose cancel or terminate was granted."""
 
-    def __init__(self, *, jobs: Mapping[JobId, Job], story: Story) -> None:
+    def __init__(self, *, jobs: Mapping[JobId, Job], run_log: RunLog) -> None:
         self._jobs = jobs
-        self._story = story
+        self._run_log = run_log
         self._children: dict[JobId, list[JobId]] = defaultdict(list)
 
     def born(self, job: Job) -> None:
@@ -23,46 +23,46 @@ class Kin:
         parent = self._jobs[job.child.parent]
         self._children[parent.id].append(job.id)
         if parent.array_state is None or job.id != child_id(parent.id, job.child.index) or job.spec != parent.spec:
-            self._breaks("I2 a child is its array's", job.id)
+            self._fail("I2 a child is its array's", job.id)
         if (
             job.child.index >= parent.spec.array_size
             or not parent.order < job.order <= parent.order + 1 + job.child.index
         ):
-            self._breaks("I2 a child has a place in its array", job.id)
+            self._fail("I2 a child has a place in its array", job.id)
 
     def children(self, job_id: JobId) -> list[Job]:
         return [self._jobs[it] for it in self._children.get(job_id, ())]
 
     def begins(self, job: Job) -> None:
         """I11: an attempt, or an array, begins only when all that it waits for has succeeded."""
-        if any(self._standing(it) is not Status.SUCCEEDED for it in waits(job)):
-            self._breaks("I11 dependents start after all have SUCCEEDED", self._name(job))
-        if any(self._begun(it) is not Status.SUCCEEDED for it in counterparts(job)):
-            self._breaks("I11 an array begins after its counterpart", self._name(job))
+        if any(self._status(it) is not Status.SUCCEEDED for it in waits(job)):
+            self._fail("I11 dependents start after all have SUCCEEDED", self._name(job))
+        if any(self._array_begun(it) is not Status.SUCCEEDED for it in counterparts(job)):
+            self._fail("I11 an array begins after its counterpart", self._name(job))
 
     def follows(self, changes: Changes) -> None:
         """I11: in the commit that ends a job its dependents are decided. I1: arrays know how their children fare."""
         touched = (*changes.inserted, *changes.updated)
         if any(job.status is Status.SUBMITTED for job in touched):
-            self._breaks("I11 new jobs are judged at once", f"{[self._name(it) for it in touched]}")
+            self._fail("I11 new jobs are judged at once", f"{[self._name(it) for it in touched]}")
         if any(job.status in FINISHED or job.array_state is not None for job in touched):
             for job in self._jobs.values():
                 if job.status is Status.PENDING and job.array_state is None and self._is_decided(job):
-                    self._breaks("I11 dependents are decided at once", self._name(job))
+                    self._fail("I11 dependents are decided at once", self._name(job))
         for parent_id in {it.child.parent if it.child else it.id for it in touched if it.child or it.array_state}:
-            self._counts_are_true(self._jobs[parent_id])
+            self._check_counts(self._jobs[parent_id])
 
     def _is_decided(self, job: Job) -> bool:
         """Not by the child before it: of its failure those after it hear a few at a time."""
         before = predecessor(job)
-        others = {self._standing(it) for it in waits(job) if it != before} | {
-            self._begun(it) for it in counterparts(job)
+        others = {self._status(it) for it in waits(job) if it != before} | {
+            self._array_begun(it) for it in counterparts(job)
         }
         if Status.FAILED in others:
             return True
-        return others <= {Status.SUCCEEDED} and (before is None or self._standing(before) is Status.SUCCEEDED)
+        return others <= {Status.SUCCEEDED} and (before is None or self._status(before) is Status.SUCCEEDED)
 
-    def _counts_are_true(self, parent: Job) -> None:
+    def _check_counts(self, parent: Job) -> None:
         children = self.children(parent.id)
         true = Counter(it.status for it in children)
         if (
@@ -70,18 +70,16 @@ class Kin:
             or dict(parent.array_state.counts) != dict(true)
             or parent.array_state.spawned != len(children)
         ):
-            self._breaks(
+            self._fail(
                 "I1 an array's summary is true", f"{self._name(parent)} {parent.array_state}, and it is {dict(true)}"
             )
         over = sum(true[it] for it in FINISHED) == parent.spec.array_size
         if over is not (parent.status in FINISHED):
-            self._breaks(
-                "I11 an array is over with its last child", f"{self._name(parent)} {parent.status} {dict(true)}"
-            )
+            self._fail("I11 an array is over with its last child", f"{self._name(parent)} {parent.status} {dict(true)}")
         if parent.status is Status.SUCCEEDED and set(true) != {Status.SUCCEEDED}:
-            self._breaks("I6 an array succeeds if every child does", f"{self._name(parent)} {dict(true)}")
+            self._fail("I6 an array succeeds if every child does", f"{self._name(parent)} {dict(true)}")
 
-    def _standing(self, job_id: JobId) -> Status:
+    def _status(self, job_id: JobId) -> Status:
         """A child that its array does not have yet may come, as long as the array is not over."""
         if job_id in self._jobs:
             return self._jobs[job_id].status
@@ -89,17 +87,17 @@ class Kin:
         array = None if parent is None else self._jobs.get(parent[0])
         return Status.FAILED if array is None or array.status in FINISHED else Status.PENDING
 
-    def _begun(self, job_id: JobId) -> Status:
+    def _array_begun(self, job_id: JobId) -> Status:
         array = self._jobs[job_id]
         if array.array_state is not None:
             return Status.SUCCEEDED
         return Status.FAILED if array.status in FINISHED else Status.PENDING
 
     def _name(self, job: Job) -> str:
-        return self._story.called(job.id)
+        return self._run_log.name_of(job.id)
 
-    def _breaks(self, promise: str, how: str) -> None:
-        self._story.breaks(promise, how)
+    def _fail(self, promise: str, how: str) -> None:
+        self._run_log.fail(promise, how)
 
 
 def is_over(job: Job) -> bool:

@@ -7,8 +7,8 @@ from batchq.domain import events as on
 from batchq.domain.bulk_stop import BulkStopOrder, JobOutcome, Kind, Outcome
 from batchq.domain.job import Status
 from batchq.domain.lifecycle.arrays import begin, spawn, step
-from tests.simulation.story import Story
-from tests.simulation.sweeper import Sweepers
+from tests.simulation.bulk_stops import BulkStopChecks
+from tests.simulation.run_log import RunLog
 from tests.support import builders
 from tests.support.builders import NOON
 
@@ -26,10 +26,10 @@ def family(*, under_order):
 @pytest.mark.parametrize("under_order", [True, False])
 async def test_a_waiting_child_may_be_reported_as_finished_once_its_array_is_under_order(under_order):
     parent, child, other = family(under_order=under_order)
-    story = Story()
-    sweepers = Sweepers(jobs={it.id: it for it in (parent, child, other)}, story=story)
+    run_log = RunLog()
+    bulk_stops = BulkStopChecks(jobs={it.id: it for it in (parent, child, other)}, run_log=run_log)
 
-    sweepers.told(CANCEL, (JobOutcome(job_id=child.id, outcome=Outcome.ALREADY_FINISHED),))
+    bulk_stops.reported(CANCEL, (JobOutcome(job_id=child.id, outcome=Outcome.ALREADY_FINISHED),))
 
-    assert (story.broken is None) is under_order
-    assert sweepers.last_allowed(child) == 0
+    assert (run_log.failure is None) is under_order
+    assert bulk_stops.last_allowed(child) == 0

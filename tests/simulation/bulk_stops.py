@@ -11,41 +11,41 @@ from batchq.domain.ids import JobId, node_of
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
 from batchq.domain.lifecycle.array_view import Sealed, is_sealing
 from batchq.services.bulk_stop import BulkStopRequest
-from tests.simulation.story import Story
-from tests.simulation.wishes import ENVIRONMENTS, QUEUES
+from tests.simulation.run_log import RunLog
+from tests.simulation.submissions import ENVIRONMENTS, QUEUES
 from tests.support import filters
 
-AT_ONCE = {Outcome.CANCELLED, Outcome.TERMINATED, Outcome.ALREADY_FINISHED}
+END_AT_ONCE = {Outcome.CANCELLED, Outcome.TERMINATED, Outcome.ALREADY_FINISHED}
 
 
-def order(dice: Random) -> BulkStopOrder:
-    kind = dice.choice(list(Kind))
-    own = {"grace": dice.choice([None, timedelta(0), timedelta(seconds=9)]), "signal": dice.choice([None, "SIGINT"])}
+def order(rng: Random) -> BulkStopOrder:
+    kind = rng.choice(list(Kind))
+    own = {"grace": rng.choice([None, timedelta(0), timedelta(seconds=9)]), "signal": rng.choice([None, "SIGINT"])}
     return BulkStopOrder(kind=kind, reason="a user sweeps", **(own if kind is Kind.TERMINATE else {}))
 
 
-def asked(dice: Random, known: list[JobId]) -> BulkStopRequest:
+def asked(rng: Random, known: list[JobId]) -> BulkStopRequest:
     """A few jobs, their steps too, or what holds of some; sometimes both."""
     ids = None
-    if dice.random() < 0.5 and known:
-        named = dice.sample(known, min(len(known), 3))
-        ids = tuple(dice.choice([it, it, f"{it}.{dice.randrange(3)}"]) for it in named)
+    if rng.random() < 0.5 and known:
+        named = rng.sample(known, min(len(known), 3))
+        ids = tuple(rng.choice([it, it, f"{it}.{rng.randrange(3)}"]) for it in named)
     said = {
-        "names": frozenset({dice.choice(["job-*", f"JOB-{dice.randrange(9)}*"])}),
-        "queues": frozenset({dice.choice(list(QUEUES))}),
-        "statuses": dice.choice([QUEUED, frozenset({Status.RUNNING}), frozenset({Status.RUNNABLE, Status.PENDING})]),
-        "environments": frozenset({dice.choice(ENVIRONMENTS)}),
+        "names": frozenset({rng.choice(["job-*", f"JOB-{rng.randrange(9)}*"])}),
+        "queues": frozenset({rng.choice(list(QUEUES))}),
+        "statuses": rng.choice([QUEUED, frozenset({Status.RUNNING}), frozenset({Status.RUNNABLE, Status.PENDING})]),
+        "environments": frozenset({rng.choice(ENVIRONMENTS)}),
     }
-    chosen = dice.sample(sorted(said), dice.choice([0, 1, 1, 2] if ids else [1, 1, 2]))
+    chosen = rng.sample(sorted(said), rng.choice([0, 1, 1, 2] if ids else [1, 1, 2]))
     return BulkStopRequest(ids=ids, rest=JobFilter(**{it: said[it] for it in chosen}))
 
 
-class Sweepers:
+class BulkStopChecks:
     """`jobs` are as last committed. `decided`: the last attempt that may ever begin of those whom an order means."""
 
-    def __init__(self, *, jobs: Mapping[JobId, Job], story: Story) -> None:
+    def __init__(self, *, jobs: Mapping[JobId, Job], run_log: RunLog) -> None:
         self._jobs = jobs
-        self._story = story
+        self._run_log = run_log
         self.decided: dict[JobId, int] = {}
 
     def last_allowed(self, job: Job) -> int:
@@ -55,11 +55,11 @@ class Sweepers:
 
     def begun(self, order: BulkStopOrder, selection: JobFilter) -> None:
         """In the moment that the order is durable it is decided whom it means."""
-        self._story.counts["sweeps"] += 1
-        self._story.tell(f"an order to {order.kind} is given")
+        self._run_log.counts["sweeps"] += 1
+        self._run_log.write(f"an order to {order.kind} is given")
         for (_, node), job in filters.selected(self._jobs, selection).items():
             if node == WHOLE:
-                self._story.counts["swept"] += 1
+                self._run_log.counts["swept"] += 1
                 self._decide(job)
                 for child in [it for it in self._jobs.values() if it.child is not None and it.child.parent == job.id]:
                     self._decide(child)
@@ -67,20 +67,20 @@ class Sweepers:
     def _decide(self, job: Job) -> None:
         self.decided.setdefault(job.id, len(job.attempts) + (job.attempt is not None))
 
-    def told(self, order: BulkStopOrder, some: tuple[JobOutcome, ...]) -> None:
+    def reported(self, order: BulkStopOrder, some: tuple[JobOutcome, ...]) -> None:
         """What is told of each is so."""
         for it in some:
             job = self._jobs.get(node_of(it.job_id)[0])
             if it.outcome is Outcome.NOT_FOUND or job is None or node_of(it.job_id)[1] is not None:
                 continue
-            if it.outcome in AT_ONCE and not self._is_over(job):
-                self._story.breaks("I7, I8 what is told of a sweep is so", f"{it} {job}")
-            if it.outcome in AT_ONCE:
+            if it.outcome in END_AT_ONCE and not self._is_over(job):
+                self._run_log.fail("I7, I8 what is told of a sweep is so", f"{it} {job}")
+            if it.outcome in END_AT_ONCE:
                 self._decide(job)
             if it.outcome is Outcome.STOPPING and not _ends(job, order):
-                self._story.breaks("I7 what a sweep stops is ordered to stop", f"{it} {job}")
+                self._run_log.fail("I7 what a sweep stops is ordered to stop", f"{it} {job}")
             if it.outcome is Outcome.NOT_RETRIED and not _ends(job, replace(order, kind=Kind.CANCEL)):
-                self._story.breaks("I8 what a sweep cancels is not retried", f"{it} {job}")
+                self._run_log.fail("I8 what a sweep cancels is not retried", f"{it} {job}")
 
     def _is_over(self, job: Job) -> bool:
         """Whether its row is finished, or the saved order to its array has decided that it will be (decision 0027)."""

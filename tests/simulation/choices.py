@@ -24,57 +24,57 @@ class Point(NamedTuple):
     about: Tag | Changes | None = None
 
 
-class Spoilt(StrEnum):
+class TransactionFault(StrEnum):
     """How a transaction fails: before it wrote anything, or when it had."""
 
     FULL = "database or disk is full"
     WRITTEN = "disk I/O error"
-    CROSSED = "another has changed it"
+    CONFLICT = "another has changed it"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Luck:
+class FaultRates:
     """How often things go wrong, as probabilities a call; most worlds are spared some kinds, so that others show."""
 
-    unknown: float
+    lost_replies: float
     slow: float
     crash: float
-    unsaved: float
-    unread: float
-    quiet_deaths: float
-    humans: float
-    upheavals: float
+    failed_commits: float
+    failed_reads: float
+    death_report_faults: float
+    manual_changes: float
+    engine_outages: float
     restarts: float
 
 
-def luck(dice: Random) -> Luck:
-    return Luck(
-        unknown=dice.choice([NONE, 0.05, 0.13, 0.3]),
-        slow=dice.choice([NONE, 0.05, 0.2]),
-        crash=dice.choice([NONE, 0.008, 0.015, 0.03]),
-        unsaved=dice.choice([NONE, 0.03, 0.15]),
-        unread=dice.choice([NONE, NONE, 0.02]),
-        quiet_deaths=dice.choice([NONE, 0.2, 0.6, 1.0]),
-        humans=dice.choice([NONE, NONE, 0.3]),
-        upheavals=dice.choice([NONE, 0.5, 1.0]),
-        restarts=dice.choice([NONE, 0.2, 0.5]),
+def luck(choices: Random) -> FaultRates:
+    return FaultRates(
+        lost_replies=choices.choice([NONE, 0.05, 0.13, 0.3]),
+        slow=choices.choice([NONE, 0.05, 0.2]),
+        crash=choices.choice([NONE, 0.008, 0.015, 0.03]),
+        failed_commits=choices.choice([NONE, 0.03, 0.15]),
+        failed_reads=choices.choice([NONE, NONE, 0.02]),
+        death_report_faults=choices.choice([NONE, 0.2, 0.6, 1.0]),
+        manual_changes=choices.choice([NONE, NONE, 0.3]),
+        engine_outages=choices.choice([NONE, 0.5, 1.0]),
+        restarts=choices.choice([NONE, 0.2, 0.5]),
     )
 
 
-SPARED = Luck(
-    unknown=NONE,
+NO_FAULTS = FaultRates(
+    lost_replies=NONE,
     slow=NONE,
     crash=NONE,
-    unsaved=NONE,
-    unread=NONE,
-    quiet_deaths=NONE,
-    humans=NONE,
-    upheavals=NONE,
+    failed_commits=NONE,
+    failed_reads=NONE,
+    death_report_faults=NONE,
+    manual_changes=NONE,
+    engine_outages=NONE,
     restarts=NONE,
 )
 
 
-class Dice:
+class Choices:
     """One stream of chance for each part of the world, so that a change in one does not stir the others at once."""
 
     def __init__(self, seed: int) -> None:
@@ -84,21 +84,21 @@ class Dice:
         self.store = Random(f"{seed} store")
         self.ids = Random(f"{seed} ids")
         self.sweeps = Random(f"{seed} sweeps")
-        self.sweeping = self.sweeps.choice([NONE, NONE, 0.1, 0.3])
+        self.bulk_stop_rate = self.sweeps.choice([NONE, NONE, 0.1, 0.3])
         self.looks = Random(f"{seed} looks")
-        self.crossings = Random(f"{seed} crossings")
-        self.crossing = self.crossings.choice([NONE, 0.02, 0.1])
+        self.conflicts = Random(f"{seed} crossings")
+        self.conflict_rate = self.conflicts.choice([NONE, 0.02, 0.1])
         self.engines = Random(f"{seed} engines")
-        self.elsewhere = self.engines.choice([NONE, NONE, 0.1, 0.3])
+        self.other_engine_rate = self.engines.choice([NONE, NONE, 0.1, 0.3])
         self.clocks = Random(f"{seed} clocks")
         #: How often the machine's clock is set between two servers.
-        self.clock_setting = self.clocks.choice([NONE, NONE, 0.3, 0.7])
-        self.twins = Random(f"{seed} twins")
+        self.clock_set_rate = self.clocks.choice([NONE, NONE, 0.3, 0.7])
+        self.second_servers = Random(f"{seed} twins")
         #: Whether a second server of the same instance runs containers on the engine.
-        self.has_twin = self.twins.random() < 0.3
-        self.kills_engine = Random(f"{seed} engine ends")
+        self.has_second_server = self.second_servers.random() < 0.3
+        self.engine_kills = Random(f"{seed} engine ends")
         #: How often the engine is killed in a start.
-        self.ending = self.kills_engine.choice([NONE, NONE, 0.03, 0.1])
+        self.engine_kill_rate = self.engine_kills.choice([NONE, NONE, 0.03, 0.1])
         self.luck = luck(self.world)
         #: vCPUs that the jobs of an account may have in use together.
         self.account_limit: float | None = Random(f"{seed} accounts").choice([None, 2.0, 4.0])
@@ -107,17 +107,17 @@ class Dice:
         """The id of the next submitted job: what sorts by ids would else make each run another."""
         return JobId(str(UUID(int=self.ids.getrandbits(128), version=4)))
 
-    def calm(self) -> None:
+    def stop_faults(self) -> None:
         """Nothing goes wrong from here on."""
-        self.luck = SPARED
+        self.luck = NO_FAULTS
 
-    def goes_elsewhere(self) -> bool:
+    def changes_engine(self) -> bool:
         """Whether the next server is started on another container engine."""
-        return self.luck is not SPARED and self.engines.random() < self.elsewhere
+        return self.luck is not NO_FAULTS and self.engines.random() < self.other_engine_rate
 
     def sets_clock(self) -> bool:
         """Whether the machine's clock is set before the next server starts."""
-        return self.luck is not SPARED and self.clocks.random() < self.clock_setting
+        return self.luck is not NO_FAULTS and self.clocks.random() < self.clock_set_rate
 
     def skew(self) -> timedelta:
         """How far the machine's clock is ahead: whole seconds, so that two never differ by less than is noticed."""
@@ -141,36 +141,36 @@ class Dice:
 
     def fault(self, call: str) -> Fault | None:
         """What befalls a call of the engine."""
-        if self.engine.random() >= self.luck.unknown:
+        if self.engine.random() >= self.luck.lost_replies:
             return None
         late = Fault(takes_effect=True, delay=self.engine.uniform(0.1, 20))
         return self.engine.choice([NO_EFFECT, LOST_REPLY, late]) if call in CHANGES else NO_EFFECT
 
-    def ends_engine(self, call: str) -> bool:
+    def kills_engine(self, call: str) -> bool:
         """Whether the engine is killed in this call, when the program of the container runs and that is not saved."""
-        return call == "start" and self.luck is not SPARED and self.kills_engine.random() < self.ending
+        return call == "start" and self.luck is not NO_FAULTS and self.engine_kills.random() < self.engine_kill_rate
 
     def delay(self, call: str) -> float:
         """Seconds that a call of the engine takes."""
         return A_MOMENT if self.engine.random() >= self.luck.slow else self.engine.uniform(0.5, 8)
 
-    def tells(self) -> tuple[float, ...]:
+    def death_delays(self) -> tuple[float, ...]:
         """After how many seconds each the next death is told."""
-        usual = self.engine.random() >= self.luck.quiet_deaths
+        usual = self.engine.random() >= self.luck.death_report_faults
         told = [(), (0.0, 0.5), (3.0,), (0.0, 0.0, 7.0), (self.engine.uniform(0, 2),)]
         return (0.0,) if usual else self.engine.choice(told)
 
-    def looked_at(self) -> bool:
+    def reports_inspection(self) -> bool:
         """Whether the next one that dies is looked at by who hears of it."""
         return self.looks.random() < 0.5
 
-    def spoils(self) -> Spoilt | None:
+    def transaction_fault(self) -> TransactionFault | None:
         """Whether a transaction fails; half of those that do have written something already.
 
         After one that another has crossed, the server reads anew what it knew.
         """
-        if self.luck is not SPARED and self.crossings.random() < self.crossing:
-            return Spoilt.CROSSED
-        if self.store.random() >= self.luck.unsaved:
+        if self.luck is not NO_FAULTS and self.conflicts.random() < self.conflict_rate:
+            return TransactionFault.CONFLICT
+        if self.store.random() >= self.luck.failed_commits:
             return None
-        return Spoilt.FULL if self.store.random() < 0.5 else Spoilt.WRITTEN
+        return TransactionFault.FULL if self.store.random() < 0.5 else TransactionFault.WRITTEN

@@ -13,19 +13,19 @@ from tests.support import builders
 FIRST_NUMBER = 2 * 10**9  # of the ids of its jobs, which no other job has
 
 
-class Twin:
+class SecondServer:
     def __init__(self, world: World) -> None:
         self._world = world
-        self._dice = world.dice.twins
+        self._rng = world.choices.second_servers
         self._engine = world.machine.engine
         self._tags: list[Tag] = []
 
     async def run(self) -> None:
         """Run some containers, and remove some of them, until the task is cancelled."""
-        while self._world.dice.has_twin:
-            await self._world.clock.sleep(self._dice.uniform(0.2, 6))
-            if self._tags and self._dice.random() < 0.3:
-                self._remove(self._dice.choice(self._tags))
+        while self._world.choices.has_second_server:
+            await self._world.clock.sleep(self._rng.uniform(0.2, 6))
+            if self._tags and self._rng.random() < 0.3:
+                self._remove(self._rng.choice(self._tags))
             else:
                 self._start()
 
@@ -34,12 +34,12 @@ class Twin:
             self._remove(tag)
 
     def _start(self) -> None:
-        world, counts = self._world, self._world.story.counts
+        world, counts = self._world, self._world.run_log.counts
         counts["containers of a twin"] += 1
         tag = Tag(job_id=builders.job_id(FIRST_NUMBER + counts["containers of a twin"]), attempt=1)
-        world.story.name(tag.job_id, f"twin-{counts['containers of a twin']}")
-        world.witness.strays[tag] = counts["boots"] if world.has_surveyed else None
-        script = Script(seconds=self._dice.choice([0.5, 5, 60]), output=("of the twin",))
+        world.run_log.set_name(tag.job_id, f"twin-{counts['containers of a twin']}")
+        world.invariants.orphans[tag] = counts["boots"] if world.has_surveyed else None
+        script = Script(seconds=self._rng.choice([0.5, 5, 60]), output=("of the twin",))
         self._engine.create(LaunchSpec(tag=tag, spec=builders.container(), environment=(write(script),)))
         self._engine.start(tag)
         self._tags.append(tag)

@@ -12,51 +12,51 @@ from batchq.domain.scheduling.capacity import candidate, stands_in_line
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.engine.loop import Loop
 from batchq.engine.scheduling.queue_cache import Ahead
-from tests.simulation.story import Story
+from tests.simulation.run_log import RunLog
 
 
-class Memory:
+class StateChecks:
     """`jobs` are as last committed."""
 
-    def __init__(self, loop: Loop, *, jobs: Mapping[JobId, Job], story: Story) -> None:
+    def __init__(self, loop: Loop, *, jobs: Mapping[JobId, Job], run_log: RunLog) -> None:
         self._loop = loop
         self._jobs = jobs
-        self._story = story
+        self._run_log = run_log
 
-    def look(self) -> None:
+    def check(self) -> None:
         loop, scheduler = self._loop, self._loop.scheduler
         under_way = {it.id: it for it in self._jobs.values() if it.attempt is not None}
         held = scheduler._held.after(())
-        self._agrees("what is under way", loop.state.active, under_way)
-        self._agrees("what is held", Counter(held.sums), _held(under_way.values()))
-        self._agrees("what accounts hold", Counter(held.accounts), _held_by_accounts(under_way.values()))
-        self._agrees("whose end is known", {it.id for it in held.timed()}, _timed(under_way.values()))
-        self._agrees("what is needed", set(held.needed), _needed(under_way.values()))
-        self._agrees("how many wait", +scheduler.tally.waiting, _waiting(self._jobs.values()))
-        self._agrees("the arrays at work", set(loop._families._at_work), _at_work(self._jobs.values()))
+        self._check_equal("what is under way", loop.state.active, under_way)
+        self._check_equal("what is held", Counter(held.sums), _held(under_way.values()))
+        self._check_equal("what accounts hold", Counter(held.accounts), _held_by_accounts(under_way.values()))
+        self._check_equal("whose end is known", {it.id for it in held.timed()}, _timed(under_way.values()))
+        self._check_equal("what is needed", set(held.needed), _needed(under_way.values()))
+        self._check_equal("how many wait", +scheduler.tally.waiting, _waiting(self._jobs.values()))
+        self._check_equal("the arrays at work", set(loop._families._at_work), _at_work(self._jobs.values()))
         for_others = sum(len(waits_for(it)) for it in self._jobs.values() if waits(it))
-        self._agrees("how many wait for others", scheduler.tally.for_others, for_others)
+        self._check_equal("how many wait for others", scheduler.tally.for_others, for_others)
         standing = {
             it.spec.queue for it in self._jobs.values() if it.status is Status.RUNNABLE and not it.unschedulable
         }
-        self._agrees("who stands where nobody does", standing & scheduler._outlook.nobody, set())
-        self._look_ahead(scheduler.ahead)
+        self._check_equal("who stands where nobody does", standing & scheduler._outlook.nobody, set())
+        self._check_queue_cache(scheduler.ahead)
         for mark in scheduler._heads.marks.values():
             job = self._jobs[mark.job_id]
-            self._agrees("who stands in front", (mark.reason, mark.since), (job.status_reason, job.blocked_at))
-            self._agrees("who stands in front", job.status, Status.RUNNABLE)
+            self._check_equal("who stands in front", (mark.reason, mark.since), (job.status_reason, job.blocked_at))
+            self._check_equal("who stands in front", job.status, Status.RUNNABLE)
 
-    def _look_ahead(self, ahead: Ahead) -> None:
+    def _check_queue_cache(self, ahead: Ahead) -> None:
         for queue, front in ahead.fronts.items():
             line = [it for it in self._jobs.values() if it.spec.queue == queue and stands_in_line(it)]
             ordered = sorted((it for it in line if it.order <= front.until), key=lambda it: it.order)
-            self._agrees("who stands in front", list(front), [candidate(it) for it in ordered])
+            self._check_equal("who stands in front", list(front), [candidate(it) for it in ordered])
         whole = {it: self._jobs[it] for it in ahead.whole}
-        self._agrees("the jobs of those in front", ahead.whole, whole)
+        self._check_equal("the jobs of those in front", ahead.whole, whole)
 
-    def _agrees(self, what: str, remembered: object, stored: object) -> None:
+    def _check_equal(self, what: str, remembered: object, stored: object) -> None:
         if remembered != stored:
-            self._story.breaks("I1 memory is what is stored", f"{what}: {remembered}, and it is {stored}")
+            self._run_log.fail("I1 memory is what is stored", f"{what}: {remembered}, and it is {stored}")
 
 
 def _held(jobs: Iterable[Job]) -> Counter[str]:
@@ -102,7 +102,7 @@ def _at_work(jobs: Iterable[Job]) -> set[JobId]:
 
 
 def _has_work(job: Job) -> bool:
-    told_off = job.stop is not None or job.cancelled is not None or job.array_state.failed_index is not None
+    under_order = job.stop is not None or job.cancelled is not None or job.array_state.failed_index is not None
     return job.array_state.spawned < job.spec.array_size or (
-        told_off and job.array_state.order_applied_to < job.spec.array_size
+        under_order and job.array_state.order_applied_to < job.spec.array_size
     )

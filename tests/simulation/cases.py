@@ -1,0 +1,201 @@
+"""Small plays with one end, whatever becomes of servers, answers and disks meanwhile: a sweep has them played over."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from batchq.compute.simulated.script import Script, write
+from batchq.domain import status_reasons
+from batchq.domain.container import Overrides
+from batchq.domain.ids import JobId, QueueName
+from batchq.domain.job import Dependency, Job, RetryStrategy, Status
+from batchq.services.jobs import Submission
+from tests.simulation import final_checks
+from tests.simulation.container_records import ContainerRecord
+from tests.simulation.planned_faults import PlannedFaults
+from tests.simulation.submissions import LARGEST
+from tests.simulation.world import World
+
+BRIEF = Script(seconds=0)
+SHORT = Script(seconds=2, output=("a line",))
+FAILS = Script(seconds=1, exit_code=1)
+IGNORES_SIGNAL = Script(seconds=None, on_term=None)
+HANDLES_SIGNAL = Script(seconds=None, on_term=0)
+START_REFUSED_TWICE = Script(seconds=2, refuse="no such user", refusals=2, refuse_certain=False)
+SETTLE_TIMEOUT = timedelta(minutes=5)
+JOB_NAMES = tuple(f"job {number}" for number in range(300))
+POLL_INTERVAL = 0.05  # seconds between two looks at what has come about
+
+
+@dataclass(frozen=True, kw_only=True)
+class End:
+    status: Status
+    attempts: int
+    starts: int
+    reason: str | None = None
+
+
+SUCCEEDED = End(status=Status.SUCCEEDED, attempts=1, starts=1)
+TERMINATED = End(status=Status.FAILED, attempts=1, starts=1, reason="a user stops it")
+TIMED_OUT = End(status=Status.FAILED, attempts=1, starts=1, reason=status_reasons.TIMED_OUT)
+
+
+class CaseRun:
+    """A course: the stage on which a case is played. `answered_in` is how long a request took at most."""
+
+    def __init__(self, world: World, case: "Case", fate: PlannedFaults) -> None:
+        self.world = world
+        self.ids: dict[str, JobId] = {}
+        self.answered_in = timedelta()
+        self._case = case
+        self._fate = fate
+
+    async def run(self) -> None:
+        await self.world.create_catalog()
+        await self.world.serve()
+        self._fate.over = False
+        await self._case.steps(self)
+        soon = self.world.clock.now() + SETTLE_TIMEOUT
+        await final_checks.until(self.world, lambda: self._all_over, soon)
+        self._fate.over = True
+        await self.world.ready()
+        await self.world.clock.sleep(self._fate.recovery_time)
+        await final_checks.check(self.world)
+
+    @property
+    def _all_over(self) -> bool:
+        return not self.world.unfinished() and not self.world.machine.engine.containers
+
+    async def submit(self, name: str, *scripts: Script, after: str | None = None, **asked: Any) -> None:
+        """Until it is acknowledged."""
+        overrides = Overrides(environment=(write(*scripts),), **{"millicpus": 250} | asked.pop("room", {}))
+        depends_on = () if after is None else (Dependency(job_id=self.ids[after]),)
+        submission = Submission(
+            **{"definition_name": "plain", "retry": RetryStrategy(attempts=1)} | asked,
+            overrides=overrides,
+            name=name,
+            queue=QueueName("usual"),
+            depends_on=depends_on,
+            key=self.world.client.key(),
+        )
+        requested_at = self.world.clock.now()
+        self.ids[name] = await self.world.client.submit_until_acknowledged(submission)
+        self.answered_in = max(self.answered_in, self.world.clock.now() - requested_at)
+
+    async def terminate(self, name: str) -> None:
+        requested_at = self.world.clock.now()
+        await self.world.client.end(self.ids[name])
+        self.answered_in = max(self.answered_in, self.world.clock.now() - requested_at)
+
+    async def cancel(self, name: str) -> None:
+        await self.world.client.end(self.ids[name], by_cancel=True)
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        while not holds():
+            await self.world.clock.sleep(POLL_INTERVAL)
+
+    async def passes(self, seconds: float) -> None:
+        await self.world.clock.sleep(seconds)
+
+    def job(self, name: str) -> Job:
+        """As last committed."""
+        return self.world.invariants.jobs[self.ids[name]]
+
+    def started(self, name: str) -> list[ContainerRecord]:
+        """The containers of it that ever ran."""
+        return [it for it in self.world.invariants.containers.of_job(self.ids[name]) if it.ran]
+
+    def ends(self) -> Mapping[str, End]:
+        return {
+            name: End(
+                status=job.status,
+                attempts=len(job.attempts),
+                starts=len(self.started(name)),
+                reason=None if job.status is Status.SUCCEEDED else job.status_reason,
+            )
+            for name, job in ((name, self.job(name)) for name in self.ids)
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """`ends` are those of its jobs, by name: what it comes to if nothing goes wrong, and if something does."""
+
+    name: str
+    steps: Callable[[CaseRun], Awaitable[None]]
+    ends: Mapping[str, End]
+
+
+async def _one(play: CaseRun) -> None:
+    await play.submit("a", SHORT)
+
+
+async def _at_once(play: CaseRun) -> None:
+    await play.submit("a", BRIEF)
+
+
+async def _again(play: CaseRun) -> None:
+    await play.submit("a", FAILS, FAILS, SHORT, retry=RetryStrategy(attempts=3))
+
+
+async def _another_waits(play: CaseRun) -> None:
+    await play.submit("a", SHORT)
+    await play.submit("b", SHORT, after="a")
+
+
+async def _no_room(play: CaseRun) -> None:
+    for name in "abc":
+        await play.submit(name, SHORT, room={"millicpus": LARGEST})
+
+
+async def _pulled(play: CaseRun) -> None:
+    await play.submit("a", SHORT, definition_name="pulled")
+
+
+async def _terminated(play: CaseRun, script: Script) -> None:
+    await play.submit("a", script)
+    await play.until(lambda: play.started("a"))
+    await play.passes(1)
+    await play.terminate("a")
+
+
+async def _many_jobs(play: CaseRun) -> None:
+    for name in JOB_NAMES:
+        await play.submit(name, IGNORES_SIGNAL, room={"millicpus": 25, "memory_mib": 4})
+    await play.until(lambda: all(play.job(name).status is Status.RUNNING for name in JOB_NAMES))
+    play.answered_in = timedelta()
+    await asyncio.gather(*(play.terminate(name) for name in JOB_NAMES))
+
+
+async def _timed_out(play: CaseRun) -> None:
+    await play.submit("a", IGNORES_SIGNAL, timeout=timedelta(seconds=2))
+
+
+async def _fails(play: CaseRun) -> None:
+    await play.submit("a", FAILS, SHORT, retry=RetryStrategy(attempts=3))
+
+
+ONE = Case(name="one that succeeds", steps=_one, ends={"a": SUCCEEDED})
+END_AT_ONCE = Case(name="one that ends at once", steps=_at_once, ends={"a": SUCCEEDED})
+AGAIN = Case(
+    name="one that succeeds at last", steps=_again, ends={"a": End(status=Status.SUCCEEDED, attempts=3, starts=3)}
+)
+FAILING = Case(
+    name="one that fails first", steps=_fails, ends={"a": End(status=Status.SUCCEEDED, attempts=2, starts=2)}
+)
+DEPENDENT = Case(name="one after another", steps=_another_waits, ends={"a": SUCCEEDED, "b": SUCCEEDED})
+NO_ROOM = Case(name="one without room", steps=_no_room, ends=dict.fromkeys("abc", SUCCEEDED))
+PULLED = Case(name="one whose image is pulled", steps=_pulled, ends={"a": SUCCEEDED})
+KILLED = Case(name="a deaf one is terminated", steps=lambda it: _terminated(it, IGNORES_SIGNAL), ends={"a": TERMINATED})
+STOPPED = Case(
+    name="a polite one is terminated", steps=lambda it: _terminated(it, HANDLES_SIGNAL), ends={"a": TERMINATED}
+)
+TOO_LONG = Case(name="one takes too long", steps=_timed_out, ends={"a": TIMED_OUT})
+REFUSED = Case(
+    name="one starts in the end", steps=lambda it: it.submit("a", START_REFUSED_TWICE), ends={"a": SUCCEEDED}
+)
+MANY_JOBS = Case(name="a crowd is terminated", steps=_many_jobs, ends=dict.fromkeys(JOB_NAMES, TERMINATED))
+
+CASES = (ONE, END_AT_ONCE, AGAIN, FAILING, DEPENDENT, NO_ROOM, PULLED, KILLED, STOPPED, TOO_LONG, REFUSED)

@@ -1,0 +1,108 @@
+"""A case played over and over, each time with one thing going wrong at the next point, until there is no next."""
+
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from tests.simulation.cases import Case, CaseRun
+from tests.simulation.choices import Point, TransactionFault
+from tests.simulation.planned_faults import CALL_FAULTS, NONE, PlannedFault, PlannedFaults
+from tests.simulation.run import excerpt, simulate
+from tests.simulation.run_log import InvariantViolated
+
+DOWNTIMES = (0.5, 20.0)  # seconds: the containers run on, and all of them have ended
+Moment = Callable[[CaseRun, Point], bool]
+Request = Callable[[CaseRun], Coroutine[Any, Any, None]]
+
+
+def terminate_a(run_case: CaseRun) -> Coroutine[Any, Any, None]:
+    return run_case.terminate("a")
+
+
+def cancel_c(run_case: CaseRun) -> Coroutine[Any, Any, None]:
+    return run_case.cancel("c")
+
+
+def run_case(case: Case, planned: PlannedFault = NONE, on_point: Moment | None = None) -> CaseRun:
+    """To its end. Raises Broken if that is another end than the case's, or if a promise was broken on the way."""
+    it = run_case_to_any_end(case, planned, on_point)
+    if it.ends() != case.ends:
+        raise InvariantViolated(f"{case.name}, with {planned}: {it.ends()}")
+    return it
+
+
+def run_case_to_any_end(
+    case: Case, planned: PlannedFault = NONE, on_point: Moment | None = None, on_request: Request = terminate_a
+) -> CaseRun:
+    """The same, whatever its end. `asks` is what a user wants at the point of `asks_at`."""
+    fate, runs = PlannedFaults(planned), []
+
+    def start(world) -> CaseRun:
+        runs.append(CaseRun(world, case, fate))
+        fate.on_request = lambda: world.spawn(on_request(runs[0]), "a user")
+        if on_point is not None:
+            fate.on_point = lambda point: on_point(runs[0], point)
+        return runs[0]
+
+    result = simulate(fate, start)
+    if result.failure:
+        raise InvariantViolated(f"{case.name}, with {planned}: {excerpt(result)}")
+    runs[0].fate = fate
+    return runs[0]
+
+
+def points(case: Case, moment: Moment = lambda _play, _point: True, planned: PlannedFault = NONE) -> list[int]:
+    """The points of a case, in order, that are of a moment."""
+    found: list[bool] = []
+    run_case_to_any_end(case, planned, lambda it, point: found.append(moment(it, point)))
+    return [number for number, holds in enumerate(found) if holds]
+
+
+def crashes(case: Case, planned: PlannedFault = NONE) -> Iterator[PlannedFault]:
+    """The server dies, at each point; and with each answer that it does not hear."""
+    fate = run_case_to_any_end(case, planned).fate
+    for downtime in DOWNTIMES:
+        for at in range(fate.points + 1):
+            yield replace(planned, crash_at=at, downtime=downtime)
+        for at in range(fate.calls + 1):
+            for fault in CALL_FAULTS.values():
+                yield replace(planned, fault_at=at, fault=fault, dies=True, downtime=downtime)
+
+
+def crashes_at(case: Case, moment: Moment, planned: PlannedFault = NONE) -> list[PlannedFault]:
+    """The server dies, at each point of a moment."""
+    found = points(case, moment, planned)
+    return [replace(planned, crash_at=at, downtime=downtime) for at in found for downtime in DOWNTIMES]
+
+
+def faults(case: Case) -> Iterator[PlannedFault]:
+    """Each call of the engine is not answered."""
+    for at in range(run_case_to_any_end(case).fate.calls + 1):
+        for fault in CALL_FAULTS.values():
+            yield PlannedFault(fault_at=at, fault=fault)
+
+
+def transaction_faults(case: Case) -> Iterator[PlannedFault]:
+    """Each transaction fails."""
+    for at in range(run_case_to_any_end(case).fate.commits + 1):
+        for transaction_fault in TransactionFault:
+            yield PlannedFault(transaction_fault_at=at, transaction_fault=transaction_fault)
+
+
+def bugs(case: Case) -> Iterator[PlannedFault]:
+    """Something unforeseen is raised at each point."""
+    return (PlannedFault(bug_at=at) for at in range(run_case_to_any_end(case).fate.points + 1))
+
+
+def requests_at(
+    case: Case,
+    moment: Moment,
+    planned: PlannedFault = NONE,
+    *,
+    on_request: Request = terminate_a,
+    on_point: Moment | None = None,
+) -> list[CaseRun]:
+    """A user asks for something, at each point of a moment."""
+    found = points(case, moment, planned)
+    return [run_case_to_any_end(case, replace(planned, request_at=at), on_point, on_request) for at in found]

@@ -1,0 +1,164 @@
+"""The end of a run: with nothing going wrong any more all settles in time, and what remains is looked through."""
+
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from batchq.domain.ids import parent_of
+from batchq.domain.job import FINISHED, Job, Status
+from batchq.domain.lifecycle.status import EDGES
+from tests.simulation.container_records import ContainerRecord
+from tests.simulation.dependency_checks import counterparts, waits
+from tests.simulation.server import SURVEY_EVERY
+from tests.simulation.submissions import specs
+
+SETTLE_TIMEOUT = timedelta(minutes=60)
+KILL_TIMEOUT = timedelta(seconds=5)  # beyond its grace
+IDLE_TIME = 21.0  # seconds of looking at a world that should do nothing
+
+
+async def settle(world) -> None:
+    """Whoever would run for ever is terminated; whoever can never be placed is cancelled, once all others are done."""
+    ends = world.clock.now() + SETTLE_TIMEOUT
+    unending = [it for it in world.unfinished() if _runs_forever(world.invariants.jobs[it])]
+    for job_id in unending:
+        await world.client.end(job_id)
+    ordered = world.clock.now()
+    await until(world, lambda: all(_never_ends(world, it) for it in world.unfinished()), ends)
+    _check_kill_times(world, unending, ordered)
+    for job_id in world.unfinished():
+        await world.client.end(job_id, by_cancel=True)
+    await until(world, lambda: not world.unfinished() and _left(world) <= world.invariants.orphans.keys(), ends)
+    if _left(world):
+        world.server.leave()  # the next one finds them when it starts
+        await world.clock.sleep(1)
+        await world.ready()
+    await until(world, lambda: not world.unfinished() and not _left(world), ends)
+
+
+def _left(world):
+    return world.machine.engine.containers.keys()
+
+
+def _is_empty(world):
+    """I4, I15: nothing is made on another engine than the attempts'."""
+    return not world.other_engine.engine.containers and not world.other_engine.engine.networks
+
+
+async def check(world) -> None:
+    """I9 nothing is left; I12 nothing is busy; I1, I3 the store says what was committed."""
+    calls = world.run_log.counts["engine calls"]
+    changes = len(world.run_log.lines)
+    await world.clock.sleep(IDLE_TIME)
+    if not world.server.is_idle():
+        await world.clock.sleep(0.5)  # a survey may be under way
+    if not world.server.is_idle() or world.server.engine.loop.state.active:
+        world.run_log.fail(
+            "I9 nothing is left over", f"{world.server.engine.tasks.names} {world.server.engine.loop.state.active}"
+        )
+    health = world.server.engine.health()
+    if health.engine is not None or (set(health.loops.values()) != {"ok"} and not world.run_log.counts["bugs told"]):
+        world.run_log.fail("I12 the server is well", f"{health}")
+    surveys = IDLE_TIME / SURVEY_EVERY + 1
+    if world.run_log.counts["engine calls"] - calls > 2 * surveys or len(world.run_log.lines) != changes:
+        world.run_log.fail("I12 a world at rest is left in peace", "\n".join(world.run_log.lines[changes:]))
+    if world.machine.runtime.networks or not _is_empty(world):
+        world.run_log.fail("I9 nothing is left over", f"{world.machine.runtime.networks}")
+    if await world.server.store.sweeps():
+        world.run_log.fail("I9 nothing is left over", "an order to stop jobs")
+    await _check_store(world)
+    await _check_logs(world)
+
+
+async def until(world, holds, ends: datetime) -> None:
+    """Everything is settled by then, or a promise is broken."""
+    while not holds():
+        if world.clock.now() > ends:
+            left = [
+                f"{it.spec.name} {it.status} {it.status_reason}"
+                for it in map(world.invariants.jobs.get, world.unfinished())
+            ]
+            containers = [world.run_log.name_of(it) for it in world.machine.engine.containers]
+            world.run_log.fail(
+                "I12 everything settles",
+                f"{left} {containers} {world.server.engine.tasks.names} {world.server.engine.loop.state.active}",
+            )
+            return
+        await world.clock.sleep(1)
+
+
+def _runs_forever(job: Job) -> bool:
+    """One of its scripts never ends by itself."""
+    environments = [dict(it.environment) for it in specs(job.spec.nodes, job.spec.task, job.spec.container)]
+    return any('"seconds":null' in text for it in environments for text in it.values())
+
+
+def _never_ends(world, job_id) -> bool:
+    """It fits nowhere, or waits for one that fits nowhere; an array does whose children do."""
+    jobs = world.invariants.jobs
+    if job_id not in jobs:
+        return _never_ends(world, parent_of(job_id)[0])
+    job = jobs[job_id]
+    if job.unschedulable:
+        return True
+    if job.status is not Status.PENDING:
+        return False
+    if job.array_state is not None:
+        left = [it for it in world.invariants.dependencies.children(job_id) if it.status not in FINISHED]
+        return len(left) > 0 and all(_never_ends(world, it.id) for it in left)
+    waits_for = [it for it in (*waits(job), *counterparts(job)) if it not in jobs or jobs[it].status not in FINISHED]
+    return any(_never_ends(world, it) for it in waits_for)
+
+
+def _check_kill_times(world, unending, ordered: datetime) -> None:
+    """I7: with an engine that answers, a terminated job's container is dead soon after its grace."""
+    for job_id in unending:
+        family = (job_id, *(it.id for it in world.invariants.dependencies.children(job_id)))
+        for seen in (it for each in family for it in world.invariants.containers.of_job(each) if it.ran):
+            grace = world.invariants.jobs[job_id].spec.stop_grace + timedelta(seconds=seen.it.script.kill_delay)
+            took = seen.died_at - max(ordered, seen.it.started_at)
+            if took > grace + KILL_TIMEOUT:
+                world.run_log.fail("I7 dead within its grace", f"{world.run_log.name_of(seen.tag)} {took}")
+
+
+async def _check_store(world) -> None:
+    store = world.server.store
+    stored = await store.jobs(list(world.invariants.jobs))
+    over = {it.id for it in world.invariants.jobs.values() if it.status in FINISHED}
+    world.invariants.deleted = over - stored.keys() if world.invariants.deletes else set()
+    world.run_log.counts["forgotten"] += len(world.invariants.deleted)
+    if dict(stored) != {it: job for it, job in world.invariants.jobs.items() if it not in world.invariants.deleted}:
+        world.run_log.fail("I1 what was committed is what is stored", "")
+    world.invariants.resources.check_shares(await store.shares())
+    if dict(await store.used_up()) != {name: used for name, used in world.invariants.resources.used_up.items() if used}:
+        world.run_log.fail("I1 what was used up is what is stored", f"{await store.used_up()}")
+    for job_id in world.invariants.acknowledged:
+        if job_id not in stored and job_id not in world.invariants.deleted:
+            world.run_log.fail("I1 no acknowledged job is lost", world.run_log.name_of(job_id))
+    for job_id in stored:
+        walk = [it.status for it in await store.history(job_id)]
+        if any(after not in EDGES[before] for before, after in pairwise(walk)):
+            world.run_log.fail("I13 the history is a legal walk", f"{world.run_log.name_of(job_id)} {walk}")
+        if walk[0] is not Status.SUBMITTED or walk[-1] is not stored[job_id].status:
+            world.run_log.fail("I13 the history is whole", f"{world.run_log.name_of(job_id)} {walk}")
+
+
+async def _check_logs(world) -> None:
+    """I14: what a container of an attempt wrote is kept, once, before it is removed."""
+    for seen in world.invariants.containers.all():
+        if seen.tag.job_id in world.invariants.deleted or seen.tag in world.invariants.orphans:
+            continue
+        if seen.ran and seen.tag not in world.invariants.containers.removed_by_hand and not _started_late(world, seen):
+            wrote = [line.message for line in seen.it.lines()]
+            page = await world.archive.read(seen.tag.log_id, position=0, limit=1000, max_bytes=1 << 20)
+            if [line.message for line in page.lines] != wrote:
+                world.run_log.fail("I14 the log is what was written", world.run_log.name_of(seen.tag))
+
+
+def _started_late(world, seen: ContainerRecord) -> bool:
+    """Started by a late call, when it had been given up: its removal was requested, or no attempt knows it."""
+    tag = seen.tag
+    job = world.invariants.jobs.get(tag.job_id)
+    known = () if job is None else [it for it in job.attempts if it.number == tag.attempt]
+    ran = [it for attempt in known for it in attempt.parts if it.key == tag.part and it.started_at is not None]
+    is_known = bool(ran if tag.part else known)
+    return world.invariants.containers.late["start", tag] > 0 and (seen.started_while_removed or not is_known)

@@ -1,0 +1,135 @@
+"""A storm, in which all goes wrong that this world's luck allows, then calm, in which all must settle."""
+
+import asyncio
+from datetime import timedelta
+
+from batchq.domain.ids import Tag
+from batchq.domain.job import FINISHED
+from batchq.domain.lifecycle.container_gates import keys
+from batchq.ports.runtime import LaunchSpec
+from tests.simulation import final_checks
+from tests.simulation.second_server import SecondServer
+from tests.simulation.world import World
+from tests.support import builders
+
+RECOVERY_TIME = 40.0  # seconds until the last late call has been carried out and every leftover was seen
+
+
+class RandomScenario:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._choices = world.choices
+        self._clock = world.clock
+        self._run_log = world.run_log
+        self._invariants = world.invariants
+        self._machine = world.machine
+        self._second_server = SecondServer(world)
+
+    async def run(self) -> None:
+        luck = self._choices.luck
+        self._choices.stop_faults()
+        self._run_log.write(f"{luck}")
+        await self._world.create_catalog()
+        await self._world.serve()
+        self._choices.luck = luck
+        await self._storm()
+        await self._recover()
+        await final_checks.settle(self._world)
+        await final_checks.check(self._world)
+
+    async def _storm(self) -> None:
+        users = self._world.spawn(self._use(), "users")
+        twin = self._world.spawn(self._second_server.run(), "a twin")
+        ends = self._clock.now() + timedelta(seconds=self._choices.world.choice([12, 30, 75]))
+        while self._clock.now() < ends:
+            await self._clock.sleep(self._choices.world.uniform(0.1, 8))
+            self._disturb()
+        users.cancel()
+        twin.cancel()
+
+    async def _use(self) -> None:
+        pace = self._choices.client.choice([0.2, 2, 6])
+        for _ in range(self._choices.client.randint(4, 18)):
+            await self._clock.sleep(self._choices.client.uniform(0, pace))
+            self._world.spawn(self._world.client.act(), "a user")
+
+    def _disturb(self) -> None:
+        world, luck = self._choices.world, self._choices.luck
+        if world.random() < luck.manual_changes:
+            world.choice([self._kill_by_hand, self._remove_by_hand, self._take_a_name, self._add_orphan])()
+        if world.random() < luck.engine_outages:
+            stirs = [self._stop_engine, self._freeze, self._machine.runtime.end_subscriptions, self._lose_network]
+            world.choice(stirs)()
+        if world.random() < luck.restarts:
+            self._restart()
+
+    def _restart(self) -> None:
+        assert self._world.server is not None
+        if self._choices.world.random() < 0.3:
+            self._world.server.leave()
+        else:
+            self._run_log.counts["crashes"] += 1
+            self._world.server.lifetime.end("in the middle")
+
+    def _stop_engine(self) -> None:
+        self._run_log.write("engine goes away")
+        self._machine.runtime.faults.unreachable = True
+        asyncio.get_running_loop().call_later(self._choices.world.uniform(1, 25), self._resume_engine)
+
+    def _resume_engine(self) -> None:
+        self._run_log.write("engine is back")
+        self._machine.runtime.faults.unreachable = False
+
+    def _freeze(self) -> None:
+        seconds = self._choices.world.uniform(1, 15)
+        self._run_log.write(f"engine freezes for {seconds:.1f}")
+        self._machine.freeze(seconds)
+
+    def _lose_network(self) -> None:
+        for environment in sorted({it for it, _ in self._machine.engine.pause_containers}):
+            self._run_log.write(f"the network that jobs on {environment} share dies")
+            self._machine.runtime.remove_pause_containers(environment)
+
+    def _remove_by_hand(self) -> None:
+        if self._machine.engine.containers:
+            tag = self._choices.world.choice(list(self._machine.engine.containers))
+            self._run_log.write(f"a human removes {self._run_log.name_of(tag)}")
+            self._invariants.containers.removed_by_hand.add(tag)
+            self._machine.runtime.remove_externally(tag)
+
+    def _kill_by_hand(self) -> None:
+        live = [it.tag for it in self._invariants.containers.all() if it.lives(self._clock.now())]
+        if live:
+            tag = self._choices.world.choice(live)
+            self._run_log.write(f"a human kills {self._run_log.name_of(tag)}")
+            self._machine.runtime._send_signal(tag, self._machine.engine.kill)
+
+    def _take_a_name(self) -> None:
+        known = [it for it in self._invariants.jobs.values() if it.status not in FINISHED]
+        if known:
+            job = self._choices.world.choice(known)
+            part = self._choices.world.choice(keys(job)) if job.spec.task or job.spec.nodes else ""
+            self._machine.runtime.occupy_name(Tag(job_id=job.id, attempt=len(job.attempts) + 2, part=part))
+
+    def _add_orphan(self) -> None:
+        """A container of no known job; so few that they are no sign of a wrong database.
+
+        One that appears after the first survey of a server is left alone by it.
+        """
+        if self._run_log.counts["strays"] < 3:
+            self._run_log.counts["strays"] += 1
+            tag = Tag(job_id=builders.job_id(10**9 + self._run_log.counts["strays"]), attempt=1)
+            self._invariants.orphans[tag] = self._run_log.counts["boots"] if self._world.has_surveyed else None
+            self._machine.engine.create(LaunchSpec(tag=tag, spec=builders.container(), environment=()))
+
+    async def _recover(self) -> None:
+        self._run_log.write("calm")
+        self._second_server.leave()
+        self._choices.stop_faults()
+        self._machine.stop_faults()
+        self._world.other_engine.stop_faults()
+        if self._world.on_other_engine and self._world.server is not None:
+            self._world.server.leave()
+        await self._clock.sleep(RECOVERY_TIME)
+        await self._world.ready()
+        await self._world.client.restore_catalog()

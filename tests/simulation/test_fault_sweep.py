@@ -1,0 +1,262 @@
+"""Small plays, and one thing that goes wrong: at every point there is, and at those that the catalogue names."""
+
+from collections import defaultdict
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain import status_reasons
+from batchq.domain.job import Status
+from tests.simulation import cases, moments
+from tests.simulation.cases import CASES, TERMINATED
+from tests.simulation.fault_sweep import (
+    bugs,
+    cancel_c,
+    crashes,
+    crashes_at,
+    faults,
+    requests_at,
+    run_case,
+    transaction_faults,
+)
+from tests.simulation.planned_faults import LATE, LOST_REPLY, PlannedFault
+
+LOOKED_AT = PlannedFault(looks=True)
+SLOW_LOOKS = PlannedFault(delays={"inspect": 1.0})
+A_MOMENT = timedelta(seconds=0.6)  # beyond the time that no server was there
+
+
+def exhaustive_but(*quick):
+    """All plots; `make check` sweeps only these."""
+    return [it if it in quick else pytest.param(it, marks=pytest.mark.exhaustive) for it in CASES]
+
+
+SUCCEEDS = exhaustive_but(cases.ONE)
+SUCCEEDS_RETRIED_STOPPED = exhaustive_but(cases.ONE, cases.AGAIN, cases.STOPPED)
+
+# ----------------------------------------------------------------------------------------------------------- everywhere
+
+
+@pytest.mark.parametrize("case", SUCCEEDS, ids=lambda it: it.name)
+def test_wherever_the_server_dies_the_end_is_the_same(case):
+    runs = [run_case(case, planned) for planned in crashes(case)]
+
+    assert len(runs) > 2 * len(case.ends) * 30
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("case", [cases.ONE, cases.FAILING], ids=lambda it: it.name)
+def test_wherever_it_dies_the_end_is_the_same_where_ends_are_told_with_what_was_found(case):
+    runs = [run_case(case, planned) for planned in crashes(case, LOOKED_AT)]
+
+    assert len(runs) > 2 * len(case.ends) * 30
+
+
+@pytest.mark.fault("EN24")
+@pytest.mark.parametrize("case", SUCCEEDS_RETRIED_STOPPED, ids=lambda it: it.name)
+def test_whichever_call_is_not_answered_the_end_is_the_same(case):
+    runs = [run_case(case, planned) for planned in faults(case)]
+
+    assert len(runs) > 3 * len(case.ends)
+
+
+@pytest.mark.parametrize("case", SUCCEEDS_RETRIED_STOPPED, ids=lambda it: it.name)
+def test_whichever_commit_fails_the_end_is_the_same(case):
+    runs = [run_case(case, planned) for planned in transaction_faults(case)]
+
+    assert len(runs) > 2 * len(case.ends)
+
+
+@pytest.mark.fault("LC05")
+@pytest.mark.parametrize("case", SUCCEEDS_RETRIED_STOPPED, ids=lambda it: it.name)
+def test_wherever_something_unforeseen_is_raised_the_end_is_the_same(case):
+    runs = [run_case(case, planned) for planned in bugs(case)]
+
+    assert sum(it.world.run_log.counts["bugs told"] for it in runs) > len(runs) / 3
+
+
+@pytest.mark.fault("EN11")
+@pytest.mark.parametrize("death_delays", [(), (0.0, 0.0), (0.0, 0.5, 7.0), (3.0,), (30.0,)], ids=str)
+@pytest.mark.parametrize("looks", [False, True], ids=["told", "looked at"])
+@pytest.mark.parametrize("case", SUCCEEDS_RETRIED_STOPPED, ids=lambda it: it.name)
+def test_however_deaths_are_told_the_end_is_the_same(case, looks, death_delays):
+    run_case(case, PlannedFault(death_delays=death_delays, looks=looks))
+
+
+@pytest.mark.fault("EN29")
+@pytest.mark.parametrize("case", SUCCEEDS_RETRIED_STOPPED, ids=lambda it: it.name)
+def test_on_a_slow_engine_all_takes_longer_but_answers_to_users(case):
+    runs = run_case(case, PlannedFault(delays=defaultdict(lambda: 5.0)))
+
+    assert runs.answered_in < timedelta(seconds=0.5)
+
+
+# -------------------------------------------------------------------------- where the catalogue says: it is killed (-9)
+
+
+@pytest.mark.parametrize(
+    ("case", "moment"),
+    [
+        pytest.param(cases.ONE, moments.before_a_submission_is_saved, marks=pytest.mark.fault("ST01")),
+        pytest.param(cases.ONE, moments.before_its_answer_is_sent, marks=pytest.mark.fault("ST02")),
+        pytest.param(cases.NO_ROOM, moments.before_a_placing_is_saved, marks=pytest.mark.fault("ST03")),
+        pytest.param(cases.ONE, moments.placed_and_nothing_made, marks=pytest.mark.fault("ST04")),
+        pytest.param(cases.PULLED, moments.during_a_pull, marks=pytest.mark.fault("ST05")),
+        pytest.param(cases.ONE, moments.created_and_not_noted, marks=pytest.mark.fault("ST07", "EN30")),
+        pytest.param(cases.ONE, moments.before_the_start, marks=pytest.mark.fault("ST08", "EN30")),
+        pytest.param(cases.ONE, moments.started_and_not_noted, marks=pytest.mark.fault("ST10")),
+        pytest.param(cases.END_AT_ONCE, moments.over_and_not_seen, marks=pytest.mark.fault("ST11")),
+        pytest.param(cases.DEPENDENT, moments.before_an_end_is_saved, marks=pytest.mark.fault("ST12")),
+        pytest.param(cases.AGAIN, moments.before_an_end_is_saved, marks=pytest.mark.fault("ST12")),
+        pytest.param(cases.ONE, moments.before_it_is_cleared_away, marks=pytest.mark.fault("ST13")),
+        pytest.param(cases.STOPPED, moments.an_order_is_saved_and_not_answered, marks=pytest.mark.fault("SP01")),
+        pytest.param(cases.STOPPED, moments.ordered_and_not_asked, marks=pytest.mark.fault("SP02")),
+        pytest.param(cases.KILLED, moments.asked_and_not_noted, marks=pytest.mark.fault("SP03")),
+        pytest.param(cases.KILLED, moments.killed_and_not_seen, marks=pytest.mark.fault("SP05")),
+    ],
+    ids=lambda it: it.name if isinstance(it, cases.Case) else it.__name__,
+)
+def test_killed_there_it_ends_as_if_nothing_had_happened(case, moment):
+    runs = [run_case(case, planned) for planned in crashes_at(case, moment)]
+
+    assert runs
+    assert {it.world.run_log.counts["crashes"] for it in runs} == {1}
+
+
+@pytest.mark.parametrize(
+    ("call", "moment"),
+    [
+        pytest.param(0, moments.a_create_is_not_answered, marks=pytest.mark.fault("ST06")),
+        pytest.param(1, moments.a_start_is_not_answered, marks=pytest.mark.fault("ST09")),
+    ],
+)
+def test_killed_before_the_answer_it_is_started_once(call, moment):
+    unheard = PlannedFault(fault_at=call, fault=LOST_REPLY)
+
+    runs = [run_case(cases.ONE, planned) for planned in crashes_at(cases.ONE, moment, unheard)]
+
+    assert runs
+
+
+@pytest.mark.fault("SP04")
+def test_killed_in_the_grace_the_deadline_stands():
+    runs = [(it, run_case(cases.KILLED, it)) for it in crashes_at(cases.KILLED, moments.in_the_grace)]
+
+    assert runs
+    for planned, it in runs:
+        container = it.started("a")[0].it
+        late = container.killed_at - container.stop_requested_at - timedelta(seconds=2)
+        assert timedelta() <= late < timedelta(seconds=planned.downtime) + A_MOMENT
+
+
+# ---------------------------------------------------------------------------------- where it says: somebody asks a stop
+
+
+@pytest.mark.fault("SP06")
+def test_one_that_ends_well_before_it_is_asked_has_failed_and_shows_its_code():
+    slow = PlannedFault(delays={"signal_stop": 5.0})
+
+    runs = requests_at(cases.ONE, moments.it_runs, slow)
+
+    assert runs
+    assert {it.ends()["a"] for it in runs} == {TERMINATED}
+    assert {it.job("a").attempts[-1].exit_code for it in runs} == {0}
+    assert {it.started("a")[0].it.stop_requested_at for it in runs} == {None}
+
+
+@pytest.mark.fault("SP07")
+def test_one_that_is_over_stays_what_it_is():
+    runs = requests_at(cases.ONE, moments.it_is_over)
+
+    assert runs
+    assert {it.ends()["a"] for it in runs} == {cases.SUCCEEDED}
+
+
+@pytest.mark.fault("SP08")
+def test_one_that_has_ended_and_was_not_seen_has_failed():
+    runs = requests_at(cases.ONE, moments.it_has_ended_unseen, SLOW_LOOKS)
+
+    assert runs
+    assert {it.ends()["a"] for it in runs} == {TERMINATED}
+    assert {it.job("a").attempts[-1].exit_code for it in runs} == {0}
+
+
+@pytest.mark.fault("SP09")
+def test_one_that_is_not_made_yet_is_never_made():
+    slow = PlannedFault(delays={"pull": 5.0})
+
+    runs = requests_at(cases.PULLED, moments.its_image_is_pulled, slow)
+
+    assert runs
+    assert {(it.job("a").status, it.job("a").status_reason) for it in runs} == {(Status.FAILED, TERMINATED.reason)}
+    assert {len(it.world.invariants.containers.of_job(it.ids["a"])) for it in runs} == {0}
+
+
+@pytest.mark.fault("SP10")
+def test_one_that_is_made_and_not_started_never_is():
+    runs = requests_at(cases.REFUSED, moments.it_is_made_and_waits_to_start)
+
+    assert runs
+    assert {(it.job("a").status, it.job("a").status_reason) for it in runs} == {(Status.FAILED, TERMINATED.reason)}
+    assert {len(it.started("a")) for it in runs} == {0}
+
+
+@pytest.mark.fault("SP13")
+def test_one_that_fails_in_that_moment_has_no_further_attempt():
+    runs = requests_at(cases.FAILING, moments.it_has_ended_unseen, SLOW_LOOKS)
+
+    assert runs
+    assert {it.ends()["a"] for it in runs} == {TERMINATED}
+    assert {it.job("a").attempts[-1].exit_code for it in runs} == {1}
+
+
+@pytest.mark.fault("SP26")
+def test_one_whose_time_is_up_is_stopped_once_for_the_first_reason():
+    signals = []
+
+    runs = requests_at(
+        cases.TOO_LONG,
+        moments.its_time_is_up,
+        on_point=lambda it, at: signals.append(it) if (at.when, at.what) == ("after", "signal_stop") else None,
+    )
+
+    assert runs
+    assert len(signals) == len(set(signals)) == len(runs)
+    assert {it.job("a").status_reason for it in runs} == {TERMINATED.reason, status_reasons.TIMED_OUT}
+    assert {len(it.job("a").attempts) for it in runs} == {1}
+
+
+@pytest.mark.fault("SP15")
+def test_one_that_is_cancelled_as_it_is_placed_is_either_cancelled_or_runs():
+    runs = requests_at(cases.NO_ROOM, moments.the_last_waits_for_room, on_request=cancel_c)
+
+    ends = {(it.job("c").status, len(it.job("c").attempts), len(it.started("c"))) for it in runs}
+    assert ends == {(Status.FAILED, 0, 0), (Status.SUCCEEDED, 1, 1)}
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        pytest.param(0, "create", marks=pytest.mark.fault("EN07")),
+        pytest.param(1, "start", marks=pytest.mark.fault("EN08")),
+    ],
+)
+def test_a_call_that_is_carried_out_after_the_job_was_stopped_starts_nothing(call, what):
+    late = PlannedFault(fault_at=call, fault=LATE)
+
+    runs = requests_at(cases.ONE, lambda _, at: (at.when, at.what) == ("unanswered", what), late)
+
+    assert runs
+    assert {it.job("a").status_reason for it in runs} == {TERMINATED.reason}
+    assert {len(it.started("a")) for it in runs} == {0}
+
+
+@pytest.mark.fault("SP23")
+def test_three_hundred_that_are_terminated_at_once_are_all_killed_when_their_grace_is_over():
+    runs = run_case(cases.MANY_JOBS, PlannedFault(grace=30.0))
+
+    killed = [it.it.killed_at - it.it.stop_requested_at for name in cases.MANY_JOBS.ends for it in runs.started(name)]
+    assert len(killed) == 300
+    assert timedelta(seconds=30) <= min(killed)
+    assert max(killed) < timedelta(seconds=31)
+    assert runs.answered_in < timedelta(seconds=0.5)
