@@ -10,6 +10,7 @@ from batchq import __version__
 from batchq.api import openapi
 from batchq.api.authentication import CALLER, HEALTH, Gate, public_health
 from batchq.api.http import BODY_LIMIT, Dialect, reply
+from batchq.api.metrics.requests import RequestMetrics
 from batchq.api.middleware import request_middleware
 
 Health = Callable[[], Awaitable[Mapping[str, object]]]
@@ -17,9 +18,11 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 RouteHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def build(*, dialects: Iterable[Dialect], health: Health, hosts: Collection[str], gate: Gate) -> web.Application:
+def build(
+    *, dialects: Iterable[Dialect], health: Health, hosts: Collection[str], gate: Gate, requests: RequestMetrics
+) -> web.Application:
     """Build the application. `hosts`: the names, besides those of loopback, that a Host header may have."""
-    app = web.Application(middlewares=[request_middleware(hosts, gate)], client_max_size=BODY_LIMIT)
+    app = web.Application(middlewares=[request_middleware(hosts, gate, requests.observe)], client_max_size=BODY_LIMIT)
     openapi.mount(app)
 
     links = {"health": HEALTH, "operations": openapi.PATH}
@@ -36,6 +39,7 @@ def build(*, dialects: Iterable[Dialect], health: Health, hosts: Collection[str]
     app.router.add_get(HEALTH, healthz)
     for mount in dialects:
         mount(app)
+    requests.describe(openapi.operations(app))
     return app
 
 

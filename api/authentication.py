@@ -52,6 +52,12 @@ CALLER = web.RequestKey("caller", Caller)
 
 HEALTH = "/healthz"  # needs no signature: a monitoring system may have no key
 
+LIVE, READY = "/livez", "/readyz"  # need no signature, and reply with one word
+
+METRICS = "/metrics"  # needs no signature: its handler checks a token of its own
+
+_UNSIGNED = frozenset({LIVE, READY, METRICS})
+
 MAX_CONCURRENT_REQUESTS = 32  # requests of one user that are handled at the same time
 
 _NO_USER = "The user of this access key does not exist."
@@ -108,7 +114,8 @@ def gate(verifier: SignatureVerifier, throttle: Throttle, callers: Callers, *, n
 
     @asynccontextmanager
     async def authenticated(request: web.Request) -> AsyncIterator[None]:
-        if request.raw_path == HEALTH and "Authorization" not in request.headers:
+        unsigned_health = request.raw_path == HEALTH and "Authorization" not in request.headers
+        if unsigned_health or request.raw_path in _UNSIGNED:
             yield
             return
         key, caller = await authenticate(request)

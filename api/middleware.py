@@ -7,8 +7,9 @@ HTML form cannot send.
 
 import logging
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from http import HTTPStatus
+from time import perf_counter
 from uuid import uuid4
 
 from aiohttp import web
@@ -26,17 +27,24 @@ MAX_CONTENT_TYPE = 128  # characters of a Content-Type header
 SAME_SITE = frozenset({"same-origin", "none"})
 WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
+ObserveRequest = Callable[[web.Request, int, float], None]
+
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(?::\d{1,5})?", re.IGNORECASE)
 
 
-def request_middleware(hosts: Collection[str], gate: Gate) -> Middleware:
-    """Return the middleware. `hosts`: the names, besides those of loopback, that a Host header may have."""
+def request_middleware(hosts: Collection[str], gate: Gate, observe: ObserveRequest) -> Middleware:
+    """Return the middleware. `hosts`: the names, besides those of loopback, that a Host header may have.
+
+    `observe` is called with each request, the status of its response, and the seconds that it took.
+    """
     known = LOOPBACK | {_bracketed(host.lower()) for host in hosts}
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-        request_id = request[REQUEST_ID] = str(uuid4())
+        request_id, began = str(uuid4()), perf_counter()
+        request[REQUEST_ID] = request_id
         response = await _handle(request, handler, known, gate)
+        observe(request, response.status, perf_counter() - began)
         response.headers["x-amzn-RequestId"] = request_id
         return response
 

@@ -82,6 +82,17 @@ def document(app: web.Application, route: web.AbstractRoute, doc: OperationDoc) 
     app[_DOCS].setdefault(route, []).append(doc)
 
 
+def operations(app: web.Application) -> dict[tuple[str, str], tuple[OperationDoc, ...]]:
+    """All operations by method and path. A route without an OperationDoc is named after its handler."""
+    found: dict[tuple[str, str], tuple[OperationDoc, ...]] = {}
+    for route in app.router.routes():
+        assert route.resource is not None
+        documents = app[_DOCS].get(route, [OperationDoc(name=route.handler.__name__)])
+        key = route.method, route.resource.canonical
+        found[key] = (*found.get(key, ()), *documents)
+    return found
+
+
 def describe(app: web.Application) -> Json:
     """Return the OpenAPI document. A route without an OperationDoc is described by its path and method."""
     refs, schemas = _schemas(it for docs in app[_DOCS].values() for it in docs)

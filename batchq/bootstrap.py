@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import platformdirs
@@ -20,6 +21,8 @@ from batchq.api.batch import routes as batch
 from batchq.api.batch.context import BatchContext
 from batchq.api.batch.validation import ServerLimits
 from batchq.api.logs import routes as cloudwatch
+from batchq.api.metrics import routes as monitoring
+from batchq.api.metrics.routes import Metrics, MetricsContext, token_in
 from batchq.api.native import audit, bulk_stop, resume
 from batchq.api.native import jobs as native_jobs
 from batchq.api.native.accounts import dialect
@@ -35,6 +38,7 @@ from batchq.compute.docker.client import ClientFactory
 from batchq.compute.docker.policy import ServerPolicy
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.compute.docker.secrets import Secrets, is_world_readable
+from batchq.compute.observed_runtime import ObservedRuntime
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.disk_guard import MIB, DiskGuard
 from batchq.doctor.facts import EngineFacts, Facts, ServerFacts
@@ -46,11 +50,13 @@ from batchq.engine.mailbox import Mailbox
 from batchq.engine.monitors.loop_watchdog import LoopWatchdog
 from batchq.engine.retention import Pruner
 from batchq.errors import StartImpossible
-from batchq.health import Parts, health
+from batchq.gauges import existing_names, read_gauges
+from batchq.health import Parts, health, is_alive, is_ready
 from batchq.host import is_loopback, listen, machine, room_for_connections
 from batchq.logs.quota import AccountLogs, LogQuota
 from batchq.logs.service import LogService
 from batchq.ports.clock import Clock
+from batchq.ports.observer import Observer
 from batchq.ports.runtime import ContainerRuntime
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
@@ -95,11 +101,12 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         stack.push_async_callback(store.close)
         stack.enter_context(holding(store.instance, settings.data))
         await align(store, clock)
-        runtime = make_runtime(settings, instance=store.instance, clock=clock)
+        metrics = Metrics(now=clock.now)
+        runtime = make_runtime(settings, instance=store.instance, clock=clock, observer=metrics.engine)
         stack.push_async_callback(runtime.close)
         archive = LogFiles(settings.data / "logs")
         stack.callback(archive.close)
-        parts = assemble(settings, store=store, runtime=runtime, archive=archive, clock=clock)
+        parts = assemble(settings, store=store, runtime=runtime, archive=archive, clock=clock, observer=metrics.engine)
         stack.push_async_callback(parts.logs.close)
         await parts.catalog.load()
         await parts.catalog.install_defaults(max_millicpus=machine().millicpus)
@@ -107,16 +114,19 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         await parts.engine.start()
         supervise(parts)
         tokens = PageTokens(await store.secret())
-        runner = http.runner(application(settings, parts, clock, tokens), drain_seconds=LAST_WORDS)
+        runner = http.runner(application(settings, parts, clock, tokens, metrics), drain_seconds=LAST_WORDS)
         stack.push_async_callback(runner.cleanup)
         await runner.setup()
-        connections = room_for_connections(LIMITS.connections)
-        per_address = settings.connections_per_address or connections // 2
-        limits = ConnectionLimits(connections=connections, per_address=per_address, drain_timeout=DRAIN)
-        site = ListeningSite(runner, listener=door, certificate=certificate, limits=limits)
+        site = ListeningSite(runner, listener=door, certificate=certificate, limits=connection_limits(settings))
         await site.start()
         store.announce(site.name)
         yield Serving(url=site.name, lost=parts.engine.guard.lost)
+
+
+def connection_limits(settings: Settings) -> ConnectionLimits:
+    connections = room_for_connections(LIMITS.connections)
+    per_address = settings.connections_per_address or connections // 2
+    return ConnectionLimits(connections=connections, per_address=per_address, drain_timeout=DRAIN)
 
 
 def supervise(parts: Parts) -> None:
@@ -140,10 +150,10 @@ def check_door(settings: Settings) -> None:
 
 
 def check_secrets(settings: Settings) -> None:
-    """Raise StartImpossible if every user of the machine may read the secrets file."""
-    file = settings.secrets_file
-    if file is not None and is_world_readable(file):
-        raise StartImpossible(f"all users can read the secrets in {file}: chmod 600 {file}")
+    """Raise StartImpossible if every user of the machine may read the secrets file or the token of /metrics."""
+    for file in (settings.secrets_file, settings.metrics_token_file):
+        if file is not None and is_world_readable(file):
+            raise StartImpossible(f"all users can read the secrets in {file}: chmod 600 {file}")
 
 
 def check_engine(settings: Settings) -> None:
@@ -179,17 +189,25 @@ def make_gate(settings: Settings, clock: Clock) -> Gate:
     return gate(SignatureVerifier(find=keys.find, now=wall_time), throttle, callers, now=clock.now)
 
 
-def make_runtime(settings: Settings, *, instance: str, clock: Clock) -> ContainerRuntime:
+def make_runtime(settings: Settings, *, instance: str, clock: Clock, observer: Observer) -> ContainerRuntime:
     if settings.runtime is Runtime.SIMULATED:
-        return SimulatedRuntime(clock=clock, capacity=machine(), network=settings.network)
+        simulated = SimulatedRuntime(clock=clock, capacity=machine(), network=settings.network)
+        return ObservedRuntime(simulated, observer)
     secrets = Secrets(file=settings.secrets_file, environment=os.environ)
     policy = make_policy(settings)
-    return DockerRuntime(instance=instance, policy=policy, secrets=secrets, network=settings.network)
+    docker = DockerRuntime(instance=instance, policy=policy, secrets=secrets, network=settings.network)
+    return ObservedRuntime(docker, observer)
 
 
 def make_policy(settings: Settings) -> ServerPolicy:
     config = Path(platformdirs.user_config_dir("batchq"), "config.toml")  # may contain a secret access key
-    files = (settings.tls_key, settings.tls_cert, settings.secrets_file, config if config.exists() else None)
+    files = (
+        settings.tls_key,
+        settings.tls_cert,
+        settings.secrets_file,
+        settings.metrics_token_file,
+        config if config.exists() else None,
+    )
     return ServerPolicy(
         privileged=settings.privileged,
         volumes=settings.volumes,
@@ -201,12 +219,22 @@ def make_policy(settings: Settings) -> ServerPolicy:
     )
 
 
+def make_disk_guard(settings: Settings) -> DiskGuard:
+    return DiskGuard(free=lambda: log_files.free(settings.data), least=settings.min_free_mib * MIB)
+
+
 def assemble(
-    settings: Settings, *, store: SqliteStore, runtime: ContainerRuntime, archive: LogFiles, clock: Clock
+    settings: Settings,
+    *,
+    store: SqliteStore,
+    runtime: ContainerRuntime,
+    archive: LogFiles,
+    clock: Clock,
+    observer: Observer,
 ) -> Parts:
-    inbox = Mailbox()
-    floor = DiskGuard(free=lambda: log_files.free(settings.data), least=settings.min_free_mib * MIB)
-    accounts = Accounts(people=AccountsFile(settings.data).now, held=settings.auth is not Auth.NONE)
+    inbox, floor = Mailbox(), make_disk_guard(settings)
+    people = AccountsFile(settings.data).now
+    accounts = Accounts(people=people, held=settings.auth is not Auth.NONE)
     stored = AccountLogs(store=store, archive=archive)
     quota = LogQuota(each=settings.log_mib or None, floor=floor, quotas=accounts.quotas, usage=stored, clock=clock)
     logs = LogService(store=store, archive=archive, runtime=runtime, clock=clock, quota=quota)
@@ -220,18 +248,16 @@ def assemble(
         keep_log=logs.keep,
         clock=clock,
         survey_every=settings.survey_every,
+        observer=observer,
     )
     catalog.consumable_resources.usage = engine
-    jobs = JobService(engine=engine, store=store, catalog=catalog, floor=floor, stop_grace=settings.grace)
     return Parts(
         store=store,
         catalog=catalog,
         engine=engine,
         logs=logs,
-        jobs=jobs,
-        stopping=BulkStopService(
-            engine=engine, store=store, people=AccountsFile(settings.data).now, queues=catalog.queues_of
-        ),
+        jobs=JobService(engine=engine, store=store, catalog=catalog, floor=floor, stop_grace=settings.grace),
+        stopping=BulkStopService(engine=engine, store=store, people=people, queues=catalog.queues_of),
         pulse=LoopWatchdog(clock),
         pruner=make_pruner(settings, engine, store=store, archive=stored, clock=clock),
         audit=AuditLog(store=store, journal=Journal(settings.data), clock=clock, keep=settings.audit),
@@ -252,7 +278,9 @@ def make_pruner(
     )
 
 
-def application(settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens) -> web.Application:
+def application(
+    settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens, metrics: Metrics
+) -> web.Application:
     desk = BatchContext(
         jobs=parts.jobs,
         catalog=parts.catalog,
@@ -281,11 +309,25 @@ def application(settings: Settings, parts: Parts, clock: Clock, tokens: PageToke
             resume.dialect(parts.jobs),
             bulk_stop.dialect(parts.stopping),
             dialect(AccountAdmin(settings.data, now=wall_time)),
+            monitoring.dialect(make_metrics_context(settings, parts, clock, metrics)),
             audit.dialect(audit.AuditContext(audit=parts.audit, jobs=parts.jobs, tokens=tokens)),
         ),
         health=lambda: health(settings, parts, clock),
         hosts={settings.host, *settings.allowed_hosts},
         gate=make_gate(settings, clock),
+        requests=metrics.requests,
+    )
+
+
+def make_metrics_context(settings: Settings, parts: Parts, clock: Clock, metrics: Metrics) -> MetricsContext:
+    file = settings.metrics_token_file
+    return MetricsContext(
+        metrics=metrics,
+        read=lambda: read_gauges(settings, parts, clock),
+        existing=partial(existing_names, parts),
+        token=None if settings.auth is Auth.NONE else lambda: None if file is None else token_in(file),
+        alive=lambda: is_alive(parts),
+        ready=lambda: is_ready(parts),
     )
 
 

@@ -15,6 +15,10 @@ class DiskGuard:
         self._free = free
         self._least = least
 
+    def free(self) -> int:
+        """The free bytes of the disk. Raises StoreFailed if they cannot be read."""
+        return self._free()
+
     def check(self) -> None:
         """Raises DiskFull if less than the minimum is free; StoreFailed if the free space cannot be read."""
         free = self._free()

@@ -10,7 +10,7 @@ from batchq.disk_guard import DiskGuard
 from batchq.engine.engine import Engine
 from batchq.engine.monitors.loop_watchdog import LoopWatchdog
 from batchq.engine.retention import Pruner
-from batchq.errors import StoreFailed
+from batchq.errors import StoreFailed, StoreLost
 from batchq.logs.service import LogService
 from batchq.ports.clock import Clock
 from batchq.services.bulk_stop import BulkStopService
@@ -68,3 +68,22 @@ async def health(settings: Settings, parts: Parts, clock: Clock) -> Mapping[str,
         "version": __version__,
         "now": clock.now().isoformat(),
     }
+
+
+async def is_alive(parts: Parts) -> bool:
+    """Whether the server can work at all: its data is still its own, and no background loop fails for good."""
+    try:
+        await parts.store.check()
+    except StoreLost:
+        return False
+    except StoreFailed:  # retried; a restart would not help
+        pass
+    return not parts.engine.health().failing
+
+
+async def is_ready(parts: Parts) -> bool:
+    """Whether requests should be sent to the server. A degraded server is ready.
+
+    It is not ready before its containers are known, while it fails, and once it is shutting down.
+    """
+    return parts.engine.recovered and not parts.engine.loop.closing and await is_alive(parts)

@@ -107,6 +107,8 @@ class Settings(BaseSettings):
     network: Network = Network.SHARED
     #: A JSON object of secrets by their `valueFrom`; None: no such file.
     secrets_file: Path | None = None
+    #: A file with the token that Prometheus sends to /metrics of a server with keys; None: /metrics is refused there.
+    metrics_token_file: Path | None = None
     #: The certificate chain of the server, PEM; None: no TLS. Only together with `tls_key`.
     tls_cert: Path | None = None
     #: The private key of `tls_cert`, PEM.

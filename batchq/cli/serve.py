@@ -54,6 +54,7 @@ def add_serve(command: ArgumentParser) -> None:
     flag("--registries", type=comma_list, help="registries of jobs' images, with or without a path, comma-separated")
     flag("--network", choices=[*Network], help="network mode of jobs whose compute environment sets none (shared)")
     flag("--secrets-file", type=Path, help="JSON file of secrets, by their valueFrom (none)")
+    flag("--metrics-token-file", type=Path, help="file with the token of /metrics for Prometheus, with sigv4 (none)")
     flag("--allowed-hosts", type=comma_list, help="host names of the server in addition to localhost, comma-separated")
     flag("--auth", choices=["none", "sigv4"], help="sigv4: requests are signed with keys of `batchq key` (none)")
     flag("--tls-cert", type=Path, help="certificate chain of the server for HTTPS, PEM (none)")

@@ -324,6 +324,8 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     unschedulable: bool = False
     #: Since when `status_reason` says why it cannot be placed; None: it does not.
     blocked_at: datetime | None = None
+    #: When it last became RUNNABLE; None: never yet, and always None on an array.
+    runnable_at: datetime | None = None
     #: The latest start of a job that is blocked at the head of its queue; None: not known.
     promised_start: datetime | None = None
     #: None for a job that is not the child of an array.

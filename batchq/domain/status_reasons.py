@@ -5,6 +5,7 @@ from collections.abc import Iterable
 EXITED = "Essential container in task exited"
 NOT_STARTED = "Task failed to start"
 CHILD_FAILED = "Array Child Job failed"
+DEPENDENCY_FAILED = "Dependent Job failed"
 OVERRIDES_TOO_LONG = "Container Overrides length must be at most 8192"
 BLOCKED_TOO_LONG = "Canceled by JobStateTimeLimit action due to reason: {reason}"
 TOO_MANY_TAGS = "More than 50 tags to propagate: those of the job and of its definition together"
@@ -35,7 +36,7 @@ KEPT_FOR_SHARES = (
 
 def dependency_failed(job_id: str) -> str:
     """AWS's text, followed by the id of the failed dependency."""
-    return f"Dependent Job failed: {job_id}"
+    return f"{DEPENDENCY_FAILED}: {job_id}"
 
 
 def no_room(*lacking: str) -> str:

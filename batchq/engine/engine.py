@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import datetime
 from functools import partial
 from weakref import ref
 
@@ -14,6 +15,7 @@ from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome
 from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle.array_view import Sealed
+from batchq.domain.scheduling.usage import UsageSnapshot
 from batchq.engine.account_limits import Accounts, SubmitRateLimiter
 from batchq.engine.bulk_stops import Report
 from batchq.engine.containers.executor import Executor
@@ -32,6 +34,7 @@ from batchq.errors import BatchqError, Outdated
 from batchq.ports.catalog import Snapshot
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore, SubmissionKey
+from batchq.ports.observer import Observer
 from batchq.ports.runtime import ContainerRuntime
 
 FIRST_LOOK = 10.0  # seconds for which a start waits for the first survey before it continues without it
@@ -78,8 +81,9 @@ class Engine:
         keep_log: Callable[[Tag], Awaitable[bool]],
         clock: Clock,
         survey_every: float,
+        observer: Observer,
     ) -> None:
-        self._clock, self._accounts, self.inbox = clock, accounts, inbox
+        self._clock, self.accounts, self.inbox = clock, accounts, inbox
         self.tasks, post = Supervisor(clock), inbox.post
         self._breaker = StartBreaker(clock=clock, tasks=self.tasks)
         self._check = EngineCheck()
@@ -95,6 +99,7 @@ class Engine:
             wake=self._alarms.set,
             tasks=self.tasks,
             engine_check=self._check,
+            observer=observer,
         )
         running, on_death = self.loop.running, executor.on_death
         self._watcher = Watcher(
@@ -115,7 +120,7 @@ class Engine:
         return Executor(
             runtime=verified,
             network_on=partial(network_on, ground),
-            accounts=self._accounts,
+            accounts=self.accounts,
             breaker=self._breaker,
             keep_log=keep,
             clock=self._clock,
@@ -131,7 +136,7 @@ class Engine:
         self.tasks.supervise("alarms", self._alarms.run)
         self.tasks.supervise("time limits", self.loop.scheduler.limits.run)
         self.tasks.supervise("shares", self.loop.follow_shares)
-        self.tasks.supervise("accounts", partial(self._accounts.watch, self._clock, self.inbox.ground_changed))
+        self.tasks.supervise("accounts", partial(self.accounts.watch, self._clock, self.inbox.ground_changed))
         self.tasks.supervise("watch", self._watcher.watch)
         self.tasks.supervise("survey", self._watcher.survey)
         self.tasks.supervise("store", self.guard.run)
@@ -266,6 +271,19 @@ class Engine:
     def used_up(self, name: ConsumableName) -> int:
         """The units that jobs took from a consumable resource while it was NON_REPLENISHABLE."""
         return self.loop.scheduler.used_up(name)
+
+    def usage(self) -> UsageSnapshot:
+        """The resources that active jobs hold, as last saved."""
+        return self.loop.scheduler.usage()
+
+    def blocked_heads(self) -> tuple[tuple[QueueName, str, datetime], ...]:
+        """For each blocked head of a queue, or of an account in a queue: the queue, the reason's code, since when."""
+        return self.loop.scheduler.blocked_heads()
+
+    @property
+    def recovered(self) -> bool:
+        """Whether the containers that existed at the start of the server are known."""
+        return self.loop.state.host is not None
 
     def health(self) -> Health:
         return Health(

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from time import perf_counter
 
 from batchq.domain import effects as do
 from batchq.domain.container import Resources
@@ -57,6 +58,7 @@ from batchq.errors import (
 from batchq.ports.catalog import Snapshot
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
+from batchq.ports.observer import Observer
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +84,7 @@ class Loop:
         wake: Callable[[Job], None],
         tasks: Supervisor,
         engine_check: EngineCheck,
+        observer: Observer,
     ) -> None:
         self._store = store
         self._ground = ground
@@ -90,8 +93,7 @@ class Loop:
         self._act = act
         #: Called for each changed job, whose next timer may have changed.
         self._wake = wake
-        self._tasks = tasks
-        self._inbox = inbox
+        self._tasks, self._inbox, self._observer = tasks, inbox, observer
         self._families = ArrayCoordinator()
         self.scheduler = Scheduler(
             store=store, ground=ground, accounts=accounts, clock=clock, ring=lambda: inbox.post(ContinueWork())
@@ -175,7 +177,7 @@ class Loop:
         If the store fails, nothing has changed: requests are refused with the error, other messages are posted again
         later.
         """
-        unit = UnitOfWork(now=self._clock.now(), active=self.state.active)
+        unit, began = UnitOfWork(now=self._clock.now(), active=self.state.active), perf_counter()
         try:
             await self._work(unit, messages)
         except StoreFailed as failure:
@@ -190,6 +192,8 @@ class Loop:
             self._answer(unit, messages)
             self._on_committed(unit)
             self._behind = False
+        finally:
+            self._observer.unit_of_work(messages=len(messages), seconds=perf_counter() - began)
 
     async def _work(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
         self._families.join(unit)
@@ -211,10 +215,12 @@ class Loop:
         self.state.safety.start_nothing(unit)
         changes = self.scheduler.written_to(unit, unit.changes(forget_before=unit.now - idempotency.KEPT))
         if not changes.empty:
+            began = perf_counter()
             try:
                 await self._store.commit(changes)
             finally:  # a commit that was reported as failed may have been saved
                 self.choosing.changed(changes)
+                self._observer.commit(perf_counter() - began)
             self._store_failed = None
 
     async def _settle(self, unit: UnitOfWork) -> None:
@@ -303,6 +309,7 @@ class Loop:
         self._pending_dependents = tuple(unit.unresolved)
         for message in (*unit.deferred, *([ContinueWork()] if self._more_to_do or unit.more else [])):
             self._inbox.post(message)
+        self._observer.jobs_changed(committed.changes, committed.transitions, unit.now)
         log_transitions(committed.transitions)
         for effect, subject in unit.effects:
             self._act(effect, subject)

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from batchq.domain.container import Resources
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job
+from batchq.domain.job_counts import JobCounts
 from batchq.domain.lifecycle.damage import is_damaged
 from batchq.engine.engine_identity import EngineCheck
 from batchq.engine.idempotency import IdempotencyFilter
@@ -29,6 +30,8 @@ class EngineState:
         self.ground_changed = False
         #: `Job.order` of the next submitted job.
         self.next_order = 0
+        #: The numbers of unfinished jobs, as last saved.
+        self.counts = JobCounts({})
         #: The earliest time that a server of the machine's present boot can have stored; None: not known.
         self.clock_since: datetime | None = None
         #: How far the engine's clock is ahead of this server's; None when the engine does not report its time.
@@ -49,6 +52,7 @@ class EngineState:
         """
         self.active = {job.id: job for job in await store.active() if not is_damaged(job)}
         self.next_order = await store.last_order() + 1
+        self.counts = JobCounts(await store.unfinished_counts())
         self.repeats.load(now, empty=self.next_order == 0)
         self.safety.kept = await store.restoration()
         self.engine_check.known = await store.engine_id()
@@ -61,6 +65,7 @@ class EngineState:
                 self.active[job.id] = job
             else:
                 self.active.pop(job.id, None)
+        self.counts.update((it.before, it.job) for it in committed.transitions)
         self.safety.on_committed(committed)
         self.engine_check.on_committed(committed)
 

@@ -12,6 +12,7 @@ from batchq.domain.access.audit import AuditRecord
 from batchq.domain.bulk_stop import BulkStop, Candidates, JobFilter, Progress
 from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.job import Job, Status
+from batchq.domain.job_counts import JobGroup
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.bulk_stops import BulkStopStore
 from batchq.ports.catalog import NeedQuery
@@ -194,6 +195,9 @@ class JobStore(ClockStore, QueueStore, BulkStopStore, Protocol):
 
     async def ended_dependencies(self) -> tuple[JobId, ...]:
         """Finished jobs, and arrays in any status, that waiting jobs depend on."""
+
+    async def unfinished_counts(self) -> Mapping[JobGroup, int]:
+        """The numbers of unfinished jobs; groups without jobs are omitted."""
 
     async def waiting_for_others(self) -> int:
         """The number of dependencies of waiting jobs: a job counts once for each job that it depends on."""

@@ -61,6 +61,10 @@ class Database:
         """Close the connections after all transactions that have begun. The lock is released last."""
         await self._held.aclose()
 
+    def size(self) -> int:
+        """The bytes of the database and its write-ahead log; a missing file counts as 0."""
+        return sum(it.stat().st_size for it in (self._path, Path(f"{self._path}-wal")) if it.exists())
+
     def announce(self, url: str) -> None:
         """Note the URL where the server listens, for the error of another server that finds the data locked."""
         self._lock.note(self.instance, url=url)

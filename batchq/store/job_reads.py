@@ -5,12 +5,15 @@ Functions named as methods of JobStore and its bases are documented there.
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 
 from batchq.domain.access.accounts import AccountName, Visibility
 from batchq.domain.ids import ConsumableName, JobId, QueueName
-from batchq.domain.job import Job
+from batchq.domain.job import Job, Status
+from batchq.domain.job_counts import JobGroup
 from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.errors import Unreadable
@@ -143,6 +146,23 @@ def last_order(connection: Connection) -> int:
 
 def queued(connection: Connection) -> Mapping[AccountName, int]:
     return {AccountName(name): count for name, count in connection.execute(SQL["queued_by_account"])}
+
+
+def unfinished_counts(connection: Connection) -> Mapping[JobGroup, int]:
+    counts: Counter[JobGroup] = Counter()
+    for queue, account, status, array, number in connection.execute(SQL["unfinished_counts"]):
+        counts[JobGroup(QueueName(queue), AccountName(account), Status(status), bool(array))] += number
+    return counts
+
+
+def oldest_runnable(connection: Connection, queues: Iterable[QueueName]) -> Mapping[QueueName, datetime]:
+    """Since when the first RUNNABLE job of each queue has been RUNNABLE; queues without one are omitted.
+
+    The first in the order of submission; unschedulable jobs do not count.
+    """
+    asked = {"queues": json.dumps([rows.text(it) for it in queues])}
+    orders = [order for (order,) in connection.execute(SQL["first_runnable_jobs"], asked) if order is not None]
+    return {job.spec.queue: job.runnable_at for job in of_orders(connection, orders) if job.runnable_at is not None}
 
 
 def shares(connection: Connection) -> Mapping[ShareKey, ShareUse]:

@@ -19,6 +19,7 @@ from batchq.domain.catalog import (
 )
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName
 from batchq.domain.job import Job
+from batchq.domain.job_counts import JobGroup
 from batchq.domain.lifecycle.clock_shift import ClockShift
 from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
@@ -92,6 +93,10 @@ class SqliteStore:
         """The text for /healthz if reserved disk space is missing; else None."""
         return self._database.reserve_trouble
 
+    def size(self) -> int:
+        """The bytes of the database and its write-ahead log."""
+        return self._database.size()
+
     async def put_aside(self) -> int:
         """The number of quarantined column values."""
         return await self._database.read(quarantine.count)
@@ -129,6 +134,13 @@ class SqliteStore:
 
     async def ended_dependencies(self) -> tuple[JobId, ...]:
         return await self._read(job_reads.ended_dependencies)
+
+    async def unfinished_counts(self) -> Mapping[JobGroup, int]:
+        return await self._read(job_reads.unfinished_counts)
+
+    async def oldest_runnable(self, queues: Collection[QueueName]) -> Mapping[QueueName, datetime]:
+        """Since when the first RUNNABLE job of each queue has been RUNNABLE; queues without one are omitted."""
+        return await self._browse(lambda it: job_reads.oldest_runnable(it, queues))
 
     async def waiting_for_others(self) -> int:
         return await self._read(job_reads.waiting_for_others)

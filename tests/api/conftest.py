@@ -25,6 +25,7 @@ from batchq.domain.ids import JobId
 from tests.api.fakes import ACCOUNT, Inside
 from tests.support.answers import parsed
 from tests.support.builders import ADMIN, NOON
+from tests.support.observing import request_metrics
 
 REGION = "eu-central-1"  # of the client; the server's own is another
 ARN = f"arn:aws:batch:{REGION}:{ACCOUNT}:"
@@ -53,6 +54,7 @@ class Server(Inside):
             audit.dialect(audit.AuditContext(audit=self.audit, jobs=self.jobs, tokens=self.desk.tokens)),
         ]
         app = api.build(
+            requests=request_metrics(),
             dialects=dialects,
             health=self.tell_health,
             hosts=["batchq.example"],

@@ -14,6 +14,7 @@ from batchq.api.openapi import describe
 from tests.api.model import SERVED
 from tests.house.rooms import ROOT, module, sources
 from tests.support.builders import ADMIN, NOON
+from tests.support.observing import request_metrics
 
 OPERATIONS = SERVED | logs.OPERATIONS
 
@@ -30,7 +31,13 @@ def dialects():
 
 @pytest.fixture(scope="module")
 def app():
-    return api.build(dialects=dialects(), health=well, hosts=[], gate=open_gate(ADMIN.user, now=lambda: NOON))
+    return api.build(
+        requests=request_metrics(),
+        dialects=dialects(),
+        health=well,
+        hosts=[],
+        gate=open_gate(ADMIN.user, now=lambda: NOON),
+    )
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from batchq.audit.journal import Journal
 from batchq.cli.main import main
 from batchq.domain.access.accounts import Caller, Role, UserName
 from tests.support.builders import NOON
+from tests.support.observing import request_metrics
 
 FOUND, REFUSED, NOBODY, FORBIDDEN = 200, 400, 404, 403
 SET_UP = (
@@ -70,7 +71,7 @@ async def ask(data):
         request[CALLER] = office.people.now().caller(request.headers["User"], key="BQIA", request_id="a-request")
         yield
 
-    app = api.build(dialects=[dialect(office)], health=well, hosts=[], gate=believe)
+    app = api.build(requests=request_metrics(), dialects=[dialect(office)], health=well, hosts=[], gate=believe)
     async with TestClient(TestServer(app)) as client:
 
         async def ask(user, operation, said=None):
@@ -244,7 +245,7 @@ async def test_what_has_not_its_shape_is_refused(ask, said):
 async def test_a_server_that_asks_nobody_for_a_signature_does_not_change_who_may_do_what(data):
     before = remembered(data)
     gate = open_gate(UserName("machine"), now=lambda: NOON)
-    app = api.build(dialects=[dialect(office_of(data))], health=well, hosts=[], gate=gate)
+    app = api.build(requests=request_metrics(), dialects=[dialect(office_of(data))], health=well, hosts=[], gate=gate)
     async with TestClient(TestServer(app)) as client:
         for operation, said, _ in TABLE:
             answer = await client.post(f"/v1/batchq/{operation.lower()}", json=said)

@@ -14,6 +14,7 @@ from batchq.api.sigv4 import SignatureVerifier
 from batchq.clock import wall_time
 from batchq.domain.access.accounts import ROOT, Directory, Role, User, UserName
 from tests.api.signed import KEY, NOW, Boto3, one_byte_changed, random_request, signed, with_header
+from tests.support.observing import request_metrics
 from tests.support.server import Wire
 
 ADA = UserName(KEY.user)
@@ -30,7 +31,11 @@ class Server:
         callers = Callers(directory=lambda: PEOPLE, user_of={it.id: UserName(it.user) for it in keys}.get)
         throttle = Throttle(rate=rate, now=lambda: NOW)
         app = api.build(
-            dialects=[self._mount], health=dict, hosts=(), gate=gate(verifier, throttle, callers, now=wall_time)
+            requests=request_metrics(),
+            dialects=[self._mount],
+            health=dict,
+            hosts=(),
+            gate=gate(verifier, throttle, callers, now=wall_time),
         )
         self.wire = Wire(app)
         self.let_in = []

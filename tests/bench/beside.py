@@ -24,6 +24,7 @@ from batchq.cli.serve import tune_gc
 from batchq.clock import SystemClock
 from batchq.domain.access.accounts import UserName
 from tests.support.builders import definition
+from tests.support.observing import request_metrics
 from tests.support.server import serving as site
 
 JOB_ID = "00000000-0000-4000-8000-000000000000"
@@ -92,7 +93,7 @@ async def serve(kind: str) -> None:
         return
     mount = partial(dialect, handler={"parsing": validated, "shaping": shaped}[kind])
     gate = open_gate(UserName("bench"), now=SystemClock().now)
-    app = http.build(dialects=[mount], health=nothing, hosts=(), gate=gate)
+    app = http.build(requests=request_metrics(), dialects=[mount], health=nothing, hosts=(), gate=gate)
     async with site(app) as url:
         print(url, flush=True)
         await loop.run_in_executor(None, sys.stdin.read)

@@ -10,6 +10,7 @@ from batchq.engine.supervisor import Supervisor
 from tests.engine.turns import HOST, ground, stored
 from tests.support.builders import ADMIN, NO_ACCOUNTS, job_id, spec
 from tests.support.clock import VirtualClock
+from tests.support.observing import NoObserver
 
 ONE, TWO = job_id(1_000_000), job_id(1_000_001)
 LOOKED = SurveyCompleted(seen=(), expected=frozenset(), capacity=HOST)
@@ -32,6 +33,7 @@ class Desk:
             wake=lambda _: None,
             tasks=self.tasks,
             engine_check=EngineCheck(),
+            observer=NoObserver(),
         )
 
     async def process(self, *messages):

@@ -16,6 +16,7 @@ from tests.support import builders
 from tests.support.builders import NO_ACCOUNTS
 from tests.support.clock import VirtualClock
 from tests.support.inline import InlineStore
+from tests.support.observing import NoObserver
 
 UNKNOWN = builders.spec(queue="unknown")
 
@@ -135,4 +136,5 @@ def unstarted(inbox):
         keep_log=None,
         clock=clock,
         survey_every=10.0,
+        observer=NoObserver(),
     )

@@ -138,12 +138,13 @@ def test_a_certificate_without_its_key_is_refused_and_a_key_without_one(tmp_path
 
 
 @pytest.mark.fault("SE14")
-def test_secrets_that_everybody_can_read_are_refused(tmp_path):
+@pytest.mark.parametrize("flag", ["--secrets-file", "--metrics-token-file"])
+def test_secrets_that_all_users_can_read_are_refused(tmp_path, flag):
     file = tmp_path / "secrets.json"
     file.write_text("{}")
     file.chmod(0o644)
 
-    status, line = refused("--data", tmp_path / "data", "--secrets-file", file)
+    status, line = refused("--data", tmp_path / "data", flag, file)
 
     assert status == 2
     assert f"chmod 600 {file}" in line

@@ -46,6 +46,7 @@ def _is_empty(world):
 
 async def check(world) -> None:
     """I9 nothing is left; I12 nothing is busy; I1, I3 the store says what was committed."""
+    await world.clock.sleep(1)  # the effects of the last unit of work are carried out after its commit
     calls = world.run_log.counts["engine calls"]
     changes = len(world.run_log.lines)
     await world.clock.sleep(IDLE_TIME)
@@ -65,6 +66,8 @@ async def check(world) -> None:
         world.run_log.fail("I9 nothing is left over", f"{world.machine.runtime.networks}")
     if await world.server.store.sweeps():
         world.run_log.fail("I9 nothing is left over", "an order to stop jobs")
+    if world.server.engine.loop.state.counts.read() != await world.server.store.unfinished_counts():
+        world.run_log.fail("I1 the counts are those of the store", f"{world.server.engine.loop.state.counts.read()}")
     await _check_store(world)
     await _check_logs(world)
 

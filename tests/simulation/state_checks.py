@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from batchq.domain.ids import ConsumableName, JobId
-from batchq.domain.job import QUEUED, Job, Status
+from batchq.domain.job import FINISHED, QUEUED, Job, Status
+from batchq.domain.job_counts import group
 from batchq.domain.scheduling.capacity import candidate, stands_in_line
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.engine.loop import Loop
@@ -36,6 +37,8 @@ class StateChecks:
         self._check_equal("the arrays at work", set(loop._families._at_work), _at_work(self._jobs.values()))
         for_others = sum(len(waits_for(it)) for it in self._jobs.values() if waits(it))
         self._check_equal("how many wait for others", scheduler.tally.for_others, for_others)
+        unfinished = Counter(group(it, it.status) for it in self._jobs.values() if it.status not in FINISHED)
+        self._check_equal("the counts of unfinished jobs", loop.state.counts.read(), unfinished)
         standing = {
             it.spec.queue for it in self._jobs.values() if it.status is Status.RUNNABLE and not it.unschedulable
         }

@@ -25,6 +25,7 @@ from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
 from batchq.services.jobs import JobService
 from tests.support.disk import BOTTOMLESS, UNLIMITED
+from tests.support.observing import NoObserver
 
 
 class Store(JobStore, CatalogStore, Protocol):
@@ -67,6 +68,7 @@ class InProcessServer:
             keep_log=self.logs.keep,
             clock=clock,
             survey_every=survey_every,
+            observer=NoObserver(),
         )
         self.catalog.consumable_resources.usage = self.engine
         self.bulk_stops = BulkStopService(engine=self.engine, store=store, people=people, queues=self.catalog.queues_of)

@@ -34,6 +34,7 @@ def shifted(job: Job, shift: ClockShift) -> Job:
         job,
         created_at=shift.of(job.created_at),
         blocked_at=_of(job.blocked_at, shift),
+        runnable_at=_of(job.runnable_at, shift),
         promised_start=_promise(job, shift),
         stop=None if job.stop is None else _stop(job.stop, shift),
         array_state=None if job.array_state is None else _array_state(job.array_state, shift),

@@ -49,7 +49,7 @@ def finish(job: Job, ended: Attempt, now: datetime, status_reason: str) -> Job:
         case Verdict.FAIL:
             return end(*_blame(over, ended, now))
         case Verdict.AGAIN:
-            return replace(to(over, Status.RUNNABLE), attempt=None, stopped_at=None, status_reason=status_reason)
+            return replace(to_runnable(over, now), attempt=None, stopped_at=None, status_reason=status_reason)
 
 
 def abandon(job: Job, now: datetime) -> Job:
@@ -85,6 +85,11 @@ def to(job: Job, status: Status) -> Job:
     """Move the job to another status. AssertionError if `EDGES` has no such edge."""
     _check_edge(job, status)
     return replace(job, status=status)
+
+
+def to_runnable(job: Job, now: datetime) -> Job:
+    """Let the job wait for its next attempt."""
+    return replace(to(job, Status.RUNNABLE), runnable_at=now)
 
 
 def _check_edge(job: Job, status: Status) -> None:

@@ -32,7 +32,18 @@ from batchq.domain import status_reasons
 from batchq.domain.created_paths import merge
 from batchq.domain.job import FINISHED, Attempt, Job, Status
 from batchq.domain.lifecycle import arrays, containers, deadlines, force_fail, stop_order
-from batchq.domain.lifecycle.status import Outcome, abandon, attempt_of, began, end, finish, lasted, to, with_history
+from batchq.domain.lifecycle.status import (
+    Outcome,
+    abandon,
+    attempt_of,
+    began,
+    end,
+    finish,
+    lasted,
+    to,
+    to_runnable,
+    with_history,
+)
 from batchq.errors import IllegalTransition
 
 #: A cell of the table: `(job, event, now) -> (job, effects)`.
@@ -98,7 +109,7 @@ def _wait(job: Job, _: on.DependenciesPending, __: datetime) -> Outcome:
 
 def _ready(job: Job, _: on.DependenciesMet, now: datetime) -> Outcome:
     """Wait to be placed. An array stays PENDING instead, and spawns its children."""
-    return arrays.begin(job, now) if arrays.is_parent(job) else to(job, Status.RUNNABLE), ()
+    return arrays.begin(job, now) if arrays.is_parent(job) else to_runnable(job, now), ()
 
 
 def _fail_waiting(job: Job, event: on.DependencyFailed | on.FoundInvalid, now: datetime) -> Outcome:

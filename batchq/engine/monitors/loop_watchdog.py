@@ -53,6 +53,11 @@ class LoopWatchdog:
         finally:
             over.set()
 
+    def longest_delay(self) -> timedelta:
+        """The longest delay within OF_LATE; zero without one."""
+        recent = (late for at, late in self._late if self._clock.now() - at < OF_LATE)
+        return max(recent, default=NONE)
+
     def health(self) -> str:
         """`ok`, or the number and the maximum of the delays in the last minutes."""
         self._late = [it for it in self._late if self._clock.now() - it[0] < OF_LATE]

@@ -13,7 +13,8 @@ from batchq.domain.job import Job, JobSpec
 from batchq.domain.scheduling.capacity import Cluster, FreeCapacity
 from batchq.domain.scheduling.fairshare import MOST_SHARES, Change, ShareKey, ShareUse, may_open
 from batchq.domain.scheduling.resources import Stocks
-from batchq.domain.scheduling.usage import Usage
+from batchq.domain.scheduling.usage import Usage, UsageSnapshot
+from batchq.domain.status_reasons import code
 from batchq.engine.account_limits import Accounts
 from batchq.engine.scheduling.admission import QueuedJobs
 from batchq.engine.scheduling.blocked import BlockedJobs, read_promises
@@ -221,6 +222,17 @@ class Scheduler:
     def used_up(self, name: ConsumableName) -> int:
         """The units that jobs took from a consumable resource while it was NON_REPLENISHABLE, as last saved."""
         return self._ledger.used_up.get(name, 0)
+
+    def usage(self) -> UsageSnapshot:
+        """The resources that active jobs hold, as last saved."""
+        return self._held.after(())
+
+    def blocked_heads(self) -> tuple[tuple[QueueName, str, datetime], ...]:
+        """For each blocked head of a queue, or of an account in a queue: the queue, the reason's code, since when."""
+        heads = self._heads.marks.items()
+        return tuple(
+            (slot if isinstance(slot, str) else slot[0], code(head.reason), head.since) for slot, head in heads
+        )
 
     async def snapshot(self, queue: QueueName, active: Iterable[Job], skip: Skip) -> Snapshot:
         """The next jobs of a queue in their order, and the resources that its running jobs hold."""

@@ -173,7 +173,7 @@ WHERE status = 'RUNNABLE' AND unschedulable = 0 AND share_identifier IS NOT NULL
 CREATE INDEX jobs_unschedulable ON jobs (unschedulable) WHERE status = 'RUNNABLE' AND unschedulable = 1;
 CREATE INDEX jobs_active ON jobs (status) WHERE status IN ('STARTING', 'RUNNING');
 CREATE INDEX jobs_with_array_work ON jobs (has_array_work) WHERE has_array_work = 1;
-CREATE INDEX jobs_pending ON jobs (account, array_size, ord, status) WHERE status IN ('SUBMITTED', 'PENDING');
+CREATE INDEX jobs_pending ON jobs (account, array_size, ord, status, queue) WHERE status IN ('SUBMITTED', 'PENDING');
 
 -- The filters of a bulk stop. The indexed columns never change, so that a job enters and leaves the index once.
 CREATE INDEX jobs_unfinished ON jobs (owner, account, queue, name, parent_ord, ord) WHERE finished_at IS NULL;

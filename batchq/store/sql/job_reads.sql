@@ -154,6 +154,28 @@ SELECT jobs.ord, id, version, status, state, spec
 FROM jobs JOIN job_specs ON job_specs.ord = coalesce(parent_ord, jobs.ord)
 WHERE jobs.ord BETWEEN :first AND :last AND status NOT IN ('SUCCEEDED', 'FAILED') ORDER BY jobs.ord;
 
+-- first_runnable_jobs
+-- The first RUNNABLE job of each queue in :queues; NULL without one.
+SELECT (
+    SELECT min(ord) FROM jobs INDEXED BY jobs_runnable
+    WHERE status = 'RUNNABLE' AND unschedulable = 0 AND queue = asked.value
+)
+FROM json_each(:queues) AS asked;
+
+-- unfinished_counts
+-- From indexes alone, except for the few jobs that are active or unschedulable. A group may have several rows.
+SELECT queue, account, status, 0, count(*) FROM jobs INDEXED BY jobs_runnable_by_account
+WHERE status = 'RUNNABLE' AND unschedulable = 0 GROUP BY queue, account
+UNION ALL
+SELECT queue, account, status, 0, count(*) FROM jobs INDEXED BY jobs_unschedulable
+WHERE status = 'RUNNABLE' AND unschedulable = 1 GROUP BY queue, account
+UNION ALL
+SELECT queue, account, status, 0, count(*) FROM jobs INDEXED BY jobs_active
+WHERE status IN ('STARTING', 'RUNNING') GROUP BY queue, account, status
+UNION ALL
+SELECT queue, account, status, array_size > 0, count(*) FROM jobs INDEXED BY jobs_pending
+WHERE status IN ('SUBMITTED', 'PENDING') GROUP BY queue, account, status, array_size > 0;
+
 -- queued_by_account
 -- An array counts for the children that are not spawned yet, and not for itself.
 SELECT account, sum(number) FROM (

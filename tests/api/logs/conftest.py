@@ -17,6 +17,7 @@ from tests.logs.fakes import Engine, StillClock
 from tests.support.builders import ADMIN, NOON, job, log_stream
 from tests.support.disk import UNLIMITED
 from tests.support.inline import InlineLogFiles, InlineStore
+from tests.support.observing import request_metrics
 from tests.support.server import serving
 
 MILLISECOND = 10**6  # nanoseconds
@@ -87,7 +88,11 @@ async def url(ground):
 
     async with serving(
         api.build(
-            dialects=[routes.dialect(context)], health=well, hosts=[], gate=open_gate(ADMIN.user, now=lambda: NOON)
+            requests=request_metrics(),
+            dialects=[routes.dialect(context)],
+            health=well,
+            hosts=[],
+            gate=open_gate(ADMIN.user, now=lambda: NOON),
         )
     ) as url:
         yield url

@@ -130,7 +130,7 @@ WHERE parent_ord IS NULL;
 CREATE INDEX jobs_by_status ON jobs (queue, status, ord, share_identifier, parent_ord) WHERE parent_ord IS NULL;
 CREATE INDEX jobs_finished ON jobs (finished_at, ord, id, array_size)
 WHERE finished_at IS NOT NULL AND parent_ord IS NULL;
-CREATE INDEX jobs_pending ON jobs (account, array_size, ord, status) WHERE status IN ('SUBMITTED', 'PENDING');
+CREATE INDEX jobs_pending ON jobs (account, array_size, ord, status, queue) WHERE status IN ('SUBMITTED', 'PENDING');
 CREATE INDEX jobs_runnable ON jobs (
     queue, ord, id, millicpus, memory_mib, gpus, consumable_requirements, timeout, share_identifier, rank, account,
     status, unschedulable

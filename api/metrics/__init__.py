@@ -1,0 +1,1 @@
+"""The metrics of a server, as Prometheus reads them."""

@@ -1,0 +1,172 @@
+"""Metrics of jobs, attempts and the engine, counted as they happen: the implementation of the port Observer."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from batchq.api.metrics.labels import BoundedNames
+from batchq.domain import status_reasons
+from batchq.domain.job import FINISHED, Attempt, Job, Status, StopCause
+from batchq.domain.scheduling.fairshare import Change
+from batchq.ports.jobs import StatusChanged
+
+WAIT_BUCKETS = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14400, 43200, 86400)
+START_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+RUN_BUCKETS = (1, 5, 15, 60, 300, 900, 3600, 14400, 86400, 604800)
+FAST_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1)
+MESSAGE_BUCKETS = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000)
+
+
+class _JobMetrics:
+    """The metrics of jobs and attempts."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        counter, histogram = partial(Counter, registry=registry), partial(Histogram, registry=registry)
+        queue, outcome = ("queue",), ("queue", "outcome")
+        start = partial(histogram, buckets=START_BUCKETS)
+        self.submitted = counter("batchq_jobs_submitted_total", "Jobs, and array children, that were created.", queue)
+        self.finished = counter("batchq_jobs_finished_total", "Jobs that ended.", outcome)
+        self.attempts = counter("batchq_attempts_total", "Attempts that ended.", outcome)
+        self.wait = histogram("batchq_job_wait_seconds", "From RUNNABLE to STARTING.", queue, buckets=WAIT_BUCKETS)
+        self.run = histogram("batchq_attempt_run_seconds", "How long attempts ran.", outcome, buckets=RUN_BUCKETS)
+        self.start = start("batchq_attempt_start_seconds", "From STARTING to RUNNING.", ("environment",))
+        self.signal = start("batchq_stop_signal_seconds", "From the order to stop to the stop signal.")
+        self.stop = start("batchq_stop_seconds", "From the order to stop to the end of the attempt.", ("how",))
+
+    def remove(self, queues: Sequence[str], environments: Sequence[str]) -> None:
+        """Remove the series of these queues and environments."""
+        for metric in (self.submitted, self.finished, self.attempts, self.wait, self.run):
+            for queue in queues:
+                metric.remove_by_labels({"queue": queue})
+        for environment in environments:
+            self.start.remove_by_labels({"environment": environment})
+
+
+class _SchedulerMetrics:
+    """The metrics of the scheduler, of the store and of calls of the container engine."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        counter, histogram = partial(Counter, registry=registry), partial(Histogram, registry=registry)
+        fast = partial(histogram, buckets=FAST_BUCKETS)
+        self.calls = counter("batchq_engine_calls_total", "Calls of the container engine.", ("call", "outcome"))
+        self.call = histogram(
+            "batchq_engine_call_seconds", "Calls of the container engine.", ("call",), buckets=START_BUCKETS
+        )
+        self.unit = fast("batchq_unit_of_work_seconds", "Duration of the scheduler's units of work.")
+        self.messages = histogram(
+            "batchq_unit_of_work_messages", "Messages that a unit of work handled.", buckets=MESSAGE_BUCKETS
+        )
+        self.commit = fast("batchq_commit_seconds", "Duration of commits of the store.")
+
+
+class EngineMetrics:
+    """Implements Observer. Counters begin at 0 with each start of the server, as is usual with Prometheus."""
+
+    def __init__(self, registry: CollectorRegistry, names: Mapping[str, BoundedNames]) -> None:
+        """`names`: the bounded names of the labels `queue` and `environment`."""
+        self._queues, self._environments = names["queue"], names["environment"]
+        self._jobs = _JobMetrics(registry)
+        self._scheduler = _SchedulerMetrics(registry)
+
+    # ------------------------------------------------------------------------------------------------------ Observer
+
+    def jobs_changed(self, changes: Sequence[Change], transitions: Sequence[StatusChanged], now: datetime) -> None:
+        for transition in transitions:
+            self._count(transition)
+        for before, after in changes:
+            if before is None or before.attempt is not after.attempt or before.stop is not after.stop:
+                self._observe_attempt(before, after, now)
+
+    def unit_of_work(self, *, messages: int, seconds: float) -> None:
+        self._scheduler.unit.observe(seconds)
+        self._scheduler.messages.observe(messages)
+
+    def commit(self, seconds: float) -> None:
+        self._scheduler.commit.observe(seconds)
+
+    def engine_call(self, call: str, *, seconds: float, outcome: str) -> None:
+        self._scheduler.calls.labels(call, outcome).inc()
+        self._scheduler.call.labels(call).observe(seconds)
+
+    # --------------------------------------------------------------------------------------------------------------
+
+    def remove(self, queues: Sequence[str], environments: Sequence[str]) -> None:
+        """Remove the series of deleted queues and environments."""
+        self._jobs.remove(queues, environments)
+
+    def _count(self, transition: StatusChanged) -> None:
+        job = transition.job
+        if job.spec.array_size is not None and job.child is None:
+            return
+        queue = self._queues.label(job.spec.queue)
+        if transition.before is None:
+            self._jobs.submitted.labels(queue).inc()
+        if job.status in FINISHED:
+            self._jobs.finished.labels(queue, job_outcome(job)).inc()
+
+    def _observe_attempt(self, before: Job | None, after: Job, now: datetime) -> None:
+        queue, attempt = self._queues.label(after.spec.queue), after.attempt
+        begun = None if before is None else before.attempt
+        if attempt is not None and begun is None and attempt.placed_at is not None and after.runnable_at is not None:
+            self._jobs.wait.labels(queue).observe(_seconds(after.runnable_at, attempt.placed_at))
+        if before is None:
+            return
+        if attempt is not None and begun is not None and begun.started_at is None and attempt.started_at is not None:
+            self._observe_start(attempt, now)
+        if before.stop is not None and after.stop is not None and before.stop.kill_at is None is not after.stop.kill_at:
+            self._jobs.signal.observe(_seconds(after.stop.ordered_at, now))
+        for ended in after.attempts[len(before.attempts) :]:
+            if begun is not None and begun.started_at is None and ended.started_at is not None:
+                self._observe_start(ended, ended.started_at)
+            self._observe_end(queue, after, ended, now)
+
+    def _observe_start(self, attempt: Attempt, at: datetime) -> None:
+        if attempt.placed_at is not None:
+            environment = self._environments.label(attempt.environment)
+            self._jobs.start.labels(environment).observe(_seconds(attempt.placed_at, at))
+
+    def _observe_end(self, queue: str, job: Job, ended: Attempt, now: datetime) -> None:
+        outcome = attempt_outcome(job, ended)
+        self._jobs.attempts.labels(queue, outcome).inc()
+        if ended.started_at is not None and ended.stopped_at is not None:
+            result = "succeeded" if outcome == "succeeded" else "failed"
+            self._jobs.run.labels(queue, result).observe(_seconds(ended.started_at, ended.stopped_at))
+        if job.stop is not None:
+            how = "signal" if job.stop.killed_at is None else "kill"
+            self._jobs.stop.labels(how).observe(_seconds(job.stop.ordered_at, now))
+
+
+def job_outcome(job: Job) -> str:
+    """The label `outcome` of a finished job."""
+    if job.status is Status.SUCCEEDED:
+        return "succeeded"
+    if job.stop is not None:
+        return "terminated" if job.stop.cause is StopCause.TERMINATED else "timed_out"
+    if job.cancelled is not None:
+        return "cancelled"
+    return "dependency" if _begins(job.status_reason, status_reasons.DEPENDENCY_FAILED) else "failed"
+
+
+def attempt_outcome(job: Job, ended: Attempt) -> str:
+    """The label `outcome` of an attempt of the job that has just ended."""
+    outcomes: tuple[tuple[str, Callable[[], bool]], ...] = (
+        ("stopped", lambda: job.stop is not None and job.stop.cause is StopCause.TERMINATED),
+        ("timed_out", lambda: job.stop is not None),
+        ("succeeded", lambda: ended.exit_code == 0 and ended.reason is None),
+        ("memory", lambda: _begins(ended.reason, status_reasons.OUT_OF_MEMORY)),
+        ("host", lambda: ended.status_reason == status_reasons.HOST_TERMINATED),
+        ("lost", lambda: ended.status_reason == status_reasons.DISAPPEARED),
+        ("not_started", lambda: ended.started_at is None),
+    )
+    return next((outcome for outcome, applies in outcomes if applies()), "exit")
+
+
+def _begins(text: str | None, beginning: str) -> bool:
+    return text is not None and text.startswith(beginning)
+
+
+def _seconds(since: datetime, until: datetime) -> float:
+    """Never negative: the container engine's clock may differ a little."""
+    return max(0.0, (until - since).total_seconds())

@@ -1,0 +1,123 @@
+"""Gauges: values that are read at a scrape. The table GAUGES has all of them."""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+from msgspec import Struct
+from prometheus_client import Metric
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from batchq.api.metrics.labels import BoundedNames
+
+
+class Merge(StrEnum):
+    """How the values of names that share the label `other` become one value."""
+
+    SUM = "SUM"
+    MAX = "MAX"
+
+
+class Gauge(Struct, frozen=True, kw_only=True):
+    """A gauge without its values."""
+
+    name: str
+    help: str
+    #: The names of its labels.
+    labels: tuple[str, ...] = ()
+    merge: Merge = Merge.SUM
+
+
+class Reading(Struct, frozen=True, kw_only=True):
+    """One value of a gauge."""
+
+    gauge: str
+    value: float
+    #: The values of its labels, in the order of `Gauge.labels`.
+    labels: tuple[str, ...] = ()
+
+
+_KIND = "kind is limit (most that may be used) or reserved (by active jobs)"
+
+GAUGES = (
+    Gauge(
+        name="batchq_jobs",
+        help="Unfinished jobs, array children included and arrays themselves not.",
+        labels=("queue", "state"),
+    ),
+    Gauge(
+        name="batchq_queue_oldest_runnable_seconds",
+        help="How long the first RUNNABLE job of the queue, in the order of submission, has been RUNNABLE.",
+        labels=("queue",),
+        merge=Merge.MAX,
+    ),
+    Gauge(
+        name="batchq_queue_blocked_seconds",
+        help="How long the head of the queue has been blocked for a reason; absent if it is not blocked.",
+        labels=("queue", "reason"),
+        merge=Merge.MAX,
+    ),
+    Gauge(name="batchq_vcpus", help=f"vCPUs of compute environments: {_KIND}.", labels=("environment", "kind")),
+    Gauge(name="batchq_memory_bytes", help=f"Memory of the machine: {_KIND}.", labels=("kind",)),
+    Gauge(name="batchq_gpus", help=f"GPUs of the machine: {_KIND}.", labels=("kind",)),
+    Gauge(
+        name="batchq_account_vcpus",
+        help="vCPUs of an account: kind is limit (of the account with all below it) or reserved (by its own jobs).",
+        labels=("account", "kind"),
+    ),
+    Gauge(
+        name="batchq_resource_units",
+        help="Units of a consumable resource: kind is total or reserved (by active jobs).",
+        labels=("resource", "kind"),
+    ),
+    Gauge(name="batchq_engine_up", help="1 while the container engine answers and is the known one, else 0."),
+    Gauge(name="batchq_safe_mode", help="1 while safe mode starts no job, else 0."),
+    Gauge(
+        name="batchq_event_loop_late_seconds",
+        help="The longest delay of the event loop above 1 s within the last 5 minutes; 0: none.",
+    ),
+    Gauge(name="batchq_store_bytes", help="The size of the database and its write-ahead log."),
+    Gauge(name="batchq_disk_free_bytes", help="Free space of the disk with batchq's data."),
+    Gauge(
+        name="batchq_info",
+        help="Always 1; the labels describe the server.",
+        labels=("version", "runtime", "instance"),
+    ),
+)
+
+_BOUNDED = frozenset({"queue", "environment", "account", "resource"})
+
+
+class GaugeCollector(Collector):
+    """Exports the last readings."""
+
+    def __init__(self, names: Mapping[str, BoundedNames]) -> None:
+        """`names`: the bounded names of each label with names of users' choice."""
+        self._names = names
+        self._readings: dict[str, dict[tuple[str, ...], float]] = {}
+
+    def replace(self, readings: Iterable[Reading]) -> None:
+        """Replace all readings. A label value that stands for several names gets their sum or maximum."""
+        gauges = {it.name: it for it in GAUGES}
+        merged: dict[str, dict[tuple[str, ...], float]] = {}
+        for reading in sorted(readings, key=lambda it: it.labels):
+            gauge = gauges[reading.gauge]
+            values = merged.setdefault(gauge.name, {})
+            labels = self._bounded(gauge, reading.labels)
+            if labels in values:
+                before = values[labels]
+                values[labels] = max(before, reading.value) if gauge.merge is Merge.MAX else before + reading.value
+            else:
+                values[labels] = reading.value
+        self._readings = merged
+
+    def collect(self) -> Iterable[Metric]:
+        for gauge in GAUGES:
+            family = GaugeMetricFamily(gauge.name, gauge.help, labels=gauge.labels)
+            for labels, value in self._readings.get(gauge.name, {}).items():
+                family.add_metric(labels, value)
+            yield family
+
+    def _bounded(self, gauge: Gauge, labels: tuple[str, ...]) -> tuple[str, ...]:
+        named = zip(gauge.labels, labels, strict=True)
+        return tuple(self._names[label].label(value) if label in _BOUNDED else value for label, value in named)

@@ -1,0 +1,126 @@
+"""GET /metrics for Prometheus, and GET /livez and /readyz for supervisors.
+
+Prometheus cannot sign requests, so a server with keys has a token of its own for it, which permits nothing else.
+Without a token, a server with keys refuses /metrics.
+"""
+
+import hmac
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from datetime import datetime
+from http import HTTPStatus
+from pathlib import Path
+
+from aiohttp import web
+from msgspec import Struct
+from prometheus_client import CollectorRegistry, disable_created_metrics
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.process_collector import ProcessCollector
+
+from batchq.api.authentication import LIVE, METRICS, READY
+from batchq.api.http import Dialect, HttpRefusal, reply
+from batchq.api.metrics.engine import EngineMetrics
+from batchq.api.metrics.gauges import GaugeCollector, Reading
+from batchq.api.metrics.labels import BoundedNames
+from batchq.api.metrics.requests import RequestMetrics
+from batchq.api.openapi import OperationDoc, document
+
+SHARED_FOR = 1.0  # seconds for which scrapes get the same text
+
+TEXT = "text/plain"
+
+Probe = Callable[[], Awaitable[bool]]
+
+#: Returns the names that exist for a label: `queue`, `environment`, `account` or `resource`.
+Existing = Callable[[str], Collection[str]]
+
+
+class Metrics:
+    """All metrics of a server, in a registry of its own."""
+
+    def __init__(self, *, now: Callable[[], datetime]) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call] # they double the series and add nothing
+        registry = CollectorRegistry()
+        names = {label: BoundedNames() for label in ("queue", "environment", "account", "resource")}
+        self.engine = EngineMetrics(registry, names)
+        self.requests = RequestMetrics(registry)
+        self._gauges = GaugeCollector(names)
+        self.registry = registry
+        self._names = names
+        self._now = now
+        self._text = b""
+        self._made_at: datetime | None = None
+        registry.register(self._gauges)
+        ProcessCollector(registry=registry)
+
+    async def scrape(self, read: Callable[[], Awaitable[Iterable[Reading]]], existing: Existing) -> bytes:
+        """The text for Prometheus; scrapes within SHARED_FOR get the same. `read` returns the gauges' values."""
+        now = self._now()
+        if self._made_at is None or (now - self._made_at).total_seconds() >= SHARED_FOR:
+            self._gauges.replace(await read())
+            gone = {label: names.remove_missing(existing(label)) for label, names in self._names.items()}
+            self.engine.remove(queues=tuple(gone["queue"]), environments=tuple(gone["environment"]))
+            self._text, self._made_at = generate_latest(self.registry), now
+        return self._text
+
+
+class MetricsContext(Struct, frozen=True, kw_only=True):
+    """What the handlers need."""
+
+    metrics: Metrics
+    #: Reads the values of the gauges.
+    read: Callable[[], Awaitable[Iterable[Reading]]]
+    existing: Existing
+    #: Returns the present scrape token, or None if there is none; None on a server without keys.
+    token: Callable[[], str | None] | None
+    #: Whether the process works; if not, a supervisor should restart it.
+    alive: Probe
+    #: Whether requests should be sent to the server.
+    ready: Probe
+
+
+def dialect(context: MetricsContext) -> Dialect:
+    async def scrape(request: web.Request) -> web.Response:
+        if context.token is not None:
+            _check_token(request, context.token())
+        text = await context.metrics.scrape(context.read, context.existing)
+        return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def livez(_: web.Request) -> web.Response:
+        return _status(await context.alive())
+
+    async def readyz(_: web.Request) -> web.Response:
+        return _status(await context.ready())
+
+    def mount(app: web.Application) -> None:
+        described = OperationDoc(name="GetMetrics", response_media=TEXT)
+        document(app, app.router.add_get(METRICS, scrape), described)
+        document(app, app.router.add_get(LIVE, livez), OperationDoc(name="GetLiveness"))
+        document(app, app.router.add_get(READY, readyz), OperationDoc(name="GetReadiness"))
+
+    return mount
+
+
+def token_in(file: Path) -> str | None:
+    """The token of a file, without white space around it; None if the file cannot be read or is empty."""
+    try:
+        return file.read_text().strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _status(good: bool) -> web.Response:  # noqa: FBT001 - the one argument is the whole meaning
+    """One word, for everyone may ask."""
+    status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
+    return reply({"status": "ok" if good else "unavailable"}, status=status)
+
+
+def _check_token(request: web.Request, token: str | None) -> None:
+    scheme, _, sent = request.headers.get("Authorization", "").partition(" ")
+    if token is None:
+        raise _denied("This server requires a token for /metrics, and has none: serve --metrics-token-file FILE.")
+    if scheme.lower() != "bearer" or not hmac.compare_digest(sent.strip().encode(), token.encode()):
+        raise _denied("The token of /metrics is missing or wrong.")
+
+
+def _denied(message: str) -> HttpRefusal:
+    return HttpRefusal(message, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")

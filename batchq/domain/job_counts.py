@@ -1,0 +1,51 @@
+"""How many unfinished jobs there are, by queue, account and status. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from batchq.domain.access.accounts import AccountName
+from batchq.domain.ids import QueueName
+from batchq.domain.job import FINISHED, Job, Status
+
+
+class JobGroup(NamedTuple):
+    """The jobs that are counted together."""
+
+    queue: QueueName
+    account: AccountName
+    status: Status
+    #: Whether they are arrays, which run nothing themselves. The children of arrays are counted like single jobs.
+    array: bool
+
+
+def group(job: Job, status: Status) -> JobGroup:
+    """The group of the job while it has this status."""
+    return JobGroup(
+        job.spec.queue, job.spec.owner.account, status, job.spec.array_size is not None and job.child is None
+    )
+
+
+class JobCounts:
+    """Counts of unfinished jobs: a unit of work costs what it changes, not all jobs."""
+
+    def __init__(self, counts: Mapping[JobGroup, int]) -> None:
+        self._counts = Counter(dict(counts))
+
+    def update(self, transitions: Iterable[tuple[Status | None, Job]]) -> None:
+        """Apply status changes: the status before (None: a new job), and the job with its new status."""
+        for before, job in transitions:
+            if before is not None:
+                self._add(group(job, before), -1)
+            if job.status not in FINISHED:
+                self._add(group(job, job.status), 1)
+
+    def read(self) -> Mapping[JobGroup, int]:
+        """The present counts; groups without jobs are omitted."""
+        return dict(self._counts)
+
+    def _add(self, to: JobGroup, more: int) -> None:
+        """Remove a group at zero: queues and accounts come and go."""
+        self._counts[to] += more
+        if not self._counts[to]:
+            del self._counts[to]

@@ -1,0 +1,195 @@
+"""Makes docs/grafana.json and docs/alerts.yml. `python -m tests.docs.monitoring` writes both."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parents[2] / "docs"
+DASHBOARD, ALERTS = DOCS / "grafana.json", DOCS / "alerts.yml"
+
+WIDTH, HEIGHT = 12, 8  # of a panel; the dashboard is 24 units wide
+
+#: Title, unit of Grafana, and the queries of each panel with their legends.
+PANELS = (
+    ("Unfinished jobs", "short", ("sum by (queue, state) (batchq_jobs)", "{{queue}} {{state}}")),
+    ("Jobs that ended", "short", ("sum by (outcome) (increase(batchq_jobs_finished_total[5m]))", "{{outcome}}")),
+    ("Attempts that ended", "short", ("sum by (outcome) (increase(batchq_attempts_total[5m]))", "{{outcome}}")),
+    (
+        "Wait from RUNNABLE to STARTING",
+        "s",
+        ("histogram_quantile(0.5, sum by (le, queue) (rate(batchq_job_wait_seconds_bucket[5m])))", "{{queue}} p50"),
+        ("histogram_quantile(0.95, sum by (le, queue) (rate(batchq_job_wait_seconds_bucket[5m])))", "{{queue}} p95"),
+    ),
+    ("First RUNNABLE job", "s", ("batchq_queue_oldest_runnable_seconds", "{{queue}}")),
+    ("Blocked heads of queues", "s", ("batchq_queue_blocked_seconds", "{{queue}} {{reason}}")),
+    ("vCPUs", "short", ("batchq_vcpus", "{{environment}} {{kind}}")),
+    ("vCPUs of accounts", "short", ("batchq_account_vcpus", "{{account}} {{kind}}")),
+    ("Memory", "bytes", ("batchq_memory_bytes", "{{kind}}")),
+    ("GPUs", "short", ("batchq_gpus", "{{kind}}")),
+    ("Consumable resources", "short", ("batchq_resource_units", "{{resource}} {{kind}}")),
+    (
+        "Run time of attempts",
+        "s",
+        ("histogram_quantile(0.5, sum by (le, queue) (rate(batchq_attempt_run_seconds_bucket[15m])))", "{{queue}} p50"),
+    ),
+    (
+        "Start and stop",
+        "s",
+        ("histogram_quantile(0.95, sum by (le) (rate(batchq_attempt_start_seconds_bucket[5m])))", "start p95"),
+        ("histogram_quantile(0.95, sum by (le) (rate(batchq_stop_signal_seconds_bucket[5m])))", "stop signal p95"),
+        ("histogram_quantile(0.95, sum by (le, how) (rate(batchq_stop_seconds_bucket[5m])))", "stop by {{how}} p95"),
+    ),
+    (
+        "Calls of the container engine",
+        "s",
+        ("histogram_quantile(0.95, sum by (le, call) (rate(batchq_engine_call_seconds_bucket[5m])))", "{{call}} p95"),
+    ),
+    (
+        "Failed calls of the container engine",
+        "short",
+        ('sum by (call, outcome) (increase(batchq_engine_calls_total{outcome!="ok"}[5m]))', "{{call}} {{outcome}}"),
+    ),
+    (
+        "Scheduler",
+        "s",
+        ("histogram_quantile(0.95, sum by (le) (rate(batchq_unit_of_work_seconds_bucket[5m])))", "unit of work p95"),
+        ("histogram_quantile(0.95, sum by (le) (rate(batchq_commit_seconds_bucket[5m])))", "commit p95"),
+        ("batchq_event_loop_late_seconds", "event loop late"),
+    ),
+    (
+        "Messages of a unit of work",
+        "short",
+        ("histogram_quantile(0.95, sum by (le) (rate(batchq_unit_of_work_messages_bucket[5m])))", "p95"),
+    ),
+    (
+        "Requests",
+        "reqps",
+        ("sum by (operation, class) (rate(batchq_http_requests_total[5m]))", "{{operation}} {{class}}"),
+    ),
+    (
+        "Duration of requests",
+        "s",
+        (
+            "histogram_quantile(0.95, sum by (le, operation) (rate(batchq_http_request_seconds_bucket[5m])))",
+            "{{operation}} p95",
+        ),
+    ),
+    ("Submitted jobs", "short", ("sum by (queue) (increase(batchq_jobs_submitted_total[5m]))", "{{queue}}")),
+    ("Disk", "bytes", ("batchq_disk_free_bytes", "free"), ("batchq_store_bytes", "database")),
+    (
+        "Server",
+        "short",
+        ("batchq_engine_up", "engine up"),
+        ("batchq_safe_mode", "safe mode"),
+        ("batchq_info", "{{version}}"),
+    ),
+)
+
+#: Name, expression, how long it must hold, severity, and what is wrong.
+RULES = (
+    ("BatchqDown", 'up{job="batchq"} == 0', "2m", "critical", "The batchq server does not answer."),
+    (
+        "BatchqEngineDown",
+        "batchq_engine_up == 0",
+        "2m",
+        "critical",
+        "The container engine does not answer: no job starts.",
+    ),
+    ("BatchqSafeMode", "batchq_safe_mode == 1", "10m", "warning", "Safe mode starts no job: run `batchq resume`."),
+    (
+        "BatchqQueueWaits",
+        "batchq_queue_oldest_runnable_seconds > 3600",
+        "5m",
+        "warning",
+        "The first job of queue {{ $labels.queue }} has been RUNNABLE for more than an hour.",
+    ),
+    (
+        "BatchqJobsFail",
+        (
+            'sum by (queue) (increase(batchq_jobs_finished_total{outcome="failed"}[1h])) >= 20 and sum by (queue) '
+            '(increase(batchq_jobs_finished_total{outcome="failed"}[1h])) > 0.5 * sum by (queue) '
+            "(increase(batchq_jobs_finished_total[1h]))"
+        ),
+        "5m",
+        "warning",
+        "More than half of the jobs of queue {{ $labels.queue }} failed within the last hour.",
+    ),
+    (
+        "BatchqDiskLow",
+        "batchq_disk_free_bytes < 1073741824",
+        "5m",
+        "warning",
+        "The disk with batchq's data has less than 1 GiB left.",
+    ),
+    (
+        "BatchqLoopLate",
+        "batchq_event_loop_late_seconds > 5",
+        "1m",
+        "warning",
+        "The event loop was delayed by more than 5 s: the machine is overloaded, or a call blocks the server.",
+    ),
+    (
+        "BatchqErrors",
+        'sum(increase(batchq_http_requests_total{class="5xx"}[5m])) > 0',
+        "5m",
+        "warning",
+        "Requests fail with a server error: see the log.",
+    ),
+)
+
+
+def dashboard() -> str:
+    panels = [_panel(index, *panel) for index, panel in enumerate(PANELS)]
+    source = {"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Data source"}
+    made = {
+        "title": "batchq",
+        "uid": "batchq",
+        "schemaVersion": 39,
+        "editable": True,
+        "refresh": "10s",
+        "time": {"from": "now-6h", "to": "now"},
+        "templating": {"list": [source]},
+        "panels": panels,
+    }
+    return json.dumps(made, indent=2) + "\n"
+
+
+def _panel(index: int, title: str, unit: str, *queries: tuple[str, str]) -> dict[str, Any]:
+    targets = [
+        {"refId": chr(ord("A") + number), "expr": expression, "legendFormat": legend}
+        for number, (expression, legend) in enumerate(queries)
+    ]
+    return {
+        "id": index + 1,
+        "type": "timeseries",
+        "title": title,
+        "datasource": {"type": "prometheus", "uid": "${datasource}"},
+        "gridPos": {"x": index % 2 * WIDTH, "y": index // 2 * HEIGHT, "w": WIDTH, "h": HEIGHT},
+        "fieldConfig": {"defaults": {"unit": unit, "min": 0}, "overrides": []},
+        "targets": targets,
+    }
+
+
+def alerts() -> str:
+    lines = ["# Alerting rules for Prometheus. Made by `python -m tests.docs.monitoring`.", "groups:"]
+    lines += ["  - name: batchq", "    rules:"]
+    for name, expression, held, severity, text in RULES:
+        lines += [
+            f"      - alert: {name}",
+            f"        expr: {json.dumps(expression)}",
+            f"        for: {held}",
+            f"        labels: {{severity: {severity}}}",
+            f"        annotations: {{summary: {json.dumps(text)}}}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def metrics_in(text: str) -> set[str]:
+    """The names of batchq's metrics in a text, without the suffixes of histograms."""
+    return {re.sub(r"_(bucket|sum|count)$", "", it) for it in re.findall(r"\bbatchq_\w+", text)}
+
+
+if __name__ == "__main__":
+    DASHBOARD.write_text(dashboard())
+    ALERTS.write_text(alerts())

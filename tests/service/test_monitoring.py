@@ -1,0 +1,117 @@
+"""A real server as Prometheus and a supervisor see it."""
+
+import json
+import os
+import subprocess
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from shutil import which
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.service.test_keys import Keys
+from tests.service.waiting import register, until
+from tests.support.service import reserved, serving
+
+ROOT = Path(__file__).parents[2]
+TOOLS = ROOT / ".venv" / "tools" / "usr" / "bin"
+
+
+def get(url, **headers):
+    """The status and the text of a response."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def samples(text):
+    """The samples of a scrape by name and labels."""
+    return {
+        (it.name, *sorted(it.labels.items())): it.value
+        for family in text_string_to_metric_families(text)
+        for it in family.samples
+    }
+
+
+def test_a_server_with_keys_shows_metrics_for_its_token_and_nothing_else(tmp_path):
+    token = tmp_path / "token"
+    token.write_text("s3cret\n")
+    token.chmod(0o600)
+    with serving(
+        tmp_path / "data", "--runtime", "simulated", "--auth", "sigv4", "--metrics-token-file", str(token)
+    ) as service:
+        batch = service.client(key=Keys(service.data).create())
+        register(batch, "secret-definition", "true")
+        job = batch.submit_job(jobName="secret-name", jobQueue="default", jobDefinition="secret-definition")["jobId"]
+        until(lambda: batch.describe_jobs(jobs=[job])["jobs"][0]["status"] == "SUCCEEDED")
+        bearer = {"Authorization": "Bearer s3cret"}
+
+        assert get(f"{service.url}/livez") == get(f"{service.url}/readyz") == (200, '{"status":"ok"}')
+        assert get(f"{service.url}/metrics")[0] == 403
+        assert get(f"{service.url}/v1/batchq/jobs/{job}/history", **bearer)[0] == 403
+        status, text = get(f"{service.url}/metrics", **bearer)
+
+        assert status == 200
+        assert samples(text)["batchq_jobs_finished_total", ("outcome", "succeeded"), ("queue", "default")] == 1
+        assert not [it for it in ("secret", job) if it in text]
+
+
+def program(name):
+    found = which(name) or str(TOOLS / name)
+    assert os.access(found, os.X_OK), f"{name} is missing: run .ci/tools"
+    return found
+
+
+@pytest.mark.docker
+def test_a_real_prometheus_scrapes_it_and_accepts_the_alerting_rules(docker_service, tmp_path):
+    batch = docker_service.client()
+    register(batch, "true", "true")
+    register(batch, "false", "false")
+    for definition in ("true", "false"):
+        batch.submit_job(jobName=definition, jobQueue="default", jobDefinition=definition)
+    _, text = get(f"{docker_service.url}/metrics")
+    promtool, rules = program("promtool"), str(ROOT / "docs" / "alerts.yml")
+    subprocess.run([promtool, "check", "metrics"], input=text.encode(), check=True, capture_output=True)
+    subprocess.run([promtool, "check", "rules", rules], check=True, capture_output=True)
+    target = docker_service.url.removeprefix("http://")
+    config = {
+        "global": {"scrape_interval": "1s"},
+        "rule_files": [rules],
+        "scrape_configs": [{"job_name": "batchq", "static_configs": [{"targets": [target]}]}],
+    }
+    (tmp_path / "prometheus.yml").write_text(json.dumps(config))
+    with reserved() as socket:
+        address = f"127.0.0.1:{socket.getsockname()[1]}"
+    prometheus = subprocess.Popen(
+        [
+            program("prometheus"),
+            f"--config.file={tmp_path / 'prometheus.yml'}",
+            f"--storage.tsdb.path={tmp_path / 'tsdb'}",
+            f"--web.listen-address={address}",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        ended = {"succeeded": "1", "failed": "1"}
+        until(lambda: queried(address, "batchq_jobs_finished_total", "outcome") == ended)
+        assert queried(address, "up", "job") == {"batchq": "1"}
+        assert queried(address, "batchq_engine_up", "job") == {"batchq": "1"}
+    finally:
+        prometheus.terminate()
+        prometheus.wait(30)
+
+
+def queried(address, expression, label):
+    """The values of an expression by one of its labels; empty until Prometheus answers."""
+    try:
+        status, text = get(f"http://{address}/api/v1/query?{urllib.parse.urlencode({'query': expression})}")
+    except OSError:
+        return {}
+    found = json.loads(text)["data"]["result"] if status == 200 else []
+    return {it["metric"][label]: it["value"][1] for it in found}
