@@ -1,5 +1,5 @@
-"""What users ask, one thing after another and at random, held against a model of what must become of it.
+"""Random sequences of requests, run by the whole engine and compared with a small model of what must follow.
 
-`deeds` are what is asked, `play` asks it in the pretended world and watches each commit, `model` says what may follow.
-The model knows nothing of `batchq.domain`: it is a second opinion.
+`requests` generates the sequences, `run` executes one in a simulated world and records each commit, `model` has the
+rules. The model imports nothing of `batchq.domain`: it is a second implementation.
 """

@@ -1,42 +1,42 @@
-"""`python -m tests.machine --examples 5000` tries that many stories, and tells the shortest that goes wrong."""
+"""`python -m tests.machine` runs `--examples` sequences and prints the shortest that differs from the model."""
 
 import argparse
 import sys
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from tests.machine.deeds import stories
-from tests.machine.tell import check
+from tests.machine.check import check
+from tests.machine.requests import sequences
 
 
 def main() -> int:
     asked = argparse.ArgumentParser(prog="python -m tests.machine", description=__doc__)
     asked.add_argument("--examples", type=int, default=1000)
-    asked.add_argument("--seed", type=int, default=None, help="the same stories again")
+    asked.add_argument("--seed", type=int, default=None, help="run the same sequences again")
     options = asked.parse_args()
-    told = 0
+    lines = 0
 
     @settings(
         max_examples=options.examples,
         deadline=None,
         database=None,
-        phases=[Phase.generate],
+        phases=[Phase.generate, Phase.shrink],
         suppress_health_check=list(HealthCheck),
     )
-    @given(story=stories)
-    def every_story_ends_as_the_model_says(story):
-        nonlocal told
-        told += 1
-        check(story)
+    @given(sequence=sequences)
+    def every_sequence_ends_as_the_model_says(sequence):
+        nonlocal lines
+        lines += 1
+        check(sequence)
 
     if options.seed is not None:
-        every_story_ends_as_the_model_says = seed(options.seed)(every_story_ends_as_the_model_says)
+        every_sequence_ends_as_the_model_says = seed(options.seed)(every_sequence_ends_as_the_model_says)
     try:
-        every_story_ends_as_the_model_says()
+        every_sequence_ends_as_the_model_says()
     except AssertionError as wrong:
         print(wrong)
         return 1
-    print(f"{told} stories, each as the model says")
+    print(f"{lines} sequences, each as the model allows")
     return 0
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.machine.facts import ACTIVE, OVER, Array, Asked, Facts, Leaf, Seen, Sight
+from tests.machine.observations import ACTIVE, OVER, Array, GrantedOrder, JobObservations, Leaf, Observation, Record
 
 EXITED, DEPENDENT, CHILD = "Essential container in task exited", "Dependent Job failed", "Array Child Job failed"
 FLAGS = {"cancel": "cancelled", "terminate": "terminated"}
@@ -22,109 +22,109 @@ class End:
     flag: str | None = None
 
 
-def end_of(sight: Sight) -> End:
-    flags = [name for name in ("cancelled", "terminated") if getattr(sight, name)]
-    reason = DEPENDENT if (sight.reason or "").startswith(f"{DEPENDENT}: ") else sight.reason
-    return End(status=sight.status, reason=reason, flag=" and ".join(flags) or None)
+def end_of(observation: Observation) -> End:
+    flags = [name for name in ("cancelled", "terminated") if getattr(observation, name)]
+    reason = DEPENDENT if (observation.reason or "").startswith(f"{DEPENDENT}: ") else observation.reason
+    return End(status=observation.status, reason=reason, flag=" and ".join(flags) or None)
 
 
-def ordered(order: Asked) -> End:
+def ordered(order: GrantedOrder) -> End:
     return End(status="FAILED", reason=order.reason, flag=FLAGS[order.kind])
 
 
-def broken(facts: Facts) -> Iterator[str]:
+def differences(record: Record) -> Iterator[str]:
     """Each rule that a job broke, in a line."""
-    for refused in facts.refused:
-        if not any(_never_comes(facts, it, refused.commit) for it in refused.after):
+    for refused in record.refused:
+        if not any(_never_exists(record, it, refused.commit) for it in refused.after):
             yield f"refused for no reason: {refused}"
-    for job_id in facts.ids():
-        if job_id not in facts.seen:
-            yield from _unseen(facts, job_id)
+    for job_id in record.ids():
+        if job_id not in record.seen:
+            yield from _not_observed(record, job_id)
             continue
-        seen = facts.seen[job_id]
+        seen = record.seen[job_id]
         if seen.over is None:
             yield f"{job_id} never ends: {seen.last}"
-        elif job_id in facts.arrays:
-            yield from _array(facts, job_id, facts.arrays[job_id], seen)
+        elif job_id in record.arrays:
+            yield from _array(record, job_id, record.arrays[job_id], seen)
         else:
-            yield from _leaf(facts, job_id, facts.leaves[job_id], seen)
+            yield from _leaf(record, job_id, record.leaves[job_id], seen)
 
 
-def _never_comes(facts, job_id, commit):
+def _never_exists(record, job_id, commit):
     """A child of an array that was over before it had any."""
-    parent = facts.leaves[job_id].parent if job_id in facts.leaves else None
-    return parent is not None and facts.seen[parent].begun is None and facts.seen[parent].at(commit).status in OVER
+    parent = record.leaves[job_id].parent if job_id in record.leaves else None
+    return parent is not None and record.seen[parent].begun is None and record.seen[parent].at(commit).status in OVER
 
 
-def _unseen(facts, job_id):
-    parent = facts.leaves[job_id].parent if job_id in facts.leaves else None
+def _not_observed(record, job_id):
+    parent = record.leaves[job_id].parent if job_id in record.leaves else None
     if parent is None:
         yield f"{job_id} was acknowledged and is lost"
-    elif facts.seen[parent].begun is not None:
+    elif record.seen[parent].begun is not None:
         yield f"{job_id} never came to be, and its array had begun"
 
 
 # ---------------------------------------------------------------------------------------------------- one that runs
 
 
-def _leaf(facts, job_id, leaf: Leaf, seen: Seen):
-    may = ends_of_leaf(facts, job_id, leaf, seen)
+def _leaf(record, job_id, leaf: Leaf, seen: JobObservations):
+    may = ends_of_leaf(record, job_id, leaf, seen)
     if end_of(seen.over) not in may:
         yield f"{job_id} ended {end_of(seen.over)}, and may only {may}"
-    yield from _starts(facts, job_id, leaf, seen)
-    yield from _attempts(facts, job_id, leaf, seen)
-    if any(it.terminated and it.cancelled for it in seen.sights):
+    yield from _starts(record, job_id, leaf, seen)
+    yield from _attempts(record, job_id, leaf, seen)
+    if any(it.terminated and it.cancelled for it in seen.observations):
         yield f"{job_id} is cancelled and terminated"
 
 
-def _orders(facts, job_id, leaf) -> list[Asked]:
+def _orders(record, job_id, leaf) -> list[GrantedOrder]:
     """Those that reach it: one to a child that is not spawned yet is kept until it is."""
-    return [it for it in facts.orders if it.of in (leaf.parent, job_id)]
+    return [it for it in record.orders if it.of in (leaf.parent, job_id)]
 
 
-def ends_of_leaf(facts, job_id, leaf, seen) -> set[End]:
-    orders = _orders(facts, job_id, leaf)
+def ends_of_leaf(record, job_id, leaf, seen) -> set[End]:
+    orders = _orders(record, job_id, leaf)
     own = [it for it in orders if it.of == job_id]
-    ends = {_fold(leaf, seen, orders, facts)}
-    ends |= {_fold(leaf, seen, it, facts) for it in _as_heard(leaf, orders, seen)}
+    ends = {_fold(leaf, seen, orders, record)}
+    ends |= {_fold(leaf, seen, it, record) for it in _as_applied(leaf, orders, seen)}
     for order in own:
         before = seen.at(order.sent)
         if before is not None and before.status not in OVER and seen.over.commit <= order.granted:
-            ends.add(_fold(leaf, seen, [it for it in orders if it != order], facts))  # both in one unit of work
-    failed = [it for it in (facts.seen[other].over for other in leaf.after if other in facts.seen) if it is not None]
+            ends.add(_fold(leaf, seen, [it for it in orders if it != order], record))  # both in one unit of work
+    failed = [it for it in (record.seen[other].over for other in leaf.after if other in record.seen) if it is not None]
     failed = [it for it in failed if it.status == "FAILED"]
     if any(it.at == order.at or _born_to_both(seen, it, order) for it in failed for order in orders):
         ends.add(End(status="FAILED", reason=DEPENDENT))
     return ends
 
 
-def _as_heard(leaf, orders, seen) -> Iterator[list[Asked]]:
-    """What its array is told a child hears a little later: in one instant any order may be its first, or its next.
+def _as_applied(leaf, orders, seen) -> Iterator[list[GrantedOrder]]:
+    """An order to an array reaches its children later: of the orders of one instant any may be the first, or the next.
 
-    What came in the instant of its end it may not have heard.
+    An order in the instant in which the child ends may not have reached it.
     """
     for first in orders:
         together = [it for it in orders if it.at == first.at]
         if any(it.of == leaf.parent for it in together):
             for then in together:
-                heard = sorted(orders, key=lambda it: (it.at, it is not first, it is not then))
-                yield from (_but_the_last(leaf, heard, number, seen) for number in range(len(heard) + 1))
+                applied = sorted(orders, key=lambda it: (it.at, it is not first, it is not then))
+                yield from (_but_the_last(leaf, applied, number, seen) for number in range(len(applied) + 1))
 
 
-def _but_the_last(leaf, orders, number, seen) -> list[Asked]:
+def _but_the_last(leaf, orders, number, seen) -> list[GrantedOrder]:
     missed = [it for it in orders[number:] if it.of == leaf.parent and it.at == seen.over.at]
     return [it for it in orders if it not in missed]
 
 
 def _born_to_both(seen, failed, order):
     """Its array was ordered to end before it was there, and what it would wait for had failed."""
-    born = seen.sights[0].commit
+    born = seen.observations[0].commit
     return order.granted < born and failed.commit <= born
 
 
-def _fold(leaf, seen, orders, facts) -> End:
+def _fold(leaf, seen, orders, record) -> End:
     """The first order that finds it not over stands; but a terminate outdoes a cancel that a running one remembers."""
-    stands: Asked | None = None
+    stands: GrantedOrder | None = None
     spared = 0  # the attempt that a cancel leaves alone
     for order in orders:
         before = seen.at(order.sent)
@@ -134,62 +134,64 @@ def _fold(leaf, seen, orders, facts) -> End:
         if stands is None or (order.kind == "terminate" and stands.kind == "cancel" and runs):
             stands, spared = order, runs if order.kind == "cancel" else 0
     if stands is None:
-        return _course(leaf, seen, facts)
-    if spared and leaf.act(spared)[1] == 0 and leaf.act(spared)[0] is not None:
+        return _course(leaf, seen, record)
+    if spared and leaf.script(spared)[1] == 0 and leaf.script(spared)[0] is not None:
         return End(status="SUCCEEDED", reason=EXITED)
     return ordered(stands)
 
 
 def _under_way(seen, order) -> int:
     """The number of the attempt that was under way when the order was granted, 0 if none was."""
-    sights = [seen.at(commit) for commit in range(order.sent, order.granted + 1)]
-    active = any(it is not None and it.status in ACTIVE for it in sights)
+    observations = [seen.at(commit) for commit in range(order.sent, order.granted + 1)]
+    active = any(it is not None and it.status in ACTIVE for it in observations)
     return len([it for it in seen.starts if it.commit <= order.granted]) if active else 0
 
 
-def _course(leaf, seen, facts) -> End:
-    """Nobody stopped it: its dependencies decide, then its own exits."""
-    if any(facts.seen[it].over is None or facts.seen[it].over.status == "FAILED" for it in _known(facts, leaf.after)):
+def _course(leaf, seen, record) -> End:
+    """The end of a job without an order: its dependencies decide, then its own exits."""
+    if any(
+        record.seen[it].over is None or record.seen[it].over.status == "FAILED" for it in _known(record, leaf.after)
+    ):
         return End(status="FAILED", reason=DEPENDENT)
-    if any(it not in facts.seen for it in leaf.after):
+    if any(it not in record.seen for it in leaf.after):
         return End(status="FAILED", reason=DEPENDENT)
     return End(status="SUCCEEDED" if _exits(leaf)[-1] == 0 else "FAILED", reason=EXITED)
 
 
-def _known(facts, job_ids):
-    return [it for it in job_ids if it in facts.seen]
+def _known(record, job_ids):
+    return [it for it in job_ids if it in record.seen]
 
 
 def _exits(leaf) -> list[int]:
-    """The exit codes of its attempts, if nobody stops it."""
+    """The exit codes of its attempts if it is not stopped."""
     exits = []
     for attempt in range(1, leaf.attempts + 1):
-        exits.append(leaf.act(attempt)[1])
-        if exits[-1] == 0 or (exits[-1] == 3 and leaf.gives_up):
+        exits.append(leaf.script(attempt)[1])
+        if exits[-1] == 0 or (exits[-1] == 3 and leaf.stops_at_exit_3):
             break
     return exits
 
 
-def _starts(facts, job_id, leaf, seen):
+def _starts(record, job_id, leaf, seen):
     """None before what it waits for has succeeded; none after an order to it, or to its array, was granted."""
     for start in seen.starts:
         for other in leaf.after:
-            over = facts.seen[other].over if other in facts.seen else None
+            over = record.seen[other].over if other in record.seen else None
             if over is None or over.status != "SUCCEEDED" or over.commit > start.commit:
                 yield f"{job_id} started by commit {start.commit}, but {other} had not succeeded"
-        for order in _orders(facts, job_id, leaf):
+        for order in _orders(record, job_id, leaf):
             if order.granted < start.commit:
                 yield f"{job_id} started by commit {start.commit}, after {order} was granted"
     for before in leaf.after:
-        ends = facts.seen[before].last.stopped_at if before in facts.seen else None
+        ends = record.seen[before].last.stopped_at if before in record.seen else None
         if seen.starts and seen.last.started_at is not None and ends is not None and seen.last.started_at < ends:
             yield f"{job_id} started at {seen.last.started_at}, {before} stopped at {ends}"
 
 
-def _attempts(facts, job_id, leaf, seen):
-    """Each ends as its script says, unless it was stopped; a job that nobody stopped has all that it may."""
+def _attempts(record, job_id, leaf, seen):
+    """Each ends as its script says, unless it was stopped; a job that was not stopped has all attempts it may have."""
     exits, may = list(seen.last.exits), _exits(leaf)
-    orders = _orders(facts, job_id, leaf)
+    orders = _orders(record, job_id, leaf)
     last = exits[:-1] if orders else exits
     if last != may[: len(last)] or len(exits) > len(may):
         yield f"{job_id} had the exits {exits}, of {may}"
@@ -208,72 +210,74 @@ def _attempts(facts, job_id, leaf, seen):
 # ------------------------------------------------------------------------------------------ the parent of an array
 
 
-def _array(facts, job_id, array: Array, seen: Seen):
-    may = ends_of_array(facts, job_id, array, seen)
+def _array(record, job_id, array: Array, seen: JobObservations):
+    may = ends_of_array(record, job_id, array, seen)
     if end_of(seen.over) not in may:
         yield f"{job_id} ended {end_of(seen.over)}, and may only {may}"
     if seen.starts or seen.last.attempts:
         yield f"{job_id} is an array, and started"
-    yield from _waits(facts, job_id, array, seen)
-    yield from _family(facts, job_id, array, seen)
+    yield from _waits(record, job_id, array, seen)
+    yield from _children(record, job_id, array, seen)
 
 
-def ends_of_array(facts, job_id, array, seen) -> set[End]:
-    orders = [it for it in facts.orders if it.of == job_id]
+def ends_of_array(record, job_id, array, seen) -> set[End]:
+    orders = [it for it in record.orders if it.of == job_id]
     kept = [it for it in orders if seen.at(it.sent) is None or seen.at(it.sent).status not in OVER]
     if seen.begun is None:
-        return _ends_unbegun(facts, array, seen, kept)
-    ends = {_end_begun(facts, array, kept)}
+        return _ends_unbegun(record, array, seen, kept)
+    ends = {_end_begun(record, array, kept)}
     for order in kept:
         if seen.over.commit <= order.granted:
-            ends.add(_end_begun(facts, array, [it for it in kept if it != order]))  # both in one unit of work
+            ends.add(_end_begun(record, array, [it for it in kept if it != order]))  # both in one unit of work
     return ends
 
 
-def _ends_unbegun(facts, array, seen, orders):
+def _ends_unbegun(record, array, seen, orders):
     ends = {ordered(orders[0])} if orders else set()
-    failed = [it for it in _known(facts, array.after) if facts.seen[it].over and facts.seen[it].over.status == "FAILED"]
-    failed += [it for it in array.after if it not in facts.seen]
-    failed += [it for it in array.begins_after if facts.seen[it].begun is None]
+    failed = [
+        it for it in _known(record, array.after) if record.seen[it].over and record.seen[it].over.status == "FAILED"
+    ]
+    failed += [it for it in array.after if it not in record.seen]
+    failed += [it for it in array.begins_after if record.seen[it].begun is None]
     if failed and not any(it.granted < seen.over.commit for it in orders):
         ends.add(End(status="FAILED", reason=DEPENDENT))
     return ends
 
 
-def _end_begun(facts, array, orders) -> End:
+def _end_begun(record, array, orders) -> End:
     for kind in ("terminate", "cancel"):
         for order in orders:
             if order.kind == kind:
                 return ordered(order)
-    if any(facts.seen[it].last.status == "FAILED" for it in _known(facts, array.children)):
+    if any(record.seen[it].last.status == "FAILED" for it in _known(record, array.children)):
         return End(status="FAILED", reason=CHILD)
     return End(status="SUCCEEDED", reason=None)
 
 
-def _waits(facts, job_id, array, seen):
+def _waits(record, job_id, array, seen):
     """It has children once all it waits for has succeeded, and its counterpart has children."""
     if seen.begun is None:
         return
     for other in array.after:
-        over = facts.seen[other].over if other in facts.seen else None
+        over = record.seen[other].over if other in record.seen else None
         if over is None or over.status != "SUCCEEDED" or over.commit > seen.begun.commit:
             yield f"{job_id} began by commit {seen.begun.commit}, but {other} had not succeeded"
     for other in array.begins_after:
-        begun = facts.seen[other].begun
+        begun = record.seen[other].begun
         if begun is None or begun.commit > seen.begun.commit:
             yield f"{job_id} began by commit {seen.begun.commit}, but {other} had not"
 
 
-def _family(facts, job_id, array, seen):
-    children = [facts.seen[it] for it in _known(facts, array.children)]
+def _children(record, job_id, array, seen):
+    children = [record.seen[it] for it in _known(record, array.children)]
     if seen.begun is None:
         if children:
             yield f"{job_id} never began, and has {len(children)} children"
         return
-    if any(it.sights[0].commit < seen.begun.commit for it in children):
+    if any(it.observations[0].commit < seen.begun.commit for it in children):
         yield f"{job_id} had children before it began"
     if any(it.over is None or it.over.commit > seen.over.commit for it in children):
         yield f"{job_id} was over before its children"
-    told, true = dict(seen.last.counts), Counter(it.last.status for it in children)
-    if told != dict(true):
-        yield f"{job_id} counts {told}, and it is {dict(true)}"
+    lines, true = dict(seen.last.counts), Counter(it.last.status for it in children)
+    if lines != dict(true):
+        yield f"{job_id} counts {lines}, and it is {dict(true)}"

@@ -1,4 +1,4 @@
-"""A long day's work, scheduled by the whole engine on simulated containers and a clock that costs nothing.
+"""A day's workload, scheduled by the whole engine on simulated containers and the virtual clock.
 
-`work` makes the jobs up, `day` lives them, `witness` watches and sums up. `python -m tests.schedule` prints the sums.
+`workload` generates the jobs, `run` executes them, `metrics` measures. `python -m tests.schedule` prints the metrics.
 """

@@ -1,4 +1,4 @@
-"""Records every status change: who waited how long, what was held, and what was given to whom."""
+"""Measures a run from its status changes: waiting times, utilisation, and the use of each share."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -10,33 +10,33 @@ from batchq.domain.container import Resources
 from batchq.domain.ids import JobId
 from batchq.domain.job import ACTIVE, FINISHED, Job, Status
 from batchq.domain.lifecycle.arrays import is_parent
-from tests.schedule.work import FAIR, FIFO, WEIGHTS
+from tests.schedule.workload import FAIR, FIFO, WEIGHTS
 from tests.support.builders import NOON
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sums:
-    """Seconds where nothing else is said."""
+class Metrics:
+    """The result of a run. Times are in seconds."""
 
     jobs: int
     unfinished: int
-    lasted: float
-    utilisation: float  # of the vCPUs, while somebody waited
-    waited: Mapping[str, tuple[float, float, float]]  # by queue: mean, 95th percentile, most
-    delayed: float  # most that a FIFO job waited when all older ones of its queue had started
+    duration: float
+    utilisation: float  # of the vCPUs, while a job waited
+    waits: Mapping[str, tuple[float, float, float]]  # by queue: mean, 95th percentile, most
+    longest_delay: float  # the longest wait of a FIFO job after all older jobs of its queue had started
     share_error: float
-    given: Mapping[str, float]  # by share, of all that was given while all had jobs that waited
+    used_by_share: Mapping[str, float]  # by share: its part of the vCPU time while all shares had waiting jobs
 
 
-class Witness:
-    """Raises AssertionError at once when more is held than there is."""
+class MetricsRecorder:
+    """Raises AssertionError when more resources are in use than exist."""
 
     def __init__(self, host: Resources, environments: Mapping[str, int], clock) -> None:
         self._host, self._environments, self._clock = host, environments, clock
         self._since = NOON
         self._held: Counter[str] = Counter()
         self._memory = 0
-        self._used = self._waited = 0.0
+        self._used_time = self._waiting_time = 0.0
         self._waiting: Counter[str] = Counter()
         self._shares: Counter[str] = Counter()
         self._given: Counter[str] = Counter()
@@ -64,20 +64,20 @@ class Witness:
     def left(self) -> int:
         return len(self._left)
 
-    def sums(self) -> Sums:
-        lasted = (self._last - NOON).total_seconds()
+    def metrics(self) -> Metrics:
+        duration = (self._last - NOON).total_seconds()
         entitled = {share: 1 / weight / sum(1 / it for it in WEIGHTS.values()) for share, weight in WEIGHTS.items()}
         total = sum(self._given.values()) or 1.0
-        given = {share: self._given[share] / total for share in WEIGHTS}
-        return Sums(
+        used_by_share = {share: self._given[share] / total for share in WEIGHTS}
+        return Metrics(
             jobs=self._seen,
             unfinished=len(self._left),
-            lasted=lasted,
-            utilisation=self._used / (self._waited * sum(self._environments.values())),
-            waited={queue: _spread([it[2] - it[1] for it in starts]) for queue, starts in self._starts.items()},
-            delayed=self._most_delayed(),
-            share_error=max(abs(given[share] - entitled[share]) for share in WEIGHTS),
-            given=given,
+            duration=duration,
+            utilisation=self._used_time / (self._waiting_time * sum(self._environments.values())),
+            waits={queue: _spread([it[2] - it[1] for it in starts]) for queue, starts in self._starts.items()},
+            longest_delay=self._longest_delay(),
+            share_error=max(abs(used_by_share[share] - entitled[share]) for share in WEIGHTS),
+            used_by_share=used_by_share,
         )
 
     def _pass_time(self) -> None:
@@ -85,8 +85,8 @@ class Witness:
         passed = (now - self._since).total_seconds()
         self._since = now
         if self._runnable:
-            self._used += passed * self._held.total()
-            self._waited += passed
+            self._used_time += passed * self._held.total()
+            self._waiting_time += passed
         if passed and all(self._waiting[share] for share in WEIGHTS):
             for share in WEIGHTS:
                 self._given[share] += passed * self._shares[share]
@@ -113,7 +113,7 @@ class Witness:
         assert self._held[where] <= self._environments[where], f"{where} is overcommitted"
         assert self._memory <= self._host.memory_mib, "the memory is overcommitted"
 
-    def _most_delayed(self) -> float:
+    def _longest_delay(self) -> float:
         """Of the FIFO queue, which goes first: from when a job waited and all older ones had started."""
         older, most = NOON, timedelta()
         for _, began, started in sorted(self._starts[FIFO]):

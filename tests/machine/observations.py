@@ -1,0 +1,155 @@
+"""What was requested and what each commit stored: the input of the model."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+ACTIVE = {"STARTING", "RUNNING"}
+OVER = {"SUCCEEDED", "FAILED"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leaf:
+    """A job that runs containers: a plain one, or a child. `scripts` are (seconds, exit code) of its attempts."""
+
+    parent: str | None = None
+    scripts: tuple[tuple[float | None, int], ...]
+    attempts: int
+    stops_at_exit_3: bool
+    after: tuple[str, ...] = ()
+
+    def script(self, attempt):
+        return self.scripts[min(attempt, len(self.scripts)) - 1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Array:
+    """An array. `begins_after` are the arrays that must have children before it has any."""
+
+    children: tuple[str, ...]
+    after: tuple[str, ...] = ()
+    begins_after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrantedOrder:
+    """A cancel or terminate that succeeded. `sent` and `granted` count the commits before the request and its reply."""
+
+    kind: str
+    of: str
+    reason: str
+    sent: int
+    granted: int
+    at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefusedSubmission:
+    """A submission that was refused because of its dependencies."""
+
+    after: tuple[str, ...]
+    commit: int
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observation:
+    """A job as one commit left it, when this was another status, attempt, or array state than before."""
+
+    commit: int
+    at: float
+    status: str
+    reason: str | None
+    attempts: int
+    exits: tuple[int | None, ...]
+    cancelled: bool
+    terminated: bool
+    has_children: bool
+    counts: tuple[tuple[str, int], ...]
+    started_at: object
+    stopped_at: object
+
+
+@dataclass(kw_only=True)
+class JobObservations:
+    observations: list[Observation] = field(default_factory=list)
+
+    def at(self, commit) -> Observation | None:
+        """The job after so many commits; None before it existed."""
+        return next((it for it in reversed(self.observations) if it.commit <= commit), None)
+
+    @property
+    def last(self) -> Observation:
+        return self.observations[-1]
+
+    @property
+    def starts(self) -> list[Observation]:
+        """The observations of STARTING, one for each attempt."""
+        return [it for it in self.observations if it.status == "STARTING"]
+
+    @property
+    def over(self) -> Observation | None:
+        return self.last if self.last.status in OVER else None
+
+    @property
+    def begun(self) -> Observation | None:
+        return next((it for it in self.observations if it.has_children), None)
+
+
+@dataclass(kw_only=True)
+class Record:
+    """One run. All times exclude `away`, the seconds in which no server ran."""
+
+    leaves: dict[str, Leaf] = field(default_factory=dict)
+    arrays: dict[str, Array] = field(default_factory=dict)
+    orders: list[GrantedOrder] = field(default_factory=list)
+    refused: list[RefusedSubmission] = field(default_factory=list)
+    away: float = 0.0
+    errors: list[str] = field(default_factory=list)
+    seen: dict[str, JobObservations] = field(default_factory=lambda: defaultdict(JobObservations))
+
+    def ids(self):
+        return [*self.leaves, *self.arrays]
+
+
+class CommitRecorder:
+    """Records the jobs of each commit. `number` is how many commits there were."""
+
+    def __init__(self, record, clock):
+        self._record = record
+        self._clock = clock
+        self.number = 0
+
+    def committed(self, changes):
+        self.number += 1
+        for job in (*changes.inserted, *changes.updated):
+            self._observe(job)
+
+    def _observe(self, job):
+        observations = self._record.seen[job.id].observations
+        observation = observation_of(job, self.number, self._clock())
+        known = observations[-1] if observations else None
+        if known is None or (known.status, known.attempts, known.has_children) != (
+            observation.status,
+            observation.attempts,
+            observation.has_children,
+        ):
+            observations.append(observation)
+
+
+def observation_of(job, commit, at):
+    return Observation(
+        commit=commit,
+        at=at,
+        status=str(job.status),
+        reason=job.status_reason,
+        attempts=len(job.attempts),
+        exits=tuple(it.exit_code for it in job.attempts),
+        cancelled=job.is_cancelled,
+        terminated=job.is_terminated,
+        has_children=job.array_state is not None,
+        counts=()
+        if job.array_state is None
+        else tuple((str(status), count) for status, count in job.array_state.counts),
+        started_at=job.started_at,
+        stopped_at=job.stopped_at,
+    )
