@@ -6,7 +6,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from batchq.api.metrics.labels import BoundedNames
+from batchq.api.metrics.labels import BoundedNames, Children
 from batchq.domain import status_reasons
 from batchq.domain.job import FINISHED, Attempt, Job, Status, StopCause
 from batchq.domain.scheduling.fairshare import Change
@@ -26,22 +26,30 @@ class _JobMetrics:
         counter, histogram = partial(Counter, registry=registry), partial(Histogram, registry=registry)
         queue, outcome = ("queue",), ("queue", "outcome")
         start = partial(histogram, buckets=START_BUCKETS)
-        self.submitted = counter("batchq_jobs_submitted_total", "Jobs, and array children, that were created.", queue)
-        self.finished = counter("batchq_jobs_finished_total", "Jobs that ended.", outcome)
-        self.attempts = counter("batchq_attempts_total", "Attempts that ended.", outcome)
-        self.wait = histogram("batchq_job_wait_seconds", "From RUNNABLE to STARTING.", queue, buckets=WAIT_BUCKETS)
-        self.run = histogram("batchq_attempt_run_seconds", "How long attempts ran.", outcome, buckets=RUN_BUCKETS)
-        self.start = start("batchq_attempt_start_seconds", "From STARTING to RUNNING.", ("environment",))
+        self.submitted = Children(
+            counter("batchq_jobs_submitted_total", "Jobs, and array children, that were created.", queue)
+        )
+        self.finished = Children(counter("batchq_jobs_finished_total", "Jobs that ended.", outcome))
+        self.attempts = Children(counter("batchq_attempts_total", "Attempts that ended.", outcome))
+        self.wait = Children(
+            histogram("batchq_job_wait_seconds", "From RUNNABLE to STARTING.", queue, buckets=WAIT_BUCKETS)
+        )
+        self.run = Children(
+            histogram("batchq_attempt_run_seconds", "How long attempts ran.", outcome, buckets=RUN_BUCKETS)
+        )
+        self.start = Children(start("batchq_attempt_start_seconds", "From STARTING to RUNNING.", ("environment",)))
         self.signal = start("batchq_stop_signal_seconds", "From the order to stop to the stop signal.")
-        self.stop = start("batchq_stop_seconds", "From the order to stop to the end of the attempt.", ("how",))
+        self.stop = Children(
+            start("batchq_stop_seconds", "From the order to stop to the end of the attempt.", ("how",))
+        )
 
     def remove(self, queues: Sequence[str], environments: Sequence[str]) -> None:
         """Remove the series of these queues and environments."""
         for metric in (self.submitted, self.finished, self.attempts, self.wait, self.run):
             for queue in queues:
-                metric.remove_by_labels({"queue": queue})
+                metric.remove("queue", queue)
         for environment in environments:
-            self.start.remove_by_labels({"environment": environment})
+            self.start.remove("environment", environment)
 
 
 class _SchedulerMetrics:
@@ -50,9 +58,11 @@ class _SchedulerMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         counter, histogram = partial(Counter, registry=registry), partial(Histogram, registry=registry)
         fast = partial(histogram, buckets=FAST_BUCKETS)
-        self.calls = counter("batchq_engine_calls_total", "Calls of the container engine.", ("call", "outcome"))
-        self.call = histogram(
-            "batchq_engine_call_seconds", "Calls of the container engine.", ("call",), buckets=START_BUCKETS
+        self.calls = Children(
+            counter("batchq_engine_calls_total", "Calls of the container engine.", ("call", "outcome"))
+        )
+        self.call = Children(
+            histogram("batchq_engine_call_seconds", "Calls of the container engine.", ("call",), buckets=START_BUCKETS)
         )
         self.unit = fast("batchq_unit_of_work_seconds", "Duration of the scheduler's units of work.")
         self.messages = histogram(
@@ -87,8 +97,8 @@ class EngineMetrics:
         self._scheduler.commit.observe(seconds)
 
     def engine_call(self, call: str, *, seconds: float, outcome: str) -> None:
-        self._scheduler.calls.labels(call, outcome).inc()
-        self._scheduler.call.labels(call).observe(seconds)
+        self._scheduler.calls.of(call, outcome).inc()
+        self._scheduler.call.of(call).observe(seconds)
 
     # --------------------------------------------------------------------------------------------------------------
 
@@ -102,15 +112,15 @@ class EngineMetrics:
             return
         queue = self._queues.label(job.spec.queue)
         if transition.before is None:
-            self._jobs.submitted.labels(queue).inc()
+            self._jobs.submitted.of(queue).inc()
         if job.status in FINISHED:
-            self._jobs.finished.labels(queue, job_outcome(job)).inc()
+            self._jobs.finished.of(queue, job_outcome(job)).inc()
 
     def _observe_attempt(self, before: Job | None, after: Job, now: datetime) -> None:
         queue, attempt = self._queues.label(after.spec.queue), after.attempt
         begun = None if before is None else before.attempt
         if attempt is not None and begun is None and attempt.placed_at is not None and after.runnable_at is not None:
-            self._jobs.wait.labels(queue).observe(_seconds(after.runnable_at, attempt.placed_at))
+            self._jobs.wait.of(queue).observe(_seconds(after.runnable_at, attempt.placed_at))
         if before is None:
             return
         if attempt is not None and begun is not None and begun.started_at is None and attempt.started_at is not None:
@@ -125,17 +135,17 @@ class EngineMetrics:
     def _observe_start(self, attempt: Attempt, at: datetime) -> None:
         if attempt.placed_at is not None:
             environment = self._environments.label(attempt.environment)
-            self._jobs.start.labels(environment).observe(_seconds(attempt.placed_at, at))
+            self._jobs.start.of(environment).observe(_seconds(attempt.placed_at, at))
 
     def _observe_end(self, queue: str, job: Job, ended: Attempt, now: datetime) -> None:
         outcome = attempt_outcome(job, ended)
-        self._jobs.attempts.labels(queue, outcome).inc()
+        self._jobs.attempts.of(queue, outcome).inc()
         if ended.started_at is not None and ended.stopped_at is not None:
             result = "succeeded" if outcome == "succeeded" else "failed"
-            self._jobs.run.labels(queue, result).observe(_seconds(ended.started_at, ended.stopped_at))
+            self._jobs.run.of(queue, result).observe(_seconds(ended.started_at, ended.stopped_at))
         if job.stop is not None:
             how = "signal" if job.stop.killed_at is None else "kill"
-            self._jobs.stop.labels(how).observe(_seconds(job.stop.ordered_at, now))
+            self._jobs.stop.of(how).observe(_seconds(job.stop.ordered_at, now))
 
 
 def job_outcome(job: Job) -> str:

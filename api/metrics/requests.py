@@ -6,6 +6,7 @@ from http import HTTPStatus
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from batchq.api.metrics.labels import Children
 from batchq.api.openapi import TARGET, OperationDoc
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
@@ -18,19 +19,20 @@ class RequestMetrics:
     """Counts requests. The operations are those of the API's description, so labels are bounded."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._requests = Counter(
+        requests = Counter(
             "batchq_http_requests_total",
             "Requests, by operation and class of the status code.",
             ("operation", "class"),
             registry=registry,
         )
-        self._seconds = Histogram(
+        seconds = Histogram(
             "batchq_http_request_seconds",
             "Duration of requests until the response's headers.",
             ("operation",),
             buckets=BUCKETS,
             registry=registry,
         )
+        self._requests, self._seconds = Children(requests), Children(seconds)
         #: The operations by method and path.
         self._operations: Mapping[tuple[str, str], tuple[OperationDoc, ...]] = {}
 
@@ -41,8 +43,8 @@ class RequestMetrics:
     def observe(self, request: web.Request, status: int, seconds: float) -> None:
         """Count one request."""
         operation = self._operation(request)
-        self._requests.labels(operation, status_class(status)).inc()
-        self._seconds.labels(operation).observe(seconds)
+        self._requests.of(operation, status_class(status)).inc()
+        self._seconds.of(operation).observe(seconds)
 
     def _operation(self, request: web.Request) -> str:
         found = self._operations.get((request.method, request.path))
