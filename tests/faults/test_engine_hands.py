@@ -29,7 +29,7 @@ SELDOM = 3600.0  # seconds between surveys, so that none of them helps
 
 @pytest.fixture
 async def world(docker_engine, tmp_path):
-    async with worlds.real(tmp_path, base_url=docker_engine) as living:
+    async with worlds.docker(tmp_path, base_url=docker_engine) as living:
         yield living
 
 
@@ -66,26 +66,26 @@ async def test_in_a_flood_of_others_events_every_end_is_noticed(world, engine, f
 
     try:
         for job in jobs:
-            await world.then(job, Status.SUCCEEDED)
+            await world.wait_for(job, Status.SUCCEEDED)
     finally:
         over.set()
         await flood
     late = await world.submit(Script(seconds=0))
 
-    await world.then(late, Status.SUCCEEDED)
+    await world.wait_for(late, Status.SUCCEEDED)
 
 
 @pytest.mark.fault("EN14")
 async def test_one_that_is_over_and_is_started_again_by_somebody_is_killed_and_its_job_stays_as_it_is(world, engine):
     world.runtime.hold("remove")
     job = await world.submit(Script(seconds=1, exit_code=3))
-    done = await world.then(job, Status.FAILED)
-    await world.comes_to_be_asked(job, "remove")
+    done = await world.wait_for(job, Status.FAILED)
+    await world.wait_for_call(job, "remove")
 
     engine.start(named(world, job))
     world.runtime.release("remove")
 
-    await world.containers_gone()
+    await world.wait_until_containers_are_gone()
     assert await world.job(job) == done
 
 
@@ -93,26 +93,26 @@ async def test_one_that_is_over_and_is_started_again_by_somebody_is_killed_and_i
 async def test_one_that_somebody_paused_runs_until_its_timeout_which_works(world, engine):
     world.runtime.hold("stop")  # else it might be over before it is paused
     job = await world.submit(Script(seconds=None, on_term=143, output=("ready",)), limit=2, attempts=2)
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
 
     engine.pause(named(world, job))
 
-    await world.comes_to_be_asked(job, "stop")
+    await world.wait_for_call(job, "stop")
     assert (await world.job(job)).status is Status.RUNNING
     world.runtime.release("stop")
-    done = await world.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
+    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
     assert [it.exit_code for it in done.attempts] == [143]
 
 
 @pytest.mark.fault("SP19", "SP22")
 async def test_one_that_is_paused_and_deaf_is_dead_when_its_grace_is_over(world, engine):
     job = await world.submit(Script(seconds=None, on_term=None, output=("ready",)))
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
     engine.pause(named(world, job))
 
     await world.terminate(job, "stop it")
 
-    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     assert [it.exit_code for it in done.attempts] == [137]
     assert GRACE <= done.stopped_at - done.stop.ordered_at <= GRACE + world.slack
 
@@ -121,11 +121,11 @@ async def test_one_that_is_paused_and_deaf_is_dead_when_its_grace_is_over(world,
 async def test_the_images_own_stop_signal_is_what_it_is_terminated_with(world):
     listens = ("sh", "-c", "trap 'exit 9' INT; trap 'exit 15' TERM; echo ready; sleep 1000 & wait")
     job = await world.submit(image="batchq-test:sigint", command=listens, grace=AMPLE)
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
 
     await world.terminate(job, "stop it")
 
-    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     assert [it.exit_code for it in done.attempts] == [9]
 
 
@@ -133,15 +133,15 @@ async def test_the_images_own_stop_signal_is_what_it_is_terminated_with(world):
 async def test_a_name_that_somebody_else_has_fails_the_attempt_and_is_left_to_him(world, engine):
     world.runtime.hold("create")
     job = await world.submit(LONG)
-    await world.comes_to_be_asked(job, "create")
+    await world.wait_for_call(job, "create")
     theirs = engine.create_container(IMAGE, ["sleep", "1000"], name=named(world, job))["Id"]
     engine.start(theirs)
 
     world.runtime.release("create")
 
-    done = await world.then(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
+    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
     assert "does not belong to this server" in done.attempts[0].reason
-    await world.quiet()
+    await world.wait_until_idle()
     assert engine.inspect_container(theirs)["State"]["Running"]
     engine.remove_container(theirs, force=True)
 
@@ -152,7 +152,7 @@ async def test_an_exit_code_is_kept_as_it_is(world, code):
     rules = (ExitRule(action=Action.EXIT, on_exit_code=str(code)),)
     job = await world.submit(Script(seconds=0, exit_code=code), attempts=2, rules=rules)
 
-    done = await world.then(job, Status.FAILED, status_reason=status_reasons.EXITED)
+    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.EXITED)
 
     assert [it.exit_code for it in done.attempts] == [code]
 
@@ -165,10 +165,10 @@ async def test_lack_of_memory_is_the_reason_of_a_failure_and_of_no_success(world
     killed = await world.submit(command=("sh", "-c", f"exec {hog}"), attempts=5, rules=known)
     parent = await world.submit(command=("sh", "-c", f"{hog}; exit 0"))
 
-    done = await world.then(killed, Status.FAILED, status_reason=status_reasons.EXITED)
+    done = await world.wait_for(killed, Status.FAILED, status_reason=status_reasons.EXITED)
     assert {it.exit_code for it in done.attempts} == {137}
     assert done.attempts[-1].reason == status_reasons.OUT_OF_MEMORY
-    done = await world.then(parent, Status.SUCCEEDED)
+    done = await world.wait_for(parent, Status.SUCCEEDED)
     assert [(it.exit_code, it.reason) for it in done.attempts] == [(0, None)]
 
 
@@ -190,19 +190,19 @@ async def test_a_hog_of_memory_harms_only_itself(world):
     hog = await world.submit(command=("sh", "-c", "x=y; while :; do x=$x$x; done"))
     well = await world.submit(Script(seconds=2))
 
-    done = await world.then(hog, Status.FAILED, status_reason=status_reasons.EXITED)
+    done = await world.wait_for(hog, Status.FAILED, status_reason=status_reasons.EXITED)
 
     assert [it.reason for it in done.attempts] == [status_reasons.OUT_OF_MEMORY]
-    await world.then(well, Status.SUCCEEDED)
+    await world.wait_for(well, Status.SUCCEEDED)
 
 
 @pytest.mark.fault("EN09")
 async def test_when_the_stream_of_events_breaks_off_it_is_taken_up_again_and_no_end_is_missed(tmp_path, docker_engine):
     with proxy(tmp_path) as middle:
-        async with worlds.real(tmp_path / "data", base_url=middle.url, survey_every=SELDOM) as world:
+        async with worlds.docker(tmp_path / "data", base_url=middle.url, survey_every=SELDOM) as world:
             job = await world.submit(Script(seconds=2, output=("ready",)))
-            await world.says(job, "ready")
+            await world.wait_for_output(job, "ready")
 
             middle.cut()
 
-            await world.then(job, Status.SUCCEEDED)
+            await world.wait_for(job, Status.SUCCEEDED)

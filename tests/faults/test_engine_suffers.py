@@ -23,7 +23,7 @@ async def stops_at(world, call, script=LONG):
     """A job whose next call of this name has been made, and has not reached the engine."""
     world.runtime.hold(call)
     job = await world.submit(script)
-    await world.comes_to_be_asked(job, call)
+    await world.wait_for_call(job, call)
     return job
 
 
@@ -38,15 +38,15 @@ def container_of(world, job_id):
 @pytest.mark.fault("EN06", "EN07", "EN08", "SP08")
 async def test_what_a_frozen_engine_does_after_its_time_comes_to_what_was_acknowledged(world, engine):
     running, ended = await world.submit(LONG), await world.submit(lasting(output=("ready",)))
-    await world.says(running, "ready")
-    await world.says(ended, "ready")
+    await world.wait_for_output(running, "ready")
+    await world.wait_for_output(ended, "ready")
     pid = engine.container(container_of(world, ended))
     started, created = await stops_at(world, "start"), await stops_at(world, "create")
 
     with processes.frozen(engine.pid):
         world.runtime.release("create")
         world.runtime.release("start")
-        await world.engine_is(up=False)  # by now the calls have timed out too
+        await world.wait_for_engine(up=False)  # by now the calls have timed out too
         processes.send(signal.SIGTERM, pid)
         await until(lambda: gone(pid))
         world.runtime.hold("stop")
@@ -55,56 +55,56 @@ async def test_what_a_frozen_engine_does_after_its_time_comes_to_what_was_acknow
         world.runtime.release("stop")
 
     done = [
-        await world.then(job, Status.FAILED, status_reason="while it was frozen")
+        await world.wait_for(job, Status.FAILED, status_reason="while it was frozen")
         for job in (running, ended, started, created)
     ]
     assert [it.exit_code for it in done[1].attempts] == [0]
     assert done[3].attempts == ()
-    assert "start" not in await world.asked(created)
-    assert (await world.asked(started)).count("start") <= 1
-    await world.containers_gone()
+    assert "start" not in await world.engine_calls(created)
+    assert (await world.engine_calls(started)).count("start") <= 1
+    await world.wait_until_containers_are_gone()
 
 
 @pytest.mark.fault("EN05")
 async def test_after_a_crash_of_the_machine_what_ran_was_lost_with_it_and_what_had_not_begun_begins(world, engine):
     ran = await world.submit(LONG)
-    await world.says(ran, "ready")
+    await world.wait_for_output(ran, "ready")
     created = await stops_at(world, "start", Script(seconds=0))
 
     await asyncio.to_thread(engine.crash)
     world.runtime.release("start")
     await asyncio.to_thread(engine.start)
 
-    lost = await world.then(ran, Status.FAILED, status_reason=status_reasons.HOST_TERMINATED)
+    lost = await world.wait_for(ran, Status.FAILED, status_reason=status_reasons.HOST_TERMINATED)
     assert [it.exit_code for it in lost.attempts] == [255]
-    assert len((await world.then(created, Status.SUCCEEDED)).attempts) == 1
+    assert len((await world.wait_for(created, Status.SUCCEEDED)).attempts) == 1
 
 
 @pytest.mark.fault("EN22")
 async def test_while_containerd_is_stuck_or_dead_a_start_waits_and_costs_no_attempt(world, engine):
     with processes.frozen(engine.containerd):
         waiting = await world.submit(Script(seconds=0))
-        await world.comes_to_be_asked(waiting, "create", times=2)
+        await world.wait_for_call(waiting, "create", times=2)
 
-    assert len((await world.then(waiting, Status.SUCCEEDED)).attempts) == 1
+    assert len((await world.wait_for(waiting, Status.SUCCEEDED)).attempts) == 1
 
 
 @pytest.mark.fault("SP24")
 async def test_containers_that_cannot_be_killed_keep_their_room_and_hold_up_nobody(world, engine):
     stuck, well = [await world.submit(LONG) for _ in range(STUCK)], await world.submit(LONG)
     for job in (*stuck, well):
-        await world.says(job, "ready")
+        await world.wait_for_output(job, "ready")
 
     with processes.frozen(*(engine.shim(container_of(world, job)) for job in stuck)):
         for job in stuck:
             await world.terminate(job, "stop it")
-        await world.passes(4)  # beyond the grace, and what is asked of each goes unanswered
+        await world.sleep(4)  # beyond the grace, and what is asked of each goes unanswered
         await world.terminate(well, "stop it")
-        await world.then(well, Status.FAILED, status_reason="stop it")
+        await world.wait_for(well, Status.FAILED, status_reason="stop it")
         another = await world.submit(Script(seconds=0))
-        await world.then(another, Status.SUCCEEDED)
+        await world.wait_for(another, Status.SUCCEEDED)
         held = [await world.job(job) for job in stuck]
 
     assert {(job.status, job.is_terminated) for job in held} == {(Status.RUNNING, True)}
     for job in stuck:
-        await world.then(job, Status.FAILED, status_reason="stop it")
+        await world.wait_for(job, Status.FAILED, status_reason="stop it")

@@ -14,7 +14,7 @@ from tests.machine.observations import ACTIVE, Array, CommitRecorder, GrantedOrd
 from tests.machine.requests import Order, Restart, Sequence, Submit, Wait
 from tests.support import builders
 from tests.support.clock import TimerLoop
-from tests.support.world import World, simulated
+from tests.support.world import World, new_simulated
 
 BATCH_SIZE = 2  # children that one unit of work spawns or stops; small, so that other units run in between
 MAX_WAITS = 200  # ten seconds apart
@@ -33,10 +33,10 @@ def run(sequence: Sequence) -> Record:
 async def _run(sequence):
     record = Record()
     commits = CommitRecorder(record, lambda: _uptime(record))
-    world = simulated(new_job_id=map(builders.job_id, count()).__next__)
+    world = new_simulated(new_job_id=map(builders.job_id, count()).__next__)
     world.store.before_commit, world.store.after_commit = _yield_to_clients, commits.committed
     await world.boot()
-    await world.settle_ground()
+    await world.create_default_catalog()
     runner = Runner(world, record, commits)
     try:
         for step in sequence.steps:
@@ -77,20 +77,20 @@ class Runner:
             case Order(kind=kind):
                 await self._order(kind, self._with_names(step))
             case Wait(seconds=seconds):
-                await self._world.passes(seconds)
+                await self._world.sleep(seconds)
             case Restart(away=away):
                 await self._restart(away)
 
     async def _restart(self, away):
         await self._world.crash()
-        await self._world.passes(away)
+        await self._world.sleep(away)
         self._record.away += away
         await self._world.boot()
 
     async def run_to_end(self) -> bool:
         """Whether every job finishes. Jobs that would run for ever are terminated once they run."""
         for _ in range(MAX_WAITS):
-            await self._world.passes(10)
+            await self._world.sleep(10)
             left = [it for it in self._record.ids() if not self._over(it)]
             if not left:
                 return True

@@ -1,6 +1,6 @@
-"""Every scenario is told twice: with pretended containers and a clock that costs nothing, and on real Docker.
+"""Every scenario runs twice: with simulated containers on a virtual clock, and on Docker.
 
-There its jobs are on the host's network, which takes no time to be made, unless the file says NETWORK.
+On Docker its jobs use the host's network, for which nothing has to be created, unless the file defines NETWORK.
 """
 
 import asyncio
@@ -12,13 +12,13 @@ from tests.support import world as worlds
 from tests.support.clock import pytest_asyncio_loop_factories  # noqa: F401 - a hook
 
 
-@pytest.fixture(params=["pretended", pytest.param("real", marks=pytest.mark.docker)])
+@pytest.fixture(params=["simulated", pytest.param("docker", marks=pytest.mark.docker)])
 async def world(request, tmp_path):
-    if request.param == "pretended":
-        async with worlds.pretended() as living:
-            yield living
+    if request.param == "simulated":
+        async with worlds.simulated() as running:
+            yield running
     else:
         asyncio.get_running_loop().live_really()
         network = getattr(request.module, "NETWORK", Network.HOST)
-        async with worlds.real(tmp_path, network=network) as living:
-            yield living
+        async with worlds.docker(tmp_path, network=network) as running:
+            yield running

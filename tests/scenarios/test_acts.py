@@ -21,8 +21,8 @@ ADA = replace(ADMIN, user="ada", account="team", role=Role.OPERATOR, key="BQIA1"
 @pytest.fixture
 async def world():
     """Docker has no part in it, and SQLite keeps the same contract."""
-    async with worlds.pretended() as living:
-        yield living
+    async with worlds.simulated() as running:
+        yield running
 
 
 @pytest.fixture
@@ -45,13 +45,13 @@ async def acts(world, **asked):
 
 async def test_a_jobs_life_leaves_the_acts_of_those_who_ordered_it_and_no_other(world, ada):
     job = await world.submit(LONG)
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
 
     ada("CancelJob")
     await world.cancel(job)
     ada("TerminateJob")
     await world.terminate(job)
-    await world.then(job, Status.FAILED)
+    await world.wait_for(job, Status.FAILED)
 
     told = await acts(world, about=f"job/{job}")
     assert told == [("SubmitJob", "SUBMITTED"), ("CancelJob", "RUNNING"), ("TerminateJob", "RUNNING")]
@@ -59,7 +59,7 @@ async def test_a_jobs_life_leaves_the_acts_of_those_who_ordered_it_and_no_other(
 
 async def test_what_changes_nothing_is_no_act(world, ada):
     job = await world.submit(Script(seconds=0))
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
     before = await acts(world)
 
     ada("TerminateJob")
@@ -72,7 +72,7 @@ async def test_what_changes_nothing_is_no_act(world, ada):
 
 async def test_what_was_not_saved_is_no_act(world, ada):
     job = await world.submit(LONG)
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
 
     ada("TerminateJob")
     world.store.failing = True
@@ -82,18 +82,18 @@ async def test_what_was_not_saved_is_no_act(world, ada):
 
     assert await acts(world, operation="TerminateJob") == []
     await world.terminate(job)
-    await world.then(job, Status.FAILED)
+    await world.wait_for(job, Status.FAILED)
     assert await acts(world, operation="TerminateJob") == [("TerminateJob", "RUNNING")]
 
 
 async def test_one_order_to_many_is_an_act_and_one_about_each(world, ada):
     running = await world.submit(LONG)
-    await world.says(running, "ready")
+    await world.wait_for_output(running, "ready")
     waiting = await world.submit_many(3, LONG, millicpus=1_000_000)
 
     ada("TerminateJobs")
     await world.terminate_all()
-    await world.then(running, Status.FAILED)
+    await world.wait_for(running, Status.FAILED)
 
     told = await acts(world, operation="TerminateJobs")
     assert told[0] == ("TerminateJobs", "asked")
@@ -106,24 +106,24 @@ async def test_one_order_to_many_is_an_act_and_one_about_each(world, ada):
 
 async def test_one_order_to_many_is_no_act_about_those_it_does_not_change(world, ada):
     job = await world.submit(Script(seconds=60, on_term=5, output=("ready",)))
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
     ada("TerminateJobs")
     await world.terminate_all(job)
 
     await world.terminate_all(job, reason="again")
 
     assert await acts(world, operation="TerminateJobs", about=f"job/{job}") == [("TerminateJobs", "STOPPING")]
-    await world.then(job, Status.FAILED)
+    await world.wait_for(job, Status.FAILED)
 
 
 async def test_who_ordered_many_is_known_of_those_who_are_told_after_a_restart(world):
     many = await world.submit_many(700, LONG, millicpus=1_000_000)
     world.caller = replace(ADA, operation="CancelJobs")
     asking = asyncio.create_task(world.cancel_all())
-    await world.reaches(many[-1], lambda it: it.status is Status.FAILED)
+    await world.wait_until(many[-1], lambda it: it.status is Status.FAILED)
 
     await world.restart()
     asking.cancel()
-    await world.reaches(many[0], lambda it: it.status is Status.FAILED)
+    await world.wait_until(many[0], lambda it: it.status is Status.FAILED)
 
     assert len(await acts(world, operation="CancelJobs")) == 1 + len(many)

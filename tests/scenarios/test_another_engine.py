@@ -18,8 +18,8 @@ pytestmark = pytest.mark.fault("CO03")
 
 @pytest.fixture
 async def world():
-    async with worlds.pretended() as living:
-        yield living
+    async with worlds.simulated() as running:
+        yield running
 
 
 async def on_another_engine(world, *, engine_id="another"):
@@ -41,12 +41,12 @@ async def back_on(world, theirs):
 async def test_nothing_is_lost_started_or_killed_there(world, caplog):
     once, twice = await world.submit(LASTING), await world.submit(LASTING, attempts=2, limit=3600)
     for job in (once, twice):
-        await world.then(job, Status.RUNNING)
+        await world.wait_for(job, Status.RUNNING)
 
     theirs = await on_another_engine(world)
     waits = await world.submit(Script(seconds=1))
     await world.terminate(once)
-    await world.passes(4000)
+    await world.sleep(4000)
 
     assert await world.runtime.survey() == ()
     assert (
@@ -59,51 +59,51 @@ async def test_nothing_is_lost_started_or_killed_there(world, caplog):
     await back_on(world, theirs)
 
     assert world.engine.health().engine is None
-    await world.then(once, Status.FAILED, status_reason="stop it")
-    await world.then(twice, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
-    await world.then(waits, Status.SUCCEEDED)
+    await world.wait_for(once, Status.FAILED, status_reason="stop it")
+    await world.wait_for(twice, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
+    await world.wait_for(waits, Status.SUCCEEDED)
 
 
 async def test_an_operator_may_accept_it(world):
     job = await world.submit(Script(seconds=30), attempts=2)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
     theirs = await on_another_engine(world)
     with pytest.raises(Invalid, match="--new-engine"):
         await world.engine.resume(purge=False, caller=ADMIN)
 
     await world.engine.resume(purge=False, new_engine=True, caller=ADMIN)
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert len(done.attempts) == 2
     await theirs.close()
 
 
 async def test_accepting_another_engine_cannot_be_combined_with_purge(world):
     job = await world.submit(Script(seconds=30), attempts=2)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
     theirs = await on_another_engine(world)
 
     with pytest.raises(Invalid, match="--purge and --new-engine cannot be combined"):
         await world.engine.resume(purge=True, new_engine=True, caller=ADMIN)
 
     await world.engine.resume(purge=False, new_engine=True, caller=ADMIN)
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
     await theirs.close()
 
 
 async def test_no_other_engine_is_accepted_while_the_known_one_answers(world):
     job = await world.submit(Script(seconds=30))
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
 
     with pytest.raises(Invalid, match="There is no new container engine to accept"):
         await world.engine.resume(purge=False, new_engine=True, caller=ADMIN)
 
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
 
 
 async def test_it_is_accepted_also_if_a_survey_of_it_is_read_in_the_same_turn(world):
     job = await world.submit(LASTING)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
     theirs = await on_another_engine(world)
     await world.terminate(job)
 
@@ -113,30 +113,30 @@ async def test_it_is_accepted_also_if_a_survey_of_it_is_read_in_the_same_turn(wo
         await world.engine._watcher._survey_once()
     await accepted
 
-    await world.then(job, Status.FAILED, status_reason="stop it")
+    await world.wait_for(job, Status.FAILED, status_reason="stop it")
     await theirs.close()
 
 
 async def test_a_stop_order_on_an_exchanged_engine_is_carried_out_on_the_right_one(world):
     world.engine._watcher._survey_every = 3600.0
     job = await world.submit(Script(seconds=10_000))
-    await world.then(job, Status.RUNNING)
-    await world.passes(20)  # the next survey is far away
+    await world.wait_for(job, Status.RUNNING)
+    await world.sleep(20)  # the next survey is far away
     theirs, world.machine = world.machine, SimulatedRuntime(clock=world.clock, capacity=HOST, engine_id="another")
     world.runtime.runtime = world.machine
 
     await world.terminate(job)
-    await world.passes(600)
+    await world.sleep(600)
 
     assert (await world.job(job)).status is Status.RUNNING
     world.machine, world.runtime.runtime = theirs, theirs
     world.engine._watcher.survey_now()  # as when the stream of news begins anew
-    await world.then(job, Status.FAILED, status_reason="stop it")
+    await world.wait_for(job, Status.FAILED, status_reason="stop it")
 
 
 async def test_an_engine_with_a_container_of_theirs_is_theirs_whatever_its_id(world):
     job = await world.submit(LASTING)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
     await world.crash()
     world.machine._identity = "made anew"
 
@@ -144,39 +144,39 @@ async def test_an_engine_with_a_container_of_theirs_is_theirs_whatever_its_id(wo
 
     assert world.engine.health().engine is None
     await world.finish(job)
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
 
 
 async def test_an_engine_without_an_id_is_taken_at_its_word(world):
     job = await world.submit(LASTING)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
 
     theirs = await on_another_engine(world, engine_id=None)
 
-    await world.then(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
+    await world.wait_for(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
     await theirs.close()
 
 
 async def test_without_unfinished_attempts_any_engine_will_do(world):
-    await world.then(await world.submit(Script(seconds=1)), Status.SUCCEEDED)
-    await world.containers_gone()
+    await world.wait_for(await world.submit(Script(seconds=1)), Status.SUCCEEDED)
+    await world.wait_until_containers_are_gone()
 
     theirs = await on_another_engine(world)
 
-    await world.then(await world.submit(Script(seconds=1)), Status.SUCCEEDED)
+    await world.wait_for(await world.submit(Script(seconds=1)), Status.SUCCEEDED)
     await theirs.close()
 
 
 async def test_an_engine_that_is_exchanged_while_the_server_runs_proves_nothing_lost(world):
     job = await world.submit(LASTING)
-    tag = (await world.then(job, Status.RUNNING)).tag
+    tag = (await world.wait_for(job, Status.RUNNING)).tag
     theirs, world.machine = world.machine, SimulatedRuntime(clock=world.clock, capacity=HOST, engine_id="another")
     world.runtime.runtime = world.machine
 
     world.engine._watcher._on_death(tag)  # a late report of its death, before the next survey
-    await world.passes(60)
+    await world.sleep(60)
 
     assert (await world.job(job)).status is Status.RUNNING
     world.machine, world.runtime.runtime = theirs, theirs
     await world.finish(job)
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)

@@ -30,12 +30,12 @@ async def counts(world, parent):
 async def test_every_child_runs_and_the_parent_succeeds_with_the_last(world):
     parent = await world.submit(BRIEF, array_size=3)
 
-    done = await world.then(parent, Status.SUCCEEDED, attempts=(), started_at=None, status_reason=None)
+    done = await world.wait_for(parent, Status.SUCCEEDED, attempts=(), started_at=None, status_reason=None)
 
-    assert await world.walk(parent) == ["SUBMITTED", "PENDING", "SUCCEEDED"]
+    assert await world.statuses(parent) == ["SUBMITTED", "PENDING", "SUCCEEDED"]
     assert await counts(world, parent) == {"SUCCEEDED": 3}
     for index in range(3):
-        child = await world.then(child_id(parent, index), Status.SUCCEEDED)
+        child = await world.wait_for(child_id(parent, index), Status.SUCCEEDED)
         assert (child.child.parent, child.child.index) == (parent, index)
         assert child.stopped_at <= done.stopped_at
 
@@ -46,19 +46,19 @@ async def test_children_are_told_which_they_are(world):
     )
     parent = await world.submit(told, array_size=2)
 
-    await world.then(parent, Status.SUCCEEDED)
-    await world.quiet()
+    await world.wait_for(parent, Status.SUCCEEDED)
+    await world.wait_until_idle()
 
     assert await world.output(child_id(parent, 1)) == [f"{parent}:1", "1", "2"]
 
 
 async def test_the_parent_fails_with_a_child_but_only_when_all_are_over(world):
     parent = await world.submit(LASTING, array_size=3, children={1: Script(seconds=0, exit_code=3)})
-    await world.then(child_id(parent, 1), Status.FAILED)
+    await world.wait_for(child_id(parent, 1), Status.FAILED)
     assert (await world.job(parent)).status is Status.PENDING
     await finish(world, parent, 0, 2)
 
-    await world.then(parent, Status.FAILED, status_reason=status_reasons.CHILD_FAILED)
+    await world.wait_for(parent, Status.FAILED, status_reason=status_reasons.CHILD_FAILED)
 
     assert await counts(world, parent) == {"SUCCEEDED": 2, "FAILED": 1}
 
@@ -66,7 +66,7 @@ async def test_the_parent_fails_with_a_child_but_only_when_all_are_over(world):
 async def test_each_child_has_its_own_attempts(world):
     parent = await world.submit(Script(seconds=0, exit_code=1), array_size=2, attempts=2, children={0: BRIEF})
 
-    await world.then(parent, Status.FAILED, status_reason=status_reasons.CHILD_FAILED)
+    await world.wait_for(parent, Status.FAILED, status_reason=status_reasons.CHILD_FAILED)
 
     assert [len((await world.job(child_id(parent, index))).attempts) for index in range(2)] == [1, 2]
 
@@ -78,14 +78,14 @@ async def test_an_array_waits_as_a_whole_for_what_it_depends_on(world):
     assert not await world.store.jobs([child_id(parent, 0)])
     await world.finish(before)
 
-    await world.then(parent, Status.SUCCEEDED)
+    await world.wait_for(parent, Status.SUCCEEDED)
 
 
 async def test_and_fails_without_children_when_that_fails(world):
     before = await world.submit(Script(seconds=0, exit_code=1))
     parent = await world.submit(BRIEF, array_size=2, after=[before])
 
-    await world.then(parent, Status.FAILED, status_reason=status_reasons.dependency_failed(before))
+    await world.wait_for(parent, Status.FAILED, status_reason=status_reasons.dependency_failed(before))
 
     assert not await world.store.jobs([child_id(parent, 0)])
 
@@ -95,7 +95,7 @@ async def test_a_job_waits_for_a_whole_array(world):
     after = await world.submit(BRIEF, after=[parent])
     await finish(world, parent, 2)
 
-    done = await world.then(after, Status.SUCCEEDED)
+    done = await world.wait_for(after, Status.SUCCEEDED)
 
     assert done.started_at >= (await world.job(child_id(parent, 2))).stopped_at
 
@@ -105,9 +105,9 @@ async def test_a_job_may_wait_for_one_child(world):
 
     after = await world.submit(BRIEF, after=[child_id(parent, 1)])
 
-    await world.then(after, Status.SUCCEEDED)
+    await world.wait_for(after, Status.SUCCEEDED)
     await world.terminate(parent)
-    await world.then(parent, Status.FAILED)
+    await world.wait_for(parent, Status.FAILED)
 
 
 async def test_a_child_that_never_comes_to_be_fails_who_waits_for_it(world):
@@ -117,14 +117,14 @@ async def test_a_child_that_never_comes_to_be_fails_who_waits_for_it(world):
 
     await world.cancel(parent, "no more of it")
 
-    await world.then(after, Status.FAILED, status_reason=status_reasons.dependency_failed(child_id(parent, 1)))
+    await world.wait_for(after, Status.FAILED, status_reason=status_reasons.dependency_failed(child_id(parent, 1)))
     await world.terminate(held)
 
 
 async def test_children_of_a_sequential_array_come_one_after_another(world):
     parent = await world.submit(BRIEF, array_size=3, after=[SEQUENTIAL])
 
-    await world.then(parent, Status.SUCCEEDED)
+    await world.wait_for(parent, Status.SUCCEEDED)
 
     children = [await world.job(child_id(parent, index)) for index in range(3)]
     for before, after in itertools.pairwise(children):
@@ -134,7 +134,7 @@ async def test_children_of_a_sequential_array_come_one_after_another(world):
 async def test_a_failure_in_a_sequential_array_fails_all_after_it(world):
     parent = await world.submit(BRIEF, array_size=4, after=[SEQUENTIAL], children={1: Script(seconds=0, exit_code=1)})
 
-    await world.then(parent, Status.FAILED, status_reason=status_reasons.CHILD_FAILED)
+    await world.wait_for(parent, Status.FAILED, status_reason=status_reasons.CHILD_FAILED)
 
     children = [await world.job(child_id(parent, index)) for index in range(4)]
     assert [it.status_reason for it in children] == [
@@ -150,14 +150,14 @@ async def test_each_child_waits_for_its_counterpart(world):
     first = await world.submit(BRIEF, array_size=2, children={1: LASTING})
     second = await world.submit(BRIEF, array_size=2, after=[n_to_n(first)])
 
-    await world.then(child_id(second, 0), Status.SUCCEEDED)
+    await world.wait_for(child_id(second, 0), Status.SUCCEEDED)
 
     assert (await world.job(child_id(second, 1))).status is Status.PENDING
     await world.terminate(child_id(first, 1))
-    await world.then(
+    await world.wait_for(
         child_id(second, 1), Status.FAILED, status_reason=status_reasons.dependency_failed(child_id(first, 1))
     )
-    await world.then(second, Status.FAILED, status_reason=status_reasons.CHILD_FAILED)
+    await world.wait_for(second, Status.FAILED, status_reason=status_reasons.CHILD_FAILED)
 
 
 async def test_an_array_fails_whole_when_its_counterpart_never_has_children(world):
@@ -167,7 +167,7 @@ async def test_an_array_fails_whole_when_its_counterpart_never_has_children(worl
 
     await world.terminate(first, "not now")
 
-    await world.then(second, Status.FAILED, status_reason=status_reasons.dependency_failed(first))
+    await world.wait_for(second, Status.FAILED, status_reason=status_reasons.dependency_failed(first))
     assert not await world.store.jobs([child_id(second, 0)])
     await world.terminate(held)
 
@@ -178,34 +178,34 @@ async def test_n_to_n_waits_for_an_array_that_itself_waits(world):
     second = await world.submit(BRIEF, array_size=2, after=[n_to_n(first)])
     await world.finish(held)
 
-    await world.then(second, Status.SUCCEEDED)
+    await world.wait_for(second, Status.SUCCEEDED)
 
 
 @pytest.mark.fault("SP25")
 async def test_cancel_of_the_parent_ends_what_waits_and_lets_the_rest_run(world):
     parent = await world.submit(LASTING, array_size=3, millicpus=2000)
     for index in range(2):
-        await world.then(child_id(parent, index), Status.RUNNING)
+        await world.wait_for(child_id(parent, index), Status.RUNNING)
 
     await world.cancel(parent, "enough")
 
-    await world.then(child_id(parent, 2), Status.FAILED, status_reason="enough", is_cancelled=True, attempts=())
+    await world.wait_for(child_id(parent, 2), Status.FAILED, status_reason="enough", is_cancelled=True, attempts=())
     await finish(world, parent, 0, 1)
     for index in range(2):
-        await world.then(child_id(parent, index), Status.SUCCEEDED, is_cancelled=False)
-    await world.then(parent, Status.FAILED, status_reason="enough", is_cancelled=True, is_terminated=False)
+        await world.wait_for(child_id(parent, index), Status.SUCCEEDED, is_cancelled=False)
+    await world.wait_for(parent, Status.FAILED, status_reason="enough", is_cancelled=True, is_terminated=False)
 
 
 @pytest.mark.fault("SP25")
 async def test_a_running_child_of_a_cancelled_parent_is_not_retried(world):
     parent = await world.submit(lasting(1), array_size=2, attempts=3)
     for index in range(2):
-        await world.then(child_id(parent, index), Status.RUNNING)
+        await world.wait_for(child_id(parent, index), Status.RUNNING)
 
     await world.cancel(parent, "enough")
     await finish(world, parent, 0, 1)
 
-    await world.then(parent, Status.FAILED, status_reason="enough")
+    await world.wait_for(parent, Status.FAILED, status_reason="enough")
     for index in range(2):
         assert len((await world.job(child_id(parent, index))).attempts) == 1
 
@@ -214,38 +214,38 @@ async def test_a_running_child_of_a_cancelled_parent_is_not_retried(world):
 async def test_terminate_of_the_parent_stops_every_child(world):
     parent = await world.submit(LASTING, array_size=3, millicpus=2000)
     for index in range(2):
-        await world.then(child_id(parent, index), Status.RUNNING)
+        await world.wait_for(child_id(parent, index), Status.RUNNING)
 
     await world.terminate(parent, "over budget")
 
-    await world.then(parent, Status.FAILED, status_reason="over budget", is_terminated=True, is_cancelled=False)
+    await world.wait_for(parent, Status.FAILED, status_reason="over budget", is_terminated=True, is_cancelled=False)
     for index in range(3):
-        await world.then(child_id(parent, index), Status.FAILED, status_reason="over budget", is_terminated=True)
+        await world.wait_for(child_id(parent, index), Status.FAILED, status_reason="over budget", is_terminated=True)
 
 
 @pytest.mark.fault("SP25")
 async def test_a_terminate_after_a_cancel_reaches_those_that_run(world):
     parent = await world.submit(LASTING, array_size=2)
     for index in range(2):
-        await world.then(child_id(parent, index), Status.RUNNING)
+        await world.wait_for(child_id(parent, index), Status.RUNNING)
     await world.cancel(parent, "enough")
 
     await world.terminate(parent, "now")
 
-    await world.then(parent, Status.FAILED, status_reason="now", is_terminated=True, is_cancelled=False)
+    await world.wait_for(parent, Status.FAILED, status_reason="now", is_terminated=True, is_cancelled=False)
 
 
 async def test_a_child_alone_is_stopped_and_its_siblings_run_on(world):
     parent = await world.submit(LASTING, array_size=3)
-    await world.then(child_id(parent, 1), Status.RUNNING)
+    await world.wait_for(child_id(parent, 1), Status.RUNNING)
 
     await world.terminate(child_id(parent, 1), "this one")
 
-    await world.then(child_id(parent, 1), Status.FAILED, status_reason="this one", is_terminated=True)
+    await world.wait_for(child_id(parent, 1), Status.FAILED, status_reason="this one", is_terminated=True)
     await finish(world, parent, 0, 2)
     for index in (0, 2):
-        await world.then(child_id(parent, index), Status.SUCCEEDED)
-    await world.then(parent, Status.FAILED, status_reason=status_reasons.CHILD_FAILED, is_terminated=False)
+        await world.wait_for(child_id(parent, index), Status.SUCCEEDED)
+    await world.wait_for(parent, Status.FAILED, status_reason=status_reasons.CHILD_FAILED, is_terminated=False)
 
 
 @pytest.mark.parametrize("request_name", ["cancel", "terminate"])
@@ -253,7 +253,7 @@ async def test_a_parent_that_has_no_children_yet_fails_at_once(world, request_na
     request = getattr(world, request_name)
     parent = await world.submit_and(lambda job_id: request(job_id, "at once"), array_size=5)
 
-    await world.then(parent, Status.FAILED, status_reason="at once")
+    await world.wait_for(parent, Status.FAILED, status_reason="at once")
 
     assert not await world.store.jobs([child_id(parent, 0)])
 
@@ -263,7 +263,7 @@ async def test_children_come_before_jobs_that_were_submitted_later(world):
     later = await world.submit(BRIEF, millicpus=4000)
     await finish(world, parent, 0)
 
-    done = await world.then(later, Status.SUCCEEDED)
+    done = await world.wait_for(later, Status.SUCCEEDED)
 
     assert (await world.job(child_id(parent, 2))).stopped_at <= done.started_at
 
@@ -272,7 +272,7 @@ async def test_a_restart_half_way_goes_on_with_every_child(world):
     parent = await world.submit(Script(seconds=0.3), array_size=600 if world.virtual else 6)
     await world.restart()
 
-    await world.then(parent, Status.SUCCEEDED)
+    await world.wait_for(parent, Status.SUCCEEDED)
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ async def test_n_to_n_needs_two_arrays_of_one_size(world, size, other_size):
         await world.submit(BRIEF, array_size=size, after=[n_to_n(other)])
 
     await world.terminate(other)
-    await world.then(other, Status.FAILED)
+    await world.wait_for(other, Status.FAILED)
 
 
 async def test_sequential_without_an_id_is_for_arrays(world):
@@ -301,14 +301,14 @@ async def test_a_child_that_no_array_will_have_is_refused(world):
         await world.submit(BRIEF, after=[child_id(parent, 2)])
 
     await world.terminate(parent)
-    await world.then(parent, Status.FAILED)
+    await world.wait_for(parent, Status.FAILED)
 
 
 @pytest.mark.parametrize("order", ["cancel", "terminate"])
 async def test_an_order_to_a_child_that_is_not_spawned_yet_ends_it_when_it_is(world, order):
     before = await world.submit(LASTING)
     parent = await world.submit(BRIEF, array_size=3, after=[before])
-    await world.then(before, Status.RUNNING)
+    await world.wait_for(before, Status.RUNNING)
     await getattr(world, order)(child_id(parent, 1), "not this one")
     await world.cancel(child_id(parent, 1), "too late")
     await world.restart()
@@ -316,7 +316,7 @@ async def test_an_order_to_a_child_that_is_not_spawned_yet_ends_it_when_it_is(wo
     await world.finish(before)
 
     flags = {"is_cancelled": order == "cancel", "is_terminated": order == "terminate"}
-    await world.then(parent, Status.FAILED, status_reason=status_reasons.CHILD_FAILED)
-    await world.then(child_id(parent, 1), Status.FAILED, status_reason="not this one", attempts=(), **flags)
+    await world.wait_for(parent, Status.FAILED, status_reason=status_reasons.CHILD_FAILED)
+    await world.wait_for(child_id(parent, 1), Status.FAILED, status_reason="not this one", attempts=(), **flags)
     assert await counts(world, parent) == {"SUCCEEDED": 2, "FAILED": 1}
-    assert await world.walk(child_id(parent, 1)) == ["SUBMITTED", "FAILED"]
+    assert await world.statuses(child_id(parent, 1)) == ["SUBMITTED", "FAILED"]

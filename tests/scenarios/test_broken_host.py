@@ -22,40 +22,40 @@ async def starts(world, count):
 
 @pytest.mark.fault("CO04")
 async def test_while_the_host_starts_nothing_jobs_wait_and_no_attempt_is_consumed(world, caplog):
-    await world.then(await world.submit(Script(seconds=0)), Status.SUCCEEDED)
+    await world.wait_for(await world.submit(Script(seconds=0)), Status.SUCCEEDED)
     world.runtime.errors["start"] = BROKEN
 
     jobs = await world.submit_many(41 if world.virtual else 5, Script(seconds=0), attempts=2)
-    await world.engine_is(up=False)
+    await world.wait_for_engine(up=False)
     if world.virtual:
-        await world.passes(600)
+        await world.sleep(600)
     await starts(world, 2)
 
     assert world.engine.health().engine == f"containers cannot be started: {BROKEN.reason}"
     assert len([it for it in caplog.messages if "cannot start containers" in it]) == 1
     del world.runtime.errors["start"]
-    assert [len((await world.then(it, Status.SUCCEEDED)).attempts) for it in jobs] == [1] * len(jobs)
-    await world.engine_is(up=True)
+    assert [len((await world.wait_for(it, Status.SUCCEEDED)).attempts) for it in jobs] == [1] * len(jobs)
+    await world.wait_for_engine(up=True)
 
 
 @pytest.mark.fault("CO04")
 async def test_one_start_at_a_time_probes_a_broken_host(world):
-    await world.then(await world.submit(Script(seconds=0)), Status.SUCCEEDED)
+    await world.wait_for(await world.submit(Script(seconds=0)), Status.SUCCEEDED)
     world.runtime.errors["start"] = BROKEN
     jobs = await world.submit_many(4, Script(seconds=0))
-    await world.engine_is(up=False)
+    await world.wait_for_engine(up=False)
     await starts(world, 1)
 
     asked = len(world.runtime.all_calls)
     if world.virtual:
-        await world.passes(300)
+        await world.sleep(300)
         assert len(world.runtime.all_calls) - asked <= 2 * (300 / 30 + 5)  # a create and a start each
     await world.terminate(jobs[0], "waited long enough")
 
-    await world.then(jobs[0], Status.FAILED, status_reason="waited long enough", attempts=())
+    await world.wait_for(jobs[0], Status.FAILED, status_reason="waited long enough", attempts=())
     del world.runtime.errors["start"]
     for it in jobs[1:]:
-        await world.then(it, Status.SUCCEEDED)
+        await world.wait_for(it, Status.SUCCEEDED)
 
 
 async def test_starts_that_fail_for_causes_of_their_own_hold_up_no_other_job(world):
@@ -64,11 +64,11 @@ async def test_starts_that_fail_for_causes_of_their_own_hold_up_no_other_job(wor
     bad = Script(refuse='error mounting "/x" to rootfs at "/x"', refuse_certain=False)
     for number in range(20):
         await world.submit(bad, image=f"image-{number}", millicpus=1)
-    await world.passes(5)
+    await world.sleep(5)
 
     good = await world.submit(Script(seconds=0))
 
-    await world.then(good, Status.SUCCEEDED)
+    await world.wait_for(good, Status.SUCCEEDED)
     assert world.engine.health().engine is None
 
 
@@ -84,8 +84,8 @@ async def test_a_host_failure_counts_once_another_start_has_succeeded_since_the_
 
     for _ in range(4):
         await world._until(refused, "the start was not tried again")
-        await world.then(await world.submit(Script(seconds=0)), Status.SUCCEEDED)
+        await world.wait_for(await world.submit(Script(seconds=0)), Status.SUCCEEDED)
         world.runtime.refusals["start"] = [BROKEN]
 
-    done = await world.then(job, Status.FAILED)
+    done = await world.wait_for(job, Status.FAILED)
     assert [it.exit_code for it in done.attempts] == [127]

@@ -11,21 +11,21 @@ from tests.support.scripts import LASTING, Script, lasting
 async def test_cancelled_while_submitted_it_never_runs(world):
     job = await world.submit_and(lambda it: world.cancel(it, "changed my mind"))
 
-    done = await world.then(job, Status.FAILED, status_reason="changed my mind", attempts=(), started_at=None)
+    done = await world.wait_for(job, Status.FAILED, status_reason="changed my mind", attempts=(), started_at=None)
 
     assert done.is_cancelled
-    assert await world.walk(job) == ["SUBMITTED", "FAILED"]
-    assert await world.asked(job) == []
+    assert await world.statuses(job) == ["SUBMITTED", "FAILED"]
+    assert await world.engine_calls(job) == []
 
 
 async def test_cancelled_while_pending_it_is_over_at_once(world):
     before = await world.submit(LASTING)
     job = await world.submit(after=[before])
-    await world.then(job, Status.PENDING)
+    await world.wait_for(job, Status.PENDING)
 
     await world.cancel(job, "not needed")
 
-    done = await world.then(job, Status.FAILED, status_reason="not needed", attempts=())
+    done = await world.wait_for(job, Status.FAILED, status_reason="not needed", attempts=())
     assert done.is_cancelled
     assert not done.is_terminated
     assert (await world.job(before)).status is not Status.FAILED
@@ -34,39 +34,39 @@ async def test_cancelled_while_pending_it_is_over_at_once(world):
 async def test_cancelled_while_runnable_no_container_is_made(world):
     holder = await world.submit(LASTING, millicpus=4000)
     job = await world.submit(Script(seconds=0), millicpus=4000)
-    await world.then(job, Status.RUNNABLE)
+    await world.wait_for(job, Status.RUNNABLE)
 
     await world.cancel(job, "not needed")
 
-    done = await world.then(job, Status.FAILED, status_reason="not needed", attempts=())
+    done = await world.wait_for(job, Status.FAILED, status_reason="not needed", attempts=())
     assert done.is_cancelled
     await world.finish(holder)
-    await world.then(holder, Status.SUCCEEDED)
-    assert await world.asked(job) == []
+    await world.wait_for(holder, Status.SUCCEEDED)
+    assert await world.engine_calls(job) == []
 
 
 @pytest.mark.fault("SP16")
 async def test_cancelled_while_running_it_finishes_and_shows_nothing_of_it(world):
     job = await world.submit(LASTING, attempts=3)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
 
     await world.cancel(job, "too late")
     await world.finish(job)
 
-    done = await world.then(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED, cancelled=None)
+    done = await world.wait_for(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED, cancelled=None)
     assert not done.is_cancelled
-    assert await world.asked(job) == ["create", "start", "remove"]
+    assert await world.engine_calls(job) == ["create", "start", "remove"]
 
 
 @pytest.mark.fault("SP16")
 async def test_cancelled_while_running_a_failure_is_not_retried(world):
     job = await world.submit(lasting(1), attempts=3)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
 
     await world.cancel(job, "no more tries")
     await world.finish(job)
 
-    done = await world.then(job, Status.FAILED, status_reason="no more tries")
+    done = await world.wait_for(job, Status.FAILED, status_reason="no more tries")
     assert done.is_cancelled
     assert [it.exit_code for it in done.attempts] == [1]
     assert done.attempts[0].status_reason == status_reasons.EXITED
@@ -76,24 +76,24 @@ async def test_cancelled_while_running_a_failure_is_not_retried(world):
 async def test_cancelled_while_starting_the_attempt_goes_on(world):
     world.runtime.hold("create")
     job = await world.submit(Script(seconds=0), attempts=2)
-    await world.then(job, Status.STARTING)
+    await world.wait_for(job, Status.STARTING)
 
     await world.cancel(job, "too late")
     world.runtime.release("create")
 
-    await world.then(job, Status.SUCCEEDED, cancelled=None)
+    await world.wait_for(job, Status.SUCCEEDED, cancelled=None)
 
 
 @pytest.mark.fault("SP16")
 async def test_cancelled_while_starting_a_failure_is_not_retried(world):
     world.runtime.hold("create")
     job = await world.submit(Script(seconds=0, exit_code=3), attempts=2)
-    await world.then(job, Status.STARTING)
+    await world.wait_for(job, Status.STARTING)
 
     await world.cancel(job, "no more tries")
     world.runtime.release("create")
 
-    done = await world.then(job, Status.FAILED, status_reason="no more tries")
+    done = await world.wait_for(job, Status.FAILED, status_reason="no more tries")
     assert len(done.attempts) == 1
     assert done.is_cancelled
 
@@ -102,26 +102,26 @@ async def test_cancelled_while_starting_a_failure_is_not_retried(world):
 async def test_cancelled_between_attempts_the_earlier_ones_stay_listed(world):
     await world.queue("urgent", priority=10)
     job = await world.submit(lasting(1), attempts=2, millicpus=4000)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
     holder = await world.submit(LASTING, millicpus=4000, queue="urgent")
     await world.finish(job)
-    await world.then(holder, Status.RUNNING)
-    await world.then(job, Status.RUNNABLE)
+    await world.wait_for(holder, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNABLE)
 
     await world.cancel(job, "enough")
 
-    done = await world.then(job, Status.FAILED, status_reason="enough")
+    done = await world.wait_for(job, Status.FAILED, status_reason="enough")
     assert done.is_cancelled
     assert [it.exit_code for it in done.attempts] == [1]
     await world.finish(holder)
-    await world.then(holder, Status.SUCCEEDED)
-    assert await world.asked(job, attempt=2) == []
+    await world.wait_for(holder, Status.SUCCEEDED)
+    assert await world.engine_calls(job, attempt=2) == []
 
 
 @pytest.mark.fault("SP18")
 async def test_a_finished_job_is_not_touched(world):
     job = await world.submit(Script(seconds=0))
-    before = await world.then(job, Status.SUCCEEDED)
+    before = await world.wait_for(job, Status.SUCCEEDED)
 
     await world.cancel(job, "late")
 
@@ -131,7 +131,7 @@ async def test_a_finished_job_is_not_touched(world):
 async def test_an_unknown_job_is_no_error(world):
     await world.cancel("no-such-job", "whatever")
 
-    assert await world.service.describe(["no-such-job"], caller=ADMIN) == ()
+    assert await world.jobs.describe(["no-such-job"], caller=ADMIN) == ()
 
 
 async def test_the_first_reason_wins(world):
@@ -141,7 +141,7 @@ async def test_the_first_reason_wins(world):
     await world.cancel(job, "first")
     await world.cancel(job, "second")
 
-    await world.then(job, Status.FAILED, status_reason="first")
+    await world.wait_for(job, Status.FAILED, status_reason="first")
 
 
 async def test_its_dependents_fail_with_it_all_the_way_down(world):
@@ -152,5 +152,5 @@ async def test_its_dependents_fail_with_it_all_the_way_down(world):
 
     await world.cancel(job, "not needed")
 
-    await world.then(child, Status.FAILED, status_reason=status_reasons.dependency_failed(job), attempts=())
-    await world.then(grandchild, Status.FAILED, status_reason=status_reasons.dependency_failed(child), attempts=())
+    await world.wait_for(child, Status.FAILED, status_reason=status_reasons.dependency_failed(job), attempts=())
+    await world.wait_for(grandchild, Status.FAILED, status_reason=status_reasons.dependency_failed(child), attempts=())

@@ -12,7 +12,7 @@ from tests.support.builders import task
 from tests.support.clock import VirtualClock
 from tests.support.inline import InlineLogFiles, InlineStore
 from tests.support.scripts import Script, contained
-from tests.support.world import HOST, World, living
+from tests.support.world import HOST, World, running
 
 HOUR = timedelta(hours=1)
 LIMIT = 20  # seconds
@@ -45,7 +45,7 @@ async def world(request):
     stamped = Stamped(SimulatedRuntime(clock=clock, capacity=HOST))
     world = World(store=InlineStore(), runtime=stamped, archive=InlineLogFiles(), clock=clock, survey_every=10.0)
     world.set_clock = lambda: setattr(stamped, "wrong_by", request.param)
-    async with living(world):
+    async with running(world):
         yield world
     await stamped.close()
 
@@ -54,12 +54,12 @@ async def test_a_job_taken_up_by_another_server_has_all_its_time(world):
     world.set_clock()
     world.runtime.hold("start")
     job = await world.submit(Script(seconds=LIMIT - 5), limit=LIMIT)
-    await world.then(job, Status.STARTING)
-    await world.crash_once_done("start")
+    await world.wait_for(job, Status.STARTING)
+    await world.crash_after("start")
 
     await world.boot()
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert done.created_at <= done.started_at <= done.stopped_at
 
 
@@ -71,17 +71,17 @@ async def test_a_task_has_all_its_time_and_no_more(world):
     in_time = await world.submit(task=task(one), limit=LIMIT)
     too_late = await world.submit(task=task(long), limit=LIMIT)
 
-    await world.then(in_time, Status.SUCCEEDED)
-    late = await world.then(too_late, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
+    await world.wait_for(in_time, Status.SUCCEEDED)
+    late = await world.wait_for(too_late, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
     assert late.started_at <= late.stopped_at
 
 
 async def test_a_clock_that_is_set_while_a_job_runs_changes_nothing_for_it(world):
     job = await world.submit(Script(seconds=LIMIT - 5), limit=LIMIT, attempts=3)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
 
     world.set_clock()
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert len(done.attempts) == 1
     assert done.started_at <= done.stopped_at

@@ -31,17 +31,17 @@ def quantities(world):
 async def needing(world, quantity, script=None, **asked):
     submission = await world.submission(script, **asked)
     needs = (Need(resource=LICENCES, quantity=quantity),)
-    return (await world.service.submit(replace(submission, needs=needs), caller=ADMIN)).id
+    return (await world.jobs.submit(replace(submission, needs=needs), caller=ADMIN)).id
 
 
 async def test_a_job_holds_what_it_needs_until_it_is_over(world, there):
     await there(10)
 
     job = await needing(world, 4, LONG)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
     held = quantities(world)
     await world.terminate(job)
-    await world.then(job, Status.FAILED)
+    await world.wait_for(job, Status.FAILED)
 
     assert held == Quantities(total=10, in_use=4, available=6)
     assert quantities(world) == Quantities(total=10, in_use=0, available=10)
@@ -50,7 +50,7 @@ async def test_a_job_holds_what_it_needs_until_it_is_over(world, there):
 async def test_what_is_used_up_does_not_come_back(world, there):
     await there(10, ResourceKind.NON_REPLENISHABLE)
 
-    await world.then(await needing(world, 4), Status.SUCCEEDED)
+    await world.wait_for(await needing(world, 4), Status.SUCCEEDED)
     await world.restart()
 
     assert quantities(world) == Quantities(total=6, in_use=0, available=6)
@@ -58,19 +58,19 @@ async def test_what_is_used_up_does_not_come_back(world, there):
 
 async def test_one_that_is_made_anew_has_all_of_its_units(world, there):
     await there(4, ResourceKind.NON_REPLENISHABLE)
-    await world.then(await needing(world, 4), Status.SUCCEEDED)
+    await world.wait_for(await needing(world, 4), Status.SUCCEEDED)
     await world.catalog.consumable_resources.delete(LICENCES, caller=ADMIN)
 
     await there(4, ResourceKind.NON_REPLENISHABLE)
 
-    await world.then(await needing(world, 4), Status.SUCCEEDED)
+    await world.wait_for(await needing(world, 4), Status.SUCCEEDED)
     assert quantities(world).total == 0
 
 
 async def test_a_retry_of_what_uses_up_takes_anew(world, there):
     await there(10, ResourceKind.NON_REPLENISHABLE)
 
-    await world.then(await needing(world, 4, Script(seconds=0, exit_code=1), attempts=2), Status.FAILED)
+    await world.wait_for(await needing(world, 4, Script(seconds=0, exit_code=1), attempts=2), Status.FAILED)
 
     assert quantities(world).total == 2
 
@@ -79,35 +79,35 @@ async def test_a_job_waits_for_units_and_starts_when_there_are_more(world, there
     await there(1)
 
     job = await needing(world, 2)
-    await world.then(job, Status.RUNNABLE)
+    await world.wait_for(job, Status.RUNNABLE)
     await world.catalog.consumable_resources.update(
         LICENCES, operation=Operation.ADD, quantity=1, token=None, caller=ADMIN
     )
 
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
 
 
 async def test_a_job_waits_for_units_that_another_holds(world, there):
     await there(1)
     first = await needing(world, 1, LONG)
-    await world.then(first, Status.RUNNING)
+    await world.wait_for(first, Status.RUNNING)
 
     second = await needing(world, 1)
-    await world.then(second, Status.RUNNABLE)
+    await world.wait_for(second, Status.RUNNABLE)
     await world.terminate(first)
 
-    await world.then(second, Status.SUCCEEDED)
+    await world.wait_for(second, Status.SUCCEEDED)
 
 
 async def test_who_waits_for_units_is_next_in_the_snapshot(world, there):
     await there(1)
     first = await needing(world, 1, LONG)
-    await world.then(first, Status.RUNNING)
+    await world.wait_for(first, Status.RUNNING)
     waiting = [await needing(world, 1, LONG) for _ in range(2)]
     for job in waiting:
-        await world.then(job, Status.RUNNABLE)
+        await world.wait_for(job, Status.RUNNABLE)
 
-    snapshot = await world.service.snapshot("default", caller=ADMIN)
+    snapshot = await world.jobs.snapshot("default", caller=ADMIN)
 
     assert [job for job, _ in snapshot.jobs] == waiting
     assert snapshot.millicpus == 250

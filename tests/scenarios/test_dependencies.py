@@ -16,10 +16,10 @@ async def test_a_job_waits_for_all_it_depends_on(world):
     assert (await world.job(job)).status is Status.PENDING
     await world.finish(slow)
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
 
     assert done.started_at >= (await world.job(slow)).stopped_at
-    assert await world.walk(job) == ["SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED"]
+    assert await world.statuses(job) == ["SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED"]
 
 
 async def test_it_fails_when_one_of_them_does(world):
@@ -27,33 +27,33 @@ async def test_it_fails_when_one_of_them_does(world):
     wrong = await world.submit(Script(seconds=0, exit_code=1))
     job = await world.submit(after=[slow, wrong])
 
-    await world.then(
+    await world.wait_for(
         job, Status.FAILED, status_reason=status_reasons.dependency_failed(wrong), attempts=(), started_at=None
     )
 
     await world.finish(slow)
-    await world.then(slow, Status.SUCCEEDED)
+    await world.wait_for(slow, Status.SUCCEEDED)
 
 
 @pytest.mark.fault("TM08")
 async def test_one_that_has_succeeded_is_no_wait(world):
     before = await world.submit(Script(seconds=0))
-    await world.then(before, Status.SUCCEEDED)
+    await world.wait_for(before, Status.SUCCEEDED)
 
     job = await world.submit(after=[before])
 
-    await world.then(job, Status.SUCCEEDED)
-    assert "PENDING" not in await world.walk(job)
+    await world.wait_for(job, Status.SUCCEEDED)
+    assert "PENDING" not in await world.statuses(job)
 
 
 @pytest.mark.fault("TM08")
 async def test_one_that_has_failed_fails_it_at_once(world):
     before = await world.submit(Script(seconds=0, exit_code=1))
-    await world.then(before, Status.FAILED)
+    await world.wait_for(before, Status.FAILED)
 
     job = await world.submit(after=[before])
 
-    await world.then(job, Status.FAILED, status_reason=status_reasons.dependency_failed(before))
+    await world.wait_for(job, Status.FAILED, status_reason=status_reasons.dependency_failed(before))
 
 
 async def test_it_waits_through_all_attempts(world):
@@ -61,7 +61,7 @@ async def test_it_waits_through_all_attempts(world):
 
     job = await world.submit(after=[before])
 
-    await world.then(job, Status.FAILED, status_reason=status_reasons.dependency_failed(before))
+    await world.wait_for(job, Status.FAILED, status_reason=status_reasons.dependency_failed(before))
     assert len((await world.job(before)).attempts) == 2
 
 
@@ -79,9 +79,9 @@ async def test_a_failure_goes_down_a_chain_at_once(world):
 
     await world.terminate(first)
 
-    await world.then(first, Status.FAILED)
+    await world.wait_for(first, Status.FAILED)
     for job, waits_for in ((second, first), (third, second)):
-        done = await world.then(
+        done = await world.wait_for(
             job, Status.FAILED, status_reason=status_reasons.dependency_failed(waits_for), attempts=()
         )
         assert (done.is_cancelled, done.is_terminated) == (False, False)
@@ -94,8 +94,10 @@ async def test_a_cancelled_job_fails_those_that_wait_for_it(world):
 
     await world.cancel(waiting, "not this one")
 
-    await world.then(waiting, Status.FAILED, status_reason="not this one", is_cancelled=True)
-    await world.then(last, Status.FAILED, status_reason=status_reasons.dependency_failed(waiting), is_cancelled=False)
+    await world.wait_for(waiting, Status.FAILED, status_reason="not this one", is_cancelled=True)
+    await world.wait_for(
+        last, Status.FAILED, status_reason=status_reasons.dependency_failed(waiting), is_cancelled=False
+    )
     assert (await world.job(held)).status not in FINISHED
     await world.terminate(held)
 
@@ -108,9 +110,9 @@ async def test_one_that_waits_is_over_at_once_and_what_it_waited_for_goes_on(wor
     await getattr(world, request_name)(waiting, "no more of it")
 
     assert (await world.job(waiting)).status is Status.FAILED
-    await world.then(waiting, Status.FAILED, status_reason="no more of it", attempts=())
+    await world.wait_for(waiting, Status.FAILED, status_reason="no more of it", attempts=())
     await world.finish(held)
-    await world.then(held, Status.SUCCEEDED)
+    await world.wait_for(held, Status.SUCCEEDED)
 
 
 async def test_the_same_job_named_twice_is_one_wait(world):
@@ -118,7 +120,7 @@ async def test_the_same_job_named_twice_is_one_wait(world):
 
     job = await world.submit(after=[before, Dependency(job_id=before, type=DependencyType.SEQUENTIAL)])
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert done.started_at >= (await world.job(before)).stopped_at
 
 
@@ -128,7 +130,7 @@ async def test_sequential_with_an_id_is_a_wait_like_any(world):
     assert (await world.job(job)).status is Status.PENDING
     await world.finish(before)
 
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
 
 
 async def test_jobs_wait_across_queues(world):
@@ -137,7 +139,7 @@ async def test_jobs_wait_across_queues(world):
 
     job = await world.submit(after=[before], queue="other")
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert done.started_at >= (await world.job(before)).stopped_at
 
 
@@ -148,7 +150,7 @@ async def test_twenty_dependencies_are_all_waited_for(world):
     job = await world.submit(after=[*before, slow])
     await world.finish(slow)
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     ends = [(await world.job(it)).stopped_at for it in (*before, slow)]
     assert done.started_at >= max(ends)
 
@@ -160,7 +162,7 @@ async def test_a_child_that_is_yet_to_come_is_waited_for(world):
     assert (await world.job(job)).status is Status.PENDING
     await world.finish(held)
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
 
     assert done.started_at >= (await world.job(child_id(array, 1))).stopped_at
 
@@ -171,7 +173,7 @@ async def test_a_gang_is_waited_for_as_a_whole(world):
     job = await world.submit(after=[before])
     await world.finish(before, part="0/default")
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
 
     assert done.started_at >= (await world.job(before)).stopped_at
 
@@ -182,7 +184,7 @@ async def test_a_node_is_nobody_to_wait_for(world):
     with pytest.raises(Invalid, match="is a node"):
         await world.submit(after=[node_id(before, 1)])
 
-    await world.then(before, Status.SUCCEEDED)
+    await world.wait_for(before, Status.SUCCEEDED)
 
 
 @pytest.mark.fault("TM08")
@@ -193,5 +195,5 @@ async def test_who_waits_is_judged_by_a_server_that_comes_back(world):
     await world.restart()
     await world.finish(before)
 
-    await world.then(well, Status.SUCCEEDED)
-    await world.then(last, Status.FAILED, status_reason=status_reasons.dependency_failed(badly))
+    await world.wait_for(well, Status.SUCCEEDED)
+    await world.wait_for(last, Status.FAILED, status_reason=status_reasons.dependency_failed(badly))

@@ -14,7 +14,7 @@ async def test_a_create_without_an_answer_is_made_again_and_costs_nothing(world)
 
     job = await world.submit(Script(seconds=0))
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert len(done.attempts) == 1
 
 
@@ -23,30 +23,30 @@ async def test_a_start_that_was_carried_out_without_an_answer_is_not_made_twice(
 
     job = await world.submit(Script(seconds=2))
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert len(done.attempts) == 1
-    assert (await world.asked(job)).count("start") == 1
+    assert (await world.engine_calls(job)).count("start") == 1
 
 
 async def test_a_stop_signal_without_an_answer_is_sent_again(world):
     world.runtime.refusals["stop"] = [EngineUnknown("no answer")]
     job = await world.submit(Script(seconds=60, on_term=0, output=("ready",)))
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
 
     await world.terminate(job, "stop it")
 
-    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     assert [it.exit_code for it in done.attempts] == [0]
 
 
 async def test_a_kill_without_an_answer_is_made_again(world):
     world.runtime.refusals["kill"] = [EngineUnknown("no answer")]
     job = await world.submit(Script(seconds=60, on_term=None, output=("ready",)))
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
 
     await world.terminate(job, "stop it")
 
-    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     assert done.attempts[0].exit_code == 137
     assert world.runtime.calls(Tag(job_id=job, attempt=1)).count("kill") >= 2
 
@@ -56,18 +56,18 @@ async def test_a_refusal_that_may_pass_is_tried_again_within_the_attempt(world):
 
     job = await world.submit(Script(seconds=0))
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert len(done.attempts) == 1
 
 
 async def test_one_that_ended_before_its_start_was_answered_is_not_started_again(world):
     world.runtime.lost_replies["start"] = 1
     job = await world.submit(Script(seconds=0))
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
 
     await world.runtime.remove(Tag(job_id=job, attempt=1))
 
-    assert (await world.asked(job)).count("start") == 1
+    assert (await world.engine_calls(job)).count("start") == 1
 
 
 async def test_a_certain_refusal_fails_the_attempt(world):
@@ -76,22 +76,22 @@ async def test_a_certain_refusal_fails_the_attempt(world):
 
     job = await world.submit(Script(seconds=0))
 
-    done = await world.then(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
+    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
     assert done.attempts[0].reason == "CannotStartContainerError: no such user"
 
 
 async def test_what_was_made_is_started_only_when_that_is_saved(world):
     world.runtime.hold("create")
     job = await world.submit(Script(seconds=0))
-    await world.then(job, Status.STARTING)
+    await world.wait_for(job, Status.STARTING)
     world.store.failing = True
 
     world.runtime.release("create")
-    await world.passes(2)
+    await world.sleep(2)
 
     assert "start" not in [what for _, what in world.runtime.all_calls]
     world.store.failing = False
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert len(done.attempts) == 1
 
 
@@ -99,15 +99,15 @@ async def test_a_refusal_that_is_not_saved_yet_is_not_asked_for_again(world):
     world.runtime.refusals["start"] = [StartRefused("CannotStartContainerError: no such user", exit_code=128)]
     world.runtime.hold("start")
     job = await world.submit(Script(seconds=60))
-    await world.comes_to_be_asked(job, "start")
+    await world.wait_for_call(job, "start")
     world.store.failing = True
 
     world.runtime.release("start")
-    await world.passes(1.1 * world.survey_every)
+    await world.sleep(1.1 * world.survey_every)
     world.store.failing = False
 
-    await world.then(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
-    assert (await world.asked(job)).count("start") == 1
+    await world.wait_for(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
+    assert (await world.engine_calls(job)).count("start") == 1
 
 
 async def test_an_image_that_cannot_be_had_fails_the_attempt(world):
@@ -115,30 +115,30 @@ async def test_an_image_that_cannot_be_had_fails_the_attempt(world):
 
     job = await world.submit(Script(seconds=0))
 
-    done = await world.then(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
+    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
     assert done.attempts[0].reason == "CannotPullContainerError: no such host"
 
 
 async def test_while_the_store_takes_nothing_requests_are_refused_and_news_is_kept(world):
     job = await world.submit(LASTING)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
     world.store.failing = True
     await world.finish(job)
-    await world.passes(1)
+    await world.sleep(1)
 
     with pytest.raises(StoreFailed):
         await world.terminate(job, "stop it")
     world.store.failing = False
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert len(done.attempts) == 1
 
 
 async def test_while_the_engine_is_away_jobs_wait_and_say_so_and_then_run(world):
     world.runtime.unreachable = True
-    await world.engine_is(up=False)
+    await world.wait_for_engine(up=False)
     job, giant = await world.submit(Script(seconds=0)), await world.submit(Script(seconds=0), millicpus=64_000)
-    await world.passes(1)
+    await world.sleep(1)
 
     shown = await world.described(job, giant)
     assert [(it.status, it.status_reason) for it in shown] == [(Status.RUNNABLE, status_reasons.ENGINE_AWAY)] * 2
@@ -146,7 +146,7 @@ async def test_while_the_engine_is_away_jobs_wait_and_say_so_and_then_run(world)
 
     world.runtime.unreachable = False
 
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
     (hopeless,) = await world.described(giant)
     assert hopeless.status_reason == status_reasons.too_many_vcpus(64_000, 4000)
     await world.cancel(giant)
@@ -158,15 +158,15 @@ async def test_a_death_that_nobody_tells_is_found(world):
 
     job = await world.submit(Script(seconds=0))
 
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
 
 
 @pytest.mark.fault("EN11")
 async def test_two_turns_on_the_same_letter_change_nothing(world):
     job = await world.submit(Script(seconds=0))
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
 
-    world.tell_again(job)
+    world.repeat_exit_event(job)
 
-    await world.quiet()
+    await world.wait_until_idle()
     assert await world.job(job) == done

@@ -14,11 +14,11 @@ WHY = "Force-failed: it does not end"
 async def stuck(world, **asked):
     """A job that was to stop, and whose container the engine does not answer for."""
     job = await world.submit(DEAF, **asked)
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
     world.runtime.hold("kill")
     world.runtime.hold("remove")
     await world.terminate(job, "stop it")
-    await world.comes_to_be_asked(job, "kill")
+    await world.wait_for_call(job, "kill")
     assert (await world.job(job)).status is Status.RUNNING
     return job
 
@@ -47,11 +47,11 @@ async def test_its_room_is_free_at_once_and_what_is_left_is_cleared_away_when_it
 
     await world.force_fail(job)
 
-    await world.then(waiting, Status.RUNNING)
+    await world.wait_for(waiting, Status.RUNNING)
     assert tag in [it.tag for it in await world.runtime.survey()]
     thaw(world)
     await world.terminate(waiting)
-    await world.containers_gone()
+    await world.wait_until_containers_are_gone()
 
 
 async def test_what_is_left_is_asked_for_once_at_a_time_however_often_it_is_surveyed(world):
@@ -59,21 +59,21 @@ async def test_what_is_left_is_asked_for_once_at_a_time_however_often_it_is_surv
     tag = (await world.job(job)).tag
 
     await world.force_fail(job)
-    await world.passes(2.5 * world.survey_every)
+    await world.sleep(2.5 * world.survey_every)
 
     assert world.runtime.calls(tag).count("remove") <= 1
     thaw(world)
-    await world.containers_gone()
+    await world.wait_until_containers_are_gone()
 
 
 async def test_what_the_engine_does_not_answer_for_is_tried_again_by_each_survey(world):
     job = await world.submit(DEAF)
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
     world.runtime.refusals["remove"] = [EngineUnknown("no answer"), EngineUnknown("no answer")]
 
     await world.force_fail(job)
 
-    await world.containers_gone()
+    await world.wait_until_containers_are_gone()
     assert (await world.job(job)).status_reason == WHY
 
 
@@ -85,53 +85,53 @@ async def test_after_a_restart_what_is_left_is_cleared_away(world):
 
     await world.boot()
 
-    await world.containers_gone()
+    await world.wait_until_containers_are_gone()
     assert (await world.job(job)).status is Status.FAILED
 
 
 async def test_one_whose_start_hangs_is_given_up_and_never_left_running(world):
     world.runtime.hold("start")
     job = await world.submit(Script(seconds=60))
-    await world.comes_to_be_asked(job, "start")
+    await world.wait_for_call(job, "start")
 
     await world.force_fail(job)
 
-    await world.then(job, Status.FAILED, status_reason=WHY)
+    await world.wait_for(job, Status.FAILED, status_reason=WHY)
     world.runtime.release("start")
-    await world.containers_gone()
+    await world.wait_until_containers_are_gone()
 
 
 async def test_a_job_of_several_containers_is_given_up_as_a_whole(world):
     pair = task(contained("app", DEAF), contained("aside", DEAF, essential=False))
     job = await world.submit(task=pair)
-    await world.says(job, "ready", part="0/app")
-    await world.says(job, "ready", part="0/aside")
+    await world.wait_for_output(job, "ready", part="0/app")
+    await world.wait_for_output(job, "ready", part="0/aside")
 
     await world.force_fail(job)
 
-    done = await world.then(job, Status.FAILED, status_reason=WHY)
+    done = await world.wait_for(job, Status.FAILED, status_reason=WHY)
     assert [it.exit_code for it in done.attempts[0].parts] == [None, None]
-    await world.containers_gone()
+    await world.wait_until_containers_are_gone()
 
 
 async def test_a_child_is_given_up_and_its_array_can_end(world):
     parent = await world.submit(Script(seconds=0), array_size=2, children={1: DEAF})
     child = f"{parent}:1"
-    await world.says(child, "ready")
+    await world.wait_for_output(child, "ready")
     with pytest.raises(Invalid, match=f"is an array: force-fail its children instead: {child}"):
         await world.force_fail(parent)
 
     await world.force_fail(child)
 
-    await world.then(parent, Status.FAILED)
+    await world.wait_for(parent, Status.FAILED)
     assert (await world.job(child)).status_reason == WHY
 
 
 async def test_one_that_waits_is_refused_and_one_that_is_over_is_as_it_was(world):
     over = await world.submit(Script(seconds=0))
-    before = await world.then(over, Status.SUCCEEDED)
+    before = await world.wait_for(over, Status.SUCCEEDED)
     holder = await world.submit(Script(seconds=60), millicpus=4000)
-    await world.then(holder, Status.RUNNING)
+    await world.wait_for(holder, Status.RUNNING)
     waits = await world.submit(millicpus=4000)
 
     with pytest.raises(Invalid, match="is RUNNABLE and has no container to give up: terminate it"):

@@ -1,4 +1,4 @@
-"""Finished jobs are forgotten, and nothing that anybody still needs. In the pretended world: it takes hours."""
+"""Finished jobs are forgotten, and nothing that anybody still needs. In the simulated world: it takes hours."""
 
 from datetime import timedelta
 
@@ -18,8 +18,8 @@ LONG_ENOUGH = 3700.0  # seconds
 
 @pytest.fixture
 async def world():
-    async with worlds.pretended() as living:
-        yield living
+    async with worlds.simulated() as running:
+        yield running
 
 
 async def forget(world):
@@ -42,33 +42,33 @@ async def known(world, *jobs):
 
 async def an_hour_later(world):
     """When there is a newer job, which stays because it is the newest."""
-    await world.passes(LONG_ENOUGH)
-    await world.then(await world.submit(Script(seconds=0)), Status.SUCCEEDED)
+    await world.sleep(LONG_ENOUGH)
+    await world.wait_for(await world.submit(Script(seconds=0)), Status.SUCCEEDED)
 
 
 async def test_a_job_and_its_output_are_gone_after_an_hour(world):
     job = await world.submit(Script(seconds=1, output=("said",)))
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
     await an_hour_later(world)
 
     await forget(world)
 
     assert await known(world, job) == [False]
-    assert await world.walk(job) == []
+    assert await world.statuses(job) == []
     assert await world.output(job) == []
-    assert await world.service.describe([job], caller=ADMIN) == ()
+    assert await world.jobs.describe([job], caller=ADMIN) == ()
 
 
 async def test_one_whose_container_could_not_be_removed_yet_stays_until_it_is(world):
     world.runtime.hold("remove")
     job = await world.submit(Script(seconds=1))
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
     await an_hour_later(world)
     await forget(world)
     while_it_is_there = await known(world, job)
     world.runtime.release("remove")
-    await world.containers_gone()
-    await world.passes(20)
+    await world.wait_until_containers_are_gone()
+    await world.sleep(20)
 
     await forget(world)
 
@@ -78,22 +78,22 @@ async def test_one_whose_container_could_not_be_removed_yet_stays_until_it_is(wo
 
 async def test_while_the_engine_is_away_nothing_goes(world):
     job = await world.submit(Script(seconds=1))
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
     await an_hour_later(world)
     world.runtime.unreachable = True
-    await world.engine_is(up=False)
-    await world.quiet()
+    await world.wait_for_engine(up=False)
+    await world.wait_until_idle()
 
     await forget(world)
 
     assert await known(world, job) == [True]
     world.runtime.unreachable = False
-    await world.engine_is(up=True)
+    await world.wait_for_engine(up=True)
 
 
 async def test_while_restored_data_is_held_nothing_goes(world):
     job = await world.submit(Script(seconds=1))
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
     await an_hour_later(world)
     await world.restore(world.backup())
 
@@ -105,17 +105,17 @@ async def test_while_restored_data_is_held_nothing_goes(world):
 
 async def test_a_job_that_waits_for_one_of_long_ago_and_for_another_runs_when_that_is_over(world):
     old = await world.submit(Script(seconds=1))
-    await world.then(old, Status.SUCCEEDED)
+    await world.wait_for(old, Status.SUCCEEDED)
     slow = await world.submit(Script(seconds=7200))
     waits = await world.submit(Script(seconds=1), after=[old, slow])
-    await world.then(waits, Status.PENDING)
+    await world.wait_for(waits, Status.PENDING)
     await an_hour_later(world)
 
     await forget(world)
 
     assert await known(world, old) == [True]
-    await world.passes(5000.0)
-    await world.then(waits, Status.SUCCEEDED)
+    await world.sleep(5000.0)
+    await world.wait_for(waits, Status.SUCCEEDED)
     await an_hour_later(world)
     await forget(world)
     assert await known(world, old, slow, waits) == [False, False, False]
@@ -123,23 +123,23 @@ async def test_a_job_that_waits_for_one_of_long_ago_and_for_another_runs_when_th
 
 async def test_children_that_wait_for_those_of_an_array_of_long_ago_run(world):
     old = await world.submit(Script(seconds=1), array_size=3)
-    await world.then(old, Status.SUCCEEDED)
+    await world.wait_for(old, Status.SUCCEEDED)
     slow = await world.submit(Script(seconds=7200))
     on_each = Dependency(job_id=old, type=DependencyType.N_TO_N)
     waits = await world.submit(Script(seconds=1), array_size=3, after=[on_each, slow])
-    await world.then(waits, Status.PENDING)
+    await world.wait_for(waits, Status.PENDING)
     await an_hour_later(world)
 
     await forget(world)
-    await world.passes(5000.0)
+    await world.sleep(5000.0)
 
     assert await known(world, old, child_id(old, 2)) == [True, True]
-    await world.then(waits, Status.SUCCEEDED)
+    await world.wait_for(waits, Status.SUCCEEDED)
 
 
 async def test_an_array_goes_with_its_children(world):
     parent = await world.submit(Script(seconds=1), array_size=120)
-    await world.then(parent, Status.SUCCEEDED)
+    await world.wait_for(parent, Status.SUCCEEDED)
     await an_hour_later(world)
 
     await forget(world)
@@ -149,7 +149,7 @@ async def test_an_array_goes_with_its_children(world):
 
 async def test_whoever_names_one_that_is_gone_is_told_so(world):
     job = await world.submit(Script(seconds=1))
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
     await an_hour_later(world)
     await forget(world)
 
@@ -159,7 +159,7 @@ async def test_whoever_names_one_that_is_gone_is_told_so(world):
 
 async def test_whose_children_would_wait_for_children_of_an_array_that_is_half_forgotten_is_told_so(world):
     array = await world.submit(Script(seconds=0), array_size=3)
-    await world.then(array, Status.SUCCEEDED)
+    await world.wait_for(array, Status.SUCCEEDED)
     await an_hour_later(world)
     await world.store.prune(world.clock.now() - HOUR, keep=(), limit=1)
     assert await known(world, array, child_id(array, 0)) == [True, False]
@@ -170,9 +170,9 @@ async def test_whose_children_would_wait_for_children_of_an_array_that_is_half_f
 
 async def test_whoever_names_one_that_goes_while_it_is_looked_at_is_told_so_too(world):
     job = await world.submit(Script(seconds=0))
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
     await an_hour_later(world)
-    looked = await world.service.describe([job], caller=ADMIN)
+    looked = await world.jobs.describe([job], caller=ADMIN)
 
     await forget(world)
 
@@ -183,7 +183,7 @@ async def test_whoever_names_one_that_goes_while_it_is_looked_at_is_told_so_too(
 
 async def test_cancels_and_terminates_of_one_that_is_gone_change_nothing(world):
     job = await world.submit(Script(seconds=1))
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
     await an_hour_later(world)
     await forget(world)
 
@@ -195,10 +195,10 @@ async def test_cancels_and_terminates_of_one_that_is_gone_change_nothing(world):
 
 async def test_orders_go_on_after_all_is_forgotten_and_the_server_was_restarted(world):
     first = await world.submit(Script(seconds=1))
-    await world.then(first, Status.SUCCEEDED)
+    await world.wait_for(first, Status.SUCCEEDED)
     last = await world.submit(Script(seconds=1), array_size=5)
-    await world.then(last, Status.SUCCEEDED)
-    await world.passes(LONG_ENOUGH)
+    await world.wait_for(last, Status.SUCCEEDED)
+    await world.sleep(LONG_ENOUGH)
     await forget(world)
     await world.restart()
 
@@ -206,4 +206,4 @@ async def test_orders_go_on_after_all_is_forgotten_and_the_server_was_restarted(
 
     assert await known(world, first, last) == [False, True]
     assert (await world.job(new)).order > (await world.job(child_id(last, 4))).order
-    await world.then(new, Status.SUCCEEDED)
+    await world.wait_for(new, Status.SUCCEEDED)

@@ -28,12 +28,14 @@ def codes(attempt):
 
 async def ends(world, job, *keys):
     """Wait until these containers are over, and it is known."""
-    await world.reaches(job, lambda it: it.attempt is not None and None not in [codes(it.attempt)[key] for key in keys])
+    await world.wait_until(
+        job, lambda it: it.attempt is not None and None not in [codes(it.attempt)[key] for key in keys]
+    )
 
 
 async def all_ready(world, job, *keys):
     for key in keys:
-        await world.says(job, "ready", key)
+        await world.wait_for_output(job, "ready", key)
 
 
 async def test_the_main_node_starts_first_and_its_end_ends_all(world):
@@ -42,12 +44,12 @@ async def test_the_main_node_starts_first_and_its_end_ends_all(world):
 
     await world.finish(job, part=MAIN)
 
-    done = await world.then(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED)
+    done = await world.wait_for(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED)
 
-    assert (await world.asked_of_all(job, "start"))[0] == MAIN
+    assert (await world.engine_calls_by_container(job, "start"))[0] == MAIN
     assert codes(done.attempts[0])[MAIN] == 0
-    assert await world.asked(job, part="2/default") == ["create", "start", "stop", "remove"]
-    await world.containers_gone()
+    assert await world.engine_calls(job, part="2/default") == ["create", "start", "stop", "remove"]
+    await world.wait_until_containers_are_gone()
 
 
 async def test_each_node_is_told_who_it_is_and_where_the_main_one_is(world):
@@ -57,9 +59,9 @@ async def test_each_node_is_told_who_it_is_and_where_the_main_one_is(world):
     await ends(world, job, "1/default")
     await world.finish(job, part=MAIN)
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
 
-    await world.quiet()
+    await world.wait_until_idle()
     address = done.attempts[0].parts[0].address
     assert address is not None
     assert await world.output(job, part="1/default") == [f"{job}#1", "1", address]
@@ -73,9 +75,9 @@ async def test_a_main_node_whose_first_container_is_over_at_once_has_an_address_
     await ends(world, job, "1/default")
     await world.finish(job, part=MAIN)
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
 
-    await world.quiet()
+    await world.wait_until_idle()
     address = next(it.address for it in done.attempts[0].parts if it.key == MAIN)
     assert address is not None
     assert await world.output(job, part="1/default") == [address]
@@ -85,11 +87,11 @@ async def test_a_gang_is_placed_all_or_none(world):
     holder = await world.submit(LASTING, millicpus=3500)
     job = await world.submit(nodes=worked(BRIEF))
 
-    await world.then(holder, Status.RUNNING)
+    await world.wait_for(holder, Status.RUNNING)
     assert (await world.job(job)).status is Status.RUNNABLE
     await world.finish(holder)
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert done.started_at >= (await world.job(holder)).stopped_at
 
 
@@ -98,7 +100,7 @@ async def test_the_failure_of_another_node_is_not_the_jobs(world):
     await ends(world, job, "1/default", "2/default")
     await world.finish(job, part=MAIN)
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
 
     assert codes(done.attempts[0]) == {MAIN: 0, "1/default": 3, "2/default": 3}
 
@@ -107,7 +109,7 @@ async def test_a_failed_main_node_begins_the_whole_gang_anew(world):
     main = node(Script(seconds=1, exit_code=5), BRIEF)
     job = await world.submit(nodes=gang(2, leader=main, each=node(DEAF)), attempts=2)
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
 
     assert [it.exit_code for it in done.attempts] == [5, 0]
     assert [len(it.parts) for it in done.attempts] == [2, 2]
@@ -116,9 +118,9 @@ async def test_a_failed_main_node_begins_the_whole_gang_anew(world):
 async def test_a_main_node_that_cannot_start_starts_no_other(world):
     job = await world.submit(nodes=worked(Script(refuse="no such file")))
 
-    await world.then(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
+    await world.wait_for(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
 
-    assert await world.asked(job, part="1/default") == []
+    assert await world.engine_calls(job, part="1/default") == []
 
 
 async def test_a_main_node_other_than_the_first_leads(world):
@@ -126,9 +128,9 @@ async def test_a_main_node_other_than_the_first_leads(world):
     await all_ready(world, job, MAIN)
     await world.finish(job, part="1/default")
 
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
 
-    assert await world.asked_of_all(job, "start") == ["1/default", MAIN]
+    assert await world.engine_calls_by_container(job, "start") == ["1/default", MAIN]
 
 
 # -------------------------------------------------------------------------------------------------------------- stopped
@@ -140,7 +142,7 @@ async def test_a_terminate_stops_every_node(world):
 
     await world.terminate(job, "stop it")
 
-    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     assert done.is_terminated
     assert [codes(it) for it in done.attempts] == [{MAIN: 0, "1/default": 0, "2/default": 0}]
 
@@ -151,7 +153,7 @@ async def test_a_terminate_of_the_main_node_is_one_of_the_job(world):
 
     await world.terminate(node_id(job, 0), "stop it")
 
-    await world.then(job, Status.FAILED, status_reason="stop it")
+    await world.wait_for(job, Status.FAILED, status_reason="stop it")
 
 
 async def test_a_terminate_of_another_node_stops_that_one_only(world):
@@ -162,7 +164,7 @@ async def test_a_terminate_of_another_node_stops_that_one_only(world):
     await ends(world, job, "1/default")
     await world.finish(job, part=MAIN)
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert not done.is_terminated
     stopped, spared = done.attempts[0].parts[1:]
     assert (stopped.exit_code, stopped.terminated) == (0, "not you")
@@ -175,16 +177,16 @@ async def test_a_deaf_node_keeps_the_room_of_the_gang_until_it_is_dead(world):
     waiting = await world.submit(millicpus=4000)
     await world.finish(job, part=MAIN)
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
 
     assert codes(done.attempts[0]) == {MAIN: 0, "1/default": 137}
-    assert (await world.then(waiting, Status.SUCCEEDED)).started_at >= done.attempts[0].parts[1].stopped_at
+    assert (await world.wait_for(waiting, Status.SUCCEEDED)).started_at >= done.attempts[0].parts[1].stopped_at
 
 
 async def test_out_of_time_every_node_is_stopped(world):
     job = await world.submit(nodes=worked(POLITE, count=2), limit=1, attempts=3)
 
-    done = await world.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
+    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
 
     assert len(done.attempts) == 1
 
@@ -192,12 +194,12 @@ async def test_out_of_time_every_node_is_stopped(world):
 async def test_a_cancel_of_a_node_forbids_another_attempt_of_the_job(world):
     main = node(lasting(5), BRIEF)
     job = await world.submit(nodes=gang(2, leader=main, each=node(DEAF)), attempts=2)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
 
     await world.cancel(node_id(job, 1), "not wanted")
     await world.finish(job, part=MAIN)
 
-    done = await world.then(job, Status.FAILED, status_reason="not wanted")
+    done = await world.wait_for(job, Status.FAILED, status_reason="not wanted")
     assert done.is_cancelled
     assert len(done.attempts) == 1
 
@@ -207,25 +209,25 @@ async def test_a_cancel_of_a_node_forbids_another_attempt_of_the_job(world):
 
 async def test_after_a_crash_between_the_main_nodes_start_and_the_others_they_start(world):
     job = await world.submit(nodes=worked(lasting(output=("ready",)), count=2))
-    await world.says(job, "ready", MAIN)
+    await world.wait_for_output(job, "ready", MAIN)
 
     await world.restart()
     await all_ready(world, job, "1/default")
     await world.finish(job, part=MAIN)
 
-    done = await world.then(job, Status.SUCCEEDED)
-    assert sorted(await world.asked_of_all(job, "start")) == [MAIN, "1/default"]
+    done = await world.wait_for(job, Status.SUCCEEDED)
+    assert sorted(await world.engine_calls_by_container(job, "start")) == [MAIN, "1/default"]
     assert done.attempts[0].number == 1
 
 
 async def test_a_crash_in_the_midst_of_its_start_starts_no_node_twice(world):
     world.runtime.hold("start")
     job = await world.submit(nodes=worked(SOME_TIME, others=DEAF, count=2))
-    await world.comes_to_be_asked(job, "start", part=MAIN)
+    await world.wait_for_call(job, "start", part=MAIN)
 
     await world.crash()
     world.runtime.release("start")
     await world.boot()
 
-    await world.then(job, Status.SUCCEEDED)
-    await world.containers_gone()
+    await world.wait_for(job, Status.SUCCEEDED)
+    await world.wait_until_containers_are_gone()

@@ -16,47 +16,47 @@ RULES = (
 
 @pytest.fixture
 async def world():
-    async with worlds.pretended() as living:
-        yield living
+    async with worlds.simulated() as running:
+        yield running
 
 
 async def test_a_rule_for_lost_hosts_runs_the_job_again(world):
     job = await world.submit(Script(seconds=30), attempts=3, rules=RULES)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
 
     world.machine.restart_machine()
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     told = [(it.exit_code, it.status_reason) for it in done.attempts]
     assert told == [(255, status_reasons.HOST_TERMINATED), (0, status_reasons.EXITED)]
 
 
 async def test_one_that_failed_by_itself_before_is_not_taken_for_lost(world):
     job = await world.submit(Script(seconds=1, exit_code=3), attempts=3, rules=RULES)
-    await world.then(job, Status.FAILED, status_reason=status_reasons.EXITED)
+    await world.wait_for(job, Status.FAILED, status_reason=status_reasons.EXITED)
 
 
 async def test_so_it_does_after_a_start_on_the_machine_that_came_back(world):
     job = await world.submit(Script(seconds=30), attempts=3, rules=RULES)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
 
     await world.crash()
     world.machine.restart_machine()
     await world.boot()
 
-    assert len((await world.then(job, Status.SUCCEEDED)).attempts) == 2
+    assert len((await world.wait_for(job, Status.SUCCEEDED)).attempts) == 2
 
 
 async def test_where_containers_are_gone_with_it_that_is_the_reason_too(world):
     job = await world.submit(Script(seconds=30), attempts=2, rules=RULES)
-    tag = (await world.then(job, Status.RUNNING)).tag
+    tag = (await world.wait_for(job, Status.RUNNING)).tag
 
     await world.crash()
     world.machine.restart_machine()
     world.machine.remove_externally(tag)
     await world.boot()
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert done.attempts[0].status_reason == status_reasons.HOST_TERMINATED
 
 
@@ -81,7 +81,7 @@ async def cut_in_two(world):
 
 @pytest.mark.fault("EN02")
 async def test_a_start_that_the_engines_end_cut_in_two_is_lost_and_not_made_again(world, cut_in_two):
-    done = await world.then(cut_in_two, Status.SUCCEEDED)
+    done = await world.wait_for(cut_in_two, Status.SUCCEEDED)
 
     told = [(it.exit_code, it.status_reason) for it in done.attempts]
     assert told == [(None, status_reasons.HOST_TERMINATED), (0, status_reasons.EXITED)]
@@ -93,7 +93,7 @@ async def test_nor_is_it_made_again_by_the_next_server(world, cut_in_two):
     await world.crash()
     await world.boot()
 
-    done = await world.then(cut_in_two, Status.SUCCEEDED)
+    done = await world.wait_for(cut_in_two, Status.SUCCEEDED)
 
     assert [it.status_reason for it in done.attempts] == [status_reasons.HOST_TERMINATED, status_reasons.EXITED]
     assert all(count <= 1 for count in runs(world, cut_in_two))

@@ -22,7 +22,7 @@ async def absent(world):
         return
     async with registry(os.environ.get("DOCKER_HOST")) as images:
         yield images.image()
-        await world.quiet()
+        await world.wait_until_idle()
 
 
 async def pulls(world, number):
@@ -33,32 +33,32 @@ async def pulls(world, number):
 async def test_an_image_that_is_absent_is_pulled(world, absent):
     job = await world.submit(Script(seconds=0, output=("one",)), image=absent)
 
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
 
-    await world.containers_gone()
+    await world.wait_until_containers_are_gone()
     assert await world.output(job) == ["one"]
-    assert await world.asked(job) == ["create", "create", "start", "remove"]
+    assert await world.engine_calls(job) == ["create", "create", "start", "remove"]
 
 
 async def test_many_jobs_wait_for_the_same_image(world, absent):
     jobs = [await world.submit(image=absent) for _ in range(6)]
 
     for job in jobs:
-        await world.then(job, Status.SUCCEEDED)
+        await world.wait_for(job, Status.SUCCEEDED)
 
 
 @pytest.mark.fault("EN19")
 async def test_a_pull_holds_up_nobody_who_has_his_image(world, absent):
     world.runtime.hold("pull")
     waiting = await world.submit(image=absent)
-    await world.then(waiting, Status.STARTING)
+    await world.wait_for(waiting, Status.STARTING)
 
     other = await world.submit()
 
-    await world.then(other, Status.SUCCEEDED)
+    await world.wait_for(other, Status.SUCCEEDED)
     assert (await world.job(waiting)).status is Status.STARTING
     world.runtime.release("pull")
-    await world.then(waiting, Status.SUCCEEDED)
+    await world.wait_for(waiting, Status.SUCCEEDED)
 
 
 @pytest.mark.fault("SP09")
@@ -69,16 +69,16 @@ async def test_terminated_while_its_image_is_pulled_it_is_over_at_once_and_no_co
 
     await world.terminate(job, "too slow")
 
-    await world.then(job, Status.FAILED, status_reason="too slow", attempts=())
+    await world.wait_for(job, Status.FAILED, status_reason="too slow", attempts=())
     world.runtime.release("pull")
-    assert await world.asked(job) == ["create", "remove"]  # the image was not there to make it of
+    assert await world.engine_calls(job) == ["create", "remove"]  # the image was not there to make it of
 
 
 @pytest.mark.fault("EN19")
 async def test_an_image_that_cannot_be_had_is_the_reason_of_the_attempt(world, absent):
     job = await world.submit(image=NOWHERE)
 
-    done = await world.then(job, Status.FAILED)
+    done = await world.wait_for(job, Status.FAILED)
 
     (attempt,) = done.attempts
     assert attempt.reason.startswith("CannotPullContainerError: ")
@@ -91,5 +91,5 @@ async def test_a_rule_may_give_up_on_an_image_that_cannot_be_had(world, absent):
 
     job = await world.submit(image=NOWHERE, attempts=3, rules=rules)
 
-    done = await world.then(job, Status.FAILED)
+    done = await world.wait_for(job, Status.FAILED)
     assert len(done.attempts) == 1

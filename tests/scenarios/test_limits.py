@@ -41,15 +41,15 @@ async def test_whose_account_is_at_its_limit_waits_and_others_do_not(world, call
     small = await submit(world, ada, Script(), millicpus=250)
     other = await submit(world, bob, Script(), millicpus=500)
 
-    await world.then(other, Status.SUCCEEDED)
-    await world.then(waits, Status.RUNNABLE, status_reason=AT_LIMIT, unschedulable=False)
-    await world.then(small, Status.RUNNABLE, status_reason=None)
+    await world.wait_for(other, Status.SUCCEEDED)
+    await world.wait_for(waits, Status.RUNNABLE, status_reason=AT_LIMIT, unschedulable=False)
+    await world.wait_for(small, Status.RUNNABLE, status_reason=None)
     await submit_no_more(world, ada)
 
     world.caller = ada
     await world.terminate(first)
-    await world.then(waits, Status.SUCCEEDED)
-    await world.then(small, Status.SUCCEEDED)
+    await world.wait_for(waits, Status.SUCCEEDED)
+    await world.wait_for(small, Status.SUCCEEDED)
 
 
 async def submit_no_more(world, caller):
@@ -62,41 +62,41 @@ async def test_a_limit_that_is_raised_lets_those_start_who_wait(world, callers):
     first = await submit(world, ada, LONG, millicpus=1000)
     second = await submit(world, ada, LONG, millicpus=1000)
     large = await submit(world, ada, Script(), millicpus=1500)
-    await world.reaches(second, lambda it: it.status_reason == AT_LIMIT)
+    await world.wait_until(second, lambda it: it.status_reason == AT_LIMIT)
 
     limit(world, vcpus=3.5)
 
-    await world.says(second, "ready")
-    await world.then(large, Status.SUCCEEDED)
-    await world.then(first, Status.RUNNING)
+    await world.wait_for_output(second, "ready")
+    await world.wait_for(large, Status.SUCCEEDED)
+    await world.wait_for(first, Status.RUNNING)
 
 
 async def test_one_that_is_more_than_its_account_may_have_says_so_and_starts_when_it_may(world, callers):
     ada, _ = callers
     large = await submit(world, ada, Script(), millicpus=2000)
     small = await submit(world, ada, Script(), millicpus=1000)
-    await world.then(small, Status.SUCCEEDED)
-    await world.then(
+    await world.wait_for(small, Status.SUCCEEDED)
+    await world.wait_for(
         large, Status.RUNNABLE, status_reason=status_reasons.beyond_limit("lab", 2000, 1000), unschedulable=True
     )
 
     limit(world, vcpus=2.0)
 
-    await world.then(large, Status.SUCCEEDED)
+    await world.wait_for(large, Status.SUCCEEDED)
 
 
 async def test_limits_hold_after_a_restart(world, callers):
     ada, _ = callers
     first = await submit(world, ada, LONG, millicpus=1000)
-    await world.says(first, "ready")
+    await world.wait_for_output(first, "ready")
     waiting = [await submit(world, ada, Script(), millicpus=1000) for _ in range(2)]
 
     await world.restart()
 
     await submit_no_more(world, ada)
-    await world.then(waiting[0], Status.RUNNABLE)
+    await world.wait_for(waiting[0], Status.RUNNABLE)
     await world.terminate(first)
-    await world.then(waiting[1], Status.SUCCEEDED)
+    await world.wait_for(waiting[1], Status.SUCCEEDED)
 
 
 async def test_children_of_an_array_are_held_to_the_limits_too(world, callers):
@@ -104,7 +104,7 @@ async def test_children_of_an_array_are_held_to_the_limits_too(world, callers):
 
     array = await submit(world, ada, Script(seconds=0.1), array_size=2, millicpus=600)
 
-    await world.then(array, Status.SUCCEEDED)
+    await world.wait_for(array, Status.SUCCEEDED)
     limit(world, queued=1)
     with pytest.raises(Invalid, match="it has 0, and 2 more jobs cannot be taken"):
         await submit(world, ada, Script(), array_size=2)

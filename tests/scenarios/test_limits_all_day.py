@@ -9,7 +9,7 @@ from batchq.domain.job import ACTIVE, FINISHED, Status
 from batchq.domain.scheduling.quotas import Quotas
 from tests.support.scripts import Script
 from tests.support.store_proxy import StatusChanges
-from tests.support.world import pretended
+from tests.support.world import simulated
 
 VCPUS = {ROOT: 3.5, "lab": 2.0, "team": 1.0, "other": None}
 ABOVE = {ROOT: None, "lab": ROOT, "team": "lab", "other": ROOT}
@@ -51,7 +51,7 @@ class Books:
 
 @pytest.fixture
 async def day():
-    async with pretended() as world:
+    async with simulated() as world:
         world.people = people()
         await world.queue("urgent", priority=2)
         yield world
@@ -78,7 +78,7 @@ async def test_no_account_has_more_in_use_than_its_limit_and_nobody_starves(day,
 
     jobs = [await submit(day, chance) for _ in range(JOBS)]
 
-    ends = [await day.reaches(it, lambda job: job.status in FINISHED) for it in jobs]
+    ends = [await day.wait_until(it, lambda job: job.status in FINISHED) for it in jobs]
     assert {it.status for it in ends} == {Status.SUCCEEDED}
     assert books.over() == set()
     assert min(books.most.values()) > 0
@@ -88,7 +88,7 @@ async def under(world, chance, **vcpus):
     """A few jobs while limits are so."""
     world.people = people(**vcpus)
     jobs = [await submit(world, chance) for _ in range(10)]
-    await world.passes(5)
+    await world.sleep(5)
     return jobs
 
 
@@ -98,6 +98,6 @@ async def test_limits_that_come_and_go_strand_nobody(day):
     days = [await under(day, chance, lab=lab) for lab in (2.0, 0.0, 1.0, 3.0)]
     jobs = [it for each in days for it in each]
 
-    ends = [await day.reaches(it, lambda job: job.status in FINISHED) for it in jobs]
+    ends = [await day.wait_until(it, lambda job: job.status in FINISHED) for it in jobs]
 
     assert {it.status for it in ends} == {Status.SUCCEEDED}

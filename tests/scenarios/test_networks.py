@@ -17,26 +17,26 @@ LONG = Script(seconds=60, on_term=0, output=("ready",))
 async def test_a_job_whose_network_dies_before_its_start_runs_all_the_same_and_once(world):
     world.runtime.hold("start")
     job = await world.submit(Script(seconds=0, output=("once",)))
-    await world.comes_to_be_asked(job, "start")
+    await world.wait_for_call(job, "start")
 
     remove_pause_containers(world.machine)
     world.runtime.release("start")
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert len(done.attempts) == 1
-    assert await world.asked(job) == ["create", "start", "create", "start", "remove"]
+    assert await world.engine_calls(job) == ["create", "start", "create", "start", "remove"]
     assert await world.output(job) == ["once"]
 
 
 async def test_the_death_of_their_network_ends_no_jobs_and_the_next_have_another(world):
     job = await world.submit(LONG)
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
     before = keepers(world.machine)
 
     remove_pause_containers(world.machine)
     other = await world.submit()
 
-    await world.then(other, Status.SUCCEEDED)
+    await world.wait_for(other, Status.SUCCEEDED)
     assert (await world.job(job)).status is Status.RUNNING
     assert keepers(world.machine).keys() == before.keys()
     assert keepers(world.machine) != before
@@ -45,27 +45,27 @@ async def test_the_death_of_their_network_ends_no_jobs_and_the_next_have_another
 async def test_terminated_while_its_network_is_gone_a_job_that_had_not_begun_never_does(world):
     world.runtime.hold("start")
     job = await world.submit(LONG)
-    await world.comes_to_be_asked(job, "start")
+    await world.wait_for_call(job, "start")
 
     remove_pause_containers(world.machine)
     await world.terminate(job, "stop it")
     world.runtime.release("start")
 
-    await world.then(job, Status.FAILED, status_reason="stop it")
-    await world.containers_gone()
+    await world.wait_for(job, Status.FAILED, status_reason="stop it")
+    await world.wait_until_containers_are_gone()
 
 
 async def test_the_server_comes_back_between_the_death_of_a_network_and_the_start(world):
     world.runtime.hold("start")
     job = await world.submit()
-    await world.comes_to_be_asked(job, "start")
+    await world.wait_for_call(job, "start")
 
     await world.crash()
     remove_pause_containers(world.machine)
     world.runtime.release("start")
     await world.boot()
 
-    assert len((await world.then(job, Status.SUCCEEDED)).attempts) == 1
+    assert len((await world.wait_for(job, Status.SUCCEEDED)).attempts) == 1
 
 
 async def test_an_environment_may_say_that_its_jobs_have_none(world):
@@ -74,7 +74,7 @@ async def test_an_environment_may_say_that_its_jobs_have_none(world):
 
     job = await world.submit(queue="quiet")
 
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
     assert keepers(world.machine) == {}
 
 
@@ -82,6 +82,6 @@ async def test_an_environment_may_say_that_its_jobs_have_none(world):
 async def test_two_accounts_do_not_share_a_network(world):
     for account in (ROOT, AccountName("lab")):
         world.caller = replace(ADMIN, account=account)
-        await world.then(await world.submit(), Status.SUCCEEDED)
+        await world.wait_for(await world.submit(), Status.SUCCEEDED)
 
     assert keepers(world.machine).keys() == {("local", "root"), ("local", "lab")}

@@ -1,6 +1,6 @@
 """Engines whose news cannot be trusted, that take long for everything, or that have containers nobody remembers.
 
-In the pretended world alone: what these do takes a minute, or a seed, on a real one.
+In the simulated world alone: what these do takes a minute, or a seed, on a real one.
 """
 
 import pytest
@@ -37,8 +37,8 @@ class Slow:
 
 @pytest.fixture
 async def world():
-    async with worlds.pretended() as living:
-        yield living
+    async with worlds.simulated() as running:
+        yield running
 
 
 @pytest.fixture
@@ -68,8 +68,8 @@ async def test_however_its_news_come_each_attempt_ends_once_and_as_inspected(wor
     world.machine.faults.death_delays, world.machine.faults.inspects_deaths = told_after, looked_at
     jobs = [await world.submit(Script(seconds=seconds, exit_code=7), attempts=2) for seconds in (0, 1, 5)]
 
-    done = [await world.then(job, Status.FAILED) for job in jobs]
-    await world.passes(60)
+    done = [await world.wait_for(job, Status.FAILED) for job in jobs]
+    await world.sleep(60)
 
     assert [[it.exit_code for it in job.attempts] for job in done] == [[7, 7]] * 3
     assert [await world.job(job) for job in jobs] == done
@@ -79,9 +79,9 @@ async def test_however_its_news_come_each_attempt_ends_once_and_as_inspected(wor
 async def test_a_few_containers_that_nobody_remembers_are_cleared_away_after_a_while(world, stray):
     strays = await stray(3)
 
-    await world.passes(50)
+    await world.sleep(50)
     assert await there(world) == strays
-    await world.passes(30)
+    await world.sleep(30)
 
     assert await there(world) == set()
 
@@ -90,7 +90,7 @@ async def test_a_few_containers_that_nobody_remembers_are_cleared_away_after_a_w
 async def test_many_are_left_alone_and_an_operator_is_told(world, stray, caplog):
     strays = await stray(4)
 
-    await world.passes(200)
+    await world.sleep(200)
 
     assert await there(world) == strays
     assert "belong to no known job" in caplog.text
@@ -100,21 +100,21 @@ async def test_many_are_left_alone_and_an_operator_is_told(world, stray, caplog)
 
 @pytest.mark.fault("EN29")
 async def test_an_engine_that_takes_long_for_everything_does_nothing_twice_and_holds_up_no_request():
-    async with worlds.pretended() as world:
+    async with worlds.simulated() as world:
         machine = world.machine
         assert isinstance(machine, SimulatedRuntime)
         world.runtime.runtime = Slow(machine, world.clock)
         began = world.clock.now()
         jobs = [await world.submit(Script(seconds=1), attempts=2) for _ in range(20)]
         stopped = await world.submit(Script(seconds=None))
-        await world.then(stopped, Status.RUNNING)
+        await world.wait_for(stopped, Status.RUNNING)
         before = world.clock.now()
         await world.terminate(stopped)
         answered_after = world.clock.now() - before
 
-        done = [await world.then(job, Status.SUCCEEDED) for job in jobs]
+        done = [await world.wait_for(job, Status.SUCCEEDED) for job in jobs]
 
         assert answered_after.total_seconds() < 0.1
         assert {len(job.attempts) for job in done} == {1}
-        assert [(await world.asked(job)).count("start") for job in jobs] == [1] * 20
+        assert [(await world.engine_calls(job)).count("start") for job in jobs] == [1] * 20
         assert (world.clock.now() - began).total_seconds() > 4 * EACH_CALL

@@ -24,14 +24,14 @@ def size(world):
 async def array_of(world, size, **asked):
     """An array whose children are all there."""
     parent = await world.submit(LONG, array_size=size, **asked)
-    await world.reaches(parent, lambda job: job.array_state is not None and job.array_state.spawned == size)
+    await world.wait_until(parent, lambda job: job.array_state is not None and job.array_state.spawned == size)
     return parent
 
 
 async def shown(world, parent, size):
     """All of the family as people are shown it, but for what DescribeJobs does not tell."""
     ids = [parent, *(child_id(parent, index) for index in range(size))]
-    return [_told(job) for job, _ in await world.service.describe(ids, caller=world.caller)]
+    return [_told(job) for job, _ in await world.jobs.describe(ids, caller=world.caller)]
 
 
 async def stored(world, parent, size):
@@ -46,11 +46,11 @@ def _told(job):
 
 async def listed(world, parent, status):
     asked = ChildQuery(parent=parent, status=status, limit=1000)
-    return [it.status for it in await world.service.list_children(asked, caller=world.caller)]
+    return [it.status for it in await world.jobs.list_children(asked, caller=world.caller)]
 
 
 async def is_written(world, parent):
-    await world.then(parent, Status.FAILED)
+    await world.wait_for(parent, Status.FAILED)
 
 
 @pytest.mark.parametrize("order", ["cancel", "terminate"])
@@ -70,7 +70,7 @@ async def test_who_waits_is_over_when_the_order_is_answered(world, size, order):
 
 async def test_who_runs_goes_on_and_the_array_is_over_with_the_last(world, size):
     parent = await array_of(world, size, millicpus=4000)
-    await world.then(child_id(parent, 0), Status.RUNNING)
+    await world.wait_for(child_id(parent, 0), Status.RUNNING)
 
     await world.cancel(parent, "enough")
 
@@ -79,7 +79,7 @@ async def test_who_runs_goes_on_and_the_array_is_over_with_the_last(world, size)
     assert family.array_state.counts == ((Status.RUNNING, 1), (Status.FAILED, size - 1))
     assert {job.status for job in others} == {Status.FAILED}
     await world.terminate(child_id(parent, 0), "this one too")
-    await world.then(parent, Status.FAILED, status_reason="enough", is_cancelled=True)
+    await world.wait_for(parent, Status.FAILED, status_reason="enough", is_cancelled=True)
     assert (await stored(world, parent, size))[2:] == others
 
 
@@ -89,7 +89,7 @@ async def test_what_is_shown_stands_while_nothing_can_be_written(world, size):
     world.store.failing = True
     at_once = await shown(world, parent, size)
 
-    await world.passes(2)
+    await world.sleep(2)
 
     assert await shown(world, parent, size) == at_once
     world.store.failing = False
@@ -145,4 +145,4 @@ async def test_a_waiting_child_that_a_later_bulk_stop_names_is_already_finished(
     outcomes = await world.terminate_all(last, queues=["another"], reason="too late")
 
     assert outcomes == {last: "ALREADY_FINISHED"}
-    assert (await world.then(last, Status.FAILED, status_reason="enough", attempts=())).is_cancelled
+    assert (await world.wait_for(last, Status.FAILED, status_reason="enough", attempts=())).is_cancelled

@@ -26,19 +26,19 @@ def world(world):
 @pytest.mark.fault("SE08")
 async def test_a_job_that_others_stop_goes_on_and_its_coordinator_stops_it(world):
     job = await world.submit(Script(seconds=600, on_term=1, output=("ready",)))
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
 
-    await world.service.terminate(job, "not mine", caller=BOB)
-    await world.service.cancel(job, "not mine", caller=BOB)
-    await world.service.terminate(job, "his", caller=CORA)
+    await world.jobs.terminate(job, "not mine", caller=BOB)
+    await world.jobs.cancel(job, "not mine", caller=BOB)
+    await world.jobs.terminate(job, "his", caller=CORA)
 
-    await world.then(job, Status.FAILED, status_reason="his", is_cancelled=False)
+    await world.wait_for(job, Status.FAILED, status_reason="his", is_cancelled=False)
 
 
 @pytest.mark.fault("SE08")
 async def test_what_a_job_writes_is_read_by_those_who_reach_it(world):
     job = await world.submit(Script(seconds=0, output=("secret",)))
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
 
     (told,), _ = await world.logs.streams(STREAMS, after=None, limit=9, caller=ADA)
     unseen = await world.logs.streams(STREAMS, after=None, limit=9, caller=BOB)
@@ -52,14 +52,14 @@ async def test_what_a_job_writes_is_read_by_those_who_reach_it(world):
 
 async def test_children_and_restarted_jobs_are_their_owners(world):
     array = await world.submit(Script(seconds=600, on_term=1), array_size=2)
-    await world.then(f"{array}:1", Status.RUNNING)
+    await world.wait_for(f"{array}:1", Status.RUNNING)
 
     await world.restart()
-    await world.service.terminate(f"{array}:1", "not mine", caller=BOB)
-    await world.service.terminate(array, "mine", caller=ADA)
+    await world.jobs.terminate(f"{array}:1", "not mine", caller=BOB)
+    await world.jobs.terminate(array, "mine", caller=ADA)
 
-    await world.then(array, Status.FAILED, status_reason="mine")
-    assert await world.service.describe([array, f"{array}:0"], caller=BOB) == ()
+    await world.wait_for(array, Status.FAILED, status_reason="mine")
+    assert await world.jobs.describe([array, f"{array}:0"], caller=BOB) == ()
 
 
 async def test_a_coordinators_job_waits_for_another_and_a_strangers_is_refused(world):
@@ -72,4 +72,4 @@ async def test_a_coordinators_job_waits_for_another_and_a_strangers_is_refused(w
         await world.submit(Script(seconds=0), after=[first])
 
     await world.finish(first)
-    await world.then(second, Status.SUCCEEDED)
+    await world.wait_for(second, Status.SUCCEEDED)

@@ -34,39 +34,39 @@ def allow(world, allowance):
 @pytest.mark.fault("SE10")
 async def test_a_job_that_waits_while_its_policy_is_tightened_is_not_started(world, ada):
     first = await world.submit(Script(seconds=60, on_term=1, output=("ready",)), **AS_ROOT)
-    await world.says(first, "ready")
+    await world.wait_for_output(first, "ready")
     job = await world.submit(Script(), attempts=3, **AS_ROOT)
 
     allow(world, TIGHT)
     await world.terminate(first)
 
-    done = await world.then(job, Status.FAILED, status_reason="Task failed to start")
+    done = await world.wait_for(job, Status.FAILED, status_reason="Task failed to start")
     (attempt,) = done.attempts
     assert attempt.reason == REFUSED
-    assert "create" not in await world.asked(job)
+    assert "create" not in await world.engine_calls(job)
 
 
 @pytest.mark.fault("SE10")
 async def test_a_policy_that_is_loosened_again_in_time_has_done_nothing(world, ada):
     first = await world.submit(Script(seconds=60, on_term=1, output=("ready",)), **AS_ROOT)
-    await world.says(first, "ready")
+    await world.wait_for_output(first, "ready")
     job = await world.submit(Script(), **AS_ROOT)
 
     allow(world, TIGHT)
     allow(world, LOOSE)
     await world.terminate(first)
 
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
 
 
 async def test_a_container_that_runs_is_left_to_run_and_has_no_other_attempt(world, ada):
     job = await world.submit(lasting(7, output=("ready",)), attempts=3, **AS_ROOT)
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
 
     allow(world, TIGHT)
     await world.finish(job)
 
-    done = await world.then(job, Status.FAILED, status_reason="Task failed to start")
+    done = await world.wait_for(job, Status.FAILED, status_reason="Task failed to start")
     assert [it.exit_code for it in done.attempts] == [7, None]
 
 
@@ -76,7 +76,7 @@ async def test_what_an_admin_submitted_is_an_admins_while_he_is_one(world, ada):
 
     job = await world.submit(Script(), **AS_ROOT)
 
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
 
 
 @pytest.mark.fault("SE09")
@@ -85,7 +85,7 @@ async def test_what_an_account_may_not_have_is_refused_when_it_is_asked_for(worl
     world.caller = replace(world.caller, allowance=TIGHT)
 
     with pytest.raises(Invalid, match="is not allowed to account lab"):
-        await world.service.submit(submission, caller=world.caller)
+        await world.jobs.submit(submission, caller=world.caller)
     with pytest.raises(Invalid, match="is not allowed to account lab"):
         await world.submission(**AS_ROOT)
 
@@ -93,11 +93,11 @@ async def test_what_an_account_may_not_have_is_refused_when_it_is_asked_for(worl
 async def test_a_container_that_was_started_before_a_crash_is_left_to_run(world, ada):
     world.runtime.hold("start")
     job = await world.submit(LASTING, **AS_ROOT)
-    await world.comes_to_be_asked(job, "start")
-    await world.crash_once_done("start")
+    await world.wait_for_call(job, "start")
+    await world.crash_after("start")
 
     allow(world, TIGHT)
     await world.boot()
     await world.finish(job)
 
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)

@@ -18,140 +18,140 @@ DEAF = Script(seconds=60, on_term=None, output=("ready",))
 
 async def test_a_running_job_runs_on_and_costs_no_attempt(world):
     job = await world.submit(LASTING, attempts=2)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
 
     await world.restart()
     await world.finish(job)
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert len(done.attempts) == 1
-    assert await world.asked(job) == ["create", "start", "remove"]
+    assert await world.engine_calls(job) == ["create", "start", "remove"]
 
 
 async def test_one_that_ended_while_nobody_looked_keeps_its_code_and_times(world):
     job = await world.submit(lasting(9))
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
     await world.crash()
     await world.finish(job)
-    await world.passes(1)
+    await world.sleep(1)
     back = world.clock.now()
 
     await world.boot()
 
-    done = await world.then(job, Status.FAILED, status_reason=status_reasons.EXITED)
+    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.EXITED)
     assert done.attempts[0].exit_code == 9
     assert done.stopped_at < back
 
 
 async def test_one_whose_container_is_gone_is_lost(world):
     job = await world.submit(Script(seconds=60), attempts=1)
-    tag = (await world.then(job, Status.RUNNING)).tag
+    tag = (await world.wait_for(job, Status.RUNNING)).tag
     await world.crash()
     await world.runtime.remove(tag)
 
     await world.boot()
 
-    await world.then(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
+    await world.wait_for(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
 
 
 async def test_killed_before_the_container_is_made_it_is_made_once(world):
     world.runtime.hold("create")
     job = await world.submit(Script(seconds=0), attempts=1)
-    await world.then(job, Status.STARTING)
+    await world.wait_for(job, Status.STARTING)
     await world.crash()
     world.runtime.release("create")
 
     await world.boot()
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert len(done.attempts) == 1
-    assert (await world.asked(job)).count("start") == 1
+    assert (await world.engine_calls(job)).count("start") == 1
 
 
 async def test_killed_between_create_and_start_it_is_started_once(world):
     world.runtime.hold("start")
     job = await world.submit(Script(seconds=0), attempts=1)
-    await world.comes_to_be_asked(job, "start")
+    await world.wait_for_call(job, "start")
     await world.crash()
     world.runtime.release("start")
 
     await world.boot()
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert len(done.attempts) == 1
 
 
 async def test_killed_after_the_start_it_is_not_started_again(world):
     world.runtime.hold("start")
     job = await world.submit(LASTING)
-    await world.comes_to_be_asked(job, "start")
-    await world.crash_once_done("start")
+    await world.wait_for_call(job, "start")
+    await world.crash_after("start")
 
     await world.boot()
     await world.finish(job)
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert len(done.attempts) == 1
-    assert (await world.asked(job)).count("start") == 1
+    assert (await world.engine_calls(job)).count("start") == 1
 
 
 async def test_made_and_gone_before_that_was_saved_it_is_made_again_and_costs_nothing(world):
     world.runtime.hold("create")
     job = await world.submit(Script(seconds=0))
-    tag = (await world.then(job, Status.STARTING)).tag
-    await world.comes_to_be_asked(job, "create")
-    await world.crash_once_done("create")
+    tag = (await world.wait_for(job, Status.STARTING)).tag
+    await world.wait_for_call(job, "create")
+    await world.crash_after("create")
     await world.runtime.remove(tag)
 
     await world.boot()
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert len(done.attempts) == 1
-    assert (await world.asked(job)).count("start") == 1
+    assert (await world.engine_calls(job)).count("start") == 1
 
 
 async def test_started_and_removed_by_a_human_before_that_was_saved_it_is_lost_and_not_started_again(world):
     world.runtime.hold("start")
     job = await world.submit(Script(seconds=60), attempts=1)
-    tag = (await world.then(job, Status.STARTING)).tag
-    await world.comes_to_be_asked(job, "start")
-    await world.crash_once_done("start")
+    tag = (await world.wait_for(job, Status.STARTING)).tag
+    await world.wait_for_call(job, "start")
+    await world.crash_after("start")
     await world.runtime.remove(tag)
 
     await world.boot()
 
-    done = await world.then(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
+    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
     assert [it.exit_code for it in done.attempts] == [None]
-    assert (await world.asked(job)).count("start") == 1
+    assert (await world.engine_calls(job)).count("start") == 1
 
 
 async def test_a_container_of_a_task_removed_before_its_start_was_saved_is_not_started_again(world):
     world.runtime.hold("start")
     pair = task(contained("app", Script(seconds=60)), contained("aside", Script(seconds=60), essential=False))
     job = await world.submit(task=pair)
-    tag = replace((await world.then(job, Status.STARTING)).tag, part="0/app")
-    await world.comes_to_be_asked(job, "start", part="0/app")
-    await world.crash_once_done("start")
+    tag = replace((await world.wait_for(job, Status.STARTING)).tag, part="0/app")
+    await world.wait_for_call(job, "start", part="0/app")
+    await world.crash_after("start")
     await world.runtime.remove(tag)
 
     await world.boot()
 
-    await world.then(job, Status.FAILED)
-    assert (await world.asked(job, part="0/app")).count("start") == 1
+    await world.wait_for(job, Status.FAILED)
+    assert (await world.engine_calls(job, part="0/app")).count("start") == 1
 
 
 @pytest.mark.fault("SP02")
 async def test_a_stop_ordered_but_not_asked_is_asked(world):
     world.runtime.hold("stop")
     job = await world.submit(POLITE)
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
     await world.terminate(job, "stop it")
     await world.crash()
     world.runtime.release("stop")
 
     await world.boot()
 
-    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     assert done.is_terminated
     assert [it.exit_code for it in done.attempts] == [0]
 
@@ -159,42 +159,42 @@ async def test_a_stop_ordered_but_not_asked_is_asked(world):
 @pytest.mark.fault("SP04")
 async def test_killed_in_the_grace_the_deadline_stands(world):
     job = await world.submit(DEAF)
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
     await world.terminate(job, "stop it")
-    await world.quiet()
+    await world.wait_until_idle()
     await world.crash()
-    await world.passes(1)
+    await world.sleep(1)
 
     await world.boot()
 
-    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     assert done.attempts[0].exit_code == 137
     assert done.stopped_at - done.stop.ordered_at < GRACE + world.slack
-    assert (await world.asked(job)).count("stop") == 1
+    assert (await world.engine_calls(job)).count("stop") == 1
 
 
 async def test_terminated_while_starting_and_killed_it_never_runs(world):
     world.runtime.hold("create")
     job = await world.submit(Script(seconds=60))
-    await world.then(job, Status.STARTING)
+    await world.wait_for(job, Status.STARTING)
     await world.terminate(job, "stop it")
     await world.crash()
     world.runtime.release("create")
 
     await world.boot()
 
-    await world.then(job, Status.FAILED, status_reason="stop it", attempts=())
+    await world.wait_for(job, Status.FAILED, status_reason="stop it", attempts=())
 
 
 async def test_a_remembered_cancel_is_remembered(world):
     job = await world.submit(lasting(1), attempts=3)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
     await world.cancel(job, "no more tries")
 
     await world.restart()
     await world.finish(job)
 
-    done = await world.then(job, Status.FAILED, status_reason="no more tries")
+    done = await world.wait_for(job, Status.FAILED, status_reason="no more tries")
     assert len(done.attempts) == 1
 
 
@@ -202,25 +202,25 @@ async def test_queued_jobs_are_still_there_in_their_order(world):
     holder = await world.submit(LASTING, millicpus=4000)
     first = await world.submit(Script(seconds=0), millicpus=4000)
     second = await world.submit(Script(seconds=0), millicpus=4000)
-    await world.then(holder, Status.RUNNING)
+    await world.wait_for(holder, Status.RUNNING)
 
     await world.restart()
     await world.finish(holder)
 
-    second_done = await world.then(second, Status.SUCCEEDED)
+    second_done = await world.wait_for(second, Status.SUCCEEDED)
     assert (await world.job(first)).stopped_at <= second_done.started_at
 
 
 async def test_a_finished_jobs_container_left_lying_is_cleared_away(world):
     world.runtime.hold("remove")
     job = await world.submit(Script(seconds=0, output=("kept",)))
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
     await world.crash()
     world.runtime.release("remove")
 
     await world.boot()
 
-    await world.containers_gone()
+    await world.wait_until_containers_are_gone()
     assert await world.output(job) == ["kept"]
     assert (await world.job(job)).status is Status.SUCCEEDED
 
@@ -230,30 +230,30 @@ async def test_the_container_of_the_attempt_before_is_gone_before_the_next_is_ma
     world.runtime.hold("remove")
     job = await world.submit(Script(seconds=0, exit_code=1), attempts=2)
     second = Tag(job_id=job, attempt=2)
-    await world.reaches(job, lambda it: len(it.attempts) == 1 and it.attempt is not None)
-    await world.passes(1)
+    await world.wait_until(job, lambda it: len(it.attempts) == 1 and it.attempt is not None)
+    await world.sleep(1)
     assert world.runtime.calls(second) == []
     await world.crash()
 
     await world.boot()
-    await world.passes(1)
+    await world.sleep(1)
 
     assert world.runtime.calls(second) == []
     world.runtime.release("remove")
-    done = await world.then(job, Status.FAILED)
+    done = await world.wait_for(job, Status.FAILED)
     assert [it.exit_code for it in done.attempts] == [1, 1]
 
 
 async def test_a_waiting_job_is_freed_by_what_ended_meanwhile(world):
     before = await world.submit(LASTING)
     job = await world.submit(after=[before])
-    await world.then(before, Status.RUNNING)
+    await world.wait_for(before, Status.RUNNING)
     await world.crash()
     await world.finish(before)
 
     await world.boot()
 
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
 
 
 async def test_a_server_that_is_told_to_end_starts_nothing_more(world):
@@ -261,8 +261,8 @@ async def test_a_server_that_is_told_to_end_starts_nothing_more(world):
     held = await world.submit(POLITE)
     first = await world.submit(LASTING, millicpus=3500)
     waiting = await world.submit(Script(seconds=0), millicpus=3500)
-    await world.says(held, "ready")
-    await world.then(first, Status.RUNNING)
+    await world.wait_for_output(held, "ready")
+    await world.wait_for(first, Status.RUNNING)
     world.runtime.hold("stop")
     await world.terminate(held)
 
@@ -271,5 +271,5 @@ async def test_a_server_that_is_told_to_end_starts_nothing_more(world):
     assert (await world.job(waiting)).status is Status.RUNNABLE
     world.runtime.release("stop")
     await world.boot()
-    await world.then(first, Status.SUCCEEDED)
-    await world.then(waiting, Status.SUCCEEDED)
+    await world.wait_for(first, Status.SUCCEEDED)
+    await world.wait_for(waiting, Status.SUCCEEDED)

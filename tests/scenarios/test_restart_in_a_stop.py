@@ -18,7 +18,7 @@ async def dies_in_the_commit_of(world, request):
     """The server is killed when the request is saved, and nobody has been told."""
     world.store.withholds_replies = True
     asked = asyncio.create_task(request)
-    await world.is_saved_unheard()
+    await world.wait_for_unanswered_commit()
     assert not asked.done()
     await world.crash()
     asked.cancel()
@@ -28,36 +28,36 @@ async def dies_in_the_commit_of(world, request):
 @pytest.mark.fault("SP01", "SP02")
 async def test_a_terminate_that_was_saved_and_not_answered_stands_and_may_be_repeated(world):
     job = await world.submit(POLITE)
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
     await dies_in_the_commit_of(world, world.terminate(job, "stop it"))
     assert "stop" not in [what for _, what in world.runtime.all_calls]
 
     await world.boot()
     await world.terminate(job, "said again")
 
-    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     assert [it.exit_code for it in done.attempts] == [0]
-    assert (await world.asked(job)).count("stop") == 1
+    assert (await world.engine_calls(job)).count("stop") == 1
 
 
 @pytest.mark.fault("SP03")
 async def test_a_signal_that_was_sent_and_not_written_down_is_sent_once_more_and_the_grace_counts_from_that(world):
     job = await world.submit(DEAF)
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
     world.runtime.hold("stop")
     await world.terminate(job, "stop it")
-    await world.comes_to_be_asked(job, "stop")
+    await world.wait_for_call(job, "stop")
     world.store.failing = True
     world.runtime.release("stop")
-    await world.passes(0.5)
+    await world.sleep(0.5)
     await world.crash()
     world.store.failing = False
     booted = world.clock.now()
 
     await world.boot()
 
-    done = await world.then(job, Status.FAILED, status_reason="stop it")
-    assert (await world.asked(job)).count("stop") == 2
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
+    assert (await world.engine_calls(job)).count("stop") == 2
     assert done.attempts[0].exit_code == 137
     assert GRACE <= done.stopped_at - booted < GRACE + world.slack
 
@@ -65,28 +65,28 @@ async def test_a_signal_that_was_sent_and_not_written_down_is_sent_once_more_and
 @pytest.mark.fault("SP04")
 async def test_a_grace_that_ran_out_while_nobody_served_is_over_at_once(world):
     job = await world.submit(DEAF)
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
     await world.terminate(job, "stop it")
-    await world.reaches(job, lambda it: it.stop.kill_at is not None)
+    await world.wait_until(job, lambda it: it.stop.kill_at is not None)
     await world.crash()
-    await world.passes(GRACE.total_seconds() + 1)
+    await world.sleep(GRACE.total_seconds() + 1)
     booted = world.clock.now()
 
     await world.boot()
 
-    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     assert done.stopped_at - booted < world.slack
-    assert [it for it in await world.asked(job) if it in {"stop", "kill"}] == ["stop", "kill"]
+    assert [it for it in await world.engine_calls(job) if it in {"stop", "kill"}] == ["stop", "kill"]
 
 
 @pytest.mark.fault("SP05")
 async def test_one_that_was_killed_and_whose_end_was_not_written_down_ends_as_it_did(world):
     job = await world.submit(DEAF, attempts=3)
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
     tag = (await world.job(job)).tag
     world.runtime.hold("kill")
     await world.terminate(job, "stop it")
-    await world.comes_to_be_asked(job, "kill")
+    await world.wait_for_call(job, "kill")
     world.store.failing = True
     world.runtime.release("kill")
     await over(world.machine, tag)
@@ -95,7 +95,7 @@ async def test_one_that_was_killed_and_whose_end_was_not_written_down_ends_as_it
 
     await world.boot()
 
-    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     assert [it.exit_code for it in done.attempts] == [137]
 
 
@@ -103,16 +103,16 @@ async def test_one_that_was_killed_and_whose_end_was_not_written_down_ends_as_it
 async def test_a_timeout_that_passed_while_nobody_served_is_made_good_at_once_and_once(world):
     world.runtime.hold("stop")  # else it might be over before the crash
     job = await world.submit(DEAF, limit=1, attempts=3)
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
     await world.crash()
     world.runtime.release("stop")
     world.runtime.all_calls.clear()
-    await world.passes(4)
+    await world.sleep(4)
     booted = world.clock.now()
 
     await world.boot()
 
-    done = await world.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
+    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
     assert done.stop.ordered_at - booted < world.slack
     assert [it.exit_code for it in done.attempts] == [137]
-    assert await world.asked(job) == ["stop", "kill", "remove"]
+    assert await world.engine_calls(job) == ["stop", "kill", "remove"]

@@ -1,6 +1,6 @@
 """Data that is older than what runs on the engine: taken up where it can be, and else left alone. Decision 0016.
 
-In the pretended world alone; `tests/faults/test_restored.py` tells it once of a real server.
+In the simulated world alone; `tests/faults/test_restored.py` tells it once of a real server.
 """
 
 from datetime import timedelta
@@ -25,32 +25,32 @@ HOUR = 3600
 
 @pytest.fixture
 async def world():
-    async with worlds.pretended() as living:
-        yield living
+    async with worlds.simulated() as running:
+        yield running
 
 
-def living(job, attempt=1):
+def tag_of(job, attempt=1):
     return Tag(job_id=job, attempt=attempt)
 
 
 async def running(world):
-    await world.quiet()
+    await world.wait_until_idle()
     return {it.tag for it in await world.runtime.survey() if it.state == "RUNNING"}
 
 
 async def starts(world, job, attempt=1):
-    return (await world.asked(job, attempt)).count("start")
+    return (await world.engine_calls(job, attempt)).count("start")
 
 
 async def one_that_starts_after(world, script, **asked):
     """A job that waited for room when the backup was made, and that has it now; and the backup."""
     before = await world.submit(LONG, millicpus=4000)
-    await world.then(before, Status.RUNNING)
+    await world.wait_for(before, Status.RUNNING)
     job = await world.submit(script, **asked)
-    await world.then(job, Status.RUNNABLE)
+    await world.wait_for(job, Status.RUNNABLE)
     backup = world.backup()
     await world.terminate(before)
-    await world.then(before, Status.FAILED)
+    await world.wait_for(before, Status.FAILED)
     return job, backup
 
 
@@ -59,11 +59,11 @@ async def one_that_starts_after(world, script, **asked):
 
 async def test_a_job_that_ran_then_and_runs_now_runs_on(world):
     job = await world.submit(Script(seconds=60))
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
 
     await world.restore(world.backup())
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert len(done.attempts) == 1
     assert await starts(world, job) == 1
     await world.engine.resume(purge=False, caller=ADMIN)
@@ -71,12 +71,12 @@ async def test_a_job_that_ran_then_and_runs_now_runs_on(world):
 
 async def test_a_job_that_waited_then_and_runs_now_is_taken_up_as_the_attempt_that_it_is(world):
     job, backup = await one_that_starts_after(world, Script(seconds=20, exit_code=3))
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
 
     await world.restore(backup)
 
-    assert (await world.then(job, Status.RUNNING)).attempt.number == 1
-    done = await world.then(job, Status.FAILED)
+    assert (await world.wait_for(job, Status.RUNNING)).attempt.number == 1
+    done = await world.wait_for(job, Status.FAILED)
     assert [it.exit_code for it in done.attempts] == [3]
     assert await starts(world, job) == 1
     await world.engine.resume(purge=True, caller=ADMIN)
@@ -84,13 +84,13 @@ async def test_a_job_that_waited_then_and_runs_now_is_taken_up_as_the_attempt_th
 
 async def test_one_that_ended_while_no_server_looked_has_the_outcome_that_its_container_tells(world):
     job, backup = await one_that_starts_after(world, Script(seconds=5, exit_code=7, output=("done",)))
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
     await world.crash()
-    await world.passes(10)
+    await world.sleep(10)
 
     await world.restore(backup)
 
-    done = await world.then(job, Status.FAILED, status_reason=status_reasons.EXITED)
+    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.EXITED)
     assert [it.exit_code for it in done.attempts] == [7]
     assert await world.output(job) == ["done"]
     assert await starts(world, job) == 1
@@ -99,15 +99,15 @@ async def test_one_that_ended_while_no_server_looked_has_the_outcome_that_its_co
 
 async def test_one_that_was_tried_again_since_is_taken_up_as_the_later_attempt(world):
     job = await world.submit(Script(seconds=15, exit_code=1), attempts=2)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
     backup = world.backup()
-    await world.passes(20)
+    await world.sleep(20)
 
     await world.restore(backup)
 
-    again = await world.reaches(job, lambda it: it.status is Status.RUNNING and it.attempt.number == 2)
+    again = await world.wait_until(job, lambda it: it.status is Status.RUNNING and it.attempt.number == 2)
     assert [it.status_reason for it in again.attempts] == [status_reasons.DISAPPEARED]
-    done = await world.then(job, Status.FAILED)
+    done = await world.wait_for(job, Status.FAILED)
     assert [it.exit_code for it in done.attempts] == [None, 1]
     assert await starts(world, job, 2) == 1
     await world.engine.resume(purge=True, caller=ADMIN)
@@ -116,14 +116,14 @@ async def test_one_that_was_tried_again_since_is_taken_up_as_the_later_attempt(w
 async def test_what_is_left_of_an_attempt_since_tells_how_it_ended(world):
     world.runtime.hold("remove")
     job, backup = await one_that_starts_after(world, Script(seconds=15, exit_code=9), attempts=2)
-    await world.passes(20)
+    await world.sleep(20)
     await world.crash()
     world.runtime.release("remove")
 
     await world.restore(backup)
 
     await world.engine.resume(purge=False, caller=ADMIN)
-    done = await world.then(job, Status.FAILED)
+    done = await world.wait_for(job, Status.FAILED)
     assert [it.exit_code for it in done.attempts] == [9, 9]
     assert await starts(world, job, 2) == 1
     await world.engine.resume(purge=True, caller=ADMIN)
@@ -131,29 +131,29 @@ async def test_what_is_left_of_an_attempt_since_tells_how_it_ended(world):
 
 async def test_one_whose_attempts_all_came_later_is_taken_up_as_the_last_of_them(world):
     job, backup = await one_that_starts_after(world, Script(seconds=15, exit_code=1), attempts=3)
-    await world.passes(20)
+    await world.sleep(20)
 
     await world.restore(backup)
 
-    assert (await world.then(job, Status.RUNNING)).attempt.number == 2
+    assert (await world.wait_for(job, Status.RUNNING)).attempt.number == 2
     await world.engine.resume(purge=True, caller=ADMIN)
-    done = await world.then(job, Status.FAILED)
+    done = await world.wait_for(job, Status.FAILED)
     assert [it.number for it in done.attempts] == [1, 2, 3]
 
 
 async def test_one_that_waited_for_another_which_has_ended_since_goes_on(world):
     first = await world.submit(Script(seconds=20))
     second = await world.submit(Script(seconds=60), after=[first])
-    await world.then(first, Status.RUNNING)
+    await world.wait_for(first, Status.RUNNING)
     backup = world.backup()
-    await world.then(second, Status.RUNNING)
+    await world.wait_for(second, Status.RUNNING)
 
     await world.restore(backup)
-    await world.then(second, Status.RUNNING)
+    await world.wait_for(second, Status.RUNNING)
     await world.engine.resume(purge=True, caller=ADMIN)
 
-    await world.then(first, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
-    assert len((await world.then(second, Status.SUCCEEDED)).attempts) == 1
+    await world.wait_for(first, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
+    assert len((await world.wait_for(second, Status.SUCCEEDED)).attempts) == 1
 
 
 async def test_one_that_could_never_fit_then_is_taken_up_and_not_cancelled_for_having_waited_so_long(world):
@@ -169,33 +169,33 @@ async def test_one_that_could_never_fit_then_is_taken_up_and_not_cancelled_for_h
         caller=ADMIN,
     )
     job = await world.submit(LONG, queue="limited", millicpus=8000)
-    await world.then(job, Status.RUNNABLE, unschedulable=True)
+    await world.wait_for(job, Status.RUNNABLE, unschedulable=True)
     backup = world.backup()
     await world.catalog.update_environment("local", lambda it: replace(it, max_millicpus=8000), caller=ADMIN)
-    await world.then(job, Status.RUNNING)
-    await world.passes(HOUR / 4)
+    await world.wait_for(job, Status.RUNNING)
+    await world.sleep(HOUR / 4)
     world.runtime.unreachable = True
 
     await world.restore(backup)
-    await world.passes(60)
+    await world.sleep(60)
     world.runtime.unreachable = False
 
-    assert (await world.then(job, Status.RUNNING)).attempts == ()
+    assert (await world.wait_for(job, Status.RUNNING)).attempts == ()
     await world.engine.resume(purge=True, caller=ADMIN)
 
 
 async def test_children_of_an_array_are_taken_up_and_counted(world):
     before = await world.submit(LONG, millicpus=4000)
-    await world.then(before, Status.RUNNING)
+    await world.wait_for(before, Status.RUNNING)
     parent = await world.submit(Script(seconds=30), array_size=3)
-    await world.then(child_id(parent, 2), Status.RUNNABLE)
+    await world.wait_for(child_id(parent, 2), Status.RUNNABLE)
     backup = world.backup()
     await world.terminate(before)
-    await world.then(child_id(parent, 2), Status.RUNNING)
+    await world.wait_for(child_id(parent, 2), Status.RUNNING)
 
     await world.restore(backup)
 
-    done = await world.then(parent, Status.SUCCEEDED)
+    done = await world.wait_for(parent, Status.SUCCEEDED)
     assert dict(done.array_state.counts)[Status.SUCCEEDED] == 3
     assert [await starts(world, child_id(parent, index)) for index in range(3)] == [1, 1, 1]
     await world.engine.resume(purge=True, caller=ADMIN)
@@ -204,14 +204,14 @@ async def test_children_of_an_array_are_taken_up_and_counted(world):
 async def test_a_task_of_several_containers_is_taken_up_whole(world):
     containers = task(task_container("a"), task_container("b"))
     job, backup = await one_that_starts_after(world, Script(seconds=30), task=containers)
-    await world.then(job, Status.RUNNING)
-    await world.quiet()
+    await world.wait_for(job, Status.RUNNING)
+    await world.wait_until_idle()
 
     await world.restore(backup)
 
-    await world.then(job, Status.RUNNING)
-    await world.then(job, Status.SUCCEEDED)
-    assert await world.asked_of_all(job, "start") == ["0/a", "0/b"]
+    await world.wait_for(job, Status.RUNNING)
+    await world.wait_for(job, Status.SUCCEEDED)
+    assert await world.engine_calls_by_container(job, "start") == ["0/a", "0/b"]
     await world.engine.resume(purge=True, caller=ADMIN)
 
 
@@ -221,10 +221,10 @@ async def test_a_task_of_several_containers_is_taken_up_whole(world):
 async def test_what_no_job_knows_is_told_and_left_alone(world, caplog):
     backup = world.backup()
     since = [await world.submit(LONG) for _ in range(2)]
-    tags = {(await world.then(it, Status.RUNNING)).tag for it in since}
+    tags = {(await world.wait_for(it, Status.RUNNING)).tag for it in since}
 
     await world.restore(backup)
-    await world.passes(HOUR / 2)
+    await world.sleep(HOUR / 2)
 
     assert await running(world) == tags
     assert not world.engine.health().well
@@ -237,41 +237,41 @@ async def test_what_no_job_knows_is_told_and_left_alone(world, caplog):
 async def test_a_container_of_a_job_that_is_over_by_this_data_is_left_alone_too(world):
     rules = (ExitRule(action=Action.RETRY, on_exit_code="1"), ExitRule(action=Action.EXIT, on_reason="*"))
     job = await world.submit(Script(seconds=15, exit_code=1), attempts=2, rules=rules)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
     backup = world.backup()
-    await world.passes(20)
+    await world.sleep(20)
 
     await world.restore(backup)
 
-    await world.then(job, Status.FAILED)
-    assert await running(world) == {living(job, 2)}
+    await world.wait_for(job, Status.FAILED)
+    assert await running(world) == {tag_of(job, 2)}
     await world.engine.resume(purge=True, caller=ADMIN)
-    await world.containers_gone()
+    await world.wait_until_containers_are_gone()
 
 
 async def test_what_the_data_knows_to_be_over_is_cleared_away_as_ever(world):
     world.runtime.hold("remove")
     job = await world.submit(Script(seconds=1))
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
     await world.crash()
     world.runtime.release("remove")
 
     await world.restore(world.backup())
 
-    await world.containers_gone()
+    await world.wait_until_containers_are_gone()
     await world.engine.resume(purge=False, caller=ADMIN)
 
 
 async def test_without_a_purge_it_is_left_alone_for_good(world):
     backup = world.backup()
     job = await world.submit(LONG)
-    tag = (await world.then(job, Status.RUNNING)).tag
+    tag = (await world.wait_for(job, Status.RUNNING)).tag
     await world.restore(backup)
 
     await world.engine.resume(purge=False, caller=ADMIN)
-    await world.passes(HOUR / 4)
+    await world.sleep(HOUR / 4)
     await world.restart()
-    await world.passes(HOUR / 4)
+    await world.sleep(HOUR / 4)
 
     assert await running(world) == {tag}
     assert world.engine.health().well
@@ -281,18 +281,18 @@ async def test_without_a_purge_it_is_left_alone_for_good(world):
 async def test_with_a_purge_it_is_cleared_away_however_many_there_are(world):
     backup = world.backup()
     for job in [await world.submit(LONG) for _ in range(5)]:
-        await world.then(job, Status.RUNNING)
+        await world.wait_for(job, Status.RUNNING)
     await world.restore(backup)
 
     await world.engine.resume(purge=True, caller=ADMIN)
 
-    await world.containers_gone()
+    await world.wait_until_containers_are_gone()
 
 
 async def test_a_purge_goes_on_when_the_engine_was_away_and_the_server_died(world):
     backup = world.backup()
     jobs = await world.submit_many(5, LONG)
-    await world.then(jobs[-1], Status.RUNNING)
+    await world.wait_for(jobs[-1], Status.RUNNING)
     await world.restore(backup)
     world.runtime.unreachable = True
     await world.engine.resume(purge=True, caller=ADMIN)
@@ -301,36 +301,36 @@ async def test_a_purge_goes_on_when_the_engine_was_away_and_the_server_died(worl
 
     await world.boot()
 
-    await world.containers_gone()
+    await world.wait_until_containers_are_gone()
 
 
 async def test_a_purge_leaves_a_container_whose_turn_in_its_task_has_not_come_yet(world):
     world.runtime.hold("start")
     both = task(contained("a", Script(seconds=30)), contained("b", Script(seconds=30), after={"a": "START"}))
     job = await world.submit(task=both)
-    await world.comes_to_be_asked(job, "start", part="0/a")
+    await world.wait_for_call(job, "start", part="0/a")
     backup = world.backup()
     world.runtime.release("start")
-    await world.reaches(job, lambda it: it.attempt is not None and it.attempt.parts[1].started_at is not None)
+    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.parts[1].started_at is not None)
     world.runtime.hold("create")
     await world.restore(backup)
 
     await world.engine.resume(purge=True, caller=ADMIN)
 
     world.runtime.release("create")
-    await world.then(job, Status.SUCCEEDED)
-    assert await world.asked_of_all(job, "start") == ["0/a", "0/b"]
+    await world.wait_for(job, Status.SUCCEEDED)
+    assert await world.engine_calls_by_container(job, "start") == ["0/a", "0/b"]
 
 
 async def test_an_order_is_carried_out_as_ever(world):
     job = await world.submit(LONG)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
     await world.restore(world.backup())
 
     await world.terminate(job, "by hand")
 
-    await world.then(job, Status.FAILED, status_reason="by hand")
-    await world.containers_gone()
+    await world.wait_for(job, Status.FAILED, status_reason="by hand")
+    await world.wait_until_containers_are_gone()
     await world.engine.resume(purge=False, caller=ADMIN)
 
 
@@ -339,106 +339,106 @@ async def test_an_order_is_carried_out_as_ever(world):
 
 async def test_what_waits_is_not_started_before_an_operator_says_so(world):
     before = await world.submit(LONG, millicpus=4000)
-    await world.then(before, Status.RUNNING)
+    await world.wait_for(before, Status.RUNNING)
     waits = await world.submit(Script(seconds=1))
     await world.restore(world.backup())
     await world.terminate(before)
     fresh = await world.submit(Script(seconds=1))
-    await world.passes(HOUR / 4)
+    await world.sleep(HOUR / 4)
     assert [(it.status, it.status_reason) for it in await world.described(waits, fresh)] == [
         (Status.RUNNABLE, status_reasons.SAFE_MODE)
     ] * 2
 
     await world.engine.resume(purge=False, caller=ADMIN)
 
-    await world.then(waits, Status.SUCCEEDED)
-    await world.then(fresh, Status.SUCCEEDED)
+    await world.wait_for(waits, Status.SUCCEEDED)
+    await world.wait_for(fresh, Status.SUCCEEDED)
 
 
 async def test_nor_is_one_whose_start_was_under_way_when_the_backup_was_made(world):
     """It may have run, and ended, long ago."""
     world.runtime.hold("create")
     job = await world.submit(Script(seconds=1))
-    await world.then(job, Status.STARTING)
+    await world.wait_for(job, Status.STARTING)
     backup = world.backup()
     world.runtime.release("create")
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
 
     await world.restore(backup)
-    await world.passes(HOUR / 4)
+    await world.sleep(HOUR / 4)
 
     assert (await world.job(job)).status is Status.STARTING
     assert await starts(world, job) == 1
     await world.engine.resume(purge=False, caller=ADMIN)
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
 
 
 async def test_nor_is_a_container_that_was_only_made_since(world):
     before = await world.submit(LONG, millicpus=4000)
-    await world.then(before, Status.RUNNING)
+    await world.wait_for(before, Status.RUNNING)
     job = await world.submit(Script(seconds=1))
-    await world.then(job, Status.RUNNABLE)
+    await world.wait_for(job, Status.RUNNABLE)
     backup = world.backup()
     world.runtime.hold("start")
     await world.terminate(before)
-    await world.then(job, Status.STARTING)
-    await world.passes(1)
+    await world.wait_for(job, Status.STARTING)
+    await world.sleep(1)
     await world.crash()
     world.runtime.release("start")
 
     await world.restore(backup)
-    await world.passes(HOUR / 4)
+    await world.sleep(HOUR / 4)
 
     assert (await world.job(job)).status is Status.RUNNABLE
     assert "1 unknown container" in world.engine.health().held
     await world.engine.resume(purge=False, caller=ADMIN)
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
 
 
 async def test_nor_is_one_that_was_made_before_the_backup_and_never_begun(world):
     world.runtime.hold("start")
     job = await world.submit(Script(seconds=1))
-    await world.reaches(job, lambda it: it.attempt is not None and it.attempt.container is not None)
+    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.container is not None)
     backup = world.backup()
     await world.crash()
     world.runtime.release("start")
 
     await world.restore(backup)
-    await world.passes(HOUR / 4)
+    await world.sleep(HOUR / 4)
 
     assert (await world.job(job)).status is Status.STARTING
     assert [it.state for it in await world.runtime.survey()] == ["CREATED"]
     await world.engine.resume(purge=False, caller=ADMIN)
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
 
 
 async def test_nor_is_the_next_container_of_a_task_that_was_taken_up(world):
     first = contained("first", Script(seconds=20), essential=False)
     second = contained("second", Script(seconds=1), after={"first": "SUCCESS"})
     job = await world.submit(task=task(first, second))
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
     await world.restore(world.backup())
 
-    await world.passes(HOUR / 4)
+    await world.sleep(HOUR / 4)
 
-    assert await world.asked_of_all(job, "create") == ["0/first"]
+    assert await world.engine_calls_by_container(job, "create") == ["0/first"]
     await world.engine.resume(purge=False, caller=ADMIN)
-    await world.then(job, Status.SUCCEEDED)
-    assert await world.asked_of_all(job, "start") == ["0/first", "0/second"]
+    await world.wait_for(job, Status.SUCCEEDED)
+    assert await world.engine_calls_by_container(job, "start") == ["0/first", "0/second"]
 
 
 async def test_one_that_is_to_be_given_up_is_given_up(world):
     world.runtime.hold("create")
     job = await world.submit(Script(seconds=1))
-    await world.then(job, Status.STARTING)
+    await world.wait_for(job, Status.STARTING)
     backup = world.backup()
     world.runtime.release("create")
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
     await world.restore(backup)
 
     await world.terminate(job, "not again")
 
-    await world.then(job, Status.FAILED, status_reason="not again")
+    await world.wait_for(job, Status.FAILED, status_reason="not again")
     assert await starts(world, job) == 1
     await world.engine.resume(purge=False, caller=ADMIN)
 
@@ -446,47 +446,47 @@ async def test_one_that_is_to_be_given_up_is_given_up(world):
 @pytest.mark.parametrize("limit", [None, 60], ids=["unlimited", "its timeout long over"])
 async def test_one_that_is_not_there_is_given_up_only_when_an_operator_says_so(world, limit):
     job = await world.submit(Script(seconds=20), limit=limit)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
     backup = world.backup()
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
 
     await world.restore(backup)
-    await world.passes(HOUR / 4)
+    await world.sleep(HOUR / 4)
 
     assert (await world.job(job)).status is Status.RUNNING
     await world.engine.resume(purge=False, caller=ADMIN)
-    await world.then(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
+    await world.wait_for(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
 
 
 async def test_nor_is_one_that_is_removed_by_hand_meanwhile(world):
     job = await world.submit(LONG)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
     await world.restore(world.backup())
 
-    world.machine.remove_externally(living(job))
-    await world.passes(HOUR / 4)
+    world.machine.remove_externally(tag_of(job))
+    await world.sleep(HOUR / 4)
 
     assert (await world.job(job)).status is Status.RUNNING
     await world.engine.resume(purge=False, caller=ADMIN)
-    await world.then(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
+    await world.wait_for(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
 
 
 async def test_one_that_is_not_there_and_is_terminated_is_over(world):
     job = await world.submit(Script(seconds=20))
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
     backup = world.backup()
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
     await world.restore(backup)
 
     await world.terminate(job, "not again")
 
-    await world.then(job, Status.FAILED, status_reason="not again")
+    await world.wait_for(job, Status.FAILED, status_reason="not again")
     await world.engine.resume(purge=False, caller=ADMIN)
 
 
 async def test_a_restart_does_not_end_it(world):
     job = await world.submit(Script(seconds=1))
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
     await world.restore(world.backup())
 
     await world.restart()
@@ -507,35 +507,35 @@ async def test_it_does_not_end_before_the_engine_was_looked_at(world):
 
     assert world.engine.health().held is not None
     world.runtime.unreachable = False
-    await world.engine_is(up=True)
-    await world.quiet()
+    await world.wait_for_engine(up=True)
+    await world.wait_until_idle()
     await world.engine.resume(purge=True, caller=ADMIN)
 
 
 async def test_nor_before_what_was_taken_up_is_saved(world):
     job, backup = await one_that_starts_after(world, Script(seconds=60))
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
     world.runtime.unreachable = True
     await world.restore(backup)
     world.store.failing = True
     world.runtime.unreachable = False
-    await world.engine_is(up=True)
-    await world.passes(1)
+    await world.wait_for_engine(up=True)
+    await world.sleep(1)
     world.store.failing = False
 
     with pytest.raises(Invalid, match="not known yet"):
         await world.engine.resume(purge=True, caller=ADMIN)
 
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
     await world.engine.resume(purge=True, caller=ADMIN)
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
     assert await starts(world, job) == 1
 
 
 async def test_to_resume_what_was_not_restored_changes_nothing(world):
     job = await world.submit(LONG)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
 
     await world.engine.resume(purge=True, caller=ADMIN)
 
-    assert await running(world) == {living(job)}
+    assert await running(world) == {tag_of(job)}

@@ -10,17 +10,17 @@ from tests.support.scripts import LASTING, Script
 async def test_each_attempt_is_a_container_of_its_own(world):
     job = await world.submit(Script(seconds=0, exit_code=7), attempts=3)
 
-    done = await world.then(job, Status.FAILED, status_reason=status_reasons.EXITED)
+    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.EXITED)
 
     assert [(it.number, it.exit_code) for it in done.attempts] == [(1, 7), (2, 7), (3, 7)]
-    assert [await world.asked(job, attempt=it) for it in (1, 2, 3)] == [["create", "start", "remove"]] * 3
-    assert (await world.walk(job)).count("RUNNABLE") == 3
+    assert [await world.engine_calls(job, attempt=it) for it in (1, 2, 3)] == [["create", "start", "remove"]] * 3
+    assert (await world.statuses(job)).count("RUNNABLE") == 3
 
 
 async def test_a_success_ends_it(world):
     job = await world.submit(Script(seconds=0), attempts=3)
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
 
     assert len(done.attempts) == 1
 
@@ -29,7 +29,7 @@ async def test_a_rule_may_say_enough(world):
     rules = (ExitRule(action=Action.EXIT, on_exit_code="4*"), ExitRule(action=Action.RETRY, on_reason="*"))
     job = await world.submit(Script(seconds=0, exit_code=42), attempts=5, rules=rules)
 
-    done = await world.then(job, Status.FAILED)
+    done = await world.wait_for(job, Status.FAILED)
 
     assert len(done.attempts) == 1
 
@@ -38,7 +38,7 @@ async def test_when_no_rule_matches_it_is_retried(world):
     rules = (ExitRule(action=Action.EXIT, on_exit_code="1"),)
     job = await world.submit(Script(seconds=0, exit_code=42), attempts=2, rules=rules)
 
-    done = await world.then(job, Status.FAILED)
+    done = await world.wait_for(job, Status.FAILED)
 
     assert len(done.attempts) == 2
 
@@ -47,35 +47,35 @@ async def test_each_attempt_is_told_its_number(world):
     script = Script(seconds=0, exit_code=1, prints_environment=("AWS_BATCH_JOB_ATTEMPT",))
     job = await world.submit(script, attempts=2)
 
-    await world.then(job, Status.FAILED)
+    await world.wait_for(job, Status.FAILED)
 
-    await world.quiet()
+    await world.wait_until_idle()
     assert [await world.output(job, attempt=it) for it in (1, 2)] == [["1"], ["2"]]
 
 
 @pytest.mark.fault("EN13")
 async def test_a_container_killed_by_somebody_else_is_retried(world):
     job = await world.submit(LASTING, attempts=2)
-    running = await world.then(job, Status.RUNNING)
+    running = await world.wait_for(job, Status.RUNNING)
 
     await world.runtime.kill(running.tag)
 
-    await world.reaches(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
     await world.finish(job)
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert [it.exit_code for it in done.attempts] == [137, 0]
 
 
 @pytest.mark.fault("EN12")
 async def test_a_container_removed_by_somebody_else_costs_the_attempt(world):
     job = await world.submit(LASTING, attempts=2)
-    running = await world.then(job, Status.RUNNING)
+    running = await world.wait_for(job, Status.RUNNING)
 
     await world.runtime.remove(running.tag)
 
-    await world.reaches(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
     await world.finish(job)
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert [(it.exit_code, it.status_reason) for it in done.attempts] == [
         (None, status_reasons.DISAPPEARED),
         (0, status_reasons.EXITED),
@@ -86,7 +86,7 @@ async def test_a_container_removed_by_somebody_else_costs_the_attempt(world):
 async def test_a_command_that_is_not_there_fails_the_attempt_with_127(world):
     job = await world.submit(Script(refuse="exec: no such file"), attempts=2)
 
-    done = await world.then(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED, started_at=None)
+    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED, started_at=None)
 
     assert [it.exit_code for it in done.attempts] == [127, 127]
     assert done.attempts[0].reason.startswith("CannotStartContainerError: ")

@@ -11,16 +11,16 @@ from tests.support.scripts import LASTING, Script
 async def test_a_job_walks_from_submitted_to_succeeded(world):
     job = await world.submit(Script(seconds=0))
 
-    done = await world.then(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED, stop=None, cancelled=None)
+    done = await world.wait_for(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED, stop=None, cancelled=None)
 
     assert [(it.number, it.exit_code, it.status_reason) for it in done.attempts] == [(1, 0, status_reasons.EXITED)]
-    assert await world.walk(job) == ["SUBMITTED", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED"]
+    assert await world.statuses(job) == ["SUBMITTED", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED"]
 
 
 async def test_a_job_that_exits_otherwise_is_failed_with_its_code(world):
     job = await world.submit(Script(seconds=0, exit_code=42))
 
-    done = await world.then(job, Status.FAILED, status_reason=status_reasons.EXITED)
+    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.EXITED)
 
     assert [it.exit_code for it in done.attempts] == [42]
     assert not done.is_terminated
@@ -31,18 +31,18 @@ async def test_overrides_that_are_too_long_end_it_before_it_begins(world):
     submission = await world.submission(attempts=3)
     overrides = replace(submission.overrides, environment=(("LONG", "x" * 8192),))
 
-    job = await world.service.submit(replace(submission, overrides=overrides), caller=ADMIN)
+    job = await world.jobs.submit(replace(submission, overrides=overrides), caller=ADMIN)
 
-    await world.then(
+    await world.wait_for(
         job.id, Status.FAILED, status_reason=status_reasons.OVERRIDES_TOO_LONG, attempts=(), started_at=None
     )
-    assert await world.walk(job.id) == ["SUBMITTED", "FAILED"]
+    assert await world.statuses(job.id) == ["SUBMITTED", "FAILED"]
 
 
 async def test_times_are_those_of_the_container_in_order(world):
     job = await world.submit(Script(seconds=1))
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
 
     assert done.created_at <= done.started_at <= done.stopped_at
     assert 0.9 <= (done.stopped_at - done.started_at).total_seconds() < 1 + world.slack.total_seconds()
@@ -51,9 +51,9 @@ async def test_times_are_those_of_the_container_in_order(world):
 async def test_its_output_outlives_its_container(world):
     job = await world.submit(Script(seconds=0, output=("one", "two")))
 
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
 
-    assert await world.asked(job) == ["create", "start", "remove"]
+    assert await world.engine_calls(job) == ["create", "start", "remove"]
     assert await world.output(job) == ["one", "two"]
 
 
@@ -62,13 +62,13 @@ async def test_what_does_not_fit_waits_its_turn_and_is_not_passed(world):
     large = await world.submit(Script(seconds=0), millicpus=4000)
     small = await world.submit(Script(seconds=0), millicpus=250)
 
-    await world.then(first, Status.RUNNING)
+    await world.wait_for(first, Status.RUNNING)
     assert (await world.job(large)).status is Status.RUNNABLE
     assert (await world.job(small)).status is Status.RUNNABLE
     await world.finish(first)
 
-    small_done = await world.then(small, Status.SUCCEEDED)
-    large_done = await world.then(large, Status.SUCCEEDED)
+    small_done = await world.wait_for(small, Status.SUCCEEDED)
+    large_done = await world.wait_for(large, Status.SUCCEEDED)
     assert large_done.started_at >= (await world.job(first)).stopped_at
     assert small_done.started_at >= large_done.started_at
 
@@ -80,9 +80,9 @@ async def test_a_queue_of_higher_priority_goes_first(world):
     high = await world.submit(Script(seconds=0), millicpus=4000, queue="urgent")
 
     await world.finish(first)
-    low_done = await world.then(low, Status.SUCCEEDED)
+    low_done = await world.wait_for(low, Status.SUCCEEDED)
 
-    high_done = await world.then(high, Status.SUCCEEDED)
+    high_done = await world.wait_for(high, Status.SUCCEEDED)
     assert (await world.job(first)).stopped_at <= high_done.started_at <= low_done.started_at
 
 
@@ -91,12 +91,12 @@ async def test_one_that_can_never_fit_says_so_and_blocks_nobody(world):
     fat = await world.submit(Script(seconds=0), memory_mib=1 << 30)
     small = await world.submit(Script(seconds=0))
 
-    await world.then(small, Status.SUCCEEDED)
+    await world.wait_for(small, Status.SUCCEEDED)
 
-    await world.then(
+    await world.wait_for(
         giant, Status.RUNNABLE, unschedulable=True, status_reason=status_reasons.too_many_vcpus(64_000, 4000)
     )
-    told = (await world.then(fat, Status.RUNNABLE, unschedulable=True)).status_reason
+    told = (await world.wait_for(fat, Status.RUNNABLE, unschedulable=True)).status_reason
     assert told.startswith(f"{status_reasons.TOO_LARGE} It asks for {1 << 30} MiB of memory (there are ")
     await world.terminate(giant)
     await world.terminate(fat)
@@ -104,20 +104,20 @@ async def test_one_that_can_never_fit_says_so_and_blocks_nobody(world):
 
 async def test_a_misfit_runs_once_an_environment_is_large_enough(world):
     giant = await world.submit(Script(seconds=0), millicpus=64_000)
-    await world.then(giant, Status.RUNNABLE, unschedulable=True)
+    await world.wait_for(giant, Status.RUNNABLE, unschedulable=True)
 
     await world.catalog.update_environment("local", lambda it: replace(it, max_millicpus=64_000), caller=ADMIN)
 
-    await world.then(giant, Status.SUCCEEDED, unschedulable=False)
+    await world.wait_for(giant, Status.SUCCEEDED, unschedulable=False)
 
 
 async def test_the_container_is_told_of_its_job(world):
     told = Script(seconds=0, prints_environment=("AWS_BATCH_JOB_ATTEMPT", "AWS_BATCH_JQ_NAME", "AWS_BATCH_CE_NAME"))
     job = await world.submit(told)
 
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
 
-    await world.quiet()
+    await world.wait_until_idle()
     assert await world.output(job) == ["1", "default", "local"]
 
 
@@ -125,6 +125,8 @@ async def test_more_tags_than_can_be_propagated_end_it_too(world):
     submission = await world.submission()
     tags = tuple((f"key-{number}", "") for number in range(51))
 
-    job = await world.service.submit(replace(submission, tags=tags, propagate_tags=True), caller=ADMIN)
+    job = await world.jobs.submit(replace(submission, tags=tags, propagate_tags=True), caller=ADMIN)
 
-    await world.then(job.id, Status.FAILED, status_reason=status_reasons.TOO_MANY_TAGS, attempts=(), started_at=None)
+    await world.wait_for(
+        job.id, Status.FAILED, status_reason=status_reasons.TOO_MANY_TAGS, attempts=(), started_at=None
+    )

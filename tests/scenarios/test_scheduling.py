@@ -49,7 +49,7 @@ async def shared(world):
 async def of_share(world, share, script=None, *, priority=0, **asked):
     submission = await world.submission(script, queue="shared", **asked)
     asked_for = replace(submission, share_identifier=share, scheduling_priority=priority)
-    return (await world.service.submit(asked_for, caller=ADMIN)).id
+    return (await world.jobs.submit(asked_for, caller=ADMIN)).id
 
 
 async def started(world, *jobs):
@@ -65,7 +65,7 @@ async def started(world, *jobs):
 async def test_when_its_queue_is_disabled_what_runs_goes_on_what_waits_is_served_and_the_queue_cannot_be_deleted(world):
     runs = await world.submit(LASTING, millicpus=4000)
     waits = await world.submit(Script(seconds=0), millicpus=4000)
-    await world.then(runs, Status.RUNNING)
+    await world.wait_for(runs, Status.RUNNING)
 
     await world.catalog.update_queue(QueueName("default"), lambda it: replace(it, state=State.DISABLED), caller=ADMIN)
 
@@ -74,41 +74,41 @@ async def test_when_its_queue_is_disabled_what_runs_goes_on_what_waits_is_served
     with pytest.raises(Invalid, match="holds 2 unfinished jobs"):
         await world.catalog.delete_queue(QueueName("default"), caller=ADMIN)
     await world.finish(runs)
-    assert len((await world.then(runs, Status.SUCCEEDED)).attempts) == 1
-    await world.then(waits, Status.SUCCEEDED)
+    assert len((await world.wait_for(runs, Status.SUCCEEDED)).attempts) == 1
+    await world.wait_for(waits, Status.SUCCEEDED)
 
 
 async def test_a_job_that_waits_in_front_says_what_for(world):
     first = await world.submit(LONG, millicpus=WHOLE)
-    await world.then(first, Status.RUNNING)
+    await world.wait_for(first, Status.RUNNING)
 
     head = await world.submit(millicpus=1000)
 
-    await world.then(head, Status.RUNNABLE, status_reason=FOR_VCPUS)
+    await world.wait_for(head, Status.RUNNABLE, status_reason=FOR_VCPUS)
     await world.terminate(first)
-    await world.then(head, Status.SUCCEEDED)
+    await world.wait_for(head, Status.SUCCEEDED)
 
 
 async def test_since_when_it_waits_survives_a_restart(world):
-    await world.then(await world.submit(LONG, millicpus=WHOLE), Status.RUNNING)
+    await world.wait_for(await world.submit(LONG, millicpus=WHOLE), Status.RUNNING)
     head = await world.submit(millicpus=1000)
-    since = (await world.then(head, Status.RUNNABLE, status_reason=FOR_VCPUS)).blocked_at
+    since = (await world.wait_for(head, Status.RUNNABLE, status_reason=FOR_VCPUS)).blocked_at
 
     await world.restart()
-    await world.quiet()
+    await world.wait_until_idle()
 
-    await world.then(head, Status.RUNNABLE, status_reason=FOR_VCPUS, blocked_at=since)
+    await world.wait_for(head, Status.RUNNABLE, status_reason=FOR_VCPUS, blocked_at=since)
 
 
 # ------------------------------------------------------------------------------------------------------------- backfill
 
 
 async def test_a_small_job_does_not_pass_one_that_waits(world):
-    await world.then(await world.submit(LONG, millicpus=2000), Status.RUNNING)
+    await world.wait_for(await world.submit(LONG, millicpus=2000), Status.RUNNING)
     head = await world.submit(millicpus=WHOLE)
 
     small = await world.submit(SHORT, millicpus=1000)
-    await world.quiet()
+    await world.wait_until_idle()
 
     assert await started(world, head, small) == [False, False]
     await world.cancel(head)
@@ -116,15 +116,15 @@ async def test_a_small_job_does_not_pass_one_that_waits(world):
 
 async def test_one_that_is_over_before_the_other_can_start_goes_first(world):
     first = await world.submit(LONG, millicpus=2000, limit=7200)
-    await world.then(first, Status.RUNNING)
+    await world.wait_for(first, Status.RUNNING)
     head = await world.submit(millicpus=WHOLE)
 
     small = await world.submit(SHORT, millicpus=1000, limit=600)
 
-    await world.then(small, Status.SUCCEEDED)
-    await world.then(head, Status.RUNNABLE)
+    await world.wait_for(small, Status.SUCCEEDED)
+    await world.wait_for(head, Status.RUNNABLE)
     await world.terminate(first)
-    await world.then(head, Status.SUCCEEDED)
+    await world.wait_for(head, Status.SUCCEEDED)
 
 
 # ----------------------------------------------------------------------------------------------------------- fair share
@@ -132,53 +132,53 @@ async def test_one_that_is_over_before_the_other_can_start_goes_first(world):
 
 async def test_shares_take_turns_whoever_came_first(world, shared):
     first = await of_share(world, "red", LONG, millicpus=WHOLE)
-    await world.then(first, Status.RUNNING)
+    await world.wait_for(first, Status.RUNNING)
     reds = [await of_share(world, "red", LONG, millicpus=2000) for _ in range(2)]
     blue = await of_share(world, "blue", LONG, millicpus=2000)
 
     await world.terminate(first)
 
-    await world.then(blue, Status.RUNNING)
-    await world.then(reds[0], Status.RUNNING)
+    await world.wait_for(blue, Status.RUNNING)
+    await world.wait_for(reds[0], Status.RUNNING)
     assert await started(world, reds[1]) == [False]
     await world.cancel(reds[1])
 
 
 async def test_within_a_share_the_higher_priority_goes_first(world, shared):
     first = await of_share(world, "red", LONG, millicpus=WHOLE)
-    await world.then(first, Status.RUNNING)
+    await world.wait_for(first, Status.RUNNING)
     usual = await of_share(world, "red", millicpus=WHOLE)
     urgent = await of_share(world, "red", LONG, millicpus=WHOLE, priority=9)
 
     await world.terminate(first)
 
-    await world.then(urgent, Status.RUNNING)
+    await world.wait_for(urgent, Status.RUNNING)
     assert await started(world, usual) == [False]
     await world.cancel(usual)
 
 
 async def test_what_a_share_used_is_held_against_it_after_a_restart(world, shared):
     first = await of_share(world, "red", LONG, millicpus=WHOLE)
-    await world.then(first, Status.RUNNING)
-    await world.passes(2)
+    await world.wait_for(first, Status.RUNNING)
+    await world.sleep(2)
     old = await of_share(world, "red", millicpus=WHOLE)
     new = await of_share(world, "violet", LONG, millicpus=WHOLE)
 
     await world.restart()
     await world.terminate(first)
 
-    await world.then(new, Status.RUNNING)
+    await world.wait_for(new, Status.RUNNING)
     assert await started(world, old) == [False]
     await world.cancel(old)
 
 
 async def test_the_snapshot_tells_the_order_in_which_they_start(world, shared):
     first = await of_share(world, "red", LONG, millicpus=WHOLE)
-    await world.then(first, Status.RUNNING)
+    await world.wait_for(first, Status.RUNNING)
     reds = [await of_share(world, "red", SHORT, millicpus=WHOLE) for _ in range(2)]
     blue = await of_share(world, "blue", SHORT, millicpus=WHOLE)
 
-    told = await world.service.snapshot("shared", caller=ADMIN)
+    told = await world.jobs.snapshot("shared", caller=ADMIN)
 
     assert [job_id for job_id, _ in told.jobs] == [blue, *reds]
     assert (told.millicpus, told.shares, told.active_shares) == (WHOLE, (("red", WHOLE),), 2)

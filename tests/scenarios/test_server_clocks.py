@@ -35,14 +35,14 @@ async def world(world, wrong_by):
 
 
 @pytest.fixture
-async def pretended():
-    async with worlds.pretended() as living:
-        yield living
+async def simulated():
+    async with worlds.simulated() as running:
+        yield running
 
 
 @pytest.fixture
-async def virtual(pretended, wrong_by):
-    return await with_wrong_clock(pretended, wrong_by)
+async def virtual(simulated, wrong_by):
+    return await with_wrong_clock(simulated, wrong_by)
 
 
 async def with_wrong_clock(world, by):
@@ -53,61 +53,61 @@ async def with_wrong_clock(world, by):
 
 async def test_a_running_job_is_not_timed_out_early(world):
     job = await world.submit(LASTING, limit=HOUR, attempts=3)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
 
     await world.restart_with_clock(world.right_clock)
 
     await world.finish(job)
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert len(done.attempts) == 1
     assert done.created_at <= done.started_at <= done.stopped_at < done.started_at + timedelta(seconds=HOUR)
 
 
 async def test_a_grace_that_has_begun_ends_in_time(world):
     job = await world.submit(DEAF)
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
     await world.terminate(job)
-    asked = await world.reaches(job, lambda it: it.stop is not None and it.stop.kill_at is not None)
+    asked = await world.wait_until(job, lambda it: it.stop is not None and it.stop.kill_at is not None)
 
     await world.restart_with_clock(world.right_clock)
 
-    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     assert done.stopped_at - asked.started_at < timedelta(minutes=1) + TWO_HOURS
     assert done.attempts[0].exit_code == 137
 
 
 async def test_a_timeout_comes_in_time(virtual):
     job = await virtual.submit(Script(seconds=60, on_term=143, output=("ready",)), limit=3)
-    await virtual.says(job, "ready")
+    await virtual.wait_for_output(job, "ready")
 
     await virtual.restart_with_clock(virtual.right_clock)
 
-    await virtual.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
+    await virtual.wait_for(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
 
 
 async def test_a_container_of_a_task_is_killed_in_time(virtual):
     job = await virtual.submit(task=task(contained("app", DEAF)), limit=HOUR)
-    await virtual.says(job, "ready", part="0/app")
+    await virtual.wait_for_output(job, "ready", part="0/app")
     await virtual.terminate(job)
-    await virtual.reaches(job, lambda it: it.attempt is not None and it.attempt.parts[0].kill_at is not None)
+    await virtual.wait_until(job, lambda it: it.attempt is not None and it.attempt.parts[0].kill_at is not None)
 
     await virtual.restart_with_clock(virtual.right_clock)
 
-    await virtual.then(job, Status.FAILED, status_reason="stop it")
+    await virtual.wait_for(job, Status.FAILED, status_reason="stop it")
 
 
 @pytest.mark.parametrize("asked", [{}, {"task": task(contained("app", FOREVER_DEAF))}], ids=["container", "task"])
-async def test_a_grace_that_a_clock_ahead_has_stamped_before_a_reboot_ends_in_time(pretended, asked):
+async def test_a_grace_that_a_clock_ahead_has_stamped_before_a_reboot_ends_in_time(simulated, asked):
     """The engine is another machine's: its containers have not ended with this one."""
-    await with_wrong_clock(pretended, TWO_HOURS)
-    job = await pretended.submit(FOREVER_DEAF, **asked)
-    await pretended.says(job, "ready", part="0/app" if asked else "")
-    await pretended.terminate(job)
-    await pretended.quiet()
+    await with_wrong_clock(simulated, TWO_HOURS)
+    job = await simulated.submit(FOREVER_DEAF, **asked)
+    await simulated.wait_for_output(job, "ready", part="0/app" if asked else "")
+    await simulated.terminate(job)
+    await simulated.wait_until_idle()
 
-    await pretended.restart_with_clock(SetClock(pretended.right_clock, timedelta(), boot_id="another"))
+    await simulated.restart_with_clock(SetClock(simulated.right_clock, timedelta(), boot_id="another"))
 
-    await pretended.then(job, Status.FAILED, status_reason="stop it")
+    await simulated.wait_for(job, Status.FAILED, status_reason="stop it")
 
 
 async def test_a_blocked_job_is_cancelled_neither_early_nor_late(virtual):
@@ -123,21 +123,21 @@ async def test_a_blocked_job_is_cancelled_neither_early_nor_late(virtual):
         caller=ADMIN,
     )
     job = await virtual.submit(Script(seconds=1), queue="limited", millicpus=2 * HOST.millicpus)
-    await virtual.then(job, Status.RUNNABLE, unschedulable=True)
+    await virtual.wait_for(job, Status.RUNNABLE, unschedulable=True)
 
     await virtual.restart_with_clock(virtual.right_clock)
 
     assert (await virtual.job(job)).status is Status.RUNNABLE
-    await virtual.passes(HOUR - 60)
+    await virtual.sleep(HOUR - 60)
     assert (await virtual.job(job)).status is Status.RUNNABLE
-    await virtual.passes(120)
+    await virtual.sleep(120)
     assert (await virtual.job(job)).status is Status.FAILED
 
 
 async def after_a_reboot(world, *, engine_ahead):
     """The server's machine was booted, and its clock is three hours ahead of what a long job has seen."""
     job = await world.submit(DEAF, limit=2 * HOUR)
-    started = (await world.then(job, Status.RUNNING)).started_at
+    started = (await world.wait_for(job, Status.RUNNING)).started_at
 
     async def identity():
         return EngineIdentity(id="simulated", time=world.right_clock.now() + engine_ahead)
@@ -149,13 +149,13 @@ async def after_a_reboot(world, *, engine_ahead):
     return job
 
 
-async def test_after_a_reboot_the_wall_time_is_what_has_passed(pretended):
-    job = await after_a_reboot(pretended, engine_ahead=1.5 * TWO_HOURS)
+async def test_after_a_reboot_the_wall_time_is_what_has_passed(simulated):
+    job = await after_a_reboot(simulated, engine_ahead=1.5 * TWO_HOURS)
 
-    await pretended.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
+    await simulated.wait_for(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
 
 
-async def test_after_a_reboot_a_timeout_waits_for_the_clock_of_a_remote_engine(pretended):
-    job = await after_a_reboot(pretended, engine_ahead=timedelta())
+async def test_after_a_reboot_a_timeout_waits_for_the_clock_of_a_remote_engine(simulated):
+    job = await after_a_reboot(simulated, engine_ahead=timedelta())
 
-    await pretended.then(job, Status.SUCCEEDED)
+    await simulated.wait_for(job, Status.SUCCEEDED)

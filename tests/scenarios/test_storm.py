@@ -12,15 +12,15 @@ ATTEMPTS = 10
 
 @pytest.fixture
 async def world():
-    async with worlds.pretended() as living:
-        yield living
+    async with worlds.simulated() as running:
+        yield running
 
 
 @pytest.mark.fault("TM04")
 async def test_one_that_fails_at_once_is_started_as_often_as_allowed_one_after_the_other(world):
     job = await world.submit(Script(seconds=0, exit_code=1), attempts=ATTEMPTS)
 
-    done = await world.then(job, Status.FAILED)
+    done = await world.wait_for(job, Status.FAILED)
 
     assert [it.exit_code for it in done.attempts] == [1] * ATTEMPTS
     asked = [what for tag, what in world.runtime.all_calls if tag.job_id == job]
@@ -33,7 +33,7 @@ async def test_a_storm_of_retries_keeps_the_order_of_a_long_queue_and_starves_no
     failing = [await world.submit(Script(seconds=0, exit_code=1), attempts=ATTEMPTS) for _ in range(STORM)]
     waiting = await world.submit_many(WAITING, Script(seconds=1))
 
-    ends = [await world.reaches(job, lambda it: it.status in FINISHED) for job in (*failing, *waiting)]
+    ends = [await world.wait_until(job, lambda it: it.status in FINISHED) for job in (*failing, *waiting)]
 
     begun = [tag.job_id for tag, what in world.runtime.all_calls if what == "start" and tag.attempt == 1]
     assert begun == [*failing, *waiting]

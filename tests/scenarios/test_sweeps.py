@@ -18,17 +18,17 @@ CHILD = "{}:{}".format
 
 
 @pytest.fixture
-async def pretended():
-    async with worlds.pretended() as living:
-        yield living
+async def simulated():
+    async with worlds.simulated() as running:
+        yield running
 
 
 async def queued(world, *, holding=4000, **asked):
     """A job that runs and holds the room, and one that waits for it."""
     holder = await world.submit(LASTING, millicpus=holding)
-    await world.then(holder, Status.RUNNING)
+    await world.wait_for(holder, Status.RUNNING)
     waits = await world.submit(millicpus=4000, **asked)
-    await world.then(waits, Status.RUNNABLE)
+    await world.wait_for(waits, Status.RUNNABLE)
     return holder, waits
 
 
@@ -38,13 +38,13 @@ async def queued(world, *, holding=4000, **asked):
 async def test_a_cancel_ends_what_waits_and_what_runs_is_not_retried(world):
     holder, waits = await queued(world)
     pending = await world.submit(after=[waits])
-    await world.then(pending, Status.PENDING)
+    await world.wait_for(pending, Status.PENDING)
 
     told = await world.cancel_all(reason="enough", queues=["default"])
 
     assert told == {holder: "NOT_RETRIED", waits: "CANCELLED", pending: "CANCELLED"}
-    assert (await world.then(waits, Status.FAILED, status_reason="enough", attempts=())).is_cancelled
-    assert (await world.then(pending, Status.FAILED, status_reason="enough")).is_cancelled
+    assert (await world.wait_for(waits, Status.FAILED, status_reason="enough", attempts=())).is_cancelled
+    assert (await world.wait_for(pending, Status.FAILED, status_reason="enough")).is_cancelled
     assert (await world.job(holder)).status is Status.RUNNING
 
 
@@ -54,74 +54,74 @@ async def test_a_terminate_ends_all_of_them_each_in_its_way(world):
     told = await world.terminate_all(reason="enough", queues=["default"])
 
     assert told == {holder: "STOPPING", waits: "TERMINATED"}
-    assert (await world.then(waits, Status.FAILED, status_reason="enough", attempts=())).is_terminated
-    assert (await world.then(holder, Status.FAILED, status_reason="enough")).is_terminated
-    assert await world.asked(holder) == ["create", "start", "stop", "remove"]
+    assert (await world.wait_for(waits, Status.FAILED, status_reason="enough", attempts=())).is_terminated
+    assert (await world.wait_for(holder, Status.FAILED, status_reason="enough")).is_terminated
+    assert await world.engine_calls(holder) == ["create", "start", "stop", "remove"]
 
 
 async def test_a_terminate_has_a_signal_and_a_grace_of_its_own(world):
     hears = await world.submit(LASTING)
-    await world.then(hears, Status.RUNNING)
+    await world.wait_for(hears, Status.RUNNING)
 
     order = BulkStopOrder(kind=Kind.TERMINATE, reason="at once", signal="SIGKILL")
-    await world.sweep(order, hears)
+    await world.stop_many(order, hears)
 
-    over = await world.then(hears, Status.FAILED, status_reason="at once")
+    over = await world.wait_for(hears, Status.FAILED, status_reason="at once")
     assert over.attempts[0].exit_code == 137
-    assert await world.asked(hears) == ["create", "start", "stop", "remove"]
+    assert await world.engine_calls(hears) == ["create", "start", "stop", "remove"]
 
 
-async def test_a_grace_of_an_order_counts_though_the_server_is_another_by_then(pretended):
-    deaf = await pretended.submit(DEAF)
-    await pretended.then(deaf, Status.RUNNING)
+async def test_a_grace_of_an_order_counts_though_the_server_is_another_by_then(simulated):
+    deaf = await simulated.submit(DEAF)
+    await simulated.wait_for(deaf, Status.RUNNING)
 
     order = BulkStopOrder(kind=Kind.TERMINATE, reason="soon", grace=5 * worlds.GRACE, signal="SIGINT")
-    await pretended.sweep(order, deaf)
-    await pretended.restart()
+    await simulated.stop_many(order, deaf)
+    await simulated.restart()
 
-    over = await pretended.then(deaf, Status.FAILED, status_reason="soon")
+    over = await simulated.wait_for(deaf, Status.FAILED, status_reason="soon")
     assert over.stop.signal == "SIGINT"
     assert over.stop.killed_at - over.stop.ordered_at >= 5 * worlds.GRACE
 
 
-async def test_what_is_named_and_cannot_be_stopped_is_told_why_and_hinders_nobody(pretended):
-    over, waits = await pretended.submit(), await pretended.submit(LASTING)
+async def test_what_is_named_and_cannot_be_stopped_is_told_why_and_hinders_nobody(simulated):
+    over, waits = await simulated.submit(), await simulated.submit(LASTING)
     nobody = str(builders.job_id(7))
-    await pretended.then(over, Status.SUCCEEDED)
+    await simulated.wait_for(over, Status.SUCCEEDED)
 
-    told = await pretended.terminate_all(over, nobody, waits, f"{waits}:0", f"{waits}#1", statuses=[*Status])
+    told = await simulated.terminate_all(over, nobody, waits, f"{waits}:0", f"{waits}#1", statuses=[*Status])
 
     assert {told.pop(it) for it in (nobody, f"{waits}:0", f"{waits}#1")} == {"NOT_FOUND"}
     assert (told.pop(over), len(told)) == ("ALREADY_FINISHED", 1)
-    await pretended.then(waits, Status.FAILED)
+    await simulated.wait_for(waits, Status.FAILED)
 
 
-async def test_what_is_named_and_does_not_match_another_filter_is_left_alone(pretended):
-    holder, waits = await queued(pretended)
+async def test_what_is_named_and_does_not_match_another_filter_is_left_alone(simulated):
+    holder, waits = await queued(simulated)
 
-    told = await pretended.terminate_all(holder, waits, statuses=[Status.RUNNABLE])
+    told = await simulated.terminate_all(holder, waits, statuses=[Status.RUNNABLE])
 
     assert told == {holder: "NOT_MATCHED", waits: "TERMINATED"}
-    assert (await pretended.job(holder)).stop is None
+    assert (await simulated.job(holder)).stop is None
 
 
-async def test_no_match_is_nothing_done(pretended):
-    job = await pretended.submit(LASTING)
+async def test_no_match_is_nothing_done(simulated):
+    job = await simulated.submit(LASTING)
 
-    assert await pretended.cancel_all(names=["nobody*"]) == {}
-    assert (await pretended.then(job, Status.RUNNING)).cancelled is None
+    assert await simulated.cancel_all(names=["nobody*"]) == {}
+    assert (await simulated.wait_for(job, Status.RUNNING)).cancelled is None
 
 
-async def test_what_would_be_done_is_told_and_nothing_is(pretended):
-    holder, waits = await queued(pretended, name="Sim-7")
+async def test_what_would_be_done_is_told_and_nothing_is(simulated):
+    holder, waits = await queued(simulated, name="Sim-7")
     order = BulkStopOrder(kind=Kind.CANCEL, reason="tried")
 
-    told = await pretended.sweep(order, preview=True, queues=["default"])
-    named = await pretended.sweep(order, waits, str(builders.job_id(7)), preview=True, names=["sim*"])
+    told = await simulated.stop_many(order, preview=True, queues=["default"])
+    named = await simulated.stop_many(order, waits, str(builders.job_id(7)), preview=True, names=["sim*"])
 
     assert told == {holder: "NOT_RETRIED", waits: "CANCELLED"}
     assert named == {waits: "CANCELLED", str(builders.job_id(7)): "NOT_FOUND"}
-    assert ((await pretended.job(waits)).status, (await pretended.job(holder)).cancelled) == ("RUNNABLE", None)
+    assert ((await simulated.job(waits)).status, (await simulated.job(holder)).cancelled) == ("RUNNABLE", None)
 
 
 # -------------------------------------------------------------------------------------------------- arrays and gangs
@@ -129,61 +129,61 @@ async def test_what_would_be_done_is_told_and_nothing_is(pretended):
 
 async def test_an_array_that_matches_is_stopped_as_one(world):
     array = await world.submit(LASTING, array_size=5, millicpus=2000, name="Sim")
-    await world.then(CHILD(array, 1), Status.RUNNING)
+    await world.wait_for(CHILD(array, 1), Status.RUNNING)
 
     told = await world.terminate_all(names=["sim"])
 
     assert told == {array: "STOPPING"}
-    await world.then(array, Status.FAILED, status_reason="stop it")
-    assert (await world.then(CHILD(array, 4), Status.FAILED)).is_terminated
+    await world.wait_for(array, Status.FAILED, status_reason="stop it")
+    assert (await world.wait_for(CHILD(array, 4), Status.FAILED)).is_terminated
 
 
-async def test_where_a_state_is_asked_for_those_children_stop_that_are_in_it(pretended):
-    array = await pretended.submit(LASTING, array_size=5, millicpus=2000)
-    await pretended.then(CHILD(array, 1), Status.RUNNING)
+async def test_where_a_state_is_asked_for_those_children_stop_that_are_in_it(simulated):
+    array = await simulated.submit(LASTING, array_size=5, millicpus=2000)
+    await simulated.wait_for(CHILD(array, 1), Status.RUNNING)
 
-    told = await pretended.cancel_all(statuses=[Status.RUNNABLE])
+    told = await simulated.cancel_all(statuses=[Status.RUNNABLE])
 
     assert told == {CHILD(array, index): "CANCELLED" for index in (2, 3, 4)}
-    assert (await pretended.job(CHILD(array, 0))).cancelled is None
+    assert (await simulated.job(CHILD(array, 0))).cancelled is None
 
 
-async def test_children_that_are_yet_to_come_are_waited_for(pretended):
-    array = await pretended.submit(LASTING, array_size=600, millicpus=4000)
+async def test_children_that_are_yet_to_come_are_waited_for(simulated):
+    array = await simulated.submit(LASTING, array_size=600, millicpus=4000)
 
-    told = await pretended.terminate_all(statuses=[*Status])
+    told = await simulated.terminate_all(statuses=[*Status])
 
     assert set(told) == {CHILD(array, index) for index in range(600)}
-    await pretended.then(array, Status.FAILED)
+    await simulated.wait_for(array, Status.FAILED)
 
 
-async def test_a_child_that_is_yet_to_come_can_be_named(pretended):
-    array = await pretended.submit(LASTING, array_size=600, millicpus=4000)
+async def test_a_child_that_is_yet_to_come_can_be_named(simulated):
+    array = await simulated.submit(LASTING, array_size=600, millicpus=4000)
 
-    assert await pretended.cancel_all(f"{array}.599") == {CHILD(array, 599): "CANCELLED"}
-    await pretended.terminate(array)
+    assert await simulated.cancel_all(f"{array}.599") == {CHILD(array, 599): "CANCELLED"}
+    await simulated.terminate(array)
 
 
-async def test_an_environment_is_cleared_of_what_runs_there_children_too(pretended):
-    await pretended.environment("big", max_millicpus=2000)
-    await pretended.queue("there", environments=("big",))
-    here = await pretended.submit(LASTING, millicpus=1000)
-    array = await pretended.submit(LASTING, array_size=3, millicpus=1000, queue="there")
-    await pretended.then(CHILD(array, 1), Status.RUNNING)
-    await pretended.then(here, Status.RUNNING)
+async def test_an_environment_is_cleared_of_what_runs_there_children_too(simulated):
+    await simulated.environment("big", max_millicpus=2000)
+    await simulated.queue("there", environments=("big",))
+    here = await simulated.submit(LASTING, millicpus=1000)
+    array = await simulated.submit(LASTING, array_size=3, millicpus=1000, queue="there")
+    await simulated.wait_for(CHILD(array, 1), Status.RUNNING)
+    await simulated.wait_for(here, Status.RUNNING)
 
-    told = await pretended.terminate_all(environments=["big"])
+    told = await simulated.terminate_all(environments=["big"])
 
     assert told == {CHILD(array, 0): "STOPPING", CHILD(array, 1): "STOPPING"}
-    await pretended.then(CHILD(array, 2), Status.RUNNING)
-    assert (await pretended.job(here)).stop is None
+    await simulated.wait_for(CHILD(array, 2), Status.RUNNING)
+    assert (await simulated.job(here)).stop is None
 
 
 async def test_a_node_is_stopped_by_itself(world):
     gang = await world.submit(
         nodes=builders.gang(2, each=builders.task(builders.task_container(command=("sleep", "60"))))
     )
-    await world.then(gang, Status.RUNNING)
+    await world.wait_for(gang, Status.RUNNING)
 
     told = await world.terminate_all(f"{gang}.1")
 
@@ -194,31 +194,31 @@ async def test_a_node_is_stopped_by_itself(world):
 # -------------------------------------------------------------------------------------------------- whose jobs they are
 
 
-async def test_nobody_stops_what_he_does_not_reach(pretended):
-    mine, theirs = await of(pretended, "ann", "physics"), await of(pretended, "bob", "maths")
-    pretended.caller = Caller(user="ann", account="physics")
+async def test_nobody_stops_what_he_does_not_reach(simulated):
+    mine, theirs = await of(simulated, "ann", "physics"), await of(simulated, "bob", "maths")
+    simulated.caller = Caller(user="ann", account="physics")
 
-    told = await pretended.terminate_all(mine, theirs)
-    all_of = await pretended.terminate_all(users=["bob"])
+    told = await simulated.terminate_all(mine, theirs)
+    all_of = await simulated.terminate_all(users=["bob"])
 
     assert (told, all_of) == ({mine: "STOPPING", theirs: "NOT_FOUND"}, {})
-    assert (await pretended.job(theirs)).stop is None
-    pretended.caller = builders.ADMIN
+    assert (await simulated.job(theirs)).stop is None
+    simulated.caller = builders.ADMIN
 
 
-async def test_an_account_stands_for_those_below_it(pretended):
-    below, beside = await of(pretended, "ann", "optics"), await of(pretended, "bob", "maths")
-    pretended.people = Directory(accounts={"optics": Account(name="optics", parent="physics")})
-    pretended.caller = builders.ADMIN
+async def test_an_account_stands_for_those_below_it(simulated):
+    below, beside = await of(simulated, "ann", "optics"), await of(simulated, "bob", "maths")
+    simulated.people = Directory(accounts={"optics": Account(name="optics", parent="physics")})
+    simulated.caller = builders.ADMIN
 
-    assert await pretended.terminate_all(accounts={"physics"}) == {below: "STOPPING"}
-    assert (await pretended.job(beside)).stop is None
+    assert await simulated.terminate_all(accounts={"physics"}) == {below: "STOPPING"}
+    assert (await simulated.job(beside)).stop is None
 
 
 async def of(world, user, account):
     world.caller = replace(builders.ADMIN, user=user, account=account)
     job = await world.submit(LASTING)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
     assert (await world.job(job)).spec.owner == Owner(user=user, account=account)
     return job
 
@@ -226,69 +226,69 @@ async def of(world, user, account):
 # --------------------------------------------------------------------------------- many at once, crashes and the disk
 
 
-async def test_none_of_many_starts_once_it_is_decided_and_others_do(pretended):
-    holder = await pretended.submit(LASTING, millicpus=4000)
-    many = await pretended.submit_many(700, LASTING, name="sim")
-    other = await pretended.submit(LASTING)
-    await pretended.then(other, Status.RUNNABLE)
+async def test_none_of_many_starts_once_it_is_decided_and_others_do(simulated):
+    holder = await simulated.submit(LASTING, millicpus=4000)
+    many = await simulated.submit_many(700, LASTING, name="sim")
+    other = await simulated.submit(LASTING)
+    await simulated.wait_for(other, Status.RUNNABLE)
 
-    told, _ = await asyncio.gather(pretended.cancel_all(names=["sim"]), pretended.terminate(holder))
+    told, _ = await asyncio.gather(simulated.cancel_all(names=["sim"]), simulated.terminate(holder))
 
     assert told == dict.fromkeys(many, "CANCELLED")
-    await pretended.then(other, Status.RUNNING)
-    assert {tag.job_id for tag, _ in pretended.runtime.all_calls} == {holder, other}
+    await simulated.wait_for(other, Status.RUNNING)
+    assert {tag.job_id for tag, _ in simulated.runtime.all_calls} == {holder, other}
 
 
-async def test_an_order_goes_on_where_it_was_when_the_server_is_gone(pretended):
-    holder = await pretended.submit(LASTING, millicpus=4000)
-    many = await pretended.submit_many(700, LASTING, name="sim")
-    await pretended.then(many[-1], Status.RUNNABLE)
-    asking = asyncio.create_task(pretended.cancel_all(names=["sim"], reason="for ever"))
-    await pretended.then(many[-1], Status.FAILED)
+async def test_an_order_goes_on_where_it_was_when_the_server_is_gone(simulated):
+    holder = await simulated.submit(LASTING, millicpus=4000)
+    many = await simulated.submit_many(700, LASTING, name="sim")
+    await simulated.wait_for(many[-1], Status.RUNNABLE)
+    asking = asyncio.create_task(simulated.cancel_all(names=["sim"], reason="for ever"))
+    await simulated.wait_for(many[-1], Status.FAILED)
 
-    await pretended.restart()
+    await simulated.restart()
     asking.cancel()
-    await pretended.terminate(holder)
+    await simulated.terminate(holder)
 
-    await pretended.then(many[0], Status.FAILED, status_reason="for ever", attempts=())
-    assert await pretended.store.sweeps() == ()
+    await simulated.wait_for(many[0], Status.FAILED, status_reason="for ever", attempts=())
+    assert await simulated.store.sweeps() == ()
 
 
-async def test_an_order_that_is_durable_stands_though_nobody_heard_so(pretended):
-    _, waits = await queued(pretended)
-    pretended.store.withholds_replies = True
-    asking = asyncio.create_task(pretended.cancel_all(waits))
-    await pretended.passes(1)
+async def test_an_order_that_is_durable_stands_though_nobody_heard_so(simulated):
+    _, waits = await queued(simulated)
+    simulated.store.withholds_replies = True
+    asking = asyncio.create_task(simulated.cancel_all(waits))
+    await simulated.sleep(1)
 
-    await pretended.crash()
-    pretended.store.withholds_replies = False
-    await pretended.boot()
+    await simulated.crash()
+    simulated.store.withholds_replies = False
+    await simulated.boot()
     asking.cancel()
 
-    await pretended.then(waits, Status.FAILED, status_reason="not needed")
+    await simulated.wait_for(waits, Status.FAILED, status_reason="not needed")
 
 
-async def test_an_order_that_is_not_saved_is_refused_and_means_nobody(pretended):
-    _, waits = await queued(pretended)
-    pretended.store.failing = True
+async def test_an_order_that_is_not_saved_is_refused_and_means_nobody(simulated):
+    _, waits = await queued(simulated)
+    simulated.store.failing = True
 
     with pytest.raises(StoreFailed):
-        await pretended.cancel_all(waits)
+        await simulated.cancel_all(waits)
 
-    pretended.store.failing = False
-    assert await pretended.store.sweeps() == ()
-    assert (await pretended.job(waits)).status is Status.RUNNABLE
+    simulated.store.failing = False
+    assert await simulated.store.sweeps() == ()
+    assert (await simulated.job(waits)).status is Status.RUNNABLE
 
 
-async def test_an_order_under_way_goes_on_when_the_disk_takes_writes_again(pretended):
-    many = await pretended.submit_many(700, LASTING, name="sim", millicpus=4000)
-    await pretended.then(many[-1], Status.RUNNABLE)
-    asking = asyncio.create_task(pretended.cancel_all(names=["sim"]))
-    await pretended.then(many[-1], Status.FAILED)
-    pretended.store.failing = True
-    await pretended.passes(5)
+async def test_an_order_under_way_goes_on_when_the_disk_takes_writes_again(simulated):
+    many = await simulated.submit_many(700, LASTING, name="sim", millicpus=4000)
+    await simulated.wait_for(many[-1], Status.RUNNABLE)
+    asking = asyncio.create_task(simulated.cancel_all(names=["sim"]))
+    await simulated.wait_for(many[-1], Status.FAILED)
+    simulated.store.failing = True
+    await simulated.sleep(5)
 
-    pretended.store.failing = False
+    simulated.store.failing = False
     told = await asking
 
     assert set(told) == set(many)

@@ -36,32 +36,32 @@ def codes(attempt):
 
 
 async def both_ready(world, job):
-    await world.says(job, "ready", APP)
-    await world.says(job, "ready", SIDECAR)
+    await world.wait_for_output(job, "ready", APP)
+    await world.wait_for_output(job, "ready", SIDECAR)
 
 
 async def test_when_the_essential_one_is_over_so_is_the_job(world):
     job = await world.submit(task=task(app(LASTING), sidecar()))
-    await world.says(job, "ready", SIDECAR)
+    await world.wait_for_output(job, "ready", SIDECAR)
 
     await world.finish(job, part=APP)
 
-    done = await world.then(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED)
+    done = await world.wait_for(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED)
 
-    assert await world.walk(job) == ["SUBMITTED", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED"]
+    assert await world.statuses(job) == ["SUBMITTED", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED"]
     assert done.attempts[0].exit_code == 0
-    assert await world.asked(job, part=APP) == ["create", "start", "remove"]
-    assert await world.asked(job, part=SIDECAR) == ["create", "start", "stop", "remove"]
+    assert await world.engine_calls(job, part=APP) == ["create", "start", "remove"]
+    assert await world.engine_calls(job, part=SIDECAR) == ["create", "start", "stop", "remove"]
 
 
 async def test_one_that_waits_for_a_success_starts_after_it(world):
     job = await world.submit(task=task(init(SOME_TIME), app(BRIEF, after={"init": "SUCCESS"})))
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
 
     first, second = done.attempts[0].parts
     assert first.stopped_at <= second.started_at
-    assert await world.asked_of_all(job, "start") == [INIT, APP]
+    assert await world.engine_calls_by_container(job, "start") == [INIT, APP]
 
 
 async def test_what_one_leaves_in_a_shared_volume_is_there_for_the_next(world):
@@ -72,25 +72,25 @@ async def test_what_one_leaves_in_a_shared_volume_is_there_for_the_next(world):
 
     job = await world.submit(task=task(writes, reads))
 
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
 
 
 async def test_one_that_can_never_start_fails_the_job(world):
     job = await world.submit(task=task(init(Script(seconds=0, exit_code=3)), app(BRIEF, after={"init": "SUCCESS"})))
 
-    done = await world.then(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
+    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
 
     assert done.attempts[0].reason == "ContainerDependencyError: container init will not reach SUCCESS"
     assert codes(done.attempts[0]) == {INIT: 3, APP: None}
-    assert await world.asked(job, part=APP) == []
+    assert await world.engine_calls(job, part=APP) == []
 
 
 async def test_the_failure_of_one_that_is_not_essential_is_no_failure(world):
     job = await world.submit(task=task(app(LASTING), sidecar(Script(seconds=0, exit_code=3))))
-    await world.reaches(job, lambda it: it.attempt is not None and codes(it.attempt) == {APP: None, SIDECAR: 3})
+    await world.wait_until(job, lambda it: it.attempt is not None and codes(it.attempt) == {APP: None, SIDECAR: 3})
     await world.finish(job, part=APP)
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
 
     assert codes(done.attempts[0]) == {APP: 0, SIDECAR: 3}
 
@@ -98,33 +98,33 @@ async def test_the_failure_of_one_that_is_not_essential_is_no_failure(world):
 async def test_an_essential_one_that_cannot_start_fails_the_job_and_stops_the_rest(world):
     job = await world.submit(task=task(app(Script(refuse="no such file")), sidecar(DEAF)))
 
-    done = await world.then(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
+    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
 
     assert done.attempts[0].exit_code == 127
-    await world.containers_gone()
+    await world.wait_until_containers_are_gone()
 
 
 async def test_a_failed_attempt_begins_anew_with_all_of_them(world):
     job = await world.submit(task=task(app(lasting(5), BRIEF), sidecar(DEAF)), attempts=2)
-    await world.says(job, "ready", SIDECAR)
+    await world.wait_for_output(job, "ready", SIDECAR)
     await world.finish(job, part=APP)
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
 
     assert [it.exit_code for it in done.attempts] == [5, 0]
     assert [len(it.parts) for it in done.attempts] == [2, 2]
-    assert [len(await world.asked(job, attempt=it, part=SIDECAR)) > 0 for it in (1, 2)] == [True, True]
+    assert [len(await world.engine_calls(job, attempt=it, part=SIDECAR)) > 0 for it in (1, 2)] == [True, True]
 
 
 async def test_each_has_a_log_of_its_own(world):
     said, also = lasting(output=("one",)), Script(seconds=0, output=("two",))
     job = await world.submit(task=task(app(said), sidecar(also, after={"app": "START"})))
-    await world.reaches(job, lambda it: it.attempt is not None and codes(it.attempt) == {APP: None, SIDECAR: 0})
+    await world.wait_until(job, lambda it: it.attempt is not None and codes(it.attempt) == {APP: None, SIDECAR: 0})
     await world.finish(job, part=APP)
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
 
-    await world.quiet()
+    await world.wait_until_idle()
     assert (await world.output(job, part=APP), await world.output(job, part=SIDECAR)) == (["one"], ["two"])
     for key in (APP, SIDECAR):
         tag = Tag(job_id=job, attempt=1, part=key)
@@ -140,7 +140,7 @@ async def test_a_terminate_stops_all_of_them(world):
 
     await world.terminate(job, "stop it")
 
-    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     assert done.is_terminated
     assert [codes(it) for it in done.attempts] == [{APP: 0, SIDECAR: 0}]
 
@@ -152,22 +152,22 @@ async def test_one_that_is_deaf_is_killed_after_its_own_grace(world):
 
     await world.terminate(job, "stop it")
 
-    done = await world.then(job, Status.FAILED)
+    done = await world.wait_for(job, Status.FAILED)
     assert codes(done.attempts[0]) == {APP: 0, SIDECAR: 137}
-    assert await world.asked(job, part=SIDECAR) == ["create", "start", "stop", "kill", "remove"]
-    assert await world.asked(job, part=APP) == ["create", "start", "stop", "remove"]
+    assert await world.engine_calls(job, part=SIDECAR) == ["create", "start", "stop", "kill", "remove"]
+    assert await world.engine_calls(job, part=APP) == ["create", "start", "stop", "remove"]
 
 
 async def test_terminated_before_the_engine_is_asked_none_is_started(world):
     world.runtime.hold("create")
     job = await world.submit(task=task(app(POLITE), sidecar()))
-    await world.then(job, Status.STARTING)
+    await world.wait_for(job, Status.STARTING)
 
     await world.terminate(job, "stop it")
     world.runtime.release("create")
 
-    await world.then(job, Status.FAILED, status_reason="stop it", attempts=())
-    assert await world.asked_of_all(job, "start") == []
+    await world.wait_for(job, Status.FAILED, status_reason="stop it", attempts=())
+    assert await world.engine_calls_by_container(job, "start") == []
 
 
 async def test_terminated_at_any_moment_nothing_is_left_running(world):
@@ -175,18 +175,18 @@ async def test_terminated_at_any_moment_nothing_is_left_running(world):
     jobs = [await world.submit(task=tasks) for _ in range(4)]
 
     for number, job in enumerate(jobs):
-        await world.passes(0.05 * number)
+        await world.sleep(0.05 * number)
         await world.terminate(job, "stop it")
 
     for job in jobs:
-        await world.then(job, Status.FAILED, status_reason="stop it")
-    await world.containers_gone()
+        await world.wait_for(job, Status.FAILED, status_reason="stop it")
+    await world.wait_until_containers_are_gone()
 
 
 async def test_out_of_time_all_of_them_are_stopped(world):
     job = await world.submit(task=task(app(POLITE), sidecar()), limit=1, attempts=3)
 
-    done = await world.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
+    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
 
     assert len(done.attempts) == 1
     assert not done.is_terminated
@@ -195,27 +195,27 @@ async def test_out_of_time_all_of_them_are_stopped(world):
 async def test_out_of_time_while_the_next_one_is_being_made_it_is_not_started(world):
     tasks = task(init(LASTING), app(POLITE, after={"init": "SUCCESS"}))
     job = await world.submit(task=tasks, limit=IN_TIME)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
     world.runtime.hold("create")
     await world.finish(job, part=INIT)
-    await world.reaches(job, lambda it: it.stop is not None)
+    await world.wait_until(job, lambda it: it.stop is not None)
 
     world.runtime.release("create")
 
-    done = await world.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
+    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
     assert done.attempts[0].exit_code is None
-    assert await world.asked_of_all(job, "start") == [INIT]
+    assert await world.engine_calls_by_container(job, "start") == [INIT]
 
 
 async def test_who_waits_too_long_gives_up(world):
     slow = init(POLITE, start_timeout=timedelta(seconds=1))
     job = await world.submit(task=task(slow, app(BRIEF, after={"init": "COMPLETE"})))
 
-    done = await world.then(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
+    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
 
     why = "DependencyTimeoutError: container init did not reach COMPLETE within 1 seconds"
     assert done.attempts[0].reason == why
-    assert await world.asked(job, part=APP) == []
+    assert await world.engine_calls(job, part=APP) == []
 
 
 async def test_one_that_ended_in_time_and_was_not_seen_to_is_not_waited_for_in_vain(world):
@@ -224,17 +224,17 @@ async def test_one_that_ended_in_time_and_was_not_seen_to_is_not_waited_for_in_v
 
     job = await world.submit(task=task(quick, app(BRIEF, after={"init": "SUCCESS"})))
 
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
 
 
 async def test_a_cancel_leaves_them_alone(world):
     job = await world.submit(task=task(app(LASTING), sidecar()), attempts=3)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
 
     await world.cancel(job)
     await world.finish(job, part=APP)
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert not done.is_cancelled
 
 
@@ -243,36 +243,36 @@ async def test_a_cancel_leaves_them_alone(world):
 
 async def test_after_a_crash_they_go_on(world):
     job = await world.submit(task=task(app(LASTING), sidecar()))
-    await world.says(job, "ready", SIDECAR)
+    await world.wait_for_output(job, "ready", SIDECAR)
 
     await world.restart()
     await world.finish(job, part=APP)
 
-    await world.then(job, Status.SUCCEEDED)
-    assert sorted(await world.asked_of_all(job, "start")) == [APP, SIDECAR]
+    await world.wait_for(job, Status.SUCCEEDED)
+    assert sorted(await world.engine_calls_by_container(job, "start")) == [APP, SIDECAR]
 
 
 async def test_what_ended_during_the_crash_has_ended(world):
     job = await world.submit(task=task(app(LASTING), sidecar()))
-    await world.says(job, "ready", SIDECAR)
+    await world.wait_for_output(job, "ready", SIDECAR)
 
     await world.crash()
     await world.finish(job, part=APP)
     await world.boot()
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert codes(done.attempts[0]) == {APP: 0, SIDECAR: 0}
 
 
 async def test_one_that_waited_during_the_crash_starts_after_it(world):
     job = await world.submit(task=task(init(LASTING), app(BRIEF, after={"init": "SUCCESS"})))
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
 
     await world.crash()
     await world.finish(job, part=INIT)
     await world.boot()
 
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
 
 
 async def test_an_order_is_not_forgotten_in_a_crash(world):
@@ -285,7 +285,7 @@ async def test_an_order_is_not_forgotten_in_a_crash(world):
     world.runtime.release("stop")
     await world.boot()
 
-    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     assert codes(done.attempts[0]) == {APP: 0, SIDECAR: 0}
 
 
@@ -295,7 +295,7 @@ async def test_one_that_somebody_removed_is_lost_and_its_job_begins_anew(world):
 
     await world.runtime.remove(Tag(job_id=job, attempt=1, part=APP))
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert [(it.status_reason, it.exit_code) for it in done.attempts] == [
         (status_reasons.DISAPPEARED, None),
         (status_reasons.EXITED, 0),

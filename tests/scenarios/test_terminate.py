@@ -16,23 +16,23 @@ DEAF = Script(seconds=60, on_term=None, output=("ready",))
 async def test_terminated_while_submitted_it_never_runs(world):
     job = await world.submit_and(lambda it: world.terminate(it, "changed my mind"))
 
-    done = await world.then(job, Status.FAILED, status_reason="changed my mind", attempts=())
+    done = await world.wait_for(job, Status.FAILED, status_reason="changed my mind", attempts=())
 
     assert done.is_terminated
     assert not done.is_cancelled
-    assert await world.walk(job) == ["SUBMITTED", "FAILED"]
-    assert await world.asked(job) == []
+    assert await world.statuses(job) == ["SUBMITTED", "FAILED"]
+    assert await world.engine_calls(job) == []
 
 
 @pytest.mark.fault("SP14")
 async def test_terminated_while_pending_it_is_over_at_once(world):
     before = await world.submit(POLITE)
     job = await world.submit(after=[before])
-    await world.then(job, Status.PENDING)
+    await world.wait_for(job, Status.PENDING)
 
     await world.terminate(job, "stop it")
 
-    done = await world.then(job, Status.FAILED, status_reason="stop it", attempts=())
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it", attempts=())
     assert done.is_terminated
 
 
@@ -40,56 +40,56 @@ async def test_terminated_while_pending_it_is_over_at_once(world):
 async def test_terminated_while_runnable_no_container_is_made(world):
     holder = await world.submit(LASTING, millicpus=4000)
     job = await world.submit(millicpus=4000)
-    await world.then(job, Status.RUNNABLE)
+    await world.wait_for(job, Status.RUNNABLE)
 
     await world.terminate(job, "stop it")
 
-    done = await world.then(job, Status.FAILED, status_reason="stop it", attempts=())
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it", attempts=())
     assert done.is_terminated
     await world.finish(holder)
-    await world.then(holder, Status.SUCCEEDED)
-    assert await world.asked(job) == []
+    await world.wait_for(holder, Status.SUCCEEDED)
+    assert await world.engine_calls(job) == []
 
 
 @pytest.mark.fault("SP20")
 async def test_one_that_exits_on_sigterm_is_failed_although_it_exits_0(world):
     job = await world.submit(POLITE, attempts=5)
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
 
     await world.terminate(job, "stop it")
 
-    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     assert done.is_terminated
     assert [(it.exit_code, it.status_reason) for it in done.attempts] == [(0, "stop it")]
-    assert await world.asked(job) == ["create", "start", "stop", "remove"]
+    assert await world.engine_calls(job) == ["create", "start", "stop", "remove"]
 
 
 async def test_one_that_dies_of_sigterm_shows_143(world):
     job = await world.submit(Script(seconds=60, on_term=143, output=("ready",)))
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
 
     await world.terminate(job, "stop it")
 
-    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     assert done.attempts[0].exit_code == 143
 
 
 @pytest.mark.fault("SP19")
 async def test_one_deaf_to_sigterm_is_killed_when_its_grace_is_over(world):
     job = await world.submit(DEAF)
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
 
     await world.terminate(job, "stop it")
 
-    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     assert done.attempts[0].exit_code == 137
     assert GRACE <= done.stopped_at - done.stop.ordered_at <= GRACE + world.slack
-    assert await world.asked(job) == ["create", "start", "stop", "kill", "remove"]
+    assert await world.engine_calls(job) == ["create", "start", "stop", "kill", "remove"]
 
 
 async def test_until_the_container_is_gone_the_job_runs_and_says_that_it_is_terminated(world):
     job = await world.submit(DEAF)
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
 
     world.runtime.hold("kill")
     await world.terminate(job, "stop it")
@@ -98,55 +98,55 @@ async def test_until_the_container_is_gone_the_job_runs_and_says_that_it_is_term
     assert running.status is Status.RUNNING
     assert running.is_terminated
     world.runtime.release("kill")
-    await world.then(job, Status.FAILED)
+    await world.wait_for(job, Status.FAILED)
 
 
 @pytest.mark.fault("SP13")
 async def test_attempts_left_do_not_save_it(world):
     job = await world.submit(Script(seconds=60, on_term=1, output=("ready",)), attempts=10)
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
 
     await world.terminate(job, "stop it")
 
-    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     assert len(done.attempts) == 1
-    assert await world.asked(job, attempt=2) == []
+    assert await world.engine_calls(job, attempt=2) == []
 
 
 @pytest.mark.fault("SP12")
 async def test_a_second_terminate_changes_neither_reason_nor_deadline(world):
     job = await world.submit(Script(seconds=None, on_term=0, term_delay=FOR_EVER, output=("ready",)))
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
     await world.terminate(job, "first")
-    asked = await world.reaches(job, lambda it: it.stop.kill_at is not None)
+    asked = await world.wait_until(job, lambda it: it.stop.kill_at is not None)
 
     await world.terminate(job, "second")
 
     assert (await world.job(job)).stop == asked.stop
     await world.machine.kill(asked.tag)
-    await world.then(job, Status.FAILED, status_reason="first")
-    assert (await world.asked(job)).count("stop") == 1
+    await world.wait_for(job, Status.FAILED, status_reason="first")
+    assert (await world.engine_calls(job)).count("stop") == 1
 
 
 async def test_a_cancel_after_it_changes_nothing(world):
     job = await world.submit(POLITE)
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
     await world.terminate(job, "stop it")
 
     await world.cancel(job, "late")
 
-    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     assert not done.is_cancelled
 
 
 async def test_a_remembered_cancel_does_not_soften_it(world):
     job = await world.submit(POLITE)
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
     await world.cancel(job, "no more tries")
 
     await world.terminate(job, "stop it")
 
-    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     assert done.is_terminated
     assert not done.is_cancelled
 
@@ -154,7 +154,7 @@ async def test_a_remembered_cancel_does_not_soften_it(world):
 @pytest.mark.fault("SP07", "SP18")
 async def test_a_finished_job_is_not_touched(world):
     job = await world.submit(Script(seconds=0))
-    before = await world.then(job, Status.SUCCEEDED)
+    before = await world.wait_for(job, Status.SUCCEEDED)
 
     await world.terminate(job, "late")
 
@@ -164,35 +164,35 @@ async def test_a_finished_job_is_not_touched(world):
 async def test_an_unknown_job_is_no_error(world):
     await world.terminate("no-such-job", "whatever")
 
-    assert await world.service.describe(["no-such-job"], caller=ADMIN) == ()
+    assert await world.jobs.describe(["no-such-job"], caller=ADMIN) == ()
 
 
 @pytest.mark.fault("SP10")
 async def test_terminated_before_the_engine_is_asked_it_is_never_started(world):
     world.runtime.hold("create")
     job = await world.submit(Script(seconds=60))
-    await world.then(job, Status.STARTING)
+    await world.wait_for(job, Status.STARTING)
 
     await world.terminate(job, "stop it")
     world.runtime.release("create")
 
-    done = await world.then(job, Status.FAILED, status_reason="stop it", attempts=())
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it", attempts=())
     assert done.is_terminated
-    assert await world.asked(job) == ["create", "remove"]
-    assert await world.walk(job) == ["SUBMITTED", "RUNNABLE", "STARTING", "FAILED"]
+    assert await world.engine_calls(job) == ["create", "remove"]
+    assert await world.statuses(job) == ["SUBMITTED", "RUNNABLE", "STARTING", "FAILED"]
 
 
 @pytest.mark.fault("SP11")
 async def test_terminated_while_the_start_is_under_way_it_is_asked_once_it_runs(world):
     world.runtime.hold("start")
     job = await world.submit(POLITE)
-    await world.comes_to_be_asked(job, "start")
+    await world.wait_for_call(job, "start")
 
     await world.terminate(job, "stop it")
     world.runtime.release("start")
 
-    done = await world.then(job, Status.FAILED, status_reason="stop it")
-    assert await world.asked(job) == ["create", "start", "stop", "remove"]
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
+    assert await world.engine_calls(job) == ["create", "start", "stop", "remove"]
     assert [it.exit_code for it in done.attempts] == [0]
 
 
@@ -201,26 +201,26 @@ async def test_terminated_at_any_moment_of_its_start_it_is_never_left_running(wo
     jobs = [await world.submit(POLITE, millicpus=100, grace=GRACE) for _ in range(20)]
 
     for number, job in enumerate(jobs):
-        await world.passes(0.01 * (number % 5))
+        await world.sleep(0.01 * (number % 5))
         await world.terminate(job, "stop it")
 
     for job in jobs:
-        done = await world.then(job, Status.FAILED, status_reason="stop it")
+        done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
         assert done.is_terminated
         assert len(done.attempts) <= 1
-    await world.quiet()
+    await world.wait_until_idle()
 
 
 @pytest.mark.fault("SP06")
 async def test_one_that_ends_by_itself_before_it_is_asked_is_failed_although_it_exits_0(world):
     world.runtime.hold("stop")
     job = await world.submit(LASTING, attempts=3)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
 
     await world.terminate(job, "stop it")
     await world.finish(job)
 
-    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     assert [(it.exit_code, it.status_reason) for it in done.attempts] == [(0, "stop it")]
     world.runtime.release("stop")
 
@@ -229,33 +229,33 @@ async def test_one_that_ends_by_itself_before_it_is_asked_is_failed_although_it_
 async def test_a_timeout_after_it_changes_neither_reason_nor_sequence(world):
     world.runtime.hold("start")
     job = await world.submit(DEAF, limit=1)
-    await world.comes_to_be_asked(job, "start")
+    await world.wait_for_call(job, "start")
 
     await world.terminate(job, "stop it")
     world.runtime.release("start")
 
-    done = await world.then(job, Status.FAILED, status_reason="stop it")
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     assert done.is_terminated
-    assert await world.asked(job) == ["create", "start", "stop", "kill", "remove"]
+    assert await world.engine_calls(job) == ["create", "start", "stop", "kill", "remove"]
 
 
 async def test_its_dependents_fail_when_it_is_over(world):
     job = await world.submit(POLITE)
     child = await world.submit(after=[job])
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
 
     await world.terminate(job, "stop it")
 
-    await world.then(child, Status.FAILED, status_reason=status_reasons.dependency_failed(job))
+    await world.wait_for(child, Status.FAILED, status_reason=status_reasons.dependency_failed(job))
 
 
 async def test_its_room_is_given_away_only_when_it_is_gone(world):
     job = await world.submit(DEAF, millicpus=4000)
-    await world.says(job, "ready")
+    await world.wait_for_output(job, "ready")
     waiting = await world.submit(millicpus=4000)
 
     await world.terminate(job, "stop it")
 
-    done = await world.then(job, Status.FAILED)
-    next_done = await world.then(waiting, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.FAILED)
+    next_done = await world.wait_for(waiting, Status.SUCCEEDED)
     assert next_done.started_at >= done.stopped_at

@@ -11,17 +11,17 @@ IN_TIME = 8  # seconds, of which what ends in time needs next to none
 async def test_an_attempt_that_takes_too_long_is_stopped_and_not_retried(world):
     job = await world.submit(Script(seconds=60, on_term=143), limit=2, attempts=3)
 
-    done = await world.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
+    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
 
     assert [(it.exit_code, it.status_reason) for it in done.attempts] == [(143, status_reasons.TIMED_OUT)]
     assert not done.is_terminated
-    assert await world.asked(job) == ["create", "start", "stop", "remove"]
+    assert await world.engine_calls(job) == ["create", "start", "stop", "remove"]
 
 
 async def test_one_deaf_to_sigterm_is_killed(world):
     job = await world.submit(Script(seconds=60, on_term=None), limit=1)
 
-    done = await world.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
+    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
 
     assert done.attempts[0].exit_code == 137
     assert (done.stopped_at - done.started_at) >= GRACE
@@ -30,69 +30,69 @@ async def test_one_deaf_to_sigterm_is_killed(world):
 async def test_the_clock_begins_anew_with_each_attempt(world):
     job = await world.submit(Script(seconds=1, exit_code=1), limit=IN_TIME, attempts=IN_TIME + 1)
 
-    done = await world.then(job, Status.FAILED, status_reason=status_reasons.EXITED)
+    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.EXITED)
 
     assert len(done.attempts) == IN_TIME + 1
 
 
 async def test_a_terminate_after_the_timeout_does_not_change_its_reason(world):
     job = await world.submit(Script(seconds=60, on_term=None), limit=1)
-    await world.reaches(job, lambda it: it.stop is not None)
+    await world.wait_until(job, lambda it: it.stop is not None)
 
     await world.terminate(job, "late")
 
-    done = await world.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
-    assert (await world.asked(job)).count("stop") == 1
+    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
+    assert (await world.engine_calls(job)).count("stop") == 1
     assert not done.is_terminated
 
 
 async def test_a_timeout_survives_a_restart(world):
     world.runtime.hold("stop")  # else it might be over before the crash
     job = await world.submit(Script(seconds=60, on_term=143), limit=2)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
     await world.crash()
     world.runtime.release("stop")
-    await world.passes(2)
+    await world.sleep(2)
 
     await world.boot()
 
-    await world.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
+    await world.wait_for(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
 
 
 async def test_one_that_ended_in_time_while_nobody_looked_has_not_timed_out(world):
     job = await world.submit(LASTING, limit=IN_TIME)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
     await world.crash()
     await world.finish(job)
-    await world.passes(IN_TIME)
+    await world.sleep(IN_TIME)
 
     await world.boot()
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert done.stop is None
 
 
 async def test_one_that_ended_in_time_while_the_engine_was_away_has_not_timed_out(world):
     job = await world.submit(LASTING, limit=IN_TIME)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
     world.runtime.unreachable = world.runtime.drops_death_reports = True
     await world.finish(job)
-    await world.passes(IN_TIME + 1)
+    await world.sleep(IN_TIME + 1)
 
     world.runtime.unreachable = False
 
-    done = await world.then(job, Status.SUCCEEDED)
+    done = await world.wait_for(job, Status.SUCCEEDED)
     assert done.stop is None
 
 
 async def test_a_timeout_in_the_absence_of_the_engine_is_made_good(world):
     world.runtime.hold("stop")  # else it might be over before the engine is away
     job = await world.submit(Script(seconds=60, on_term=143), limit=1)
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
     world.runtime.unreachable = True
     world.runtime.release("stop")
-    await world.passes(3)
+    await world.sleep(3)
 
     world.runtime.unreachable = False
 
-    await world.then(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
+    await world.wait_for(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)

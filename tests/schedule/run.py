@@ -9,7 +9,7 @@ from tests.schedule.metrics import Metrics, MetricsRecorder
 from tests.schedule.workload import FAIR, FIFO, WEIGHTS, Task, waves
 from tests.support.builders import ADMIN, policy
 from tests.support.store_proxy import StatusChanges
-from tests.support.world import World, simulated
+from tests.support.world import World, new_simulated
 
 LOAD = 1.2  # of what the machine can do, while the work comes in
 TIMEOUT = timedelta(days=7)
@@ -19,7 +19,7 @@ async def run_workload(jobs: int, *, vcpus: int, seed: int) -> Metrics:
     """Run so many jobs on a host of so many vCPUs, in two compute environments that both queues use."""
     host = Resources(millicpus=1000 * vcpus, memory_mib=2560 * vcpus)
     environments = {"east": 500 * vcpus, "west": 500 * vcpus}
-    world = simulated(capacity=host, survey_every=600.0)
+    world = new_simulated(capacity=host, survey_every=600.0)
     recorder = MetricsRecorder(usable(host), environments, world.clock)
     world.store.after_commit = StatusChanges(recorder.record)
     await world.boot()
@@ -27,10 +27,10 @@ async def run_workload(jobs: int, *, vcpus: int, seed: int) -> Metrics:
     for wave in waves(jobs, seed):
         for task in wave:
             await world.engine.submit(job_id=task.job_id, spec=task.spec, tags=(), key=None, caller=ADMIN)
-        await world.passes(sum(map(_millicpu_seconds, wave)) / (1000 * vcpus) / LOAD)
+        await world.sleep(sum(map(_millicpu_seconds, wave)) / (1000 * vcpus) / LOAD)
     ends = world.clock.now() + TIMEOUT
     while recorder.left and world.clock.now() < ends:
-        await world.passes(60)
+        await world.sleep(60)
     await world.engine.stop()
     return recorder.metrics()
 

@@ -1,21 +1,21 @@
-"""What the world of the scenarios promises to those who tell them."""
+"""The world of the scenarios is not idle while a unit of work waits for its commit."""
 
 import asyncio
 from contextlib import suppress
 
 import pytest
 
-from tests.support.world import pretended
+from tests.support.world import simulated
 
 
-async def test_it_is_not_quiet_while_a_turn_has_not_heard_that_it_is_saved():
-    async with pretended() as world:
+async def test_a_world_is_not_idle_while_a_commit_is_unanswered():
+    async with simulated() as world:
         world.store.withholds_replies = True
         asked = asyncio.create_task(world.submit())
-        await world.passes(1)
+        await world.sleep(1)
 
-        with pytest.raises(TimeoutError, match="never quiet"):
-            await world.quiet()
+        with pytest.raises(TimeoutError, match="never idle"):
+            await world.wait_until_idle()
 
         world.store.withholds_replies = False
         asked.cancel()

@@ -1,7 +1,7 @@
-"""A world to tell scenarios in: batchq without its API, on pretended containers or on real ones.
+"""A World runs batchq without its API for a scenario: on simulated containers and a virtual clock, or on Docker.
 
-`then` waits for a status and holds the job against what is expected of it. What a world leaves behind is checked when
-it ends: no container, no unread message, no call under way, and every job at its end or with a reason to move.
+`wait_for` waits for a status and compares members of the job. When a world ends, nothing may be left over: no
+container, no unhandled message, no call in progress, no job that is not finished.
 """
 
 import asyncio
@@ -49,8 +49,8 @@ from tests.support.scripts import AMPLE, Script
 from tests.support.store_proxy import StoreProxy
 
 HOST = Resources(millicpus=4000, memory_mib=4096)
-GRACE = timedelta(seconds=2)  # of those who are deaf
-PATIENCE = 60.0  # seconds of the world's own time
+GRACE = timedelta(seconds=2)  # between stop signal and kill, of jobs that ignore the signal
+TIMEOUT = 60.0  # seconds on the world's clock
 
 
 class World:
@@ -83,7 +83,7 @@ class World:
     @property
     def slack(self) -> timedelta:
         """The permitted delay: almost none on a virtual clock; on Docker it depends on the machine."""
-        return timedelta(seconds=0.5 if self.virtual else PATIENCE)
+        return timedelta(seconds=0.5 if self.virtual else TIMEOUT)
 
     async def boot(self) -> None:
         """Start a server on what is stored."""
@@ -97,13 +97,13 @@ class World:
             new_job_id=self._new_job_id,
         )
         self.engine, self.catalog, self.logs = self.server.engine, self.server.catalog, self.server.logs
-        self.service = self.server.job_service(stop_grace=GRACE)
-        self.stopping = self.server.bulk_stops
+        self.jobs = self.server.job_service(stop_grace=GRACE)
+        self.bulk_stops = self.server.bulk_stops
         await self.server.align()
         await self.server.start()
 
-    async def settle_ground(self) -> None:
-        """The environment `local` and the queue `default`, as a first start makes them."""
+    async def create_default_catalog(self) -> None:
+        """Create the environment `local` and the queue `default`, as the first start of a server does."""
         await self.environment("local", max_millicpus=HOST.millicpus)
         await self.queue("default", environments=("local",))
 
@@ -135,19 +135,19 @@ class World:
         )
 
     async def crash(self) -> None:
-        """The server is gone from one moment to the next; store and containers go on."""
+        """End the server as `kill -9` does; the store and the containers remain."""
         await self.server.kill()
 
-    async def crash_once_done(self, call: str) -> None:
-        """The engine carries out a call that was held, and the server is gone before it has saved that."""
+    async def crash_after(self, call: str) -> None:
+        """Let the engine carry out a held call, and crash the server before it has saved the result."""
         self.store.failing = True
         self.runtime.release(call)
-        await self.passes(1)
+        await self.sleep(1)
         await self.crash()
         self.store.failing = False
 
     async def restart_with_clock(self, clock: BootClock) -> None:
-        """The machine's clock is set while the server is down."""
+        """Restart the server; in between the machine's clock was set."""
         await self.crash()
         self.clock = clock
         await self.boot()
@@ -157,20 +157,20 @@ class World:
         await self.boot()
 
     def backup(self) -> Store:
-        """All that is stored now."""
+        """A copy of everything that is stored."""
         return self.store.store.copy()
 
     async def restore(self, backup: Store) -> None:
-        """The server is gone, and the next starts on what was stored once; the containers are as they are."""
+        """Crash the server and start the next one on a backup; the containers remain as they are."""
         await self.crash()
         self.store.store = backup.copy()
         await self.store.commit(Changes(restoration=Restoration(at=self.clock.now())))
         await self.boot()
 
     async def submit(self, script: Script | None = None, **asked: Any) -> JobId:
-        """A job that plays a script. Takes `attempts`, `rules`, `limit` (seconds), `after` (ids), `queue` and size.
+        """Submit a job that executes a script. Takes `attempts`, `rules`, `limit` (seconds), `after`, `queue` and size.
 
-        Its grace is short if it is deaf, or the test says so, as for those who may be asked before they listen.
+        Its grace period is short if its script ignores the stop signal, or if the test sets `grace`.
         """
         (job_id,) = await self.submit_many(1, script, **asked)
         return job_id
@@ -178,14 +178,14 @@ class World:
     async def submit_many(
         self, number: int, script: Script | None, *, grace: timedelta | None = None, **asked: Any
     ) -> list[JobId]:
-        """As many jobs of one definition, in their order."""
+        """Submit `number` jobs of one definition; their ids in the order of submission."""
         submission = await self.submission(script, **asked)
         usual = AMPLE if script is not None and script.on_term is not None else GRACE
         service = self.server.job_service(stop_grace=usual if grace is None else grace)
         return [(await service.submit(submission, caller=self.caller)).id for _ in range(number)]
 
     async def submit_and(self, request: Callable[[JobId], Awaitable[None]], **asked: Any) -> JobId:
-        """A job and a request about it that lie in the inbox together, so that the job is SUBMITTED when it is read."""
+        """Submit a job and make a request for it at once, so that the request finds the job SUBMITTED."""
         submission = await self.submission(**asked)
         definition = await self.catalog.definitions.find(submission.definition_name, None, caller=self.caller)
         job_id = JobId(str(uuid4()))
@@ -234,171 +234,171 @@ class World:
         )
 
     async def cancel(self, job_id: JobId, reason: str = "not needed") -> None:
-        await self.service.cancel(job_id, reason, caller=self.caller)
+        await self.jobs.cancel(job_id, reason, caller=self.caller)
 
     async def terminate(self, job_id: JobId, reason: str = "stop it") -> None:
-        await self.service.terminate(job_id, reason, caller=self.caller)
+        await self.jobs.terminate(job_id, reason, caller=self.caller)
 
     async def cancel_all(self, *ids: str, reason: str = "not needed", **of: Any) -> dict[str, str]:
-        """Of those of which this holds. The answer is what became of each."""
-        return await self.sweep(BulkStopOrder(kind=Kind.CANCEL, reason=reason), *ids, **of)
+        """Cancel the jobs with these ids, or those that a filter selects; the outcome by id."""
+        return await self.stop_many(BulkStopOrder(kind=Kind.CANCEL, reason=reason), *ids, **of)
 
     async def terminate_all(self, *ids: str, reason: str = "stop it", **of: Any) -> dict[str, str]:
-        return await self.sweep(BulkStopOrder(kind=Kind.TERMINATE, reason=reason), *ids, **of)
+        return await self.stop_many(BulkStopOrder(kind=Kind.TERMINATE, reason=reason), *ids, **of)
 
-    async def sweep(self, order: BulkStopOrder, *ids: str, preview: bool = False, **of: Any) -> dict[str, str]:
+    async def stop_many(self, order: BulkStopOrder, *ids: str, preview: bool = False, **of: Any) -> dict[str, str]:
         asked = BulkStopRequest(
             ids=ids or None, accounts=of.pop("accounts", None), rest=JobFilter(**{it: frozenset(of[it]) for it in of})
         )
-        stop = self.stopping.preview if preview else self.stopping.stop
+        stop = self.bulk_stops.preview if preview else self.bulk_stops.stop
         return {
             it.job_id: str(it.outcome) async for some in await stop(order, asked, caller=self.caller) for it in some
         }
 
     async def finish(self, job_id: JobId, *, part: str = "") -> None:
-        """One that is lasting ends now, and nobody ordered that: its container is told so, whether or not we serve.
+        """End a job of a LASTING script: its container gets the signal directly, without the server.
 
-        Told again until it hears: it may not listen yet.
+        The signal is repeated until the container has ended, because the script may not handle it yet.
         """
-        tag = replace((await self.then(job_id, Status.RUNNING)).tag, part=part)
+        tag = replace((await self.wait_for(job_id, Status.RUNNING)).tag, part=part)
 
-        async def over() -> bool:
+        async def holds() -> bool:
             with suppress(ContainerGone):
                 await self.machine.signal_stop(tag)
             found = await self.machine.inspect(tag)
             return found is None or found.state is ContainerState.EXITED
 
-        await self._until(over, f"{job_id} did not end")
+        await self._until(holds, f"{job_id} did not end")
 
     async def force_fail(self, job_id: JobId, reason: str = "it does not end") -> Job:
-        return await self.service.force_fail(job_id, reason, caller=self.caller)
+        return await self.jobs.force_fail(job_id, reason, caller=self.caller)
 
     async def job(self, job_id: JobId) -> Job:
         return (await self.store.jobs([job_id]))[job_id]
 
     async def described(self, *ids: JobId) -> list[Job]:
-        """As DescribeJobs shows them."""
-        return [job for job, _ in await self.service.describe(ids, caller=self.caller)]
+        """The jobs as DescribeJobs reports them."""
+        return [job for job, _ in await self.jobs.describe(ids, caller=self.caller)]
 
-    async def then(self, job_id: JobId, status: Status, **expected: Any) -> Job:
-        """Wait until the job is in this status; then its members must be as expected."""
+    async def wait_for(self, job_id: JobId, status: Status, **expected: Any) -> Job:
+        """Wait until the job has this status; then its members must have the expected values."""
         job = await self._reach(job_id, status)
         seen = {name: getattr(job, name) for name in expected}
-        assert seen == expected, await self.story(job_id)
+        assert seen == expected, await self.describe(job_id)
         return job
 
-    async def reaches(self, job_id: JobId, so: Callable[[Job], bool]) -> Job:
-        """Wait until this is so of the job."""
+    async def wait_until(self, job_id: JobId, so: Callable[[Job], bool]) -> Job:
+        """Wait until the condition holds for the job."""
 
-        async def there() -> bool:
+        async def holds() -> bool:
             return so(await self.job(job_id))
 
-        await self._until(there, f"never came to that: {job_id}")
+        await self._until(holds, f"never came to that: {job_id}")
         return await self.job(job_id)
 
-    async def walk(self, job_id: JobId) -> list[str]:
-        """The statuses that the job has been through."""
+    async def statuses(self, job_id: JobId) -> list[str]:
+        """The statuses of the job's history, in order."""
         return [str(moment.status) for moment in await self.store.history(job_id)]
 
-    async def asked(self, job_id: JobId, attempt: int = 1, part: str = "") -> list[str]:
-        """What the engine was asked about an attempt's container, once nothing more is being asked.
+    async def engine_calls(self, job_id: JobId, attempt: int = 1, part: str = "") -> list[str]:
+        """The calls of the container engine for an attempt's container, once the server is idle.
 
-        Removals that follow each other are one: a survey may see what is being removed, and ask again. So are kills:
-        they are repeated until the container is dead.
+        Repeated removals are reported once, because a survey may find a container that is being removed; so are kills,
+        which are repeated until the container is dead.
         """
-        await self.quiet()
+        await self.wait_until_idle()
         asked = self.runtime.calls(Tag(job_id=job_id, attempt=attempt, part=part))
         return [it for after, it in pairwise(["", *asked]) if it != after or it not in {"kill", "remove"}]
 
-    async def asked_of_all(self, job_id: JobId, what: str) -> list[str]:
-        """The containers of a job of several, in the order in which this was asked of them."""
-        await self.quiet()
+    async def engine_calls_by_container(self, job_id: JobId, what: str) -> list[str]:
+        """The containers of a job for which the engine got this call, in the order of the calls."""
+        await self.wait_until_idle()
         return [tag.part for tag, asked in self.runtime.all_calls if tag.job_id == job_id and asked == what]
 
     async def output(self, job_id: JobId, attempt: int = 1, part: str = "") -> list[str]:
-        """What the attempt wrote, as it is kept; of an attempt of several containers, what one of them did."""
+        """The archived output of the attempt, or of one of its containers."""
         tag = Tag(job_id=job_id, attempt=attempt, part=part)
         page = await self.archive.read(tag.log_id, position=0, limit=1000, max_bytes=1 << 20)
         return [line.message for line in page.lines]
 
-    async def says(self, job_id: JobId, message: str, part: str = "") -> None:
-        """Wait until the job runs and its attempt (or the container of it that is named) has written a line."""
-        tag = replace((await self.then(job_id, Status.RUNNING)).tag, part=part)
+    async def wait_for_output(self, job_id: JobId, message: str, part: str = "") -> None:
+        """Wait until the job runs and its container, or the one that is named, has written this line."""
+        tag = replace((await self.wait_for(job_id, Status.RUNNING)).tag, part=part)
         await self._until(lambda: self._wrote(tag, message), f"{job_id} never wrote {message!r}")
 
-    async def comes_to_be_asked(self, job_id: JobId, call: str, *, times: int = 1, part: str = "") -> None:
-        """Wait until the engine has been asked this about the job's first attempt, whether or not it has answered."""
+    async def wait_for_call(self, job_id: JobId, call: str, *, times: int = 1, part: str = "") -> None:
+        """Wait until the engine got this call for the job's first attempt, answered or not."""
 
-        async def so() -> bool:
+        async def holds() -> bool:
             return self.runtime.calls(Tag(job_id=job_id, attempt=1, part=part)).count(call) >= times
 
-        await self._until(so, f"{call} was never asked of {job_id}")
+        await self._until(holds, f"{call} was never called for {job_id}")
 
-    async def is_saved_unheard(self) -> None:
-        """Wait until a store that is mute has taken something."""
+    async def wait_for_unanswered_commit(self) -> None:
+        """Wait until a store that withholds replies has committed."""
 
-        async def so() -> bool:
+        async def holds() -> bool:
             return self.store.unanswered_commits > 0
 
-        await self._until(so, "nothing was saved")
+        await self._until(holds, "nothing was saved")
 
-    async def passes(self, seconds: float) -> None:
-        """Let time go by."""
+    async def sleep(self, seconds: float) -> None:
+        """Wait on the world's clock."""
         await self.clock.sleep(seconds)
 
-    async def engine_is(self, *, up: bool) -> None:
-        async def so() -> bool:
+    async def wait_for_engine(self, *, up: bool) -> None:
+        async def holds() -> bool:
             return (self.engine.health().engine is None) is up
 
-        await self._until(so, f"the engine never was {'up' if up else 'away'}")
+        await self._until(holds, f"the engine never was {'up' if up else 'away'}")
 
-    async def containers_gone(self) -> None:
+    async def wait_until_containers_are_gone(self) -> None:
         await self._until(self._none_left, "containers are left over")
 
-    def tell_again(self, job_id: JobId) -> None:
-        """The news of the first attempt's end comes a second time, late."""
+    def repeat_exit_event(self, job_id: JobId) -> None:
+        """Post the event of the first attempt's end once more."""
         moment = self.clock.now()
         news = on.ContainerExited(attempt=1, exit_code=1, started_at=moment, stopped_at=moment)
         self.engine.inbox.post(JobEvent(job_id=job_id, event=news))
 
-    async def quiet(self) -> None:
-        """Wait until no message is unread, no unit of work is on its way, and no call is under way but the loops.
+    async def wait_until_idle(self) -> None:
+        """Wait until no message is unread, no unit of work is in progress, and no task runs except the engine's loops.
 
-        What a unit of work saves can be read a little before the unit of work hears of it and acts on it.
+        A commit can be read from the store slightly before its unit of work gets the reply and acts on it.
         """
-        await self._until(self._is_quiet, f"never quiet: {self.engine.tasks.names}")
+        await self._until(self._is_idle, f"never idle: {self.engine.tasks.names}")
 
-    async def story(self, job_id: JobId) -> str:
+    async def describe(self, job_id: JobId) -> str:
         job = await self.job(job_id)
-        walk = " > ".join(await self.walk(job_id))
+        walk = " > ".join(await self.statuses(job_id))
         return f"{job_id} [{walk}] reason {job.status_reason!r} attempts {job.attempts} stop {job.stop} {job}"
 
     async def end(self) -> None:
-        """Nothing is left over: whatever still runs is terminated first, as a scenario may leave it."""
+        """Terminate what still runs, and check that nothing is left over."""
         for job in [job for job in self.engine.loop.state.active.values() if job.status not in FINISHED]:
             await self.terminate(job.id, "the scenario is over")
         await self._until(self._all_gone, "containers or jobs are left over")
-        await self.quiet()
+        await self.wait_until_idle()
         assert self.engine.loop.scheduler.tally.waiting == +Counter(await self.store.queued())
-        await self.engine.stop()  # a last survey may still have told something, which the next server would find out
+        await self.engine.stop()  # a last survey may still have found something that the next server would find
         assert self.engine.tasks.names == []
 
     async def _reach(self, job_id: JobId, status: Status) -> Job:
-        async def there() -> bool:
+        async def holds() -> bool:
             job = (await self.store.jobs([job_id])).get(job_id)  # a child may not be there yet
             if job is not None and job.status in FINISHED and job.status is not status:
-                raise AssertionError(f"did not come to {status}: {await self.story(job_id)}")
+                raise AssertionError(f"did not come to {status}: {await self.describe(job_id)}")
             return job is not None and job.status is status
 
         try:
-            await self._until(there, f"did not come to {status}")
+            await self._until(holds, f"did not come to {status}")
         except TimeoutError:
-            raise AssertionError(f"did not come to {status} in time: {await self.story(job_id)}") from None
+            raise AssertionError(f"did not come to {status} in time: {await self.describe(job_id)}") from None
         return await self.job(job_id)
 
     async def _until(self, holds: Any, otherwise: str) -> None:
-        """Look often, in the world's own time, and not for ever. What is not answered does not hold yet."""
-        end = self.clock.now() + timedelta(seconds=PATIENCE)
+        """Poll on the world's clock until `holds` returns true. Raises TimeoutError. EngineUnknown counts as false."""
+        end = self.clock.now() + timedelta(seconds=TIMEOUT)
         while self.clock.now() <= end:
             with suppress(EngineUnknown):
                 if await holds():
@@ -406,7 +406,7 @@ class World:
             await self.clock.sleep(0.01)
         raise TimeoutError(otherwise)
 
-    async def _is_quiet(self) -> bool:
+    async def _is_idle(self) -> bool:
         await asyncio.sleep(0)
         return self.server.is_idle()
 
@@ -417,7 +417,7 @@ class World:
         return not await self.runtime.survey()
 
     async def _wrote(self, tag: Tag, message: str) -> bool:
-        """Of several containers, one may not be there yet."""
+        """Whether the container has written the line; false if it does not exist yet."""
         try:
             lines: list[LogLine] = [line async for line in self.runtime.logs(tag, after=0)]
         except ContainerGone:
@@ -425,7 +425,7 @@ class World:
         return any(line.message == message for line in lines)
 
 
-def simulated(
+def new_simulated(
     *, capacity: Resources = HOST, survey_every: float = 10.0, new_job_id: Callable[[], JobId] | None = None
 ) -> World:
     """A world of simulated containers, the real store in memory, and the virtual clock. It is not booted."""
@@ -441,16 +441,16 @@ def simulated(
 
 
 @asynccontextmanager
-async def pretended() -> AsyncIterator[World]:
-    """A simulated world, from its first server to its end."""
-    world = simulated()
-    async with living(world):
+async def simulated() -> AsyncIterator[World]:
+    """A booted simulated world, which must end with nothing left over."""
+    world = new_simulated()
+    async with running(world):
         yield world
     await world.machine.close()
 
 
 @asynccontextmanager
-async def real(
+async def docker(
     directory: Path,
     *,
     network: Network = Network.HOST,
@@ -458,16 +458,16 @@ async def real(
     limits: Limits = LIMITS,
     survey_every: float = 1.0,
 ) -> AsyncIterator[World]:
-    """Docker, SQLite, and the time it takes. Without an address the engine is where DOCKER_HOST says.
+    """A booted world on Docker and an SQLite file. Without `base_url` the engine is that of DOCKER_HOST.
 
-    A shared network takes as long as a job to be made, and to be taken away; so only those that ask have one.
+    A shared network takes as long to create and remove as a job runs, so only tests that need one ask for it.
     """
     store = await SqliteStore.open(directory)
     runtime = DockerRuntime(instance=f"t{uuid4().hex[:10]}", base_url=base_url, limits=limits, network=network)
     archive = LogFiles(directory / "logs")
     world = World(store=store, runtime=runtime, archive=archive, clock=SystemClock(), survey_every=survey_every)
     try:
-        async with living(world):
+        async with running(world):
             yield world
         await until(lambda: _nothing_is_left(runtime, base_url))
     finally:
@@ -479,9 +479,9 @@ async def real(
 
 
 async def _nothing_is_left(runtime: DockerRuntime, base_url: str | None) -> bool:
-    """No container, nor what containers shared; what a crash left is swept after two surveys.
+    """Whether no container, network or volume is left; leftovers of a crash are removed after two surveys.
 
-    The networks that jobs share are left for the next jobs.
+    The networks that jobs share remain for the next jobs.
     """
     await insisting(runtime.survey)
     shared = shared_network_name(runtime._instance, SharedNetwork(environment="local"))
@@ -489,9 +489,9 @@ async def _nothing_is_left(runtime: DockerRuntime, base_url: str | None) -> bool
 
 
 @asynccontextmanager
-async def living(world: World) -> AsyncIterator[World]:
+async def running(world: World) -> AsyncIterator[World]:
     await world.boot()
-    await world.settle_ground()
+    await world.create_default_catalog()
     try:
         yield world
         await world.end()
