@@ -63,9 +63,9 @@ from batchq.services.catalog import CatalogService
 from batchq.services.jobs import JobService
 from batchq.settings import Auth, Privileged, Runtime, Settings
 from batchq.store import log_files
-from batchq.store.instance_socket import holding
+from batchq.store.lock import hold_instance
 from batchq.store.log_files import LogFiles
-from batchq.store.offline import examination
+from batchq.store.offline import inspection
 from batchq.store.reserve import SIZE as RESERVE
 from batchq.store.sqlite_store import SqliteStore
 
@@ -97,9 +97,9 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         door = stack.enter_context(listen(settings))
         clock = SystemClock()
         least_free = settings.min_free_mib * MIB
-        store = await SqliteStore.open(settings.data, reserve=RESERVE if least_free else 0, spare=least_free // 2)
+        store = await SqliteStore.open(settings.data, reserve=RESERVE if least_free else 0, min_free=least_free // 2)
         stack.push_async_callback(store.close)
-        stack.enter_context(holding(store.instance, settings.data))
+        stack.enter_context(hold_instance(store.instance, settings.data))
         await align(store, clock)
         metrics = Metrics(now=clock.now)
         runtime = make_runtime(settings, instance=store.instance, clock=clock, observer=metrics.engine)
@@ -335,11 +335,11 @@ def collect_facts(settings: Settings, server: ServerFacts) -> Facts:
     """The facts that `batchq doctor` evaluates. Nothing is changed, and a server may run or not."""
     clock = SystemClock()
     simulated = Runtime.SIMULATED in {settings.runtime, (server.health or {}).get("runtime")}
-    store = examination.examine_data(settings.data)
+    store = inspection.examine_data(settings.data)
     instance = store.database.instance if store.database is not None else None
     engine = None if simulated else engine_facts.examine(instance, clock)
     if isinstance(engine, EngineFacts):
-        store = examination.with_named(store, {it.tag.job_id for it in engine.containers})
+        store = inspection.with_container_jobs(store, {it.tag.job_id for it in engine.containers})
     return Facts(
         now=clock.now(),
         uid=os.geteuid(),

@@ -10,7 +10,7 @@ from batchq.cli.admin_backend import add_json, check_backend_flags, print_result
 from batchq.cli.http_client import add_server_flags, call, url_of
 from batchq.domain.access.audit import AuditQuery
 from batchq.errors import Misused
-from batchq.store.offline.audit import read_audit
+from batchq.store.offline.inspection import read_audit
 
 LIST_AUDIT = "/v1/batchq/listaudit"
 PAGE_SIZE = 1000  # records of one response

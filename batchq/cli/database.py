@@ -11,11 +11,10 @@ from batchq.errors import Misused
 from batchq.private_file import rights_of_owner
 from batchq.store import migrations
 from batchq.store.database import NAME
-from batchq.store.offline.backup import back_up
+from batchq.store.offline.backup import back_up, take_over
+from batchq.store.offline.backup import restore as restore_database
 from batchq.store.offline.check import Report
 from batchq.store.offline.check import check as check_database
-from batchq.store.offline.restore import restore as restore_database
-from batchq.store.offline.restore import take_over
 
 
 def _add_data(command: ArgumentParser) -> None:

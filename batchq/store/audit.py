@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import AccountName, UserName, Visibility
 from batchq.domain.access.audit import AuditQuery, AuditRecord, PendingAudit, StoredAudit
 from batchq.store import rows
-from batchq.store.matching import EPOCH
-from batchq.store.statements import Row, each, named
+from batchq.store.rows import EPOCH
+from batchq.store.statements import Row, execute_each, load_statements
 
-SQL = named("audit.sql")
+SQL = load_statements("audit.sql")
 TEXTS = tuple(name for name in AuditRecord.__struct_fields__ if name != "at")
 
 _texts = attrgetter(*TEXTS)
@@ -24,11 +24,11 @@ _COLUMNS = "number, at, user, account, key, request_id, operation, resource, out
 
 Connection = sqlite3.Connection
 T = TypeVar("T")
-Bound = list[str | int]
+Values = list[str | int]
 
 
 def insert(connection: Connection, acts: Sequence[AuditRecord]) -> None:
-    each(connection, SQL["insert_record"], [_row(it) for it in acts])
+    execute_each(connection, SQL["insert_record"], [_row(it) for it in acts])
 
 
 def insert_with(connection: Connection, act: AuditRecord, work: Callable[[Connection], T]) -> T:
@@ -38,45 +38,46 @@ def insert_with(connection: Connection, act: AuditRecord, work: Callable[[Connec
     return done
 
 
-def take_over(connection: Connection, noted: Sequence[PendingAudit]) -> None:
-    each(connection, SQL["insert_record"], [_row(it.act, journal_entry=rows.text(it.mark)) for it in noted])
+def ingest(connection: Connection, noted: Sequence[PendingAudit]) -> None:
+    execute_each(connection, SQL["insert_record"], [_row(it.act, journal_entry=rows.text(it.mark)) for it in noted])
 
 
-def prune(connection: Connection, before: datetime, limit: int) -> int:
+def delete_old(connection: Connection, before: datetime, limit: int) -> int:
     return connection.execute(SQL["delete_old_records"], {"before": rows.microseconds(before), "limit": limit}).rowcount
 
 
 def page(connection: Connection, query: AuditQuery) -> tuple[StoredAudit, ...]:
     """The newest matching records. Each part of the caller's visibility is read by an index, then they are merged."""
-    asked = (select(part, by_owner=by_owner) for part in _parts(query) for by_owner in _ways(query))
-    found = {row[0]: row for statement in asked for row in connection.execute(*statement)}
+    directions = (False,) if query.reach is None else (False, True)
+    statements = (select(part, by_owner=by_owner) for part in _parts(query) for by_owner in directions)
+    found = {row[0]: row for statement in statements for row in connection.execute(*statement)}
     newest = sorted(found.values(), key=lambda row: (row[1], row[0]), reverse=True)
-    return tuple(_kept(*row) for row in newest[: query.limit])
+    return tuple(_stored_audit(*row) for row in newest[: query.limit])
 
 
-def select(query: AuditQuery, *, by_owner: bool = False) -> tuple[str, Bound]:
+def select(query: AuditQuery, *, by_owner: bool = False) -> tuple[str, Values]:
     """The statement for one part of the visibility, and its parameters.
 
     `query.reach` is None, or one user, or one account. `by_owner`: records of other users about jobs of these owners.
     """
     named = {"user": query.user, "operation": query.operation, "resource": query.about}
-    conditions: list[tuple[str, Bound]] = [
+    conditions: list[tuple[str, Values]] = [
         (f"{column} = ?", [rows.text(it)]) for column, it in named.items() if it is not None
     ]
     if query.reach is not None:
-        accounts: Bound = [rows.text(it) for it in query.reach.accounts]
+        accounts: Values = [rows.text(it) for it in query.reach.accounts]
         user, account = ("owner", "owner_account") if by_owner else ("user", "account")
-        column, bound_to = (account, accounts) if accounts else (user, Bound([rows.text(query.reach.user)]))
-        conditions.append((f"{column} = ? AND {column} <> ''" if by_owner else f"{column} = ?", bound_to))
+        column, value = (account, accounts) if accounts else (user, Values([rows.text(query.reach.user)]))
+        conditions.append((f"{column} = ? AND {column} <> ''" if by_owner else f"{column} = ?", value))
     if query.since is not None:
         conditions.append(("at >= ?", [rows.microseconds(query.since)]))
     if query.before is not None:
         at, number = query.before
         conditions.append(("(at, number) < (?, ?)", [rows.microseconds(at), rows.integer(number)]))
     where = " AND ".join(condition for condition, _ in conditions) or "TRUE"
-    bound: Bound = [it for _, values in conditions for it in values]
+    parameters: Values = [it for _, values in conditions for it in values]
     statement = f"SELECT {_COLUMNS} FROM audit_log WHERE {where} ORDER BY at DESC, number DESC LIMIT ?"  # noqa: S608 - constant text
-    return statement, [*bound, query.limit]
+    return statement, [*parameters, query.limit]
 
 
 def _parts(query: AuditQuery) -> Iterator[AuditQuery]:
@@ -85,18 +86,14 @@ def _parts(query: AuditQuery) -> Iterator[AuditQuery]:
         yield replace(query, reach=Visibility(user=UserName(""), accounts=frozenset({account})))
 
 
-def _ways(query: AuditQuery) -> tuple[bool, ...]:
-    return (False,) if query.reach is None else (False, True)
-
-
 def _row(act: AuditRecord, journal_entry: str | None = None) -> Row:
     texts = dict(zip(_TEXT_COLUMNS, map(rows.text, _texts(act)), strict=True))
     return {"at": rows.microseconds(act.at), "journal_entry": journal_entry, **texts}
 
 
-def _kept(number: int, at: int, user: str, account: str, *said: str) -> StoredAudit:
-    key, request_id, operation, about, outcome, owner, owner_account = said
-    done = AuditRecord(
+def _stored_audit(number: int, at: int, user: str, account: str, *texts: str) -> StoredAudit:
+    key, request_id, operation, about, outcome, owner, owner_account = texts
+    record = AuditRecord(
         at=EPOCH + timedelta(microseconds=at),
         user=UserName(user),
         account=AccountName(account),
@@ -108,4 +105,4 @@ def _kept(number: int, at: int, user: str, account: str, *said: str) -> StoredAu
         owner=UserName(owner),
         owner_account=AccountName(owner_account),
     )
-    return StoredAudit(number=number, act=done)
+    return StoredAudit(number=number, act=record)

@@ -25,18 +25,18 @@ from batchq.domain.catalog import (
 from batchq.domain.ids import DefinitionRef
 from batchq.errors import Conflict, StoreRefused
 from batchq.store import rows
-from batchq.store.job_lists import merged, whose
-from batchq.store.repair import readable
-from batchq.store.statements import named
+from batchq.store.lists import merge, visible_columns
+from batchq.store.quarantine import skip_unreadable
+from batchq.store.statements import load_statements
 
-SQL = named("catalog.sql")
+SQL = load_statements("catalog.sql")
 
 Connection = sqlite3.Connection
 T = TypeVar("T")
 
 
 def environments(connection: Connection) -> tuple[ComputeEnvironment, ...]:
-    return _ground(connection, "compute_environments", rows.ENVIRONMENT)
+    return _all_values(connection, "compute_environments", rows.ENVIRONMENT)
 
 
 def put_environment(connection: Connection, environment: ComputeEnvironment) -> None:
@@ -49,7 +49,7 @@ def drop_environment(connection: Connection, name: str) -> None:
 
 
 def queues(connection: Connection) -> tuple[JobQueue, ...]:
-    return _ground(connection, "job_queues", rows.QUEUE)
+    return _all_values(connection, "job_queues", rows.QUEUE)
 
 
 def put_queue(connection: Connection, queue: JobQueue) -> None:
@@ -62,7 +62,7 @@ def drop_queue(connection: Connection, name: str) -> None:
 
 
 def policies(connection: Connection) -> tuple[SchedulingPolicy, ...]:
-    return _ground(connection, "scheduling_policies", rows.POLICY)
+    return _all_values(connection, "scheduling_policies", rows.POLICY)
 
 
 def put_policy(connection: Connection, policy: SchedulingPolicy) -> None:
@@ -75,7 +75,7 @@ def drop_policy(connection: Connection, name: str) -> None:
 
 
 def consumables(connection: Connection) -> tuple[ConsumableResource, ...]:
-    return _ground(connection, "consumable_resources", rows.CONSUMABLE)
+    return _all_values(connection, "consumable_resources", rows.CONSUMABLE)
 
 
 def put_consumable(connection: Connection, resource: ConsumableResource) -> None:
@@ -92,9 +92,9 @@ def update_consumable(
 
 
 def consumable_update(connection: Connection, name: str, token: str) -> ConsumableUpdate | None:
-    asked = {"resource": rows.text(name), "token": rows.text(token)}
-    found = connection.execute(SQL["consumable_resource_update"], asked)
-    return next(readable(found, rows.CONSUMABLE_UPDATE.decode), None)
+    parameters = {"resource": rows.text(name), "token": rows.text(token)}
+    found = connection.execute(SQL["consumable_resource_update"], parameters)
+    return next(skip_unreadable(found, rows.CONSUMABLE_UPDATE.decode), None)
 
 
 def drop_consumable(connection: Connection, name: str) -> None:
@@ -111,15 +111,17 @@ def add_definition(connection: Connection, definition: JobDefinition) -> JobDefi
 
 def put_definition(connection: Connection, definition: JobDefinition) -> None:
     if connection.execute(SQL["update_job_definition"], rows.definition_row(definition)).rowcount != 1:
-        raise Conflict(f"job definition {definition.ref} is gone")
+        raise Conflict(f"job definition {definition.ref} does not exist any more")
 
 
 def definition(connection: Connection, ref: DefinitionRef) -> JobDefinition | None:
-    return _one(connection, "job_definition", {"name": rows.text(ref.name), "revision": rows.integer(ref.revision)})
+    return _definition(
+        connection, "job_definition", {"name": rows.text(ref.name), "revision": rows.integer(ref.revision)}
+    )
 
 
 def newest_active(connection: Connection, name: str) -> JobDefinition | None:
-    return _one(connection, "newest_active_revision", {"name": rows.text(name)})
+    return _definition(connection, "newest_active_revision", {"name": rows.text(name)})
 
 
 def definition_owner(connection: Connection, name: str) -> Owner | None:
@@ -137,7 +139,7 @@ def definitions(
     reach: Visibility | None,
 ) -> tuple[JobDefinition, ...]:
     found = _definitions(connection, name=name, status=status, after=after, reach=reach)
-    return tuple(islice(readable(found, rows.DEFINITION.decode), limit))
+    return tuple(islice(skip_unreadable(found, rows.DEFINITION.decode), limit))
 
 
 def _definitions(
@@ -149,25 +151,26 @@ def _definitions(
     reach: Visibility | None,
 ) -> Iterable[tuple[str]]:
     """The rows of a page. All revisions of a name have the same owner, so access to one name is checked once."""
-    wanted = "job_definitions" if name is None else "revisions"
-    statement = wanted if status is None else f"{wanted}_with_status"
-    asked = {
+    prefix = "job_definitions" if name is None else "revisions"
+    statement = prefix if status is None else f"{prefix}_with_status"
+    parameters = {
         "name": None if name is None else rows.text(name),
         "status": status,
         "after_name": "" if after is None else rows.text(after.name),
         "after_revision": _after(name, after),
     }
-    if reach is None or (name is not None and _has(reach, definition_owner(connection, name))):
-        return connection.execute(SQL[statement], asked)
+    if reach is None or (name is not None and _is_visible(reach, definition_owner(connection, name))):
+        return connection.execute(SQL[statement], parameters)
     if name is not None:
         return ()
-    walks = [
-        connection.execute(SQL[f"job_definitions_of_{column}"], asked | {column: it}) for column, it in whose(reach)
+    sorted_rows = [
+        connection.execute(SQL[f"job_definitions_of_{column}"], parameters | {column: it})
+        for column, it in visible_columns(reach)
     ]
-    return ((value,) for value, *_ in merged(walks, key=itemgetter(1, 2)))
+    return ((value,) for value, *_ in merge(sorted_rows, key=itemgetter(1, 2)))
 
 
-def _has(reach: Visibility, owner: Owner | None) -> bool:
+def _is_visible(reach: Visibility, owner: Owner | None) -> bool:
     return owner is not None and reach.has(owner)
 
 
@@ -180,7 +183,7 @@ def _after(name: str | None, after: DefinitionRef | None) -> int:
         return -1
     if name is None or name == after.name:
         return rows.integer(after.revision)
-    return -1 if after.name < name else rows.GREATEST
+    return -1 if after.name < name else rows.MAX_INTEGER
 
 
 def flag(connection: Connection, name: str) -> bool:
@@ -191,25 +194,25 @@ def set_flag(connection: Connection, name: str) -> None:
     connection.execute(SQL["set_flag"], {"name": _flag(name), "value": ""})
 
 
-def _ground(connection: Connection, table: str, decoder: Decoder[T]) -> tuple[T, ...]:
+def _all_values(connection: Connection, table: str, decoder: Decoder[T]) -> tuple[T, ...]:
     """All rows of a table that placement depends on. Raises StoreRefused for an unreadable row.
 
     To skip the row would silently change what jobs may do.
     """
-    return tuple(_standing(table, name, value, decoder) for name, value in connection.execute(SQL[table]))
+    return tuple(_decode(table, name, value, decoder) for name, value in connection.execute(SQL[table]))
 
 
-def _standing(table: str, name: str, value: str, decoder: Decoder[T]) -> T:
+def _decode(table: str, name: str, value: str, decoder: Decoder[T]) -> T:
     try:
         return decoder.decode(value)
     except ValueError as why:
         raise StoreRefused(
-            f"{name!r} in the table {table} cannot be read: restore a backup, or remove that row and create it anew"
+            f"{name!r} in the table {table} is unreadable: restore a backup, or delete that row and create it again"
         ) from why
 
 
-def _one(connection: Connection, statement: str, asked: Mapping[str, str | int]) -> JobDefinition | None:
-    return next(readable(connection.execute(SQL[statement], asked), rows.DEFINITION.decode), None)
+def _definition(connection: Connection, statement: str, parameters: Mapping[str, str | int]) -> JobDefinition | None:
+    return next(skip_unreadable(connection.execute(SQL[statement], parameters), rows.DEFINITION.decode), None)
 
 
 def _flag(name: str) -> str:

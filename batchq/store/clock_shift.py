@@ -10,10 +10,10 @@ from batchq.domain.job import Job
 from batchq.domain.lifecycle.clock_shift import ClockShift, shifted
 from batchq.ports.clock import ClockAnchor
 from batchq.store import catalog, job_reads, job_writes, rows
-from batchq.store.matching import milliseconds
-from batchq.store.statements import Row, each, named
+from batchq.store.rows import milliseconds
+from batchq.store.statements import Row, execute_each, load_statements
 
-SQL = named("clock_shift.sql")
+SQL = load_statements("clock_shift.sql")
 PAGE = 500  # jobs in memory at a time
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -27,7 +27,7 @@ def anchor(connection: Connection) -> ClockAnchor | None:
     return None if row is None else rows.CLOCK_ANCHOR.decode(row[0])
 
 
-def put(connection: Connection, new: ClockAnchor, shift: ClockShift | None) -> None:
+def put_anchor(connection: Connection, new: ClockAnchor, shift: ClockShift | None) -> None:
     if shift is not None:
         _shift_jobs(connection, shift)
         _shift_shares(connection, shift)
@@ -41,17 +41,17 @@ def put(connection: Connection, new: ClockAnchor, shift: ClockShift | None) -> N
 def _shift_jobs(connection: Connection, shift: ClockShift) -> None:
     orders = [order for (order,) in connection.execute(SQL["jobs_with_deciding_times"])]
     for first in range(0, len(orders), PAGE):
-        page = _readable(connection, orders[first : first + PAGE])
-        each(connection, SQL["shift_job"], [_row(shifted(job, shift)) for job in page])
+        page = _readable_jobs(connection, orders[first : first + PAGE])
+        execute_each(connection, SQL["shift_job"], [_row(shifted(job, shift)) for job in page])
 
 
-def _readable(connection: Connection, orders: Sequence[int]) -> Iterator[Job]:
+def _readable_jobs(connection: Connection, orders: Sequence[int]) -> Iterator[Job]:
     """The readable jobs. A damaged row is left as it is; it is quarantined when the engine reads it."""
     for order in orders:
         for row in connection.execute(job_reads.SQL["jobs_by_order"], {"orders": f"[{order}]"}).fetchall():
             try:
-                yield rows.stored(row)
-            except rows.WRONG:
+                yield rows.job_of_row(row)
+            except rows.DECODE_ERRORS:
                 continue
 
 
@@ -65,20 +65,20 @@ def _row(job: Job) -> Row:
 
 
 def _shift_shares(connection: Connection, shift: ClockShift) -> None:
-    written: list[Row] = []
+    shifted_rows: list[Row] = []
     for row in connection.execute(SQL["share_usage"]).fetchall():
         try:
-            key, use = rows.share(*row)
-        except rows.WRONG:
+            key, use = rows.share_usage(*row)
+        except rows.DECODE_ERRORS:
             continue
-        written.append(rows.share_row(key, replace(use, as_of=shift.of(use.as_of))))
-    each(connection, job_writes.SQL["put_share_usage"], written)
+        shifted_rows.append(rows.share_usage_row(key, replace(use, as_of=shift.of(use.as_of))))
+    execute_each(connection, job_writes.SQL["put_share_usage"], shifted_rows)
 
 
 def _shift_queues(connection: Connection, shift: ClockShift) -> None:
     for _, value in connection.execute(SQL["job_queues"]).fetchall():
         try:
             queue = rows.QUEUE.decode(value)
-        except rows.WRONG:
+        except rows.DECODE_ERRORS:
             continue
         catalog.put_queue(connection, replace(queue, created_at=shift.of(queue.created_at)))

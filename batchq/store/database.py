@@ -16,11 +16,10 @@ import aiosqlite
 
 from batchq.errors import Conflict, StoreFailed, StoreLost, StoreRefused
 from batchq.store import integrity
-from batchq.store.background_check import AFTER, Rereading, rereading
-from batchq.store.clean_shutdown import CleanShutdownMarker
+from batchq.store.integrity import CHECK_DELAY, BackgroundCheck, CleanShutdownMarker, background_check
 from batchq.store.lock import DataLock, locked, refuse_copy
 from batchq.store.reserve import Reserve
-from batchq.store.transaction import Begin, carry_out
+from batchq.store.statements import Begin, run_transaction
 
 NAME = "batchq.db"
 _BUSY_SECONDS = 5.0
@@ -39,12 +38,12 @@ class Database:
         writer: aiosqlite.Connection,
         reader: aiosqlite.Connection,
         browser: aiosqlite.Connection,
-        beside: Rereading | None,
+        check: BackgroundCheck | None,
         reserve: Reserve,
         lock: DataLock,
-        held: AsyncExitStack,
+        exit_stack: AsyncExitStack,
     ) -> None:
-        """`beside`: the background check; None if the database was checked before it was opened."""
+        """`check`: the background check; None if the database was checked before it was opened."""
         #: The permanent name of this data: eight hexadecimal digits.
         self.instance = instance
         self._path = path
@@ -52,14 +51,14 @@ class Database:
         self._writer = writer
         self._reader = reader
         self._browser = browser
-        self._beside = beside
+        self._background_check = check
         self._reserve = reserve
         self._lock = lock
-        self._held = held
+        self._exit_stack = exit_stack
 
     async def close(self) -> None:
         """Close the connections after all transactions that have begun. The lock is released last."""
-        await self._held.aclose()
+        await self._exit_stack.aclose()
 
     def size(self) -> int:
         """The bytes of the database and its write-ahead log; a missing file counts as 0."""
@@ -67,7 +66,7 @@ class Database:
 
     def announce(self, url: str) -> None:
         """Note the URL where the server listens, for the error of another server that finds the data locked."""
-        self._lock.note(self.instance, url=url)
+        self._lock.write(self.instance, url=url)
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` in a durable transaction. If the caller is cancelled meanwhile, the outcome is unknown.
@@ -76,15 +75,17 @@ class Database:
         more than once.
         """
         self._check_file()
-        return await _run(self._writer, lambda it: self._reserve.saving(partial(carry_out, Begin.WRITING, work, it)))
+        return await _run(
+            self._writer, lambda it: self._reserve.retry_when_full(partial(run_transaction, Begin.WRITING, work, it))
+        )
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run a short read in a transaction: it sees one snapshot and never waits for a write."""
-        return await _run(self._reader, partial(carry_out, Begin.READING, work))
+        return await _run(self._reader, partial(run_transaction, Begin.READING, work))
 
     async def browse(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run a read that may take long, on a connection of its own, so that `read` does not wait for it."""
-        return await _run(self._browser, partial(carry_out, Begin.READING, work))
+        return await _run(self._browser, partial(run_transaction, Begin.READING, work))
 
     async def check(self) -> None:
         """Raises StoreFailed if the database does not respond; StoreLost if its file or one of its threads is lost.
@@ -92,14 +93,14 @@ class Database:
         StoreLost is also raised if the background check has found damage.
         """
         self._check_file()
-        if self._beside is not None and self._beside.damage is not None:
-            raise StoreLost(f"{self._path} is damaged: {self._beside.damage}")
+        if self._background_check is not None and self._background_check.damage is not None:
+            raise StoreLost(f"{self._path} is damaged: {self._background_check.damage}")
         if not all(it._thread.is_alive() for it in (self._writer, self._reader, self._browser)):  # noqa: SLF001 - aiosqlite does not expose it
             # A call on a connection without its thread would never return.
             raise StoreLost(f"a thread of {self._path} has ended")
         await self.read(lambda it: it.execute("SELECT 1").fetchone())
         if self._reserve.trouble is not None:
-            await _run(self._writer, lambda _: self._reserve.make())
+            await _run(self._writer, lambda _: self._reserve.allocate())
 
     @property
     def reserve_trouble(self) -> str | None:
@@ -109,35 +110,35 @@ class Database:
     def _check_file(self) -> None:
         if _identity(self._path) != self._file:
             # SQLite would continue, without an error, to write into the deleted file.
-            raise StoreLost(f"{self._path} was removed or replaced while it was in use")
+            raise StoreLost(f"{self._path} was removed or replaced while in use")
 
 
-async def opened(data: Path, *, reread_after: float = AFTER, reserve: int = 0, spare: int = 0) -> Database:
+async def open_database(data: Path, *, delay: float = CHECK_DELAY, reserve: int = 0, min_free: int = 0) -> Database:
     """Open the database of a data directory, or create it. Raises StoreRefused.
 
-    After a clean shutdown the integrity check runs in the background, `reread_after` seconds later. `reserve` bytes of
-    disk space are reserved, if `spare` bytes remain free besides.
+    After a clean shutdown the integrity check runs in the background, `delay` seconds later. `reserve` bytes of
+    disk space are reserved, if `min_free` bytes remain free besides.
     """
     path = data / NAME
-    reserved = Reserve(data, size=reserve, spare=spare)
-    async with AsyncExitStack() as held:
-        lock = held.enter_context(locked(data))
+    reserved = Reserve(data, size=reserve, min_free=min_free)
+    async with AsyncExitStack() as exit_stack:
+        lock = exit_stack.enter_context(locked(data))
         refuse_copy(lock, data)
         try:
-            reserved.make_room_to_open()
-            seal = CleanShutdownMarker(lock, path)
-            whole = seal.broken()
-            held.callback(seal.put)
-            writer = await held.enter_async_context(_connected(path))
-            instance = await _run(writer, partial(integrity.prepare, path=path, expected=lock.instance, whole=whole))
-            lock.note(instance)
-            seal.opened()
-            await _run(writer, lambda _: reserved.make())
-            reader, browser = [await held.enter_async_context(_reading(path)) for _ in range(2)]
-            beside = None
-            if whole:
-                read = rereading(path, after=reread_after, doubted=seal.withhold)
-                beside = held.enter_context(read)
+            reserved.release_for_open()
+            marker = CleanShutdownMarker(lock, path)
+            was_clean = marker.remove()
+            exit_stack.callback(marker.write)
+            writer = await exit_stack.enter_async_context(_connect(path))
+            prepare = partial(integrity.prepare, path=path, expected=lock.instance, skip_check=was_clean)
+            instance = await _run(writer, prepare)
+            lock.write(instance)
+            marker.record_open()
+            await _run(writer, lambda _: reserved.allocate())
+            reader, browser = [await exit_stack.enter_async_context(_connect_read_only(path)) for _ in range(2)]
+            check = None
+            if was_clean:
+                check = exit_stack.enter_context(background_check(path, delay, on_failure=marker.withhold))
         except (StoreFailed, OSError) as why:
             raise StoreRefused(f"cannot open {path}: {why}") from why
         return Database(
@@ -146,31 +147,31 @@ async def opened(data: Path, *, reread_after: float = AFTER, reserve: int = 0, s
             writer=writer,
             reader=reader,
             browser=browser,
-            beside=beside,
+            check=check,
             reserve=reserved,
             lock=lock,
-            held=held.pop_all(),
+            exit_stack=exit_stack.pop_all(),
         )
 
 
 @asynccontextmanager
-async def _connected(path: Path) -> AsyncIterator[aiosqlite.Connection]:
+async def _connect(path: Path) -> AsyncIterator[aiosqlite.Connection]:
     """A connection that is always closed: the thread of an open connection would keep the process from exiting."""
     try:
         connection = await aiosqlite.connect(path, isolation_level=None, timeout=_BUSY_SECONDS)
     except sqlite3.Error as why:
         raise StoreFailed(str(why)) from why
     try:
-        await _run(connection, integrity.bear_damage)
+        await _run(connection, integrity.accept_invalid_utf8)
         yield connection
     finally:
         await connection.close()
 
 
 @asynccontextmanager
-async def _reading(path: Path) -> AsyncIterator[aiosqlite.Connection]:
-    async with _connected(path) as connection:
-        await _run(connection, integrity.only_read)
+async def _connect_read_only(path: Path) -> AsyncIterator[aiosqlite.Connection]:
+    async with _connect(path) as connection:
+        await _run(connection, integrity.set_read_only)
         yield connection
 
 
@@ -191,5 +192,5 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     except OSError as why:
-        raise StoreFailed(f"{path} cannot be looked at: {why.strerror}") from why
+        raise StoreFailed(f"{path} cannot be examined: {why.strerror}") from why
     return found.st_dev, found.st_ino

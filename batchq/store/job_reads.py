@@ -19,11 +19,11 @@ from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.errors import Unreadable
 from batchq.ports.jobs import Moment, Restoration, SubmissionKey
 from batchq.store import rows
-from batchq.store.matching import EPOCH
-from batchq.store.repair import readable
-from batchq.store.statements import named
+from batchq.store.quarantine import skip_unreadable
+from batchq.store.rows import EPOCH
+from batchq.store.statements import load_statements
 
-SQL = named("job_reads.sql")
+SQL = load_statements("job_reads.sql")
 
 Connection = sqlite3.Connection
 T = TypeVar("T")
@@ -31,37 +31,37 @@ T = TypeVar("T")
 
 def find(connection: Connection, ids: Sequence[JobId], reach: Visibility | None) -> Mapping[JobId, Job]:
     """The jobs with these ids. Jobs outside `reach` are not loaded, so that timing hardly reveals that they exist."""
-    wanted = dict.fromkeys(ids)
+    visible = dict.fromkeys(ids)
     if reach is not None:
-        owners = connection.execute(SQL["owners_by_id"], _named(wanted))
-        wanted = dict.fromkeys(JobId(job_id) for job_id, *owner in owners if reach.has(rows.owner(*owner)))
-    found = {job.id: job for job in jobs_of(connection.execute(SQL["jobs_by_id"], _named(wanted)))}
-    return {job_id: found[job_id] for job_id in wanted if job_id in found}
+        owners = connection.execute(SQL["owners_by_id"], _ids(visible))
+        visible = dict.fromkeys(JobId(job_id) for job_id, *owner in owners if reach.has(rows.owner(*owner)))
+    found = {job.id: job for job in decode_jobs(connection.execute(SQL["jobs_by_id"], _ids(visible)))}
+    return {job_id: found[job_id] for job_id in visible if job_id in found}
 
 
-def of_orders(connection: Connection, orders: Sequence[int]) -> tuple[Job, ...]:
-    """These jobs, in the order asked."""
+def jobs_with_orders(connection: Connection, orders: Sequence[int]) -> tuple[Job, ...]:
+    """These jobs, in the given order."""
     found = {
-        job.order: job for job in jobs_of(connection.execute(SQL["jobs_by_order"], {"orders": json.dumps(orders)}))
+        job.order: job for job in decode_jobs(connection.execute(SQL["jobs_by_order"], {"orders": json.dumps(orders)}))
     }
     return tuple(found[order] for order in orders if order in found)
 
 
-def _named(ids: Iterable[JobId]) -> dict[str, str]:
+def _ids(ids: Iterable[JobId]) -> dict[str, str]:
     """The ids as one JSON text: SQLite limits the number of variables, and one statement for each id would be slow."""
     return {"ids": json.dumps([rows.text(job_id) for job_id in ids])}
 
 
 def active(connection: Connection) -> tuple[Job, ...]:
-    return jobs_of(connection.execute(SQL["active_jobs"]))
+    return decode_jobs(connection.execute(SQL["active_jobs"]))
 
 
 def runnable(
-    connection: Connection, queue: QueueName, limit: int, after: int, beside: frozenset[AccountName]
+    connection: Connection, queue: QueueName, limit: int, after: int, excluding: frozenset[AccountName]
 ) -> tuple[Candidate, ...]:
-    asked = {"queue": rows.text(queue), "limit": limit, "after": rows.integer(after)} | _beside(beside)
-    found = connection.execute(SQL["runnable_jobs_excluding" if beside else "runnable_jobs"], asked)
-    return made(found, rows.candidate, order=1)
+    parameters = {"queue": rows.text(queue), "limit": limit, "after": rows.integer(after)} | _excluding(excluding)
+    found = connection.execute(SQL["runnable_jobs_excluding" if excluding else "runnable_jobs"], parameters)
+    return decode_rows(found, rows.candidate, order=1)
 
 
 def runnable_in_share(
@@ -69,21 +69,21 @@ def runnable_in_share(
     key: ShareKey,
     limit: int,
     after: tuple[int, int] | None,
-    beside: frozenset[AccountName],
+    excluding: frozenset[AccountName],
 ) -> tuple[Candidate, ...]:
-    rank, order = (-rows.GREATEST, -1) if after is None else (-rows.integer(after[0]), rows.integer(after[1]))
-    asked = {
+    rank, order = (-rows.MAX_INTEGER, -1) if after is None else (-rows.integer(after[0]), rows.integer(after[1]))
+    parameters = {
         "queue": rows.text(key.queue),
         "share_identifier": rows.text(key.share),
         "rank": rank,
         "after": order,
         "limit": limit,
     }
-    statement = SQL["runnable_jobs_in_share_excluding" if beside else "runnable_jobs_in_share"]
-    return made(connection.execute(statement, asked | _beside(beside)), rows.candidate, order=1)
+    statement = SQL["runnable_jobs_in_share_excluding" if excluding else "runnable_jobs_in_share"]
+    return decode_rows(connection.execute(statement, parameters | _excluding(excluding)), rows.candidate, order=1)
 
 
-def _beside(accounts: frozenset[AccountName]) -> dict[str, str]:
+def _excluding(accounts: frozenset[AccountName]) -> dict[str, str]:
     return {"excluding": json.dumps(sorted(accounts))} if accounts else {}
 
 
@@ -94,13 +94,13 @@ def waiting_shares(connection: Connection, queue: QueueName) -> tuple[str, ...]:
 
 
 def misfits(connection: Connection, limit: int, after: int) -> tuple[Job, ...]:
-    asked = {"limit": limit, "after": rows.integer(after)}
-    return jobs_of(connection.execute(SQL["unschedulable_jobs"], asked))
+    parameters = {"limit": limit, "after": rows.integer(after)}
+    return decode_jobs(connection.execute(SQL["unschedulable_jobs"], parameters))
 
 
 def dependents(connection: Connection, ids: Sequence[JobId], after: int, limit: int | None) -> tuple[Job, ...]:
-    asked = {**_named(ids), "after": after, "limit": -1 if limit is None else limit}
-    found = {job.order: job for job in jobs_of(connection.execute(SQL["dependents"], asked))}
+    parameters = {**_ids(ids), "after": after, "limit": -1 if limit is None else limit}
+    found = {job.order: job for job in decode_jobs(connection.execute(SQL["dependents"], parameters))}
     return tuple(found[order] for order in sorted(found))
 
 
@@ -114,13 +114,13 @@ def waiting_for_others(connection: Connection) -> int:
 
 
 def parents_at_work(connection: Connection) -> tuple[Job, ...]:
-    return jobs_of(connection.execute(SQL["arrays_with_work"]))
+    return decode_jobs(connection.execute(SQL["arrays_with_work"]))
 
 
 def children(connection: Connection, parent: JobId, first: int, limit: int) -> tuple[Job, ...]:
     orders = orders_of_children(connection, parent)
-    asked = orders[max(first, 0) : max(first, 0) + limit]
-    return jobs_of(connection.execute(SQL["unfinished_children"], bounds(asked)))
+    page = orders[max(first, 0) : max(first, 0) + limit]
+    return decode_jobs(connection.execute(SQL["unfinished_children"], order_range(page)))
 
 
 def orders_of_children(connection: Connection, parent: JobId) -> range:
@@ -129,13 +129,13 @@ def orders_of_children(connection: Connection, parent: JobId) -> range:
     return range(0) if found is None else range(found[0] + 1, found[0] + 1 + found[1])
 
 
-def bounds(orders: range) -> dict[str, str | int]:
+def order_range(orders: range) -> dict[str, str | int]:
     """The parameters of a statement on a range of orders."""
     return {"first": orders.start, "last": orders.stop - 1}
 
 
 def submissions(connection: Connection, keys: Sequence[SubmissionKey]) -> Mapping[SubmissionKey, JobId]:
-    found = ((key, connection.execute(SQL["submission"], rows.key_row(key)).fetchone()) for key in keys)
+    found = ((key, connection.execute(SQL["submission"], rows.submission_key_row(key)).fetchone()) for key in keys)
     return {key: JobId(row[0]) for key, row in found if row is not None}
 
 
@@ -160,13 +160,15 @@ def oldest_runnable(connection: Connection, queues: Iterable[QueueName]) -> Mapp
 
     The first in the order of submission; unschedulable jobs do not count.
     """
-    asked = {"queues": json.dumps([rows.text(it) for it in queues])}
-    orders = [order for (order,) in connection.execute(SQL["first_runnable_jobs"], asked) if order is not None]
-    return {job.spec.queue: job.runnable_at for job in of_orders(connection, orders) if job.runnable_at is not None}
+    parameters = {"queues": json.dumps([rows.text(it) for it in queues])}
+    orders = [order for (order,) in connection.execute(SQL["first_runnable_jobs"], parameters) if order is not None]
+    return {
+        job.spec.queue: job.runnable_at for job in jobs_with_orders(connection, orders) if job.runnable_at is not None
+    }
 
 
 def shares(connection: Connection) -> Mapping[ShareKey, ShareUse]:
-    return dict(_share(connection, found) for found in connection.execute(SQL["share_usage"]))
+    return dict(_share_usage(connection, found) for found in connection.execute(SQL["share_usage"]))
 
 
 def used_up(connection: Connection) -> Mapping[ConsumableName, int]:
@@ -185,35 +187,35 @@ def engine_id(connection: Connection) -> str | None:
 
 def history(connection: Connection, job_id: JobId) -> tuple[Moment, ...]:
     found = connection.execute(SQL["job_history"], {"id": rows.text(job_id)})
-    return tuple(readable(((job_id, value) for (value,) in found), rows.moment))
+    return tuple(skip_unreadable(((job_id, value) for (value,) in found), rows.moment))
 
 
-def jobs_of(found: Iterable[Any]) -> tuple[Job, ...]:
+def decode_jobs(found: Iterable[Any]) -> tuple[Job, ...]:
     """The jobs of these rows. Raises Unreadable."""
-    return made(found, rows.stored, order=0)
+    return decode_rows(found, rows.job_of_row, order=0)
 
 
-def made(found: Iterable[Any], make: Callable[[Any], T], *, order: int) -> tuple[T, ...]:
+def decode_rows(found: Iterable[Any], make: Callable[[Any], T], *, order: int) -> tuple[T, ...]:
     """The values of all rows. Raises Unreadable with the orders of all rows that cannot be read.
 
     `order`: the index of the column that has the order.
     """
-    made, unreadable = [], []
+    values, unreadable = [], []
     for row in found:
         try:
-            made.append(make(row))
-        except rows.WRONG:
+            values.append(make(row))
+        except rows.DECODE_ERRORS:
             unreadable.append(row[order])
     if unreadable:
         raise Unreadable(tuple(unreadable))
-    return tuple(made)
+    return tuple(values)
 
 
-def _share(connection: Connection, found: tuple[str, str, str]) -> tuple[ShareKey, ShareUse]:
+def _share_usage(connection: Connection, found: tuple[str, str, str]) -> tuple[ShareKey, ShareUse]:
     """The usage of a share. An unreadable value is recounted from its jobs; past usage is lost then."""
     try:
-        return rows.share(*found)
-    except rows.WRONG:
+        return rows.share_usage(*found)
+    except rows.DECODE_ERRORS:
         queue, share, _ = found
         active, millicpus = connection.execute(
             SQL["share_recount"], {"queue": queue, "share_identifier": share}

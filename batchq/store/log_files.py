@@ -38,7 +38,7 @@ def free(folder: Path) -> int:
     try:
         disk = os.statvfs(folder)
     except OSError as why:
-        raise StoreFailed(f"the disk of {folder} does not tell how much is free: {why}") from why
+        raise StoreFailed(f"the free space of {folder} is unknown: {why}") from why
     return disk.f_bavail * disk.f_frsize
 
 
@@ -46,11 +46,11 @@ P = ParamSpec("P")
 
 T = TypeVar("T")
 
-TASK_ID = re.compile(r"[0-9a-f]{32}")
+LOG_ID = re.compile(r"[0-9a-f]{32}")
 
-BLOCK = 64 * 1024
+BLOCK_BYTES = 64 * 1024
 
-THREADS = 4
+MAX_THREADS = 4
 
 
 class LogFiles:
@@ -59,7 +59,7 @@ class LogFiles:
     def __init__(self, directory: Path) -> None:
         """`directory` is created with the first log; its parent must exist."""
         self._directory = directory
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="log-files")
+        self._threads = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="log-files")
 
     def close(self) -> None:
         """Wait for all calls that have begun."""
@@ -72,7 +72,7 @@ class LogFiles:
         return await self._call(_append, log_id, _records, lines)
 
     async def annotate(self, log_id: str, line: LogLine) -> None:
-        await self._call(_append, log_id, _unstamped, [line])
+        await self._call(_append, log_id, _annotation_records, [line])
 
     async def read(self, log_id: str, *, position: int, limit: int, max_bytes: int) -> LogPage:
         return await self._call(_read, log_id, position, limit, max_bytes)
@@ -93,18 +93,18 @@ class LogFiles:
         await self._call(_discard, log_id)
 
     async def _call(self, work: Callable[Concatenate[Path, P], T], log_id: str, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._in_thread(partial(work, self._path(log_id), *args, **kwargs), f"the log of task {log_id}")
+        return await self._in_thread(partial(work, self._path(log_id), *args, **kwargs), f"log {log_id}")
 
-    async def _in_thread(self, work: Callable[[], T], about: str) -> T:
+    async def _in_thread(self, work: Callable[[], T], description: str) -> T:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         except (OSError, RuntimeError) as failure:  # RuntimeError: the machine cannot start another thread
-            raise StoreFailed(f"{about}: {failure}") from failure
+            raise StoreFailed(f"{description}: {failure}") from failure
 
     def _path(self, log_id: str) -> Path:
         """The file of a log. Raises Invalid unless the log id is 32 hex digits, so that no other path can be built."""
-        if not TASK_ID.fullmatch(log_id):
-            raise Invalid("a log id is 32 hexadecimal digits")
+        if not LOG_ID.fullmatch(log_id):
+            raise Invalid("invalid log id: it must have 32 hexadecimal digits")
         return self._directory / log_id[:2] / f"{log_id}.log"
 
 
@@ -112,16 +112,16 @@ class LogFiles:
 
 
 def _last(path: Path) -> int:
-    with _opened(path) as file:
+    with _open_for_read(path) as file:
         return _latest(file, _end(file))
 
 
-def _append(path: Path, dump: Callable[[Sequence[LogLine], int], bytes], lines: Sequence[LogLine]) -> int:
-    """Append lines durably; returns the bytes written. `dump(lines, latest)` encodes lines after time `latest`."""
+def _append(path: Path, encode: Callable[[Sequence[LogLine], int], bytes], lines: Sequence[LogLine]) -> int:
+    """Append lines durably; returns the bytes written. `encode(lines, latest)` encodes lines after time `latest`."""
     new = not path.exists()
-    with _opened_to_write(path) as file:
+    with _open_for_append(path) as file:
         end = _end(file)
-        records = dump(lines, _latest(file, end))
+        records = encode(lines, _latest(file, end))
         file.truncate(end)
         file.seek(end)
         file.write(records)
@@ -134,22 +134,22 @@ def _append(path: Path, dump: Callable[[Sequence[LogLine], int], bytes], lines: 
 
 
 def _read(path: Path, position: int, limit: int, max_bytes: int) -> LogPage:
-    with _opened(path) as file:
+    with _open_for_read(path) as file:
         _check_boundary(file, position)
         file.seek(position)
-        return _page(position, _some(_forwards(file), limit, max_bytes))
+        return _page(position, _limited(_forwards(file), limit, max_bytes))
 
 
 def _read_back(path: Path, position: int | None, limit: int, max_bytes: int) -> LogPage:
-    with _opened(path) as file:
+    with _open_for_read(path) as file:
         end = _end(file) if position is None else position
         _check_boundary(file, end)
-        records = _some(_backwards(file, end), limit, max_bytes)[::-1]
+        records = _limited(_backwards(file, end), limit, max_bytes)[::-1]
         return _page(end - sum(map(len, records)), records)
 
 
 def _seek(path: Path, at: int) -> int:
-    with _opened(path) as file:
+    with _open_for_read(path) as file:
         low, high = 0, _end(file)
         while low < high:
             begin = _begin(file, (low + high) // 2)
@@ -163,7 +163,7 @@ def _seek(path: Path, at: int) -> int:
 
 
 def _size(path: Path) -> int:
-    with _opened(path) as file:
+    with _open_for_read(path) as file:
         return _end(file)
 
 
@@ -185,7 +185,7 @@ def _discard(path: Path) -> None:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _open_for_read(path: Path) -> Iterator[BinaryIO]:
     """The log, opened for reading; empty if the file does not exist."""
     try:
         file: BinaryIO = path.open("rb")
@@ -195,7 +195,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         yield file
 
 
-def _opened_to_write(path: Path) -> BinaryIO:
+def _open_for_append(path: Path) -> BinaryIO:
     """The log, opened for writing and locked, so that an append of a cancelled caller ends before the next begins."""
     for folder in (path.parent.parent, path.parent):
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -213,7 +213,7 @@ def _begin(file: BinaryIO, before: int) -> int:
     """The beginning of the record that contains the offset `before`: just behind the last line feed below it."""
     at = before
     while at > 0:
-        at, below = max(at - BLOCK, 0), at
+        at, below = max(at - BLOCK_BYTES, 0), at
         file.seek(at)
         found = file.read(below - at).rfind(b"\n")
         if found >= 0:
@@ -228,7 +228,7 @@ def _check_boundary(file: BinaryIO, position: int) -> None:
         file.seek(position - 1)
         if file.read(1) == b"\n":
             return
-    raise Invalid(f"no line of the log begins or ends at {position}")
+    raise Invalid(f"invalid position in the log: {position}")
 
 
 # ------------------------------------------------------------------------------------------------- in a thread: records
@@ -242,7 +242,7 @@ def _backwards(file: BinaryIO, end: int) -> Iterator[bytes]:
     """The records before the offset `end`, last first."""
     at, cut = end, b""
     while at > 0:
-        at, below = max(at - BLOCK, 0), at
+        at, below = max(at - BLOCK_BYTES, 0), at
         file.seek(at)
         cut, *whole = (file.read(below - at) + cut).splitlines(keepends=True)
         yield from reversed(whole)
@@ -250,16 +250,16 @@ def _backwards(file: BinaryIO, end: int) -> Iterator[bytes]:
         yield cut
 
 
-def _some(records: Iterable[bytes], limit: int, max_bytes: int) -> list[bytes]:
+def _limited(records: Iterable[bytes], limit: int, max_bytes: int) -> list[bytes]:
     """The first records within both limits; at least one if there is one."""
-    some: list[bytes] = []
+    taken: list[bytes] = []
     room = max_bytes
     for record in islice(records, limit):
         room -= len(record)
-        if some and room < 0:
+        if taken and room < 0:
             break
-        some.append(record)
-    return some
+        taken.append(record)
+    return taken
 
 
 def _page(start: int, records: list[bytes]) -> LogPage:
@@ -295,7 +295,7 @@ def _records(lines: Sequence[LogLine], latest: int) -> bytes:
     return "".join(text).encode("utf-8", "replace")
 
 
-def _unstamped(lines: Sequence[LogLine], latest: int) -> bytes:
+def _annotation_records(lines: Sequence[LogLine], latest: int) -> bytes:
     """The records of lines that batchq writes: `behind` equals `at`, so their timestamp is 0."""
     text = []
     for line in lines:

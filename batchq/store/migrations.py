@@ -7,8 +7,7 @@ import logging
 import sqlite3
 from collections.abc import Mapping
 
-from batchq.store.statements import migrations, split
-from batchq.store.transaction import Begin, carry_out
+from batchq.store.statements import Begin, migration_scripts, run_transaction, split_script
 
 #: "btch", stored in `application_id`: distinguishes a database of batchq from those of other programs.
 APPLICATION_ID = 0x62746368
@@ -16,7 +15,7 @@ APPLICATION_ID = 0x62746368
 log = logging.getLogger(__name__)
 
 #: The SQL script of each version.
-STEPS = migrations()
+STEPS = migration_scripts()
 
 
 def newest() -> int:
@@ -45,12 +44,12 @@ def migrate(connection: sqlite3.Connection, steps: Mapping[int, str]) -> None:
 
 def _migrate_to(connection: sqlite3.Connection, number: int, step: str) -> None:
     def work(it: sqlite3.Connection) -> None:
-        for statement in split(step):
+        for statement in split_script(step):
             it.execute(statement)
         it.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         it.execute(f"PRAGMA user_version = {number}")
 
-    carry_out(Begin.WRITING, work, connection)
+    run_transaction(Begin.WRITING, work, connection)
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

@@ -1,50 +1,92 @@
-"""The quarantine: unreadable values of a job's row are copied to a table, and the row is rebuilt from what is readable.
+"""Unreadable rows: the row of a job is quarantined and rebuilt; unreadable rows of other tables are skipped.
 
-Readable are its columns, and those members of the JSON that can still be parsed. The rebuilt row is marked as
-unreadable; the engine decides what happens to the job. Decision 0015.
+So one damaged row does not fail the read of all others. Unreadable values of a job's row are copied to the table
+`quarantine`, and the row is rebuilt from what is readable: its columns, and the members of the JSON that are complete.
+The rebuilt row is marked as unreadable; the engine decides what happens to the job. Decision 0015.
 """
 
+import logging
+import re
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from datetime import timedelta
-from typing import Any
+from functools import partial
+from json import JSONDecoder
+from typing import Any, Protocol, TypeVar
 
 from msgspec import ValidationError, convert
 from msgspec.json import decode as decode_json
 from msgspec.structs import replace
-from pydantic_core import from_json
 
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Owner
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.ids import DefinitionRef, JobId, QueueName
 from batchq.domain.job import FINISHED, ArrayChild, ArrayState, Job, JobSpec, Status
+from batchq.domain.lifecycle.status import with_history
+from batchq.errors import Unreadable
 from batchq.store import rows
-from batchq.store.matching import EPOCH
-from batchq.store.statements import named
+from batchq.store.rows import EPOCH
+from batchq.store.statements import load_statements
 
-SQL = named("quarantine.sql")
+log = logging.getLogger(__name__)
 
-MAY_BE_LEFT = frozenset({"attempt", "attempts", "stop", "cancelled", "started_at", "stopped_at", "tags"})
+SQL = load_statements("quarantine.sql")
+
+MAX_REPAIRS = 100  # for one read; each repairs all unreadable rows of one statement
+
+#: The members of a job's JSON that are kept if they are readable; the others come from columns, or are defaults.
+RECOVERABLE = frozenset({"attempt", "attempts", "stop", "cancelled", "started_at", "stopped_at", "tags"})
+
+_MEMBER_NAME = re.compile(r'\s*[{,]\s*"(\w+)"\s*:\s*')
+_VALUE_END = re.compile(r"\s*[,}]")
 
 Connection = sqlite3.Connection
 Columns = dict[str, Any]
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection], T]
 
 
-def set_aside(connection: Connection, orders: Iterable[int]) -> list[Job]:
+class RunsTransaction(Protocol):
+    """A method of Database that runs a transaction: `read`, `browse` or `write`."""
+
+    def __call__(self, work: Work[T]) -> Awaitable[T]: ...
+
+
+async def with_repair(read: RunsTransaction, work: Work[T], *, write: RunsTransaction) -> T:
+    """The result of a read; if it raises Unreadable, these jobs are quarantined and the read is repeated."""
+    for _ in range(MAX_REPAIRS):
+        try:
+            return await read(work)
+        except Unreadable as unreadable:
+            for job in await write(partial(quarantine_jobs, orders=unreadable.orders)):
+                log.warning("job %s: record unreadable and quarantined; rebuilt as: %s", job.id, with_history(job))
+    return await read(work)
+
+
+def skip_unreadable(found: Iterable[tuple[Any, ...]], make: Callable[..., T]) -> Iterator[T]:
+    """The values of the readable rows; unreadable rows are logged and skipped."""
+    for row in found:
+        try:
+            yield make(*row)
+        except rows.DECODE_ERRORS:
+            log.warning("unreadable row skipped: %s", row)
+
+
+def quarantine_jobs(connection: Connection, orders: Iterable[int]) -> list[Job]:
     """Quarantine the unreadable values of these jobs and rebuild their rows. Returns the rebuilt jobs."""
-    jobs = [found for order in orders if (found := _columns(connection, order)) is not None]
-    rewritten: list[Job] = []
-    for found in jobs:
-        array = None if found["parent_ord"] is None else _columns(connection, found["parent_ord"])
-        spec = _spec(connection, array or found)
-        state = _needing(connection, found, _state(connection, found, array, spec))
-        connection.execute(SQL["update_state"], rows.state_row(state, version=state.version))
-        rewritten.append(state)
-    return rewritten
+    damaged = [columns for order in orders if (columns := _columns(connection, order)) is not None]
+    rebuilt: list[Job] = []
+    for columns in damaged:
+        array = None if columns["parent_ord"] is None else _columns(connection, columns["parent_ord"])
+        spec = _spec(connection, array or columns)
+        job = _without_unreadable_requirements(connection, columns, _job(connection, columns, array, spec))
+        connection.execute(SQL["update_state"], rows.state_row(job, version=job.version))
+        rebuilt.append(job)
+    return rebuilt
 
 
-def unfinished(connection: Connection) -> tuple[JobId, ...]:
+def unfinished_jobs(connection: Connection) -> tuple[JobId, ...]:
     """The unfinished jobs with quarantined values."""
     return tuple(JobId(job_id) for (job_id,) in connection.execute(SQL["unfinished_quarantined_jobs"]))
 
@@ -60,7 +102,7 @@ def _columns(connection: Connection, order: int) -> Columns | None:
     return None if row is None else {name: it for (name, *_), it in zip(found.description, row, strict=True)}
 
 
-def _keep(connection: Connection, job: Columns, column: str) -> None:
+def _insert(connection: Connection, job: Columns, column: str) -> None:
     connection.execute(SQL["insert_quarantine"], {"ord": job["ord"], "column_name": column, "raw": job[column]})
 
 
@@ -68,14 +110,14 @@ def _spec(connection: Connection, job: Columns) -> JobSpec:
     """The specification of a job, rebuilt if it is unreadable. Children share the one of their array."""
     try:
         return rows.spec(_text(job["spec"]))
-    except rows.WRONG:
-        _keep(connection, job, "spec")
-    spec = _spec_left(job)
+    except rows.DECODE_ERRORS:
+        _insert(connection, job, "spec")
+    spec = _rebuilt_spec(job)
     connection.execute(SQL["update_spec"], {"ord": job["ord"], "spec": rows.as_json(spec)})
     return spec
 
 
-def _spec_left(job: Columns) -> JobSpec:
+def _rebuilt_spec(job: Columns) -> JobSpec:
     size = Resources(millicpus=job["millicpus"], memory_mib=job["memory_mib"], gpus=job["gpus"])
     return JobSpec(
         name=job["name"],
@@ -91,19 +133,19 @@ def _spec_left(job: Columns) -> JobSpec:
     )
 
 
-def _state(connection: Connection, job: Columns, array: Columns | None, spec: JobSpec) -> Job:
+def _job(connection: Connection, job: Columns, array: Columns | None, spec: JobSpec) -> Job:
     try:
         members = decode_json(_text(job["state"]))
-        return rows.matching(job["ord"], job["id"], job["version"], job["status"], rows.job_of(members, spec))
-    except rows.WRONG:
-        _keep(connection, job, "state")
-    return _state_left(job, array, spec, _array_state(connection, job))
+        return rows.checked(job["ord"], job["id"], job["version"], job["status"], rows.job_of_members(members, spec))
+    except rows.DECODE_ERRORS:
+        _insert(connection, job, "state")
+    return _rebuilt_job(job, array, spec, _array_state(connection, job))
 
 
-def _state_left(job: Columns, array: Columns | None, spec: JobSpec, array_state: ArrayState | None) -> Job:
+def _rebuilt_job(job: Columns, array: Columns | None, spec: JobSpec, array_state: ArrayState | None) -> Job:
     """The job from its columns, which take precedence, and from all members of the JSON that are readable."""
     status = _status(job["status"], array_state)
-    sure = {
+    certain = {
         "id": job["id"],
         "order": job["ord"],
         "version": job["version"],
@@ -114,12 +156,14 @@ def _state_left(job: Columns, array: Columns | None, spec: JobSpec, array_state:
         "array_state": array_state,
         "spec": spec,
     }
-    told = _told(job["state"])
-    left = {name: told[name] for name in MAY_BE_LEFT & told.keys() if name != "attempt" or status not in FINISHED}
-    for name in sorted(left):
-        if not _is_readable(sure | {name: left[name]}):
-            del left[name]
-    return convert(left | sure, Job)
+    members = _complete_members(job["state"])
+    recovered = {
+        name: members[name] for name in RECOVERABLE & members.keys() if name != "attempt" or status not in FINISHED
+    }
+    for name in sorted(recovered):
+        if not _is_readable(certain | {name: recovered[name]}):
+            del recovered[name]
+    return convert(recovered | certain, Job)
 
 
 def _status(column: str, array_state: ArrayState | None) -> Status:
@@ -128,12 +172,28 @@ def _status(column: str, array_state: ArrayState | None) -> Status:
     return status if array_state is None or status in FINISHED else Status.PENDING
 
 
-def _told(state: bytes | None) -> dict[str, Any]:
+def _complete_members(state: bytes | None) -> dict[str, Any]:
+    """The members of the JSON object that precede the first damage."""
+    text, decoder = _valid_utf8(state or b""), JSONDecoder()
+    members: dict[str, Any] = {}
+    end = 0
+    while (name := _MEMBER_NAME.match(text, end)) is not None:
+        try:
+            value, end = decoder.raw_decode(text, name.end())
+        except (ValueError, RecursionError):
+            break
+        if not _VALUE_END.match(text, end):  # a number may be cut off
+            break
+        members[name[1]] = value
+    return members
+
+
+def _valid_utf8(raw: bytes) -> str:
+    """The text up to the first invalid byte."""
     try:
-        told = from_json(state or b"", allow_partial=True)
-    except ValueError:
-        return {}
-    return told if isinstance(told, dict) else {}
+        return raw.decode()
+    except UnicodeDecodeError as why:
+        return raw[: why.start].decode()
 
 
 def _is_readable(members: dict[str, Any]) -> bool:
@@ -155,12 +215,12 @@ def _array_state(connection: Connection, job: Columns) -> ArrayState | None:
     return ArrayState(spawned=len(statuses), counts=tuple((it, statuses.count(it)) for it in Status if it in statuses))
 
 
-def _needing(connection: Connection, job: Columns, state: Job) -> Job:
+def _without_unreadable_requirements(connection: Connection, job: Columns, state: Job) -> Job:
     """Clear the column `consumable_requirements`, which the placement pass reads, if it is unreadable."""
     try:
-        rows.needs_of(None if job["consumable_requirements"] is None else _text(job["consumable_requirements"]))
-    except rows.WRONG:
-        _keep(connection, job, "consumable_requirements")
+        rows.needs(None if job["consumable_requirements"] is None else _text(job["consumable_requirements"]))
+    except rows.DECODE_ERRORS:
+        _insert(connection, job, "consumable_requirements")
         connection.execute(SQL["clear_consumable_requirements"], {"ord": job["ord"]})
         return state if state.status in FINISHED else replace(state, status_reason=status_reasons.UNREADABLE)
     return state

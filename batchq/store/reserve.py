@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 NAME = "batchq.reserve"
 SIZE = 16 * 2**20  # bytes; enough to save the ends of some thousand jobs
-PIECE = 2**20  # bytes released at a time
-AT_START = 4 * PIECE  # bytes that opening a database may need
+PIECE_BYTES = 2**20  # bytes released at a time
+OPEN_BYTES = 4 * PIECE_BYTES  # bytes that opening a database may need
 
 log = logging.getLogger(__name__)
 
@@ -28,39 +28,41 @@ class Reserve:
     write that needs the space.
     """
 
-    def __init__(self, folder: Path, *, size: int, spare: int) -> None:
-        """`size`: bytes to reserve in `folder`; 0: none. `spare`: bytes that must remain free besides."""
+    def __init__(self, folder: Path, *, size: int, min_free: int) -> None:
+        """`size`: bytes to reserve in `folder`; 0: none. `min_free`: bytes that must remain free besides."""
         self._folder = folder
         self._path = folder / NAME
         self._size = size
-        self._spare = spare
+        self._min_free = min_free
 
     @property
     def trouble(self) -> str | None:
         """The text for /healthz if a part of the reserve is missing; else None."""
-        left = self._left()
+        left = self._remaining()
         if left >= self._size:
             return None
-        return f"{left // PIECE} of {self._size // PIECE} MiB are left of the space reserved for saving job ends"
+        return (
+            f"{left // PIECE_BYTES} of {self._size // PIECE_BYTES} MiB are left of the disk space reserved for job ends"
+        )
 
-    def make(self) -> None:
+    def allocate(self) -> None:
         """Allocate the missing part if the disk has room. A failure is logged; the next call tries again."""
-        missing = self._size - self._left()
+        missing = self._size - self._remaining()
         if missing <= 0:
             return
         try:
-            if free(self._folder) >= missing + self._spare:
+            if free(self._folder) >= missing + self._min_free:
                 self._allocate()
-                log.info("%d MiB of the disk are reserved for saving job ends", self._size // PIECE)
+                log.info("disk space reserved for job ends: %d MiB", self._size // PIECE_BYTES)
         except OSError as why:
-            log.debug("no space could be reserved for saving job ends: %s", why)  # /healthz reports that it is missing
+            log.debug("no disk space could be reserved for job ends: %s", why)  # /healthz reports that it is missing
 
-    def make_room_to_open(self) -> None:
+    def release_for_open(self) -> None:
         """Release as much as opening a database needs, if the disk has no room for it."""
-        while self._left() and free(self._folder) < AT_START and self._release():
+        while self._remaining() and free(self._folder) < OPEN_BYTES and self._release():
             pass
 
-    def saving(self, work: Callable[[], T]) -> T:
+    def retry_when_full(self, work: Callable[[], T]) -> T:
         """Call `work`; while it fails because the disk is full, release a piece and call it again.
 
         Raises the error of the last call.
@@ -75,19 +77,19 @@ class Reserve:
     def _is_full(self, why: sqlite3.OperationalError) -> bool:
         """SQLite reports a full disk as SQLITE_FULL, or as SQLITE_IOERR where it maps a file into memory."""
         primary = getattr(why, "sqlite_errorcode", 0) & 0xFF
-        return primary == sqlite3.SQLITE_FULL or (primary == sqlite3.SQLITE_IOERR and free(self._folder) < PIECE)
+        return primary == sqlite3.SQLITE_FULL or (primary == sqlite3.SQLITE_IOERR and free(self._folder) < PIECE_BYTES)
 
     def _release(self) -> bool:
         """Release one piece. Returns False if nothing is left, or the file cannot be changed."""
-        left = self._left()
+        left = self._remaining()
         if not left:
             return False
         try:
-            self._resize(max(left - PIECE, 0))
+            self._resize(max(left - PIECE_BYTES, 0))
         except OSError as why:
-            log.warning("reserved disk space could not be given up: %s", why)
+            log.warning("reserved disk space could not be released: %s", why)
             return False
-        log.warning("the disk is full: 1 MiB of the reserved space is given up, %d MiB are left", left // PIECE - 1)
+        log.warning("disk full: released 1 MiB of the reserved space, %d MiB are left", left // PIECE_BYTES - 1)
         return True
 
     def _allocate(self) -> None:
@@ -113,7 +115,7 @@ class Reserve:
         finally:
             os.close(descriptor)
 
-    def _left(self) -> int:
+    def _remaining(self) -> int:
         try:
             return self._path.lstat().st_size if self._size else 0
         except OSError:

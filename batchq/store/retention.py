@@ -14,25 +14,25 @@ from batchq.domain.job import tags
 from batchq.domain.scheduling.fairshare import ShareKey
 from batchq.ports.jobs import Finished, Pruned
 from batchq.store import job_reads, job_writes, rows
-from batchq.store.statements import named
+from batchq.store.statements import load_statements
 
-SQL = named("retention.sql")
-_ATTENDANTS = (
+SQL = load_statements("retention.sql")
+_DELETE_ROWS_OF_JOB = (
     "delete_history",
     "delete_consumable_resources",
     "delete_dependencies",
     "delete_quarantine",
     "delete_spec",
 )  # for the rows that belong to a job
-_BEFORE_ALL = Finished(at=-1, order=-1)
+_START = Finished(at=-1, order=-1)
 
 Connection = sqlite3.Connection
 
 
-class _Family(NamedTuple):
+class _FinishedJob(NamedTuple):
     """A finished job with the `order` values of its children."""
 
-    place: Finished
+    position: Finished
     job_id: JobId
     #: Empty unless the job is an array.
     children: range
@@ -41,22 +41,22 @@ class _Family(NamedTuple):
 def prune(
     connection: Connection, before: datetime, keep: Collection[JobId], after: Finished | None, limit: int
 ) -> Pruned:
-    if _forget_submissions(connection, before) >= job_writes.MOST_FORGOTTEN:
-        return Pruned(jobs=0, after=after or _BEFORE_ALL)
-    at = after or _BEFORE_ALL
-    asked = {"before": rows.microseconds(before), "at": at.at, "ord": at.order, "limit": limit}
-    families = [_family(*row) for row in connection.execute(SQL["finished_jobs"], asked).fetchall()]
-    kept = _Kept(connection, keep)
-    gone = 0
-    for family in families:
-        if not kept.holds(family):
-            gone += _forget(connection, family, limit - gone)
-        if gone >= limit and _is_there(connection, family):
-            return Pruned(jobs=gone, after=at)
-        at = family.place
-        if gone >= limit:
-            return Pruned(jobs=gone, after=at)
-    return Pruned(jobs=gone, after=at if len(families) == limit else None)
+    if _delete_submissions(connection, before) >= job_writes.MAX_SUBMISSIONS_DELETED:
+        return Pruned(jobs=0, after=after or _START)
+    at = after or _START
+    parameters = {"before": rows.microseconds(before), "at": at.at, "ord": at.order, "limit": limit}
+    jobs = [_finished_job(*row) for row in connection.execute(SQL["finished_jobs"], parameters).fetchall()]
+    kept = _KeptJobs(connection, keep)
+    deleted = 0
+    for job in jobs:
+        if not kept.holds(job):
+            deleted += _delete_job(connection, job, limit - deleted)
+        if deleted >= limit and _exists(connection, job):
+            return Pruned(jobs=deleted, after=at)
+        at = job.position
+        if deleted >= limit:
+            return Pruned(jobs=deleted, after=at)
+    return Pruned(jobs=deleted, after=at if len(jobs) == limit else None)
 
 
 def discarded(connection: Connection, limit: int) -> tuple[str, ...]:
@@ -69,67 +69,67 @@ def forget_discarded(connection: Connection, log_ids: Sequence[str]) -> None:
 
 def prune_shares(connection: Connection, before: datetime, after: ShareKey | None, limit: int) -> ShareKey | None:
     key = after or ShareKey(QueueName(""), "")
-    asked = {"queue": rows.text(key.queue), "share_identifier": rows.text(key.share), "limit": limit}
-    found = [rows.share(*row) for row in connection.execute(SQL["share_usage_by_page"], asked).fetchall()]
+    parameters = {"queue": rows.text(key.queue), "share_identifier": rows.text(key.share), "limit": limit}
+    found = [rows.share_usage(*row) for row in connection.execute(SQL["share_usage_by_page"], parameters).fetchall()]
     old = [it for it, use in found if use.active == 0 and use.millicpus == 0 and use.as_of < before]
     dropped = [{"queue": rows.text(it.queue), "share_identifier": rows.text(it.share)} for it in old]
     connection.executemany(SQL["delete_share_usage"], dropped)
     return found[-1][0] if len(found) == limit else None
 
 
-def _forget_submissions(connection: Connection, before: datetime) -> int:
+def _delete_submissions(connection: Connection, before: datetime) -> int:
     """Delete expired submissions; returns how many.
 
     They are deleted before jobs, because a retried SubmitJob must not be answered with a deleted job.
     """
-    asked = {"before": rows.microseconds(before), "limit": job_writes.MOST_FORGOTTEN}
-    return connection.execute(job_writes.SQL["delete_submissions"], asked).rowcount
+    parameters = {"before": rows.microseconds(before), "limit": job_writes.MAX_SUBMISSIONS_DELETED}
+    return connection.execute(job_writes.SQL["delete_submissions"], parameters).rowcount
 
 
-class _Kept:
+class _KeptJobs:
     """The finished jobs that are never deleted, however old they are."""
 
     def __init__(self, connection: Connection, keep: Collection[JobId]) -> None:
         self._connection = connection
-        at_work = job_reads.parents_at_work(connection)
-        named_by_those = (it.job_id for parent in at_work for it in parent.spec.depends_on if it.job_id is not None)
-        self._ids = {*keep, *named_by_those}
+        working = job_reads.parents_at_work(connection)
+        dependencies = (it.job_id for parent in working for it in parent.spec.depends_on if it.job_id is not None)
+        self._ids = {*keep, *dependencies}
         self._newest = connection.execute(SQL["newest_job"]).fetchone()
 
-    def holds(self, family: _Family) -> bool:
+    def holds(self, job: _FinishedJob) -> bool:
         """Whether a job must stay: the newest job, which determines the next `order`; kept ids; dependencies."""
-        if family.place.order == self._newest[0] or family.job_id in self._ids:
+        if job.position.order == self._newest[0] or job.job_id in self._ids:
             return True
-        asked = {"id": rows.text(family.job_id)}
-        return self._connection.execute(SQL["is_dependency"], asked).fetchone() is not None
+        parameters = {"id": rows.text(job.job_id)}
+        return self._connection.execute(SQL["is_dependency"], parameters).fetchone() is not None
 
 
-def _family(at: int, order: int, job_id: str, array_size: int) -> _Family:
-    return _Family(Finished(at=at, order=order), JobId(job_id), range(order + 1, order + 1 + array_size))
+def _finished_job(at: int, order: int, job_id: str, array_size: int) -> _FinishedJob:
+    return _FinishedJob(Finished(at=at, order=order), JobId(job_id), range(order + 1, order + 1 + array_size))
 
 
-def _forget(connection: Connection, family: _Family, limit: int) -> int:
+def _delete_job(connection: Connection, job: _FinishedJob, limit: int) -> int:
     """Delete at most `limit` rows: the children first, then the job itself. Returns how many were deleted."""
-    gone = _forget_rows(connection, family.children, limit) if family.children else 0
-    own = range(family.place.order, family.place.order + 1)
-    return gone + (_forget_rows(connection, own, 1) if gone < limit else 0)
+    deleted = _delete_rows(connection, job.children, limit) if job.children else 0
+    own = range(job.position.order, job.position.order + 1)
+    return deleted + (_delete_rows(connection, own, 1) if deleted < limit else 0)
 
 
-def _forget_rows(connection: Connection, orders: range, limit: int) -> int:
-    asked = {"first": orders.start, "last": orders.stop - 1, "limit": limit}
-    found = connection.execute(SQL["rows_of_orders"], asked).fetchall()
-    gone = [{"ord": order} for order, _, _ in found]
+def _delete_rows(connection: Connection, orders: range, limit: int) -> int:
+    parameters = {"first": orders.start, "last": orders.stop - 1, "limit": limit}
+    found = connection.execute(SQL["rows_of_orders"], parameters).fetchall()
+    deleted = [{"ord": order} for order, _, _ in found]
     for _, state, spec in found:
-        _forget_logs(connection, state, spec)
-    for statement in (*_ATTENDANTS, "delete_job"):
-        connection.executemany(SQL[statement], gone)
-    return len(gone)
+        _delete_logs(connection, state, spec)
+    for statement in (*_DELETE_ROWS_OF_JOB, "delete_job"):
+        connection.executemany(SQL[statement], deleted)
+    return len(deleted)
 
 
-def _forget_logs(connection: Connection, state: str, spec: str) -> None:
+def _delete_logs(connection: Connection, state: str, spec: str) -> None:
     try:
         job = rows.job(state, spec)
-    except rows.WRONG:
+    except rows.DECODE_ERRORS:
         return  # the logs of an unreadable job are unknown, and it must not stop the deletion of newer jobs
     for tag in tags(job):
         name = stream_name(job.spec.definition.name, tag)
@@ -137,6 +137,6 @@ def _forget_logs(connection: Connection, state: str, spec: str) -> None:
         connection.execute(SQL["insert_discarded_log"], {"log_id": tag.log_id})
 
 
-def _is_there(connection: Connection, family: _Family) -> bool:
-    asked = {"first": family.place.order, "last": family.place.order, "limit": 1}
-    return connection.execute(SQL["rows_of_orders"], asked).fetchone() is not None
+def _exists(connection: Connection, job: _FinishedJob) -> bool:
+    parameters = {"first": job.position.order, "last": job.position.order, "limit": 1}
+    return connection.execute(SQL["rows_of_orders"], parameters).fetchone() is not None

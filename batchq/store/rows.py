@@ -4,7 +4,7 @@ Values that statements search by have columns; all others are JSON, in which mem
 """
 
 import json
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -31,7 +31,6 @@ from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.clock import ClockAnchor
 from batchq.ports.jobs import Moment, Restoration, SubmissionKey
 from batchq.ports.logs import LogStream
-from batchq.store.matching import EPOCH, folded, milliseconds
 from batchq.store.statements import Row
 
 JobRow = tuple[int, str, int, str, str, str]
@@ -50,35 +49,39 @@ _NEEDS = Decoder(tuple[Need, ...])
 _SHARE_USE = Decoder(ShareUse)
 _ENCODER = Encoder()
 
+#: The errors that reading a damaged row raises; msgspec's errors are ValueErrors.
+DECODE_ERRORS = (ValueError, TypeError, RecursionError)
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+WILDCARD = "*"  # the last character of a filter value that is a prefix
 # Sorts after any text that follows a prefix: this code point is a Unicode noncharacter, which no name contains.
-BEYOND_LETTERS = "\U0010ffff"
-GREATEST = 2**63 - 1
+AFTER_ANY_SUFFIX = "\U0010ffff"
+MAX_INTEGER = 2**63 - 1
 _MICROSECOND = timedelta(microseconds=1)
-WRONG = (ValueError, TypeError, RecursionError)
-"""The errors that reading a damaged row raises; msgspec's errors are ValueErrors."""
-_SPECS_KEPT = 256
+_MILLISECOND = timedelta(milliseconds=1)
+_SPEC_CACHE_SIZE = 256
 
 
 def job_row(job: Job) -> Row:
     """The row of a new job with all columns."""
     spec = job.spec
-    wanted = spec.resources
+    resources = spec.resources
     return state_row(job, version=job.version) | {
         "queue": text(spec.queue),
-        "name": text(folded(spec.name)),
+        "name": text(lower_case(spec.name)),
         "definition": text(spec.definition.name),
         "revision": integer(spec.definition.revision),
         "owner": text(spec.owner.user),
         "account": text(spec.owner.account),
         "share_identifier": None if spec.share_identifier is None else text(spec.share_identifier),
         "created_at": milliseconds(job.created_at),
-        "millicpus": integer(wanted.millicpus),
-        "memory_mib": integer(wanted.memory_mib),
-        "gpus": integer(wanted.gpus),
+        "millicpus": integer(resources.millicpus),
+        "memory_mib": integer(resources.memory_mib),
+        "gpus": integer(resources.gpus),
         "parent_ord": None if job.child is None else job.order - 1 - job.child.index,
         "array_size": integer(spec.array_size or 0) if job.child is None else 0,
         "consumable_requirements": as_json(spec.needs) if spec.needs else None,
-        "timeout": None if spec.timeout is None else integer(span(spec.timeout)),
+        "timeout": None if spec.timeout is None else integer(duration_microseconds(spec.timeout)),
         "rank": -integer(spec.scheduling_priority or 0),
     }
 
@@ -114,41 +117,41 @@ def _state(job: Job, version: int) -> str:
     return as_json(replace(job, spec=UNSET, version=version))
 
 
-def job(state: str, written_spec: str) -> Job:
-    return job_of(decode_json(state), spec(written_spec))
+def job(state: str, spec_json: str) -> Job:
+    return job_of_members(decode_json(state), spec(spec_json))
 
 
-def job_of(state: dict[str, Any], spec: JobSpec) -> Job:
-    """The job from the decoded members of its JSON. Raises one of WRONG."""
+def job_of_members(state: dict[str, Any], spec: JobSpec) -> Job:
+    """The job from the decoded members of its JSON. Raises one of DECODE_ERRORS."""
     return convert(state | {"spec": spec}, Job)
 
 
-def stored(found: JobRow) -> Job:
-    """The job of a row. Raises one of WRONG."""
-    order, job_id, version, status, state, written_spec = found
-    return matching(order, job_id, version, status, job(state, written_spec))
+def job_of_row(row: JobRow) -> Job:
+    """The job of a row. Raises one of DECODE_ERRORS."""
+    order, job_id, version, status, state, spec_json = row
+    return checked(order, job_id, version, status, job(state, spec_json))
 
 
-def matching(order: int, job_id: str, version: int, status: str, read: Job) -> Job:
+def checked(order: int, job_id: str, version: int, status: str, read: Job) -> Job:
     """The job, if its JSON agrees with the columns; else no UPDATE would match the row. Raises ValueError."""
     if (read.order, read.id, read.version, read.status) != (order, job_id, version, status):
-        raise ValueError(f"the row of {job_id} tells of another job, or of another moment of it")
+        raise ValueError(f"the JSON of job {job_id} disagrees with its columns")
     return read
 
 
-@lru_cache(maxsize=_SPECS_KEPT)
-def spec(written: str) -> JobSpec:
+@lru_cache(maxsize=_SPEC_CACHE_SIZE)
+def spec(json_text: str) -> JobSpec:
     """The decoded specification, cached: children of an array share one, and decoding dominates the cost of a row."""
-    return _SPEC.decode(written)
+    return _SPEC.decode(json_text)
 
 
-def candidate(found: CandidateRow) -> Candidate:
-    job_id, order, millicpus, memory_mib, gpus, needs, longest, share, rank, account = found
+def candidate(row: CandidateRow) -> Candidate:
+    job_id, order, millicpus, memory_mib, gpus, requirements, longest, share, rank, account = row
     return Candidate(
         job_id=JobId(job_id),
         order=order,
         resources=Resources(millicpus=millicpus, memory_mib=memory_mib, gpus=gpus),
-        needs=needs_of(needs),
+        needs=needs(requirements),
         longest=None if longest is None else timedelta(microseconds=longest),
         share=share,
         priority=-rank,
@@ -156,15 +159,15 @@ def candidate(found: CandidateRow) -> Candidate:
     )
 
 
-def needs_of(written: str | None) -> tuple[Need, ...]:
-    return () if written is None else _NEEDS.decode(written)
+def needs(json_text: str | None) -> tuple[Need, ...]:
+    return () if json_text is None else _NEEDS.decode(json_text)
 
 
-def share_row(key: ShareKey, use: ShareUse) -> Row:
+def share_usage_row(key: ShareKey, use: ShareUse) -> Row:
     return {"queue": text(key.queue), "share_identifier": text(key.share), "value": as_json(use)}
 
 
-def share(queue: str, name: str, value: str) -> tuple[ShareKey, ShareUse]:
+def share_usage(queue: str, name: str, value: str) -> tuple[ShareKey, ShareUse]:
     return ShareKey(QueueName(queue), name), _SHARE_USE.decode(value)
 
 
@@ -177,7 +180,7 @@ def moment(job_id: JobId, value: str) -> Moment:
     return convert(decode_json(value) | {"job_id": job_id}, Moment)
 
 
-def key_row(key: SubmissionKey) -> dict[str, str | int | None]:
+def submission_key_row(key: SubmissionKey) -> dict[str, str | int | None]:
     return {
         "principal": text(key.principal),
         "invocation_id": text(key.invocation_id),
@@ -226,22 +229,39 @@ def as_json(value: object) -> str:
         return text(json.dumps(to_builtins(value), ensure_ascii=False, separators=(",", ":")))
 
 
-def text(said: str) -> str:
+def text(value: str) -> str:
     """The text with lone surrogates replaced by `?`. Valid names contain none, so searches are not affected."""
-    return str(said) if said.isascii() else said.encode(errors="replace").decode()
+    return str(value) if value.isascii() else value.encode(errors="replace").decode()
 
 
 def integer(number: int) -> int:
     """The number, limited to the range of a column. The JSON in the same row has the exact value."""
-    if -GREATEST <= number <= GREATEST:
+    if -MAX_INTEGER <= number <= MAX_INTEGER:
         return number
-    return GREATEST if number > 0 else -GREATEST
+    return MAX_INTEGER if number > 0 else -MAX_INTEGER
 
 
 def microseconds(moment: datetime) -> int:
-    return span(moment - EPOCH)
+    return duration_microseconds(moment - EPOCH)
 
 
-def span(time: timedelta) -> int:
+def duration_microseconds(duration: timedelta) -> int:
     """The duration in microseconds."""
-    return time // _MICROSECOND
+    return duration // _MICROSECOND
+
+
+def lower_case(name: str) -> str:
+    """The name in lower case, for case-insensitive comparison."""
+    return name.lower()
+
+
+def parse_integer(text: str) -> int | None:
+    """The non-negative integer in the text, at most the greatest that SQLite stores; None for any other text."""
+    if not (text.isascii() and text.isdigit()) or len(text) > len(str(MAX_INTEGER)):
+        return None
+    return min(int(text), MAX_INTEGER)
+
+
+def milliseconds(moment: datetime) -> int:
+    """The time in whole milliseconds since the epoch, rounded down."""
+    return (moment - EPOCH) // _MILLISECOND

@@ -44,14 +44,13 @@ from batchq.store import (
     catalog,
     clock_shift,
     integrity,
-    job_lists,
     job_reads,
-    log_streams,
+    lists,
     quarantine,
     retention,
 )
-from batchq.store.database import Database, opened
-from batchq.store.repair import Work, mended
+from batchq.store.database import Database, open_database
+from batchq.store.quarantine import Work, with_repair
 
 T = TypeVar("T")
 
@@ -65,12 +64,12 @@ class SqliteStore:
         self.instance = database.instance
 
     @classmethod
-    async def open(cls, data: Path, *, reserve: int = 0, spare: int = 0) -> "SqliteStore":
+    async def open(cls, data: Path, *, reserve: int = 0, min_free: int = 0) -> "SqliteStore":
         """Open the store of a data directory, or create it; it is locked until it is closed. Raises StoreRefused.
 
-        `reserve` bytes of disk space are reserved for its writes, if `spare` bytes remain free besides.
+        `reserve` bytes of disk space are reserved for its writes, if `min_free` bytes remain free besides.
         """
-        return cls(await opened(data, reserve=reserve, spare=spare))
+        return cls(await open_database(data, reserve=reserve, min_free=min_free))
 
     async def close(self) -> None:
         """Close the store after all transactions that have begun."""
@@ -164,7 +163,7 @@ class SqliteStore:
         return await self._database.read(clock_shift.anchor)
 
     async def anchor_clock(self, anchor: ClockAnchor, shift: ClockShift | None) -> None:
-        await self._database.write(lambda it: clock_shift.put(it, anchor, shift))
+        await self._database.write(lambda it: clock_shift.put_anchor(it, anchor, shift))
 
     async def restoration(self) -> Restoration:
         return await self._database.read(job_reads.restoration)
@@ -179,25 +178,25 @@ class SqliteStore:
         return await self._read(job_reads.last_order)
 
     async def list(self, query: JobQuery) -> tuple[Job, ...]:
-        return await self._browse(lambda it: job_lists.page(it, query))
+        return await self._browse(lambda it: lists.list_jobs(it, query))
 
     async def list_children(self, query: ChildQuery) -> tuple[Job, ...]:
-        return await self._browse(lambda it: job_lists.list_children(it, query))
+        return await self._browse(lambda it: lists.list_children(it, query))
 
     async def list_needing(self, query: NeedQuery) -> tuple[Job, ...]:
-        return await self._browse(lambda it: job_lists.page_needing(it, query))
+        return await self._browse(lambda it: lists.list_jobs_requiring(it, query))
 
     async def unfinished_in(self, queue: QueueName) -> int:
-        return await self._browse(lambda it: job_lists.unfinished_in(it, queue))
+        return await self._browse(lambda it: lists.count_unfinished(it, queue))
 
     async def damaged(self) -> tuple[JobId, ...]:
-        return await self._read(quarantine.unfinished)
+        return await self._read(quarantine.unfinished_jobs)
 
     async def prune(
         self, before: datetime, *, keep: Collection[JobId], after: Finished | None = None, limit: int
     ) -> Pruned:
         write = self._database.write
-        return await mended(write, lambda it: retention.prune(it, before, keep, after, limit), write=write)
+        return await with_repair(write, lambda it: retention.prune(it, before, keep, after, limit), write=write)
 
     async def discarded(self, limit: int) -> tuple[str, ...]:
         return await self._database.read(lambda it: retention.discarded(it, limit))
@@ -229,17 +228,17 @@ class SqliteStore:
         return await self._read(lambda it: job_reads.history(it, job_id))
 
     async def stream(self, name: str) -> LogStream | None:
-        return await self._read(lambda it: log_streams.find(it, name))
+        return await self._read(lambda it: lists.find_stream(it, name))
 
     async def streams(
         self, *, prefix: str = "", after: str = "", limit: int = 50, reach: Visibility | None = None
     ) -> tuple[LogStream, ...]:
-        return await self._browse(lambda it: log_streams.by_name(it, prefix, after, limit, reach))
+        return await self._browse(lambda it: lists.streams_by_name(it, prefix, after, limit, reach))
 
     async def newest_streams(
         self, *, limit: int = 50, before: Age | None = None, reach: Visibility | None = None
     ) -> tuple[LogStream, ...]:
-        return await self._browse(lambda it: log_streams.newest(it, limit, before, reach))
+        return await self._browse(lambda it: lists.newest_streams(it, limit, before, reach))
 
     # ------------------------------------------------------------------------------------------------------- catalog
 
@@ -338,10 +337,10 @@ class SqliteStore:
         return await self._browse(lambda it: audit.page(it, query))
 
     async def take_over(self, noted: Sequence[PendingAudit]) -> None:
-        await self._database.write(lambda it: audit.take_over(it, noted))
+        await self._database.write(lambda it: audit.ingest(it, noted))
 
     async def prune_acts(self, before: datetime, *, limit: int) -> int:
-        return await self._database.write(lambda it: audit.prune(it, before, limit))
+        return await self._database.write(lambda it: audit.delete_old(it, before, limit))
 
     # --------------------------------------------------------------------------------------------------------- inside
 
@@ -351,7 +350,7 @@ class SqliteStore:
         return await self._database.write(work if done is None else lambda it: audit.insert_with(it, done, work))
 
     async def _read(self, work: Work[T]) -> T:
-        return await mended(self._database.read, work, write=self._database.write)
+        return await with_repair(self._database.read, work, write=self._database.write)
 
     async def _browse(self, work: Work[T]) -> T:
-        return await mended(self._database.browse, work, write=self._database.write)
+        return await with_repair(self._database.browse, work, write=self._database.write)

@@ -10,7 +10,7 @@ from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
 from batchq.errors import Conflict, StoreFailed
 from batchq.ports.jobs import Changes
-from batchq.store.job_writes import MOST_FORGOTTEN
+from batchq.store.job_writes import MAX_SUBMISSIONS_DELETED
 from tests.support.builders import NOON, attempt, job, job_id, log_stream, moment, resources, stop, submission
 
 
@@ -298,7 +298,7 @@ async def test_one_that_is_forgotten_may_come_anew_at_that_moment(store):
 async def test_one_that_expired_may_come_anew_though_more_expired_than_one_commit_deletes(store):
     first, again = job(), job()
     later = NOON + timedelta(days=1)
-    keys = [submission(invocation_id=f"{number:04}") for number in range(MOST_FORGOTTEN + 1)]
+    keys = [submission(invocation_id=f"{number:04}") for number in range(MAX_SUBMISSIONS_DELETED + 1)]
     await update(store, inserted=(first,), submissions=tuple((it, first.id, NOON) for it in keys))
 
     anew = tuple((it, again.id, later) for it in (keys[0], keys[-1]))

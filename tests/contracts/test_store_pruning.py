@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from batchq.domain.ids import ConsumableName, QueueName, child_id, stream_name
-from batchq.domain.job import ArrayChild, ArrayState, Dependency, DependencyType, Need, Status, tags
+from batchq.domain.job import (
+    ArrayChild,
+    ArrayState,
+    Dependency,
+    DependencyType,
+    Need,
+    Status,
+    tags,
+)
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.jobs import Changes, ChildQuery, JobQuery

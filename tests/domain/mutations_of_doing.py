@@ -62,52 +62,56 @@ LAUNCH = [
 
 JOBS = [
     (
-        "compare-and-set is gone",
+        "an update does not check the version",
         "written != len(jobs):",
         "written < 0:",
     ),
-    ("what is searched of a job stays what it was", "if written < len(staying):", "if written < 0:"),
-    ("a version stays what it was", "version=job.version + 1)", "version=job.version)"),
+    ("searched columns are not updated", "if written < len(unmoved_rows):", "if written < 0:"),
+    ("the version is not increased", "version=job.version + 1)", "version=job.version)"),
     (
-        "no history is kept",
-        '    each(connection, SQL["insert_history"], own)\n',
+        "no history is stored",
+        '    execute_each(connection, SQL["insert_history"], own)\n',
         "",
     ),
     (
-        "no submission is remembered",
-        "told = [_submission_row(*it, before=before) for it in changes.submissions]",
-        "told: list[Row] = []",
+        "no submission is stored",
+        "new = [_submission_row(*it, before=before) for it in changes.submissions]",
+        "new: list[Row] = []",
     ),
     (
-        "who was judged waits on",
-        '    each(connection, SQL["delete_dependency"], _waits(job for job in jobs if not waits(job)))\n',
-        "",
+        "dependencies of a job that no longer waits are kept",
+        'SQL["delete_dependency"], _dependency_rows(job for job in jobs if not waits(job))',
+        'SQL["delete_dependency"], []',
     ),
     (
-        "nobody is found to wait",
-        '    each(connection, SQL["insert_dependency"], _waits(job for job in jobs if waits(job)))\n',
+        "dependencies are not stored",
+        '    execute_each(connection, SQL["insert_dependency"], _dependency_rows(job for job in jobs if waits(job)))\n',
         "",
     ),
 ]
 
 TRANSACTION = [
-    ("half of what failed is kept", 'connection.execute("ROLLBACK")', 'connection.execute("COMMIT")'),
-    ("what was done is not committed", '        connection.execute("COMMIT")\n', "        pass\n"),
-    ("what failed stays open", '            connection.execute("ROLLBACK")\n', "            pass\n"),
+    ("a failed transaction is committed", 'connection.execute("ROLLBACK")', 'connection.execute("COMMIT")'),
+    ("a transaction is not committed", '        connection.execute("COMMIT")\n', "        pass\n"),
+    ("a failed transaction stays open", '            connection.execute("ROLLBACK")\n', "            pass\n"),
 ]
 
 DATABASE = [
     (
-        "a read sees two moments",
-        "return await _run(self._reader, partial(carry_out, Begin.READING, work))",
+        "a read runs outside of a transaction",
+        "return await _run(self._reader, partial(run_transaction, Begin.READING, work))",
         "return await _run(self._reader, work)",
     ),
-    ("a file that was removed is not missed", "if _identity(self._path) != self._file:", "if None:"),
-    ("a conflict is a disk that fails", "raise Conflict(str(why)) from why", "raise StoreFailed(str(why)) from why"),
+    ("a removed database file is not detected", "if _identity(self._path) != self._file:", "if None:"),
+    (
+        "a conflict is reported as a disk failure",
+        "raise Conflict(str(why)) from why",
+        "raise StoreFailed(str(why)) from why",
+    ),
 ]
 
 OPENING = [
-    ("what was said to be saved is not on the disk", "PRAGMA synchronous = FULL", "PRAGMA synchronous = OFF"),
+    ("a commit is not durable", "PRAGMA synchronous = FULL", "PRAGMA synchronous = OFF"),
     ("a reader may write", "PRAGMA query_only = ON", "PRAGMA query_only = OFF"),
 ]
 
@@ -115,7 +119,7 @@ DOING = {
     "batchq/engine/containers/executor.py": EXECUTOR,
     "batchq/engine/containers/start.py": LAUNCH,
     "batchq/store/job_writes.py": JOBS,
-    "batchq/store/transaction.py": TRANSACTION,
+    "batchq/store/statements.py": TRANSACTION,
     "batchq/store/database.py": DATABASE,
     "batchq/store/integrity.py": OPENING,
 }

@@ -113,7 +113,7 @@ def test_where_nobody_may_write_it_does_not_start_and_says_why(small):
     status, line = refused("--data", small.data, "--port", 0, "--runtime", "simulated")
 
     assert status == 1
-    assert "cannot keep data in" in line
+    assert "cannot use the data directory" in line
     assert "Read-only file system" in line
 
 

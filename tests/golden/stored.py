@@ -62,7 +62,7 @@ VALUES: Mapping[str, Stored] = {
         without="spec",
     ),
     "job_spec": Stored(of=JobSpec, write=rows.as_json, read=rows.spec),
-    "consumable_requirements": Stored(of=tuple[Need, ...], write=rows.as_json, read=rows.needs_of),
+    "consumable_requirements": Stored(of=tuple[Need, ...], write=rows.as_json, read=rows.needs),
     "job_history": Stored(
         of=Moment, write=rows.moment_value, read=lambda text: rows.moment(MOMENT.job_id, text), without="job_id"
     ),
@@ -74,8 +74,8 @@ VALUES: Mapping[str, Stored] = {
     ),
     "share_usage": Stored(
         of=ShareUse,
-        write=lambda it: str(rows.share_row(ShareKey(QueueName("a"), "b"), it)["value"]),
-        read=lambda text: rows.share("a", "b", text)[1],
+        write=lambda it: str(rows.share_usage_row(ShareKey(QueueName("a"), "b"), it)["value"]),
+        read=lambda text: rows.share_usage("a", "b", text)[1],
     ),
     "bulk_stop": Stored(of=BulkStopOrder, write=rows.as_json, read=bulk_stops.ORDER.decode),
     "compute_environment": Stored(of=ComputeEnvironment, write=rows.as_json, read=rows.ENVIRONMENT.decode),
@@ -134,7 +134,7 @@ def _written(data: Path) -> dict[str, str]:
     AccessKeyFile(data).add(example(AccessKey))
     Journal(data).note(example(AuditRecord))
     with locked(data) as lock:
-        lock.note("0123abcd", "a-seal", "http://127.0.0.1:8080")
+        lock.write("0123abcd", "a-seal", "http://127.0.0.1:8080")
     found = {path.name: text for path in sorted(data.iterdir()) if (text := path.read_text())}
     inode = str((data / "batchq.lock").stat().st_ino)
     found["batchq.lock"] = found["batchq.lock"].replace(inode, "INODE")

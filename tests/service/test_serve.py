@@ -213,7 +213,7 @@ def test_a_second_server_of_the_same_data_names_the_first(shared):
     status, line = refused("--data", shared.data, "--port", 0, "--runtime", "simulated")
 
     assert status == 1
-    assert line.endswith(f"another batchq is serving {shared.data} (pid {shared.process.pid}, {shared.url})")
+    assert line.endswith(f"another batchq server uses {shared.data} (pid {shared.process.pid}, {shared.url})")
 
 
 def test_secrets_and_the_commands_own_variable_are_no_settings():

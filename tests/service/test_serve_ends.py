@@ -46,7 +46,7 @@ def test_when_its_database_is_removed_it_ends_and_says_so(doomed):
 
     assert status == 1
     assert LOOK_EVERY < NOTICED_WITHIN
-    assert "batchq.db was removed or replaced while it was in use" in last_line(doomed)
+    assert "batchq.db was removed or replaced while in use" in last_line(doomed)
     assert "Traceback" not in doomed.log.read_text()
 
 

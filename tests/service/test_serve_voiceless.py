@@ -11,7 +11,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from batchq.store.lock import holder
+from batchq.store.lock import lock_holder
 from tests.service.waiting import PATIENCE, reaches, register
 from tests.support.service import BATCHQ, Service
 
@@ -47,7 +47,7 @@ class Quiet(Service):
         raise AssertionError("it never answered")
 
     def stop(self):
-        _, server = holder(self.data)
+        _, server = lock_holder(self.data)
         os.kill(server, signal.SIGTERM)
         self.process.wait(PATIENCE)
         return int(self.data.with_name(f"{self.data.name}.status").read_text())

@@ -4,7 +4,14 @@ from zlib import crc32
 
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import Account, AccountLimits, AccountName, Caller, Directory, Owner
+from batchq.domain.access.accounts import (
+    Account,
+    AccountLimits,
+    AccountName,
+    Caller,
+    Directory,
+    Owner,
+)
 from tests.support.builders import ADMIN, PEOPLE
 
 TEAM = AccountName("team")

@@ -15,7 +15,7 @@ from batchq.ports.clock import ClockAnchor
 from batchq.ports.jobs import Changes
 from batchq.store import bulk_stops, catalog, clock_shift, job_reads
 from batchq.store.sqlite_store import SqliteStore
-from batchq.store.transaction import Begin, carry_out
+from batchq.store.statements import Begin, run_transaction
 from tests.simulation.choices import Choices, TransactionFault
 from tests.simulation.invariants import Invariants
 from tests.simulation.lifetime import Lifetime
@@ -44,7 +44,7 @@ class FaultyDatabase(InlineDatabase):
     async def write(self, work, *, then: Callable[[], None] = nothing, changes: Changes | None = None):
         await asyncio.sleep(self._choices.store.choice([0, 0, 0.002, 0.02]))
         await self._lifetime.fault_point("before", "a commit", changes)
-        done = self._run(partial(carry_out, Begin.WRITING, partial(self._may_fail, work)))
+        done = self._run(partial(run_transaction, Begin.WRITING, partial(self._may_fail, work)))
         then()
         await self._lifetime.fault_point("after", "a commit", changes)
         await asyncio.sleep(0)

@@ -142,7 +142,7 @@ def test_no_data_makes_none(tmp_path, there, capsys):
     status = main(["backup", str(tmp_path / "copy.db"), "--data", str(tmp_path / "data")])
 
     assert status == 1
-    assert capsys.readouterr().err.startswith("batchq: there is no ")
+    assert capsys.readouterr().err.endswith("batchq.db does not exist\n")
     assert not (tmp_path / "copy.db").exists()
 
 
@@ -150,7 +150,7 @@ def test_where_it_cannot_be_written_is_told_in_one_line(data, tmp_path, capsys):
     status = main(["backup", str(tmp_path / "nowhere" / "copy.db"), "--data", str(data)])
 
     assert status == 1
-    assert capsys.readouterr().err == f"batchq: {tmp_path}/nowhere is no directory\n"
+    assert capsys.readouterr().err == f"batchq: {tmp_path}/nowhere is not a directory\n"
 
 
 def test_a_command_says_what_it_has_made(data, tmp_path, capsys):

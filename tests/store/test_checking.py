@@ -46,19 +46,19 @@ def test_what_is_whole_is_said_to_be(data):
 
 
 WRONG = {
-    "UPDATE jobs SET state = '{' WHERE ord = 1": f"job {job_id(1)} cannot be read: ",
-    "UPDATE jobs SET state = '[]' WHERE ord = 1": f"job {job_id(1)} cannot be read: ",
-    "UPDATE job_specs SET spec = '{}' WHERE ord = 1": f"job {job_id(1)} cannot be read: ",
-    "DELETE FROM job_specs WHERE ord = 1": f"job {job_id(1)} cannot be read: what was asked for is not there",
-    "UPDATE jobs SET status = 'FAILED' WHERE ord = 1": f"job {job_id(1)} cannot be read: its columns are those of ",
-    "UPDATE jobs SET consumable_requirements = '7' WHERE ord = 1": f"job {job_id(1)} cannot be read: ",
-    "UPDATE job_history SET value = 'x' WHERE ord = 1": f"the history of job {job_id(1)} cannot be read: ",
+    "UPDATE jobs SET state = '{' WHERE ord = 1": f"job {job_id(1)} is unreadable: ",
+    "UPDATE jobs SET state = '[]' WHERE ord = 1": f"job {job_id(1)} is unreadable: ",
+    "UPDATE job_specs SET spec = '{}' WHERE ord = 1": f"job {job_id(1)} is unreadable: ",
+    "DELETE FROM job_specs WHERE ord = 1": f"job {job_id(1)} is unreadable: its specification is missing",
+    "UPDATE jobs SET status = 'FAILED' WHERE ord = 1": f"job {job_id(1)} is unreadable: its columns are those of ",
+    "UPDATE jobs SET consumable_requirements = '7' WHERE ord = 1": f"job {job_id(1)} is unreadable: ",
+    "UPDATE job_history SET value = 'x' WHERE ord = 1": f"the history of job {job_id(1)} is unreadable: ",
     "UPDATE log_streams SET value = '{}'": "log stream a-definition/default/",
-    "UPDATE job_queues SET value = '{}'": "a row of job_queues cannot be read: ",
-    "UPDATE compute_environments SET value = '{}'": "a row of compute_environments cannot be read: ",
-    "UPDATE job_definitions SET value = ''": "a row of job_definitions cannot be read: ",
-    "UPDATE scheduling_policies SET value = 'null'": "a row of scheduling_policies cannot be read: ",
-    "DELETE FROM jobs WHERE ord = 1": "belongs to a row of jobs that is not there",
+    "UPDATE job_queues SET value = '{}'": "a row of job_queues is unreadable: ",
+    "UPDATE compute_environments SET value = '{}'": "a row of compute_environments is unreadable: ",
+    "UPDATE job_definitions SET value = ''": "a row of job_definitions is unreadable: ",
+    "UPDATE scheduling_policies SET value = 'null'": "a row of scheduling_policies is unreadable: ",
+    "DELETE FROM jobs WHERE ord = 1": "refers to a missing row of jobs",
 }
 
 
@@ -102,7 +102,7 @@ def test_what_is_not_ours_to_read_is_refused(data, statement, why):
 def test_an_empty_file_holds_nothing(tmp_path):
     (tmp_path / NAME).touch()
 
-    with pytest.raises(StoreRefused, match="holds nothing"):
+    with pytest.raises(StoreRefused, match="is empty"):
         check(tmp_path / NAME)
 
 
@@ -134,5 +134,5 @@ def test_the_command_fails_when_something_is_wrong(data, capsys):
 
     said = capsys.readouterr()
     assert status == 1
-    assert "a row of job_queues cannot be read" in said.out
+    assert "a row of job_queues is unreadable" in said.out
     assert said.err == f"batchq: {data}/batchq.db is damaged\n"

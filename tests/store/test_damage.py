@@ -191,5 +191,5 @@ async def test_an_unreadable_row_of_the_catalog_is_an_error(store, read, table):
     await store.put_consumable(consumable("licence"), caller=None)
     await change(store, f"UPDATE {table} SET value = '{{'")
 
-    with pytest.raises(StoreRefused, match=f"in the table {table} cannot be read"):
+    with pytest.raises(StoreRefused, match=f"in the table {table} is unreadable"):
         await getattr(store, read)()

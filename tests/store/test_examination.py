@@ -11,7 +11,7 @@ from batchq.domain.ids import Tag
 from batchq.domain.job import Status
 from batchq.ports.jobs import Changes, Restoration
 from batchq.store import migrations
-from batchq.store.offline import examination
+from batchq.store.offline import inspection
 from batchq.store.sqlite_store import SqliteStore
 from tests.store import second_version
 from tests.support.builders import NOON, job, job_id
@@ -34,7 +34,7 @@ async def at_rest(tmp_path):
 def test_where_nothing_is_nothing_is_made(tmp_path):
     data = tmp_path / "none"
 
-    facts = examination.examine_data(data)
+    facts = inspection.examine_data(data)
 
     assert (facts.exists, facts.locked, facts.database) == (False, False, None)
     assert facts.disk.free > 0
@@ -44,7 +44,7 @@ def test_where_nothing_is_nothing_is_made(tmp_path):
 async def test_data_at_rest_is_told_and_left_as_it_was(at_rest):
     before = everything_in(at_rest)
 
-    facts = examination.examine_data(at_rest)
+    facts = inspection.examine_data(at_rest)
 
     assert everything_in(at_rest) == before
     assert (facts.locked, facts.refusal, facts.schema) == (False, None, migrations.newest())
@@ -56,7 +56,7 @@ async def test_data_that_is_in_use_is_told_with_who_holds_it(tmp_path):
     store = await SqliteStore.open(tmp_path)
     await store.commit(Changes(inserted=(job(number=1, status=Status.STARTING),)))
 
-    facts = examination.examine_data(tmp_path)
+    facts = inspection.examine_data(tmp_path)
 
     assert (facts.locked, facts.holder_pid) == (True, os.getpid())
     assert [it.id for it in facts.database.active] == [job_id(1)]
@@ -66,21 +66,21 @@ async def test_data_that_is_in_use_is_told_with_who_holds_it(tmp_path):
 
 
 async def test_jobs_are_found_by_the_ids_of_containers(at_rest):
-    facts = examination.with_named(examination.examine_data(at_rest), {job_id(1), job_id(9)})
+    facts = inspection.with_container_jobs(inspection.examine_data(at_rest), {job_id(1), job_id(9)})
 
     assert set(facts.database.container_jobs) == {job_id(1)}
 
 
 async def test_whoever_cannot_tell_locks_says_so(at_rest, monkeypatch, tmp_path):
-    monkeypatch.setattr(examination.lock, "LOCKS", tmp_path / "no such file")
+    monkeypatch.setattr(inspection.lock, "LOCKS", tmp_path / "no such file")
 
-    assert examination.examine_data(at_rest).locked is None
+    assert inspection.examine_data(at_rest).locked is None
 
 
 async def test_modes_are_told_as_they_are_and_should_be(at_rest):
     (at_rest / "batchq.db").chmod(0o644)
 
-    modes = {it.path.name: (it.mode, it.allowed_mode, it.owner_uid) for it in examination.examine_data(at_rest).files}
+    modes = {it.path.name: (it.mode, it.allowed_mode, it.owner_uid) for it in inspection.examine_data(at_rest).files}
 
     assert modes["batchq.db"] == (0o644, 0o600, os.geteuid())
     assert modes["batchq.lock"] == (0o600, 0o600, os.geteuid())
@@ -89,16 +89,16 @@ async def test_modes_are_told_as_they_are_and_should_be(at_rest):
 async def test_a_database_that_is_missing_is_told(at_rest):
     (at_rest / "batchq.db").unlink()
 
-    assert "batchq.db" in examination.examine_data(at_rest).refusal
+    assert "batchq.db" in inspection.examine_data(at_rest).refusal
 
 
 async def test_what_is_no_database_is_told_and_left_as_it_was(at_rest):
     (at_rest / "batchq.db").write_bytes(b"no database at all, but long enough to be read as one" * 100)
     before = everything_in(at_rest)
 
-    facts = examination.examine_data(at_rest)
+    facts = inspection.examine_data(at_rest)
 
-    assert "damaged, or no database" in facts.refusal
+    assert "damaged, or not a database" in facts.refusal
     assert everything_in(at_rest) == before
 
 
@@ -106,14 +106,14 @@ async def test_a_newer_schema_is_told(at_rest):
     with closing(sqlite3.connect(at_rest / "batchq.db")) as connection:
         connection.execute(f"PRAGMA user_version = {migrations.newest() + 1}")
 
-    assert "newer batchq" in examination.examine_data(at_rest).refusal
+    assert "newer batchq" in inspection.examine_data(at_rest).refusal
 
 
 async def test_the_rows_of_an_earlier_schema_are_not_read(at_rest, monkeypatch):
     earlier = migrations.newest()
     monkeypatch.setattr(migrations, "STEPS", second_version.STEPS)
 
-    facts = examination.examine_data(at_rest)
+    facts = inspection.examine_data(at_rest)
 
     assert (facts.refusal, facts.schema, facts.database) == (None, earlier, None)
 
@@ -124,7 +124,7 @@ async def test_what_an_operator_has_to_say_after_a_restore_is_told(at_rest):
     await store.commit(Changes(restoration=Restoration(at=NOON, spared=frozenset({spared}))))
     await store.close()
 
-    records = examination.examine_data(at_rest).database
+    records = inspection.examine_data(at_rest).database
 
     assert (records.restored_at, records.spared) == (NOON, {spared})
 
@@ -134,7 +134,7 @@ async def test_a_row_that_cannot_be_read_is_told(at_rest):
         connection.execute("UPDATE jobs SET state = 'no JSON' WHERE ord = 1")
         connection.commit()
 
-    assert examination.examine_data(at_rest).database.read_error
+    assert inspection.examine_data(at_rest).database.read_error
 
 
 @pytest.mark.fault("SE14")
@@ -143,6 +143,6 @@ async def test_what_others_may_read_of_people_and_keys_is_told(at_rest, name):
     (at_rest / name).touch()
     (at_rest / name).chmod(0o640)
 
-    found = {it.path.name: (it.mode, it.allowed_mode) for it in examination.examine_data(at_rest).files}
+    found = {it.path.name: (it.mode, it.allowed_mode) for it in inspection.examine_data(at_rest).files}
 
     assert found[name] == (0o640, 0o600)

@@ -8,8 +8,8 @@ from contextlib import closing
 import pytest
 
 from batchq.errors import StoreRefused
-from batchq.store import instance_socket
-from batchq.store.instance_socket import holding
+from batchq.store import lock
+from batchq.store.lock import hold_instance
 from batchq.store.sqlite_store import SqliteStore
 
 INSTANCE = os.urandom(4).hex()
@@ -22,15 +22,15 @@ async def test_a_second_server_of_the_instance_is_refused_and_told_of_the_first(
     (tmp_path / "second").mkdir()
 
     with (
-        holding(INSTANCE, tmp_path / "first"),
+        hold_instance(INSTANCE, tmp_path / "first"),
         pytest.raises(StoreRefused) as refused,
-        holding(INSTANCE, tmp_path / "second"),
+        hold_instance(INSTANCE, tmp_path / "second"),
     ):
         pass
 
     await store.close()
-    assert f"process {os.getpid()}, from {tmp_path}" in str(refused.value)
-    with holding(INSTANCE, tmp_path / "second"):
+    assert f"process {os.getpid()} is the server of instance" in str(refused.value)
+    with hold_instance(INSTANCE, tmp_path / "second"):
         pass
 
 
@@ -40,8 +40,8 @@ def test_a_name_that_another_user_has_bound_keeps_no_server_from_starting(tmp_pa
         squatter.bind(f"\0batchq/{INSTANCE}")
         if listens:
             squatter.listen()
-            monkeypatch.setattr(instance_socket, "_holder", lambda _: (1234, 54321))
-        with caplog.at_level(logging.WARNING), holding(INSTANCE, tmp_path):
+            monkeypatch.setattr(lock, "_peer", lambda _: (1234, 54321))
+        with caplog.at_level(logging.WARNING), hold_instance(INSTANCE, tmp_path):
             pass
 
-    assert "ignored" in caplog.text
+    assert "ignoring the lock" in caplog.text

@@ -10,7 +10,7 @@ import pytest
 
 from batchq.errors import Invalid, StoreFailed
 from batchq.ports.logs import LogLine
-from batchq.store.log_files import BLOCK, LogFiles
+from batchq.store.log_files import BLOCK_BYTES, LogFiles
 from tests.house.rooms import ROOT
 
 TASK = "0123456789abcdef" * 2
@@ -77,7 +77,7 @@ async def test_what_was_kept_is_there_when_the_directory_is_opened_again(files, 
 
 
 @pytest.mark.parametrize(
-    "rest", [b"1", b"9 0", b'9 0 "tor', b'9 0 "torn"', b"\0" * 10, b"\0" * 3 * BLOCK, b'9 0 "\xc3']
+    "rest", [b"1", b"9 0", b'9 0 "tor', b'9 0 "torn"', b"\0" * 10, b"\0" * 3 * BLOCK_BYTES, b'9 0 "\xc3']
 )
 async def test_a_torn_record_is_not_read(files, file, rest):
     await files.append(TASK, [line("whole", at=5)])
@@ -137,7 +137,9 @@ async def is_refused(files, position):
     return False
 
 
-@pytest.mark.parametrize("length", [BLOCK - 8, BLOCK - 7, BLOCK - 6, BLOCK, BLOCK + 1, 3 * BLOCK])
+@pytest.mark.parametrize(
+    "length", [BLOCK_BYTES - 8, BLOCK_BYTES - 7, BLOCK_BYTES - 6, BLOCK_BYTES, BLOCK_BYTES + 1, 3 * BLOCK_BYTES]
+)
 async def test_records_that_end_at_a_block_are_read_whole(files, length):
     texts = ["a" * length, "b" * length, "c"]
     await files.append(TASK, [line(text, at=number) for number, text in enumerate(texts, start=1)])
@@ -212,7 +214,7 @@ async def test_a_page_of_a_long_log_reads_no_more_than_it_needs(files):
     await files.seek(TASK, 1)
 
     assert end > 10_000_000
-    assert await bytes_read() - before < 40 * BLOCK
+    assert await bytes_read() - before < 40 * BLOCK_BYTES
 
 
 async def bytes_read():

@@ -86,4 +86,4 @@ async def test_check_reports_an_earlier_schema_and_leaves_its_rows_to_the_upgrad
 
     assert main(["check", "--data", str(data)]) == 0
 
-    assert f"older than this batchq's {second_version.VERSION}" in capsys.readouterr().out
+    assert f"older than schema {second_version.VERSION} of this version" in capsys.readouterr().out

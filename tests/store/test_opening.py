@@ -110,7 +110,7 @@ async def test_the_database_is_set_to_lose_nothing(tmp_path):
 async def test_a_second_server_is_refused_and_the_first_goes_on(tmp_path):
     first = await SqliteStore.open(tmp_path)
 
-    await refused(tmp_path, "another batchq is serving")
+    await refused(tmp_path, "another batchq server uses")
 
     await first.commit(Changes(inserted=(job(),)))
     await first.close()
@@ -132,7 +132,7 @@ async def test_another_programs_database_is_refused(tmp_path):
     changed_by(tmp_path, "CREATE TABLE theirs (x)")
     before = (tmp_path / NAME).read_bytes()
 
-    await refused(tmp_path, "another program's database")
+    await refused(tmp_path, "database of another program")
 
     assert (tmp_path / NAME).read_bytes() == before
 
@@ -141,7 +141,7 @@ async def test_another_programs_database_is_refused(tmp_path):
 async def test_what_is_no_database_is_refused(tmp_path):
     (tmp_path / NAME).write_bytes(b"no database\n" * 1000)
 
-    await refused(tmp_path, "damaged, or no database")
+    await refused(tmp_path, "damaged, or not a database")
 
     assert (tmp_path / NAME).read_bytes() == b"no database\n" * 1000
 
@@ -209,7 +209,7 @@ async def test_a_first_start_that_was_cut_short_is_begun_again(tmp_path, began):
 async def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
     (tmp_path / "file").write_text("in the way")
 
-    await refused(tmp_path / "file" / "data", "cannot keep data in")
+    await refused(tmp_path / "file" / "data", "cannot use the data directory")
 
 
 @pytest.mark.fault("LC07")

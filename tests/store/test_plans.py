@@ -13,10 +13,9 @@ from batchq.store import (
     audit,
     bulk_stops,
     catalog,
-    job_lists,
     job_reads,
     job_writes,
-    log_streams,
+    lists,
     migrations,
     quarantine,
     retention,
@@ -27,10 +26,9 @@ FILES = {
     "audit": audit.SQL,
     "bulk_stops": bulk_stops.SQL,
     "catalog": catalog.SQL,
-    "job_lists": job_lists.SQL,
+    "lists": lists.SQL,
     "job_reads": job_reads.SQL,
     "job_writes": job_writes.SQL,
-    "log_streams": log_streams.SQL,
     "quarantine": quarantine.SQL,
     "retention": retention.SQL,
 }
@@ -118,7 +116,7 @@ def test_what_is_told_whole_is_read_in_order(plan, name):
         ("job_reads.unschedulable_jobs", "INDEX jobs_unschedulable"),
         ("job_reads.active_jobs", "INDEX jobs_active"),
         ("job_reads.arrays_with_work", "INDEX jobs_with_array_work"),
-        ("job_lists.count_unfinished_in_queue", "COVERING INDEX jobs_by_status"),
+        ("lists.count_unfinished_in_queue", "COVERING INDEX jobs_by_status"),
     ],
 )
 def test_what_the_engine_asks_reads_only_the_rows_it_gets(plan, name, index):
@@ -131,9 +129,9 @@ def test_what_the_engine_asks_reads_only_the_rows_it_gets(plan, name, index):
     "name",
     [
         "job_reads.unfinished_children",
-        "job_lists.children",
-        "job_lists.children_with_status",
-        "job_lists.children_failed_or_queued",
+        "lists.children",
+        "lists.children_with_status",
+        "lists.children_failed_or_queued",
     ],
 )
 def test_the_children_of_an_array_are_read_as_one_stretch_of_the_table(plan, name):
@@ -147,7 +145,7 @@ def test_the_children_of_an_array_are_read_as_one_stretch_of_the_table(plan, nam
 def test_what_is_over_in_all_but_its_row_costs_a_list_no_walk(plan, status):
     query = JobQuery(queue="default", status=status, limit=10, over=frozenset({1, 2}))
 
-    walks = [plan(*job_lists.select(part, None, among))[0] for part, among in job_lists._parts(query)]
+    walks = [plan(*lists.select(part, None, among))[0] for part, among in lists._split(query)]
 
     index = "COVERING INDEX jobs_by_status (queue=? AND status=? AND ord"
     assert all(walk.startswith(f"SEARCH jobs USING {index}") for walk in walks), walks
@@ -180,7 +178,7 @@ def test_waiting_shares_are_each_found_by_a_jump_in_the_index(plan):
 def test_who_needs_a_resource_is_walked_newest_first_and_looked_at_one_by_one(plan, status, name):
     query = NeedQuery(resource="a", status=status, name=name, limit=10)
 
-    walk, look = plan(*job_lists.select_needing(query))
+    walk, look = plan(*lists.select_requiring(query))
 
     assert walk == "SEARCH needed USING PRIMARY KEY (resource=? AND ord<?)"
     assert look == "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)"
@@ -194,7 +192,7 @@ LISTS = [(None, by) for by in [None, *Filter]] + [(Status.RUNNING, None), (Statu
 def test_every_list_is_read_in_an_index_alone_whatever_its_filter(plan, status, by, value):
     query = JobQuery(queue="default", status=status, filter=by, values=(value, "b"), limit=10)
 
-    (step,) = plan(*job_lists.select(query))
+    (step,) = plan(*lists.select(query))
 
     index = "jobs_by_queue (queue=? AND ord<?)" if status is None else "jobs_by_status (queue=? AND status=? AND ord<?)"
     assert step == f"SEARCH jobs USING COVERING INDEX {index}"
@@ -205,7 +203,7 @@ def test_every_list_is_read_in_an_index_alone_whatever_its_filter(plan, status, 
 def test_what_is_somebodys_is_walked_in_an_index_of_his_own(plan, column, by, value):
     query = JobQuery(queue="default", status=Status.SUCCEEDED, filter=by, values=(value, "b"), limit=10)
 
-    (step,) = plan(*job_lists.select(query, (column, "ada")))
+    (step,) = plan(*lists.select(query, (column, "ada")))
 
     assert step == f"SEARCH jobs USING INDEX jobs_by_{column} ({column}=? AND queue=? AND status=? AND rowid<?)"
 

@@ -7,7 +7,7 @@ import pytest
 
 from batchq.ports.jobs import Changes
 from batchq.store import reserve as reserving
-from batchq.store.reserve import NAME, PIECE, Reserve
+from batchq.store.reserve import NAME, PIECE_BYTES, Reserve
 from batchq.store.sqlite_store import SqliteStore
 from tests.support.builders import job
 
@@ -22,7 +22,7 @@ class FullDisk:
 
     def __call__(self):
         self.calls += 1
-        given_up = 4 * PIECE - self._file.stat().st_size
+        given_up = 4 * PIECE_BYTES - self._file.stat().st_size
         if given_up < self._wanted:
             with closing(sqlite3.connect(":memory:")) as small:
                 small.execute("PRAGMA max_page_count = 1")
@@ -32,38 +32,38 @@ class FullDisk:
 
 @pytest.fixture
 def reserve(tmp_path):
-    made = Reserve(tmp_path, size=4 * PIECE, spare=0)
-    made.make()
+    made = Reserve(tmp_path, size=4 * PIECE_BYTES, min_free=0)
+    made.allocate()
     return made
 
 
 @pytest.mark.fault("SE27")
 def test_a_write_that_finds_the_disk_full_is_done_with_as_many_pieces_as_it_needs(reserve, tmp_path):
-    write = FullDisk(tmp_path, wanted=2 * PIECE)
+    write = FullDisk(tmp_path, wanted=2 * PIECE_BYTES)
 
     assert reserve.trouble is None
-    assert reserve.saving(write) == "saved"
+    assert reserve.retry_when_full(write) == "saved"
     assert (write.calls, reserve.trouble) == (
         3,
-        "2 of 4 MiB are left of the space reserved for saving job ends",
+        "2 of 4 MiB are left of the disk space reserved for job ends",
     )
 
 
 def test_when_nothing_is_left_of_it_the_write_fails(reserve, tmp_path):
     with pytest.raises(sqlite3.OperationalError, match="full"):
-        reserve.saving(FullDisk(tmp_path, wanted=5 * PIECE))
+        reserve.retry_when_full(FullDisk(tmp_path, wanted=5 * PIECE_BYTES))
 
 
 def test_its_blocks_are_taken_and_it_is_made_again_when_there_is_room(reserve, tmp_path, monkeypatch):
-    reserve.saving(FullDisk(tmp_path, wanted=PIECE))
-    monkeypatch.setattr(reserving, "free", lambda _: PIECE - 1)
-    reserve.make()
+    reserve.retry_when_full(FullDisk(tmp_path, wanted=PIECE_BYTES))
+    monkeypatch.setattr(reserving, "free", lambda _: PIECE_BYTES - 1)
+    reserve.allocate()
     assert reserve.trouble is not None
-    monkeypatch.setattr(reserving, "free", lambda _: PIECE)
-    reserve.make()
+    monkeypatch.setattr(reserving, "free", lambda _: PIECE_BYTES)
+    reserve.allocate()
 
     assert reserve.trouble is None
-    assert (tmp_path / NAME).stat().st_blocks * 512 >= 4 * PIECE
+    assert (tmp_path / NAME).stat().st_blocks * 512 >= 4 * PIECE_BYTES
 
 
 def test_what_a_link_in_its_place_leads_to_is_not_cut_off(reserve, tmp_path):
@@ -72,13 +72,13 @@ def test_what_a_link_in_its_place_leads_to_is_not_cut_off(reserve, tmp_path):
     (tmp_path / NAME).symlink_to(tmp_path / "another")
 
     with pytest.raises(sqlite3.OperationalError, match="full"):
-        reserve.saving(FullDisk(tmp_path, wanted=5 * PIECE))
+        reserve.retry_when_full(FullDisk(tmp_path, wanted=5 * PIECE_BYTES))
 
     assert (tmp_path / "another").stat().st_size == 10
 
 
 async def test_a_store_makes_it_again_with_its_next_check(tmp_path):
-    store = await SqliteStore.open(tmp_path, reserve=4 * PIECE, spare=0)
+    store = await SqliteStore.open(tmp_path, reserve=4 * PIECE_BYTES, min_free=0)
     (tmp_path / NAME).unlink()
     await store.commit(Changes(inserted=(job(),)))
     await store.check()

@@ -12,11 +12,10 @@ from batchq.errors import StoreRefused
 from batchq.ports.jobs import Changes, Restoration
 from batchq.store import lock, migrations
 from batchq.store.database import NAME
-from batchq.store.offline import examination
-from batchq.store.offline import restore as restoring
-from batchq.store.offline.backup import back_up
+from batchq.store.offline import backup as restoring
+from batchq.store.offline import inspection
+from batchq.store.offline.backup import back_up, restore
 from batchq.store.offline.check import check
-from batchq.store.offline.restore import restore
 from batchq.store.sqlite_store import SqliteStore
 from tests.store import second_version
 from tests.support.builders import NOON, job, job_id
@@ -136,7 +135,7 @@ async def test_a_backup_of_an_earlier_schema_is_upgraded(tmp_path, copy, monkeyp
 async def test_while_a_server_has_the_data_nothing_is_restored(data, copy):
     store = await SqliteStore.open(data)
 
-    with pytest.raises(StoreRefused, match="another batchq is serving"):
+    with pytest.raises(StoreRefused, match="another batchq server uses"):
         restore(copy, data, now=NOON, take_over=False)
 
     assert await store.jobs([job_id(1)]) != {}
@@ -144,9 +143,9 @@ async def test_while_a_server_has_the_data_nothing_is_restored(data, copy):
 
 
 WRONG = {
-    "UPDATE jobs SET state = '{'": "is not whole",
-    "DELETE FROM job_specs": "is not whole",
-    "PRAGMA application_id = 7": "another program's",
+    "UPDATE jobs SET state = '{'": "is damaged",
+    "DELETE FROM job_specs": "is damaged",
+    "PRAGMA application_id = 7": "of another program",
     f"PRAGMA user_version = {migrations.newest() + 1}": "newer batchq",
 }
 
@@ -165,7 +164,7 @@ async def test_a_backup_that_is_not_whole_is_refused_and_the_data_is_as_it_was(d
 
 async def test_killed_before_its_last_step_it_has_changed_nothing(data, copy, monkeypatch):
     """The last step is one rename, of a file that is durable."""
-    monkeypatch.setattr(restoring, "_keep", killed)
+    monkeypatch.setattr(restoring, "_keep_replaced", killed)
 
     with pytest.raises(KeyboardInterrupt):
         restore(copy, data, now=NOON, take_over=False)
@@ -219,8 +218,8 @@ async def test_a_copied_directory_is_not_served_before_it_is_taken_over(tmp_path
 
     with pytest.raises(StoreRefused, match="is a copy of the data of instance"):
         await SqliteStore.open(copied)
-    assert examination.examine_data(copied).copied
-    assert not examination.examine_data(moved).copied
+    assert inspection.examine_data(copied).copied
+    assert not inspection.examine_data(moved).copied
     assert (await last_order(moved)) == (1, Restoration())
 
     assert main(["restore", "--take-over", "--data", str(copied)]) == 0

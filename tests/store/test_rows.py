@@ -126,9 +126,9 @@ def test_every_log_stream_is_read_back_as_it_was(stream):
 @all_of(st.builds(ShareUse, as_of=MOMENTS, used=st.floats(0, allow_infinity=False)))
 def test_every_use_of_a_share_is_read_back_as_it_was(use):
     key = ShareKey(QueueName("q"), "s")
-    row = rows.share_row(key, use)
+    row = rows.share_usage_row(key, use)
 
-    assert rows.share(row["queue"], row["share_identifier"], row["value"]) == (key, use)
+    assert rows.share_usage(row["queue"], row["share_identifier"], row["value"]) == (key, use)
 
 
 @all_of(st.builds(JobDefinition, created_at=MOMENTS, timeout=MAYBE_SPAN))

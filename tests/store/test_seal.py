@@ -7,9 +7,8 @@ import pytest
 
 from batchq.errors import StoreLost, StoreRefused
 from batchq.store import lock
-from batchq.store.background_check import rereading
-from batchq.store.clean_shutdown import CleanShutdownMarker
-from batchq.store.database import NAME, opened
+from batchq.store.database import NAME, open_database
+from batchq.store.integrity import CleanShutdownMarker, background_check
 from batchq.store.lock import DataLock, locked
 from batchq.store.sqlite_store import SqliteStore
 from tests.support.containers import until
@@ -26,8 +25,8 @@ def seal_again(data):
     """As if what was done to the file had been done beneath it, by its disk."""
     with locked(data) as held:
         seal = CleanShutdownMarker(held, data / NAME)
-        seal.opened()
-        seal.put()
+        seal.record_open()
+        seal.write()
 
 
 def is_sealed(data):
@@ -43,7 +42,7 @@ async def is_lost(database):
 
 
 async def is_over():
-    return all(it.name != "rereading" for it in threading.enumerate())
+    return all(it.name != "integrity-check" for it in threading.enumerate())
 
 
 @pytest.mark.fault("DB09")
@@ -51,7 +50,7 @@ async def test_what_its_disk_did_to_a_sealed_database_is_found_while_it_is_used_
     ruin(left)
     seal_again(left)
 
-    database = await opened(left, reread_after=0.0)
+    database = await open_database(left, delay=0.0)
     await until(lambda: is_lost(database))
     with pytest.raises(StoreLost, match=r"batchq\.db is damaged: "):
         await database.check()
@@ -59,25 +58,25 @@ async def test_what_its_disk_did_to_a_sealed_database_is_found_while_it_is_used_
 
     assert not is_sealed(left)
     with pytest.raises(StoreRefused, match="is damaged: "):
-        await opened(left)
+        await open_database(left)
 
 
 async def test_one_of_which_a_part_cannot_be_read_is_used_and_read_first_at_the_next_start(left, caplog):
     """As its disk may refuse it; here the whole file is not where it is looked for."""
     with locked(left) as held:
         seal = CleanShutdownMarker(held, left / NAME)
-        whole = seal.broken()
-        seal.opened()
-        with rereading(left / "nowhere" / NAME, after=0.0, doubted=seal.withhold) as reading:
+        whole = seal.remove()
+        seal.record_open()
+        with background_check(left / "nowhere" / NAME, 0.0, on_failure=seal.withhold) as reading:
             await until(is_over)
-        seal.put()
+        seal.write()
 
     assert (whole, reading.damage, is_sealed(left)) == (True, None, False)
-    assert "cannot be read through" in caplog.text
+    assert "integrity check failed" in caplog.text
 
 
 async def test_one_that_is_whole_goes_on_when_it_was_read_through(left):
-    database = await opened(left, reread_after=0.0)
+    database = await open_database(left, delay=0.0)
     await until(is_over)
 
     await database.check()
@@ -92,7 +91,7 @@ async def test_a_change_right_after_the_end_breaks_the_seal(left, _time):
     ruin(left)
 
     with pytest.raises(StoreRefused, match="is damaged: "):
-        await opened(left)
+        await open_database(left)
 
 
 async def test_there_is_no_seal_while_it_is_open_nor_after_an_end_without_ceremony(left):
@@ -120,7 +119,7 @@ async def test_what_stands_in_a_log_beside_it_is_under_no_seal(left):
     (left / "batchq.db-wal").touch()
 
     with locked(left) as held:
-        intact = CleanShutdownMarker(held, left / NAME).broken()
+        intact = CleanShutdownMarker(held, left / NAME).remove()
 
     assert not intact
     assert not is_sealed(left)
@@ -133,7 +132,7 @@ async def test_a_note_of_before_or_one_that_was_cut_short_is_no_seal_and_says_wh
 
     with locked(left) as held:
         known = held.instance
-        intact = CleanShutdownMarker(held, left / NAME).broken()
+        intact = CleanShutdownMarker(held, left / NAME).remove()
 
     assert known == instance.split()[0]
     assert not intact
@@ -146,17 +145,17 @@ async def test_a_sealed_database_that_was_replaced_by_a_copy_is_read_through_fir
     ruin(left)
 
     with pytest.raises(StoreRefused, match="is damaged: "):
-        await opened(left)
+        await open_database(left)
 
 
 async def test_a_seal_that_cannot_be_written_is_none_and_no_failure(left):
     with locked(left) as held:
-        CleanShutdownMarker(held, left / NAME).broken()
+        CleanShutdownMarker(held, left / NAME).remove()
     descriptor = os.open(left / lock.NAME, os.O_RDONLY)
     seal = CleanShutdownMarker(DataLock(descriptor), left / NAME)
-    seal.opened()
+    seal.record_open()
 
-    seal.put()
+    seal.write()
     os.close(descriptor)
 
     assert not is_sealed(left)

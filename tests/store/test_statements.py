@@ -3,7 +3,7 @@
 import sqlite3
 from contextlib import closing
 
-from batchq.store.statements import each
+from batchq.store.statements import execute_each
 
 OUT_OF_ORDER = "INSERT INTO kept (b, a, c) VALUES (:b, :a, :b || :c)"
 ROWS = [{"a": 1, "b": "b", "c": "c", "beside": 0}, {"beside": 0, "c": "z", "b": "y", "a": None}]
@@ -13,7 +13,7 @@ def test_each_value_comes_where_its_name_stands_however_often_and_in_whatever_or
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute("CREATE TABLE kept (a, b, c)")
 
-        written = each(connection, OUT_OF_ORDER, ROWS)
+        written = execute_each(connection, OUT_OF_ORDER, ROWS)
 
         assert written == 2
         assert list(connection.execute("SELECT a, b, c FROM kept")) == [(1, "b", "bc"), (None, "y", "yz")]
@@ -21,4 +21,4 @@ def test_each_value_comes_where_its_name_stands_however_often_and_in_whatever_or
 
 def test_what_is_carried_out_for_nothing_changes_nothing():
     with closing(sqlite3.connect(":memory:")) as connection:
-        assert each(connection, "INSERT INTO nowhere VALUES (:a, :b)", []) == 0
+        assert execute_each(connection, "INSERT INTO nowhere VALUES (:a, :b)", []) == 0

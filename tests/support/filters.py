@@ -8,7 +8,7 @@ from batchq.domain.ids import DefinitionRef, JobId
 from batchq.domain.job import FINISHED, Job, Status
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.jobs import Filter, JobQuery
-from batchq.store.matching import folded, milliseconds, number
+from batchq.store.rows import lower_case, milliseconds, parse_integer
 
 
 def listed(jobs: Iterable[Job], query: JobQuery) -> tuple[Job, ...]:
@@ -63,10 +63,10 @@ def _matches(job: Job, by: Filter, value: str) -> bool:
         case Filter.JOB_DEFINITION:
             return _defines(value, job.spec.definition)
         case Filter.BEFORE_CREATED_AT:
-            moment = number(value)
+            moment = parse_integer(value)
             return moment is not None and milliseconds(job.created_at) < moment
         case Filter.AFTER_CREATED_AT:
-            moment = number(value)
+            moment = parse_integer(value)
             return moment is not None and milliseconds(job.created_at) > moment
         case Filter.SHARE_IDENTIFIER:
             return job.spec.share_identifier == value
@@ -74,11 +74,11 @@ def _matches(job: Job, by: Filter, value: str) -> bool:
 
 def _defines(value: str, ref: DefinitionRef) -> bool:
     name, colon, revision = value.partition(":")
-    return ref.name == name and ref.revision == number(revision) if colon else _like(ref.name, value)
+    return ref.name == name and ref.revision == parse_integer(revision) if colon else _like(ref.name, value)
 
 
 def _like_folded(text: str, pattern: str) -> bool:
-    return _like(folded(text), folded(pattern))
+    return _like(lower_case(text), lower_case(pattern))
 
 
 def _like(text: str, pattern: str) -> bool:

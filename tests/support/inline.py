@@ -15,7 +15,7 @@ from batchq.errors import Conflict, StoreFailed
 from batchq.store import integrity, job_reads, migrations
 from batchq.store.log_files import LogFiles
 from batchq.store.sqlite_store import SqliteStore
-from batchq.store.transaction import Begin, carry_out
+from batchq.store.statements import Begin, run_transaction
 
 _TMPFS = Path("/dev/shm")
 
@@ -33,7 +33,7 @@ def database_in_memory(source: sqlite3.Connection | None = None) -> sqlite3.Conn
     connection = sqlite3.connect(":memory:", isolation_level=None)
     (source or _empty()).backup(connection)
     connection.execute("PRAGMA foreign_keys = ON")
-    integrity.bear_damage(connection)
+    integrity.accept_invalid_utf8(connection)
     return connection
 
 
@@ -51,7 +51,7 @@ class InlineDatabase:
 
     async def write(self, work):
         self._check_writable()
-        return self._run(partial(carry_out, Begin.WRITING, work))
+        return self._run(partial(run_transaction, Begin.WRITING, work))
 
     async def read(self, work):
         """Without a transaction: nothing else runs meanwhile."""

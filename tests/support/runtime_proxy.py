@@ -8,7 +8,14 @@ from typing import TypeVar
 from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
 from batchq.ports.logs import LogLine
-from batchq.ports.runtime import ContainerRuntime, Created, DeathReport, EngineIdentity, Inspection, LaunchSpec
+from batchq.ports.runtime import (
+    ContainerRuntime,
+    Created,
+    DeathReport,
+    EngineIdentity,
+    Inspection,
+    LaunchSpec,
+)
 
 T = TypeVar("T")
 

@@ -4,8 +4,10 @@ Rows are read in pages, so that a running server can checkpoint its write-ahead 
 holds a snapshot for long on a large database.
 """
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,12 +18,14 @@ from msgspec.json import Decoder
 from batchq.domain.job import Status
 from batchq.errors import BatchqError, StoreRefused
 from batchq.store import integrity, migrations, rows
-from batchq.store.offline.backup import looked_at
-from batchq.store.statements import named
+from batchq.store.statements import load_statements
 
-SQL = named("check.sql")
-PAGE = 1000
-MOST_TOLD = 20  # reported problems of each kind
+SQL = load_statements("check.sql")
+PAGE = 1000  # rows
+WITH_SERVER = "mode=ro"
+WITHOUT_SERVER = "immutable=1"  # takes no lock, and so creates no -wal and -shm files
+_BUSY_TIMEOUT = 5.0  # seconds
+MAX_PROBLEMS = 20  # reported problems of each kind
 
 _VALUES: dict[str, Decoder[Any]] = {
     "compute_environments": rows.ENVIRONMENT,
@@ -43,16 +47,16 @@ class Report(Struct, frozen=True, kw_only=True):
     instance: str | None
     #: The number of jobs by status.
     jobs: dict[Status, int]
-    #: At most MOST_TOLD of each kind; empty if the database is undamaged.
+    #: At most MAX_PROBLEMS of each kind; empty if the database is undamaged.
     problems: tuple[str, ...]
 
 
 def check(path: Path) -> Report:
     """Check a database file. Raises StoreRefused if it is not batchq's, is damaged, or has a newer schema."""
-    with looked_at(path) as connection:
-        integrity.examine(connection, path, None)
+    with read_only_connection(path) as connection:
+        integrity.validate(connection, path, None)
         if migrations.version(connection) == 0:
-            raise StoreRefused(f"{path} holds nothing: batchq never wrote to it")
+            raise StoreRefused(f"{path} is empty: no batchq server has used it")
         try:
             return report(connection)
         except sqlite3.Error as why:
@@ -68,18 +72,38 @@ def report(connection: Connection) -> Report:
         schema=schema,
         instance=None if instance is None else str(instance[0]),
         jobs={Status(status): count for status, count in connection.execute(SQL["count_by_status"])},
-        problems=tuple(problem for kind in kinds for problem in islice(kind(connection), MOST_TOLD)),
+        problems=tuple(problem for kind in kinds for problem in islice(kind(connection), MAX_PROBLEMS)),
     )
 
 
+@contextmanager
+def read_only_connection(path: Path, access: str = WITH_SERVER) -> Iterator[sqlite3.Connection]:
+    """A read-only connection, which does not even checkpoint the write-ahead log. Raises StoreRefused.
+
+    `access`: WITH_SERVER or WITHOUT_SERVER.
+    """
+    if not path.is_file():
+        raise StoreRefused(f"{path} does not exist")
+    if not os.access(path, os.R_OK):  # SQLite's error would not name the cause
+        raise StoreRefused(f"cannot open {path}: Permission denied")
+    try:
+        connection = sqlite3.connect(
+            f"{path.resolve().as_uri()}?{access}", uri=True, isolation_level=None, timeout=_BUSY_TIMEOUT
+        )
+    except sqlite3.Error as why:
+        raise StoreRefused(f"cannot open {path}: {why}") from why
+    with closing(connection):
+        yield connection
+
+
 def _structure(connection: Connection) -> Iterator[str]:
-    found = connection.execute(f"PRAGMA integrity_check({MOST_TOLD})")
-    return (str(said) for (said,) in found if said != "ok")
+    found = connection.execute(f"PRAGMA integrity_check({MAX_PROBLEMS})")
+    return (str(error) for (error,) in found if error != "ok")
 
 
 def _references(connection: Connection) -> Iterator[str]:
     for table, number, parent in connection.execute(SQL["broken_references"]):
-        yield f"row {number} of {table} belongs to a row of {parent} that is not there"
+        yield f"row {number} of {table} refers to a missing row of {parent}"
 
 
 def _jobs(connection: Connection) -> Iterator[str]:
@@ -89,7 +113,7 @@ def _jobs(connection: Connection) -> Iterator[str]:
 
 def _job(state: str, spec: str | None, status: str, candidate: rows.CandidateRow) -> None:
     if spec is None:
-        raise ValueError("what was asked for is not there")
+        raise ValueError("its specification is missing")
     read, found = rows.job(state, spec), rows.candidate(candidate)
     if (read.id, read.order, read.status) != (found.job_id, found.order, status):
         raise ValueError(f"its columns are those of {found.job_id}, {found.order}, {status}")
@@ -99,8 +123,8 @@ def _history(connection: Connection) -> Iterator[str]:
     """Check the history entries, in pages that correspond to pages of jobs."""
     after = -1
     while orders := [row[0] for row in _page(connection, "jobs_by_page", after)]:
-        asked = {"after": after, "last": orders[-1]}
-        for _, job_id, value in connection.execute(SQL["history_by_page"], asked).fetchall():
+        parameters = {"after": after, "last": orders[-1]}
+        for _, job_id, value in connection.execute(SQL["history_by_page"], parameters).fetchall():
             yield from _unreadable(f"the history of job {job_id}", rows.moment, job_id, value)
         after = orders[-1]
 
@@ -116,11 +140,11 @@ def _values(connection: Connection) -> Iterator[str]:
             yield from _unreadable(f"a row of {table}", decoder.decode, value)
 
 
-def _unreadable(what: str, read: Callable[..., object], *found: object) -> Iterator[str]:
+def _unreadable(name: str, read: Callable[..., object], *found: object) -> Iterator[str]:
     try:
         read(*found)
     except (ValueError, TypeError, KeyError, BatchqError) as why:
-        yield f"{what} cannot be read: {str(why).splitlines()[0]}"
+        yield f"{name} is unreadable: {str(why).splitlines()[0]}"
 
 
 def _pages(connection: Connection, statement: str) -> Iterable[Any]:

@@ -1,0 +1,260 @@
+"""Lists of jobs and of log streams in SQL, a page at a time.
+
+Every value of the caller is bound, never part of the statement's text, and no value is interpreted as a wildcard.
+
+The rows that are visible to a caller are read by an index for each owner and account, and merged. So the cost of a list
+grows with the visible rows of the caller, not with the rows of other users.
+"""
+
+import heapq
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import Any, Literal
+
+from msgspec.structs import replace
+
+from batchq.domain.access.accounts import Visibility
+from batchq.domain.ids import QueueName
+from batchq.domain.job import QUEUED, Job, Status
+from batchq.ports.catalog import NeedQuery
+from batchq.ports.jobs import Age, ChildQuery, Filter, JobQuery
+from batchq.ports.logs import LogStream
+from batchq.store import job_reads, rows
+from batchq.store.quarantine import skip_unreadable
+from batchq.store.rows import WILDCARD, lower_case, parse_integer
+from batchq.store.statements import load_statements
+
+SQL = load_statements("lists.sql")
+
+_MAX_VALUES = 1000  # of a filter in one statement
+_ORDERS = "SELECT value FROM json_each(?)"
+
+Connection = sqlite3.Connection
+Row = tuple[Any, ...]
+#: The parameters of a statement.
+Values = list[str | int]
+#: A column and its value.
+VisibleColumn = tuple[Literal["owner", "account"], str]
+
+
+def list_jobs(connection: Connection, query: JobQuery) -> tuple[Job, ...]:
+    """A page of jobs. Their orders are read from indexes; only the jobs of the page itself are loaded."""
+    columns = [None] if query.reach is None else visible_columns(query.reach)
+    statements = (select(part, column, among) for column in columns for part, among in _split(query))
+    pages = [connection.execute(*it).fetchall() for it in statements]  # fetchall, so that a statement is prepared once
+    found = merge(pages, key=itemgetter(0), reverse=True)
+    return job_reads.jobs_with_orders(connection, [order for (order,) in islice(found, query.limit)])
+
+
+def list_jobs_requiring(connection: Connection, query: NeedQuery) -> tuple[Job, ...]:
+    return job_reads.jobs_with_orders(connection, [order for (order,) in connection.execute(*select_requiring(query))])
+
+
+def list_children(connection: Connection, query: ChildQuery) -> tuple[Job, ...]:
+    orders = job_reads.orders_of_children(connection, query.parent)
+    below = orders if query.before is None else range(orders.start, min(orders.stop, query.before))
+    parameters = {**job_reads.order_range(below), "limit": query.limit}
+    if query.status is None:
+        return job_reads.decode_jobs(connection.execute(SQL["children"], parameters))
+    if query.over and query.status in QUEUED:
+        return ()
+    if query.over and query.status is Status.FAILED:
+        return job_reads.decode_jobs(connection.execute(SQL["children_failed_or_queued"], parameters))
+    return job_reads.decode_jobs(
+        connection.execute(SQL["children_with_status"], parameters | {"status": query.status.value})
+    )
+
+
+def count_unfinished(connection: Connection, queue: QueueName) -> int:
+    (count,) = connection.execute(SQL["count_unfinished_in_queue"], {"queue": rows.text(queue)}).fetchone()
+    return int(count)
+
+
+def find_stream(connection: Connection, name: str) -> LogStream | None:
+    row = connection.execute(SQL["stream"], {"name": rows.text(name)}).fetchone()
+    return None if row is None else next(skip_unreadable([row], rows.stream), None)
+
+
+def streams_by_name(
+    connection: Connection, prefix: str, after: str, limit: int, reach: Visibility | None
+) -> tuple[LogStream, ...]:
+    start = rows.text(prefix)
+    parameters = {
+        "start": start,
+        "beyond": start + rows.AFTER_ANY_SUFFIX,
+        "after": rows.text(after),
+    }
+    if reach is None:
+        found: Iterable[Any] = connection.execute(SQL["streams_by_name"], parameters)
+    else:
+        streams = [
+            connection.execute(SQL[f"streams_by_name_of_{column}"], parameters | {column: it})
+            for column, it in visible_columns(reach)
+        ]
+        found = merge(streams, key=itemgetter(0))
+    return tuple(islice(skip_unreadable(found, rows.stream), limit))
+
+
+def newest_streams(
+    connection: Connection, limit: int, before: Age | None, reach: Visibility | None
+) -> tuple[LogStream, ...]:
+    at, name = (rows.MAX_INTEGER, "") if before is None else (rows.microseconds(before[0]), rows.text(before[1]))
+    parameters = {"at": at, "name": name}
+    if reach is None:
+        found: Iterable[Any] = connection.execute(SQL["newest_streams"], parameters)
+    else:
+        streams = [
+            connection.execute(SQL[f"newest_streams_of_{column}"], parameters | {column: it})
+            for column, it in visible_columns(reach)
+        ]
+        found = (row[:2] for row in merge(streams, key=itemgetter(2, 0), reverse=True))
+    return tuple(islice(skip_unreadable(found, rows.stream), limit))
+
+
+def visible_columns(reach: Visibility) -> list[VisibleColumn]:
+    """The owner and the accounts whose rows are visible."""
+    return [("owner", rows.text(reach.user)), *(("account", rows.text(it)) for it in sorted(reach.accounts))]
+
+
+def merge(sorted_rows: Iterable[Iterable[Row]], *, key: Callable[[Row], Any], reverse: bool = False) -> Iterator[Row]:
+    """The rows of several iterables, each sorted by `key`, merged in this order without duplicates."""
+    for _, same in groupby(heapq.merge(*sorted_rows, key=key, reverse=reverse), key=key):
+        yield next(same)
+
+
+def select(
+    query: JobQuery, column: VisibleColumn | None = None, among: frozenset[int] | None = None
+) -> tuple[str, Values]:
+    """The statement for the orders of a page, and its parameters.
+
+    `column`: only jobs of this owner or account; the query must have a status then. `among`: only these orders.
+    """
+    table = "jobs" if column is None else f"jobs INDEXED BY jobs_by_{column[0]}"
+    conditions = ["parent_ord IS NULL", "queue = ?", "ord < ?"]
+    parameters: Values = [rows.text(query.queue), _order_limit(query.before)]
+    if query.status is not None:
+        conditions.append("status = ?")
+        parameters.append(query.status.value)
+    if among is not None or (query.over and query.status is Status.PENDING):
+        conditions.append(f"ord {'NOT IN' if among is None else 'IN'} ({_ORDERS})")
+        parameters.append(_json_array(query.over if among is None else among))
+    if column is not None:
+        conditions.append(f"{column[0]} = ?")
+        parameters.append(column[1])
+    if query.filter is not None:
+        alternatives = [_matches_filter(query.filter, value) for value in query.values]
+        conditions.append(any_of([condition for condition, _ in alternatives]))
+        parameters += [each for _, values in alternatives for each in values]
+    parameters.append(query.limit)
+    where = " AND ".join(conditions)
+    return f"SELECT ord FROM {table} WHERE {where} ORDER BY ord DESC LIMIT ?", parameters  # noqa: S608 - constant text
+
+
+def select_requiring(query: NeedQuery) -> tuple[str, Values]:
+    """The statement for a page of jobs that require a resource.
+
+    It examines every such job: the query is rare, so no index for its filters is maintained.
+    """
+    conditions = ["resource = ?", "needed.ord < ?"]
+    parameters: Values = [rows.text(query.resource), _order_limit(query.before)]
+    if query.status is not None:
+        condition, values = _has_listed_status(query.status, query.over)
+        conditions.append(condition)
+        parameters += values
+    if query.reach is not None:
+        condition, values = is_visible(query.reach)
+        conditions.append(condition)
+        parameters += values
+    if query.name is not None:
+        condition, values = matches_name("name", rows.text(lower_case(query.name)))
+        conditions.append(condition)
+        parameters += values
+    parameters.append(query.limit)
+    where = " AND ".join(conditions)
+    source = "job_consumable_resources AS needed CROSS JOIN jobs ON jobs.ord = needed.ord"  # CROSS: in this order
+    statement = f"SELECT needed.ord FROM {source} WHERE {where} ORDER BY needed.ord DESC LIMIT ?"  # noqa: S608 - constant text
+    return statement, parameters
+
+
+def _has_listed_status(status: Status, over: frozenset[int]) -> tuple[str, Values]:
+    if over and status is Status.PENDING:
+        return f"status = ? AND jobs.ord NOT IN ({_ORDERS})", [status.value, _json_array(over)]
+    if over and status is Status.FAILED:
+        return f"(status = ? OR (status = 'PENDING' AND jobs.ord IN ({_ORDERS})))", [status.value, _json_array(over)]
+    return "status = ?", [status.value]
+
+
+def _json_array(orders: frozenset[int]) -> str:
+    return json.dumps(sorted(orders))
+
+
+def _split(query: JobQuery) -> list[tuple[JobQuery, frozenset[int] | None]]:
+    """Split a query into parts, each for one statement.
+
+    SQLite limits the number of variables of a statement, and the indexes of owners are sorted by status. PENDING jobs
+    that count as FAILED are a part of their own, because the indexes have them under PENDING.
+    """
+    starts = range(0, len(query.values), _MAX_VALUES) or (0,)
+    statuses = [query.status] if query.reach is None or query.status is not None else list(Status)
+    over = frozenset[int]() if query.status is None else query.over
+    parts: list[tuple[Status | None, frozenset[int] | None]] = [(status, None) for status in statuses]
+    if over and query.status is Status.FAILED:
+        parts.append((Status.PENDING, over))
+    values = [query.values[start : start + _MAX_VALUES] for start in starts]
+    return [
+        (replace(query, status=status, values=page, over=over), among) for status, among in parts for page in values
+    ]
+
+
+def _order_limit(before: int | None) -> int:
+    return rows.MAX_INTEGER if before is None else rows.integer(before)
+
+
+def _matches_filter(by: Filter, value: str) -> tuple[str, Values]:
+    match by:
+        case Filter.JOB_NAME:
+            return matches_name("name", rows.text(lower_case(value)))
+        case Filter.JOB_DEFINITION:
+            return _matches_definition(rows.text(value))
+        case Filter.BEFORE_CREATED_AT:
+            return _compare("created_at < ?", parse_integer(value))
+        case Filter.AFTER_CREATED_AT:
+            return _compare("created_at > ?", parse_integer(value))
+        case Filter.SHARE_IDENTIFIER:
+            return "share_identifier = ?", [rows.text(value)]
+
+
+def is_visible(reach: Visibility) -> tuple[str, Values]:
+    """The condition for visible jobs. The accounts are one JSON text: SQLite limits the number of variables."""
+    accounts = json.dumps(sorted(reach.accounts))
+    return "(jobs.owner = ? OR jobs.account IN (SELECT value FROM json_each(?)))", [rows.text(reach.user), accounts]
+
+
+def matches_name(column: str, pattern: str) -> tuple[str, Values]:
+    if not pattern.endswith(WILDCARD):
+        return f"{column} = ?", [pattern]
+    start = pattern.removesuffix(WILDCARD)
+    return f"({column} >= ? AND {column} < ?)", [start, start + rows.AFTER_ANY_SUFFIX]
+
+
+def _matches_definition(value: str) -> tuple[str, Values]:
+    name, colon, revision = value.partition(":")
+    if not colon:
+        return matches_name("definition", value)
+    condition, values = _compare("revision = ?", parse_integer(revision))
+    return f"(definition = ? AND {condition})", [name, *values]
+
+
+def _compare(condition: str, number: int | None) -> tuple[str, Values]:
+    return ("FALSE", []) if number is None else (condition, [number])
+
+
+def any_of(conditions: Sequence[str]) -> str:
+    """The conditions joined by OR as a balanced tree: SQLite limits the depth, which a chain of 1,000 would exceed."""
+    if len(conditions) <= 1:
+        return next(iter(conditions), "FALSE")
+    half = len(conditions) // 2
+    return f"({any_of(conditions[:half])} OR {any_of(conditions[half:])})"
