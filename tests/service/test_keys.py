@@ -171,7 +171,7 @@ def test_a_stranger_is_not_told_why_keys_cannot_be_read(served, keys):
 
     file.chmod(0o600)
     assert why.value.response["ResponseMetadata"]["HTTPStatusCode"] == HTTPStatus.INTERNAL_SERVER_ERROR
-    assert "cannot be read" in why.value.response["Error"]["Message"]
+    assert "cannot read" in why.value.response["Error"]["Message"]
     assert str(served.data) not in str(why.value)
     assert "others may read" in served.log.read_text()
     assert told()
@@ -234,7 +234,7 @@ def test_the_doctor_does_not_take_a_server_for_dead_because_its_own_keys_are_wro
 
     main(["doctor", "--url", served.url, "--data", str(served.data)])
 
-    assert f"ok       server: one answers at {served.url}: ok" in capsys.readouterr().out
+    assert f"ok       server: a server responds at {served.url}: ok" in capsys.readouterr().out
 
 
 def test_a_stranger_learns_of_its_health_that_it_lives(served):

@@ -267,7 +267,7 @@ def test_without_a_condition_nothing_is_stopped(ground, command):
     done = batchq(command)
 
     assert done.status == 2
-    assert "Say at least one id or filter" in done.complains
+    assert "give an id or a filter" in done.complains
     assert [ground.status(it) for it in (runs, waits)] == ["RUNNING", "RUNNABLE"]
 
 
@@ -291,7 +291,7 @@ def test_what_was_ordered_is_carried_out_though_the_server_is_killed_on_its_way(
     simulated.kill()
 
     told, complained = asking.communicate()
-    assert (asking.returncode, "goes on without you" in complained) in {(3, True), (0, False)}, told[-200:]
+    assert (asking.returncode, "The server completes the request" in complained) in {(3, True), (0, False)}, told[-200:]
     simulated.start()
     ground.reach(array, "FAILED")
     assert ground.told(array)["arrayProperties"]["statusSummary"]["FAILED"] == 5000

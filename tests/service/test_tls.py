@@ -76,7 +76,7 @@ def test_and_our_own_commands(served, authority, monkeypatch, capsys):
 
     main(["doctor", "--data", str(served.data), "--url", served.url, "--ca-bundle", str(authority.bundle)])
 
-    assert f"ok       server: one answers at {served.url}: ok" in capsys.readouterr().out
+    assert f"ok       server: a server responds at {served.url}: ok" in capsys.readouterr().out
 
 
 def test_who_does_not_believe_it_says_nothing_to_it(served, tmp_path):
