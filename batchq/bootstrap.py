@@ -12,9 +12,8 @@ from aiohttp import web
 from msgspec import Struct
 
 from batchq import __version__
-from batchq.accounts.access_keys import AccessKeyFile
-from batchq.accounts.accounts_file import AccountsFile, machine_user
 from batchq.accounts.admin import AccountAdmin
+from batchq.accounts.files import AccessKeyFile, AccountsFile, machine_user
 from batchq.api import app as http
 from batchq.api.authentication import Callers, Gate, Throttle, gate, open_gate
 from batchq.api.batch import routes as batch
@@ -30,8 +29,7 @@ from batchq.api.page_tokens import PageTokens
 from batchq.api.server import LIMITS, ConnectionLimits, ListeningSite
 from batchq.api.sigv4 import SignatureVerifier
 from batchq.api.tls import Certificate
-from batchq.audit.audit_log import AuditLog
-from batchq.audit.journal import Journal
+from batchq.audit.audit_log import AuditLog, Journal
 from batchq.clock import SystemClock, wall_time
 from batchq.compute.docker import engine_facts
 from batchq.compute.docker.client import ClientFactory
@@ -182,9 +180,9 @@ def make_gate(settings: Settings, clock: Clock) -> Gate:
     keys, users = AccessKeyFile(settings.data), AccountsFile(settings.data)
     if not keys.all():
         log.warning("there are no access keys, so all requests are rejected: batchq key create --user NAME")
-    admins = sorted(it.name for it in users.now().users.values() if it.role is Role.ADMIN)
+    admins = sorted(it.name for it in users.load().users.values() if it.role is Role.ADMIN)
     log.info("users with the role ADMIN: %s", ", ".join(admins) or "none")
-    callers = Callers(directory=users.now, user_of=keys.user_of)
+    callers = Callers(directory=users.load, user_of=keys.user_of)
     throttle = Throttle(rate=settings.requests_per_second, now=clock.now)
     return gate(SignatureVerifier(find=keys.find, now=wall_time), throttle, callers, now=clock.now)
 
@@ -233,7 +231,7 @@ def assemble(
     observer: Observer,
 ) -> Parts:
     inbox, floor = Mailbox(), make_disk_guard(settings)
-    people = AccountsFile(settings.data).now
+    people = AccountsFile(settings.data).load
     accounts = Accounts(people=people, held=settings.auth is not Auth.NONE)
     stored = AccountLogs(store=store, archive=archive)
     quota = LogQuota(each=settings.log_mib or None, floor=floor, quotas=accounts.quotas, usage=stored, clock=clock)
@@ -260,7 +258,7 @@ def assemble(
         stopping=BulkStopService(engine=engine, store=store, people=people, queues=catalog.queues_of),
         pulse=LoopWatchdog(clock),
         pruner=make_pruner(settings, engine, store=store, archive=stored, clock=clock),
-        audit=AuditLog(store=store, journal=Journal(settings.data), clock=clock, keep=settings.audit),
+        audit=AuditLog(store=store, journal=Journal(settings.data), clock=clock, retention=settings.audit),
         floor=floor,
     )
 

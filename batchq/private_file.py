@@ -36,63 +36,65 @@ class PrivateFile(Generic[Content]):
         parse: Callable[[bytes], Content],
         dump: Callable[[Content], bytes],
         empty: Content,
-        cure: str = "",
+        remedy: str = "",
     ) -> None:
         """`parse` raises Unavailable for invalid content. `empty` is the value of a missing file.
 
-        `cure` is appended to the error text for a file that others may read, after `chmod 600 ...`.
+        `remedy` is appended to the error text for a file that others may read, after `chmod 600 ...`.
         """
         self.path = path
         self._parse = parse
         self._dump = dump
         self._empty = empty
-        self._cure = cure
-        self._known: tuple[tuple[int, ...] | None, Content] = None, empty  # one tuple, because several threads read it
+        self._remedy = remedy
+        self._cached: tuple[tuple[int, ...] | None, Content] = None, empty  # one tuple, because several threads read it
 
-    def now(self) -> Content:
+    def load(self) -> Content:
         """The present value. While the file is unchanged a call costs one `stat`."""
         try:
-            known = self._known
-            if _stamp(self.path.stat()) == known[0]:
+            known = self._cached
+            if _fingerprint(self.path.stat()) == known[0]:
                 return known[1]
             with open(self.path, "rb", opener=_opener) as file:
                 found = os.fstat(file.fileno())
                 if not stat.S_ISREG(found.st_mode):
                     raise Unavailable(f"cannot read {self.path}: not a regular file")
                 self._check_mode(found.st_mode)
-                known = _stamp(found), self._parse(file.read())
+                known = _fingerprint(found), self._parse(file.read())
         except FileNotFoundError:
             known = None, self._empty
         except OSError as why:
             raise Unavailable(f"cannot read {self.path}: {why.strerror}") from None
-        self._known = known
+        self._cached = known
         return known[1]
 
-    def change(self, change: Callable[[Content], Content], *, first: Callable[[], None] | None = None) -> Content:
+    def change(
+        self, change: Callable[[Content], Content], *, before_write: Callable[[], None] | None = None
+    ) -> Content:
         """Replace the value by `change(value)`, atomically and durably, and return the new value.
 
-        `first` is called under the lock after `change` has returned and before the file is written. If `change` or
-        `first` raises, the file stays unchanged. If `change` returns its argument, nothing is written.
+        `before_write` is called under the lock after `change` has returned and before the file is written. If either
+        raises, the file stays unchanged. If `change` returns its argument, nothing is written.
         """
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with locked(self.path):
-                before = self.now()
+                before = self.load()
                 changed = change(before)
-                if first is not None:
-                    first()
+                if before_write is not None:
+                    before_write()
                 if changed is not before:
-                    put(self.path, self._dump(changed))
+                    replace_file(self.path, self._dump(changed))
         except OSError as why:
             raise Unavailable(f"cannot write {self.path}: {why.strerror}") from None
         return changed
 
     def _check_mode(self, mode: int) -> None:
         if stat.S_IMODE(mode) & 0o077:
-            raise Unavailable(f"other users can read {self.path}: chmod 600 {self.path}{self._cure}")
+            raise Unavailable(f"other users can read {self.path}: chmod 600 {self.path}{self._remedy}")
 
 
-def put(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes) -> None:
     """Replace the file's content atomically and durably. The file has mode 0600. Raises OSError."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -105,7 +107,7 @@ def put(path: Path, content: bytes) -> None:
     except OSError:
         Path(name).unlink(missing_ok=True)
         raise
-    _sync(path.parent)
+    _sync_folder(path.parent)
 
 
 def append(path: Path, content: bytes) -> None:
@@ -113,17 +115,17 @@ def append(path: Path, content: bytes) -> None:
 
     Raises OSError, also for a symlink, a file with several hard links, and anything but a regular file.
     """
-    with _opened(path) as file:
+    with _open_for_append(path) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    _sync(path.parent)
+    _sync_folder(path.parent)
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold the lock for changes of `path`, exclusive across processes: a file beside it with the suffix `.lock`."""
-    with _opened(path.with_suffix(".lock")) as lock:
+    with _open_for_append(path.with_suffix(".lock")) as lock:
         flock(lock, LOCK_EX)
         yield
 
@@ -176,7 +178,7 @@ def _opener(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_for_append(path: Path) -> BinaryIO:
     """Open `path` for appending; create it with mode 0600 if it is missing.
 
     Raises OSError for a symlink, a FIFO, and a file with several hard links.
@@ -199,7 +201,7 @@ def _give_to_owner(descriptor: int, folder: Path) -> None:
         os.fchown(descriptor, owner.st_uid, owner.st_gid)
 
 
-def _sync(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -207,6 +209,6 @@ def _sync(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _stamp(found: os.stat_result) -> tuple[int, ...]:
+def _fingerprint(found: os.stat_result) -> tuple[int, ...]:
     """A value that changes when the file is replaced or written, or its mode changes."""
     return found.st_ino, found.st_mtime_ns, found.st_size, found.st_mode

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from batchq.accounts.admin import AccountAdmin
 from batchq.accounts.operations import OPERATIONS, AdminOperation
-from batchq.accounts.requests import AdminRequest
+from batchq.accounts.wire import AdminRequest
 from batchq.api.authorization import authorize
 from batchq.api.http import Dialect, HttpRefusal, parse, read_body, reply
 from batchq.api.openapi import OperationDoc, document
@@ -24,7 +24,7 @@ def dialect(admin: AccountAdmin) -> Dialect:
     def mount(app: web.Application) -> None:
         for name, operation in OPERATIONS.items():
             route = app.router.add_post(f"/v1/batchq/{name.lower()}", _endpoint(admin, name, operation))
-            document(app, route, OperationDoc(name=name, body=operation.shape))
+            document(app, route, OperationDoc(name=name, body=operation.request))
 
     return mount
 
@@ -33,12 +33,12 @@ def _endpoint(
     admin: AccountAdmin, name: str, operation: AdminOperation[AdminRequest]
 ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def endpoint(request: web.Request) -> web.Response:
-        caller = authorize(request, operation.right, name)
+        caller = authorize(request, operation.permission, name)
         if not caller.key and not operation.reads_only:
             raise HttpRefusal(_UNSIGNED, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
-        body = parse(operation.shape, await read_body(request))
+        body = parse(operation.request, await read_body(request))
         try:
-            return reply(await asyncio.to_thread(operation.do, admin, body, caller))
+            return reply(await asyncio.to_thread(operation.perform, admin, body, caller))
         except NotFound as error:
             raise HttpRefusal(str(error), status=HTTPStatus.NOT_FOUND) from None
         except Forbidden as why:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from batchq.accounts.responses import act
+from batchq.accounts.wire import audit_record
 from batchq.api.authorization import authorize
 from batchq.api.http import Dialect, parse, read_body, reply
 from batchq.api.openapi import OperationDoc, document
@@ -61,11 +61,11 @@ def dialect(context: AuditContext) -> Dialect:
     async def list_audit(request: web.Request) -> web.Response:
         caller = authorize(request, Permission.OWN, NAME)
         body = parse(ListAuditRequest, await read_body(request))
-        found = await context.audit.acts(await _query(body, context, caller))
+        found = await context.audit.records(await _query(body, context, caller))
         token = (
             context.tokens.make(_token_query(body), _position(found[-1])) if len(found) == body.max_results else None
         )
-        return reply({"acts": [act(it.act) for it in found], **({"nextToken": token} if token else {})})
+        return reply({"acts": [audit_record(it.act) for it in found], **({"nextToken": token} if token else {})})
 
     def mount(app: web.Application) -> None:
         document(app, app.router.add_post(LIST_AUDIT, list_audit), OperationDoc(name=NAME, body=ListAuditRequest))

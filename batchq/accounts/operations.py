@@ -6,9 +6,9 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.accounts import requests, responses
-from batchq.accounts.accounts_file import account_name, machine_user, user_name
-from batchq.accounts.admin import AccountAdmin, must_know_account, must_know_user
+from batchq.accounts import wire
+from batchq.accounts.admin import AccountAdmin, can_see_key, require_visible_account, require_visible_user
+from batchq.accounts.files import account_name, machine_user, user_name
 from batchq.domain.access import permissions
 from batchq.domain.access.accounts import (
     ROOT,
@@ -33,224 +33,224 @@ from batchq.domain.access.permissions import (
 from batchq.domain.ids import QueueName
 from batchq.errors import Forbidden, Invalid
 
-Answer = Mapping[str, object]
-Said = TypeVar("Said", bound=requests.AdminRequest)
+Response = Mapping[str, object]
+RequestT = TypeVar("RequestT", bound=wire.AdminRequest)
 
 
-class AdminOperation(Struct, Generic[Said], frozen=True):
+class AdminOperation(Struct, Generic[RequestT], frozen=True):
     """An operation of administrators, for requests to a server and for commands on the files."""
 
     #: The model of the request's body.
-    shape: type[Said]
+    request: type[RequestT]
     #: The permission that a server checks before it parses the request.
-    right: Permission
+    permission: Permission
     #: Raises Invalid, of which NotFound and Forbidden are subclasses, and Unavailable.
-    do: Callable[[AccountAdmin, Said, Caller], Answer]
+    perform: Callable[[AccountAdmin, RequestT, Caller], Response]
 
     @property
     def reads_only(self) -> bool:
-        """Whether the operation changes nothing; only such operations accept unsigned requests."""
-        return self.do in {describe_accounts, describe_users, list_keys, who_am_i}
+        """Whether the operation changes nothing; only such operations accept unsigned wire."""
+        return self.perform in {describe_accounts, describe_users, list_keys, who_am_i}
 
 
-def create_account(office: AccountAdmin, said: requests.SetAccount, caller: Caller) -> Answer:
-    name = account_name(said.name)
+def create_account(admin: AccountAdmin, request: wire.SetAccount, caller: Caller) -> Response:
+    name = account_name(request.name)
 
-    def change(people: Directory) -> Directory:
-        if people.account(name) is not None:
+    def change(directory: Directory) -> Directory:
+        if directory.account(name) is not None:
             raise Invalid(f"account {name} already exists")
-        return _set(people, said, Account(name=name), None, caller)
+        return _with_settings(directory, request, Account(name=name), None, caller)
 
-    return _account(office.change(caller, f"account/{name}", change), name)
+    return _account_response(admin.change(caller, f"account/{name}", change), name)
 
 
-def update_account(office: AccountAdmin, said: requests.SetAccount, caller: Caller) -> Answer:
-    name = AccountName(said.name)
+def update_account(admin: AccountAdmin, request: wire.SetAccount, caller: Caller) -> Response:
+    name = AccountName(request.name)
 
-    def change(people: Directory) -> Directory:
-        must_know_account(people, name, caller)
-        before = people.account(name)
+    def change(directory: Directory) -> Directory:
+        require_visible_account(directory, name, caller)
+        before = directory.account(name)
         assert before is not None, "it is known"
-        return _set(people, said, before, before, caller)
+        return _with_settings(directory, request, before, before, caller)
 
-    return _account(office.change(caller, f"account/{name}", change), name)
+    return _account_response(admin.change(caller, f"account/{name}", change), name)
 
 
-def delete_account(office: AccountAdmin, said: requests.RequiredName, caller: Caller) -> Answer:
-    name = AccountName(said.name)
+def delete_account(admin: AccountAdmin, request: wire.RequiredName, caller: Caller) -> Response:
+    name = AccountName(request.name)
 
-    def change(people: Directory) -> Directory:
-        must_know_account(people, name, caller)
-        return permissions.without_account(people, name)
+    def change(directory: Directory) -> Directory:
+        require_visible_account(directory, name, caller)
+        return permissions.without_account(directory, name)
 
-    office.change(caller, f"account/{name}", change)
+    admin.change(caller, f"account/{name}", change)
     return {}
 
 
-def describe_accounts(office: AccountAdmin, said: requests.OptionalName, caller: Caller) -> Answer:
-    people = office.people.now()
-    if said.name is not None:
-        must_know_account(people, AccountName(said.name), caller)
-    named = [said.name] if said.name is not None else sorted({ROOT, *people.accounts})
-    found = [it for name in named if (it := people.account(AccountName(name))) and knows_account(caller, it.name)]
-    return {"accounts": [responses.account(it, people) for it in found]}
+def describe_accounts(admin: AccountAdmin, request: wire.OptionalName, caller: Caller) -> Response:
+    directory = admin.accounts.load()
+    if request.name is not None:
+        require_visible_account(directory, AccountName(request.name), caller)
+    named = [request.name] if request.name is not None else sorted({ROOT, *directory.accounts})
+    found = [it for name in named if (it := directory.account(AccountName(name))) and knows_account(caller, it.name)]
+    return {"accounts": [wire.account(it, directory) for it in found]}
 
 
-def create_user(office: AccountAdmin, said: requests.SetUser, caller: Caller) -> Answer:
-    user = _changed(User(name=user_name(said.name), account=caller.account), said)
+def create_user(admin: AccountAdmin, request: wire.SetUser, caller: Caller) -> Response:
+    user = _with_members(User(name=user_name(request.name), account=caller.account), request)
 
-    def change(people: Directory) -> Directory:
-        if user.name in people.users:
+    def change(directory: Directory) -> Directory:
+        if user.name in directory.users:
             raise Invalid(f"user {user.name} already exists")
-        if not may_name(caller, user.name, {*people.gone, machine_user()}):
+        if not may_name(caller, user.name, {*directory.gone, machine_user()}):
             raise Forbidden(
                 f"the new user would own the jobs of an earlier user {user.name}: ask an operator to create it"
             )
-        return _with_user(people, user, None, caller)
+        return _with_user(directory, user, None, caller)
 
-    return responses.user(office.change(caller, f"user/{user.name}", change).users[user.name])
-
-
-def update_user(office: AccountAdmin, said: requests.SetUser, caller: Caller) -> Answer:
-    name = UserName(said.name)
-
-    def change(people: Directory) -> Directory:
-        before = must_know_user(people, name, caller)
-        return _with_user(people, _changed(before, said), before, caller)
-
-    return responses.user(office.change(caller, f"user/{name}", change).users[name])
+    return wire.user(admin.change(caller, f"user/{user.name}", change).users[user.name])
 
 
-def delete_user(office: AccountAdmin, said: requests.RequiredName, caller: Caller) -> Answer:
+def update_user(admin: AccountAdmin, request: wire.SetUser, caller: Caller) -> Response:
+    name = UserName(request.name)
+
+    def change(directory: Directory) -> Directory:
+        before = require_visible_user(directory, name, caller)
+        return _with_user(directory, _with_members(before, request), before, caller)
+
+    return wire.user(admin.change(caller, f"user/{name}", change).users[name])
+
+
+def delete_user(admin: AccountAdmin, request: wire.RequiredName, caller: Caller) -> Response:
     """Delete a user, after the user's keys: they must never be valid for a later user of the same name."""
-    name = UserName(said.name)
+    name = UserName(request.name)
 
-    def change(people: Directory) -> Directory:
-        user = must_know_user(people, name, caller)
+    def change(directory: Directory) -> Directory:
+        user = require_visible_user(directory, name, caller)
         if not manages(caller, user):
             raise Forbidden(f"you may not delete user {name}, whose role is {user.role}")
-        return permissions.without_user(people, name)
+        return permissions.without_user(directory, name)
 
-    office.change(caller, f"user/{name}", change, then=lambda: office.keys.delete_of(name))
+    admin.change(caller, f"user/{name}", change, then=lambda: admin.keys.delete_keys_of(name))
     return {}
 
 
-def describe_users(office: AccountAdmin, said: requests.OptionalName, caller: Caller) -> Answer:
-    people = office.people.now()
-    found: Sequence[User] = [it for _, it in sorted(people.users.items()) if knows_user(caller, it)]
-    if said.name is not None:
-        found = [must_know_user(people, UserName(said.name), caller)]
-    return {"users": [responses.user(it) for it in found]}
+def describe_users(admin: AccountAdmin, request: wire.OptionalName, caller: Caller) -> Response:
+    directory = admin.accounts.load()
+    found: Sequence[User] = [it for _, it in sorted(directory.users.items()) if knows_user(caller, it)]
+    if request.name is not None:
+        found = [require_visible_user(directory, UserName(request.name), caller)]
+    return {"users": [wire.user(it) for it in found]}
 
 
-def create_key(office: AccountAdmin, said: requests.OptionalUser, caller: Caller) -> Answer:
+def create_key(admin: AccountAdmin, request: wire.OptionalUser, caller: Caller) -> Response:
     """Create a key. This is the only operation whose response contains a secret."""
-    name = caller.user if said.user is None else user_name(said.user)
-    key, first = office.give_key(name, caller)
-    return {**responses.key(key), "secret": key.secret, "firstUser": first}
+    name = caller.user if request.user is None else user_name(request.user)
+    key, is_first = admin.create_key(name, caller)
+    return {**wire.key(key), "secret": key.secret, "firstUser": is_first}
 
 
-def update_key(office: AccountAdmin, said: requests.SetKey, caller: Caller) -> Answer:
-    office.set_key(said.id, said.state, caller)
+def update_key(admin: AccountAdmin, request: wire.SetKey, caller: Caller) -> Response:
+    admin.set_key(request.id, request.state, caller)
     return {}
 
 
-def delete_key(office: AccountAdmin, said: requests.KeyId, caller: Caller) -> Answer:
-    office.delete_key(said.id, caller)
+def delete_key(admin: AccountAdmin, request: wire.KeyId, caller: Caller) -> Response:
+    admin.delete_key(request.id, caller)
     return {}
 
 
-def list_keys(office: AccountAdmin, said: requests.ListKeys, caller: Caller) -> Answer:
-    people = office.people.now()
-    found = [it for it in office.keys.all() if said.user in (None, it.user) and office.knows_key(people, it, caller)]
-    if said.user is not None and not found:
-        must_know_user(people, UserName(said.user), caller)
-    return {"keys": [responses.key(it) for it in found]}
+def list_keys(admin: AccountAdmin, request: wire.ListKeys, caller: Caller) -> Response:
+    directory = admin.accounts.load()
+    found = [it for it in admin.keys.all() if request.user in (None, it.user) and can_see_key(directory, it, caller)]
+    if request.user is not None and not found:
+        require_visible_user(directory, UserName(request.user), caller)
+    return {"keys": [wire.key(it) for it in found]}
 
 
-def who_am_i(office: AccountAdmin, _: requests.EmptyRequest, caller: Caller) -> Answer:
-    return responses.caller(caller, office.people.now())
+def who_am_i(admin: AccountAdmin, _: wire.EmptyRequest, caller: Caller) -> Response:
+    return wire.caller(caller, admin.accounts.load())
 
 
-OPERATIONS: Mapping[str, AdminOperation[requests.AdminRequest]] = {
-    name: AdminOperation(shape, right, do)  # type: ignore[arg-type] # each function takes its own request model
-    for name, (shape, right, do) in {
-        "CreateAccount": (requests.SetAccount, Permission.GROUND, create_account),
-        "UpdateAccount": (requests.SetAccount, Permission.GROUND, update_account),
-        "DeleteAccount": (requests.RequiredName, Permission.GROUND, delete_account),
-        "DescribeAccounts": (requests.OptionalName, Permission.PEOPLE, describe_accounts),
-        "CreateUser": (requests.SetUser, Permission.PEOPLE, create_user),
-        "UpdateUser": (requests.SetUser, Permission.PEOPLE, update_user),
-        "DeleteUser": (requests.RequiredName, Permission.PEOPLE, delete_user),
-        "DescribeUsers": (requests.OptionalName, Permission.PEOPLE, describe_users),
-        "CreateKey": (requests.OptionalUser, Permission.OWN, create_key),
-        "UpdateKey": (requests.SetKey, Permission.OWN, update_key),
-        "DeleteKey": (requests.KeyId, Permission.OWN, delete_key),
-        "ListKeys": (requests.ListKeys, Permission.OWN, list_keys),
-        "WhoAmI": (requests.EmptyRequest, Permission.OWN, who_am_i),
+OPERATIONS: Mapping[str, AdminOperation[wire.AdminRequest]] = {
+    name: AdminOperation(request, permission, perform)  # type: ignore[arg-type] # each function takes its own request model
+    for name, (request, permission, perform) in {
+        "CreateAccount": (wire.SetAccount, Permission.GROUND, create_account),
+        "UpdateAccount": (wire.SetAccount, Permission.GROUND, update_account),
+        "DeleteAccount": (wire.RequiredName, Permission.GROUND, delete_account),
+        "DescribeAccounts": (wire.OptionalName, Permission.PEOPLE, describe_accounts),
+        "CreateUser": (wire.SetUser, Permission.PEOPLE, create_user),
+        "UpdateUser": (wire.SetUser, Permission.PEOPLE, update_user),
+        "DeleteUser": (wire.RequiredName, Permission.PEOPLE, delete_user),
+        "DescribeUsers": (wire.OptionalName, Permission.PEOPLE, describe_users),
+        "CreateKey": (wire.OptionalUser, Permission.OWN, create_key),
+        "UpdateKey": (wire.SetKey, Permission.OWN, update_key),
+        "DeleteKey": (wire.KeyId, Permission.OWN, delete_key),
+        "ListKeys": (wire.ListKeys, Permission.OWN, list_keys),
+        "WhoAmI": (wire.EmptyRequest, Permission.OWN, who_am_i),
     }.items()
 }
 
 
-def _account(people: Directory, name: AccountName) -> Answer:
-    account = people.account(name)
+def _account_response(directory: Directory, name: AccountName) -> Response:
+    account = directory.account(name)
     assert account is not None, "it was just written"
-    return responses.account(account, people)
+    return wire.account(account, directory)
 
 
-def _set(
-    people: Directory, said: requests.SetAccount, account: Account, before: Account | None, caller: Caller
+def _with_settings(
+    directory: Directory, request: wire.SetAccount, account: Account, before: Account | None, caller: Caller
 ) -> Directory:
     """Apply the members set in the request to `account`. `before` is the stored account, None for a new one."""
-    given = said.model_fields_set
+    given = request.model_fields_set
     if "parent" in given:
         above = None if account.name == ROOT else ROOT
-        account = replace(account, parent=above if said.parent is None else AccountName(said.parent))
+        account = replace(account, parent=above if request.parent is None else AccountName(request.parent))
     if "queues" in given:
-        account = replace(account, queues=None if said.queues is None else tuple(map(QueueName, said.queues)))
+        account = replace(account, queues=None if request.queues is None else tuple(map(QueueName, request.queues)))
     if "allowance" in given:
-        allowance = None if said.allowance is None else _allowance(people, account, said.allowance)
+        allowance = None if request.allowance is None else _allowance(directory, account, request.allowance)
         account = replace(account, allowance=allowance)
     if "limits" in given:
-        account = replace(account, limits=_limits(account.limits, said.limits))
+        account = replace(account, limits=_limits(account.limits, request.limits))
     if not may_set(caller, account, before):
         raise Forbidden("only admins may change the container policy of an account")
-    return permissions.with_account(people, account)
+    return permissions.with_account(directory, account)
 
 
-def _allowance(people: Directory, account: Account, said: requests.SetAllowance) -> ContainerPolicy:
+def _allowance(directory: Directory, account: Account, request: wire.SetAllowance) -> ContainerPolicy:
     """The requested policy. A member that is not set keeps the value in effect, which may be an inherited one."""
-    at = people.allowance(account.name if people.account(account.name) else account.parent or ROOT)
-    for path in (*said.devices, *said.volumes):
+    at = directory.allowance(account.name if directory.account(account.name) else account.parent or ROOT)
+    for path in (*request.devices, *request.volumes):
         if not path.startswith("/") or ".." in path.split("/") or "\0" in path:
             raise Invalid(f"{path} is not an absolute path without `..`")
-    given = {name: getattr(said, name) for name in said.model_fields_set}
+    given = {name: getattr(request, name) for name in request.model_fields_set}
     for listed in {name for name, it in given.items() if isinstance(it, list)}:
         given[listed] = tuple(given[listed])
     return replace(at, **given)
 
 
-def _limits(limits: AccountLimits, said: requests.SetLimits) -> AccountLimits:
-    return replace(limits, **{name: getattr(said, name) for name in said.model_fields_set})
+def _limits(limits: AccountLimits, request: wire.SetLimits) -> AccountLimits:
+    return replace(limits, **{name: getattr(request, name) for name in request.model_fields_set})
 
 
-def _changed(user: User, said: requests.SetUser) -> User:
+def _with_members(user: User, request: wire.SetUser) -> User:
     """The user with the members that are set in the request."""
-    given = said.model_fields_set
-    if "account" in given and said.account is not None:
-        user = replace(user, account=AccountName(said.account))
+    given = request.model_fields_set
+    if "account" in given and request.account is not None:
+        user = replace(user, account=AccountName(request.account))
     if "role" in given:
-        user = replace(user, role=said.role)
+        user = replace(user, role=request.role)
     if "coordinates" in given:
-        user = replace(user, coordinates=frozenset(map(AccountName, said.coordinates)))
+        user = replace(user, coordinates=frozenset(map(AccountName, request.coordinates)))
     return user
 
 
-def _with_user(people: Directory, user: User, before: User | None, caller: Caller) -> Directory:
+def _with_user(directory: Directory, user: User, before: User | None, caller: Caller) -> Directory:
     """The directory with a new or changed user. `before` is the stored user, None for a new one. Raises Invalid."""
     for name in (user.account, *sorted(user.coordinates)):
         if not caller.reaches_all:
-            must_know_account(people, name, caller)
+            require_visible_account(directory, name, caller)
     if not may_make(caller, user, before):
         raise Forbidden(f"you lack the permission to create or change user {user.name} with this account and role")
-    return permissions.with_user(people, user)
+    return permissions.with_user(directory, user)

@@ -14,8 +14,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from batchq.accounts.accounts_file import machine_user
 from batchq.accounts.admin import AccountAdmin
+from batchq.accounts.files import machine_user
 from batchq.accounts.operations import OPERATIONS
 from batchq.cli.arguments import settings_of
 from batchq.cli.config import URL, load
@@ -86,9 +86,9 @@ def _perform_on_files(data: Path, name: str, content: Mapping[str, object]) -> R
     operation = OPERATIONS[name]
     caller = Caller(user=machine_user(), role=Role.ADMIN, operation=name)
     try:
-        request = operation.shape.model_validate_json(json.dumps(content))
+        request = operation.request.model_validate_json(json.dumps(content))
     except ValidationError as invalid:
         first = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
         raise Invalid(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
     with rights_of_owner(data):
-        return dict(operation.do(AccountAdmin(data, now=wall_time), request, caller))
+        return dict(operation.perform(AccountAdmin(data, now=wall_time), request, caller))

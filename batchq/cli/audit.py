@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from batchq.accounts.responses import act
+from batchq.accounts.wire import audit_record
 from batchq.cli.admin_backend import add_json, check_backend_flags, print_result
 from batchq.cli.http_client import add_server_flags, call, url_of
 from batchq.domain.access.audit import AuditQuery
@@ -66,7 +66,7 @@ def _records_of_files(args: Namespace) -> list[Record]:
         about=f"job/{args.job}" if args.job else args.about,
         limit=args.limit,
     )
-    return [dict(act(it.act)) for it in read_audit(args.data, query)]
+    return [dict(audit_record(it.act)) for it in read_audit(args.data, query)]
 
 
 def _render(record: Record) -> str:

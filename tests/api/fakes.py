@@ -179,7 +179,7 @@ class Inside:
         self.stopping = BulkStopService(
             engine=self.engine, store=self.store, people=Directory, queues=self.catalog.queues_of
         )
-        self.audit = AuditLog(store=self.store, journal=EmptyJournal(), clock=self.clock, keep=None)
+        self.audit = AuditLog(store=self.store, journal=EmptyJournal(), clock=self.clock, retention=None)
         self.desk = BatchContext(
             jobs=self.jobs,
             catalog=self.catalog,

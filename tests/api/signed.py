@@ -11,7 +11,7 @@ from botocore.awsrequest import AWSRequest, AWSResponse
 from botocore.credentials import Credentials
 from msgspec.structs import replace
 
-from batchq.accounts.access_keys import AccessKey
+from batchq.accounts.files import AccessKey
 from batchq.api.sigv4 import SignedRequest
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -7,13 +7,12 @@ from itertools import count
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from batchq.accounts.access_keys import AccessKeyFile, new_key
-from batchq.accounts.accounts_file import machine_user
 from batchq.accounts.admin import AccountAdmin
+from batchq.accounts.files import AccessKeyFile, machine_user, new_key
 from batchq.api import app as api
 from batchq.api.authentication import CALLER, open_gate
 from batchq.api.native.accounts import dialect
-from batchq.audit.journal import Journal
+from batchq.audit.audit_log import Journal
 from batchq.cli.main import main
 from batchq.domain.access.accounts import Caller, Role, UserName
 from tests.support.builders import NOON
@@ -47,7 +46,7 @@ def office_of(data):
 @pytest.fixture(scope="module")
 def set_up(tmp_path_factory):
     data = tmp_path_factory.mktemp("people")
-    office_of(data).give_key("first", Caller(user="root", role=Role.ADMIN))
+    office_of(data).create_key("first", Caller(user="root", role=Role.ADMIN))
     for command in SET_UP:
         assert main([*command.split(), "--data", str(data)]) == 0
     return {it.name: it.read_bytes() for it in data.iterdir()}
@@ -68,7 +67,7 @@ async def ask(data):
 
     @asynccontextmanager
     async def believe(request):
-        request[CALLER] = office.people.now().caller(request.headers["User"], key="BQIA", request_id="a-request")
+        request[CALLER] = office.accounts.load().caller(request.headers["User"], key="BQIA", request_id="a-request")
         yield
 
     app = api.build(requests=request_metrics(), dialects=[dialect(office)], health=well, hosts=[], gate=believe)

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from batchq.accounts.access_keys import AccessKey
+from batchq.accounts.files import AccessKey
 from batchq.api.authentication import Throttle
 from batchq.api.http import HttpRefusal
 from batchq.api.sigv4 import SignatureVerifier

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from batchq.accounts.access_keys import AccessKeyFile, new_key
+from batchq.accounts.files import AccessKeyFile, new_key
 from batchq.cli.main import main
 from batchq.errors import Unavailable
 

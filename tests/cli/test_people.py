@@ -7,9 +7,8 @@ import stat
 import pytest
 
 from batchq.accounts import admin
-from batchq.accounts.access_keys import AccessKeyFile
-from batchq.accounts.accounts_file import AccountsFile
-from batchq.audit.journal import Journal
+from batchq.accounts.files import AccessKeyFile, AccountsFile
+from batchq.audit.audit_log import Journal
 from batchq.cli.main import main
 
 
@@ -36,9 +35,9 @@ def refused(data, capsys):
     """Runs one that is to fail, and to change nothing; answers what it says of that."""
 
     def run(*words):
-        before = AccountsFile(data).now(), AccessKeyFile(data).all(), Journal(data).read()
+        before = AccountsFile(data).load(), AccessKeyFile(data).all(), Journal(data).read()
         assert main(words) == 1
-        assert (AccountsFile(data).now(), AccessKeyFile(data).all(), Journal(data).read()) == before
+        assert (AccountsFile(data).load(), AccessKeyFile(data).all(), Journal(data).read()) == before
         return capsys.readouterr().err
 
     return run
@@ -147,7 +146,7 @@ def test_what_cannot_be_is_refused_in_a_line_and_changes_nothing(group, refused,
     "name", ["", " ", "-x", "a b", "a\nb", "\x1b[31m", "<b>", "a/b", "..", "{}", "%s", "é", "a" * 65]
 )
 def test_a_name_that_could_be_more_than_a_name_is_none(group, data, capsys, name):
-    before = AccountsFile(data).now()
+    before = AccountsFile(data).load()
 
     statuses = [main([what, "add", "--", name]) for what in ("user", "account")]
 
@@ -155,7 +154,7 @@ def test_a_name_that_could_be_more_than_a_name_is_none(group, data, capsys, name
     said = capsys.readouterr().err
     assert said.count("\n") == 2
     assert "\x1b" not in said
-    assert AccountsFile(data).now() == before
+    assert AccountsFile(data).load() == before
 
 
 def test_who_is_deleted_leaves_no_key_to_whoever_has_his_name_next(group, data, batchq):
@@ -168,10 +167,10 @@ def test_who_is_deleted_leaves_no_key_to_whoever_has_his_name_next(group, data, 
 
 
 def test_a_user_has_so_many_keys_and_no_more(group, data, batchq, refused):
-    give_keys(batchq, "ada", admin.MOST_KEYS)
+    give_keys(batchq, "ada", admin.MAX_KEYS)
 
     assert "has 10 keys, the maximum" in refused("key", "create", "--user", "ada")
-    assert len(told(batchq, "key", "list", "--user", "ada")["keys"]) == admin.MOST_KEYS
+    assert len(told(batchq, "key", "list", "--user", "ada")["keys"]) == admin.MAX_KEYS
 
 
 @pytest.mark.fault("SE14")
@@ -206,7 +205,7 @@ def add_some(number):
 def test_of_several_who_write_at_once_nobody_loses_anything(group, data):
     at_once(add_some, 3)
 
-    assert len(AccountsFile(data).now().users) == 3 + 30
+    assert len(AccountsFile(data).load().users) == 3 + 30
     assert sum(it.act.operation == "CreateUser" for it in Journal(data).read()[0]) == 2 + 30
 
 
@@ -232,7 +231,7 @@ def test_nothing_is_done_that_cannot_be_noted(group, data, refused):
 
     assert main(["user", "add", "eve"]) == 1
 
-    assert "eve" not in AccountsFile(data).now().users
+    assert "eve" not in AccountsFile(data).load().users
 
 
 def test_what_a_crash_left_of_a_line_is_passed_over(group, data, batchq):
@@ -269,7 +268,7 @@ def test_what_is_noted_and_then_cannot_be_written_is_told_to_have_failed(group, 
 
     assert main(["user", "delete", "ada"]) == 1
 
-    assert "ada" in AccountsFile(data).now().users
+    assert "ada" in AccountsFile(data).load().users
     assert "keys.json" in capsys.readouterr().err
     assert [(it.act.operation, it.act.about, it.act.outcome) for it in Journal(data).read()[0][-2:]] == [
         ("DeleteUser", "user/ada", "done"),

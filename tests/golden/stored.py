@@ -13,9 +13,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.accounts.access_keys import AccessKey, AccessKeyFile
-from batchq.accounts.accounts_file import AccountsFile
-from batchq.audit.journal import Journal
+from batchq.accounts.files import AccessKey, AccessKeyFile, AccountsFile
+from batchq.audit.audit_log import Journal
 from batchq.domain.access.accounts import Directory
 from batchq.domain.access.audit import AuditRecord, PendingAudit
 from batchq.domain.bulk_stop import BulkStopOrder
@@ -132,7 +131,7 @@ def _written(data: Path) -> dict[str, str]:
     """The files that the product writes beside its database. What differs from run to run is masked."""
     AccountsFile(data).change(lambda _: example(Directory))
     AccessKeyFile(data).add(example(AccessKey))
-    Journal(data).note(example(AuditRecord))
+    Journal(data).append(example(AuditRecord))
     with locked(data) as lock:
         lock.write("0123abcd", "a-seal", "http://127.0.0.1:8080")
     found = {path.name: text for path in sorted(data.iterdir()) if (text := path.read_text())}

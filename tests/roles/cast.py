@@ -14,8 +14,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from batchq.accounts.access_keys import AccessKeyFile, new_key
-from batchq.accounts.accounts_file import AccountsFile
+from batchq.accounts.files import AccessKeyFile, AccountsFile, new_key
 from batchq.bootstrap import serving
 from batchq.clock import wall_time
 from batchq.domain.access.accounts import Account, Directory, Role, User

@@ -5,7 +5,7 @@ import json
 import pytest
 from botocore.exceptions import ClientError
 
-from batchq.accounts.accounts_file import machine_user
+from batchq.accounts.files import machine_user
 from batchq.cli.main import main
 from tests.service.ground import FOR_EVER, playing
 from tests.service.test_people import batchq, key_of  # noqa: F401 - a fixture

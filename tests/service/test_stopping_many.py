@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from batchq.accounts.accounts_file import machine_user
+from batchq.accounts.files import machine_user
 from batchq.compute.simulated.script import Script
 from tests.service.ground import Ground, batchq
 from tests.support.service import serving

@@ -7,8 +7,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from batchq.audit.audit_log import MOST, AuditLog
-from batchq.audit.journal import Journal
+from batchq.audit.audit_log import BATCH_SIZE, AuditLog, Journal
 from batchq.domain.access.accounts import Visibility
 from batchq.domain.access.audit import AuditQuery
 from batchq.errors import Unavailable
@@ -54,34 +53,34 @@ def journal(tmp_path):
 
 @pytest.fixture
 def audit(store, journal):
-    return AuditLog(store=store, journal=journal, clock=AtNoon(), keep=YEAR)
+    return AuditLog(store=store, journal=journal, clock=AtNoon(), retention=YEAR)
 
 
 async def told(audit):
-    return [it.act for it in await audit.acts(ALL)]
+    return [it.act for it in await audit.records(ALL)]
 
 
 async def test_what_is_noted_beside_the_database_is_told_at_once(audit, journal, tmp_path):
-    journal.note(DONE)
-    journal.note(replace(DONE, user="bob"))
+    journal.append(DONE)
+    journal.append(replace(DONE, user="bob"))
 
     assert {it.user for it in await told(audit)} == {"ada", "bob"}
     assert (tmp_path / "acts.log").read_bytes() == b""
 
 
 async def test_what_was_taken_over_and_could_not_be_dropped_is_told_once(audit, journal, store):
-    journal.note(DONE)
+    journal.append(DONE)
     store.fails = 1
     with pytest.raises(Unavailable):
-        await audit.acts(ALL)
+        await audit.records(ALL)
 
     assert await told(audit) == [DONE]
 
 
 async def test_what_is_noted_while_others_are_taken_over_stays(journal):
-    journal.note(DONE)
+    journal.append(DONE)
     _, length = journal.read()
-    journal.note(replace(DONE, user="bob"))
+    journal.append(replace(DONE, user="bob"))
 
     journal.drop(length)
 
@@ -90,11 +89,11 @@ async def test_what_is_noted_while_others_are_taken_over_stays(journal):
 
 async def test_old_acts_are_forgotten_all_of_them_and_no_others(audit, store):
     now = NOON
-    old = tuple(replace(DONE, at=now - 2 * YEAR, about=f"job/{number}") for number in range(MOST + 5))
+    old = tuple(replace(DONE, at=now - 2 * YEAR, about=f"job/{number}") for number in range(BATCH_SIZE + 5))
     new = replace(DONE, at=now - YEAR / 2)
     await store.commit(Changes(inserted=(job(),), acts=(*old, new)))
 
-    await audit.round()
+    await audit.run_once()
 
     assert await told(audit) == [new]
 
@@ -102,7 +101,7 @@ async def test_old_acts_are_forgotten_all_of_them_and_no_others(audit, store):
 async def test_without_an_end_nothing_is_forgotten(store, journal):
     await store.commit(Changes(inserted=(job(),), acts=(replace(DONE, at=NOON - 100 * YEAR),)))
 
-    await AuditLog(store=store, journal=journal, clock=AtNoon(), keep=None).round()
+    await AuditLog(store=store, journal=journal, clock=AtNoon(), retention=None).run_once()
 
     assert len(await store.acts(ALL)) == 1
 

@@ -14,9 +14,8 @@ from stat import S_IMODE
 from msgspec.structs import replace
 
 from batchq import private_file
-from batchq.accounts import access_keys, accounts_file
-from batchq.audit import journal
-from batchq.audit.journal import Journal
+from batchq.accounts.files import ACCOUNTS_FILE, KEYS_FILE
+from batchq.audit.audit_log import JOURNAL_FILE, Journal
 from batchq.doctor.facts import DatabaseFacts, DiskSpace, FileFacts, StoreFacts
 from batchq.domain.access.audit import AuditQuery, PendingAudit, StoredAudit
 from batchq.domain.ids import JobId
@@ -114,9 +113,9 @@ def _files(data: Path) -> tuple[FileFacts, ...]:
     modes = {
         data: FOLDER_MODE,
         data / lock.NAME: FILE_MODE,
-        data / access_keys.NAME: private_file.PRIVATE,
-        data / accounts_file.NAME: private_file.PRIVATE,
-        data / journal.NAME: private_file.PRIVATE,
+        data / KEYS_FILE: private_file.PRIVATE,
+        data / ACCOUNTS_FILE: private_file.PRIVATE,
+        data / JOURNAL_FILE: private_file.PRIVATE,
     } | {_sibling(data / NAME, end): FILE_MODE for end in ("", "-wal", "-shm")}
     found = ((path, mode, _stat(path)) for path, mode in modes.items())
     return tuple(

@@ -1,14 +1,31 @@
-"""Request models of the operations on accounts, users and keys. A member left out of a change keeps its value."""
+"""The JSON of the operations on accounts, users and keys: request models, and responses without secrets. Pure.
 
+A member left out of a change keeps its value.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from batchq.accounts.access_keys import KeyState
-from batchq.domain.access.accounts import Role
+from batchq.accounts.files import AccessKey, KeyState
+from batchq.domain.access.accounts import (
+    UNSAID,
+    Account,
+    AccountLimits,
+    AccountName,
+    Caller,
+    ContainerPolicy,
+    Directory,
+    Role,
+    User,
+)
+from batchq.domain.access.audit import AuditRecord
 from batchq.settings import REGISTRY
 
+Response = Mapping[str, object]
 Word = Annotated[str, Field(min_length=1, max_length=256)]
 Path = Annotated[str, Field(min_length=1, max_length=4096)]
 LogDriver = Literal["fluentd", "gelf", "journald", "splunk", "syslog"]
@@ -120,3 +137,87 @@ class KeyId(AdminRequest):
     """The id of a key."""
 
     id: Word
+
+
+def account(it: Account, directory: Directory) -> Response:
+    """The account as it is stored, and under `inEffect` its queues and container policy after inheritance.
+
+    `queues` and `allowance` null: inherited from the parent.
+    """
+    return {
+        "name": it.name,
+        "parent": it.parent,
+        "queues": None if it.queues is None else list(it.queues),
+        "allowance": None if it.allowance is None else {**allowance(it.allowance), "root": it.allowance.root},
+        "limits": limits(it.limits),
+        "inEffect": {"queues": _queues(directory, it.name), "allowance": allowance(directory.allowance(it.name))},
+    }
+
+
+def allowance(it: ContainerPolicy) -> Response:
+    """The container policy; `root` is the value in effect, never null."""
+    return {
+        "privileged": it.privileged,
+        "devices": list(it.devices),
+        "volumes": list(it.volumes),
+        "hostNetwork": it.host_network,
+        "root": it.permits_root,
+        "logDrivers": list(it.log_drivers),
+        "registries": None if it.registries is None else list(it.registries),
+        "vcpus": it.vcpus,
+        "memoryMib": it.memory_mib,
+    }
+
+
+def limits(it: AccountLimits) -> Response:
+    return {"queued": it.queued, "submits": it.submits, "vcpus": it.vcpus, "logMib": it.log_mib}
+
+
+def user(it: User) -> Response:
+    return {
+        "name": it.name,
+        "account": it.account,
+        "role": it.role.value,
+        "coordinates": sorted(it.coordinates),
+    }
+
+
+def key(it: AccessKey) -> Response:
+    return {"id": it.id, "user": it.user, "state": it.state.value, "createdAt": _milliseconds(it.created_at)}
+
+
+def audit_record(it: AuditRecord) -> Response:
+    return {
+        "at": _milliseconds(it.at),
+        "user": it.user,
+        "account": it.account,
+        "key": it.key or None,
+        "requestId": it.request_id or None,
+        "operation": it.operation,
+        "about": it.about,
+        "outcome": it.outcome,
+    }
+
+
+def caller(caller: Caller, directory: Directory) -> Response:
+    """The identity of the caller, and the queues, container policy and limits that apply to it."""
+    return {
+        "user": caller.user,
+        "account": caller.account,
+        "role": caller.role.value,
+        "key": caller.key or None,
+        "coordinates": sorted(caller.coordinates),
+        "queues": None if caller.queues is None else sorted(caller.queues),
+        "allowance": allowance(directory.allowance(caller.account)),
+        "limits": [{"account": it.name, **limits(it.limits)} for it in directory.lineage(caller.account)],
+    }
+
+
+def _queues(directory: Directory, name: AccountName) -> list[str] | None:
+    queues = (it.queues for it in directory.lineage(name) if it.queues is not None)
+    nearest = next(queues, None)
+    return None if nearest is None else list(nearest)
+
+
+def _milliseconds(at: datetime) -> int:
+    return (at - UNSAID) // timedelta(milliseconds=1)
