@@ -1,4 +1,4 @@
-"""A server with the whole API on loopback, and two ways to talk to it: boto3, and HTTP as it is."""
+"""A server with the whole API on loopback, and two clients: boto3 and plain HTTP."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ from batchq.api.native import jobs as native_jobs
 from batchq.api.server import ListeningSite
 from batchq.domain import events as on
 from batchq.domain.ids import JobId
-from tests.api.fakes import ACCOUNT, Inside
+from tests.api.fakes import ACCOUNT, Backend
 from tests.support.answers import parsed
 from tests.support.builders import ADMIN, NOON
 from tests.support.observing import request_metrics
@@ -39,19 +39,19 @@ CONTAINER = {
 }
 
 
-class Server(Inside):
-    """The inside with HTTP before it. `traces` are the requests that were refused and have changed something."""
+class Server(Backend):
+    """The backend behind HTTP. `changed_by_errors`: the requests that were refused and changed stored data."""
 
     def __init__(self):
         super().__init__()
         self.health = {"status": "ok"}
-        self.traces = []
+        self.changed_by_errors = []
         self._begun = self._under_way = 0
         dialects = [
-            batch_routes.dialect(self.desk),
+            batch_routes.dialect(self.context),
             native_jobs.dialect(self.jobs),
             bulk_stop.dialect(self.stopping),
-            audit.dialect(audit.AuditContext(audit=self.audit, jobs=self.jobs, tokens=self.desk.tokens)),
+            audit.dialect(audit.AuditContext(audit=self.audit, jobs=self.jobs, tokens=self.context.tokens)),
         ]
         app = api.build(
             requests=request_metrics(),
@@ -64,11 +64,11 @@ class Server(Inside):
         self._runner = api.runner(app, drain_seconds=1)
 
     def _watch(self):
-        """Of requests that meet others nothing can be said: a change may be theirs."""
+        """Ignores concurrent requests: a change may be that of another request."""
 
         @web.middleware
         async def watch(request, handler):
-            alone, before = self._under_way == 0, self.remembers()
+            alone, before = self._under_way == 0, self.stored_rows()
             self._begun += 1
             self._under_way += 1
             number = self._begun
@@ -77,8 +77,8 @@ class Server(Inside):
             finally:
                 self._under_way -= 1
             alone = alone and number == self._begun
-            if alone and 400 <= answer.status < 500 and self.remembers() != before:
-                self.traces.append(f"{request.method} {request.path}: {answer.status}")
+            if alone and 400 <= answer.status < 500 and self.stored_rows() != before:
+                self.changed_by_errors.append(f"{request.method} {request.path}: {answer.status}")
             return answer
 
         return watch
@@ -96,7 +96,7 @@ class Server(Inside):
         return self.health
 
     async def runs(self, job_id, *, attempt=1):
-        """The job comes to RUNNING."""
+        """Apply the events until the job is RUNNING."""
         events = [on.DependenciesMet()] if attempt == 1 else []
         events += [on.Placed(environment="local"), on.ContainerStarted(attempt=attempt, started_at=NOON)]
         await self.engine.happens(JobId(job_id), *events)
@@ -108,7 +108,7 @@ class Server(Inside):
 
 
 class Boto:
-    """A boto3 client whose calls are awaited, for the server lives in the same loop."""
+    """A boto3 client with awaitable calls, because the server runs in the same event loop."""
 
     def __init__(self, client):
         self._client = client
@@ -118,7 +118,7 @@ class Boto:
         return partial(asyncio.to_thread, getattr(self._client, name))
 
     async def pages(self, operation, **asked):
-        """Every page of a listing."""
+        """All pages of a list operation."""
         return await asyncio.to_thread(lambda: list(self._client.get_paginator(operation).paginate(**asked)))
 
 
@@ -137,7 +137,7 @@ def client_of(service):
 
 @contextmanager
 def boto_at(url, service):
-    """The client of the service, its requests sent to `url`."""
+    """A client of the service whose requests are sent to `url`."""
 
     def redirect(params, **_):
         params["url"] = params["url"].replace(PLACEHOLDER, url, 1)
@@ -150,14 +150,14 @@ def boto_at(url, service):
 
 
 class Http:
-    """Requests as they are, without a client that would put them right."""
+    """Sends raw requests, without a client library that would correct them."""
 
     def __init__(self, session, url):
         self._session = session
         self._url = url
 
     async def post(self, operation, content=None, *, body=None, **headers):
-        """POST to an operation, JSON unless `body` says otherwise. Answers status, headers and the parsed answer."""
+        """POST `content` as JSON, or `body`, to an operation. Returns status, headers and the parsed response."""
         body = json.dumps(content).encode() if body is None else body
         return await self.ask("POST", f"/v1/{operation.lower()}", data=body, **headers)
 
@@ -180,13 +180,13 @@ async def server():
     await server.start()
     yield server
     await server.stop()
-    assert server.traces == [], "what was refused has changed something"
+    assert server.changed_by_errors == [], "a refused request changed stored data"
 
 
 @pytest.fixture
-async def ground(server):
+async def default_queue(server):
     """The environment `local` and the queue `default`."""
-    await server.lay_ground()
+    await server.create_default_queue()
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ async def http(server):
 
 
 @pytest.fixture
-async def sleeper(ground, boto):
+async def sleeper(default_queue, boto):
     """The ARN of the job definition `sleeper`."""
     made = await boto.register_job_definition(
         jobDefinitionName="sleeper", type="container", containerProperties=CONTAINER
@@ -212,7 +212,7 @@ async def sleeper(ground, boto):
 
 @pytest.fixture
 async def submit(sleeper, boto):
-    """Submit a job of `sleeper` to `default`; answers its id."""
+    """Submit a job of `sleeper` to `default`; returns its id."""
 
     async def submit(name="a-job", **asked):
         made = await boto.submit_job(jobName=name, **{"jobQueue": "default", "jobDefinition": "sleeper"} | asked)
@@ -222,18 +222,18 @@ async def submit(sleeper, boto):
 
 
 @pytest.fixture
-async def told(boto):
-    """What DescribeJobs tells of one job."""
+async def described(boto):
+    """Describe one job with DescribeJobs."""
 
-    async def told(job_id):
+    async def described(job_id):
         return (await boto.describe_jobs(jobs=[job_id]))["jobs"][0]
 
-    return told
+    return described
 
 
 @pytest.fixture
 async def registered(http, server):
-    """Register a definition, and look it up as the inside has it."""
+    """Register a definition, and return the stored one."""
 
     async def registered(asked):
         status, _, answer = await http.post("RegisterJobDefinition", asked)

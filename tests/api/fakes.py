@@ -1,4 +1,4 @@
-"""The engine as the API's tests need it: it decides by the table, at once, and starts nothing."""
+"""A fake engine for the tests of the API: it applies the transition table at once, and starts nothing."""
 
 import asyncio
 from datetime import timedelta
@@ -37,8 +37,8 @@ from tests.support.inline import InlineStore
 ACCOUNT = "123456789012"
 
 
-class PaperEngine:
-    """Answers what `batchq.engine.engine.Engine` answers to the services.
+class FakeEngine:
+    """Implements the methods of `batchq.engine.engine.Engine` that services use.
 
     `seen` is what it sees in every queue. `broken` is raised by every request. While `gate` is closed none is decided;
     `reached` tells that one waits there.
@@ -54,12 +54,12 @@ class PaperEngine:
         self._made = {}
         self._next = 0
         self.broken = None
-        self.heard = []
+        self.received = []
         self.submit_rate = SubmitRateLimiter(NO_ACCOUNTS, clock)
         self.seen = Snapshot(jobs=(), updated_at=NOON, millicpus=0)
 
     def sealed(self):
-        """Its orders are carried out at once."""
+        """No pending orders: all are applied at once."""
         return Sealed()
 
     def start_obstacle(self):
@@ -80,7 +80,7 @@ class PaperEngine:
 
     async def deliver(self, job_id, event, *, caller):
         await self._enter()
-        self.heard.append((job_id, event))
+        self.received.append((job_id, event))
         job = await self.job(job_id)
         if job is not None:
             await self.save(step(job, event, self._clock.now())[0])
@@ -94,7 +94,7 @@ class PaperEngine:
         await self.save(change(await self.job(job_id)))
 
     async def sweep(self, order, selection, *, caller):
-        """All of them are told before the first is told of."""
+        """All jobs are stopped before the first outcome is returned."""
         await self._enter()
         sweep = BulkStop(number=1, order=order)
         await self._store.commit(Changes(sweeps=((sweep, selection),)))
@@ -115,7 +115,7 @@ class PaperEngine:
         return self.seen
 
     async def happens(self, job_id, *events):
-        """What the loop would hear of the job, one after the other. It is placed at noon, when its containers begin."""
+        """Apply the events to the job, one after the other. It is placed at noon, when its containers start."""
         for event in events:
             now = NOON if isinstance(event, on.Placed) else self._clock.now()
             await self.save(step(await self.job(job_id), event, now)[0])
@@ -147,7 +147,7 @@ class EmptyJournal:
 
 
 class SteppingClock:
-    """Noon, and a second later at each look."""
+    """Noon, and a second later at each call."""
 
     def __init__(self):
         self._next = NOON
@@ -157,15 +157,15 @@ class SteppingClock:
         return self._next
 
 
-class Inside:
-    """All that the API stands on: real services on the real store in memory, and an engine of paper."""
+class Backend:
+    """All that the API uses: real services on the real store in memory, and a fake engine."""
 
     def __init__(self):
         self.store = InlineStore()
         self.clock = SteppingClock()
         self.free = 2**40
         self.floor = DiskGuard(free=lambda: self.free, least=64 * 2**20)
-        self.engine = PaperEngine(store=self.store, clock=self.clock)
+        self.engine = FakeEngine(store=self.store, clock=self.clock)
         self.catalog = CatalogService(
             store=self.store, jobs=self.store, clock=self.clock, floor=self.floor, changed=lambda: None
         )
@@ -180,7 +180,7 @@ class Inside:
             engine=self.engine, store=self.store, people=Directory, queues=self.catalog.queues_of
         )
         self.audit = AuditLog(store=self.store, journal=EmptyJournal(), clock=self.clock, retention=None)
-        self.desk = BatchContext(
+        self.context = BatchContext(
             jobs=self.jobs,
             catalog=self.catalog,
             clock=self.clock,
@@ -190,8 +190,8 @@ class Inside:
             limits=ServerLimits(min_timeout=60, vcpus=4, privileged=True),
         )
 
-    async def lay_ground(self):
-        """The environment `local` and the queue `default`."""
+    async def create_default_queue(self):
+        """Create the environment `local` and the queue `default`."""
         await self.catalog.create_environment(
             name=EnvironmentName("local"), state=State.ENABLED, max_millicpus=4000, document="{}", tags=(), caller=None
         )
@@ -205,6 +205,6 @@ class Inside:
             caller=None,
         )
 
-    def remembers(self):
-        """All that is stored, to compare with what was stored before."""
+    def stored_rows(self):
+        """All stored rows, to compare them with those of an earlier time."""
         return self.store.rows()

@@ -1,4 +1,4 @@
-"""Jobs of several containers and of several nodes, as tests ask for them."""
+"""Requests for jobs with several containers or several nodes."""
 
 from tests.api.conftest import CONTAINER
 

@@ -1,4 +1,4 @@
-"""Requests signed as boto3 signs them, and ways to meddle with them. botocore is the judge of what is right."""
+"""Requests signed by botocore, and functions that change them. botocore is the reference."""
 
 import random
 import string

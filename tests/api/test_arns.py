@@ -1,4 +1,4 @@
-"""Names, ARNs, and who calls."""
+"""Names, ARNs and credentials."""
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ JOB = "5d1f6c1e-0000-4000-8000-000000000000"
 
 
 @given(NAMES)
-def test_an_arn_means_the_name_it_was_made_of(name):
+def test_an_arn_resolves_to_its_name(name):
     assert ARNS.named(ArnKind.QUEUE, ARNS.queue(name)) == name
     assert ARNS.named(ArnKind.ENVIRONMENT, ARNS.environment(name)) == name
     assert ARNS.named(ArnKind.POLICY, ARNS.policy(name)) == name
@@ -24,7 +24,7 @@ def test_an_arn_means_the_name_it_was_made_of(name):
 
 
 @given(NAMES, some.integers(1, 999_999_999))
-def test_the_arn_of_a_definition_means_its_revision(name, revision):
+def test_the_arn_of_a_definition_resolves_to_its_revision(name, revision):
     ref = DefinitionRef(name=name, revision=revision)
 
     assert ARNS.definition_named(ARNS.definition(ref)) == (name, revision)
@@ -32,7 +32,7 @@ def test_the_arn_of_a_definition_means_its_revision(name, revision):
 
 
 @given(some.text())
-def test_any_other_text_is_itself_or_means_nothing(text):
+def test_other_text_is_a_name_or_resolves_to_none(text):
     assert ARNS.named(ArnKind.QUEUE, text) in {text, None}
     assert ARNS.resource(text) is None
 
@@ -40,7 +40,7 @@ def test_any_other_text_is_itself_or_means_nothing(text):
 @pytest.mark.parametrize(
     "text", ["", ":", "a:", ":1", "a:0", "a:01", "a:-1", "a:1:2", "a:1\n", "a/b", "a" * 129, "a:" + "1" * 10]
 )
-def test_what_is_no_definition_is_none(text):
+def test_text_that_is_not_a_definition_resolves_to_none(text):
     assert revision_of(text) is None
 
 
@@ -55,11 +55,11 @@ def test_what_is_no_definition_is_none(text):
         "arn:aws:batch:eu-central-1:123456789012:job-queue",
     ],
 )
-def test_an_arn_of_something_else_means_nothing(arn):
+def test_an_arn_of_another_kind_resolves_to_none(arn):
     assert ARNS.named(ArnKind.QUEUE, arn) is None
 
 
-def test_an_arn_of_another_account_is_refused_where_one_resource_is_asked_for_and_means_none_in_a_list():
+def test_an_arn_of_another_account_is_an_error_for_one_resource_and_omitted_from_lists():
     foreign = "arn:aws:batch:eu-central-1:210987654321:job-queue/it"
 
     with pytest.raises(Invalid, match="of account 210987654321, and this server's account is 123456789012"):
@@ -70,18 +70,18 @@ def test_an_arn_of_another_account_is_refused_where_one_resource_is_asked_for_an
 @pytest.mark.fault("IN19")
 @pytest.mark.parametrize("partition", ["aws", "aws-cn", "aws-us-gov"])
 @pytest.mark.parametrize("region", ["us-east-1", "cn-north-1", ""])
-def test_the_region_of_an_arn_is_anyones(partition, region):
+def test_the_region_of_an_arn_is_ignored(partition, region):
     assert ARNS.named(ArnKind.QUEUE, f"arn:{partition}:batch:{region}:123456789012:job-queue/it") == "it"
 
 
 @pytest.mark.parametrize("text", [JOB, JOB + ":0", JOB + ":9999", JOB + "#12"])
-def test_an_id_of_a_job_a_child_or_a_node_is_one(text):
+def test_ids_of_jobs_children_and_nodes_are_valid(text):
     assert is_job_id(text)
     assert is_member_id(text) == (text != JOB)
 
 
 @pytest.mark.parametrize("text", ["", "garbage", JOB.upper(), JOB + ":", JOB + ":x", JOB + "\n", JOB + "/..", JOB[1:]])
-def test_another_text_is_no_id(text):
+def test_other_text_is_not_a_job_id(text):
     assert not is_job_id(text)
     assert not is_member_id(text)
 
@@ -89,7 +89,7 @@ def test_another_text_is_no_id(text):
 SCOPE = "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20261121/eu-west-3/batch/aws4_request, SignedHeaders=host, Signature=0"
 
 
-def test_the_credential_scope_tells_who_calls_and_from_where():
+def test_a_credential_has_the_access_key_and_the_region():
     assert parse_credential(SCOPE) == Credential(access_key="AKIDEXAMPLE", region="eu-west-3")
 
 
@@ -106,11 +106,11 @@ def test_the_credential_scope_tells_who_calls_and_from_where():
         SCOPE.replace("/batch", ""),
     ],
 )
-def test_without_a_scope_nobody_says_who_calls(header):
+def test_without_a_credential_scope_the_credential_is_empty(header):
     assert parse_credential(header) == Credential()
 
 
-async def test_without_a_scope_arns_have_the_servers_region(ground, http):
+async def test_without_a_credential_arns_have_the_servers_region(default_queue, http):
     _, _, answer = await http.post("DescribeJobQueues", {})
 
     assert answer["jobQueues"][0]["jobQueueArn"] == "arn:aws:batch:us-east-1:123456789012:job-queue/default"

@@ -1,4 +1,4 @@
-"""Bodies that are not what they should be: never a fault of the server, and nothing is stored."""
+"""Malformed bodies are refused: no server error, and nothing is stored."""
 
 import json
 
@@ -42,19 +42,19 @@ BODIES = NOT_JSON | NOT_AN_OBJECT
 
 @pytest.mark.fault("IN01", "IN02", "IN03", "IN05")
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-async def test_no_operation_takes_a_body_that_is_no_object_of_json(server, ground, http, body):
-    before = server.remembers()
+async def test_bodies_that_are_not_json_objects_are_refused(server, default_queue, http, body):
+    before = server.stored_rows()
 
     answers = {name: await http.post(name, body=body) for name in POSTED}
 
     codes = {(status, headers["x-amzn-ErrorType"]) for status, headers, _ in answers.values()}
     assert codes == {(400, "ClientException")}
     assert all(answer["message"] for _, _, answer in answers.values())
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
 @pytest.mark.fault("IN06")
-async def test_no_operation_minds_members_it_does_not_know(server, ground, http):
+async def test_unknown_members_are_ignored(server, default_queue, http):
     body = b'{"__proto__": {"a": 1}, "constructor": null, "": [], "x": 1, "x": 2, "y": 1e3, "z": [[[[{}]]]]}'
 
     statuses = {(await http.post(name, body=body))[0] for name in POSTED}
@@ -97,13 +97,13 @@ NUMBERS = {
 
 @pytest.mark.fault("IN04", "IN07")
 @pytest.mark.parametrize("number", WRONG_NUMBERS, ids=lambda it: it[:10])
-async def test_a_whole_number_is_a_whole_number(server, sleeper, http, number):
-    before = server.remembers()
+async def test_integers_must_be_integers(server, sleeper, http, number):
+    before = server.stored_rows()
 
     statuses = {name: (await http.post(name, body=(body % number).encode()))[0] for name, body in NUMBERS.items()}
 
     assert statuses == dict.fromkeys(NUMBERS, 400)
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
 NO_FRACTIONS = ["NaN", "Infinity", "-Infinity", "1e400", '"5"', "true", "[]", "9" * 5000]
@@ -111,7 +111,7 @@ NO_FRACTIONS = ["NaN", "Infinity", "-Infinity", "1e400", '"5"', "true", "[]", "9
 
 @pytest.mark.fault("IN04", "IN07")
 @pytest.mark.parametrize("number", NO_FRACTIONS, ids=lambda it: it[:10])
-async def test_a_fraction_is_a_finite_number(http, number):
+async def test_fractions_must_be_finite(http, number):
     body = '{"name": "fair", "fairsharePolicy": {"shareDistribution": [{"shareIdentifier": "a", "weightFactor": %s}]}}'
 
     status, headers, _ = await http.post("CreateSchedulingPolicy", body=(body % number).encode())
@@ -120,7 +120,7 @@ async def test_a_fraction_is_a_finite_number(http, number):
 
 
 @pytest.mark.fault("IN04")
-async def test_minus_nothing_is_nothing(ground, http, boto):
+async def test_minus_zero_equals_zero(default_queue, http, boto):
     status, _, _ = await http.post("UpdateJobQueue", body=b'{"jobQueue": "default", "priority": -0}')
 
     assert status == 200
@@ -128,7 +128,7 @@ async def test_minus_nothing_is_nothing(ground, http, boto):
 
 
 @pytest.mark.fault("IN01")
-def test_a_body_that_is_wrong_all_over_is_refused_for_hardly_more_than_it_takes_to_find_out():
+def test_a_body_with_many_errors_costs_little_more_than_its_validation():
     body = b'{"filters": [' + b",".join([b"1"] * 120_000) + b"]}"
 
     def find_out():

@@ -1,4 +1,4 @@
-"""CancelJobs and TerminateJobs: many at a time, each with a fate of its own."""
+"""CancelJobs and TerminateJobs: several jobs, each with its own outcome."""
 
 from types import SimpleNamespace
 
@@ -6,9 +6,9 @@ import pytest
 
 from batchq.errors import Invalid, StoreFailed
 
-NOBODY = "5d1f6c1e-0000-4000-8000-000000000000"
+UNKNOWN_ID = "5d1f6c1e-0000-4000-8000-000000000000"
 
-FOREIGN = f"arn:aws:batch:eu-central-1:210987654321:job/{NOBODY}"
+FOREIGN = f"arn:aws:batch:eu-central-1:210987654321:job/{UNKNOWN_ID}"
 
 
 @pytest.fixture(
@@ -20,32 +20,32 @@ def order(request, boto):
     return SimpleNamespace(ask=getattr(boto, operation), flag=flag)
 
 
-async def test_every_job_is_told_the_reason(submit, told, order):
+async def test_every_job_gets_the_reason(submit, described, order):
     ids = [await submit() for _ in range(3)]
 
     answer = await order.ask(jobs=ids, reason="all of you")
 
     assert (answer["successful"], answer["errors"]) == (ids, [])
-    assert [(job["statusReason"], job[order.flag]) for job in [await told(it) for it in ids]] == [
+    assert [(job["statusReason"], job[order.flag]) for job in [await described(it) for it in ids]] == [
         ("all of you", True)
     ] * 3
 
 
 async def test_a_job_that_cannot_be_found_counts_as_successful(order):
-    answer = await order.ask(jobs=[NOBODY], reason="x")
+    answer = await order.ask(jobs=[UNKNOWN_ID], reason="x")
 
-    assert (answer["successful"], answer["errors"]) == ([NOBODY], [])
+    assert (answer["successful"], answer["errors"]) == ([UNKNOWN_ID], [])
 
 
 async def test_fifty_mixed_ids_are_all_answered(submit, order):
-    ids = [await submit() for _ in range(25)] + [NOBODY] * 25
+    ids = [await submit() for _ in range(25)] + [UNKNOWN_ID] * 25
 
     answer = await order.ask(jobs=ids, reason="x")
 
     assert answer["successful"] == ids
 
 
-async def test_a_malformed_id_and_an_arn_of_another_account_are_each_an_error_of_its_own(submit, told, order):
+async def test_a_malformed_id_and_an_arn_of_another_account_are_each_an_error_of_its_own(submit, described, order):
     job_id = await submit()
 
     answer = await order.ask(jobs=["garbage", job_id, FOREIGN], reason="x")
@@ -55,7 +55,7 @@ async def test_a_malformed_id_and_an_arn_of_another_account_are_each_an_error_of
         ("garbage", "ValidationException"),
         (FOREIGN, "ClientException"),
     ]
-    assert (await told(job_id))[order.flag] is True
+    assert (await described(job_id))[order.flag] is True
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ async def test_a_malformed_id_and_an_arn_of_another_account_are_each_an_error_of
     [(StoreFailed("disk full"), "ServerException"), (Invalid("not now"), "ClientException")],
     ids=["store", "invalid"],
 )
-async def test_what_fails_for_one_job_is_told_of_that_job(server, submit, order, why, code):
+async def test_a_failure_of_one_job_is_reported_for_that_job(server, submit, order, why, code):
     job_id = await submit()
     server.engine.broken = why
 
@@ -74,14 +74,14 @@ async def test_what_fails_for_one_job_is_told_of_that_job(server, submit, order,
 
 @pytest.mark.parametrize(
     "asked",
-    [{"jobs": []}, {"jobs": [NOBODY] * 51}, {"reason": ""}, {"reason": "x" * 1025}],
+    [{"jobs": []}, {"jobs": [UNKNOWN_ID] * 51}, {"reason": ""}, {"reason": "x" * 1025}],
     ids=["0", "51", "", "1025"],
 )
-async def test_what_is_not_said_well_is_refused_whole(server, submit, boto, order, asked):
+async def test_an_invalid_request_is_refused_as_a_whole(server, submit, boto, order, asked):
     asked = {"jobs": [await submit()], "reason": "x"} | asked
-    before = server.remembers()
+    before = server.stored_rows()
 
     with pytest.raises(boto.exceptions.ClientException):
         await order.ask(**asked)
 
-    assert server.remembers() == before
+    assert server.stored_rows() == before

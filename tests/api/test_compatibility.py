@@ -39,14 +39,14 @@ SECTIONS = {
 }
 
 
-def test_every_operation_is_named():
+def test_every_operation_is_listed():
     assert rows("Operations").keys() == OPERATIONS.keys()
 
 
-def test_those_that_are_refused_are_said_to_be():
+def test_refused_operations_are_marked():
     assert {name for name, said in rows("Operations").items() if said.startswith("refused:")} == set(UNSUPPORTED)
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-def test_every_member_is_named(section):
+def test_every_member_is_listed(section):
     assert rows(section).keys() == SECTIONS[section]

@@ -41,25 +41,25 @@ UNMANAGED = {"computeEnvironmentName": "it", "type": "UNMANAGED"}
 
 
 @pytest.fixture
-def told(boto):
-    async def told(name="it"):
+def described(boto):
+    async def described(name="it"):
         return (await boto.describe_compute_environments(computeEnvironments=[name]))["computeEnvironments"][0]
 
-    return told
+    return described
 
 
-async def test_it_answers_name_and_arn(boto):
+async def test_the_response_has_the_name_and_the_arn(boto):
     made = await boto.create_compute_environment(**ASKED)
 
     assert (made["computeEnvironmentName"], made["computeEnvironmentArn"]) == ("it", ARN + "compute-environment/it")
 
 
 @pytest.mark.parametrize("resources", [EC2, EC2 | {"type": "SPOT", "bidPercentage": 60}, FARGATE, INSTANCES], ids=str)
-async def test_what_machines_to_rent_is_told_as_it_was_said_and_the_environment_is_valid_at_once(boto, told, resources):
+async def test_machine_members_are_returned_as_sent_and_the_environment_is_valid_at_once(boto, described, resources):
     asked = {"computeResources": resources, "serviceRole": "arn:aws:iam::123456789012:role/batch", "tags": {"a": "b"}}
     await boto.create_compute_environment(**ASKED | asked)
 
-    environment = await told()
+    environment = await described()
 
     unique = environment.pop("uuid")
     assert environment == {
@@ -85,14 +85,14 @@ async def test_what_machines_to_rent_is_told_as_it_was_said_and_the_environment_
     ],
     ids=str,
 )
-async def test_its_vcpus_are_what_it_takes_at_a_time(server, http, asked, millicpus):
+async def test_the_vcpus_of_an_environment_are_its_capacity(server, http, asked, millicpus):
     status, _, answer = await http.post("CreateComputeEnvironment", asked)
 
     assert status == 200, answer
     assert server.catalog.environments["it"].max_millicpus == millicpus
 
 
-async def test_an_environment_may_begin_disabled(server, boto):
+async def test_an_environment_can_be_created_disabled(server, boto):
     await boto.create_compute_environment(**UNMANAGED, state="DISABLED")
 
     assert server.catalog.environments["it"].state is State.DISABLED
@@ -123,17 +123,17 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("asked", "text"), REFUSED, ids=str)
-async def test_what_cannot_be_is_refused_and_nothing_is_stored(server, http, asked, text):
-    before = server.remembers()
+async def test_invalid_requests_are_refused_and_store_nothing(server, http, asked, text):
+    before = server.stored_rows()
 
     status, headers, answer = await http.post("CreateComputeEnvironment", asked)
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
     assert text in answer["message"]
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
-async def test_a_taken_name_is_refused_with_aws_text_and_bare(boto, http):
+async def test_an_existing_name_is_refused_with_the_plain_text_of_aws(boto, http):
     await boto.create_compute_environment(**UNMANAGED)
 
     _, _, answer = await http.post("CreateComputeEnvironment", UNMANAGED)
@@ -141,7 +141,7 @@ async def test_a_taken_name_is_refused_with_aws_text_and_bare(boto, http):
     assert answer == {"message": "Object already exists"}
 
 
-async def test_an_update_changes_only_what_it_names(server, boto, told):
+async def test_an_update_changes_only_what_it_names(server, boto, described):
     await boto.create_compute_environment(**ASKED)
 
     made = await boto.update_compute_environment(
@@ -150,7 +150,7 @@ async def test_an_update_changes_only_what_it_names(server, boto, told):
         updatePolicy={"jobExecutionTimeoutMinutes": 5},
     )
 
-    environment = await told()
+    environment = await described()
     assert made["computeEnvironmentName"] == "it"
     assert environment["computeResources"] == EC2 | {"maxvCpus": 16}
     assert environment["updatePolicy"] == {"jobExecutionTimeoutMinutes": 5}
@@ -158,7 +158,7 @@ async def test_an_update_changes_only_what_it_names(server, boto, told):
     assert server.catalog.environments["it"].max_millicpus == 16000
 
 
-async def test_an_update_of_the_state_leaves_the_capacity(server, boto):
+async def test_an_update_of_the_state_keeps_the_capacity(server, boto):
     await boto.create_compute_environment(**UNMANAGED, unmanagedvCpus=3)
 
     await boto.update_compute_environment(computeEnvironment="it", state="DISABLED", serviceRole="")
@@ -179,18 +179,18 @@ async def test_an_update_of_the_state_leaves_the_capacity(server, boto):
     ],
     ids=str,
 )
-async def test_an_update_that_cannot_be_changes_nothing(server, boto, http, asked, text):
+async def test_an_invalid_update_changes_nothing(server, boto, http, asked, text):
     await boto.create_compute_environment(**ASKED)
-    before = server.remembers()
+    before = server.stored_rows()
 
     status, _, answer = await http.post("UpdateComputeEnvironment", {"computeEnvironment": "it"} | asked)
 
     assert status == 400
     assert text in answer["message"]
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
-async def test_an_update_does_not_ask_again_what_only_a_new_environment_must_have(server, boto):
+async def test_an_update_does_not_require_members_that_only_create_requires(server, boto):
     """As the environment that a first start makes, which AWS would not have taken."""
     await server.catalog.install_defaults(max_millicpus=2000)
 
@@ -202,7 +202,7 @@ async def test_an_update_does_not_ask_again_what_only_a_new_environment_must_hav
     assert (environment.state, environment.max_millicpus) == (State.DISABLED, 1000)
 
 
-async def test_it_is_deleted_when_it_is_disabled_and_no_queue_uses_it(ground, boto):
+async def test_only_a_disabled_environment_without_queues_can_be_deleted(default_queue, boto):
     with pytest.raises(boto.exceptions.ClientException):
         await boto.delete_compute_environment(computeEnvironment="local")
     await boto.update_compute_environment(computeEnvironment="local", state="DISABLED")
@@ -217,13 +217,13 @@ async def test_it_is_deleted_when_it_is_disabled_and_no_queue_uses_it(ground, bo
 
 
 @pytest.mark.parametrize("said", ["nowhere", ARN + "compute-environment/nowhere"])
-async def test_deleting_what_is_not_there_is_no_error(boto, said):
+async def test_deleting_an_unknown_resource_is_not_an_error(boto, said):
     answer = await boto.delete_compute_environment(computeEnvironment=said)
 
     assert answer["ResponseMetadata"]["HTTPStatusCode"] == 200
 
 
-async def test_they_are_told_by_name_or_arn_and_unknown_ones_are_left_out(boto):
+async def test_environments_are_described_by_name_or_arn_and_unknown_ones_are_omitted(boto):
     for name in ("c", "a", "b"):
         await boto.create_compute_environment(computeEnvironmentName=name, type="UNMANAGED")
 
@@ -237,7 +237,7 @@ async def test_they_are_told_by_name_or_arn_and_unknown_ones_are_left_out(boto):
     assert await names(computeEnvironments=[]) == ["a", "b", "c"]
 
 
-async def test_pages_tell_every_environment_once(boto):
+async def test_pages_have_every_environment_once(boto):
     for name in "abcde":
         await boto.create_compute_environment(computeEnvironmentName=name, type="UNMANAGED")
 
@@ -247,7 +247,7 @@ async def test_pages_tell_every_environment_once(boto):
     assert [it["computeEnvironmentName"] for page in pages for it in page["computeEnvironments"]] == list("abcde")
 
 
-async def test_a_hundred_are_named_at_once_and_no_more(ground, http):
+async def test_at_most_a_hundred_names_are_accepted(default_queue, http):
     names = ["local", *(f"no-{n}" for n in range(99))]
 
     status, _, answer = await http.post("DescribeComputeEnvironments", {"computeEnvironments": names})

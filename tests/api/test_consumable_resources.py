@@ -16,20 +16,20 @@ async def it(boto):
 
 
 @pytest.fixture
-def told(boto):
-    async def told(name="it"):
+def described(boto):
+    async def described(name="it"):
         answer = await boto.describe_consumable_resource(consumableResource=name)
         del answer["ResponseMetadata"]
         return answer
 
-    return told
+    return described
 
 
-async def test_a_resource_is_told_as_it_was_made(server, boto, told):
+async def test_a_resource_is_described_as_created(server, boto, described):
     made = await boto.create_consumable_resource(consumableResourceName="it", totalQuantity=10, tags={"a": "b"})
 
     assert (made["consumableResourceName"], made["consumableResourceArn"]) == ("it", ARN_OF + "it")
-    answer = await told(ARN_OF + "it")
+    answer = await described(ARN_OF + "it")
     assert answer.pop("createdAt") > 0
     assert answer == {
         "consumableResourceName": "it",
@@ -42,23 +42,23 @@ async def test_a_resource_is_told_as_it_was_made(server, boto, told):
     }
 
 
-async def test_what_jobs_take_is_told(server, it, boto, told):
+async def test_units_in_use_are_described(server, it, boto, described):
     server.catalog.consumable_resources.usage = Taken(in_use=4)
 
-    answer = await told()
+    answer = await described()
     (listed,) = (await boto.list_consumable_resources())["consumableResources"]
 
     assert (answer["totalQuantity"], answer["inUseQuantity"], answer["availableQuantity"]) == (10, 4, 6)
     assert (listed["totalQuantity"], listed["inUseQuantity"]) == (10, 4)
 
 
-async def test_what_is_used_up_is_gone(server, boto, told):
+async def test_used_units_of_a_non_replenishable_resource_are_gone(server, boto, described):
     await boto.create_consumable_resource(
         consumableResourceName="it", totalQuantity=10, resourceType="NON_REPLENISHABLE"
     )
     server.catalog.consumable_resources.usage = Taken(in_use=1, used_up=4)
 
-    answer = await told()
+    answer = await described()
 
     assert (answer["totalQuantity"], answer["availableQuantity"]) == (6, 6)
     assert answer["resourceType"] == "NON_REPLENISHABLE"
@@ -69,11 +69,11 @@ async def test_what_is_used_up_is_gone(server, boto, told):
     [({}, 0), ({"totalQuantity": 0}, 0), ({"totalQuantity": MOST}, MOST), ({"resourceType": ""}, 0)],
     ids=str,
 )
-async def test_what_aws_takes_is_taken(http, told, asked, total):
+async def test_requests_that_aws_accepts_are_accepted(http, described, asked, total):
     status, _, answer = await http.post("CreateConsumableResource", {"consumableResourceName": "it"} | asked)
 
     assert status == 200, answer
-    assert (await told())["totalQuantity"] == total
+    assert (await described())["totalQuantity"] == total
 
 
 REFUSED = [
@@ -91,37 +91,37 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("asked", "text"), REFUSED, ids=lambda it: str(it)[:60])
-async def test_what_cannot_be_is_refused_and_nothing_is_stored(server, http, asked, text):
-    before = server.remembers()
+async def test_invalid_requests_are_refused_and_store_nothing(server, http, asked, text):
+    before = server.stored_rows()
 
     status, headers, answer = await http.post("CreateConsumableResource", {"consumableResourceName": "it"} | asked)
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
     assert text in answer["message"]
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
-async def test_a_taken_name_is_refused(it, boto):
+async def test_an_existing_name_is_refused(it, boto):
     with pytest.raises(boto.exceptions.ClientException, match="Object already exists"):
         await boto.create_consumable_resource(consumableResourceName="it")
 
 
 @pytest.mark.parametrize(("operation", "left"), [("SET", 3), ("ADD", 13), ("REMOVE", 7)])
-async def test_an_update_changes_the_total_and_tells_it(it, boto, told, operation, left):
+async def test_an_update_changes_and_returns_the_total(it, boto, described, operation, left):
     made = await boto.update_consumable_resource(consumableResource=ARN_OF + "it", operation=operation, quantity=3)
 
     assert (made["consumableResourceName"], made["consumableResourceArn"]) == ("it", ARN_OF + "it")
-    assert made["totalQuantity"] == (await told())["totalQuantity"] == left
+    assert made["totalQuantity"] == (await described())["totalQuantity"] == left
 
 
 async def test_the_same_token_changes_it_once(it, boto):
     asked = {"consumableResource": "it", "operation": "ADD", "quantity": 5, "clientToken": "t" * 64}
 
-    told = [(await boto.update_consumable_resource(**asked))["totalQuantity"] for _ in range(2)]
+    described = [(await boto.update_consumable_resource(**asked))["totalQuantity"] for _ in range(2)]
     with pytest.raises(boto.exceptions.ClientException, match="clientToken was used already"):
         await boto.update_consumable_resource(**asked | {"quantity": 6})
 
-    assert told == [15, 15]
+    assert described == [15, 15]
 
 
 BAD_UPDATES = [
@@ -143,18 +143,18 @@ BAD_UPDATES = [
 
 
 @pytest.mark.parametrize(("asked", "text"), BAD_UPDATES, ids=lambda it: str(it)[:60])
-async def test_an_update_that_cannot_be_changes_nothing(server, it, http, asked, text):
-    before = server.remembers()
+async def test_an_invalid_update_changes_nothing(server, it, http, asked, text):
+    before = server.stored_rows()
 
     well = {"consumableResource": "it", "operation": "REMOVE", "quantity": 1, "clientToken": "token"}
     status, headers, answer = await http.post("UpdateConsumableResource", well | asked)
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
     assert text in answer["message"]
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
-async def test_one_is_deleted_and_one_that_never_was_is_gone(it, boto):
+async def test_deleting_a_known_or_unknown_resource_succeeds(it, boto):
     await boto.delete_consumable_resource(consumableResource=ARN_OF + "it")
     await boto.delete_consumable_resource(consumableResource="it")
 
@@ -172,7 +172,7 @@ def names(answer):
     return [it["consumableResourceName"] for it in answer["consumableResources"]]
 
 
-async def test_they_are_listed_by_name_page_by_page(many, boto):
+async def test_pages_are_sorted_by_name(many, boto):
     pages = await boto.pages("list_consumable_resources", PaginationConfig={"PageSize": 3})
 
     assert [names(page) for page in pages] == [["Beta", "albatross", "alpha"], ["gamma"]]
@@ -196,13 +196,13 @@ async def test_they_are_listed_by_name_page_by_page(many, boto):
         (["a*a"], []),
     ],
 )
-async def test_they_are_found_by_name(many, boto, values, found):
+async def test_a_filter_selects_by_name(many, boto, values, found):
     answer = await boto.list_consumable_resources(filters=[{"name": "CONSUMABLE_RESOURCE_NAME", "values": values}])
 
     assert names(answer) == found
 
 
-async def test_a_token_is_of_the_listing_it_came_from(many, boto):
+async def test_a_token_of_another_listing_is_refused(many, boto):
     token = (await boto.list_consumable_resources(maxResults=1))["nextToken"]
 
     with pytest.raises(boto.exceptions.ClientException, match="nextToken is not valid"):
@@ -226,7 +226,7 @@ BY_NAME = "CONSUMABLE_RESOURCE_NAME"
     ],
     ids=lambda it: str(it)[:60],
 )
-async def test_filters_that_cannot_be_are_refused(http, filters, text):
+async def test_invalid_filters_are_refused(http, filters, text):
     status, headers, answer = await http.post("ListConsumableResources", {"filters": filters})
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")

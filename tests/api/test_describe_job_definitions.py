@@ -19,12 +19,12 @@ def named(answer):
     return [f"{it['jobDefinitionName']}:{it['revision']}" for it in answer["jobDefinitions"]]
 
 
-async def test_a_bare_definition_is_told_with_the_lists_it_left_out(register, boto):
+async def test_omitted_lists_of_a_definition_are_returned_empty(register, boto):
     await register()
 
-    (told,) = (await boto.describe_job_definitions())["jobDefinitions"]
+    (described,) = (await boto.describe_job_definitions())["jobDefinitions"]
 
-    assert told == {
+    assert described == {
         "jobDefinitionName": "it",
         "jobDefinitionArn": ARN + "job-definition/it:1",
         "revision": 1,
@@ -39,17 +39,17 @@ async def test_a_bare_definition_is_told_with_the_lists_it_left_out(register, bo
     }
 
 
-async def test_the_actions_of_a_retry_strategy_are_answered_in_lower_case(register, boto):
+async def test_the_actions_of_a_retry_strategy_are_returned_in_lower_case(register, boto):
     rules = [{"action": "RETRY", "onReason": "Cannot*"}, {"action": "Exit"}]
     await register(retryStrategy={"attempts": 2, "evaluateOnExit": rules})
 
-    (told,) = (await boto.describe_job_definitions())["jobDefinitions"]
+    (described,) = (await boto.describe_job_definitions())["jobDefinitions"]
 
     shown = [{"action": "retry", "onReason": "Cannot*"}, {"action": "exit"}]
-    assert told["retryStrategy"] == {"attempts": 2, "evaluateOnExit": shown}
+    assert described["retryStrategy"] == {"attempts": 2, "evaluateOnExit": shown}
 
 
-async def test_they_are_told_by_name_or_by_arn_and_unknown_ones_are_left_out(register, boto):
+async def test_definitions_are_described_by_name_or_arn_and_unknown_ones_are_omitted(register, boto):
     await register()
     await register()
     texts = [
@@ -66,14 +66,14 @@ async def test_they_are_told_by_name_or_by_arn_and_unknown_ones_are_left_out(reg
     assert named(await boto.describe_job_definitions(jobDefinitions=texts)) == ["it:2", "it:1"]
 
 
-async def test_all_revisions_of_a_name_are_told(register, boto):
+async def test_all_revisions_of_a_name_are_described(register, boto):
     for name in ("it", "other", "it"):
         await register(name)
 
     assert named(await boto.describe_job_definitions(jobDefinitionName="it")) == ["it:1", "it:2"]
 
 
-async def test_a_deregistered_one_is_inactive_and_still_there(register, boto):
+async def test_a_deregistered_definition_is_described_as_inactive(register, boto):
     await register()
     await register()
 
@@ -85,7 +85,7 @@ async def test_a_deregistered_one_is_inactive_and_still_there(register, boto):
 
 
 @pytest.mark.parametrize("said", ["it:1", ARN + "job-definition/it:1", "it:9"])
-async def test_deregistering_twice_or_what_never_was_is_no_error(register, boto, said):
+async def test_deregistering_twice_or_an_unknown_definition_is_not_an_error(register, boto, said):
     await register()
 
     await boto.deregister_job_definition(jobDefinition=said)
@@ -95,31 +95,31 @@ async def test_deregistering_twice_or_what_never_was_is_no_error(register, boto,
 
 
 @pytest.mark.parametrize("said", ["it", "", "it:x", ARN + "job-definition/it", ARN + "job/it:1", "it:0"])
-async def test_a_revision_must_be_said_to_deregister(server, register, boto, said):
+async def test_deregistering_requires_a_revision(server, register, boto, said):
     await register()
-    before = server.remembers()
+    before = server.stored_rows()
 
     with pytest.raises(boto.exceptions.ClientException, match="name:revision"):
         await boto.deregister_job_definition(jobDefinition=said)
 
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
 @pytest.mark.parametrize(
     "other", [{"jobDefinitionName": "it"}, {"status": "ACTIVE"}, {"maxResults": 1}, {"nextToken": "x"}], ids=str
 )
-async def test_names_go_with_nothing_else(boto, other):
+async def test_names_cannot_be_combined_with_other_parameters(boto, other):
     with pytest.raises(boto.exceptions.ClientException, match="cannot be used with other parameters"):
         await boto.describe_job_definitions(jobDefinitions=["it:1"], **other)
 
 
 @pytest.mark.parametrize("asked", [{"maxResults": 0}, {"maxResults": 101}, {"jobDefinitions": ["it:1"] * 101}], ids=str)
-async def test_more_than_a_hundred_at_a_time_are_too_many(boto, asked):
+async def test_more_than_a_hundred_definitions_are_refused(boto, asked):
     with pytest.raises(boto.exceptions.ClientException):
         await boto.describe_job_definitions(**asked)
 
 
-async def test_pages_tell_every_revision_once(register, boto):
+async def test_pages_have_every_revision_once(register, boto):
     for name in ("b", "a", "b", "c", "b"):
         await register(name)
 
@@ -128,7 +128,7 @@ async def test_pages_tell_every_revision_once(register, boto):
     assert [named(page) for page in pages] == [["a:1", "b:1"], ["b:2", "b:3"], ["c:1"]]
 
 
-async def test_a_token_serves_the_query_it_was_made_for(register, boto):
+async def test_a_token_is_valid_for_its_own_query_only(register, boto):
     await register()
     await register()
     token = (await boto.describe_job_definitions(maxResults=1))["nextToken"]

@@ -13,14 +13,14 @@ from tests.support import builders
 from tests.support.builders import NOON
 
 MS = 1795262400000  # noon
-NOBODY = "5d1f6c1e-0000-4000-8000-000000000000"
+UNKNOWN_ID = "5d1f6c1e-0000-4000-8000-000000000000"
 
 
 def task(job_id, attempt):
     return Tag(job_id=JobId(job_id), attempt=attempt).task_id
 
 
-async def test_a_submitted_job_tells_what_was_asked_and_nothing_of_a_run(submit, told, sleeper):
+async def test_a_submitted_job_has_the_request_and_no_attempt(submit, described, sleeper):
     job_id = await submit(
         parameters={"a": "b"},
         tags={"team": "blue"},
@@ -30,7 +30,7 @@ async def test_a_submitted_job_tells_what_was_asked_and_nothing_of_a_run(submit,
         schedulingPriorityOverride=7,
     )
 
-    job = await told(job_id)
+    job = await described(job_id)
 
     created = job.pop("createdAt")
     assert isinstance(created, int)
@@ -64,18 +64,18 @@ async def test_a_submitted_job_tells_what_was_asked_and_nothing_of_a_run(submit,
     }
 
 
-async def test_a_job_without_a_retry_strategy_has_one_attempt(submit, told):
-    job = await told(await submit())
+async def test_a_job_without_a_retry_strategy_has_one_attempt(submit, described):
+    job = await described(await submit())
 
     assert job["retryStrategy"] == {"attempts": 1, "evaluateOnExit": []}
     assert "timeout" not in job
 
 
-async def test_from_starting_on_it_tells_the_task(server, submit, told):
+async def test_a_starting_job_has_a_task_arn(server, submit, described):
     job_id = await submit()
     await server.engine.happens(JobId(job_id), on.DependenciesMet(), on.Placed(environment="local"))
 
-    job = await told(job_id)
+    job = await described(job_id)
 
     assert job["status"] == "STARTING"
     assert job["container"]["taskArn"] == f"arn:aws:ecs:eu-central-1:123456789012:task/batchq/{task(job_id, 1)}"
@@ -86,11 +86,11 @@ async def test_from_starting_on_it_tells_the_task(server, submit, told):
     assert "startedAt" not in job
 
 
-async def test_from_running_on_it_tells_the_log_stream_and_when_it_started(server, submit, told):
+async def test_a_running_job_has_a_log_stream_and_a_start_time(server, submit, described):
     job_id = await submit()
     await server.runs(job_id)
 
-    job = await told(job_id)
+    job = await described(job_id)
 
     assert (job["status"], job["startedAt"], job["attempts"]) == ("RUNNING", MS, [])
     assert job["container"]["logStreamName"] == f"sleeper/default/{job_id}"
@@ -99,12 +99,12 @@ async def test_from_running_on_it_tells_the_log_stream_and_when_it_started(serve
     assert "stoppedAt" not in job
 
 
-async def test_a_job_that_ended_tells_how(server, submit, told):
+async def test_a_finished_job_has_its_outcome(server, submit, described):
     job_id = await submit()
     await server.runs(job_id)
     await server.ends(job_id)
 
-    job = await told(job_id)
+    job = await described(job_id)
 
     whereabouts = {name: job["container"][name] for name in ("taskArn", "containerInstanceArn", "logStreamName")}
     assert (job["status"], job["statusReason"]) == ("SUCCEEDED", "Essential container in task exited")
@@ -121,13 +121,13 @@ async def test_a_job_that_ended_tells_how(server, submit, told):
     ]
 
 
-async def test_each_attempt_has_a_task_and_a_log_of_its_own(server, submit, told):
+async def test_each_attempt_has_its_own_task_and_log_stream(server, submit, described):
     job_id = await submit(retryStrategy={"attempts": 2})
     await server.runs(job_id)
     await server.ends(job_id, exit_code=1)
     await server.runs(job_id, attempt=2)
 
-    job = await told(job_id)
+    job = await described(job_id)
 
     assert [it["container"]["exitCode"] for it in job["attempts"]] == [1]
     assert job["attempts"][0]["container"]["logStreamName"] == f"sleeper/default/{task(job_id, 1)}"
@@ -135,7 +135,7 @@ async def test_each_attempt_has_a_task_and_a_log_of_its_own(server, submit, told
     assert "exitCode" not in job["container"]
 
 
-async def test_an_attempt_that_never_started_has_a_reason_and_no_exit_code(server, submit, told):
+async def test_an_attempt_that_never_started_has_a_reason_and_no_exit_code(server, submit, described):
     job_id = await submit()
     reason = "CannotPullContainerError: no such image"
     await server.engine.happens(
@@ -145,7 +145,7 @@ async def test_an_attempt_that_never_started_has_a_reason_and_no_exit_code(serve
         on.StartFailed(attempt=1, reason=reason),
     )
 
-    job = await told(job_id)
+    job = await described(job_id)
 
     assert (job["status"], job["statusReason"]) == ("FAILED", "Task failed to start")
     assert job["container"]["reason"] == reason
@@ -173,8 +173,8 @@ async def created(server, submit):
     return job_id
 
 
-async def test_a_running_job_shows_a_host_path_that_was_created(created, told):
-    job = await told(created)
+async def test_a_running_job_shows_a_host_path_that_was_created(created, described):
+    job = await described(created)
 
     assert (job["statusReason"], job["container"]["reason"]) == (CREATED, CREATED)
 
@@ -187,11 +187,11 @@ async def test_a_running_job_shows_a_host_path_that_was_created(created, told):
     ],
 )
 async def test_the_reasons_of_a_failure_are_followed_by_a_host_path_that_was_created(
-    server, created, told, end, reason
+    server, created, described, end, reason
 ):
     await server.engine.happens(JobId(created), on.ContainerExited(attempt=1, started_at=NOON, stopped_at=NOON, **end))
 
-    job = await told(created)
+    job = await described(created)
 
     shown = CREATED if reason is None else f"{reason}. {CREATED}"
     assert job["statusReason"] == f"Essential container in task exited. {CREATED}"
@@ -199,19 +199,19 @@ async def test_the_reasons_of_a_failure_are_followed_by_a_host_path_that_was_cre
     assert [job["container"]["reason"], job["attempts"][0]["container"]["reason"]] == [shown, shown]
 
 
-async def test_the_reason_of_a_terminate_stands_alone_where_a_host_path_was_created(created, told, boto):
+async def test_the_reason_of_a_terminate_is_not_followed_by_a_created_host_path(created, described, boto):
     await boto.terminate_job(jobId=created, reason="wrong data")
 
-    job = await told(created)
+    job = await described(created)
 
     assert (job["statusReason"], job["container"]["reason"]) == ("wrong data", CREATED)
 
 
-async def test_a_cancelled_job_says_so_with_the_callers_reason(submit, told, boto):
+async def test_a_cancelled_job_has_the_flag_and_the_callers_reason(submit, described, boto):
     job_id = await submit()
     await boto.cancel_job(jobId=job_id, reason="changed my mind")
 
-    job = await told(job_id)
+    job = await described(job_id)
 
     assert (job["status"], job["statusReason"], job["isCancelled"], job["isTerminated"]) == (
         "FAILED",
@@ -222,14 +222,14 @@ async def test_a_cancelled_job_says_so_with_the_callers_reason(submit, told, bot
     assert job["attempts"] == []
 
 
-async def test_a_job_outlives_its_definition_being_deregistered(submit, told, boto):
+async def test_a_job_is_described_after_its_definition_was_deregistered(submit, described, boto):
     job_id = await submit()
     await boto.deregister_job_definition(jobDefinition="sleeper:1")
 
-    assert (await told(job_id))["container"]["image"] == CONTAINER["image"]
+    assert (await described(job_id))["container"]["image"] == CONTAINER["image"]
 
 
-def test_a_job_whose_definition_is_lost_still_tells_what_it_runs():
+def test_a_job_without_a_stored_definition_has_its_images():
     lost = builders.job(image="busybox", command=("true",), millicpus=250, memory_mib=64)
 
     container = job_detail(lost, None, BatchArns(account="123456789012", region="eu-central-1"))["container"]
@@ -239,17 +239,17 @@ def test_a_job_whose_definition_is_lost_still_tells_what_it_runs():
 
 
 @pytest.mark.fault("IN19", "IN21")
-async def test_it_keeps_the_order_asked_for_and_leaves_out_what_it_does_not_know(submit, boto):
+async def test_jobs_are_described_in_the_requested_order_without_unknown_ones(submit, boto):
     first, second = await submit(), await submit()
 
     found = await boto.describe_jobs(
-        jobs=[second, NOBODY, "garbage", "", first, second, "../../etc", f"{ARN}job-queue/x"]
+        jobs=[second, UNKNOWN_ID, "garbage", "", first, second, "../../etc", f"{ARN}job-queue/x"]
     )
 
     assert [job["jobId"] for job in found["jobs"]] == [second, first]
 
 
-async def test_a_job_may_be_named_by_its_arn(submit, boto):
+async def test_a_job_can_be_named_by_its_arn(submit, boto):
     job_id = await submit()
 
     found = await boto.describe_jobs(
@@ -260,35 +260,35 @@ async def test_a_job_may_be_named_by_its_arn(submit, boto):
 
 
 @pytest.mark.fault("IN21")
-async def test_no_ids_are_no_jobs(boto):
+async def test_without_ids_no_jobs_are_described(boto):
     found = await boto.describe_jobs(jobs=[])
 
     assert found["jobs"] == []
 
 
 @pytest.mark.fault("IN21")
-async def test_a_hundred_ids_are_looked_up(submit, boto):
+async def test_a_hundred_ids_are_accepted(submit, boto):
     job_id = await submit()
 
-    found = await boto.describe_jobs(jobs=[NOBODY] * 99 + [job_id])
+    found = await boto.describe_jobs(jobs=[UNKNOWN_ID] * 99 + [job_id])
 
     assert [job["jobId"] for job in found["jobs"]] == [job_id]
 
 
 @pytest.mark.fault("IN21")
-async def test_101_ids_are_too_many(boto):
+async def test_101_ids_are_refused(boto):
     with pytest.raises(boto.exceptions.ClientException, match=r"Maximum number of jobs supported is  100 \."):
-        await boto.describe_jobs(jobs=[NOBODY] * 101)
+        await boto.describe_jobs(jobs=[UNKNOWN_ID] * 101)
 
 
 @pytest.mark.fault("IN19")
-async def test_an_id_of_ten_kilobytes_is_nobodys(boto):
+async def test_an_id_of_ten_kilobytes_is_unknown(boto):
     found = await boto.describe_jobs(jobs=["a" * 10240])
 
     assert found["jobs"] == []
 
 
-async def test_whole_numbers_are_told_as_whole_numbers(server, submit, http):
+async def test_integers_are_returned_as_integers(server, submit, http):
     job_id = await submit(timeout={"attemptDurationSeconds": 60})
     await server.engine.happens(JobId(job_id), on.DependenciesMet(), on.Placed(environment="local"))
     odd = NOON + timedelta(microseconds=1999)

@@ -117,8 +117,8 @@ async def array(server, submit, becomes):
     return job_id
 
 
-async def test_an_array_tells_its_size_and_how_its_children_fare(array, told):
-    job = await told(array)
+async def test_an_array_has_its_size_and_status_summary(array, described):
+    job = await described(array)
 
     assert (job["status"], job["attempts"]) == ("PENDING", [])
     assert job["container"]["image"] == CONTAINER["image"]
@@ -138,15 +138,15 @@ async def test_an_array_tells_its_size_and_how_its_children_fare(array, told):
     }
 
 
-async def test_an_array_that_has_no_children_yet_counts_none(submit, told):
-    properties = (await told(await submit(arrayProperties={"size": 2})))["arrayProperties"]
+async def test_an_array_without_children_has_zero_counts(submit, described):
+    properties = (await described(await submit(arrayProperties={"size": 2})))["arrayProperties"]
 
     assert set(properties["statusSummary"].values()) == {0}
     assert "statusSummaryLastUpdatedAt" not in properties
 
 
-async def test_a_child_tells_its_index_and_no_size(array, told):
-    job = await told(f"{array}:0")
+async def test_a_child_has_its_index_and_no_size(array, described):
+    job = await described(f"{array}:0")
 
     assert (job["jobId"], job["jobArn"]) == (f"{array}:0", f"{ARN}job/{array}:0")
     assert (job["status"], job["arrayProperties"], job["tags"]) == ("SUCCEEDED", {"index": 0}, {})
@@ -154,9 +154,10 @@ async def test_a_child_tells_its_index_and_no_size(array, told):
     assert job["retryStrategy"]["attempts"] == 2
 
 
-async def test_a_job_that_is_no_array_says_nothing_of_arrays(submit, told):
+async def test_a_single_job_has_no_array_properties(submit, described):
     assert (
-        not {"arrayProperties", "nodeProperties", "nodeDetails", "ecsProperties"} & (await told(await submit())).keys()
+        not {"arrayProperties", "nodeProperties", "nodeDetails", "ecsProperties"}
+        & (await described(await submit())).keys()
     )
 
 
@@ -180,7 +181,7 @@ async def test_filters_are_not_applied_to_children(array, boto):
 
 @pytest.mark.parametrize("name", ["garbage", "5d1f6c1e-0000-4000-8000-000000000000", "arn:aws:batch:x"])
 @pytest.mark.parametrize("selector", ["arrayJobId", "multiNodeJobId"])
-async def test_what_is_no_array_and_no_gang_lists_nothing(ground, boto, selector, name):
+async def test_a_single_job_lists_no_children_and_no_nodes(default_queue, boto, selector, name):
     assert (await boto.list_jobs(**{selector: name}))["jobSummaryList"] == []
 
 
@@ -195,7 +196,7 @@ async def test_children_come_in_pages(server, array, boto):
 
 
 @pytest.mark.parametrize("selector", ["arrayJobId", "multiNodeJobId"])
-async def test_a_token_of_one_listing_serves_no_other(array, submit, boto, selector):
+async def test_a_token_of_one_listing_is_refused_by_another(array, submit, boto, selector):
     for _ in range(2):
         await submit()
     token = (await boto.list_jobs(jobQueue="default", jobStatus="SUBMITTED", maxResults=1))["nextToken"]
@@ -204,8 +205,8 @@ async def test_a_token_of_one_listing_serves_no_other(array, submit, boto, selec
         await boto.list_jobs(**{selector: array}, jobStatus="SUBMITTED", nextToken=token)
 
 
-async def test_a_task_that_waits_tells_what_it_will_run(several, told):
-    job = await told(await several(jobDefinition="duo", parameters={"port": "80"}))
+async def test_a_queued_task_has_its_containers(several, described):
+    job = await described(await several(jobDefinition="duo", parameters={"port": "80"}))
 
     (task,) = job["ecsProperties"]["taskProperties"]
     assert job["container"] == {}
@@ -215,22 +216,22 @@ async def test_a_task_that_waits_tells_what_it_will_run(several, told):
     assert not {"exitCode", "logStreamName", "reason"} & task["containers"][0].keys()
 
 
-async def test_a_host_path_that_was_created_for_one_container_is_shown_with_it(server, several, told):
+async def test_a_created_host_path_is_shown_with_its_container(server, several, described):
     job_id = await several(jobDefinition="duo")
     made = on.ContainerCreated(attempt=1, part="0/side", container="x", created_host_paths=("/a", "/b"))
     await server.engine.happens(JobId(job_id), on.DependenciesMet(), on.Placed(environment="local"), made)
 
-    job = await told(job_id)
+    job = await described(job_id)
 
     side, _ = job["ecsProperties"]["taskProperties"][0]["containers"]
     assert {job["statusReason"], side["reason"]} == {"Host paths that did not exist were created: '/a', '/b'."}
 
 
-async def test_a_task_that_runs_tells_each_containers_log(several, runs, told):
+async def test_a_running_task_has_a_log_stream_for_each_container(several, runs, described):
     job_id = await several(jobDefinition="duo")
     await runs(job_id, part("0/side"), part("0/work", state=PartState.STARTING, started_at=None))
 
-    (task,) = (await told(job_id))["ecsProperties"]["taskProperties"]
+    (task,) = (await described(job_id))["ecsProperties"]["taskProperties"]
 
     side, work = task["containers"]
     assert side["logStreamName"] == stream(job_id, "0/side", "duo")
@@ -238,11 +239,11 @@ async def test_a_task_that_runs_tells_each_containers_log(several, runs, told):
     assert task["taskArn"].endswith(Tag(job_id=JobId(job_id), attempt=1, part="0/work").task_id)
 
 
-async def test_a_task_that_ended_tells_each_containers_end(several, ends, told):
+async def test_a_finished_task_has_the_outcome_of_each_container(several, ends, described):
     job_id = await several(jobDefinition="duo")
     await ends(job_id, over("0/work", 3, reason="why"), over("0/side", 143), status=Status.FAILED)
 
-    job = await told(job_id)
+    job = await described(job_id)
 
     (task,) = job["ecsProperties"]["taskProperties"]
     (attempt,) = job["attempts"]
@@ -263,9 +264,9 @@ async def test_a_task_that_ended_tells_each_containers_end(several, ends, told):
     }
 
 
-async def test_a_gang_tells_its_nodes_and_no_container(several, told):
+async def test_a_gang_has_node_properties_and_no_container(several, described):
     over = {"command": ["x"], "environment": [{"name": "A", "value": "1"}]}
-    job = await told(
+    job = await described(
         await several(
             jobDefinition="gang",
             parameters={"port": "80"},
@@ -283,17 +284,17 @@ async def test_a_gang_tells_its_nodes_and_no_container(several, told):
     assert [it["command"] for it in task["containers"]] == [["serve", "80"], ["run", "80"]]
 
 
-async def test_a_gang_that_ended_tells_how_its_main_node_did(several, ends, told):
+async def test_a_finished_gang_has_the_outcome_of_its_main_node(several, ends, described):
     job_id = await several(jobDefinition="gang")
     await ends(job_id, over("0/default", 4), over("1/default", 0), status=Status.FAILED)
 
-    (attempt,) = (await told(job_id))["attempts"]
+    (attempt,) = (await described(job_id))["attempts"]
 
     assert attempt["container"]["exitCode"] == 4
     assert attempt["container"]["logStreamName"] == stream(job_id, "0/default")
 
 
-async def test_each_node_is_told_as_a_job(several, runs, boto):
+async def test_each_node_is_described_as_a_job(several, runs, boto):
     job_id = await several(jobDefinition="gang")
     address = part("0/default", address="10.1.0.2")
     await runs(job_id, address, over("1/default", 9), part("2/side"), part("2/work"))
@@ -340,11 +341,11 @@ async def test_nodes_come_in_pages(several, boto):
         "list_jobs", multiNodeJobId=job_id, jobStatus="SUBMITTED", PaginationConfig={"PageSize": 3}
     )
 
-    told = [[it["nodeProperties"]["nodeIndex"] for it in page["jobSummaryList"]] for page in pages]
-    assert told == [[0, 1, 2], [3]]
+    described = [[it["nodeProperties"]["nodeIndex"] for it in page["jobSummaryList"]] for page in pages]
+    assert described == [[0, 1, 2], [3]]
 
 
-async def test_a_page_of_nodes_goes_on_after_the_last_told_while_nodes_end(several, runs, boto):
+async def test_pages_of_nodes_continue_after_the_last_node_while_nodes_end(several, runs, boto):
     job_id = await several(jobDefinition="gang")
     await runs(job_id, *(part(f"{n}/default") for n in range(2)), part("2/work"), part("3/work"))
     first = await boto.list_jobs(multiNodeJobId=job_id, maxResults=2)
@@ -364,28 +365,28 @@ async def test_the_queue_lists_a_gang_as_one_job(several, boto):
     assert job["capacityUsage"] == [{"capacityUnit": "VCPU", "quantity": 4.5}]
 
 
-async def test_what_a_job_needs_is_told_by_arn(several, told):
+async def test_required_consumable_resources_are_returned_as_arns(several, described):
     needs = {"consumableResourceList": [{"consumableResource": "licence", "quantity": 2}]}
 
-    job = await told(await several(consumableResourcePropertiesOverride=needs))
+    job = await described(await several(consumableResourcePropertiesOverride=needs))
 
     assert job["consumableResourceProperties"] == {
         "consumableResourceList": [{"consumableResource": ARN + "consumable-resource/licence", "quantity": 2}]
     }
 
 
-async def test_whole_numbers_are_told_as_whole_numbers(several, runs, http):
+async def test_integers_are_returned_as_integers(several, runs, http):
     job_id = await several(jobDefinition="gang")
     await runs(job_id, over("0/default", 0))
 
     _, _, listed = await http.post("ListJobs", {"multiNodeJobId": job_id})
-    _, _, described = await http.post("DescribeJobs", {"jobs": [f"{job_id}#0", job_id]})
+    _, _, response = await http.post("DescribeJobs", {"jobs": [f"{job_id}#0", job_id]})
 
     assert repr(listed["jobSummaryList"][0]["capacityUsage"][0]["quantity"]) == "1"
-    assert ".0" not in repr(described)
+    assert ".0" not in repr(response)
 
 
-def test_a_job_whose_definition_is_lost_still_tells_what_it_runs():
+def test_a_job_without_a_stored_definition_has_its_images():
     arns = BatchArns(account="123456789012", region="eu-central-1")
     task = Task(containers=(TaskContainer(name="work", spec=builders.container(image="busybox")),))
     gang = Nodes(count=2, main=0, ranges=(NodeRange(first=0, last=1, task=task),))
@@ -394,7 +395,7 @@ def test_a_job_whose_definition_is_lost_still_tells_what_it_runs():
     of_gang = job_detail(builders.job(nodes=gang), None, arns)
     of_node = job_detail(node_view.view(builders.job(nodes=gang), 1), None, arns)
 
-    told = [of_task, of_gang["nodeProperties"]["nodeRangeProperties"][0], of_node]
-    containers = [it["ecsProperties"]["taskProperties"][0]["containers"] for it in told]
+    described = [of_task, of_gang["nodeProperties"]["nodeRangeProperties"][0], of_node]
+    containers = [it["ecsProperties"]["taskProperties"][0]["containers"] for it in described]
     assert [(it["name"], it["image"]) for (it,) in containers] == [("work", "busybox")] * 3
     assert of_gang["nodeProperties"]["numNodes"] == 2

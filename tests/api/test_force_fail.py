@@ -1,4 +1,4 @@
-"""force-fail by HTTP, and as the command that asks for it."""
+"""ForceFail by HTTP, and the command `batchq force-fail`."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from batchq.cli.main import main
 from batchq.domain import events as on
 from batchq.domain.ids import JobId
 
-NOBODY = "5d1f6c1e-0000-4000-8000-000000000000"
+UNKNOWN_ID = "5d1f6c1e-0000-4000-8000-000000000000"
 
 
 @pytest.fixture
@@ -35,20 +35,20 @@ def command(server, capsys):
     return command
 
 
-async def test_a_running_job_is_failed_with_the_reason(server, submit, told, force):
+async def test_a_running_job_is_failed_with_the_reason(server, submit, described, force):
     job_id = await submit()
     await server.runs(job_id)
 
     status, answer = await force(job_id)
 
     assert (status, answer) == (200, {"jobId": job_id, "status": "FAILED", "statusReason": "Force-failed: it hangs"})
-    job = await told(job_id)
+    job = await described(job_id)
     assert (job["status"], job["statusReason"], job["isTerminated"]) == ("FAILED", "Force-failed: it hangs", False)
     assert "exitCode" not in job["attempts"][0]["container"]
     assert job["attempts"][0]["stoppedAt"] == job["stoppedAt"]
 
 
-async def test_asked_again_it_stays_as_it_is(server, submit, force):
+async def test_a_repeated_force_fail_changes_nothing(server, submit, force):
     job_id = await submit()
     await server.runs(job_id)
     first = await force(job_id)
@@ -56,7 +56,7 @@ async def test_asked_again_it_stays_as_it_is(server, submit, force):
     assert await force(job_id, b'{"reason":"again"}') == first
 
 
-async def test_one_that_has_no_container_is_refused_and_told_to_be_terminated(submit, force):
+async def test_a_job_without_a_container_is_refused_with_advice_to_terminate_it(submit, force):
     job_id = await submit()
 
     status, answer = await force(job_id)
@@ -65,11 +65,11 @@ async def test_one_that_has_no_container_is_refused_and_told_to_be_terminated(su
     assert answer["message"] == f"Job {job_id} is SUBMITTED and has no container to give up: terminate it."
 
 
-async def test_a_job_that_nobody_knows_is_not_found(ground, force):
-    assert await force(NOBODY) == (404, {"__type": "ClientException", "message": f"Job {NOBODY} not found."})
+async def test_an_unknown_job_is_not_found(default_queue, force):
+    assert await force(UNKNOWN_ID) == (404, {"__type": "ClientException", "message": f"Job {UNKNOWN_ID} not found."})
 
 
-async def test_a_node_is_refused_for_the_whole_job_is_given_up_or_none_of_it(submit, force):
+async def test_a_node_is_refused_because_only_whole_jobs_can_be_force_failed(submit, force):
     job_id = await submit()
 
     status, answer = await force(f"{job_id}#1")
@@ -104,7 +104,7 @@ async def test_an_array_is_refused_with_the_children_that_have_containers(server
         b'{"reason":"\xff"}',
     ],
 )
-async def test_what_is_no_reason_is_refused_and_changes_nothing(server, submit, force, told, body):
+async def test_an_invalid_reason_is_refused_and_changes_nothing(server, submit, force, described, body):
     job_id = await submit()
     await server.runs(job_id)
 
@@ -112,24 +112,24 @@ async def test_what_is_no_reason_is_refused_and_changes_nothing(server, submit, 
 
     assert status == 400
     assert answer["message"]
-    assert (await told(job_id))["status"] == "RUNNING"
+    assert (await described(job_id))["status"] == "RUNNING"
 
 
-async def test_the_command_says_what_became_of_the_job(server, submit, command):
+async def test_the_command_prints_the_resulting_status(server, submit, command):
     job_id = await submit()
     await server.runs(job_id)
 
     assert await command(job_id, "--reason", "it hangs") == (0, f"job {job_id} is FAILED: Force-failed: it hangs")
 
 
-async def test_the_command_gives_a_reason_of_its_own(server, submit, command):
+async def test_the_command_has_a_default_reason(server, submit, command):
     job_id = await submit()
     await server.runs(job_id)
 
     assert await command(job_id) == (0, f"job {job_id} is FAILED: Force-failed: its container does not end")
 
 
-async def test_the_command_says_why_not(submit, command):
+async def test_the_command_prints_why_a_job_was_refused(submit, command):
     job_id = await submit()
 
     status, said = await command(f"{job_id}#0")
@@ -139,11 +139,11 @@ async def test_the_command_says_why_not(submit, command):
 
 
 @pytest.mark.parametrize("name", ["../../v1/submitjob", "hello", "", "a\x1b[31m"])
-async def test_the_command_says_what_is_no_id(server, command, name):
+async def test_the_command_reports_a_malformed_id(server, command, name):
     assert await command(name) == (1, f"batchq: {name!r} is not a job id")
 
 
-async def test_what_others_gave_as_a_reason_neither_colours_nor_breaks_the_line(server, submit, command):
+async def test_control_characters_in_reasons_are_escaped_in_output(server, submit, command):
     job_id = await submit()
     await server.runs(job_id)
 

@@ -1,4 +1,4 @@
-"""Too little room on the disk: what makes the data grow is refused, and what runs can still be saved and stopped."""
+"""Low disk space: requests that grow the data are refused; running jobs are saved and can be stopped."""
 
 import pytest
 
@@ -15,9 +15,9 @@ DEFINITION = {
 
 
 @pytest.mark.parametrize(("operation", "asked"), [("SubmitJob", JOB), ("RegisterJobDefinition", DEFINITION)])
-async def test_what_grows_is_refused_for_now_and_changes_nothing(server, sleeper, http, operation, asked):
+async def test_requests_that_grow_the_data_are_refused_and_change_nothing(server, sleeper, http, operation, asked):
     server.free = 64 * MIB - 1
-    before = server.remembers()
+    before = server.stored_rows()
 
     status, headers, answer = await http.post(operation, asked)
 
@@ -26,11 +26,11 @@ async def test_what_grows_is_refused_for_now_and_changes_nothing(server, sleeper
         "The disk of batchq's data directory has 63 MiB of free space. "
         "Below 64 MiB jobs and job definitions are rejected, and output of containers is not stored."
     )
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
 @pytest.mark.parametrize(("operation", "asked"), [("SubmitJob", JOB), ("RegisterJobDefinition", DEFINITION)])
-async def test_it_is_taken_as_soon_as_there_is_room_again(server, sleeper, http, operation, asked):
+async def test_requests_are_accepted_once_there_is_space_again(server, sleeper, http, operation, asked):
     server.free = 0
     await http.post(operation, asked)
     server.free = 64 * MIB
@@ -40,7 +40,7 @@ async def test_it_is_taken_as_soon_as_there_is_room_again(server, sleeper, http,
     assert status == 200
 
 
-async def test_all_else_goes_on(server, submit, told, boto):
+async def test_other_requests_still_succeed(server, submit, described, boto):
     running, waiting, terminated = [await submit(name) for name in ("runs", "waits", "is-stopped")]
     server.free = 0
 
@@ -49,5 +49,9 @@ async def test_all_else_goes_on(server, submit, told, boto):
     await server.runs(running)
     await server.ends(running)
 
-    assert [(await told(it))["status"] for it in (running, waiting, terminated)] == ["SUCCEEDED", "FAILED", "FAILED"]
+    assert [(await described(it))["status"] for it in (running, waiting, terminated)] == [
+        "SUCCEEDED",
+        "FAILED",
+        "FAILED",
+    ]
     assert len((await boto.list_jobs(jobQueue="default", jobStatus="FAILED"))["jobSummaryList"]) == 2

@@ -1,4 +1,4 @@
-"""GetJobQueueSnapshot as it is told; who is next is decided elsewhere."""
+"""GetJobQueueSnapshot: the response. The order of jobs is tested elsewhere."""
 
 from datetime import timedelta
 
@@ -23,20 +23,20 @@ def seen(server):
 
 
 @pytest.fixture
-def told(boto):
-    async def told(queue="default"):
+def described(boto):
+    async def described(queue="default"):
         answer = await boto.get_job_queue_snapshot(jobQueue=queue)
         del answer["ResponseMetadata"]
         return answer
 
-    return told
+    return described
 
 
-async def test_the_front_of_a_queue_is_told_with_what_its_jobs_hold(ground, seen, told):
+async def test_a_snapshot_has_the_first_jobs_and_the_capacity_in_use(default_queue, seen, described):
     later = NOON + timedelta(milliseconds=1500)
     seen(Snapshot(jobs=((job_id(7), NOON), (job_id(3), later)), updated_at=later, millicpus=2250))
 
-    assert await told(ARN + "job-queue/default") == {
+    assert await described(ARN + "job-queue/default") == {
         "frontOfQueue": {
             "jobs": [
                 {"jobArn": ARN + f"job/{job_id(7)}", "earliestTimeAtPosition": NOON_MS},
@@ -51,16 +51,16 @@ async def test_the_front_of_a_queue_is_told_with_what_its_jobs_hold(ground, seen
     }
 
 
-async def test_an_empty_queue_has_nobody_at_its_front(ground, seen, told):
+async def test_the_snapshot_of_an_empty_queue_has_no_jobs(default_queue, seen, described):
     seen(QUIET)
 
-    answer = await told()
+    answer = await described()
 
     assert answer["frontOfQueue"]["jobs"] == []
     assert answer["queueUtilization"]["totalCapacityUsage"] == [{"capacityUnit": "VCPU", "quantity": 0.0}]
 
 
-async def test_a_queue_with_a_policy_tells_its_shares(ground, boto, seen, told):
+async def test_the_snapshot_of_a_queue_with_a_policy_has_shares(default_queue, boto, seen, described):
     policy = (await boto.create_scheduling_policy(name="fair"))["arn"]
     order = [{"order": 1, "computeEnvironment": "local"}]
     await boto.create_job_queue(
@@ -68,7 +68,7 @@ async def test_a_queue_with_a_policy_tells_its_shares(ground, boto, seen, told):
     )
     seen(Snapshot(jobs=(), updated_at=NOON, millicpus=3000, shares=(("b", 2000), ("a", 1000)), active_shares=5))
 
-    assert (await told("fair"))["queueUtilization"]["fairshareUtilization"] == {
+    assert (await described("fair"))["queueUtilization"]["fairshareUtilization"] == {
         "activeShareCount": 5,
         "topCapacityUtilization": [
             {"shareIdentifier": "b", "capacityUsage": [{"capacityUnit": "VCPU", "quantity": 2.0}]},
@@ -87,7 +87,7 @@ async def test_a_queue_with_a_policy_tells_its_shares(ground, boto, seen, told):
     ],
     ids=str,
 )
-async def test_a_queue_that_is_not_there_has_no_front(ground, seen, http, asked, text):
+async def test_the_snapshot_of_an_unknown_queue_is_refused(default_queue, seen, http, asked, text):
     seen(QUIET)
 
     status, headers, answer = await http.post("GetJobQueueSnapshot", asked)

@@ -9,25 +9,25 @@ ASKED = {"jobQueueName": "it", "priority": 5, "computeEnvironmentOrder": ENVIRON
 
 
 @pytest.fixture
-async def environments(ground, boto):
+async def environments(default_queue, boto):
     """`local`, and `a` to `c`."""
     for name in "abc":
         await boto.create_compute_environment(computeEnvironmentName=name, type="UNMANAGED")
 
 
 @pytest.fixture
-def told(boto):
-    async def told(name="it"):
+def described(boto):
+    async def described(name="it"):
         return (await boto.describe_job_queues(jobQueues=[name]))["jobQueues"][0]
 
-    return told
+    return described
 
 
-async def test_a_queue_is_valid_at_once_and_told_as_it_was_made(ground, boto, told):
+async def test_a_queue_is_valid_at_once_and_described_as_created(default_queue, boto, described):
     made = await boto.create_job_queue(**ASKED, state="ENABLED", jobQueueType="ECS", tags={"a": "b"})
 
     assert (made["jobQueueName"], made["jobQueueArn"]) == ("it", ARN + "job-queue/it")
-    assert await told() == {
+    assert await described() == {
         "jobQueueName": "it",
         "jobQueueArn": ARN + "job-queue/it",
         "state": "ENABLED",
@@ -42,7 +42,7 @@ async def test_a_queue_is_valid_at_once_and_told_as_it_was_made(ground, boto, to
     }
 
 
-async def test_environments_are_tried_in_their_order_and_named_or_given_by_arn(server, environments, boto, told):
+async def test_environments_are_ordered_and_given_by_name_or_arn(server, environments, boto, described):
     order = [
         {"order": 30, "computeEnvironment": "a"},
         {"order": 10, "computeEnvironment": ARN + "compute-environment/b"},
@@ -52,11 +52,11 @@ async def test_environments_are_tried_in_their_order_and_named_or_given_by_arn(s
     await boto.create_job_queue(**ASKED | {"computeEnvironmentOrder": order})
 
     assert server.catalog.queues["it"].environments == ("b", "c", "a")
-    assert [it["order"] for it in (await told())["computeEnvironmentOrder"]] == [10, 20, 30]
+    assert [it["order"] for it in (await described())["computeEnvironmentOrder"]] == [10, 20, 30]
 
 
 @pytest.mark.parametrize("asked", [{"priority": 0}, {"priority": 2**31 - 1}, {"jobQueueName": "q" * 128}], ids=str)
-async def test_what_aws_takes_is_taken(ground, http, asked):
+async def test_requests_that_aws_accepts_are_accepted(default_queue, http, asked):
     status, _, answer = await http.post("CreateJobQueue", ASKED | asked)
 
     assert status == 200, answer
@@ -95,17 +95,17 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("asked", "text"), REFUSED, ids=str)
-async def test_what_cannot_be_is_refused_and_nothing_is_stored(server, environments, http, asked, text):
-    before = server.remembers()
+async def test_invalid_requests_are_refused_and_store_nothing(server, environments, http, asked, text):
+    before = server.stored_rows()
 
     status, headers, answer = await http.post("CreateJobQueue", ASKED | asked)
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
     assert text in answer["message"]
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
-async def test_environments_on_fargate_stand_beside_no_others(server, environments, boto):
+async def test_fargate_environments_cannot_be_mixed_with_others(server, environments, boto):
     fargate = {"type": "FARGATE", "maxvCpus": 1, "subnets": [], "securityGroupIds": []}
     for name in ("f", "g"):
         await boto.create_compute_environment(computeEnvironmentName=name, type="MANAGED", computeResources=fargate)
@@ -121,19 +121,19 @@ async def test_environments_on_fargate_stand_beside_no_others(server, environmen
     assert "other" not in server.catalog.queues
 
 
-async def test_a_taken_name_is_refused_with_aws_text_and_bare(ground, http):
+async def test_an_existing_name_is_refused_with_the_plain_text_of_aws(default_queue, http):
     _, _, answer = await http.post("CreateJobQueue", ASKED | {"jobQueueName": "default"})
 
     assert answer == {"message": "Object already exists"}
 
 
-async def test_an_update_changes_only_what_it_names(environments, boto, told):
+async def test_an_update_changes_only_what_it_names(environments, boto, described):
     await boto.create_job_queue(**ASKED, jobQueueType="ECS")
 
     made = await boto.update_job_queue(jobQueue=ARN + "job-queue/it", priority=9)
-    first = await told()
+    first = await described()
     await boto.update_job_queue(jobQueue="it", state="DISABLED", computeEnvironmentOrder=entries("b", "a"))
-    second = await told()
+    second = await described()
 
     assert made["jobQueueName"] == "it"
     assert (first["priority"], first["state"]) == (9, "ENABLED")
@@ -155,17 +155,17 @@ async def test_an_update_changes_only_what_it_names(environments, boto, told):
     ],
     ids=str,
 )
-async def test_an_update_that_cannot_be_changes_nothing(server, ground, http, asked, text):
-    before = server.remembers()
+async def test_an_invalid_update_changes_nothing(server, default_queue, http, asked, text):
+    before = server.stored_rows()
 
     status, _, answer = await http.post("UpdateJobQueue", {"jobQueue": "default"} | asked)
 
     assert status == 400
     assert text in answer["message"]
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
-async def test_it_is_deleted_when_it_is_disabled(ground, boto):
+async def test_only_a_disabled_queue_can_be_deleted(default_queue, boto):
     with pytest.raises(boto.exceptions.ClientException):
         await boto.delete_job_queue(jobQueue="default")
     await boto.update_job_queue(jobQueue="default", state="DISABLED")
@@ -175,13 +175,13 @@ async def test_it_is_deleted_when_it_is_disabled(ground, boto):
     assert (await boto.describe_job_queues())["jobQueues"] == []
 
 
-async def test_deleting_what_is_not_there_is_no_error(boto):
+async def test_deleting_an_unknown_resource_is_not_an_error(boto):
     answer = await boto.delete_job_queue(jobQueue="nowhere")
 
     assert answer["ResponseMetadata"]["HTTPStatusCode"] == 200
 
 
-async def test_they_are_told_by_name_or_arn_page_by_page(ground, boto):
+async def test_queues_are_described_by_name_or_arn_in_pages(default_queue, boto):
     for name in ("x", "b", "a"):
         await boto.create_job_queue(**ASKED | {"jobQueueName": name})
 
@@ -192,7 +192,7 @@ async def test_they_are_told_by_name_or_arn_page_by_page(ground, boto):
     assert [it["jobQueueName"] for it in chosen["jobQueues"]] == ["a", "x"]
 
 
-async def test_a_hundred_are_named_at_once_and_no_more(ground, http):
+async def test_at_most_a_hundred_names_are_accepted(default_queue, http):
     names = ["default", *(f"no-{n}" for n in range(99))]
 
     status, _, answer = await http.post("DescribeJobQueues", {"jobQueues": names})
@@ -202,7 +202,7 @@ async def test_a_hundred_are_named_at_once_and_no_more(ground, http):
     assert (refused, headers["x-amzn-ErrorType"]) == (400, "ClientException")
 
 
-async def test_a_token_of_one_listing_is_of_no_use_to_another(ground, boto):
+async def test_a_token_cannot_be_used_with_another_listing(default_queue, boto):
     await boto.create_job_queue(**ASKED)
     token = (await boto.describe_job_queues(maxResults=1))["nextToken"]
 

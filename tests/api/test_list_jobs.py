@@ -15,21 +15,21 @@ def by(name, *values):
     return {"filters": [{"name": name, "values": list(values)}]}
 
 
-async def test_without_a_status_it_lists_the_running_ones(server, submit, boto):
+async def test_without_a_status_running_jobs_are_listed(server, submit, boto):
     await submit("waits")
     await server.runs(await submit("runs"))
 
     assert named(await boto.list_jobs(**QUEUE)) == ["runs"]
 
 
-async def test_a_status_is_asked_for(submit, boto):
+async def test_jobs_of_a_requested_status_are_listed(submit, boto):
     await submit("waits")
 
     assert named(await boto.list_jobs(**QUEUE, jobStatus="SUBMITTED")) == ["waits"]
     assert named(await boto.list_jobs(**QUEUE, jobStatus="FAILED")) == []
 
 
-async def test_a_summary_tells_what_aws_tells(server, submit, boto, sleeper):
+async def test_a_summary_has_the_members_of_aws(server, submit, boto, sleeper):
     job_id = await submit("fails")
     await server.runs(job_id)
     await server.ends(job_id, exit_code=3)
@@ -51,7 +51,7 @@ async def test_a_summary_tells_what_aws_tells(server, submit, boto, sleeper):
     }
 
 
-async def test_a_flag_is_told_only_where_it_is_true(submit, boto):
+async def test_a_flag_is_present_only_if_it_is_true(submit, boto):
     await boto.cancel_job(jobId=await submit(), reason="no")
 
     (job,) = (await boto.list_jobs(**QUEUE, jobStatus="FAILED"))["jobSummaryList"]
@@ -60,7 +60,7 @@ async def test_a_flag_is_told_only_where_it_is_true(submit, boto):
     assert "isTerminated" not in job
 
 
-async def test_the_newest_comes_first(submit, boto):
+async def test_the_newest_job_is_first(submit, boto):
     for name in ("one", "two", "three"):
         await submit(name)
 
@@ -87,7 +87,7 @@ FILTERS = [
 
 @pytest.mark.fault("SE18")
 @pytest.mark.parametrize(("asked", "found"), FILTERS, ids=str)
-async def test_a_filter_looks_at_every_status(server, submit, boto, asked, found):
+async def test_a_filter_selects_jobs_of_every_status(server, submit, boto, asked, found):
     await server.runs(await submit("Alpha"))
     await submit("Almost")
     await submit("beta")
@@ -132,28 +132,28 @@ WRONG = [
 
 @pytest.mark.fault("IN20")
 @pytest.mark.parametrize(("asked", "text"), WRONG, ids=str)
-async def test_a_question_that_makes_no_sense_is_refused(ground, http, asked, text):
+async def test_an_invalid_query_is_refused(default_queue, http, asked, text):
     status, headers, answer = await http.post("ListJobs", asked)
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
     assert text in answer["message"]
 
 
-async def test_a_hundred_values_are_taken(submit, boto):
+async def test_a_hundred_values_are_accepted(submit, boto):
     job_id = await submit("one")
 
-    told = await boto.list_jobs(jobQueue="default", **by("JOB_NAME", "one", *(f"no-{n}" for n in range(99))))
+    described = await boto.list_jobs(jobQueue="default", **by("JOB_NAME", "one", *(f"no-{n}" for n in range(99))))
 
-    assert [it["jobId"] for it in told["jobSummaryList"]] == [job_id]
+    assert [it["jobId"] for it in described["jobSummaryList"]] == [job_id]
 
 
-async def test_an_empty_next_token_is_none(submit, boto):
+async def test_an_empty_next_token_counts_as_omitted(submit, boto):
     await submit("one")
 
     assert named(await boto.list_jobs(**QUEUE, jobStatus="SUBMITTED", nextToken="")) == ["one"]
 
 
-async def test_pages_tell_every_job_once(submit, boto):
+async def test_pages_have_every_job_once(submit, boto):
     names = [f"job-{n}" for n in range(7)]
     for name in names:
         await submit(name)
@@ -165,7 +165,7 @@ async def test_pages_tell_every_job_once(submit, boto):
     assert "nextToken" not in pages[-1]
 
 
-async def test_pages_that_end_evenly_have_no_empty_one(submit, boto):
+async def test_a_full_last_page_is_not_followed_by_an_empty_one(submit, boto):
     for _ in range(4):
         await submit()
 
@@ -174,7 +174,7 @@ async def test_pages_that_end_evenly_have_no_empty_one(submit, boto):
     assert [len(page["jobSummaryList"]) for page in pages] == [2, 2]
 
 
-async def test_a_page_goes_on_where_the_last_ended_while_jobs_come(submit, boto):
+async def test_pages_continue_after_the_last_job_while_jobs_are_submitted(submit, boto):
     for name in ("one", "two", "three"):
         await submit(name)
     first = await boto.list_jobs(**QUEUE, jobStatus="SUBMITTED", maxResults=2)
@@ -202,7 +202,7 @@ async def test_with_a_filter_a_page_has_at_most_a_hundred(server, submit, boto):
     [{"jobStatus": "FAILED"}, by("JOB_NAME", "a-job"), {"jobQueue": "other"}],
     ids=["status", "filter", "queue"],
 )
-async def test_a_token_serves_the_query_it_was_made_for_and_no_other(submit, boto, other):
+async def test_a_token_of_another_query_is_refused(submit, boto, other):
     for _ in range(2):
         await submit()
     await boto.create_job_queue(

@@ -20,7 +20,7 @@ def needy(number, *, name="a-job", quantity=2, of="licences", **changes):
 
 
 @pytest.fixture
-async def jobs(server, ground, boto):
+async def jobs(server, default_queue, boto):
     """Jobs 0 to 3 need `licences`, 4 another resource, and 5 none."""
     for name in ("licences", "other", "unwanted"):
         await boto.create_consumable_resource(consumableResourceName=name)
@@ -46,7 +46,7 @@ def listed(boto):
     return listed
 
 
-async def test_a_job_is_told_with_all_that_it_needs(jobs, boto):
+async def test_a_job_has_all_its_required_resources(jobs, boto):
     answer = await boto.list_jobs_by_consumable_resource(consumableResource=resource("licences"))
 
     newest, _, with_share, oldest = answer["jobs"]
@@ -84,7 +84,7 @@ async def test_jobs_are_found_by_status_and_name_newest_first(jobs, listed, filt
     assert await listed(**filters) == found
 
 
-async def test_what_nobody_needs_has_no_jobs(jobs, listed):
+async def test_an_unused_resource_has_no_jobs(jobs, listed):
     assert await listed("unwanted") == []
 
 
@@ -117,7 +117,7 @@ async def test_pages_are_complete(jobs, boto):
     ],
     ids=lambda it: str(it)[:60],
 )
-async def test_what_cannot_be_asked_is_refused(jobs, http, asked, text):
+async def test_invalid_queries_are_refused(jobs, http, asked, text):
     status, headers, answer = await http.post(
         "ListJobsByConsumableResource", {"consumableResource": "licences"} | asked
     )

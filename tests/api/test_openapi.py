@@ -1,4 +1,4 @@
-"""/openapi.json says what this server can be asked: every route, and every shape, and nothing that is not so."""
+"""/openapi.json describes every route and every shape of this server, and no others."""
 
 import json
 from importlib import import_module
@@ -51,17 +51,17 @@ def operations(described):
     return {it["operationId"]: it for methods in described["paths"].values() for it in methods.values()}
 
 
-def test_it_is_openapi(described):
+def test_the_description_is_valid_openapi(described):
     schemathesis.openapi.from_dict(described).validate()
 
 
-def test_every_route_is_in_it(app, described):
+def test_every_route_is_described(app, described):
     routes = {(it.resource.canonical, it.method.lower()) for it in app.router.routes() if it.method != "HEAD"}
 
     assert {(path.partition("#")[0], method) for path, it in described["paths"].items() for method in it} == routes
 
 
-def test_every_operation_is_in_it_by_its_name(app, described, operations):
+def test_every_operation_is_described_by_its_name(app, described, operations):
     number = sum(len(methods) for methods in described["paths"].values())
 
     assert operations.keys() >= OPERATIONS.keys() | batch.UNSUPPORTED.keys()
@@ -69,7 +69,7 @@ def test_every_operation_is_in_it_by_its_name(app, described, operations):
 
 
 @pytest.mark.parametrize("name", [name for name, it in OPERATIONS.items() if it.body])
-def test_the_body_of_an_operation_is_the_shape_it_takes(described, operations, name):
+def test_the_body_of_an_operation_has_its_shape(described, operations, name):
     (content,) = operations[name]["requestBody"]["content"].values()
     place = content["schema"]["$ref"].rpartition("/")[2]
 
@@ -79,7 +79,7 @@ def test_the_body_of_an_operation_is_the_shape_it_takes(described, operations, n
     assert described["components"]["schemas"][place]["properties"].keys() == shape.model_fields.keys()
 
 
-def test_what_stands_in_path_query_and_header_is_said(operations):
+def test_path_query_and_header_parameters_are_described(operations):
     untag = {(it["in"], it["name"]) for it in operations["UntagResource"]["parameters"]}
     (target,) = operations["GetLogEvents"]["parameters"]
 
@@ -87,15 +87,15 @@ def test_what_stands_in_path_query_and_header_is_said(operations):
     assert (target["in"], target["schema"]) == ("header", {"const": "Logs_20140328.GetLogEvents"})
 
 
-def test_what_is_not_served_is_said_to_be_refused_and_why(operations):
+def test_unsupported_operations_are_described_with_their_reason(operations):
     refused = operations["SubmitServiceJob"]
 
     assert "SageMaker" in refused["description"]
     assert "200" not in refused["responses"]
 
 
-async def test_a_server_tells_it(server, http):
-    status, _, told = await http.ask("GET", "/openapi.json")
+async def test_a_server_returns_the_description(server, http):
+    status, _, content = await http.ask("GET", "/openapi.json")
 
-    assert (status, told["openapi"]) == (200, "3.1.0")
-    assert told == (await http.ask("GET", "/openapi.json"))[2]
+    assert (status, content["openapi"]) == (200, "3.1.0")
+    assert content == (await http.ask("GET", "/openapi.json"))[2]

@@ -1,4 +1,4 @@
-"""What is no operation of AWS Batch is refused, and what only reads changes nothing."""
+"""Unknown operations are refused, and operations that read change nothing."""
 
 import json
 
@@ -22,20 +22,20 @@ UNKNOWN = [
 
 
 @pytest.mark.parametrize(("method", "path"), UNKNOWN)
-async def test_what_is_no_operation_is_refused_by_what_was_asked(server, http, method, path):
-    before = server.remembers()
+async def test_an_unknown_operation_is_refused_with_its_path(server, http, method, path):
+    before = server.stored_rows()
 
     status, headers, answer = await http.ask(method, path, data=json.dumps({}))
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
     assert answer["message"].startswith(method)
     assert answer["message"].endswith("is not an operation of this server.")
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
-async def test_reading_changes_nothing(server, sleeper, submit, boto):
+async def test_read_operations_change_nothing(server, sleeper, submit, boto):
     job_id = await submit()
-    before = server.remembers()
+    before = server.stored_rows()
 
     await boto.describe_jobs(jobs=[job_id])
     await boto.list_jobs(jobQueue="default")
@@ -47,4 +47,4 @@ async def test_reading_changes_nothing(server, sleeper, submit, boto):
     await boto.get_job_queue_snapshot(jobQueue="default")
     await boto.list_tags_for_resource(resourceArn=sleeper)
 
-    assert server.remembers() == before
+    assert server.stored_rows() == before

@@ -11,7 +11,7 @@ EMPTY = {"environment": [], "mountPoints": [], "secrets": [], "ulimits": [], "vo
 LICENCE = {"consumableResourceList": [{"consumableResource": "licence", "quantity": 2}]}
 
 
-async def test_each_node_has_its_range_and_an_inner_one_goes_before_an_outer(registered):
+async def test_each_node_has_a_range_and_inner_ranges_take_precedence(registered):
     made = await registered(GANG)
 
     gang = made.nodes
@@ -23,19 +23,19 @@ async def test_each_node_has_its_range_and_an_inner_one_goes_before_an_outer(reg
     assert gang.resources == Resources(millicpus=2 * 1000 + 2 * 1250, memory_mib=2 * 64 + 2 * 96)
 
 
-async def test_what_was_registered_is_told_field_for_field(boto):
+async def test_a_registered_definition_is_returned_member_by_member(boto):
     ranges = [RANGES[0] | {"consumableResourceProperties": LICENCE, "instanceTypes": ["c5.large"]}, RANGES[1]]
     await boto.register_job_definition(**with_nodes(nodeRangeProperties=ranges))
 
-    (told,) = (await boto.describe_job_definitions(jobDefinitions=["gang:1"]))["jobDefinitions"]
+    (described,) = (await boto.describe_job_definitions(jobDefinitions=["gang:1"]))["jobDefinitions"]
 
-    assert told["type"] == "multinode"
-    assert told["nodeProperties"] == {
+    assert described["type"] == "multinode"
+    assert described["nodeProperties"] == {
         "numNodes": 4,
         "mainNode": 0,
         "nodeRangeProperties": [ranges[0] | {"container": EMPTY | CONTAINER}, ranges[1]],
     }
-    assert "containerProperties" not in told
+    assert "containerProperties" not in described
 
 
 def ranges(*texts):
@@ -59,7 +59,7 @@ COVERED = [
 
 
 @pytest.mark.parametrize("asked", COVERED, ids=str)
-async def test_what_aws_takes_is_taken(http, asked):
+async def test_requests_that_aws_accepts_are_accepted(http, asked):
     status, _, answer = await http.post("RegisterJobDefinition", asked)
 
     assert status == 200, answer
@@ -103,21 +103,21 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("asked", "text"), REFUSED, ids=str)
-async def test_what_cannot_be_is_refused_and_nothing_is_stored(server, http, asked, text):
-    before = server.remembers()
+async def test_invalid_requests_are_refused_and_store_nothing(server, http, asked, text):
+    before = server.stored_rows()
 
     status, headers, answer = await http.post("RegisterJobDefinition", asked)
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException"), answer
     assert text in answer["message"]
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
 def needing(*entries, of=DUO):
     return of | {"consumableResourceProperties": {"consumableResourceList": list(entries)}}
 
 
-async def test_the_resources_a_job_needs_are_kept_by_name_and_told_as_they_were_registered(registered, boto):
+async def test_required_resources_are_stored_by_name_and_returned_as_registered(registered, boto):
     entries = [
         {"consumableResource": ARN + "consumable-resource/licence", "quantity": 2},
         {"consumableResource": "seat", "quantity": 1},
@@ -125,12 +125,12 @@ async def test_the_resources_a_job_needs_are_kept_by_name_and_told_as_they_were_
 
     made = await registered(needing(*entries))
 
-    (told,) = (await boto.describe_job_definitions(jobDefinitions=["duo:1"]))["jobDefinitions"]
+    (described,) = (await boto.describe_job_definitions(jobDefinitions=["duo:1"]))["jobDefinitions"]
     assert made.needs == (Need(resource="licence", quantity=2), Need(resource="seat", quantity=1))
-    assert told["consumableResourceProperties"] == {"consumableResourceList": entries}
+    assert described["consumableResourceProperties"] == {"consumableResourceList": entries}
 
 
-async def test_a_gang_needs_for_each_node_what_its_range_needs(registered):
+async def test_a_gang_requires_the_resources_of_each_nodes_range(registered):
     asked = with_nodes(
         nodeRangeProperties=[RANGES[0] | {"consumableResourceProperties": LICENCE}, RANGES[1]],
     )
@@ -141,7 +141,7 @@ async def test_a_gang_needs_for_each_node_what_its_range_needs(registered):
 
 
 @pytest.mark.parametrize("operation", ["RegisterJobDefinition", "SubmitJob"])
-async def test_the_nodes_together_need_no_more_than_a_client_can_read(http, operation):
+async def test_the_total_of_all_nodes_is_limited_to_what_clients_can_read(http, operation):
     half = {"consumableResourceList": [{"consumableResource": "licence", "quantity": 2**62}]}
     ranges = [RANGES[0] | {"consumableResourceProperties": half, "targetNodes": "0:"}]
     asked = with_nodes(numNodes=1, nodeRangeProperties=ranges)
@@ -171,16 +171,16 @@ async def test_the_nodes_together_need_no_more_than_a_client_can_read(http, oper
     ],
     ids=str,
 )
-async def test_needs_that_cannot_be_are_refused(server, http, entry):
-    before = server.remembers()
+async def test_invalid_resource_requirements_are_refused(server, http, entry):
+    before = server.stored_rows()
 
     status, headers, _ = await http.post("RegisterJobDefinition", needing(entry))
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
-async def test_a_resource_is_named_once(http):
+async def test_a_resource_must_not_be_repeated(http):
     twice = [
         {"consumableResource": "licence", "quantity": 1},
         {"consumableResource": ARN + "consumable-resource/licence", "quantity": 1},
@@ -189,5 +189,5 @@ async def test_a_resource_is_named_once(http):
     assert (await http.post("RegisterJobDefinition", needing(*twice)))[0] == 400
 
 
-async def test_an_empty_list_of_needs_is_none(registered):
+async def test_an_empty_list_of_required_resources_counts_as_omitted(registered):
     assert (await registered(needing())).needs == ()

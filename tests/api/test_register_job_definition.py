@@ -46,7 +46,7 @@ def on_fargate(**members):
     return ASKED | {"platformCapabilities": ["FARGATE"], "containerProperties": container | members}
 
 
-async def test_revisions_of_a_name_count_from_one(boto):
+async def test_revisions_of_a_name_start_with_one(boto):
     first = await boto.register_job_definition(**ASKED)
     second = await boto.register_job_definition(**ASKED)
     other = await boto.register_job_definition(**ASKED | {"jobDefinitionName": "other"})
@@ -89,7 +89,7 @@ ALL_OF_IT = {
 }
 
 
-async def test_every_member_of_the_container_is_understood(server, boto):
+async def test_every_member_of_the_container_is_translated(server, boto):
     await boto.register_job_definition(**ASKED | {"containerProperties": ALL_OF_IT})
 
     spec = (await server.catalog.definitions.find("it", 1, caller=ADMIN)).container
@@ -119,7 +119,7 @@ async def test_every_member_of_the_container_is_understood(server, boto):
     assert spec.platform == "linux/arm64"
 
 
-async def test_what_was_registered_is_told_field_for_field(boto):
+async def test_a_registered_definition_is_returned_member_by_member(boto):
     asked = {
         "parameters": {"what": "it"},
         "schedulingPriority": 3,
@@ -131,9 +131,9 @@ async def test_what_was_registered_is_told_field_for_field(boto):
     }
     await boto.register_job_definition(**ASKED | asked | {"containerProperties": ALL_OF_IT})
 
-    (told,) = (await boto.describe_job_definitions(jobDefinitions=["it:1"]))["jobDefinitions"]
+    (described,) = (await boto.describe_job_definitions(jobDefinitions=["it:1"]))["jobDefinitions"]
 
-    assert told == {
+    assert described == {
         "jobDefinitionName": "it",
         "jobDefinitionArn": ARN + "job-definition/it:1",
         "revision": 1,
@@ -145,13 +145,13 @@ async def test_what_was_registered_is_told_field_for_field(boto):
     }
 
 
-async def test_a_number_of_gpus_is_told_as_a_text(http, boto):
+async def test_a_number_of_gpus_is_returned_as_a_string(http, boto):
     given = requirements(VCPU=2, MEMORY="64", GPU=1)
     await http.post("RegisterJobDefinition", with_container(resourceRequirements=given))
 
-    (told,) = (await boto.describe_job_definitions(jobDefinitions=["it:1"]))["jobDefinitions"]
+    (described,) = (await boto.describe_job_definitions(jobDefinitions=["it:1"]))["jobDefinitions"]
 
-    assert told["containerProperties"]["resourceRequirements"] == requirements(VCPU="2", MEMORY="64", GPU="1")
+    assert described["containerProperties"]["resourceRequirements"] == requirements(VCPU="2", MEMORY="64", GPU="1")
 
 
 @pytest.mark.fault("IN06")
@@ -160,14 +160,14 @@ async def test_members_that_aws_does_not_know_are_ignored(http, boto):
 
     status, _, _ = await http.post("RegisterJobDefinition", asked)
 
-    (told,) = (await boto.describe_job_definitions(jobDefinitions=["it:1"]))["jobDefinitions"]
+    (described,) = (await boto.describe_job_definitions(jobDefinitions=["it:1"]))["jobDefinitions"]
     assert status == 200
-    assert "colour" not in told
-    assert "colour" not in told["containerProperties"]
+    assert "colour" not in described
+    assert "colour" not in described["containerProperties"]
 
 
 @pytest.mark.fault("IN06")
-async def test_of_two_members_alike_the_last_counts(http, boto):
+async def test_the_last_of_duplicate_members_counts(http, boto):
     body = json.dumps(ASKED).encode().replace(b'"type"', b'"jobDefinitionName": "last", "type"')
 
     _, _, answer = await http.post("RegisterJobDefinition", body=body)
@@ -176,7 +176,7 @@ async def test_of_two_members_alike_the_last_counts(http, boto):
 
 
 @pytest.mark.parametrize("name", ["a", "a" * 128, "A-b_9", "_", "0"])
-async def test_a_name_that_aws_takes_is_taken(boto, name):
+async def test_a_name_that_aws_accepts_is_accepted(boto, name):
     assert (await boto.register_job_definition(**ASKED | {"jobDefinitionName": name}))["jobDefinitionName"] == name
 
 
@@ -216,7 +216,7 @@ TAKEN = [
 
 @pytest.mark.fault("IN18")
 @pytest.mark.parametrize("asked", TAKEN, ids=str)
-async def test_what_aws_takes_is_taken(http, asked):
+async def test_requests_that_aws_accepts_are_accepted(http, asked):
     status, _, answer = await http.post("RegisterJobDefinition", asked)
 
     assert status == 200, answer
@@ -316,14 +316,14 @@ REFUSED = [
 
 @pytest.mark.fault("IN15", "IN16", "IN18")
 @pytest.mark.parametrize(("asked", "text"), REFUSED, ids=str)
-async def test_what_cannot_be_is_refused_and_nothing_is_stored(server, http, asked, text):
-    before = server.remembers()
+async def test_invalid_requests_are_refused_and_store_nothing(server, http, asked, text):
+    before = server.stored_rows()
 
     status, headers, answer = await http.post("RegisterJobDefinition", asked)
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException"), answer
     assert text in answer["message"]
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
 async def test_swappiness_without_max_swap_is_ignored(server, http):
@@ -332,13 +332,13 @@ async def test_swappiness_without_max_swap_is_ignored(server, http):
     assert (await server.catalog.definitions.find("it", 1, caller=ADMIN)).container.swappiness is None
 
 
-async def test_the_log_that_aws_reads_is_the_one_kept_here(server, http):
+async def test_the_awslogs_driver_uses_the_stored_log(server, http):
     await http.post("RegisterJobDefinition", with_container(logConfiguration={"logDriver": "awslogs"}))
 
     assert (await server.catalog.definitions.find("it", 1, caller=ADMIN)).container.logging == Logging()
 
 
-async def test_options_of_a_log_driver_may_be_secret(server, http):
+async def test_options_of_a_log_driver_can_be_secret(server, http):
     secret = {"name": "splunk-token", "valueFrom": "token"}
     await http.post(
         "RegisterJobDefinition", with_container(logConfiguration={"logDriver": "splunk", "secretOptions": [secret]})
@@ -354,7 +354,7 @@ def padded(size):
     return json.dumps(ASKED | {"parameters": {"x": "y" * (size - len(bare))}}).encode()
 
 
-async def test_a_definition_of_24_kib_is_taken_and_a_byte_more_is_refused(server, http):
+async def test_a_definition_of_24_kib_is_accepted_and_one_byte_more_is_refused(server, http):
     taken, _, _ = await http.post("RegisterJobDefinition", body=padded(24 * 1024))
     refused, _, answer = await http.post("RegisterJobDefinition", body=padded(24 * 1024 + 1))
 
@@ -385,7 +385,7 @@ DISK = {"devices": [{"hostPath": "/dev/sda"}]}
     ],
     ids=str,
 )
-def test_a_server_that_gives_no_privileges_says_so_at_once(asked):
+def test_a_server_without_privileged_containers_refuses_them_at_registration(asked):
     limits = ServerLimits(min_timeout=60, vcpus=4, privileged=False)
     asked = RegisterJobDefinition.model_validate(asked)
 

@@ -15,7 +15,7 @@ FARGATE = with_task(containers=[SIDECAR | SMALL, WORKER | SMALL], executionRoleA
 }
 
 
-async def test_each_container_is_understood(registered):
+async def test_each_container_is_translated(registered):
     worker = {
         "dependsOn": [{"containerName": "side", "condition": "COMPLETE"}],
         "startTimeout": 2,
@@ -58,13 +58,13 @@ async def test_containers_share_the_volumes_of_their_task(registered):
         ({"ipcMode": "none"}, (False, False)),
     ],
 )
-async def test_namespaces_are_shared_where_asked(registered, modes, shared):
+async def test_namespaces_are_shared_if_requested(registered, modes, shared):
     made = await registered(with_task(**modes))
 
     assert (made.task.share_ipc, made.task.share_pids) == shared
 
 
-async def test_what_was_registered_is_told_field_for_field(boto):
+async def test_a_registered_definition_is_returned_member_by_member(boto):
     task = TASK | {
         "executionRoleArn": ROLE,
         "taskRoleArn": ROLE,
@@ -80,10 +80,10 @@ async def test_what_was_registered_is_told_field_for_field(boto):
     }
     await boto.register_job_definition(**DUO | {"ecsProperties": {"taskProperties": [task]}})
 
-    (told,) = (await boto.describe_job_definitions(jobDefinitions=["duo:1"]))["jobDefinitions"]
+    (described,) = (await boto.describe_job_definitions(jobDefinitions=["duo:1"]))["jobDefinitions"]
 
-    assert told["ecsProperties"] == {"taskProperties": [task]}
-    assert "containerProperties" not in told
+    assert described["ecsProperties"] == {"taskProperties": [task]}
+    assert "containerProperties" not in described
 
 
 TAKEN = [
@@ -101,7 +101,7 @@ TAKEN[0]["ecsProperties"]["taskProperties"][0]["containers"][0]["resourceRequire
 
 
 @pytest.mark.parametrize("asked", TAKEN, ids=str)
-async def test_what_aws_takes_is_taken(http, asked):
+async def test_requests_that_aws_accepts_are_accepted(http, asked):
     status, _, answer = await http.post("RegisterJobDefinition", asked)
 
     assert status == 200, answer
@@ -172,11 +172,11 @@ REFUSED = [
 
 @pytest.mark.fault("SE09")
 @pytest.mark.parametrize(("asked", "text"), REFUSED, ids=str)
-async def test_what_cannot_be_is_refused_and_nothing_is_stored(server, http, asked, text):
-    before = server.remembers()
+async def test_invalid_requests_are_refused_and_store_nothing(server, http, asked, text):
+    before = server.stored_rows()
 
     status, headers, answer = await http.post("RegisterJobDefinition", asked)
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException"), answer
     assert text in answer["message"]
-    assert server.remembers() == before
+    assert server.stored_rows() == before

@@ -23,28 +23,28 @@ async def it(boto):
 
 
 @pytest.fixture
-def told(boto):
-    async def told(*arns):
+def described(boto):
+    async def described(*arns):
         return (await boto.describe_scheduling_policies(arns=list(arns or (IT,))))["schedulingPolicies"]
 
-    return told
+    return described
 
 
-async def test_a_policy_is_told_as_it_was_made(server, boto, told):
+async def test_a_policy_is_described_as_created(server, boto, described):
     made = await boto.create_scheduling_policy(name="it", fairsharePolicy=FAIR, tags={"a": "b"})
 
     assert (made["name"], made["arn"]) == ("it", IT)
-    assert await told() == [{"name": "it", "arn": IT, "fairsharePolicy": FAIR, "tags": {"a": "b"}}]
+    assert await described() == [{"name": "it", "arn": IT, "fairsharePolicy": FAIR, "tags": {"a": "b"}}]
     kept = server.catalog.policies["it"]
     assert kept.shares == (ShareWeight(identifier="teamA*", weight=0.125), ShareWeight(identifier="b", weight=1.0))
     assert (kept.decay, kept.reservation) == (timedelta(hours=1), 10)
 
 
-async def test_a_policy_that_says_nothing_is_a_fair_share_policy(server, boto, told):
+async def test_an_empty_policy_is_a_fair_share_policy(server, boto, described):
     await boto.create_scheduling_policy(name="it")
 
     none = {"computeReservation": 0, "shareDecaySeconds": 0, "shareDistribution": []}
-    assert await told() == [{"name": "it", "arn": IT, "fairsharePolicy": none, "tags": {}}]
+    assert await described() == [{"name": "it", "arn": IT, "fairsharePolicy": none, "tags": {}}]
     kept = server.catalog.policies["it"]
     assert (kept.shares, kept.decay, kept.reservation) == ((), timedelta(), 0)
 
@@ -68,7 +68,7 @@ TAKEN = [
 
 
 @pytest.mark.parametrize("asked", TAKEN, ids=lambda it: str(it)[:60])
-async def test_what_aws_takes_is_taken(http, asked):
+async def test_requests_that_aws_accepts_are_accepted(http, asked):
     status, _, answer = await http.post("CreateSchedulingPolicy", {"name": "it"} | asked)
 
     assert status == 200, answer
@@ -109,37 +109,39 @@ BAD_NEW_ONES = [
 
 
 @pytest.mark.parametrize(("asked", "text"), BAD_POLICIES + BAD_NEW_ONES, ids=lambda it: str(it)[:60])
-async def test_what_cannot_be_is_refused_and_nothing_is_stored(server, http, asked, text):
-    before = server.remembers()
+async def test_invalid_requests_are_refused_and_store_nothing(server, http, asked, text):
+    before = server.stored_rows()
 
     status, headers, answer = await http.post("CreateSchedulingPolicy", {"name": "it"} | asked)
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
     assert text in answer["message"]
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
-async def test_a_taken_name_is_refused(it, boto):
+async def test_an_existing_name_is_refused(it, boto):
     with pytest.raises(boto.exceptions.ClientException, match="Object already exists"):
         await boto.create_scheduling_policy(name="it")
 
 
-async def test_an_update_replaces_the_policy_and_keeps_the_tags(server, boto, told):
+async def test_an_update_replaces_the_policy_and_keeps_the_tags(server, boto, described):
     await boto.create_scheduling_policy(name="it", fairsharePolicy=FAIR, tags={"a": "b"})
 
     await boto.update_scheduling_policy(arn=IT, fairsharePolicy={"shareDecaySeconds": 60})
 
-    assert await told() == [{"name": "it", "arn": IT, "fairsharePolicy": {"shareDecaySeconds": 60}, "tags": {"a": "b"}}]
+    assert await described() == [
+        {"name": "it", "arn": IT, "fairsharePolicy": {"shareDecaySeconds": 60}, "tags": {"a": "b"}}
+    ]
     kept = server.catalog.policies["it"]
     assert (kept.shares, kept.decay, kept.reservation) == ((), timedelta(minutes=1), 0)
 
 
-async def test_an_update_that_says_nothing_changes_nothing(server, it, boto):
-    before = server.remembers()
+async def test_an_empty_update_changes_nothing(server, it, boto):
+    before = server.stored_rows()
 
     await boto.update_scheduling_policy(arn=IT)
 
-    assert server.remembers() | {"audit_log": before["audit_log"]} == before, "the audit record apart"
+    assert server.stored_rows() | {"audit_log": before["audit_log"]} == before, "the audit record apart"
 
 
 @pytest.mark.parametrize(
@@ -152,31 +154,31 @@ async def test_an_update_that_says_nothing_changes_nothing(server, it, boto):
     ],
     ids=lambda it: str(it)[:60],
 )
-async def test_an_update_that_cannot_be_changes_nothing(server, it, http, asked, text):
-    before = server.remembers()
+async def test_an_invalid_update_changes_nothing(server, it, http, asked, text):
+    before = server.stored_rows()
 
     status, headers, answer = await http.post("UpdateSchedulingPolicy", {"arn": IT} | asked)
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
     assert text in answer["message"]
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
-async def test_one_is_deleted_and_one_that_never_was_is_gone(it, boto, told):
+async def test_deleting_a_known_or_unknown_resource_succeeds(it, boto, described):
     await boto.delete_scheduling_policy(arn=IT)
     await boto.delete_scheduling_policy(arn=IT)
 
-    assert await told() == []
+    assert await described() == []
 
 
-async def test_they_are_described_by_their_arns_and_the_unknown_left_out(it, boto, told):
+async def test_policies_are_described_by_arn_without_unknown_ones(it, boto, described):
     await boto.create_scheduling_policy(name="other")
 
-    assert [it["name"] for it in await told(IT, ARN_OF + "nothing", ARN_OF + "other", IT)] == ["it", "other"]
-    assert await told(ARN + "job-queue/it") == []
+    assert [it["name"] for it in await described(IT, ARN_OF + "nothing", ARN_OF + "other", IT)] == ["it", "other"]
+    assert await described(ARN + "job-queue/it") == []
 
 
-async def test_a_hundred_are_described_at_once_and_no_more(it, http):
+async def test_at_most_a_hundred_policies_are_described(it, http):
     asked = {"arns": [IT, *(f"{ARN_OF}{n}" for n in range(99))]}
 
     status, _, answer = await http.post("DescribeSchedulingPolicies", asked)
@@ -185,7 +187,7 @@ async def test_a_hundred_are_described_at_once_and_no_more(it, http):
     assert (status, len(answer["schedulingPolicies"]), refused) == (200, 1, 400)
 
 
-async def test_they_are_listed_by_name_page_by_page(boto):
+async def test_pages_are_sorted_by_name(boto):
     for name in ("c", "a", "b"):
         await boto.create_scheduling_policy(name=name)
 
@@ -203,7 +205,7 @@ ORDER = [{"order": 1, "computeEnvironment": "local"}]
 QUEUE = {"jobQueueName": "fair", "priority": 1, "computeEnvironmentOrder": ORDER}
 
 
-async def test_a_queue_tells_the_policy_it_goes_by(ground, it, boto):
+async def test_a_queue_has_its_scheduling_policy(default_queue, it, boto):
     await boto.create_job_queue(**QUEUE, schedulingPolicyArn=IT)
 
     (fair,) = (await boto.describe_job_queues(jobQueues=["fair"]))["jobQueues"]
@@ -213,13 +215,13 @@ async def test_a_queue_tells_the_policy_it_goes_by(ground, it, boto):
     assert "schedulingPolicyArn" not in fifo
 
 
-async def test_a_queue_that_says_an_empty_policy_has_none(ground, http, server):
+async def test_an_empty_policy_arn_counts_as_omitted(default_queue, http, server):
     status, _, _ = await http.post("CreateJobQueue", QUEUE | {"schedulingPolicyArn": ""})
 
     assert (status, server.catalog.queues["fair"].policy) == (200, None)
 
 
-async def test_the_policy_of_a_queue_is_replaced_and_stays_otherwise(ground, it, boto, server):
+async def test_the_policy_of_a_queue_can_be_replaced_and_is_kept_otherwise(default_queue, it, boto, server):
     await boto.create_scheduling_policy(name="other")
     await boto.create_job_queue(**QUEUE, schedulingPolicyArn=IT)
 
@@ -229,7 +231,7 @@ async def test_the_policy_of_a_queue_is_replaced_and_stays_otherwise(ground, it,
     assert server.catalog.queues["fair"].policy == "other"
 
 
-async def test_a_policy_in_use_is_not_deleted(ground, it, boto):
+async def test_a_policy_in_use_is_not_deleted(default_queue, it, boto):
     await boto.create_job_queue(**QUEUE, schedulingPolicyArn=IT)
 
     with pytest.raises(boto.exceptions.ClientException, match="Cannot delete, found existing JobQueue relationship"):
@@ -237,24 +239,24 @@ async def test_a_policy_in_use_is_not_deleted(ground, it, boto):
 
 
 @pytest.mark.parametrize("arn", [ARN_OF + "nothing", ARN + "job-queue/default"])
-async def test_a_policy_that_is_not_there_is_refused(server, ground, it, http, arn):
+async def test_an_unknown_policy_is_refused(server, default_queue, it, http, arn):
     await http.post("CreateJobQueue", QUEUE | {"schedulingPolicyArn": IT})
-    before = server.remembers()
+    before = server.stored_rows()
 
     asked = {"schedulingPolicyArn": arn}
     made, _, said = await http.post("CreateJobQueue", QUEUE | {"jobQueueName": "another"} | asked)
-    changed, _, told = await http.post("UpdateJobQueue", {"jobQueue": "fair"} | asked)
+    changed, _, described = await http.post("UpdateJobQueue", {"jobQueue": "fair"} | asked)
 
     assert (made, changed) == (400, 400)
     assert "not found" in said["message"]
-    assert "not found" in told["message"]
-    assert server.remembers() == before
+    assert "not found" in described["message"]
+    assert server.stored_rows() == before
 
 
-async def test_a_queue_made_without_a_policy_gets_none(server, ground, it, boto):
-    before = server.remembers()
+async def test_a_policy_cannot_be_added_to_a_queue_without_one(server, default_queue, it, boto):
+    before = server.stored_rows()
 
     with pytest.raises(boto.exceptions.ClientException, match="none can be added"):
         await boto.update_job_queue(jobQueue="default", schedulingPolicyArn=IT)
 
-    assert server.remembers() == before
+    assert server.stored_rows() == before

@@ -1,4 +1,4 @@
-"""Any sequence of requests, against a small model of what AWS Batch answers to them."""
+"""Any sequence of requests has the results of a small model of AWS Batch."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from batchq.api.batch.routes import JOBS
 from batchq.api.http import reply
 from batchq.errors import Invalid
 from tests.api.conftest import CONTAINER
-from tests.api.fakes import ACCOUNT, Inside
+from tests.api.fakes import ACCOUNT, Backend
 from tests.api.several import DUO, GANG
 from tests.support.builders import ADMIN
 from tests.support.examples import examples
@@ -48,7 +48,7 @@ class Model:
     """What must be so after what was asked. Nothing is placed here: a job is SUBMITTED until it is called off."""
 
     def __init__(self):
-        self.inside = Inside()
+        self.backend = Backend()
         self.active = {kind: [] for kind in KINDS}
         self.revisions = dict.fromkeys(KINDS, 0)
         self.jobs = {}
@@ -60,7 +60,7 @@ class Model:
             body=body, arns=BatchArns(account=ACCOUNT, region="x"), key=None, arn="", keys=(), caller=ADMIN
         )
         try:
-            return await JOBS[name](self.inside.desk, call)
+            return await JOBS[name](self.backend.context, call)
         except Invalid:
             return None
 
@@ -106,9 +106,9 @@ class Model:
         return list(self.jobs)[place % len(self.jobs)]
 
     async def compare(self):
-        told = (await self.ask("DescribeJobs", jobs=list(self.jobs)))["jobs"]
-        assert [job["jobId"] for job in told] == list(self.jobs)
-        for job, known in zip(told, self.jobs.values(), strict=True):
+        found = (await self.ask("DescribeJobs", jobs=list(self.jobs)))["jobs"]
+        assert [job["jobId"] for job in found] == list(self.jobs)
+        for job, known in zip(found, self.jobs.values(), strict=True):
             self.compare_one(job, known)
         for status in ("SUBMITTED", "FAILED"):
             listed = (await self.ask("ListJobs", jobQueue="default", jobStatus=status))["jobSummaryList"]
@@ -125,7 +125,7 @@ class Model:
 
 async def play(steps):
     model = Model()
-    await model.inside.lay_ground()
+    await model.backend.create_default_queue()
     for name, *asked in steps:
         await getattr(model, name)(*asked)
     await model.compare()
@@ -134,5 +134,5 @@ async def play(steps):
 @pytest.mark.fault("IN26")
 @settings(max_examples=examples(100), deadline=None)
 @given(some.lists(STEPS, max_size=25))
-def test_after_any_sequence_of_requests_all_is_as_the_model_says(steps):
+def test_any_sequence_of_requests_matches_the_model(steps):
     asyncio.run(play([("register", "one", 0), *steps]))

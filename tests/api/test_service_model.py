@@ -1,4 +1,4 @@
-"""Every operation of botocore's own service model gets an answer in AWS's shape, whether this server does it or not."""
+"""Every operation of botocore's service model gets a response in AWS's shape, whether it is supported or not."""
 
 import json
 
@@ -36,50 +36,50 @@ def post(http):
     return post
 
 
-def test_each_is_either_served_or_known_not_to_be():
+def test_each_operation_is_supported_or_listed_as_unsupported():
     assert SERVED.keys().isdisjoint(UNSUPPORTED)
     assert OPERATIONS.keys() == SERVED.keys() | UNSUPPORTED.keys()
 
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
-async def test_a_least_request_is_answered_as_the_model_says_or_refused(ground, boto, name):
+async def test_a_minimal_request_is_answered_as_the_model_defines_or_refused(default_queue, boto, name):
     try:
         answer = await getattr(boto, snake(name))(**asked_of(name))
     except ClientError as why:
         answer = why.response
 
-    told = answer["ResponseMetadata"]
-    assert told["HTTPHeaders"]["content-type"] == "application/json"
-    assert len(told["RequestId"]) == 36
-    assert (told["HTTPStatusCode"], answer.get("Error", {}).get("Code")) in {FINE, REFUSED}
+    metadata = answer["ResponseMetadata"]
+    assert metadata["HTTPHeaders"]["content-type"] == "application/json"
+    assert len(metadata["RequestId"]) == 36
+    assert (metadata["HTTPStatusCode"], answer.get("Error", {}).get("Code")) in {FINE, REFUSED}
     assert "is not an operation" not in answer.get("Error", {}).get("Message", "")
 
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
-async def test_a_request_that_says_everything_is_answered_or_refused(server, ground, post, name):
-    before = server.remembers()
+async def test_a_request_with_all_members_is_answered_or_refused(server, default_queue, post, name):
+    before = server.stored_rows()
 
     outcome, answer = await post(name, asked_of(name, whole=True))
 
     assert outcome in {FINE, REFUSED}
-    assert outcome == FINE or server.remembers() == before
+    assert outcome == FINE or server.stored_rows() == before
     assert "is not an operation" not in answer.get("message", "")
 
 
 @pytest.mark.parametrize("name", sorted(SERVED.keys() - TAGS.keys()))
-async def test_an_empty_request_is_refused_where_something_is_required(server, ground, post, name):
+async def test_an_empty_request_is_refused_if_a_member_is_required(server, default_queue, post, name):
     required = OPERATIONS[name].input_shape.required_members
-    before = server.remembers()
+    before = server.stored_rows()
 
     outcome, answer = await post(name, {})
 
     assert outcome == (REFUSED if required or name == "ListJobs" else FINE)
     assert not required or f"'{required[0]}' is a required field" in answer["message"]
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
 @pytest.mark.parametrize("name", sorted(TAGS))
-async def test_an_empty_request_about_tags_is_refused_unless_it_only_asks(ground, post, name):
+async def test_an_empty_request_about_tags_is_refused_unless_it_reads(default_queue, post, name):
     outcome, _ = await post(name, {})
 
     assert outcome == (FINE if name == "ListTagsForResource" else REFUSED)
@@ -87,9 +87,9 @@ async def test_an_empty_request_about_tags_is_refused_unless_it_only_asks(ground
 
 @pytest.mark.parametrize("name", sorted(UNSUPPORTED))
 @pytest.mark.parametrize("whole", ["empty", "least", "whole"])
-async def test_one_that_is_not_served_is_refused_by_its_name_and_says_why(server, ground, post, name, whole):
+async def test_an_unsupported_operation_is_refused_with_its_name_and_reason(server, default_queue, post, name, whole):
     asked = {} if whole == "empty" else asked_of(name, whole=whole == "whole")
-    before = server.remembers()
+    before = server.stored_rows()
 
     outcome, answer = await post(name, asked)
 
@@ -97,4 +97,4 @@ async def test_one_that_is_not_served_is_refused_by_its_name_and_says_why(server
     assert answer["message"].startswith(f"{name} is not supported by this server: ")
     assert "SageMaker" in answer["message"]
     assert answer["message"].endswith("this server runs containers on a Docker engine.")
-    assert server.remembers() == before
+    assert server.stored_rows() == before

@@ -1,4 +1,4 @@
-"""Signed requests, byte by byte through a real socket: the path as it is quoted, the head as it stands there."""
+"""Signed requests through a real socket, byte by byte: quoted paths and raw headers."""
 
 import asyncio
 from functools import partial
@@ -82,7 +82,7 @@ def some_of(boto3):
     return [boto3.random_request(seed) if seed % 2 else random_request(seed, at=now) for seed in SEEDS]
 
 
-async def test_five_hundred_random_requests_of_botocore_come_in_as_they_were_sent(server, boto3):
+async def test_five_hundred_random_requests_of_botocore_arrive_unchanged(server, boto3):
     requests = some_of(boto3)
 
     answers = {await server.hears(it) for it in requests}
@@ -92,7 +92,7 @@ async def test_five_hundred_random_requests_of_botocore_come_in_as_they_were_sen
 
 
 @pytest.mark.fault("SE03")
-async def test_and_none_of_them_with_one_byte_changed_wherever_it_is(server, boto3):
+async def test_a_signed_request_with_one_changed_byte_is_refused(server, boto3):
     answers = {await server.hears(one_byte_changed(it, seed)) for seed, it in enumerate(some_of(boto3))}
 
     assert answers <= {400, 403, 415, None}
@@ -116,7 +116,7 @@ async def serve():
 
 
 @pytest.mark.fault("SE38")
-async def test_the_rate_is_one_for_all_keys_of_a_user(serve):
+async def test_all_keys_of_a_user_share_one_rate_limit(serve):
     keys = [replace(KEY, id=f"{KEY.id}{number}") for number in range(9)]
     server = await serve(keys=keys, rate=5)
 
@@ -126,7 +126,7 @@ async def test_the_rate_is_one_for_all_keys_of_a_user(serve):
 
 
 @pytest.mark.fault("SE26")
-async def test_of_one_user_only_so_many_requests_are_handled_at_the_same_time(serve):
+async def test_concurrent_requests_of_one_user_are_limited(serve):
     bobs = replace(KEY, id=f"{KEY.id}B", user="bob")
     server = await serve(keys=(KEY, bobs))
     server.answering.clear()

@@ -1,4 +1,4 @@
-"""What no proper client sends."""
+"""Malformed and hostile HTTP that no client library sends."""
 
 import asyncio
 import gzip
@@ -74,7 +74,7 @@ REFUSED = {
 
 @pytest.mark.fault("IN11")
 @pytest.mark.parametrize("said", REFUSED.values(), ids=REFUSED)
-async def test_it_is_refused_or_hung_up_on_and_the_server_lives(server, http, said):
+async def test_malformed_requests_are_refused_or_disconnected_and_the_server_continues(server, http, said):
     answer = await say(server, said)
 
     assert status(answer) in {None, 400, 403, 413, 414, 431, 505}
@@ -91,15 +91,15 @@ MISSHAPEN = {name: said for name, said in REFUSED.items() if name != "empty host
 
 @pytest.mark.fault("IN11")
 @pytest.mark.parametrize("said", MISSHAPEN.values(), ids=MISSHAPEN)
-async def test_what_comes_behind_a_request_that_was_refused_for_its_form_is_not_heard(server, sleeper, said):
-    before = server.remembers()
+async def test_data_after_a_malformed_request_is_not_processed(server, sleeper, said):
+    before = server.stored_rows()
 
     await say(server, said.replace(CLOSE, b"") + SMUGGLING)
 
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
-async def test_what_comes_behind_a_good_request_is(server, sleeper):
+async def test_a_request_after_a_valid_one_is_processed(server, sleeper):
     good = post(JSON, b"Content-Length: 12\r\n", body=b'{"jobs": []}').replace(CLOSE, b"")
 
     await say(server, good + SMUGGLING.replace(JSON, JSON + CLOSE))
@@ -109,12 +109,12 @@ async def test_what_comes_behind_a_good_request_is(server, sleeper):
 
 @pytest.mark.fault("IN11", "SE01")
 @pytest.mark.parametrize("name", ["no host", "no host in HTTP/1.0", "empty host"])
-async def test_without_a_host_a_request_is_a_bad_one(server, name):
+async def test_a_request_without_a_host_is_refused(server, name):
     assert status(await say(server, REFUSED[name])) == 400
 
 
 @pytest.mark.fault("SE01")
-async def test_a_foreign_host_is_refused_before_the_body_is_read(server):
+async def test_an_unknown_host_is_refused_before_the_body_is_read(server):
     said = post(JSON, b"Content-Length: 200000\r\n", host=b"Host: evil.example\r\n", body=b"")
 
     answer = await say(server, said, until_closed=False)
@@ -132,7 +132,7 @@ async def test_ten_gigabytes_are_refused_before_they_are_sent(server, http):
 
 
 @pytest.mark.fault("IN08")
-async def test_endless_chunks_are_cut(server, http):
+async def test_endless_chunks_are_refused(server, http):
     chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
 
     answer = await say(server, post(JSON, b"Transfer-Encoding: chunked\r\n", body=chunk * 5), until_closed=False)
@@ -151,7 +151,7 @@ LONG_TYPES = {
 
 @pytest.mark.fault("SE18")
 @pytest.mark.parametrize("kind", LONG_TYPES.values(), ids=LONG_TYPES)
-async def test_a_long_content_type_is_refused_without_being_understood(server, kind):
+async def test_a_long_content_type_is_refused_without_parsing(server, kind):
     with little_spent():  # the server's loop is this one
         answer = await say(server, post(b"Content-Type: " + kind + b"\r\n", b"Content-Length: 2\r\n"))
 
@@ -169,7 +169,7 @@ ENCODED = {
 
 @pytest.mark.fault("IN09")
 @pytest.mark.parametrize(("encoding", "body"), ENCODED.values(), ids=ENCODED)
-async def test_an_encoded_body_is_refused_without_being_inflated(server, encoding, body):
+async def test_an_encoded_body_is_refused_without_decompression(server, encoding, body):
     headers = b"Content-Encoding: %s\r\nContent-Length: %d\r\n" % (encoding, len(body))
 
     answer = await say(server, post(JSON, headers, body=body), until_closed=False)
@@ -177,7 +177,7 @@ async def test_an_encoded_body_is_refused_without_being_inflated(server, encodin
     assert status(answer) == 415
 
 
-async def test_who_asks_first_is_told_to_send_his_body(server):
+async def test_expect_100_continue_is_answered(server):
     body = b'{"jobs": []}'
 
     answer = await say(server, post(JSON, b"Expect: 100-continue\r\nContent-Length: 12\r\n", body=body))
@@ -187,7 +187,7 @@ async def test_who_asks_first_is_told_to_send_his_body(server):
 
 
 @pytest.mark.parametrize("path", [b"/v1/describejobs?x=y", b"/v1/%64escribejobs"])
-async def test_an_operation_is_known_however_its_path_is_spelt(server, path):
+async def test_percent_encoded_paths_are_routed(server, path):
     said = post(JSON, b"Content-Length: 12\r\n", body=b'{"jobs": []}')
 
     answer = await say(server, said.replace(b"/v1/describejobs", path))
@@ -211,7 +211,7 @@ async def leaves(server, http, operation, asked):
 
 
 @pytest.mark.fault("IN12")
-async def test_a_client_that_leaves_gets_its_job_all_the_same(server, sleeper, http):
+async def test_a_job_is_submitted_although_the_client_disconnected(server, sleeper, http):
     asked = {"jobName": "left-alone", "jobQueue": "default", "jobDefinition": "sleeper"}
 
     await leaves(server, http, "SubmitJob", asked)
@@ -222,11 +222,11 @@ async def test_a_client_that_leaves_gets_its_job_all_the_same(server, sleeper, h
 
 @pytest.mark.fault("IN12")
 @pytest.mark.parametrize("operation", ["CancelJob", "TerminateJob"])
-async def test_a_client_that_leaves_has_stopped_its_job_all_the_same(server, submit, told, http, operation):
+async def test_a_job_is_stopped_although_the_client_disconnected(server, submit, described, http, operation):
     job_id = await submit()
 
     await leaves(server, http, operation, {"jobId": job_id, "reason": "gone"})
 
-    job = await told(job_id)
+    job = await described(job_id)
     assert (job["status"], job["statusReason"]) == ("FAILED", "gone")
     assert (job["isCancelled"], job["isTerminated"]) == (operation == "CancelJob", operation == "TerminateJob")

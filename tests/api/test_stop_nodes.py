@@ -1,4 +1,4 @@
-"""CancelJob and TerminateJob of one node of a gang. What becomes of it is told in the scenarios."""
+"""CancelJob and TerminateJob of one node of a gang. The scenarios test what happens to it."""
 
 import pytest
 
@@ -17,30 +17,30 @@ async def gang(submit, boto):
 
 @pytest.mark.parametrize("operation", EVENTS)
 @pytest.mark.parametrize("name", ["{}#3", ARN + "job/{}#3"])
-async def test_a_node_is_named_to_the_engine(server, gang, http, operation, name):
+async def test_the_engine_gets_the_node(server, gang, http, operation, name):
     status, _, answer = await http.post(operation, {"jobId": name.format(gang), "reason": "no"})
 
     assert (status, answer) == (200, {})
-    assert server.engine.heard == [(gang, EVENTS[operation](reason="no", node=3))]
+    assert server.engine.received == [(gang, EVENTS[operation](reason="no", node=3))]
 
 
 @pytest.mark.parametrize("operation", EVENTS)
-async def test_the_job_is_named_without_a_node(server, gang, http, operation):
+async def test_the_engine_gets_the_job_without_a_node(server, gang, http, operation):
     await http.post(operation, {"jobId": gang, "reason": "no"})
 
-    assert server.engine.heard == [(gang, EVENTS[operation](reason="no"))]
+    assert server.engine.received == [(gang, EVENTS[operation](reason="no"))]
 
 
 @pytest.mark.parametrize("operation", EVENTS)
 @pytest.mark.parametrize("node", ["4", "03", "99999"])
-async def test_a_node_that_is_not_there_is_no_error_and_nothing_happens(server, gang, http, operation, node):
+async def test_an_unknown_node_is_not_an_error_and_changes_nothing(server, gang, http, operation, node):
     status, _, answer = await http.post(operation, {"jobId": f"{gang}#{node}", "reason": "no"})
 
-    assert (status, answer, server.engine.heard) == (200, {}, [])
+    assert (status, answer, server.engine.received) == (200, {}, [])
 
 
 @pytest.mark.parametrize("operation", EVENTS)
-async def test_a_job_that_is_no_gang_has_no_nodes_to_stop(server, submit, http, operation):
+async def test_a_single_job_has_no_nodes_to_stop(server, submit, http, operation):
     status, _, answer = await http.post(operation, {"jobId": f"{await submit()}#0", "reason": "no"})
 
-    assert (status, answer, server.engine.heard) == (200, {}, [])
+    assert (status, answer, server.engine.received) == (200, {}, [])

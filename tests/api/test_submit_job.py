@@ -16,7 +16,7 @@ def requirements(**values):
     return [{"type": kind, "value": value} for kind, value in values.items()]
 
 
-async def test_it_answers_the_id_the_name_and_the_arn_of_the_callers_region(sleeper, boto):
+async def test_the_response_has_the_id_the_name_and_the_arn_in_the_callers_region(sleeper, boto):
     made = await boto.submit_job(**ASKED)
 
     assert made["jobName"] == "a-job"
@@ -25,39 +25,39 @@ async def test_it_answers_the_id_the_name_and_the_arn_of_the_callers_region(slee
 
 @pytest.mark.parametrize("definition", ["sleeper", "sleeper:1", "{arn}", "{arn_of_all}"])
 @pytest.mark.parametrize("queue", ["default", ARN + "job-queue/default"])
-async def test_queue_and_definition_are_named_or_given_by_arn(sleeper, submit, told, queue, definition):
+async def test_queue_and_definition_are_given_by_name_or_arn(sleeper, submit, described, queue, definition):
     definition = definition.format(arn=sleeper, arn_of_all=sleeper.removesuffix(":1"))
 
-    job = await told(await submit(jobQueue=queue, jobDefinition=definition))
+    job = await described(await submit(jobQueue=queue, jobDefinition=definition))
 
     assert (job["jobQueue"], job["jobDefinition"]) == (ARN + "job-queue/default", sleeper)
 
 
-async def test_an_arn_of_another_region_means_the_same(sleeper, submit, told):
+async def test_the_region_of_an_arn_is_ignored_by_submit_job(sleeper, submit, described):
     elsewhere = sleeper.replace("eu-central-1", "ap-south-2")
 
-    job = await told(await submit(jobDefinition=elsewhere))
+    job = await described(await submit(jobDefinition=elsewhere))
 
     assert job["jobDefinition"] == sleeper
 
 
 @pytest.mark.fault("IN13")
 @pytest.mark.parametrize("name", ["a", "0", "a" * 128, "A-b_9"])
-async def test_a_name_that_aws_takes_is_taken(submit, told, name):
-    job = await told(await submit(name=name))
+async def test_a_name_that_aws_accepts_is_accepted(submit, described, name):
+    job = await described(await submit(name=name))
 
     assert job["jobName"] == name
 
 
 @pytest.mark.fault("IN13")
 @pytest.mark.parametrize("name", ["", "a" * 129, "-a", "_a", "a b", "a/b", "ä", "a\n", "a.b"])
-async def test_a_name_that_aws_refuses_is_refused_with_its_text(server, sleeper, boto, name):
-    before = server.remembers()
+async def test_a_name_that_aws_refuses_is_refused_with_the_text_of_aws(server, sleeper, boto, name):
+    before = server.stored_rows()
 
     with pytest.raises(boto.exceptions.ClientException, match="Job name should match valid pattern"):
         await boto.submit_job(**ASKED | {"jobName": name})
 
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
 REFUSED = {
@@ -104,17 +104,17 @@ REFUSED = {
 
 @pytest.mark.fault("IN13", "IN14", "SE17")
 @pytest.mark.parametrize(("text", "asked"), REFUSED.items(), ids=str)
-async def test_what_cannot_be_is_refused_and_nothing_is_stored(server, sleeper, http, text, asked):
-    before = server.remembers()
+async def test_invalid_requests_are_refused_and_store_nothing(server, sleeper, http, text, asked):
+    before = server.stored_rows()
 
     status, headers, answer = await http.post("SubmitJob", ASKED | asked)
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
     assert any(part in answer["message"] for part in text.split("|"))
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
-async def test_a_refusal_is_wrapped_as_aws_wraps_it(sleeper, http):
+async def test_an_error_is_wrapped_as_aws_does(sleeper, http):
     _, headers, answer = await http.post("SubmitJob", ASKED | {"jobQueue": "nowhere"})
 
     request_id = headers["x-amzn-RequestId"]
@@ -123,7 +123,7 @@ async def test_a_refusal_is_wrapped_as_aws_wraps_it(sleeper, http):
 
 
 @pytest.mark.fault("IN13")
-async def test_a_disabled_queue_takes_no_jobs(sleeper, boto):
+async def test_a_disabled_queue_refuses_jobs(sleeper, boto):
     await boto.update_job_queue(jobQueue="default", state="DISABLED")
 
     with pytest.raises(boto.exceptions.ClientException, match="default"):
@@ -131,7 +131,7 @@ async def test_a_disabled_queue_takes_no_jobs(sleeper, boto):
 
 
 @pytest.mark.fault("IN13")
-async def test_a_deregistered_definition_makes_no_jobs(sleeper, boto):
+async def test_a_deregistered_definition_is_refused(sleeper, boto):
     await boto.deregister_job_definition(jobDefinition="sleeper:1")
 
     with pytest.raises(boto.exceptions.ClientException, match="does not exist or is not in ACTIVE status"):
@@ -150,13 +150,13 @@ AT_THE_BOUND = [
 
 @pytest.mark.fault("IN14")
 @pytest.mark.parametrize("asked", AT_THE_BOUND, ids=str)
-async def test_what_is_just_allowed_is_taken(sleeper, http, asked):
+async def test_values_at_their_limits_are_accepted(sleeper, http, asked):
     status, _, answer = await http.post("SubmitJob", ASKED | asked)
 
     assert status == 200, answer
 
 
-async def test_51_tags_are_too_many(sleeper, http):
+async def test_51_tags_are_refused(sleeper, http):
     status, _, _ = await http.post("SubmitJob", ASKED | {"tags": {f"key-{n}": "" for n in range(51)}})
 
     assert status == 400
@@ -179,46 +179,46 @@ EMPTY = [
 
 
 @pytest.mark.parametrize("asked", EMPTY, ids=str)
-async def test_an_empty_member_is_as_good_as_none(sleeper, http, told, asked):
+async def test_an_empty_member_counts_as_omitted(sleeper, http, described, asked):
     status, _, answer = await http.post("SubmitJob", ASKED | asked)
 
     assert status == 200, answer
-    assert (await told(answer["jobId"]))["container"]["command"] == ["sleep", "1"]
+    assert (await described(answer["jobId"]))["container"]["command"] == ["sleep", "1"]
 
 
-async def test_twenty_dependencies_are_kept_in_order(submit, told):
+async def test_twenty_dependencies_are_stored_in_order(submit, described):
     before = [await submit() for _ in range(20)]
 
-    job = await told(await submit(dependsOn=[{"jobId": it} for it in before]))
+    job = await described(await submit(dependsOn=[{"jobId": it} for it in before]))
 
     assert job["dependsOn"] == [{"jobId": it} for it in before]
 
 
-async def test_a_dependency_may_be_called_sequential_and_given_by_arn(submit, told):
+async def test_a_sequential_dependency_can_be_given_by_arn(submit, described):
     first = await submit()
 
-    job = await told(await submit(dependsOn=[{"jobId": f"{ARN}job/{first}", "type": "SEQUENTIAL"}]))
+    job = await described(await submit(dependsOn=[{"jobId": f"{ARN}job/{first}", "type": "SEQUENTIAL"}]))
 
     assert job["dependsOn"] == [{"jobId": first, "type": "SEQUENTIAL"}]
 
 
-async def test_the_timeout_and_the_retries_of_a_submission_replace_those_of_the_definition(boto, submit, told):
+async def test_the_timeout_and_the_retries_of_a_submission_replace_those_of_the_definition(boto, submit, described):
     defined = {"timeout": {"attemptDurationSeconds": 600}, "retryStrategy": {"attempts": 5}}
     await boto.register_job_definition(
         jobDefinitionName="sleeper", type="container", containerProperties=CONTAINER, **defined
     )
 
-    job = await told(await submit(timeout={"attemptDurationSeconds": 90}, retryStrategy={"attempts": 2}))
+    job = await described(await submit(timeout={"attemptDurationSeconds": 90}, retryStrategy={"attempts": 2}))
 
     assert job["timeout"] == {"attemptDurationSeconds": 90}
     assert job["retryStrategy"] == {"attempts": 2, "evaluateOnExit": []}
 
 
-async def test_overrides_are_laid_over_the_definition(boto, submit, told):
+async def test_overrides_are_applied_to_the_definition(boto, submit, described):
     container = CONTAINER | {"environment": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}
     await boto.register_job_definition(jobDefinitionName="sleeper", type="container", containerProperties=container)
 
-    job = await told(
+    job = await described(
         await submit(
             containerOverrides={
                 "command": ["echo", "Ref::what"],
@@ -238,27 +238,27 @@ async def test_overrides_are_laid_over_the_definition(boto, submit, told):
     assert job["container"]["resourceRequirements"] == requirements(VCPU="1", MEMORY="128", GPU="1")
 
 
-async def test_the_older_numbers_override_nothing_that_is_said_in_resource_requirements(submit, told):
-    job = await told(await submit(containerOverrides={"vcpus": 2, "memory": 128}))
+async def test_older_members_do_not_override_resource_requirements(submit, described):
+    job = await described(await submit(containerOverrides={"vcpus": 2, "memory": 128}))
 
     assert job["container"]["resourceRequirements"] == requirements(VCPU="1", MEMORY="64")
 
 
-async def test_the_older_numbers_override_the_older_numbers(boto, submit, told):
+async def test_older_members_override_older_members(boto, submit, described):
     container = {"image": "busybox", "vcpus": 1, "memory": 64}
     await boto.register_job_definition(jobDefinitionName="sleeper", type="container", containerProperties=container)
 
-    job = await told(await submit(containerOverrides={"vcpus": 2, "memory": 128}))
+    job = await described(await submit(containerOverrides={"vcpus": 2, "memory": 128}))
 
     assert (job["container"]["vcpus"], job["container"]["memory"]) == (2, 128)
     assert job["container"]["resourceRequirements"] == []
 
 
-async def test_a_fraction_of_a_vcpu_is_not_shown_as_a_whole_number(boto, submit, told):
+async def test_a_fraction_of_a_vcpu_is_not_returned_as_an_integer(boto, submit, described):
     container = {"image": "busybox", "vcpus": 1, "memory": 64}
     await boto.register_job_definition(jobDefinitionName="sleeper", type="container", containerProperties=container)
 
-    job = await told(await submit(containerOverrides={"resourceRequirements": requirements(VCPU="0.125")}))
+    job = await described(await submit(containerOverrides={"resourceRequirements": requirements(VCPU="0.125")}))
 
     assert "vcpus" not in job["container"]
     assert (job["container"]["memory"], job["container"]["resourceRequirements"]) == (64, requirements(VCPU="0.125"))
@@ -301,13 +301,13 @@ BAD_OVERRIDES = [
 
 @pytest.mark.fault("IN15", "IN16", "IN17", "SE17")
 @pytest.mark.parametrize("overrides", BAD_OVERRIDES, ids=str)
-async def test_overrides_no_container_can_have_are_refused(server, sleeper, http, overrides):
-    before = server.remembers()
+async def test_invalid_overrides_are_refused(server, sleeper, http, overrides):
+    before = server.stored_rows()
 
     status, headers, _ = await http.post("SubmitJob", ASKED | {"containerOverrides": overrides})
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
 GOOD_OVERRIDES = [
@@ -323,14 +323,14 @@ GOOD_OVERRIDES = [
 
 @pytest.mark.fault("IN16", "IN17")
 @pytest.mark.parametrize("overrides", GOOD_OVERRIDES, ids=str)
-async def test_overrides_that_aws_takes_are_taken(sleeper, http, overrides):
+async def test_overrides_that_aws_accepts_are_accepted(sleeper, http, overrides):
     status, _, answer = await http.post("SubmitJob", ASKED | {"containerOverrides": overrides})
 
     assert status == 200, answer
 
 
 @pytest.mark.fault("SE09")
-async def test_no_override_gives_more_of_the_machine(server, submit, sleeper, http):
+async def test_overrides_of_privileges_and_volumes_are_ignored(server, submit, sleeper, http):
     """AWS: containerOverrides has no such members, and what is not known is ignored."""
     more = {
         "privileged": True,
@@ -371,7 +371,7 @@ def padded(size):
 
 
 @pytest.mark.fault("IN17")
-async def test_a_request_just_below_30_kib_is_taken(sleeper, http):
+async def test_a_request_just_below_30_kib_is_accepted(sleeper, http):
     status, _, answer = await http.post("SubmitJob", body=padded(30 * 1024 - 1))
 
     assert status == 200, answer
@@ -406,8 +406,8 @@ async def test_overrides_too_long_for_any_request_are_refused(sleeper, http, ove
 
 @pytest.mark.fault("IN05")
 @pytest.mark.parametrize("text", ["👩‍🚀 ünï", "\u202ertl", "\x1b[31m\r\n", "\U0001d518", "{}%s", "\u2028"])
-async def test_any_text_comes_back_as_it_went(submit, told, text):
-    job = await told(await submit(parameters={text: text}, tags={"key": text[:256]}))
+async def test_any_text_is_returned_unchanged(submit, described, text):
+    job = await described(await submit(parameters={text: text}, tags={"key": text[:256]}))
 
     assert (job["parameters"], job["tags"]) == ({text: text}, {"key": text})
 
@@ -421,7 +421,7 @@ async def submitted(http, *, invocation, key="AKIDEXAMPLE", **asked):
     return answer["jobId"]
 
 
-async def test_the_same_call_sent_again_makes_no_second_job(server, sleeper, http):
+async def test_a_repeated_call_creates_one_job(server, sleeper, http):
     first = await submitted(http, invocation="one")
     again = await submitted(http, invocation="one")
 
@@ -430,14 +430,14 @@ async def test_the_same_call_sent_again_makes_no_second_job(server, sleeper, htt
 
 @pytest.mark.fault("IN23")
 @pytest.mark.parametrize("change", [{"jobName": "another"}, {"key": "AKIDOTHER"}, {"invocation": "two"}], ids=str)
-async def test_another_body_caller_or_call_is_another_job(sleeper, http, change):
+async def test_another_body_caller_or_call_creates_another_job(sleeper, http, change):
     first = await submitted(http, invocation="one")
     other = await submitted(http, **{"invocation": "one"} | change)
 
     assert other != first
 
 
-async def test_without_a_mark_every_call_is_a_new_job(sleeper, http):
+async def test_without_an_invocation_id_every_call_creates_a_job(sleeper, http):
     first = await submitted(http, invocation=None)
     other = await submitted(http, invocation=None)
 

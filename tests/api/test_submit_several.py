@@ -65,7 +65,7 @@ async def test_a_container_of_a_task_is_overridden_by_its_name(submitted):
     assert spec.resources.memory_mib == 160
 
 
-async def test_what_a_task_overrides_is_measured_as_a_whole(submitted):
+async def test_the_length_of_a_tasks_overrides_is_limited_in_total(submitted):
     long = {"environment": [{"name": "A", "value": "x" * 5000}]}
 
     spec = await submitted(**duo({"name": "side"} | long, {"name": "work"} | long))
@@ -73,7 +73,7 @@ async def test_what_a_task_overrides_is_measured_as_a_whole(submitted):
     assert length(spec.overrides) > 10000
 
 
-async def test_nodes_are_overridden_by_their_range(submitted):
+async def test_nodes_are_overridden_by_range(submitted):
     spec = await submitted(
         **gang(
             {"targetNodes": "0:3", "containerOverrides": {"command": ["x"], "vcpus": 2, "memory": 1}},
@@ -91,14 +91,14 @@ async def test_nodes_are_overridden_by_their_range(submitted):
 
 
 @pytest.mark.parametrize(("count", "ranges"), [(3, [(0, 2), (2, 2)]), (6, [(0, 5), (2, 3)]), (4, [(0, 3), (2, 3)])])
-async def test_there_may_be_another_number_of_nodes(submitted, count, ranges):
+async def test_the_number_of_nodes_can_be_overridden(submitted, count, ranges):
     spec = await submitted(**gang(numNodes=count))
 
     assert spec.nodes.count == count
     assert [(it.first, it.last) for it in spec.nodes.ranges] == ranges
 
 
-async def test_needs_take_the_place_of_the_definitions(boto, submitted):
+async def test_required_resources_replace_those_of_the_definition(boto, submitted):
     needs = {"consumableResourceList": [{"consumableResource": "seat", "quantity": 1}]}
     await boto.register_job_definition(**DUO | {"consumableResourceProperties": needs})
 
@@ -109,7 +109,7 @@ async def test_needs_take_the_place_of_the_definitions(boto, submitted):
     assert taken.needs == (Need(resource="licence", quantity=2),)
 
 
-async def test_the_needs_of_a_gang_are_counted_anew(boto, submitted):
+async def test_the_required_resources_of_a_gang_are_totalled_again(boto, submitted):
     seat = {"consumableResourceList": [{"consumableResource": "seat", "quantity": 1}]}
     ranges = [RANGES[0] | {"consumableResourceProperties": seat}, RANGES[1] | {"consumableResourceProperties": seat}]
     await boto.register_job_definition(**with_nodes(nodeRangeProperties=ranges), consumableResourceProperties=seat)
@@ -119,7 +119,7 @@ async def test_the_needs_of_a_gang_are_counted_anew(boto, submitted):
     assert spec.needs == (Need(resource="seat", quantity=1 + 3), Need(resource="licence", quantity=4))
 
 
-async def test_empty_lists_of_needs_leave_a_gang_with_the_definitions(boto, submitted):
+async def test_empty_lists_keep_the_required_resources_of_the_definition(boto, submitted):
     seat = {"consumableResourceList": [{"consumableResource": "seat", "quantity": 1}]}
     ranges = [RANGES[0] | {"consumableResourceProperties": seat}, RANGES[1]]
     await boto.register_job_definition(**with_nodes(nodeRangeProperties=ranges), consumableResourceProperties=seat)
@@ -133,7 +133,7 @@ async def test_empty_lists_of_needs_leave_a_gang_with_the_definitions(boto, subm
     assert spec.needs == (Need(resource="seat", quantity=1 + 2),)
 
 
-async def test_a_gang_that_nothing_is_changed_of_is_as_registered(server, submitted):
+async def test_a_gang_without_overrides_is_as_registered(server, submitted):
     spec = await submitted(jobDefinition="gang", nodeOverrides={})
 
     assert [(it.first, it.last) for it in spec.nodes.ranges] == [(0, 3), (2, 3)]
@@ -145,7 +145,7 @@ async def test_an_array_has_2_to_10000_children(submitted, size):
     assert (await submitted(arrayProperties={"size": size})).array_size == size
 
 
-async def test_children_may_wait_for_the_one_before_and_for_their_like(submitted, boto):
+async def test_children_can_depend_sequentially_and_one_to_one(submitted, boto):
     first = await boto.submit_job(**ASKED, arrayProperties={"size": 3})
 
     spec = await submitted(
@@ -218,18 +218,18 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("asked", "text"), REFUSED, ids=str)
-async def test_what_cannot_be_is_refused_and_nothing_is_stored(server, several, http, asked, text):
-    before = server.remembers()
+async def test_invalid_requests_are_refused_and_store_nothing(server, several, http, asked, text):
+    before = server.stored_rows()
 
     status, headers, answer = await http.post("SubmitJob", ASKED | asked)
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException"), answer
     assert text in answer["message"]
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
 @pytest.mark.parametrize("kind", ["no array", "another size"])
-async def test_a_child_for_each_child_needs_two_arrays_of_one_size(several, boto, http, kind):
+async def test_n_to_n_dependencies_require_arrays_of_equal_size(several, boto, http, kind):
     array = (await boto.submit_job(**ASKED, arrayProperties={"size": 3}))["jobId"]
     plain = (await boto.submit_job(**ASKED))["jobId"]
     job_id, size = (plain, 2) if kind == "no array" else (array, 2)
@@ -241,7 +241,7 @@ async def test_a_child_for_each_child_needs_two_arrays_of_one_size(several, boto
     assert (status, "two array jobs of one size" in answer["message"]) == (400, True)
 
 
-async def test_nobody_depends_on_a_node(several, boto, http):
+async def test_a_dependency_on_a_node_is_refused(several, boto, http):
     job_id = (await boto.submit_job(**ASKED | {"jobDefinition": "gang"}))["jobId"]
 
     status, _, answer = await http.post("SubmitJob", ASKED | {"dependsOn": [{"jobId": f"{job_id}#0"}]})
@@ -249,7 +249,7 @@ async def test_nobody_depends_on_a_node(several, boto, http):
     assert (status, "is a node: depend on its job" in answer["message"]) == (400, True)
 
 
-async def test_numbers_of_nodes_are_fixed_where_every_range_has_an_end(several, boto, http):
+async def test_the_number_of_nodes_is_fixed_without_an_open_ended_range(several, boto, http):
     await boto.register_job_definition(**with_nodes(nodeRangeProperties=[RANGES[0] | {"targetNodes": "0:3"}]))
 
     status, _, answer = await http.post("SubmitJob", ASKED | gang(numNodes=5))

@@ -7,7 +7,7 @@ import pytest
 from batchq.engine.scheduling.catalog_view import network_on
 from tests.api.conftest import ARN
 
-NOBODY = "5d1f6c1e-0000-4000-8000-000000000000"
+UNKNOWN_ID = "5d1f6c1e-0000-4000-8000-000000000000"
 
 
 KINDS = [
@@ -28,7 +28,7 @@ async def arn(request, boto, submit):
     return ARN + request.param.format(job=await submit())
 
 
-async def test_tags_are_laid_on_and_taken_off(boto, arn):
+async def test_tags_are_added_and_removed(boto, arn):
     await boto.tag_resource(resourceArn=arn, tags={"a": "1", "b c": "ü/:", "d": ""})
     laid = await boto.list_tags_for_resource(resourceArn=arn)
     await boto.tag_resource(resourceArn=arn, tags={"a": "2"})
@@ -41,15 +41,15 @@ async def test_tags_are_laid_on_and_taken_off(boto, arn):
 
 async def test_a_resource_has_at_most_fifty_tags(server, boto, arn):
     await boto.tag_resource(resourceArn=arn, tags={f"key-{n}": "x" for n in range(50)})
-    before = server.remembers()
+    before = server.stored_rows()
 
     with pytest.raises(boto.exceptions.ClientException, match="50"):
         await boto.tag_resource(resourceArn=arn, tags={"one more": "x"})
 
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
-async def test_at_most_fifty_tags_are_laid_on_by_many_at_once(boto, arn):
+async def test_concurrent_requests_add_at_most_fifty_tags(boto, arn):
     calls = [boto.tag_resource(resourceArn=arn, tags={f"{who}-{n}": "x" for n in range(30)}) for who in "abcd"]
     answers = await asyncio.gather(*calls, return_exceptions=True)
 
@@ -59,12 +59,12 @@ async def test_at_most_fifty_tags_are_laid_on_by_many_at_once(boto, arn):
     assert len(laid["tags"]) == 30
 
 
-async def test_tags_show_where_the_resource_is_described(submit, told, boto):
+async def test_tags_are_returned_with_the_described_resource(submit, described, boto):
     job_id = await submit(tags={"a": "1"})
 
     await boto.tag_resource(resourceArn=f"{ARN}job/{job_id}", tags={"b": "2"})
 
-    assert (await told(job_id))["tags"] == {"a": "1", "b": "2"}
+    assert (await described(job_id))["tags"] == {"a": "1", "b": "2"}
 
 
 UNKNOWN = [
@@ -72,7 +72,7 @@ UNKNOWN = [
     ARN + "compute-environment/nowhere",
     ARN + "job-definition/nothing:1",
     ARN + "job-definition/sleeper",
-    ARN + f"job/{NOBODY}",
+    ARN + f"job/{UNKNOWN_ID}",
     ARN + "job/../../etc/passwd",
     ARN + "scheduling-policy/fair",
     ARN + "consumable-resource/licences",
@@ -88,17 +88,17 @@ UNKNOWN = [
 @pytest.mark.fault("IN19")
 @pytest.mark.parametrize("arn", UNKNOWN, ids=lambda it: it[-40:])
 @pytest.mark.parametrize("operation", ["tag_resource", "untag_resource", "list_tags_for_resource"])
-async def test_what_is_not_there_has_no_tags(server, sleeper, boto, operation, arn):
+async def test_an_unknown_resource_has_no_tags(server, sleeper, boto, operation, arn):
     asked = {"tag_resource": {"tags": {"a": "b"}}, "untag_resource": {"tagKeys": ["a"]}}.get(operation, {})
-    before = server.remembers()
+    before = server.stored_rows()
 
     with pytest.raises(boto.exceptions.ClientException, match="not found"):
         await getattr(boto, operation)(resourceArn=arn, **asked)
 
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
-async def test_an_arn_of_another_account_is_reported_as_that(boto):
+async def test_an_arn_of_another_account_is_reported(boto):
     arn = ARN.replace("123456789012", "210987654321") + "job-queue/default"
 
     with pytest.raises(boto.exceptions.ClientException, match=r"account 210987654321, .* is 123456789012"):
@@ -107,20 +107,20 @@ async def test_an_arn_of_another_account_is_reported_as_that(boto):
 
 @pytest.mark.parametrize("member", [":0", ":9999", "#0", "#12"])
 @pytest.mark.parametrize("operation", ["tag_resource", "untag_resource", "list_tags_for_resource"])
-async def test_children_and_nodes_have_no_tags_of_their_own(server, submit, boto, operation, member):
+async def test_children_and_nodes_have_no_tags(server, submit, boto, operation, member):
     asked = {"tag_resource": {"tags": {"a": "b"}}, "untag_resource": {"tagKeys": ["a"]}}.get(operation, {})
     job_id = await submit()
-    before = server.remembers()
+    before = server.stored_rows()
 
     with pytest.raises(boto.exceptions.ClientException, match="have no tags of their own"):
         await getattr(boto, operation)(resourceArn=f"{ARN}job/{job_id}{member}", **asked)
 
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
 @pytest.mark.fault("IN19")
 @pytest.mark.parametrize("path", ["%ff", "..%2f..%2fetc", "arn%3Aaws%3Abatch", "%00%01", "%E2%80%AE"])
-async def test_a_path_that_is_no_arn_is_refused(sleeper, http, path):
+async def test_a_path_without_an_arn_is_refused(sleeper, http, path):
     status, headers, _ = await http.ask("GET", f"/v1/tags/{path}")
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
@@ -142,25 +142,25 @@ BAD = [
 
 @pytest.mark.fault("IN14", "SE17")
 @pytest.mark.parametrize("asked", BAD, ids=lambda it: str(it)[:40])
-async def test_tags_that_cannot_be_are_refused(server, ground, http, asked):
-    before = server.remembers()
+async def test_invalid_tags_are_refused(server, default_queue, http, asked):
+    before = server.stored_rows()
 
     status, headers, _ = await http.post(f"tags/{ARN}job-queue/default", asked)
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
 @pytest.mark.parametrize(
     "query", ["", "?tagKeys=", "?tagKeys=" + "k" * 129, "?" + "&".join(["tagKeys=k"] * 51)], ids=len
 )
-async def test_keys_that_cannot_be_are_refused(ground, http, query):
+async def test_invalid_tag_keys_are_refused(default_queue, http, query):
     status, headers, _ = await http.ask("DELETE", f"/v1/tags/{ARN}job-queue/default{query}")
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
 
 
-async def test_fifty_keys_of_128_characters_are_taken(ground, http):
+async def test_fifty_keys_of_128_characters_are_accepted(default_queue, http):
     tags = {f"{n:02}" + "k" * 126: "v" * 256 for n in range(50)}
 
     status, _, answer = await http.post(f"tags/{ARN}job-queue/default", {"tags": tags})
@@ -173,7 +173,7 @@ async def test_fifty_keys_of_128_characters_are_taken(ground, http):
 
 
 @pytest.mark.parametrize("network", ["shared", "bridge", "host", "none"])
-async def test_a_tag_says_what_jobs_of_an_environment_see_of_the_network(server, ground, boto, network):
+async def test_a_tag_selects_the_network_of_an_environment(server, default_queue, boto, network):
     arn = ARN + "compute-environment/local"
 
     await boto.tag_resource(resourceArn=arn, tags={"batchq:network": network})
@@ -184,16 +184,16 @@ async def test_a_tag_says_what_jobs_of_an_environment_see_of_the_network(server,
     assert network_on(server.catalog, "local") is None
 
 
-async def test_one_that_says_nothing_known_is_refused(server, ground, boto):
-    before = server.remembers()
+async def test_an_unknown_network_is_refused(server, default_queue, boto):
+    before = server.stored_rows()
 
     with pytest.raises(boto.exceptions.ClientException, match="one of shared, bridge, host, none"):
         await boto.tag_resource(resourceArn=ARN + "compute-environment/local", tags={"batchq:network": "Host"})
 
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
-async def test_so_it_is_of_an_environment_to_be_made(server, boto):
+async def test_an_unknown_network_is_refused_at_creation(server, boto):
     asked = {"type": "UNMANAGED", "tags": {"batchq:network": "own"}}
 
     with pytest.raises(boto.exceptions.ClientException, match="batchq:network"):
@@ -202,5 +202,5 @@ async def test_so_it_is_of_an_environment_to_be_made(server, boto):
     assert network_on(server.catalog, "it") is None
 
 
-async def test_of_anything_else_it_says_nothing(ground, boto):
+async def test_the_network_tag_has_no_meaning_for_other_resources(default_queue, boto):
     await boto.tag_resource(resourceArn=ARN + "job-queue/default", tags={"batchq:network": "own"})

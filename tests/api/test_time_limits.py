@@ -17,36 +17,36 @@ def action(reason=CAPACITY, **changes):
 
 
 @pytest.fixture
-def told(boto):
-    async def told(name):
+def described(boto):
+    async def described(name):
         (queue,) = (await boto.describe_job_queues(jobQueues=[name]))["jobQueues"]
         return queue["jobStateTimeLimitActions"]
 
-    return told
+    return described
 
 
-async def test_they_are_told_as_they_were_made(server, ground, boto, told):
+async def test_time_limits_are_described_as_created(server, default_queue, boto, described):
     given = [action(), action(TOO_LARGE, maxTimeSeconds=86_400)]
 
     await boto.create_job_queue(**QUEUE, jobStateTimeLimitActions=given)
 
-    assert await told("it") == given
+    assert await described("it") == given
     assert server.catalog.queues["it"].time_limits == (
         TimeLimit(reason=CAPACITY, most=timedelta(minutes=10)),
         TimeLimit(reason=TOO_LARGE, most=timedelta(days=1)),
     )
 
 
-async def test_an_update_replaces_them_all_and_without_a_word_they_stay(ground, boto, told):
+async def test_an_update_replaces_all_time_limits_or_keeps_them(default_queue, boto, described):
     await boto.update_job_queue(jobQueue="default", jobStateTimeLimitActions=[action()])
     await boto.update_job_queue(jobQueue="default", priority=5)
-    kept = await told("default")
+    kept = await described("default")
     await boto.update_job_queue(jobQueue="default", jobStateTimeLimitActions=[action(TOO_LARGE)])
-    replaced = await told("default")
+    replaced = await described("default")
     await boto.update_job_queue(jobQueue="default", jobStateTimeLimitActions=[])
 
     assert (kept, replaced) == ([action()], [action(TOO_LARGE)])
-    assert await told("default") == []
+    assert await described("default") == []
 
 
 @pytest.mark.parametrize(
@@ -58,10 +58,10 @@ async def test_an_update_replaces_them_all_and_without_a_word_they_stay(ground, 
         "MISCONFIGURATION:EC2_INSTANCE_CONFIGURATION_UNSUPPORTED",
     ],
 )
-async def test_each_reason_that_aws_can_act_on_is_taken(ground, boto, reason, told):
+async def test_each_reason_of_aws_is_accepted(default_queue, boto, reason, described):
     await boto.update_job_queue(jobQueue="default", jobStateTimeLimitActions=[action(reason)])
 
-    assert await told("default") == [action(reason)]
+    assert await described("default") == [action(reason)]
 
 
 REFUSED = [
@@ -84,15 +84,15 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("given", "text"), REFUSED, ids=lambda it: str(it)[:60])
-async def test_what_cannot_be_is_refused_and_nothing_is_stored(server, ground, http, given, text):
-    before = server.remembers()
+async def test_invalid_requests_are_refused_and_store_nothing(server, default_queue, http, given, text):
+    before = server.stored_rows()
 
     made, headers, said = await http.post("CreateJobQueue", QUEUE | {"jobStateTimeLimitActions": given})
-    changed, _, told = await http.post(
+    changed, _, described = await http.post(
         "UpdateJobQueue", {"jobQueue": "default", "priority": 9, "jobStateTimeLimitActions": given}
     )
 
     assert (made, changed, headers["x-amzn-ErrorType"]) == (400, 400, "ClientException")
     assert text in said["message"]
-    assert text in told["message"]
-    assert server.remembers() == before
+    assert text in described["message"]
+    assert server.stored_rows() == before

@@ -1,4 +1,4 @@
-"""AWS's rules of what may be asked, each at its bound and one past it, with its text; and what is as good as absent."""
+"""AWS's limits on requests: each at its bound and one beyond it, with its text; and empty members."""
 
 import json
 
@@ -13,7 +13,7 @@ from tests.api.conftest import CONTAINER
 from tests.api.several import DUO, GANG, with_nodes, with_task, with_worker
 from tests.support import builders
 
-NOBODY = "5d1f6c1e-0000-4000-8000-000000000000"
+UNKNOWN = "5d1f6c1e-0000-4000-8000-000000000000"
 JOB = {"jobName": "a-job", "jobQueue": "default", "jobDefinition": "sleeper"}
 DEFINITION = {"jobDefinitionName": "it", "type": "container", "containerProperties": CONTAINER}
 ENVIRONMENT = {"computeEnvironmentName": "it", "type": "UNMANAGED"}
@@ -76,10 +76,10 @@ BOUNDS = [
     (container(user="1000"), container(user="1000:1000"), "User '1000:1000' does not match regex"),
     (job(), job(jobDefinition="other"), "JobDefinition name other does not exist or is not in ACTIVE status"),
     (job(), job(jobQueue="other"), "JobQueue other not found."),
-    (job(dependsOn=[]), job(dependsOn=[{"jobId": NOBODY}] * 21), "Job cannot have more than 20 dependencies"),
+    (job(dependsOn=[]), job(dependsOn=[{"jobId": UNKNOWN}] * 21), "Job cannot have more than 20 dependencies"),
     (job(arrayProperties={"size": 2}), job(arrayProperties={"size": 1}), "Array size must be between 2 and 10000"),
     (job(arrayProperties={"size": 10000}), job(arrayProperties={"size": 10001}), "between 2 and 10000"),
-    (of("DescribeJobs", jobs=[NOBODY] * 100), of("DescribeJobs", jobs=[NOBODY] * 101),
+    (of("DescribeJobs", jobs=[UNKNOWN] * 100), of("DescribeJobs", jobs=[UNKNOWN] * 101),
      "Maximum number of jobs supported is  100 ."),
     (sized(job(), 30 * 1024 - 1), sized(job(), 30 * 1024), "Job size must be less than 30 KiB, got 30 KiB"),
     (sized(definition(), 24 * 1024), sized(definition(), 24 * 1024 + 1), "24 KiB"),
@@ -117,19 +117,19 @@ BOUNDS = [
     (job(), job(shareIdentifier="a" * 256), "shareIdentifier must be 1 to 255 letters and digits"),
     (job(containerOverrides={"command": [" "]}), job(containerOverrides={"command": [""]}), "empty elements"),
     (of("ListJobs", jobQueue="default"), of("ListJobs"), "Exactly one of"),
-    (of("ListJobs", arrayJobId=NOBODY), of("ListJobs", jobQueue="default", arrayJobId=NOBODY), "Exactly one of"),
+    (of("ListJobs", arrayJobId=UNKNOWN), of("ListJobs", jobQueue="default", arrayJobId=UNKNOWN), "Exactly one of"),
     (of("ListJobs", jobQueue="default", maxResults=1000), of("ListJobs", jobQueue="default", maxResults=1001),
      "maxResults"),
     (of("ListJobs", jobQueue="default", filters=[{"name": "JOB_NAME", "values": ["a"]}]),
      of("ListJobs", jobQueue="default", filters=[{"name": "JOB_NAME", "values": ["a"]}] * 2),
      "Only one filter key-value pair can be specified."),
-    (of("CancelJob", jobId=NOBODY, reason="x"), of("CancelJob", jobId=NOBODY, reason=""),
+    (of("CancelJob", jobId=UNKNOWN, reason="x"), of("CancelJob", jobId=UNKNOWN, reason=""),
      "'reason' is a required field (cannot be an empty string)"),
-    (of("TerminateJob", jobId=NOBODY, reason="x"), of("TerminateJob", jobId="", reason="x"),
+    (of("TerminateJob", jobId=UNKNOWN, reason="x"), of("TerminateJob", jobId="", reason="x"),
      "'jobId' is a required field (cannot be an empty string)"),
-    (of("TerminateJob", jobId=NOBODY, reason="x" * 1024), of("TerminateJob", jobId=NOBODY, reason="x" * 1025),
+    (of("TerminateJob", jobId=UNKNOWN, reason="x" * 1024), of("TerminateJob", jobId=UNKNOWN, reason="x" * 1025),
      "'reason' must be at most 1024"),
-    (of("CancelJobs", jobs=[NOBODY] * 50, reason="x"), of("CancelJobs", jobs=[NOBODY] * 51, reason="x"), "jobs"),
+    (of("CancelJobs", jobs=[UNKNOWN] * 50, reason="x"), of("CancelJobs", jobs=[UNKNOWN] * 51, reason="x"), "jobs"),
     (of("DescribeJobDefinitions", maxResults=100), of("DescribeJobDefinitions", maxResults=101), "maxResults"),
     (("RegisterJobDefinition", with_worker(startTimeout=120)), ("RegisterJobDefinition", with_worker(startTimeout=121)),
      "startTimeout"),
@@ -151,7 +151,7 @@ async def laid(sleeper, http):
 
 @pytest.mark.fault("IN14", "IN18")
 @pytest.mark.parametrize("within", [within for within, _, _ in BOUNDS], ids=lambda it: str(it)[:80])
-async def test_what_is_just_within_a_rule_is_taken(laid, http, within):
+async def test_values_within_a_limit_are_accepted(laid, http, within):
     operation, asked = within
 
     status, _, answer = await http.post(operation, asked)
@@ -161,23 +161,21 @@ async def test_what_is_just_within_a_rule_is_taken(laid, http, within):
 
 @pytest.mark.fault("IN13", "IN14")
 @pytest.mark.parametrize(("beyond", "text"), [it[1:] for it in BOUNDS], ids=lambda it: str(it)[:80])
-async def test_what_is_just_beyond_a_rule_is_refused_with_its_text_and_nothing_is_stored(
-    laid, server, http, beyond, text
-):
+async def test_values_beyond_a_limit_are_refused_with_its_text_and_store_nothing(laid, server, http, beyond, text):
     operation, asked = beyond
-    before = server.remembers()
+    before = server.stored_rows()
 
     status, headers, answer = await http.post(operation, asked)
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException"), answer
     assert text in answer["message"]
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
 ABSENT = [
     of("ListJobs", jobQueue="default", nextToken="", jobStatus="", filters=[]),
     of("ListJobs", jobQueue="default", arrayJobId="", multiNodeJobId=""),
-    of("ListJobs", jobQueue="", arrayJobId=NOBODY),
+    of("ListJobs", jobQueue="", arrayJobId=UNKNOWN),
     of("DescribeJobDefinitions", jobDefinitions=[], nextToken="", jobDefinitionName="", status=""),
     of("DescribeJobQueues", jobQueues=[], nextToken=""),
     of("DescribeComputeEnvironments", computeEnvironments=[], nextToken=""),
@@ -198,7 +196,7 @@ ABSENT = [
 
 
 @pytest.mark.parametrize("asked", ABSENT, ids=lambda it: str(it)[:80])
-async def test_what_is_empty_is_as_good_as_absent(laid, http, asked):
+async def test_empty_members_count_as_omitted(laid, http, asked):
     status, _, answer = await http.post(*asked)
 
     assert status == 200, answer
@@ -213,20 +211,20 @@ LEGACY = [
 
 
 @pytest.mark.parametrize(("given", "registered", "wanted"), LEGACY)
-def test_older_numbers_override_older_numbers_only(given, registered, wanted):
+def test_older_members_override_only_older_members(given, registered, wanted):
     made = container_overrides(ContainerOverrides.model_validate(given), registered)
 
     assert (made.millicpus, made.memory_mib) == wanted
 
 
-def test_no_overrides_are_none():
+def test_omitted_overrides_change_nothing():
     assert container_overrides(None, {}) == Overrides()
 
 
 SHARING = builders.queue(policy="fair")
 
 
-def test_a_queue_that_shares_takes_a_job_with_a_share_and_a_priority():
+def test_a_fair_share_queue_accepts_a_share_and_a_priority():
     check_share(SHARING, builders.spec(share_identifier="mine", scheduling_priority=0))
 
 
@@ -240,14 +238,14 @@ def test_a_queue_that_shares_takes_a_job_with_a_share_and_a_priority():
         ),
     ],
 )
-def test_and_none_without(asked, text):
+def test_a_fair_share_queue_refuses_jobs_without_a_share(asked, text):
     with pytest.raises(Invalid) as refused:
         check_share(SHARING, builders.spec(**asked))
 
     assert str(refused.value) == text
 
 
-def test_a_queue_that_does_not_share_takes_a_priority_and_no_share():
+def test_a_fifo_queue_accepts_a_priority_and_refuses_a_share():
     check_share(builders.queue(), builders.spec(scheduling_priority=1))
 
     with pytest.raises(Invalid, match="shareIdentifier must not be specified"):

@@ -1,4 +1,4 @@
-"""The shapes on the wire, held against botocore's own model of the service."""
+"""The shapes compared with botocore's model of the service."""
 
 import types
 from typing import Annotated, Literal, Union, get_args, get_origin
@@ -71,11 +71,11 @@ def everything():
     return [it for name, ours in SHAPES.items() for it in pairs(ours, OPERATIONS[name].input_shape)]
 
 
-def test_every_operation_that_is_served_and_takes_something_has_a_shape():
+def test_every_supported_operation_with_a_body_has_a_shape():
     assert SHAPES.keys() | {"ListTagsForResource"} == SERVED.keys()
 
 
-def test_every_member_of_aws_is_known():
+def test_every_member_of_aws_is_in_the_shape():
     unknown = {
         f"{ours.__name__}.{name}"
         for ours, theirs in everything()
@@ -85,7 +85,7 @@ def test_every_member_of_aws_is_known():
     assert unknown == set()
 
 
-def test_no_member_is_made_up():
+def test_no_shape_has_an_unknown_member():
     known = {}
     for ours, theirs in everything():
         known.setdefault(ours, set()).update(theirs.members)
@@ -121,7 +121,7 @@ def test_nothing_is_required_that_aws_does_not_require():
     assert strict == set()
 
 
-def test_no_member_that_may_be_left_out_has_a_default_of_ours():
+def test_optional_members_default_to_none():
     defaults = {
         f"{ours.__name__}.{name}": field.default
         for ours, _ in everything()
@@ -146,7 +146,7 @@ def words_in(shape):
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_the_words_of_a_member_are_those_of_aws(name):
+def test_enumerated_values_are_those_of_aws(name):
     differing = {
         f"{ours.__name__}.{member}": words ^ said
         for ours, theirs in pairs(SHAPES[name], OPERATIONS[name].input_shape)

@@ -49,14 +49,14 @@ async def shaped(_desk, _call, _given):
 
 
 @takes(SubmitJob, check=submit_job.check_size)
-async def validated(desk, call, given):
-    submit_job.to_submission(given, DEFINITION, arns=call.arns, limits=desk.limits, key=call.key)
+async def validated(context, call, given):
+    submit_job.to_submission(given, DEFINITION, arns=call.arns, limits=context.limits, key=call.key)
     return ANSWER
 
 
 def dialect(app, handler):
     limits = ServerLimits(min_timeout=60, vcpus=1, privileged=True)
-    desk = BatchContext(
+    context = BatchContext(
         jobs=None,
         catalog=None,
         clock=SystemClock(),
@@ -65,7 +65,7 @@ def dialect(app, handler):
         tokens=PageTokens(b"0" * 32),
         limits=limits,
     )
-    app.router.add_post("/v1/submitjob", _endpoint(desk, "SubmitJob", handler, bare=False))
+    app.router.add_post("/v1/submitjob", _endpoint(context, "SubmitJob", handler, bare=False))
 
 
 async def nothing():

@@ -1,4 +1,4 @@
-"""schemathesis asks a real server, on simulated containers, what /openapi.json says it can be asked, and what not."""
+"""schemathesis against a real server with simulated containers, from /openapi.json."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from tests.service.waiting import register
 from tests.support.service import serving
 
 ROOT = Path(__file__).parents[2]
-HANGS_AFTER = 10.0  # seconds
+REQUEST_TIMEOUT = 10.0  # seconds
 CHECKS = (
     "not_a_server_error",
     "status_code_conformance",
@@ -23,8 +23,8 @@ CHECKS = (
 )
 
 
-# By member, what a request may say so that it makes sense; beside what `grounded` adds.
-SENSE = {
+# Values by member that make requests valid; `fuzzed_server` adds those of existing resources.
+VALID_VALUES = {
     "jobName": "there",
     "jobQueue": "default",
     "jobQueueName": "new",
@@ -43,28 +43,28 @@ SENSE = {
 
 
 @contextmanager
-def grounded(data):
-    """A server that has something by each name that requests may say; and what they may say."""
+def fuzzed_server(data):
+    """A server with a resource for each name in VALID_VALUES, and the valid values by member."""
     with serving(data, "--runtime", "simulated") as service:
         batch = service.client()
         register(batch, "there", "true")
         batch.create_consumable_resource(consumableResourceName="there", totalQuantity=10)
         policy = batch.create_scheduling_policy(name="there", fairsharePolicy={})["arn"]
         job = batch.submit_job(jobName="there", jobQueue="default", jobDefinition="there")["jobId"]
-        yield service, SENSE | {"arn": policy} | dict.fromkeys(["jobId", "arrayJobId", "multiNodeJobId"], job)
+        yield service, VALID_VALUES | {"arn": policy} | dict.fromkeys(["jobId", "arrayJobId", "multiNodeJobId"], job)
 
 
-def fuzz(service, there, *, examples, seed, phases="coverage,fuzzing"):
-    """What schemathesis found, in its own words; its exit status is 0 when that is nothing."""
+def fuzz(service, valid_values, *, examples, seed, phases="coverage,fuzzing"):
+    """Run schemathesis. Returns the finished process; its exit status is 0 if it found nothing."""
     schemathesis = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(Path(__file__).with_suffix(".toml"))]
     command = [*schemathesis, "run", f"{service.url}/openapi.json", "--no-color"]
     options = ["--phases", phases, "--checks", ",".join(CHECKS), "--warnings", "off", "--continue-on-failure"]
-    bounds = ["--max-examples", str(examples), "--seed", str(seed), "--request-timeout", str(HANGS_AFTER)]
-    told = {"SCHEMATHESIS_HOOKS": "tests.fuzz.hooks", "BATCHQ_THERE": json.dumps(there)}
+    bounds = ["--max-examples", str(examples), "--seed", str(seed), "--request-timeout", str(REQUEST_TIMEOUT)]
+    variables = {"SCHEMATHESIS_HOOKS": "tests.fuzz.hooks", "BATCHQ_VALID_VALUES": json.dumps(valid_values)}
     return subprocess.run(
         [*command, *options, *bounds],
         cwd=service.data.parent,
-        env=os.environ | told | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | variables | {"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -1,4 +1,4 @@
-"""What schemathesis is told of this server: its second media type, and names that make sense here."""
+"""Hooks for schemathesis: the second media type of the server, and names of existing resources."""
 
 import json
 import os
@@ -8,8 +8,8 @@ import schemathesis
 from tests.support.answers import NDJSON, parsed
 
 CLOUDWATCH = "application/x-amz-json-1.1"
-THERE = json.loads(os.environ["BATCHQ_THERE"])
-"""By member, what is there or could be; what is made up hardly ever is."""
+VALID_VALUES = json.loads(os.environ["BATCHQ_VALID_VALUES"])
+"""By member, names of existing resources and valid values; generated values are hardly ever valid."""
 
 
 @schemathesis.serializer(CLOUDWATCH)
@@ -29,17 +29,20 @@ def deserialize_lines(context, response):
 
 @schemathesis.hook
 def map_body(context, body):
-    """What was drawn at random becomes what would do; its bounds are another phase's to try."""
-    return met(body)
+    """Replace generated values by valid ones of the same type. Another phase tests the bounds."""
+    return with_valid_values(body)
 
 
-def met(content):
+def with_valid_values(content):
     if isinstance(content, list):
-        return [met(it) for it in content]
+        return [with_valid_values(it) for it in content]
     if isinstance(content, dict):
-        return {name: THERE[name] if fits(name, value) else met(value) for name, value in content.items()}
+        return {
+            name: VALID_VALUES[name] if is_replaced(name, value) else with_valid_values(value)
+            for name, value in content.items()
+        }
     return content
 
 
-def fits(name, value):
-    return name in THERE and type(value) is type(THERE[name])
+def is_replaced(name, value):
+    return name in VALID_VALUES and type(value) is type(VALID_VALUES[name])

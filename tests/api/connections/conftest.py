@@ -1,4 +1,4 @@
-"""How long a connection is borne is told by a clock that these tests move: however slow the machine, it waits."""
+"""The deadlines of connections run on a clock that the tests advance, so a slow machine does not matter."""
 
 from tests.support.clock import StandingLoop
 

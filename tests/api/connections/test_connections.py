@@ -1,4 +1,4 @@
-"""Clients that say nothing, say it slowly, or come in crowds; each of them in the clear, and by TLS."""
+"""Slow clients, idle clients and many clients; each with plain HTTP and with TLS."""
 
 import asyncio
 from contextlib import ExitStack, suppress
@@ -147,7 +147,7 @@ SLOW = {
 
 @pytest.mark.fault("IN10")
 @pytest.mark.parametrize("said", SLOW.values(), ids=SLOW)
-async def test_who_keeps_it_waiting_is_hung_up_on(opens, said):
+async def test_a_client_that_keeps_the_server_waiting_is_disconnected(opens, said):
     connect = await opens(SHORT)
     reader, _ = await connect(said)
     await all_is_heard(connect)
@@ -158,7 +158,7 @@ async def test_who_keeps_it_waiting_is_hung_up_on(opens, said):
 
 
 @pytest.mark.fault("IN10")
-async def test_a_byte_now_and_then_does_not_lengthen_it(opens):
+async def test_single_bytes_do_not_extend_the_deadline(opens):
     connect = await opens(SHORT)
     reader, writer = await connect(b"GET /quick HTTP/1.1\r\nX: ")
     await all_is_heard(connect)
@@ -171,7 +171,7 @@ async def test_a_byte_now_and_then_does_not_lengthen_it(opens):
     assert await is_cut(reader)
 
 
-async def test_who_does_not_take_his_answer_is_hung_up_on(place, opens):
+async def test_a_client_that_does_not_read_its_response_is_disconnected(place, opens):
     connect = await opens(SHORT)
     reader, _ = await connect(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
     await place.reached.wait()
@@ -189,7 +189,7 @@ PIECE = 2**20  # more than the kernel holds for a client
 
 
 @pytest.mark.fault("SE26")
-async def test_clients_that_do_not_read_a_streamed_answer_make_room_for_others(place, opens):
+async def test_clients_that_do_not_read_a_streamed_response_make_room_for_others(place, opens):
     connect = await opens(ConnectionLimits(connections=3))
     readers = []
     for _ in range(3):
@@ -206,7 +206,7 @@ async def test_clients_that_do_not_read_a_streamed_answer_make_room_for_others(p
 
 
 @pytest.mark.fault("SE26")
-async def test_a_client_that_reads_a_streamed_answer_too_slowly_is_disconnected(place, opens):
+async def test_a_client_that_reads_a_streamed_response_too_slowly_is_disconnected(place, opens):
     connect = await opens(ConnectionLimits(client_timeout=PATIENCE, min_rate=1e9))
     reader, _ = await place.wire.connect_narrowly(STREAM)
     await place.reached.wait()
@@ -215,7 +215,7 @@ async def test_a_client_that_reads_a_streamed_answer_too_slowly_is_disconnected(
         await take_slowly(place, connect, reader)
 
 
-async def test_a_client_that_reads_a_streamed_answer_fast_enough_may_take_long(place, opens):
+async def test_a_client_that_reads_a_streamed_response_fast_enough_has_no_deadline(place, opens):
     connect = await opens(ConnectionLimits(client_timeout=PATIENCE, min_rate=1.0))
     reader, _ = await place.wire.connect_narrowly(STREAM)
     await place.reached.wait()
@@ -238,7 +238,7 @@ async def until_writes_wait(place):
         await asyncio.sleep(0)
 
 
-async def test_an_idle_connection_is_kept_for_as_long_and_then_closed(opens):
+async def test_an_idle_connection_is_closed_after_the_same_deadline(opens):
     connect = await opens(SHORT)
     reader, writer = await connect(GET)
     assert await is_answered(reader)
@@ -254,7 +254,7 @@ async def test_an_idle_connection_is_kept_for_as_long_and_then_closed(opens):
     assert await is_cut(reader)
 
 
-async def test_a_request_that_takes_long_is_not_cut_and_who_was_answered_is_waited_for_anew(place, opens):
+async def test_a_long_request_has_no_deadline_and_the_next_one_has_a_new_one(place, opens):
     connect = await opens(SHORT)
     reader, writer = await connect(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
     await place.reached.wait()
@@ -271,7 +271,7 @@ async def test_a_request_that_takes_long_is_not_cut_and_who_was_answered_is_wait
     assert await is_cut(reader)
 
 
-async def test_what_is_asked_is_done_though_who_asked_is_gone(place, opens):
+async def test_a_request_is_handled_although_the_client_disconnected(place, opens):
     connect = await opens(ConnectionLimits())
     _, writer = await connect(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
     await place.reached.wait()
@@ -293,7 +293,7 @@ CROWDS = {
 @pytest.mark.exhaustive
 @pytest.mark.fault("IN10")
 @pytest.mark.parametrize("said", CROWDS.values(), ids=CROWDS)
-async def test_three_hundred_that_say_little_keep_nobody_out(place, opens, files, said):
+async def test_three_hundred_slow_clients_do_not_block_other_clients(place, opens, files, said):
     connect = await opens(ConnectionLimits())
     crowd = [await connect(said) for _ in range(300)]
 
@@ -306,7 +306,7 @@ async def test_three_hundred_that_say_little_keep_nobody_out(place, opens, files
 
 
 @pytest.mark.fault("SE42")
-async def test_connections_of_one_address_push_out_no_other(opens, place):
+async def test_many_connections_of_one_address_do_not_close_those_of_another(opens, place):
     await opens(ConnectionLimits(connections=8, per_address=4))
     other, writer = await place.wire.connect(GET[:10])
     await place.wire.lets_in(1)
@@ -334,7 +334,7 @@ async def test_connections_of_known_users_are_closed_last(opens):
     assert await is_answered(known)
 
 
-async def test_who_comes_while_it_is_busy_waits_at_the_door(opens, place):
+async def test_clients_wait_in_the_backlog_while_the_server_is_busy(opens, place):
     """One more than the kernel keeps there would knock again only after a second."""
     await opens(ConnectionLimits())
     here = "127.0.0.1", URL(place.wire.url).port
@@ -345,7 +345,7 @@ async def test_who_comes_while_it_is_busy_waits_at_the_door(opens, place):
     assert len(crowd) == 200
 
 
-async def test_the_one_that_waits_longest_makes_room(opens):
+async def test_the_longest_waiting_connection_is_closed_first(opens):
     connect = await opens(ConnectionLimits(connections=2))
     oldest, writer = await connect(GET)
     assert await is_answered(oldest)
@@ -363,7 +363,7 @@ async def test_the_one_that_waits_longest_makes_room(opens):
     assert not oldest.at_eof()
 
 
-async def test_who_is_being_answered_makes_no_room(place, opens):
+async def test_a_connection_with_a_request_in_progress_is_not_closed(place, opens):
     connect = await opens(ConnectionLimits(connections=1))
     first, _ = await connect(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
     await place.reached.wait()
@@ -375,7 +375,7 @@ async def test_who_is_being_answered_makes_no_room(place, opens):
     assert (await first.readuntil(b"slow")).startswith(b"HTTP/1.1 200")
 
 
-async def test_places_are_given_back(opens):
+async def test_closed_connections_free_their_places(opens):
     connect = await opens(ConnectionLimits(connections=1))
     first, writer = await connect(GET)
     assert await is_answered(first)
@@ -387,7 +387,7 @@ async def test_places_are_given_back(opens):
     assert await is_answered(second)
 
 
-async def test_boto3_asks_again_in_a_connection_that_was_closed_meanwhile(place, opens, files):
+async def test_boto3_retries_on_a_connection_that_was_closed(place, opens, files):
     connect = await opens(SHORT)
     client = botocore.session.get_session().create_client(
         "batch",

@@ -1,4 +1,4 @@
-"""TLS before anything else: who does not get through it, and what becomes of a certificate's files."""
+"""The TLS handshake, and the files of the certificate."""
 
 import asyncio
 import logging
@@ -46,7 +46,7 @@ NO_HANDSHAKE = {"nothing": b"", "half a hello": HELLO, "a hello, byte by byte": 
 
 @pytest.mark.fault("IN10")
 @pytest.mark.parametrize("said", NO_HANDSHAKE.values(), ids=NO_HANDSHAKE)
-async def test_a_handshake_that_is_not_finished_is_hung_up_on(wire, said):
+async def test_an_unfinished_handshake_is_disconnected(wire, said):
     await wire.serve(SHORT)
     reader, _ = await wire.connect_in_the_clear(said)
     await all_is_heard(wire.connect)
@@ -57,7 +57,7 @@ async def test_a_handshake_that_is_not_finished_is_hung_up_on(wire, said):
 
 
 @pytest.mark.fault("IN10")
-async def test_three_hundred_of_them_keep_nobody_out_and_hold_no_sockets(wire):
+async def test_three_hundred_unfinished_handshakes_do_not_block_other_clients(wire):
     await wire.serve()
     crowd = [await wire.connect_in_the_clear(HELLO) for _ in range(300)]
 
@@ -69,7 +69,7 @@ async def test_three_hundred_of_them_keep_nobody_out_and_hold_no_sockets(wire):
 
 
 @pytest.mark.fault("IN10")
-async def test_its_place_is_given_to_another(wire):
+async def test_an_unfinished_handshake_makes_room_for_a_new_connection(wire):
     await wire.serve(ConnectionLimits(connections=1))
     waiting, _ = await wire.connect_in_the_clear(HELLO)
 
@@ -80,7 +80,7 @@ async def test_its_place_is_given_to_another(wire):
 
 
 @pytest.mark.fault("IN10")
-async def test_and_given_back_when_it_was_hung_up_on(wire):
+async def test_a_disconnected_handshake_frees_its_place(wire):
     await wire.serve(ConnectionLimits(connections=1, client_timeout=PATIENCE))
     waiting, _ = await wire.connect_in_the_clear(HELLO)
     await wire.lets_in(1)
@@ -94,7 +94,7 @@ async def test_and_given_back_when_it_was_hung_up_on(wire):
 
 @pytest.mark.fault("IN11")
 @pytest.mark.parametrize("said", [GET, b"\x00" * 64, HELLO + b"\xff" * 200, b"SSH-2.0-OpenSSH_9.2\r\n"])
-async def test_what_is_no_tls_is_hung_up_on_and_nothing_is_written_of_it(wire, caplog, said):
+async def test_a_client_without_tls_is_disconnected_without_a_log_line(wire, caplog, said):
     caplog.set_level(logging.INFO)
     await wire.serve()
 
@@ -106,7 +106,7 @@ async def test_what_is_no_tls_is_hung_up_on_and_nothing_is_written_of_it(wire, c
 
 
 @pytest.mark.fault("IN11")
-async def test_who_leaves_within_the_handshake_leaves_nothing_behind(wire, caplog):
+async def test_a_client_that_disconnects_during_the_handshake_frees_its_place(wire, caplog):
     await wire.serve(ConnectionLimits(connections=1))
     _, writer = await wire.connect_in_the_clear(HELLO)
     writer.close()
@@ -118,22 +118,22 @@ async def test_who_leaves_within_the_handshake_leaves_nothing_behind(wire, caplo
     assert caplog.records == []
 
 
-async def test_a_request_that_comes_with_the_last_words_of_the_handshake_is_answered(wire, files):
+async def test_a_request_sent_with_the_end_of_the_handshake_is_answered(wire, files):
     """TLS 1.3 lets a client speak at once, so both may come in one packet."""
     await wire.serve()
     reader, writer = await wire.connect_in_the_clear()
-    heard, to_say = ssl.MemoryBIO(), ssl.MemoryBIO()
-    client = files.trust().wrap_bio(heard, to_say, server_hostname="localhost")
+    received, to_say = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = files.trust().wrap_bio(received, to_say, server_hostname="localhost")
     with wants_more():
         client.do_handshake()
     writer.write(to_say.read())
-    heard.write(await reader.read(2**16))
+    received.write(await reader.read(2**16))
     client.do_handshake()
     client.write(GET)
 
     writer.write(to_say.read())
 
-    assert (await decrypted(client, heard, reader)).startswith(b"HTTP/1.1 200 OK")
+    assert (await decrypted(client, received, reader)).startswith(b"HTTP/1.1 200 OK")
 
 
 @contextmanager
@@ -142,21 +142,21 @@ def wants_more():
         yield
 
 
-async def decrypted(client, heard, reader):
+async def decrypted(client, received, reader):
     """What it hears first."""
     while True:
-        heard.write(await reader.read(2**16))
+        received.write(await reader.read(2**16))
         try:
             return client.read()
         except ssl.SSLWantReadError:
             continue
 
 
-def test_nothing_older_than_tls_1_2_is_spoken(files):
+def test_tls_versions_before_1_2_are_refused(files):
     assert files.certificate().context().minimum_version is ssl.TLSVersion.TLSv1_2
 
 
-def test_a_certificate_that_is_renewed_is_shown_from_then_on_and_read_once(authority, files):
+def test_a_renewed_certificate_is_loaded_once_for_new_connections(authority, files):
     certificate = files.certificate()
     before = certificate.context()
 
@@ -167,7 +167,7 @@ def test_a_certificate_that_is_renewed_is_shown_from_then_on_and_read_once(autho
     assert certificate.context() is after
 
 
-async def test_and_connections_that_are_open_go_on(authority, wire):
+async def test_open_connections_survive_a_renewed_certificate(authority, wire):
     await wire.serve()
     reader, writer = await wire.connect(GET)
     assert await is_answered(reader)
@@ -221,7 +221,7 @@ SPOILT = {
 
 @pytest.mark.fault("SE14")
 @pytest.mark.parametrize(("spoil", "said"), SPOILT.values(), ids=SPOILT)
-def test_files_that_cannot_be_used_are_refused_in_a_line(files, spoil, said):
+def test_invalid_certificate_files_are_refused_in_one_line(files, spoil, said):
     spoil(files)
 
     with pytest.raises(StartImpossible, match=said) as why:
@@ -232,7 +232,7 @@ def test_files_that_cannot_be_used_are_refused_in_a_line(files, spoil, said):
 
 @pytest.mark.fault("SE14")
 @pytest.mark.parametrize(("spoil", "said"), SPOILT.values(), ids=SPOILT)
-def test_a_server_that_has_a_good_one_keeps_it_meanwhile_and_says_so_once(authority, files, caplog, spoil, said):
+def test_a_server_keeps_its_certificate_while_the_files_are_invalid(authority, files, caplog, spoil, said):
     certificate = files.certificate()
     good = certificate.context()
 

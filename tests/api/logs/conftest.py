@@ -1,4 +1,4 @@
-"""CloudWatch's dialect on loopback, over logs in memory, and ways to talk to it."""
+"""CloudWatch Logs on loopback, with logs in memory, and its clients."""
 
 import json
 
@@ -25,7 +25,7 @@ STARTED = int(NOON.timestamp() * 1000)
 FULL_NAME = f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:{GROUP}"
 
 
-class Ground:
+class LogBackend:
     """What stands behind the server: jobs that run, and what they have written."""
 
     def __init__(self, archive):
@@ -73,14 +73,14 @@ def archive(request):
 
 
 @pytest.fixture
-def ground(archive):
-    return Ground(archive)
+def backend(archive):
+    return LogBackend(archive)
 
 
 @pytest.fixture
-async def url(ground):
+async def url(backend):
     context = routes.LogsContext(
-        logs=ground.logs, account=ACCOUNT, region="us-east-1", tokens=PageTokens(bytes(32)), since=NOON
+        logs=backend.logs, account=ACCOUNT, region="us-east-1", tokens=PageTokens(bytes(32)), since=NOON
     )
 
     async def well():

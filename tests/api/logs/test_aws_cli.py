@@ -1,4 +1,4 @@
-"""The AWS CLI, pointed at the server by endpoint URL."""
+"""The AWS CLI with the endpoint URL of the server."""
 
 import asyncio
 import json
@@ -44,8 +44,8 @@ def aws(url):
     return run
 
 
-async def test_the_aws_cli_reads_filters_and_describes(aws, ground):
-    stream = await ground.runs(*"abcde")
+async def test_the_aws_cli_reads_filters_and_describes(aws, backend):
+    stream = await backend.runs(*"abcde")
 
     last, filtered, streams = await asyncio.gather(
         aws("get-log-events", "--log-group-name", GROUP, "--log-stream-name", stream.name, "--limit", "2"),

@@ -1,4 +1,4 @@
-"""Whatever is sent, the answer is CloudWatch's, and it is not the server that is at fault."""
+"""Malformed requests get an error of CloudWatch Logs, never a server error."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -55,8 +55,8 @@ async def test_what_is_not_json_is_refused(raw, operation, body):
 @pytest.mark.fault("IN04", "IN07")
 @pytest.mark.parametrize("member", [b"startTime", b"endTime", b"limit"])
 @pytest.mark.parametrize("number", NUMBERS)
-async def test_a_number_that_is_none_is_refused(raw, ground, member, number):
-    await ground.runs("a", name="x")
+async def test_an_invalid_number_is_refused(raw, backend, member, number):
+    await backend.runs("a", name="x")
 
     status, headers, _ = await raw.post("GetLogEvents", body=b'{%s, "%s": %s}' % (OF_A_STREAM, member, number))
 
@@ -64,8 +64,8 @@ async def test_a_number_that_is_none_is_refused(raw, ground, member, number):
 
 
 @pytest.mark.parametrize("limit", [0, 10_001, -5, 2**63])
-async def test_a_limit_beyond_the_bounds_is_refused(raw, ground, limit):
-    await ground.runs("a", name="x")
+async def test_a_limit_out_of_range_is_refused(raw, backend, limit):
+    await backend.runs("a", name="x")
 
     for operation in ("GetLogEvents", "FilterLogEvents"):
         status, _, _ = await raw.post(operation, {"logGroupName": GROUP, "logStreamName": "x", "limit": limit})
@@ -73,8 +73,8 @@ async def test_a_limit_beyond_the_bounds_is_refused(raw, ground, limit):
 
 
 @pytest.mark.parametrize("limit", [1, 10_000])
-async def test_a_limit_at_the_bounds_is_good(raw, ground, limit):
-    await ground.runs("a", name="x")
+async def test_a_limit_at_the_end_of_the_range_is_accepted(raw, backend, limit):
+    await backend.runs("a", name="x")
 
     status, _, _ = await raw.post("GetLogEvents", {"logGroupName": GROUP, "logStreamName": "x", "limit": limit})
 
@@ -87,7 +87,7 @@ async def test_a_limit_at_the_bounds_is_good(raw, ground, limit):
 )
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("operation", OPERATIONS[:3])
-async def test_no_text_is_the_servers_fault(raw, operation, member, text):
+async def test_no_text_causes_a_server_error(raw, operation, member, text):
     body = b'{"logGroupName": "%s", "logStreamName": "y", "%s": %s}' % (GROUP.encode(), member.encode(), text)
 
     status, _, answer = await raw.post(operation, body=body)
@@ -97,8 +97,8 @@ async def test_no_text_is_the_servers_fault(raw, operation, member, text):
 
 
 @pytest.mark.fault("IN06")
-async def test_unknown_members_are_ignored_and_of_two_alike_the_last_counts(raw, ground):
-    await ground.runs("a", "b", name="x")
+async def test_unknown_members_are_ignored_and_the_last_duplicate_counts(raw, backend):
+    await backend.runs("a", "b", name="x")
     body = b'{%s, "limit": 1, "__proto__": {}, "limit": 2, "unmask": true}' % OF_A_STREAM
 
     status, _, answer = await raw.post("GetLogEvents", body=body)
@@ -109,7 +109,7 @@ async def test_unknown_members_are_ignored_and_of_two_alike_the_last_counts(raw,
 @pytest.mark.parametrize(
     "target", ["Logs_20140328.PutLogEvents", "Logs_20140328.", "Batch.GetLogEvents", "GetLogEvents", "x" * 5000, "*"]
 )
-async def test_an_operation_that_is_not_here_is_named(raw, target):
+async def test_an_unknown_operation_is_named_in_the_error(raw, target):
     status, headers, answer = await raw.post("", {}, X_Amz_Target=target)
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "UnknownOperationException")
@@ -124,14 +124,14 @@ async def test_a_call_without_an_operation_is_refused(raw):
 
 
 @pytest.mark.parametrize("operation", [*OPERATIONS, "PutLogEvents"])
-async def test_answers_and_errors_are_of_awss_content_type(raw, operation):
+async def test_responses_and_errors_have_the_content_type_of_aws(raw, operation):
     _, headers, _ = await raw.post(operation, {})
 
     assert headers["Content-Type"].partition(";")[0] == "application/x-amz-json-1.1"
     assert headers["x-amzn-RequestId"]
 
 
-async def test_a_form_of_another_site_does_not_come_in(raw):
+async def test_a_form_of_another_site_is_refused(raw):
     status, _, _ = await raw.post("DescribeLogGroups", {}, Content_Type="text/plain")
 
     assert status == 415
@@ -148,7 +148,7 @@ bodies = st.dictionaries(members, json_values, max_size=6).map(lambda body: {"lo
 
 @settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operation=st.sampled_from(OPERATIONS), body=bodies)
-async def test_no_shape_is_the_servers_fault(raw, operation, body):
+async def test_no_body_causes_a_server_error(raw, operation, body):
     status, _, answer = await raw.post(operation, body)
 
     assert status in {200, 400}

@@ -15,21 +15,21 @@ async def names(boto, **asked):
 
 
 @pytest.fixture
-async def three(ground):
+async def three(backend):
     """Made in the order b, c, a."""
     return [
-        await ground.runs(name=f"{name}/default/0", created_at=NOON + timedelta(seconds=number))
+        await backend.runs(name=f"{name}/default/0", created_at=NOON + timedelta(seconds=number))
         for number, name in enumerate("bca")
     ]
 
 
-async def test_a_stream_is_told_with_its_times_and_its_arn(boto, ground):
-    stream = await ground.runs("a", "b")
-    await ground.logs.keep(stream.tag)
+async def test_a_stream_has_its_times_and_its_arn(boto, backend):
+    stream = await backend.runs("a", "b")
+    await backend.logs.keep(stream.tag)
 
-    told = await boto.describe_log_streams(logGroupName=GROUP)
+    response = await boto.describe_log_streams(logGroupName=GROUP)
 
-    (found,) = told["logStreams"]
+    (found,) = response["logStreams"]
     assert found.pop("storedBytes") >= 2
     assert found == {
         "logStreamName": stream.name,
@@ -41,16 +41,16 @@ async def test_a_stream_is_told_with_its_times_and_its_arn(boto, ground):
     }
 
 
-async def test_a_stream_nobody_wrote_to_has_no_event_times(boto, ground):
-    await ground.runs()
+async def test_an_empty_stream_has_no_event_times(boto, backend):
+    await backend.runs()
 
     (found,) = (await boto.describe_log_streams(logGroupName=GROUP))["logStreams"]
 
     assert found.keys() == {"logStreamName", "creationTime", "arn", "storedBytes"}
 
 
-async def test_fractions_of_a_millisecond_are_cut_off(boto, ground):
-    await ground.runs(created_at=NOON + timedelta(microseconds=1999))
+async def test_fractions_of_a_millisecond_are_cut_off(boto, backend):
+    await backend.runs(created_at=NOON + timedelta(microseconds=1999))
 
     (found,) = (await boto.describe_log_streams(logGroupName=GROUP))["logStreams"]
 
@@ -73,12 +73,12 @@ async def test_streams_are_paged_in_each_order(boto, three, asked, found, size):
 
 
 async def test_the_newest_stream_is_the_first_by_last_event_time(boto, three):
-    told = await boto.describe_log_streams(logGroupName=GROUP, orderBy="LastEventTime", descending=True, limit=1)
+    response = await boto.describe_log_streams(logGroupName=GROUP, orderBy="LastEventTime", descending=True, limit=1)
 
-    assert told["logStreams"][0]["logStreamName"] == three[-1].name
+    assert response["logStreams"][0]["logStreamName"] == three[-1].name
 
 
-async def test_a_prefix_does_not_go_with_the_order_of_time(boto):
+async def test_a_prefix_cannot_be_combined_with_the_order_of_time(boto):
     with pytest.raises(
         boto.exceptions.InvalidParameterException, match=r"Cannot order by LastEventTime with a logStreamNamePrefix\."
     ):
@@ -97,10 +97,10 @@ async def test_streams_of_another_group_do_not_exist(boto):
         await boto.describe_log_streams(logGroupName="/aws/batch/other")
 
 
-async def test_there_is_one_group(boto):
-    told = await boto.describe_log_groups()
+async def test_one_log_group_exists(boto):
+    response = await boto.describe_log_groups()
 
-    assert told["logGroups"] == [
+    assert response["logGroups"] == [
         {
             "logGroupName": GROUP,
             "creationTime": STARTED,
@@ -126,11 +126,11 @@ async def test_there_is_one_group(boto):
         ({"logGroupClass": "INFREQUENT_ACCESS"}, 0),
     ],
 )
-async def test_the_group_is_found_by_what_is_true_of_it(boto, asked, count):
+async def test_the_group_is_selected_by_matching_conditions(boto, asked, count):
     assert len((await boto.describe_log_groups(**asked))["logGroups"]) == count
 
 
 @pytest.mark.parametrize("asked", [{"nextToken": "x"}, {"logGroupNamePrefix": "/", "logGroupNamePattern": "a"}])
-async def test_what_cannot_be_asked_of_groups_is_refused(boto, asked):
+async def test_invalid_queries_for_groups_are_refused(boto, asked):
     with pytest.raises(boto.exceptions.InvalidParameterException):
         await boto.describe_log_groups(**asked)

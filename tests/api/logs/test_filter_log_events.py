@@ -19,13 +19,13 @@ async def everything(boto, **asked):
 
 
 @pytest.fixture
-async def two(ground):
+async def two(backend):
     """Streams that have written at the same times."""
-    return [await ground.runs(*"abcd", name="x/default/0"), await ground.runs(*"efgh", name="y/default/0")]
+    return [await backend.runs(*"abcd", name="x/default/0"), await backend.runs(*"efgh", name="y/default/0")]
 
 
-async def test_an_event_tells_its_stream_and_has_an_id(boto, ground):
-    stream = await ground.runs("a")
+async def test_an_event_has_its_stream_and_an_id(boto, backend):
+    stream = await backend.runs("a")
 
     page = await boto.filter_log_events(logGroupName=GROUP)
 
@@ -41,14 +41,14 @@ async def test_an_event_tells_its_stream_and_has_an_id(boto, ground):
     assert page["searchedLogStreams"] == []
 
 
-async def test_nothing_found_is_an_empty_page_and_the_last(boto):
+async def test_a_search_without_matches_returns_one_empty_page(boto):
     page = await boto.filter_log_events(logGroupName=GROUP)
 
     assert (page["events"], "nextToken" in page) == ([], False)
 
 
 @pytest.mark.parametrize("limit", [1, 3, 8, 9])
-async def test_pages_tell_each_event_of_all_streams_once_by_time(boto, two, limit):
+async def test_pages_have_each_event_of_all_streams_once_sorted_by_time(boto, two, limit):
     events = await everything(boto, PaginationConfig={"PageSize": limit})
 
     assert sorted(event["message"] for event in events) == [*"abcdefgh"]
@@ -66,14 +66,14 @@ async def test_an_id_is_the_same_however_the_event_is_found(boto, two):
     assert {event["message"]: event["eventId"] for event in by_name} == {it: ids[it] for it in "gh"}
 
 
-async def test_streams_are_chosen_by_name_or_by_prefix(boto, two):
+async def test_streams_are_selected_by_name_or_prefix(boto, two):
     by_name = await everything(boto, logStreamNames=[two[0].name])
     by_prefix = await everything(boto, logStreamNamePrefix="y/")
 
     assert [[event["message"] for event in found] for found in (by_name, by_prefix)] == [[*"abcd"], [*"efgh"]]
 
 
-async def test_events_are_chosen_by_time_and_pattern(boto, two):
+async def test_events_are_selected_by_time_and_pattern(boto, two):
     page = await boto.filter_log_events(
         logGroupIdentifier=FULL_NAME, startTime=STARTED + 1, endTime=STARTED + 3, filterPattern="?b ?c ?d ?g"
     )
@@ -81,12 +81,12 @@ async def test_events_are_chosen_by_time_and_pattern(boto, two):
     assert sorted(messages(page)) == ["b", "c", "g"]
 
 
-async def test_a_pattern_that_is_not_served_says_so(boto):
+async def test_an_unsupported_pattern_is_refused(boto):
     with pytest.raises(boto.exceptions.InvalidParameterException, match="JSON are not supported"):
         await boto.filter_log_events(logGroupName=GROUP, filterPattern='{ $.level = "ERROR" }')
 
 
-async def test_a_stream_that_is_not_there_does_not_exist(boto, two):
+async def test_an_unknown_stream_is_refused(boto, two):
     with pytest.raises(boto.exceptions.ResourceNotFoundException, match="The specified log stream does not exist"):
         await boto.filter_log_events(logGroupName=GROUP, logStreamNames=[two[0].name, "nobody"])
 
@@ -110,12 +110,12 @@ async def test_a_forged_token_is_refused(boto, two, token):
         await boto.filter_log_events(logGroupName=GROUP, nextToken=token)
 
 
-async def test_a_tail_that_follows_tells_each_line_once_as_it_comes(boto, ground, two):
+async def test_aws_logs_tail_prints_each_line_once(boto, backend, two):
     tail = Tail(boto)
     first = await tail.poll()
     nothing = await tail.poll()
-    ground.writes(two[0], "late", after=3)
-    ground.writes(two[1], "later", after=5000)
+    backend.writes(two[0], "late", after=3)
+    backend.writes(two[1], "later", after=5000)
 
     news = await tail.poll()
 

@@ -1,4 +1,4 @@
-"""GetLogEvents, by boto3: the loops that clients write end, and tell each line once."""
+"""GetLogEvents by boto3: loops over pages end, and return each line once."""
 
 import pytest
 from botocore.exceptions import ClientError
@@ -40,8 +40,8 @@ async def all_backwards(boto, stream, **asked):
         token = page["nextBackwardToken"]
 
 
-async def test_an_event_has_a_message_and_two_times_in_milliseconds(boto, ground):
-    stream = await ground.runs("a")
+async def test_an_event_has_a_message_and_two_times_in_milliseconds(boto, backend):
+    stream = await backend.runs("a")
 
     page = await get(boto, stream)
 
@@ -49,35 +49,35 @@ async def test_an_event_has_a_message_and_two_times_in_milliseconds(boto, ground
 
 
 @pytest.mark.parametrize("limit", [1, 2, 7, 100])
-async def test_the_forward_loop_ends_and_tells_each_line_once(boto, ground, limit):
-    stream = await ground.runs(*"abcdefg")
+async def test_the_forward_loop_ends_and_returns_each_line_once(boto, backend, limit):
+    stream = await backend.runs(*"abcdefg")
 
     assert await all_forwards(boto, stream, limit=limit) == [*"abcdefg"]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 7, 100])
-async def test_the_backward_loop_ends_and_tells_each_line_once(boto, ground, limit):
-    stream = await ground.runs(*"abcdefg")
+async def test_the_backward_loop_ends_and_returns_each_line_once(boto, backend, limit):
+    stream = await backend.runs(*"abcdefg")
 
     assert await all_backwards(boto, stream, limit=limit) == [*"abcdefg"]
 
 
-async def test_both_loops_end_on_a_stream_nobody_wrote_to(boto, ground):
-    stream = await ground.runs()
+async def test_both_loops_end_on_an_empty_stream(boto, backend):
+    stream = await backend.runs()
 
     assert await all_forwards(boto, stream) == await all_backwards(boto, stream) == []
 
 
-async def test_without_a_word_the_last_events_are_told_oldest_first(boto, ground):
-    stream = await ground.runs(*"abcde")
+async def test_by_default_the_last_events_are_returned_oldest_first(boto, backend):
+    stream = await backend.runs(*"abcde")
 
     assert messages(await get(boto, stream, limit=2)) == ["d", "e"]
 
 
-async def test_from_the_last_page_a_client_may_go_either_way(boto, ground):
-    stream = await ground.runs(*"abcde")
+async def test_the_last_page_has_tokens_in_both_directions(boto, backend):
+    stream = await backend.runs(*"abcde")
     last = await get(boto, stream, limit=2)
-    ground.writes(stream, "new", after=100)
+    backend.writes(stream, "new", after=100)
 
     back = await get(boto, stream, limit=2, nextToken=last["nextBackwardToken"])
     onwards = await get(boto, stream, nextToken=last["nextForwardToken"])
@@ -85,11 +85,11 @@ async def test_from_the_last_page_a_client_may_go_either_way(boto, ground):
     assert (messages(back), messages(onwards)) == (["b", "c"], ["new"])
 
 
-async def test_a_running_job_is_read_as_it_writes(boto, ground):
-    stream = await ground.runs("a")
+async def test_the_log_of_a_running_job_is_read_while_it_writes(boto, backend):
+    stream = await backend.runs("a")
     first = await get(boto, stream, startFromHead=True)
     nothing = await get(boto, stream, startFromHead=True, nextToken=first["nextForwardToken"])
-    ground.writes(stream, "b", after=2000)
+    backend.writes(stream, "b", after=2000)
 
     page = await get(boto, stream, startFromHead=True, nextToken=nothing["nextForwardToken"])
 
@@ -97,22 +97,22 @@ async def test_a_running_job_is_read_as_it_writes(boto, ground):
     assert nothing["nextForwardToken"] == first["nextForwardToken"]
 
 
-async def test_the_start_is_told_and_the_end_is_not(boto, ground):
-    stream = await ground.runs(*"abcde")
+async def test_the_start_time_is_inclusive_and_the_end_time_exclusive(boto, backend):
+    stream = await backend.runs(*"abcde")
     span = {"startTime": STARTED + 1, "endTime": STARTED + 3}
 
     assert await all_forwards(boto, stream, limit=1, **span) == await all_backwards(boto, stream, **span) == ["b", "c"]
 
 
-async def test_a_page_holds_no_more_than_a_mebibyte(boto, ground):
-    stream = await ground.runs(*["x" * 200_000] * 12)
+async def test_a_page_has_at_most_a_mebibyte(boto, backend):
+    stream = await backend.runs(*["x" * 200_000] * 12)
 
     assert len(messages(await get(boto, stream))) == 5
     assert len(await all_backwards(boto, stream)) == 12
 
 
-async def test_any_text_comes_back_as_it_was_written(boto, ground):
-    stream = await ground.runs("\0\x1b[1m\t", "É☃𝄞\u2028", '{"a": "b\\n"}', "\ufffd")
+async def test_log_text_is_returned_unchanged(boto, backend):
+    stream = await backend.runs("\0\x1b[1m\t", "É☃𝄞\u2028", '{"a": "b\\n"}', "\ufffd")
 
     assert await all_forwards(boto, stream) == ["\0\x1b[1m\t", "É☃𝄞\u2028", '{"a": "b\\n"}', "\ufffd"]
 
@@ -120,13 +120,13 @@ async def test_any_text_comes_back_as_it_was_written(boto, ground):
 @pytest.mark.parametrize(
     "group", [GROUP, FULL_NAME, f"{FULL_NAME}:*", f"arn:aws:logs:ap-south-1:{ACCOUNT}:log-group:{GROUP}"]
 )
-async def test_the_group_may_be_named_by_its_identifier(boto, ground, group):
-    stream = await ground.runs("a")
+async def test_the_group_can_be_named_by_its_identifier(boto, backend, group):
+    stream = await backend.runs("a")
 
     assert messages(await boto.get_log_events(logGroupIdentifier=group, logStreamName=stream.name)) == ["a"]
 
 
-async def test_an_unknown_stream_is_awss_words(boto):
+async def test_an_unknown_stream_gets_the_error_of_aws(boto):
     with pytest.raises(boto.exceptions.ResourceNotFoundException) as why:
         await boto.get_log_events(logGroupName=GROUP, logStreamName="a/default/b")
 
@@ -143,8 +143,8 @@ async def test_an_unknown_stream_is_awss_words(boto):
         {"logGroupIdentifier": f"{FULL_NAME}:log-stream:x"},
     ],
 )
-async def test_an_unknown_group_is_awss_words(raw, ground, group):
-    stream = await ground.runs("a")
+async def test_an_unknown_group_gets_the_error_of_aws(raw, backend, group):
+    stream = await backend.runs("a")
 
     status, headers, answer = await raw.post("GetLogEvents", {**group, "logStreamName": stream.name})
 
@@ -153,8 +153,8 @@ async def test_an_unknown_group_is_awss_words(raw, ground, group):
 
 
 @pytest.mark.parametrize("group", [{}, {"logGroupName": GROUP, "logGroupIdentifier": GROUP}])
-async def test_one_group_must_be_named(raw, ground, group):
-    stream = await ground.runs("a")
+async def test_exactly_one_group_must_be_named(raw, backend, group):
+    stream = await backend.runs("a")
 
     status, headers, _ = await raw.post("GetLogEvents", {**group, "logStreamName": stream.name})
 
@@ -179,31 +179,31 @@ async def test_one_group_must_be_named(raw, ground, group):
         "🦆",
     ],
 )
-async def test_a_forged_token_is_refused(boto, ground, token):
-    stream = await ground.runs("a")
+async def test_a_forged_token_is_refused(boto, backend, token):
+    stream = await backend.runs("a")
 
     with pytest.raises(boto.exceptions.InvalidParameterException):
         await get(boto, stream, nextToken=token)
 
 
-async def test_a_token_that_points_into_nothing_is_refused(boto, ground):
-    stream = await ground.runs("a")
+async def test_a_token_with_an_invalid_position_is_refused(boto, backend):
+    stream = await backend.runs("a")
     token = (await get(boto, stream))["nextForwardToken"]
 
     with pytest.raises(boto.exceptions.InvalidParameterException):
         await get(boto, stream, nextToken=f"{token[:-2]}77")
 
 
-async def test_another_streams_token_is_refused(boto, ground):
-    stream, other = await ground.runs("a"), await ground.runs("b")
+async def test_a_token_of_another_stream_is_refused(boto, backend):
+    stream, other = await backend.runs("a"), await backend.runs("b")
     token = (await get(boto, other))["nextForwardToken"]
 
     with pytest.raises(boto.exceptions.InvalidParameterException):
         await get(boto, stream, nextToken=token)
 
 
-async def test_tokens_look_like_awss(boto, ground):
-    stream = await ground.runs("a")
+async def test_tokens_have_the_format_of_aws(boto, backend):
+    stream = await backend.runs("a")
 
     page = await get(boto, stream)
 
@@ -218,8 +218,8 @@ class Unreadable(InlineLogFiles):
 
 
 @pytest.mark.parametrize("archive", [Unreadable()], indirect=True)
-async def test_an_archive_that_cannot_be_read_is_unavailable(boto, ground):
-    stream = await ground.runs("a")
+async def test_an_archive_that_cannot_be_read_is_unavailable(boto, backend):
+    stream = await backend.runs("a")
 
     with pytest.raises(ClientError) as why:
         await get(boto, stream)

@@ -1,4 +1,4 @@
-"""Our shapes are AWS's: held against botocore's model of the service."""
+"""The shapes compared with botocore's model of the service."""
 
 import pytest
 
@@ -11,7 +11,7 @@ MODEL = BOTOCORE.get_service_model("logs")
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_every_member_that_may_be_asked_is_known(operation):
+def test_every_request_member_of_aws_is_in_the_shape(operation):
     ours, awss = getattr(wire, operation).model_fields, MODEL.operation_model(operation).input_shape
 
     assert ours.keys() == awss.members.keys()
@@ -19,9 +19,9 @@ def test_every_member_that_may_be_asked_is_known(operation):
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-async def test_every_member_that_is_told_is_one_of_awss(raw, ground, operation):
-    stream = await ground.runs("a", "b")
-    await ground.logs.keep(stream.tag)
+async def test_every_response_member_is_one_of_aws(raw, backend, operation):
+    stream = await backend.runs("a", "b")
+    await backend.logs.keep(stream.tag)
     asked = {} if operation == "DescribeLogGroups" else {"logGroupName": GROUP, "limit": 1}
 
     _, _, answer = await raw.post(operation, {**asked, "logStreamName": stream.name})
@@ -29,13 +29,13 @@ async def test_every_member_that_is_told_is_one_of_awss(raw, ground, operation):
     assert strangers(answer, MODEL.operation_model(operation).output_shape) == []
 
 
-def strangers(told, shape):
+def strangers(response, shape):
     """Members that AWS's shape has not."""
     match shape.type_name:
         case "structure":
-            unknown = sorted(told.keys() - shape.members.keys())
-            known = [(told[name], shape.members[name]) for name in told.keys() & shape.members.keys()]
+            unknown = sorted(response.keys() - shape.members.keys())
+            known = [(response[name], shape.members[name]) for name in response.keys() & shape.members.keys()]
             return unknown + [it for value, inside in known for it in strangers(value, inside)]
         case "list":
-            return [it for member in told for it in strangers(member, shape.member)]
+            return [it for member in response for it in strangers(member, shape.member)]
     return []

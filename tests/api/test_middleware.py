@@ -1,4 +1,4 @@
-"""The doors of a service on loopback, and what goes out when something breaks."""
+"""The middleware: Host, Origin and Content-Type headers, and error responses."""
 
 import logging
 from importlib.metadata import version
@@ -26,7 +26,7 @@ OURS = ["127.0.0.1", "127.0.0.1:80", "localhost:22824", "LocalHost", "[::1]", "[
 
 @pytest.mark.fault("SE01")
 @pytest.mark.parametrize("host", OURS)
-async def test_our_own_names_are_let_in_at_any_port(http, host):
+async def test_the_servers_host_names_are_accepted_with_any_port(http, host):
     status, _, _ = await ask(http, Host=host)
 
     assert status == 200
@@ -46,7 +46,7 @@ FOREIGN = [
 
 @pytest.mark.fault("SE01")
 @pytest.mark.parametrize("host", FOREIGN)
-async def test_a_foreign_name_is_refused(http, host):
+async def test_an_unknown_host_name_is_refused(http, host):
     status, headers, answer = await ask(http, Host=host)
 
     assert (status, headers["x-amzn-ErrorType"]) == (403, "AccessDeniedException")
@@ -66,21 +66,21 @@ async def test_a_foreign_name_is_refused(http, host):
     ids=str,
 )
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE", "OPTIONS"])
-async def test_a_page_of_another_site_is_refused_and_given_no_permission(server, http, method, headers):
-    before = server.remembers()
+async def test_requests_from_another_site_are_refused_without_cors_headers(server, http, method, headers):
+    before = server.stored_rows()
 
-    status, told, _ = await http.ask(method, "/v1/describejobs", data=b'{"jobs": []}', **headers)
+    status, response_headers, _ = await http.ask(method, "/v1/describejobs", data=b'{"jobs": []}', **headers)
 
     assert status == 403
-    assert [name for name in told if name.startswith(CORS)] == []
-    assert server.remembers() == before
+    assert [name for name in response_headers if name.startswith(CORS)] == []
+    assert server.stored_rows() == before
 
 
-async def test_a_page_of_our_own_is_let_in(server, http):
-    status, told, _ = await ask(http, Origin=server.url, Sec_Fetch_Site="same-origin")
+async def test_requests_from_the_same_origin_are_accepted(server, http):
+    status, response_headers, _ = await ask(http, Origin=server.url, Sec_Fetch_Site="same-origin")
 
     assert status == 200
-    assert [name for name in told if name.startswith(CORS)] == []
+    assert [name for name in response_headers if name.startswith(CORS)] == []
 
 
 FORMS = [
@@ -96,17 +96,17 @@ FORMS = [
 
 @pytest.mark.fault("SE02")
 @pytest.mark.parametrize("kind", FORMS)
-async def test_a_body_that_a_form_could_send_is_refused(server, http, kind):
-    before = server.remembers()
+async def test_content_types_of_html_forms_are_refused(server, http, kind):
+    before = server.stored_rows()
 
     status, headers, _ = await ask(http, Content_Type=kind)
 
     assert (status, headers["x-amzn-ErrorType"]) == (415, "UnsupportedMediaTypeException")
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
 @pytest.mark.parametrize("kind", ["application/json", "Application/JSON; charset=UTF-8", "application/x-amz-json-1.1"])
-async def test_json_is_let_in(http, kind):
+async def test_json_is_accepted(http, kind):
     status, _, _ = await ask(http, Content_Type=kind)
 
     assert status == 200
@@ -142,7 +142,7 @@ async def test_a_body_of_256_kib_is_read_and_a_byte_more_is_refused(http):
 
 
 @pytest.mark.fault("IN08")
-async def test_a_body_in_chunks_is_held_to_the_same_bound(http):
+async def test_a_chunked_body_has_the_same_limit(http):
     async def chunks():
         for _ in range(1000):
             yield b" " * 1024
@@ -152,7 +152,7 @@ async def test_a_body_in_chunks_is_held_to_the_same_bound(http):
     assert status == 413
 
 
-async def test_a_store_that_fails_is_a_server_exception_that_boto3_may_repeat(server, submit, http, caplog):
+async def test_a_store_failure_is_a_server_exception_that_boto3_may_retry(server, submit, http, caplog):
     job_id = await submit()
     server.engine.broken = StoreFailed("no space left on device")
 
@@ -164,7 +164,7 @@ async def test_a_store_that_fails_is_a_server_exception_that_boto3_may_repeat(se
 
 
 @pytest.mark.fault("SE11")
-async def test_what_nobody_foresaw_is_written_down_once_and_not_told(server, submit, http, caplog):
+async def test_an_unexpected_error_is_logged_once_and_not_sent(server, submit, http, caplog):
     job_id = await submit()
     server.engine.broken = RuntimeError("the secret plan")
 
@@ -189,7 +189,7 @@ async def test_the_root_describes_the_service(server, http):
     assert (await http.ask("GET", "/", Host="evil.example"))[0] == 403
 
 
-async def test_health_is_told(server, http):
+async def test_the_health_report_is_returned(server, http):
     server.health |= {"status": "degraded", "engine": "no answer"}
 
     status, _, answer = await http.ask("GET", "/healthz")

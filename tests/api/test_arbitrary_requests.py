@@ -1,4 +1,4 @@
-"""Whatever is asked: an answer in AWS's shape or a refusal that changes nothing, and what is stored can be told."""
+"""Arbitrary requests get a response in AWS's shape or an error without effect, and all stored data can be described."""
 
 import asyncio
 import copy
@@ -18,7 +18,7 @@ from batchq.api.batch.routes import JOBS, RESOURCES
 from batchq.api.http import reply
 from batchq.errors import Invalid
 from tests.api.conftest import ARN, CONTAINER
-from tests.api.fakes import ACCOUNT, Inside
+from tests.api.fakes import ACCOUNT, Backend
 from tests.api.model import OPERATIONS
 from tests.api.test_compute_environments import EC2
 from tests.api.test_register_job_definition import ALL_OF_IT
@@ -26,7 +26,7 @@ from tests.support.builders import ADMIN
 from tests.support.examples import examples
 
 HANDLERS = {**JOBS, **RESOURCES}
-TELLING = {
+DESCRIBE_REQUESTS = {
     "DescribeJobDefinitions": {},
     "DescribeJobQueues": {},
     "DescribeComputeEnvironments": {},
@@ -51,7 +51,7 @@ FAIR = {
     "computeReservation": 10,
     "shareDistribution": [{"shareIdentifier": "a*", "weightFactor": 0.5}, {"shareIdentifier": "b"}],
 }
-WELL_ASKED = {
+VALID_REQUESTS = {
     "SubmitJob": {
         "jobName": "new",
         "jobQueue": "default",
@@ -225,26 +225,26 @@ def others(value):
 
 
 def requests(asked):
-    """The like of a request, with other values in up to three places."""
+    """Variants of a request, with other values in up to three places."""
     change = some.sampled_from(list(places(asked))).flatmap(
         lambda place: some.tuples(some.just(place), others(reduce(getitem, place, asked)))
     )
     return some.lists(change, max_size=3).map(lambda changes: changed(asked, changes))
 
 
-class Asker:
-    """Asks the handlers themselves, as the routes do."""
+class HandlerClient:
+    """Calls the handlers directly, as the routes do."""
 
     def __init__(self):
-        self.inside = Inside()
+        self.backend = Backend()
 
     async def ask(self, name, asked):
         arns = BatchArns(account=ACCOUNT, region="eu-central-1")
         call = BatchRequest(body=json.dumps(asked).encode(), arns=arns, key=None, arn="", keys=(), caller=ADMIN)
-        return reply(await HANDLERS[name](self.inside.desk, call)).body
+        return reply(await HANDLERS[name](self.backend.context, call)).body
 
     async def prepare(self):
-        await self.inside.lay_ground()
+        await self.backend.create_default_queue()
         definition = {"jobDefinitionName": "sleeper", "type": "container", "containerProperties": CONTAINER}
         await self.ask("RegisterJobDefinition", definition)
         await self.ask("CreateSchedulingPolicy", {"name": "fair"})
@@ -253,42 +253,42 @@ class Asker:
 
 
 def check(name, body):
-    """The answer is one that botocore understands, and nothing in it is null."""
+    """botocore can parse the response, and no member of it is null."""
     assert b"null" not in body.replace(b'"null"', b"")
     answer = {"status_code": 200, "headers": {}, "body": body}
     PARSER.parse(answer, OPERATIONS[name].output_shape)
 
 
-async def play(name, asked, *, among=Asker):
-    asker = among()
-    await asker.prepare()
-    before = asker.inside.remembers()
+async def play(name, asked, *, among=HandlerClient):
+    client = among()
+    await client.prepare()
+    before = client.backend.stored_rows()
 
     try:
-        check(name, await asker.ask(name, asked))
+        check(name, await client.ask(name, asked))
     except Invalid:
-        assert asker.inside.remembers() == before
+        assert client.backend.stored_rows() == before
 
-    for telling, question in TELLING.items():
-        check(telling, await asker.ask(telling, question))
-    jobs = [str(job_id) for job_id in asker.inside.store.all_jobs()]
+    for operation, query in DESCRIBE_REQUESTS.items():
+        check(operation, await client.ask(operation, query))
+    jobs = [str(job_id) for job_id in client.backend.store.all_jobs()]
     members = [f"{job_id}{member}" for job_id in jobs for member in ("", "#0", "#3")]
-    check("DescribeJobs", await asker.ask("DescribeJobs", {"jobs": members}))
+    check("DescribeJobs", await client.ask("DescribeJobs", {"jobs": members}))
 
 
 @pytest.mark.parametrize("name", HANDLERS)
-async def test_a_request_that_is_well_asked_is_carried_out(name):
-    asker = Asker()
-    await asker.prepare()
+async def test_valid_requests_succeed(name):
+    client = HandlerClient()
+    await client.prepare()
 
-    check(name, await asker.ask(name, WELL_ASKED[name]))
+    check(name, await client.ask(name, VALID_REQUESTS[name]))
 
 
 @pytest.mark.hypothesis  # it is given inside
 @pytest.mark.parametrize("name", HANDLERS)
-def test_no_request_breaks_the_server(name):
+def test_no_request_causes_a_server_error(name):
     @settings(max_examples=examples(50), deadline=None)
-    @given(requests(WELL_ASKED[name]))
+    @given(requests(VALID_REQUESTS[name]))
     def any_request(asked):
         asyncio.run(play(name, asked))
 

@@ -1,9 +1,9 @@
-"""What batchq says in its own words."""
+"""GetJobHistory and ListAudit."""
 
 import pytest
 
 
-async def test_the_walk_of_a_job_is_told_from_its_beginning(server, submit, http):
+async def test_the_history_of_a_job_starts_with_its_submission(server, submit, http):
     job_id = await submit()
     await server.runs(job_id)
     await server.ends(job_id)
@@ -18,7 +18,7 @@ async def test_the_walk_of_a_job_is_told_from_its_beginning(server, submit, http
     assert all(isinstance(moment["at"], int) for moment in answer["history"])
 
 
-async def test_a_job_that_nobody_knows_has_no_walk(http):
+async def test_an_unknown_job_has_no_history(http):
     status, _, answer = await http.ask("GET", "/v1/batchq/jobs/5d1f6c1e-0000-4000-8000-000000000000/history")
 
     assert status == 404
@@ -27,13 +27,13 @@ async def test_a_job_that_nobody_knows_has_no_walk(http):
 
 @pytest.mark.fault("IN19")
 @pytest.mark.parametrize("job_id", ["..%2f..%2fetc", "%00", "%ff", "a" * 65, "X"])
-async def test_what_is_no_id_is_no_operation(http, job_id):
+async def test_a_malformed_id_is_not_an_operation(http, job_id):
     status, _, _ = await http.ask("GET", f"/v1/batchq/jobs/{job_id}/history")
 
     assert status == 400
 
 
-async def test_audit_records_of_a_job_and_of_another_resource_are_not_listed_together(http):
+async def test_listing_audit_records_of_a_job_and_a_resource_at_once_is_refused(http):
     asked = {"job": "5d1f6c1e-0000-4000-8000-000000000000", "about": "job-queue/default"}
 
     for one in asked.items():

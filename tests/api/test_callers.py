@@ -1,4 +1,4 @@
-"""Who a key makes somebody: by what is said of accounts, users and keys in the moment of the request."""
+"""The caller of an access key, by the accounts, users and keys at the time of the request."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def people(*users):
 
 
 @pytest.mark.fault("SE07")
-def test_what_is_changed_of_a_user_holds_from_his_next_request_on():
+def test_changes_of_a_user_apply_to_the_next_request():
     now, key_of = [people(User(name=ADA, role=Role.ADMIN))], {"BQIA": ADA}
     callers = Callers(directory=lambda: now[-1], user_of=key_of.get)
 
@@ -26,7 +26,7 @@ def test_what_is_changed_of_a_user_holds_from_his_next_request_on():
     assert (as_admin.role, as_user.role, gone) == (Role.ADMIN, Role.USER, None)
 
 
-def test_a_user_who_was_not_there_is_known_as_soon_as_he_is():
+def test_a_user_added_later_is_found_at_once():
     now = [people()]
     callers = Callers(directory=lambda: now[-1], user_of={"BQIA": ADA}.get)
 

@@ -1,4 +1,4 @@
-"""Whatever text is sent, in whatever member may hold one: it comes back as it went, or it is refused."""
+"""Arbitrary text in any member that can have it is returned unchanged, or refused."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 from batchq.api.http import reply
 from batchq.errors import Invalid
 from tests.api.conftest import CONTAINER
-from tests.api.test_any_request import Asker
+from tests.api.test_arbitrary_requests import HandlerClient
 from tests.support.examples import examples
 
 # All that UTF-8 can say, but for the NUL, which can reach neither a container nor a client written in C.
@@ -18,7 +18,7 @@ ANY = some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\
 TEXTS = ANY.filter(lambda it: not it.lower().startswith(("aws:", "io.batchq.")))  # which no caller's tag may
 
 
-class Teller(Asker):
+class Teller(HandlerClient):
     """Puts one text wherever a text may stand, and reads it back from wherever it is told."""
 
     async def says(self, text):
@@ -64,16 +64,16 @@ async def comes_back(text):
 @example("👩‍🚀\U0001d518\U0010ffff")
 @example("\x1b[31m\r\n\t\x7f\x85\u2028")
 @given(TEXTS)
-def test_a_text_comes_back_as_it_went(text):
-    told = asyncio.run(comes_back(text))
+def test_text_is_returned_unchanged(text):
+    described = asyncio.run(comes_back(text))
 
-    assert told == dict.fromkeys(told, text)
+    assert described == dict.fromkeys(described, text)
 
 
 @pytest.mark.fault("IN05")
 @settings(max_examples=examples(20), deadline=None)
 @given(TEXTS, some.sampled_from(["\0", "\ud800", "\udfff"]), TEXTS)
-def test_what_is_no_text_is_refused(before, wrong, after):
+def test_invalid_text_is_refused(before, wrong, after):
     with pytest.raises(Invalid):
         asyncio.run(comes_back(before + wrong + after))
 
@@ -81,7 +81,7 @@ def test_what_is_no_text_is_refused(before, wrong, after):
 @settings(deadline=None)
 @example("a file called \udcff")
 @given(some.text(some.characters(categories=["L", "M", "N", "P", "S", "Z", "C"]), max_size=60))
-def test_an_answer_says_what_pythons_json_would(text):
+def test_responses_equal_those_of_pythons_json_encoder(text):
     content = {"message": text, text: [text, None, True, 1, 0.5]}
 
     answer = reply(content)

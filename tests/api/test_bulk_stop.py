@@ -1,4 +1,4 @@
-"""canceljobs and terminatejobs: many jobs by ids and filters, and what is told of each."""
+"""CancelJobsByFilter and TerminateJobsByFilter: many jobs by ids and filters, with a line for each."""
 
 import json
 
@@ -9,7 +9,7 @@ from batchq.api.native import bulk_stop
 from batchq.domain import events as on
 from tests.support.builders import ADMIN
 
-NOBODY = "5d1f6c1e-0000-4000-8000-000000000000"
+UNKNOWN_ID = "5d1f6c1e-0000-4000-8000-000000000000"
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ async def three(server, submit):
     return runs, waits, over
 
 
-async def test_each_job_that_is_meant_is_told_of_and_they_are_counted(stop, three, told):
+async def test_each_selected_job_has_a_line_and_is_counted(stop, three, described):
     runs, waits, _ = three
 
     status, answer = await stop(jobNames=["SIM-*"], users=[ADMIN.user], reason="enough")
@@ -47,13 +47,13 @@ async def test_each_job_that_is_meant_is_told_of_and_they_are_counted(stop, thre
         ],
     )
     assert answer == {"counts": {"CANCELLED": 1, "NOT_RETRIED": 1}, "dryRun": False}
-    assert (await told(waits))["statusReason"] == "enough"
+    assert (await described(waits))["statusReason"] == "enough"
 
 
-async def test_what_is_named_is_told_of_and_why_nothing_was_done(stop, three):
+async def test_each_named_job_has_a_line_with_the_reason_if_nothing_was_done(stop, three):
     runs, _, over = three
 
-    _, answer = await stop("terminate", jobs=[over, NOBODY, runs, f"{runs}:1", over], states=["pending"])
+    _, answer = await stop("terminate", jobs=[over, UNKNOWN_ID, runs, f"{runs}:1", over], states=["pending"])
 
     assert answer["jobs"] == [
         {
@@ -63,7 +63,7 @@ async def test_what_is_named_is_told_of_and_why_nothing_was_done(stop, three):
             "outcome": "ALREADY_FINISHED",
             "message": f"Job {over} is already SUCCEEDED.",
         },
-        {"jobId": NOBODY, "outcome": "NOT_FOUND", "message": f"Job {NOBODY} not found."},
+        {"jobId": UNKNOWN_ID, "outcome": "NOT_FOUND", "message": f"Job {UNKNOWN_ID} not found."},
         {"jobId": f"{runs}:1", "outcome": "NOT_FOUND", "message": f"Job {runs}:1 not found."},
         {
             "jobId": runs,
@@ -77,7 +77,7 @@ async def test_what_is_named_is_told_of_and_why_nothing_was_done(stop, three):
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
-async def test_a_child_that_is_not_spawned_is_reported_as_that(stop, submit, dry_run):
+async def test_a_child_that_is_not_created_yet_is_reported(stop, submit, dry_run):
     array = await submit(arrayProperties={"size": 2})
 
     _, answer = await stop(jobs=[f"{array}:1", f"{array}:2"], dryRun=dry_run)
@@ -88,18 +88,18 @@ async def test_a_child_that_is_not_spawned_is_reported_as_that(stop, submit, dry
     assert messages[f"{array}:2"] == f"Job {array}:2 not found."
 
 
-async def test_a_terminate_hands_on_its_signal_its_grace_and_its_reason(server, stop, three):
+async def test_a_terminate_passes_signal_grace_and_reason_to_the_engine(server, stop, three):
     runs, *_ = three
 
     await stop("terminate", jobs=[runs], signal="int", graceSeconds=7, reason="now")
 
-    [(job, event)] = server.engine.heard
+    [(job, event)] = server.engine.received
     assert job == runs
     assert isinstance(event, on.TerminateRequested)
     assert (event.reason, event.signal, event.grace.total_seconds()) == ("now", "SIGINT", 7)
 
 
-async def test_who_gives_no_reason_is_the_reason(server, stop, three):
+async def test_the_default_reason_names_the_user(server, stop, three):
     _, waits, _ = three
 
     await stop(jobs=[waits])
@@ -108,7 +108,7 @@ async def test_who_gives_no_reason_is_the_reason(server, stop, three):
 
 
 @pytest.mark.parametrize("states", [["PENDING", "running"], ["all"], ["Submitted", "RUNNABLE", "starting", "Running"]])
-async def test_states_are_those_of_people_and_of_aws_in_any_case(stop, three, states):
+async def test_states_are_case_insensitive(stop, three, states):
     runs, waits, _ = three
 
     _, answer = await stop(states=states, dryRun=True)
@@ -117,22 +117,22 @@ async def test_states_are_those_of_people_and_of_aws_in_any_case(stop, three, st
 
 
 @pytest.mark.parametrize("queue", ["default", "arn:aws:batch:us-east-1:123456789012:job-queue/default"])
-async def test_a_queue_goes_by_its_name_or_its_arn(stop, three, queue):
+async def test_a_queue_is_given_by_name_or_arn(stop, three, queue):
     _, answer = await stop(jobQueues=[queue], dryRun=True)
 
     assert len(answer["jobs"]) == 2
 
 
-async def test_a_dry_run_tells_and_does_nothing(server, stop, three):
+async def test_a_dry_run_reports_and_changes_nothing(server, stop, three):
     runs, waits, over = three
 
     _, answer = await stop("terminate", jobs=[runs, waits, over], dryRun=True)
 
     assert answer["counts"] == {"ALREADY_FINISHED": 1, "STOPPING": 1, "TERMINATED": 1}
-    assert (answer["dryRun"], server.engine.heard) == (True, [])
+    assert (answer["dryRun"], server.engine.received) == (True, [])
 
 
-async def test_no_match_is_no_failure(stop, three):
+async def test_a_request_without_matches_succeeds(stop, three):
     assert await stop(jobNames=["nothing"]) == (200, {"jobs": [], "counts": {}, "dryRun": False})
 
 
@@ -144,17 +144,17 @@ UNKNOWN = [
 
 
 @pytest.mark.parametrize(("asked", "why"), UNKNOWN)
-async def test_an_unknown_name_in_a_filter_is_an_error_that_names_it(stop, three, told, asked, why):
+async def test_an_unknown_name_in_a_filter_is_an_error_that_names_it(stop, three, described, asked, why):
     for dry_run in (True, False):
         status, answer = await stop("terminate", **asked, dryRun=dry_run)
 
         assert (status, answer["message"]) == (400, why)
-    assert not any([(await told(it))["isTerminated"] for it in three])
+    assert not any([(await described(it))["isTerminated"] for it in three])
 
 
-async def test_an_answer_of_many_pieces_is_one_json(server, stop, submit):
+async def test_every_line_of_a_long_response_is_json(server, stop, submit):
     ids = [await submit() for _ in range(5)]
-    made = [f"{NOBODY[:-4]}{number:04x}" for number in range(1200)]
+    made = [f"{UNKNOWN_ID[:-4]}{number:04x}" for number in range(1200)]
 
     _, answer = await stop(jobs=[*made, *ids])
 
@@ -169,8 +169,8 @@ async def test_an_answer_of_many_pieces_is_one_json(server, stop, submit):
         ({"reason": "so"}, "At least one filter is required"),
         ({"jobs": []}, "'jobs'"),
         ({"jobs": ["x"]}, "'x' is not the id of a job"),
-        ({"jobs": [f"{NOBODY}:"]}, "is not the id of a job"),
-        ({"jobs": [f"{NOBODY}:1", f"{NOBODY}#a"]}, "is not the id of a job"),
+        ({"jobs": [f"{UNKNOWN_ID}:"]}, "is not the id of a job"),
+        ({"jobs": [f"{UNKNOWN_ID}:1", f"{UNKNOWN_ID}#a"]}, "is not the id of a job"),
         ({"states": ["PAUSED"]}, "'PAUSED' is not a state: use PENDING, RUNNABLE"),
         ({"states": ["SUCCEEDED"]}, "'SUCCEEDED' is not a state"),
         ({"states": ["ALL", "x"]}, "'X' is not a state"),
@@ -183,14 +183,14 @@ async def test_an_answer_of_many_pieces_is_one_json(server, stop, submit):
         ({"jobNames": ["a"], "reason": ""}, "'reason'"),
     ],
 )
-async def test_what_is_malformed_is_refused_and_changes_nothing(server, stop, three, content, says):
-    before = server.remembers()
+async def test_malformed_requests_are_refused_and_change_nothing(server, stop, three, content, says):
+    before = server.stored_rows()
 
     status, answer = await stop(**content)
 
     assert status == 400
     assert says in answer["message"]
-    assert server.remembers() == before
+    assert server.stored_rows() == before
 
 
 @pytest.mark.parametrize(
@@ -202,14 +202,14 @@ async def test_what_is_malformed_is_refused_and_changes_nothing(server, stop, th
         ({"graceSeconds": 1.5}, "'graceSeconds'"),
     ],
 )
-async def test_a_signal_or_a_grace_that_cannot_be_is_refused(stop, content, says):
+async def test_an_invalid_signal_or_grace_is_refused(stop, content, says):
     status, answer = await stop("terminate", jobNames=["a"], **content)
 
     assert status == 400
     assert says in answer["message"]
 
 
-async def test_a_store_that_fails_is_told_before_an_answer_begins(server, stop, three):
+async def test_a_store_failure_is_reported_before_the_response_starts(server, stop, three):
     server.engine.broken = bulk_stop.Invalid("no")
 
     status, answer = await stop(jobNames=["*"])
@@ -217,13 +217,13 @@ async def test_a_store_that_fails_is_told_before_an_answer_begins(server, stop, 
     assert (status, answer["message"]) == (400, "no")
 
 
-async def test_an_answer_is_ndjson(http, three):
+async def test_the_response_is_ndjson(http, three):
     _, headers, _ = await http.ask("POST", "/v1/batchq/canceljobs", data=b'{"jobNames":["*"]}')
 
     assert headers["Content-Type"] == "application/x-ndjson"
 
 
-async def test_an_answer_that_breaks_off_is_cut_off(server, http, three, monkeypatch):
+async def test_an_incomplete_response_is_aborted(server, http, three, monkeypatch):
     async def breaks(*_):
         yield ()
         raise RuntimeError("in the midst of it")

@@ -1,4 +1,4 @@
-"""Requests that meet: queues and definitions change while jobs are submitted."""
+"""Concurrent requests: queues and definitions change while jobs are submitted."""
 
 import asyncio
 from itertools import chain
@@ -25,7 +25,9 @@ def mixed(http, change):
 
 
 @pytest.mark.fault("IN25")
-async def test_a_definition_that_is_deregistered_meanwhile_makes_whole_jobs_or_none(server, sleeper, http, boto):
+async def test_a_definition_deregistered_during_submission_gives_a_complete_job_or_an_error(
+    server, sleeper, http, boto
+):
     statuses, made = await outcomes(mixed(http, ("DeregisterJobDefinition", {"jobDefinition": "sleeper:1"})))
 
     assert statuses <= {200, 400}
@@ -33,7 +35,7 @@ async def test_a_definition_that_is_deregistered_meanwhile_makes_whole_jobs_or_n
 
 
 @pytest.mark.fault("IN25")
-async def test_a_queue_that_is_disabled_meanwhile_takes_whole_jobs_or_none(server, sleeper, http, boto):
+async def test_a_queue_disabled_during_a_submission_gives_a_complete_job_or_an_error(server, sleeper, http, boto):
     statuses, made = await outcomes(mixed(http, ("UpdateJobQueue", {"jobQueue": "default", "state": "DISABLED"})))
 
     assert statuses <= {200, 400}
@@ -41,7 +43,7 @@ async def test_a_queue_that_is_disabled_meanwhile_takes_whole_jobs_or_none(serve
 
 
 @pytest.mark.fault("IN25")
-async def test_a_definition_that_becomes_another_kind_meanwhile_is_taken_as_it_was_or_as_it_is(sleeper, http, boto):
+async def test_a_definition_of_a_new_kind_during_a_submission_is_used_before_or_after_the_change(sleeper, http, boto):
     asked = GANG | {"jobDefinitionName": "sleeper"}
 
     statuses, made = await outcomes(mixed(http, ("RegisterJobDefinition", asked)))
@@ -53,7 +55,7 @@ async def test_a_definition_that_becomes_another_kind_meanwhile_is_taken_as_it_w
 
 
 @pytest.mark.fault("IN25")
-async def test_what_is_changed_of_one_revision_is_never_laid_over_another(sleeper, http, boto):
+async def test_overrides_of_one_revision_are_never_applied_to_another(sleeper, http, boto):
     """An override is weighed against the revision that the job is then made of."""
     bigger = CONTAINER | {"resourceRequirements": [], "vcpus": 2, "memory": 128}
     change = http.post(

@@ -1,4 +1,4 @@
-"""Accounts, users and keys by HTTP: who may do what about whom, and what he is told where he may not."""
+"""Operations on accounts, users and keys by HTTP: permissions and visibility."""
 
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -18,7 +18,7 @@ from batchq.domain.access.accounts import Caller, Role, UserName
 from tests.support.builders import NOON
 from tests.support.observing import request_metrics
 
-FOUND, REFUSED, NOBODY, FORBIDDEN = 200, 400, 404, 403
+FOUND, REFUSED, UNKNOWN_ID, FORBIDDEN = 200, 400, 404, 403
 SET_UP = (
     "account add lab --queues default --volumes /data",
     "account add team --parent lab",
@@ -90,31 +90,31 @@ TABLE = [
     ("DeleteAccount", {"name": "other"}, [REFUSED, REFUSED, FORBIDDEN, FORBIDDEN]),
     ("DescribeAccounts", {}, [FOUND, FOUND, FOUND, FORBIDDEN]),
     ("DescribeAccounts", {"name": "team"}, [FOUND, FOUND, FOUND, FORBIDDEN]),
-    ("DescribeAccounts", {"name": "other"}, [FOUND, FOUND, NOBODY, FORBIDDEN]),
+    ("DescribeAccounts", {"name": "other"}, [FOUND, FOUND, UNKNOWN_ID, FORBIDDEN]),
     ("CreateUser", {"name": "new", "account": "team"}, [FOUND, FOUND, FOUND, FORBIDDEN]),
-    ("CreateUser", {"name": "new", "account": "other"}, [FOUND, FOUND, NOBODY, FORBIDDEN]),
-    ("CreateUser", {"name": "new", "account": "gone"}, [NOBODY, NOBODY, NOBODY, FORBIDDEN]),
+    ("CreateUser", {"name": "new", "account": "other"}, [FOUND, FOUND, UNKNOWN_ID, FORBIDDEN]),
+    ("CreateUser", {"name": "new", "account": "gone"}, [UNKNOWN_ID, UNKNOWN_ID, UNKNOWN_ID, FORBIDDEN]),
     ("CreateUser", {"name": "new", "account": "team", "role": "OPERATOR"}, [FOUND, FORBIDDEN, FORBIDDEN, FORBIDDEN]),
     ("CreateUser", {"name": "new", "account": "team", "coordinates": ["team"]}, [FOUND, FOUND, FORBIDDEN, FORBIDDEN]),
     ("UpdateUser", {"name": "ada", "account": "lab"}, [FOUND, FOUND, FOUND, FORBIDDEN]),
-    ("UpdateUser", {"name": "ada", "account": "other"}, [FOUND, FOUND, NOBODY, FORBIDDEN]),
+    ("UpdateUser", {"name": "ada", "account": "other"}, [FOUND, FOUND, UNKNOWN_ID, FORBIDDEN]),
     ("UpdateUser", {"name": "ada", "role": "ADMIN"}, [FOUND, FORBIDDEN, FORBIDDEN, FORBIDDEN]),
-    ("UpdateUser", {"name": "eve", "account": "team"}, [FOUND, FOUND, NOBODY, FORBIDDEN]),
-    ("UpdateUser", {"name": "boss", "account": "other"}, [FOUND, FORBIDDEN, NOBODY, FORBIDDEN]),
+    ("UpdateUser", {"name": "eve", "account": "team"}, [FOUND, FOUND, UNKNOWN_ID, FORBIDDEN]),
+    ("UpdateUser", {"name": "boss", "account": "other"}, [FOUND, FORBIDDEN, UNKNOWN_ID, FORBIDDEN]),
     ("UpdateUser", {"name": "boss", "role": "USER"}, [FOUND, FORBIDDEN, FORBIDDEN, FORBIDDEN]),
     ("DeleteUser", {"name": "bob"}, [FOUND, FOUND, FOUND, FORBIDDEN]),
-    ("DeleteUser", {"name": "eve"}, [FOUND, FOUND, NOBODY, FORBIDDEN]),
+    ("DeleteUser", {"name": "eve"}, [FOUND, FOUND, UNKNOWN_ID, FORBIDDEN]),
     ("DeleteUser", {"name": "boss"}, [FOUND, FORBIDDEN, FORBIDDEN, FORBIDDEN]),
     ("DescribeUsers", {}, [FOUND, FOUND, FOUND, FORBIDDEN]),
-    ("DescribeUsers", {"name": "eve"}, [FOUND, FOUND, NOBODY, FORBIDDEN]),
+    ("DescribeUsers", {"name": "eve"}, [FOUND, FOUND, UNKNOWN_ID, FORBIDDEN]),
     ("CreateKey", {}, [FOUND, FOUND, FOUND, FOUND]),
     ("CreateKey", {"user": "ada"}, [FOUND, FOUND, FOUND, FOUND]),
-    ("CreateKey", {"user": "bob"}, [FOUND, FOUND, FOUND, NOBODY]),
-    ("CreateKey", {"user": "eve"}, [FOUND, FOUND, NOBODY, NOBODY]),
-    ("CreateKey", {"user": "boss"}, [FOUND, FORBIDDEN, FORBIDDEN, NOBODY]),
-    ("CreateKey", {"user": "gone"}, [NOBODY, NOBODY, NOBODY, NOBODY]),
+    ("CreateKey", {"user": "bob"}, [FOUND, FOUND, FOUND, UNKNOWN_ID]),
+    ("CreateKey", {"user": "eve"}, [FOUND, FOUND, UNKNOWN_ID, UNKNOWN_ID]),
+    ("CreateKey", {"user": "boss"}, [FOUND, FORBIDDEN, FORBIDDEN, UNKNOWN_ID]),
+    ("CreateKey", {"user": "gone"}, [UNKNOWN_ID, UNKNOWN_ID, UNKNOWN_ID, UNKNOWN_ID]),
     ("ListKeys", {}, [FOUND, FOUND, FOUND, FOUND]),
-    ("ListKeys", {"user": "eve"}, [FOUND, FOUND, NOBODY, NOBODY]),
+    ("ListKeys", {"user": "eve"}, [FOUND, FOUND, UNKNOWN_ID, UNKNOWN_ID]),
     ("WhoAmI", {}, [FOUND, FOUND, FOUND, FOUND]),
 ]
 
@@ -125,7 +125,7 @@ def remembered(data):
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda it: f"{it[0]}-{it[1]}")
 @pytest.mark.parametrize("user", ASKING)
-async def test_each_may_do_what_his_role_may(ask, data, row, user):
+async def test_each_role_has_its_permissions(ask, data, row, user):
     operation, said, answers = row
     before = remembered(data)
     meant = answers[ASKING.index(user)]
@@ -150,22 +150,22 @@ async def test_each_may_do_what_his_role_may(ask, data, row, user):
     ],
 )
 @pytest.mark.parametrize("user", ["cora", "ada"])
-async def test_who_is_not_to_be_known_is_as_if_he_were_not_there(ask, operation, said, user):
+async def test_an_invisible_user_is_reported_as_not_found(ask, operation, said, user):
     there, not_there = [await ask(user, operation, dict.fromkeys(said, name)) for name in ("eve", "zed")]
 
     assert str(there).replace("eve", "zed") == str(not_there)
 
 
 @pytest.mark.parametrize("name", ["bob", machine_user()], ids=["deleted", "of before there were users"])
-async def test_nobody_gets_what_another_left_by_taking_his_name(ask, name):
+async def test_a_recreated_user_gets_nothing_of_the_deleted_user(ask, name):
     await ask("amy", "DeleteUser", {"name": "bob"})
 
-    told = [await ask(caller, "CreateUser", {"name": name, "account": "team"}) for caller in ("cora", "oda")]
+    answers = [await ask(caller, "CreateUser", {"name": name, "account": "team"}) for caller in ("cora", "oda")]
 
-    assert [status for status, _ in told] == [FORBIDDEN, FOUND]
+    assert [status for status, _ in answers] == [FORBIDDEN, FOUND]
 
 
-async def test_a_coordinator_is_told_of_his_accounts_alone(ask):
+async def test_a_coordinator_sees_only_the_coordinated_accounts(ask):
     _, users = await ask("cora", "DescribeUsers")
     _, accounts = await ask("cora", "DescribeAccounts")
 
@@ -174,7 +174,7 @@ async def test_a_coordinator_is_told_of_his_accounts_alone(ask):
 
 
 @pytest.mark.fault("SE07")
-async def test_everybody_changes_his_own_key_for_another(ask, data):
+async def test_every_user_can_rotate_the_own_key(ask, data):
     _, old = await ask("ada", "CreateKey")
     _, new = await ask("ada", "CreateKey")
 
@@ -182,21 +182,23 @@ async def test_everybody_changes_his_own_key_for_another(ask, data):
     again, _ = await ask("ada", "UpdateKey", {"id": old["id"], "state": "ACTIVE"})
 
     assert (status, again) == (FOUND, FORBIDDEN), "a key that was taken from him is not his to take back"
-    _, told = await ask("ada", "ListKeys")
-    assert {it["id"]: it["state"] for it in told["keys"]} == {old["id"]: "DISABLED", new["id"]: "ACTIVE"}
-    assert "secret" not in str(told)
+    _, answers = await ask("ada", "ListKeys")
+    assert {it["id"]: it["state"] for it in answers["keys"]} == {old["id"]: "DISABLED", new["id"]: "ACTIVE"}
+    assert "secret" not in str(answers)
     assert (await ask("cora", "UpdateKey", {"id": old["id"], "state": "ACTIVE"}))[0] == FOUND
     assert (await ask("ada", "DeleteKey", {"id": old["id"]}))[0] == FOUND
 
 
-@pytest.mark.parametrize(("user", "status"), [("amy", FOUND), ("oda", FORBIDDEN), ("cora", FORBIDDEN), ("eve", NOBODY)])
-async def test_the_key_of_an_admin_is_for_admins_to_take_back(ask, user, status):
+@pytest.mark.parametrize(
+    ("user", "status"), [("amy", FOUND), ("oda", FORBIDDEN), ("cora", FORBIDDEN), ("eve", UNKNOWN_ID)]
+)
+async def test_only_admins_can_revoke_keys_of_admins(ask, user, status):
     _, key = await ask("boss", "CreateKey")
 
     assert (await ask(user, "DeleteKey", {"id": key["id"]}))[0] == status
 
 
-async def test_a_key_that_is_not_to_be_known_is_as_if_it_were_not_there(ask):
+async def test_an_invisible_key_is_reported_as_not_found(ask):
     _, key = await ask("eve", "CreateKey")
     unknown = key["id"][::-1]
 
@@ -205,17 +207,17 @@ async def test_a_key_that_is_not_to_be_known_is_as_if_it_were_not_there(ask):
     assert str(answers[0]).replace(key["id"], unknown) == str(answers[1])
 
 
-async def test_the_key_of_nobody_is_there_for_operators_alone(ask, data):
+async def test_keys_of_deleted_users_are_visible_to_operators_only(ask, data):
     left = new_key(UserName("gone"), NOON)
     AccessKeyFile(data).add(left)
 
-    told = {user: str(await ask(user, "ListKeys")) for user in ASKING}
+    answers = {user: str(await ask(user, "ListKeys")) for user in ASKING}
 
-    assert {user for user, keys in told.items() if left.id in keys} == {"amy", "oda"}
-    assert [(await ask(user, "DeleteKey", {"id": left.id}))[0] for user in ("cora", "oda")] == [NOBODY, FOUND]
+    assert {user for user, keys in answers.items() if left.id in keys} == {"amy", "oda"}
+    assert [(await ask(user, "DeleteKey", {"id": left.id}))[0] for user in ("cora", "oda")] == [UNKNOWN_ID, FOUND]
 
 
-async def test_everybody_is_told_who_he_is(ask):
+async def test_who_am_i_returns_the_caller(ask):
     _, me = await ask("ada", "WhoAmI")
 
     assert (me["user"], me["account"], me["role"], me["queues"]) == ("ada", "team", "USER", ["default"])
@@ -223,7 +225,7 @@ async def test_everybody_is_told_who_he_is(ask):
     assert [it["account"] for it in me["limits"]] == ["team", "lab", "root"]
 
 
-async def test_what_is_done_is_noted_with_who_did_it_by_which_request(ask, data):
+async def test_changes_are_audited_with_user_and_request(ask, data):
     await ask("cora", "CreateUser", {"name": "new", "account": "team"})
 
     act = Journal(data).read()[0][-1].act
@@ -234,14 +236,14 @@ async def test_what_is_done_is_noted_with_who_did_it_by_which_request(ask, data)
 @pytest.mark.parametrize(
     "said", [{}, {"name": 5}, {"name": "x", "more": 1}, {"name": "x", "role": "KING"}, {"name": "a b"}]
 )
-async def test_what_has_not_its_shape_is_refused(ask, said):
+async def test_bodies_of_another_shape_are_refused(ask, said):
     status, answer = await ask("amy", "CreateUser", said)
 
     assert (status, answer["__type"]) == (REFUSED, "ClientException")
 
 
 @pytest.mark.fault("SE40")
-async def test_a_server_that_asks_nobody_for_a_signature_does_not_change_who_may_do_what(data):
+async def test_a_server_without_authentication_does_not_change_accounts(data):
     before = remembered(data)
     gate = open_gate(UserName("machine"), now=lambda: NOON)
     app = api.build(requests=request_metrics(), dialects=[dialect(office_of(data))], health=well, hosts=[], gate=gate)

@@ -1,4 +1,4 @@
-"""The same of jobs of several containers or nodes, and of arrays: whatever is asked, never an error of ours."""
+"""Arbitrary requests about jobs with several containers or nodes, and arrays, never cause a server error."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.api.several import DUO, GANG, RANGES, WORKER, with_nodes, with_task, with_worker
-from tests.api.test_any_request import Asker, check, play, requests
+from tests.api.test_arbitrary_requests import HandlerClient, check, play, requests
 from tests.support.examples import examples
 
 NEEDS = {"consumableResourceList": [{"consumableResource": "licences", "quantity": 2}]}
@@ -41,7 +41,7 @@ WHOLE_GANG = with_nodes(
     ]
 )
 ARRAY = {"jobName": "new", "jobQueue": "default", "jobDefinition": "duo"}
-WELL_ASKED = {
+VALID_REQUESTS = {
     "a task": ("RegisterJobDefinition", WHOLE_TASK | {"consumableResourceProperties": NEEDS}),
     "a gang": ("RegisterJobDefinition", WHOLE_GANG | {"consumableResourceProperties": NEEDS}),
     "an array of tasks": (
@@ -82,7 +82,7 @@ WELL_ASKED = {
 }
 
 
-class Desk(Asker):
+class ClientOfAllKinds(HandlerClient):
     """With the definitions `duo` and `gang`, and a job of each."""
 
     async def prepare(self):
@@ -92,23 +92,23 @@ class Desk(Asker):
             await self.ask("SubmitJob", ARRAY | {"jobDefinition": definition["jobDefinitionName"]})
 
 
-@pytest.mark.parametrize("what", WELL_ASKED)
-async def test_a_request_that_is_well_asked_is_carried_out(what):
-    name, asked = WELL_ASKED[what]
-    desk = Desk()
-    await desk.prepare()
+@pytest.mark.parametrize("what", VALID_REQUESTS)
+async def test_valid_requests_succeed(what):
+    name, asked = VALID_REQUESTS[what]
+    client = ClientOfAllKinds()
+    await client.prepare()
 
-    check(name, await desk.ask(name, asked))
+    check(name, await client.ask(name, asked))
 
 
 @pytest.mark.hypothesis  # it is given inside
-@pytest.mark.parametrize("what", WELL_ASKED)
-def test_no_request_breaks_the_server(what):
-    name, well_asked = WELL_ASKED[what]
+@pytest.mark.parametrize("what", VALID_REQUESTS)
+def test_no_request_causes_a_server_error(what):
+    name, well_asked = VALID_REQUESTS[what]
 
     @settings(max_examples=examples(30), deadline=None)
     @given(requests(well_asked))
     def any_request(asked):
-        asyncio.run(play(name, asked, among=Desk))
+        asyncio.run(play(name, asked, among=ClientOfAllKinds))
 
     any_request()

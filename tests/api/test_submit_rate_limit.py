@@ -4,7 +4,7 @@ from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Director
 from batchq.engine.account_limits import Accounts, SubmitRateLimiter
 
 
-async def test_submit_job_above_the_rate_limit_is_answered_as_aws_does(server, sleeper, http):
+async def test_submit_job_above_the_rate_limit_gets_the_error_of_aws(server, sleeper, http):
     slow = Directory(accounts={ROOT: Account(name=ROOT, parent=None, limits=AccountLimits(submits=0.01))})
     server.engine.submit_rate = SubmitRateLimiter(Accounts(people=lambda: slow, held=False), server.clock)
     asked = {"jobName": "a", "jobQueue": "default", "jobDefinition": sleeper}
