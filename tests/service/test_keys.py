@@ -173,7 +173,7 @@ def test_a_stranger_is_not_told_why_keys_cannot_be_read(served, keys):
     assert why.value.response["ResponseMetadata"]["HTTPStatusCode"] == HTTPStatus.INTERNAL_SERVER_ERROR
     assert "cannot read" in why.value.response["Error"]["Message"]
     assert str(served.data) not in str(why.value)
-    assert "others may read" in served.log.read_text()
+    assert "chmod 600" in served.log.read_text()
     assert told()
 
 
