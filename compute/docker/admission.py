@@ -2,18 +2,25 @@
 
 An existing container that has not started is checked again, by the engine's inspection: its account, or the server,
 may have permitted more when it was created. These are the rules that need the disk or the engine.
+
+The target of a log driver is checked by the options that the engine has stored. Not covered: a name that resolves to
+another address when the engine resolves it at the start, and a redirect in the target's reply to the splunk driver.
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import Path
+from socket import SOCK_STREAM, gaierror, getaddrinfo
 
-from batchq.compute.docker import log_targets, mounts
+from batchq.compute.docker import mounts
 from batchq.compute.docker.create_request import Namespaces
 from batchq.compute.docker.inspection import member
 from batchq.compute.docker.policy import ServerPolicy
-from batchq.domain.access import registries
+from batchq.domain.access import log_drivers, registries
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.access.container_policy import user_and_group
+from batchq.domain.access.local_addresses import is_local_address
 from batchq.domain.catalog import Network
 from batchq.errors import StartRefused
 from batchq.ports.runtime import LaunchSpec
@@ -43,7 +50,7 @@ def check_launch(
     if was_created_before:
         _check_existing(inspected, policy, allowance)
     if has_log_driver:
-        log_targets.check_target(inspected, network)
+        check_target(inspected, network)
 
 
 def user_of(launch: LaunchSpec, image_user: Callable[[], str]) -> str | None:
@@ -80,7 +87,7 @@ def check_pull(launch: LaunchSpec) -> None:
     registry, allowance = registries.registry_of(launch.spec.image), launch.allowance
     if allowance is None or allowance.registries is not None or registry == registries.DOCKER_HUB:
         return
-    if log_targets.resolves_to_this_machine(registry.partition(":")[0]):
+    if resolves_to_this_machine(registry.partition(":")[0]):
         raise _forbidden(f"registry {registry!r} of the image is an address of this machine, which is not allowed")
 
 
@@ -88,6 +95,38 @@ def check_namespaces(namespaces: Namespaces | None, allowance: ContainerPolicy |
     """Return the place. Raises StartRefused if it is the host's network and the account may not use that."""
     _check_network(None if namespaces is None else namespaces.network, allowance)
     return namespaces
+
+
+def check_target(inspected: object, network: Network) -> None:
+    """Check the log driver of a restricted account's container. Raises StartRefused.
+
+    `inspected` is the engine's inspection, which has all options, also secret ones. `network` is that of the launch.
+    """
+    driver = member(inspected, "HostConfig", "LogConfig", "Type", of=str)
+    stored = member(inspected, "HostConfig", "LogConfig", "Config", of=object)
+    options = {str(name): str(value) for name, value in stored.items()} if isinstance(stored, dict) else {}
+    for why in log_drivers.option_refusals(driver, options):
+        raise _forbidden(f"{why}.")
+    host = log_drivers.target(driver, options)
+    if host is None:
+        return
+    if network is Network.NONE:
+        raise _forbidden(f"Log driver {driver!r} is not allowed for jobs without a network.")
+    if resolves_to_this_machine(host):
+        raise _forbidden(f"The target of log driver {driver!r} is an address of this machine, which is not allowed.")
+
+
+def resolves_to_this_machine(host: str) -> bool:
+    """Whether the name or address resolves to an address of this machine or of a metadata service."""
+    return any(is_local_address(ip_address(it)) for it in _addresses(host))
+
+
+def _addresses(host: str) -> set[str]:
+    """The addresses of the name; empty if it cannot be resolved. The engine resolves it by itself later."""
+    with suppress(gaierror, UnicodeError):
+        found = getaddrinfo(host.strip("[]"), None, type=SOCK_STREAM)
+        return {str(address[0]).partition("%")[0] for *_, address in found}
+    return set()
 
 
 def _check_network(mode: object, allowance: ContainerPolicy | None) -> None:

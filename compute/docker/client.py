@@ -5,9 +5,12 @@ The API version is negotiated once for all clients. The engine replies to `/vers
 
 import json
 import logging
+import os
 import socket
+import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any, Protocol
 
 import docker
@@ -20,9 +23,10 @@ from docker.utils import convert_filters, kwargs_from_env, parse_host
 from batchq.compute.docker.connection import EngineConnection, Parameters, with_query
 from batchq.compute.docker.errors import BAD_REQUEST
 from batchq.compute.docker.inspection import member
-from batchq.compute.docker.namespaces import shares_namespaces
 from batchq.errors import StartImpossible
 
+CONNECT_TIMEOUT = 5.0  # seconds: the timeout of the connection
+CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
 MAX_API_VERSION = "1.45"  # the newest version of the engine's API that batchq uses; Docker 20.10 has 1.41
 VERSION_TIMEOUT = 10.0  # seconds: the timeout of the version request
 
@@ -265,3 +269,28 @@ def common_version(newest: str, oldest: object) -> str:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
+
+
+def shares_namespaces(path: str) -> bool:
+    """Whether the process that listens on the socket shares both namespaces with this process. Raises OSError.
+
+    It does not if it, or batchq, is in a container, or if the engine is rootless.
+    """
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as to_engine:
+        to_engine.settimeout(CONNECT_TIMEOUT)
+        to_engine.connect(path)
+        peer = to_engine.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+    pid, _, _ = CREDENTIALS.unpack(peer)
+    return pid > 0 and all(_is_shared(pid, namespace) for namespace in ("mnt", "pid"))
+
+
+def _is_shared(pid: int, namespace: str) -> bool:
+    """Compare the namespaces; True if this process may not see the other's.
+
+    If they differ after all, the engine refuses the start, because the path of the descriptor does not exist there.
+    """
+    try:
+        theirs, ours = (Path(f"/proc/{it}/ns/{namespace}").stat() for it in (pid, "self"))
+    except OSError:
+        return True
+    return os.path.samestat(theirs, ours)

@@ -46,8 +46,8 @@ from batchq.compute.docker.inspection import (
     parse_survey,
     stop_signal,
 )
+from batchq.compute.docker.mounts import OpenMounts, ResolvedMounts
 from batchq.compute.docker.network.placement import NetworkPlacement
-from batchq.compute.docker.open_mounts import OpenMounts, ResolvedMounts
 from batchq.compute.docker.policy import ServerPolicy
 from batchq.compute.docker.secrets import Secrets
 from batchq.compute.host_loss import ended_with_host, failed

@@ -3,6 +3,12 @@
 The meaning of an error response depends on the request and on a later inspection, not on its status class alone: the
 engine replies 500 to an invalid user name and 404 to a missing network. Without a reply the outcome is unknown: the
 engine still executes a call that timed out, as soon as it can.
+
+The message of a failed start is about the program, about the host, or neither. The exit code is not enough: Docker sets
+127 for every message with "no such file or directory", such as for a missing cgroup. Each layer of the runtime adds a
+prefix of its own. The prefixes are removed, and the cause is matched at its beginning: the values of a job (command,
+user, mounts, devices, log options) only appear behind a fixed text of the layer that reports them, so a job cannot
+produce these messages.
 """
 
 import re
@@ -14,7 +20,6 @@ from requests.exceptions import ReadTimeout, RequestException
 from urllib3.exceptions import HTTPError as TransportError
 from urllib3.exceptions import ReadTimeoutError
 
-from batchq.compute.docker.start_failures import is_about_host, is_about_program
 from batchq.errors import (
     ContainerGone,
     EngineError,
@@ -25,13 +30,63 @@ from batchq.errors import (
 )
 from batchq.ports.runtime import ContainerState
 
+# The prefixes of moby, containerd and runc (runc 1.0 names source files; older versions also quote the nested message).
+_LAYERS = re.compile(
+    r"(?:(?:"
+    r"failed to create task for container|failed to create shim(?: task)?|"
+    r"OCI runtime (?:create|start) failed|runc (?:create|start) failed|\w+_linux\.go:\d+|"
+    r"unable to start container process|error during container init|"
+    r"(?:starting container process|container init) caused"
+    r"):? [\\\"]*)+"
+)
+_PROGRAM = re.compile(r'exec: [\\]*"|(?:crun: )?(?:executable file [`\'"]|open executable: )')
+_PATH = r"(?:/[\w.-]+)+"
+_HOOK = r"(?:error )?running (?:\w+ )?hook #?\d+(?: caused)?: [\\\"]*"
+_CALL = "(?:mkdir|open|write|rename)"
+_ID = "[0-9a-f]{64}"
+_BROKEN_DISK = "(?:no space left on device|read-only file system|input/output error|structure needs cleaning)"
+_HOST = re.compile(
+    "|".join(
+        (
+            # Cgroups that are missing, full, read-only or managed by a systemd that does not reply. Not "setting cgroup
+            # config", which comes later and depends on the job's limits; nor a process that ended meanwhile.
+            (
+                r"(?:unable to apply cgroup configuration|applying cgroup configuration for process caused):? "
+                r"(?!.*no such process)"
+            ),
+            "cgroups: (?:cgroup mountpoint does not exist|cannot (?:find|found) cgroup mount destination)",
+            "systemd not running on this host",
+            # A runtime or shim that is not installed, lacks a library, or cannot get memory or a process.
+            (
+                r"unable to retrieve OCI runtime error \(open [^()\s]+: no such file or directory\): "
+                r'(?:fork/exec /\S+: |exec: [\\]*"[\w./-]+[\\]*": executable file not found|'
+                r"[\w./-]+ did not terminate successfully: exit status 127: )"
+            ),
+            "failed to start shim: ",
+            rf"fork/exec {_PATH}: ",
+            # Hooks belong to the engine. The NVIDIA hook reads variables of the image only once its library is loaded.
+            rf"{_HOOK}(?:error running hook: )?(?:fork/exec|exec:) ",
+            (
+                rf"{_HOOK}error running hook: exit status \d+, stdout: , stderr: "
+                r"(?:Auto-detected mode as '\w+' )?nvidia-container-cli: initialization error: "
+            ),
+            # Security modules with the engine's own profiles.
+            "unable to init seccomp: ",
+            "unable to apply apparmor profile: ",
+            # Kernel modules are missing, because the kernel was updated and not booted yet.
+            r"failed to create endpoint [\w.-]+ on network [\w.-]+: failed to add the host ",
+            # The disk with the engine's own state, not the container's file system.
+            rf"{_CALL} {_PATH}/(?:overlay2|containers)/{_ID}(?:-init)?(?:/[\w.-]+)?: {_BROKEN_DISK}",
+            rf"{_CALL} /(?:var/)?run{_PATH}: {_BROKEN_DISK}",
+        )
+    )
+)
 MIN_SECRET = 4  # characters: replacing shorter words would make the message unreadable
 # Maximum characters: of an attempt's reason, of a redacted text, and of the engine's text before it is redacted. A user
 # can determine most of the engine's text.
 MAX_REASON, MAX_REDACTED, MAX_ENGINE_TEXT = 1024, 2048, 4096
 COMMAND_NOT_FOUND, COMMAND_NOT_EXECUTABLE = 127, 126  # exit codes
 BAD_REQUEST, NOT_FOUND, CONFLICT, SERVER_ERROR, NOT_IMPLEMENTED = 400, 404, 409, 500, 501  # HTTP status codes
-
 _NO_RESPONSE = (DockerException, RequestException, TransportError, StreamParseError, OSError, ValueError)
 # A layer below the engine (containerd, the shim) is down or restarting. Only these texts distinguish such a 500 from
 # the one for an invalid user name; each is longer than one word, as a user could choose a single word.
@@ -172,3 +227,19 @@ def is_server_error(error: APIError) -> bool:
 def reports_lower_layer_failure(text: str) -> bool:
     """Whether the text reports that a layer below the engine (containerd, the shim) is down or restarting."""
     return any(words in text.lower() for words in _LOWER_LAYER_FAILED)
+
+
+def is_about_program(text: str) -> bool:
+    """Whether the runtime reached the container's program and could not execute it."""
+    return _PROGRAM.match(_cause(text)) is not None
+
+
+def is_about_host(text: str) -> bool:
+    """Whether the host failed before the runtime used any value of the job or its image."""
+    return _HOST.match(_cause(text)) is not None
+
+
+def _cause(text: str) -> str:
+    """The message without the prefixes of the layers."""
+    layers = _LAYERS.match(text)
+    return text[layers.end() :] if layers else text

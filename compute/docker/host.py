@@ -1,11 +1,14 @@
-"""The engine's machine: its resources, and whether containers ended with it (docs/decisions/0014).
+"""The engine's machine: its resources and GPUs, and whether containers ended with it (docs/decisions/0014).
 
 An engine that starts without live-restore has ended all earlier containers. Docker creates its default bridge at every
 such start, so containers older than the bridge went down with the engine. Without that bridge the time is unknown, and
 every exit counts as the container's own.
+
+GPUs are assigned by id: for a request by number, the engine would give every container the first ones.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,15 +16,15 @@ from typing import Any
 
 from docker.errors import APIError
 
-from batchq.compute.docker import gpus
 from batchq.compute.docker.client import Client
 from batchq.compute.docker.create_request import GPUS, MIB
 from batchq.compute.docker.errors import is_interrupted
-from batchq.compute.docker.inspection import member, time_of
+from batchq.compute.docker.inspection import labels_of, member, state_of, time_of
 from batchq.domain.container import Resources
 from batchq.errors import EngineUnknown
-from batchq.ports.runtime import EngineIdentity
+from batchq.ports.runtime import ContainerState, EngineIdentity
 
+ENDED_STATES = frozenset({ContainerState.EXITED, ContainerState.GOING})
 BRIDGE = "bridge"
 PROC_STAT = Path("/proc/stat")
 
@@ -33,7 +36,7 @@ def capacity(client: Client) -> Resources:
     return Resources(
         millicpus=member(machine, "NCPU", of=int) * 1000,
         memory_mib=member(machine, "MemTotal", of=int) // MIB,
-        gpus=gpus.gpu_count() if "nvidia" in str(runtimes) else 0,
+        gpus=gpu_count() if "nvidia" in str(runtimes) else 0,
     )
 
 
@@ -52,15 +55,38 @@ def identity_in(engine: object) -> EngineIdentity:
     return EngineIdentity(id=name if isinstance(name, str) and name and is_docker else None, time=time)
 
 
-def free_gpus(client: Client, number: int, *, of: Callable[[], int]) -> tuple[str, ...]:
-    """Choose `number` GPUs by the labels of existing containers. `of` returns the machine's number of GPUs."""
-    holders = client.containers(all=True, filters={"label": GPUS})
-    return gpus.choose_gpus(number, of=of(), usage=gpus.gpu_usage(holders))
-
-
 def supports_swappiness(client: Client) -> bool:
     """Whether the kernel supports the swappiness of a container: cgroup v2 does not."""
     return client.info().get("CgroupVersion") != "2"
+
+
+def free_gpus(client: Client, number: int, *, of: Callable[[], int]) -> tuple[str, ...]:
+    """Choose `number` GPUs by the labels of existing containers. `of` returns the machine's number of GPUs."""
+    holders = client.containers(all=True, filters={"label": GPUS})
+    return choose_gpus(number, of=of(), usage=gpu_usage(holders))
+
+
+def gpu_count() -> int:
+    """The number of NVIDIA GPUs of this machine."""
+    return sum(1 for _ in Path("/dev").glob("nvidia[0-9]*"))
+
+
+def gpu_usage(rows: object) -> Mapping[str, int]:
+    """The number of containers that hold each GPU, from the labels in the engine's list of containers."""
+    if not isinstance(rows, list):
+        raise EngineUnknown("invalid engine response: the list of containers is not a list")
+    labels = (labels_of(row, "Labels") for row in rows if state_of(member(row, "State", of=object)) not in ENDED_STATES)
+    return Counter(gpu for it in labels for gpu in it.get(GPUS, "").split(",") if gpu)
+
+
+def choose_gpus(number: int, *, of: int, usage: Mapping[str, int]) -> tuple[str, ...]:
+    """Choose the GPUs that the fewest containers hold, lowest ids first.
+
+    `of` is the number of existing GPUs. Placement only chooses a job for which GPUs are free, but does not see the
+    containers of other servers.
+    """
+    by_use = sorted(range(max(of, number)), key=lambda it: usage.get(str(it), 0))
+    return tuple(str(it) for it in sorted(by_use[:number]))
 
 
 def lost_before(client: Client, booted_at: datetime | None, unreliable: set[datetime]) -> datetime | None:

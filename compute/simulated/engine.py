@@ -1,7 +1,11 @@
-"""The state of a simulated engine, and the effect of each call on it. No call waits."""
+"""The state of a simulated engine and its containers, and the effect of each call on it. No call waits.
+
+The state of a container at any time is computed from its script and the times of its start and signals. So it continues
+without being observed, as a real container does while batchq is not running.
+"""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from ipaddress import IPv4Address
 from itertools import count
 
@@ -9,8 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from batchq.compute.host_loss import ended_with_host
-from batchq.compute.simulated.container import SimulatedContainer, environment_of
-from batchq.compute.simulated.script import read
+from batchq.compute.simulated.script import Script, read
 from batchq.domain.catalog import Network
 from batchq.domain.ids import Tag
 from batchq.errors import (
@@ -24,6 +27,9 @@ from batchq.errors import (
 from batchq.ports.logs import LogLine
 from batchq.ports.runtime import ContainerState, Created, Inspection, LaunchSpec
 
+KILLED = 137
+CRASHED = 255  # Docker's exit code of a container that ended with its machine
+NOT_FOUND, FAILED = 127, 128  # Docker's exit codes of a command that does not exist, and of other failed starts
 FIRST_ADDRESS = IPv4Address("10.224.0.0")
 
 
@@ -34,6 +40,97 @@ class AttemptNetwork(Struct, frozen=True, kw_only=True):
     addresses: dict[str, str] = field(default_factory=dict)
     #: The containers on the network.
     members: set[Tag] = field(default_factory=set)
+
+
+class End(Struct, frozen=True, kw_only=True):
+    """The end of a container."""
+
+    at: datetime
+    exit_code: int
+    out_of_memory: bool = False
+
+
+class SimulatedContainer(Struct, kw_only=True):
+    """A container and what happened to it."""
+
+    #: The engine's id of the container, which is never used again.
+    id: str
+    launch: LaunchSpec
+    script: Script
+    #: The IP address of its node on the network of its attempt; None: the attempt has a single container.
+    address: str | None = None
+    #: The id of the pause container whose network it is to join; None: it is not on a shared network.
+    pause_container: str | None = None
+    #: The number of refused starts.
+    refused_starts: int = 0
+    #: The run of the engine in which the container was created.
+    engine_run: int = 0
+    #: How often its program ran without the engine having saved the start: the state is CREATED nevertheless.
+    unsaved_runs: int = 0
+    #: When it was started; None: never.
+    started_at: datetime | None = None
+    #: When the first stop signal was sent; None: never.
+    stop_requested_at: datetime | None = None
+    #: When it was first killed; None: never.
+    killed_at: datetime | None = None
+    #: When its machine first went down after the start; None: never.
+    crashed_at: datetime | None = None
+
+    def start(self, now: datetime) -> None:
+        """Start the container at `now`. Raises StartRefused if the script refuses this start."""
+        script = self.script
+        if script.refuse is not None and (script.refusals is None or self.refused_starts < script.refusals):
+            self.refused_starts += 1
+            raise StartRefused(
+                f"CannotStartContainerError: {script.refuse}",
+                exit_code=NOT_FOUND if script.refuse_certain else FAILED,
+                certain=script.refuse_certain,
+            )
+        self.started_at = now
+
+    def end(self) -> End | None:
+        """The end that the script and the calls so far lead to; None: it runs for ever, or was not started."""
+        return min(self._ends(), key=lambda it: it.at, default=None)
+
+    def inspect(self, now: datetime) -> Inspection:
+        """The inspection of the container at `now`, without `host_lost`."""
+        tag, end = self.launch.tag, self.end()
+        if self.started_at is None:
+            return Inspection(tag=tag, state=ContainerState.CREATED)
+        if end is None or end.at > now:
+            running = ContainerState.RUNNING
+            return Inspection(tag=tag, state=running, started_at=self.started_at, address=self.address)
+        return Inspection(
+            tag=tag,
+            state=ContainerState.EXITED,
+            started_at=self.started_at,
+            stopped_at=end.at,
+            exit_code=end.exit_code,
+            out_of_memory=end.out_of_memory,
+        )
+
+    def lines(self) -> list[LogLine]:
+        """Its whole output, written at the start: the stamps of successive lines differ by one nanosecond."""
+        script = self.script
+        if self.started_at is None or not (script.output or script.prints_environment):
+            return []
+        environment = environment_of(self.launch)
+        printed = (environment.get(name, "") for name in script.prints_environment)
+        at = nanoseconds(self.started_at)
+        return [LogLine(at=at + after, message=text) for after, text in enumerate([*script.output, *printed])]
+
+    def _ends(self) -> list[End]:
+        script, ends = self.script, []
+        if self.started_at is not None and script.seconds is not None:
+            at = self.started_at + timedelta(seconds=script.seconds)
+            ends.append(End(at=at, exit_code=script.exit_code, out_of_memory=script.out_of_memory))
+        if self.stop_requested_at is not None and script.on_term is not None:
+            ends.append(End(at=self.stop_requested_at + timedelta(seconds=script.term_delay), exit_code=script.on_term))
+        if self.killed_at is not None:
+            ends.append(End(at=self.killed_at + timedelta(seconds=script.kill_delay), exit_code=KILLED))
+        if self.crashed_at is not None:
+            ends.append(End(at=self.crashed_at, exit_code=CRASHED))
+        return ends
 
 
 class SimulatedEngine:
@@ -210,3 +307,13 @@ class SimulatedEngine:
         if container.inspect(self._now()).state is not ContainerState.RUNNING:
             raise ContainerGone(f"the container of {tag} does not run")
         return container
+
+
+def environment_of(launch: LaunchSpec) -> dict[str, str]:
+    """The environment of the container: batchq's variables take precedence over the job's."""
+    return dict(launch.spec.environment) | dict(launch.environment)
+
+
+def nanoseconds(at: datetime) -> int:
+    """Nanoseconds since the epoch."""
+    return (at - datetime.fromtimestamp(0, tz=at.tzinfo)) // timedelta(microseconds=1) * 1000

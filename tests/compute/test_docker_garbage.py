@@ -8,8 +8,8 @@ from socketserver import ThreadingUnixStreamServer
 
 import pytest
 
+from batchq.compute.docker.operation_pools import Limits
 from batchq.compute.docker.runtime import DockerRuntime
-from batchq.compute.docker.thread_pools import Limits
 from batchq.errors import EngineError, ImageUnavailable
 from tests.support.containers import launch, new_tag, output
 

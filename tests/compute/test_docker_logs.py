@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from batchq.compute.docker.log_frames import MAX_LINE, parse_lines, since_parameter
+from batchq.compute.docker.log_reader import MAX_LINE, parse_lines, since_parameter
 from batchq.errors import EngineUnknown
 
 SECOND = 10**9

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from batchq.compute.docker.thread_pools import Limits
+from batchq.compute.docker.operation_pools import Limits
 from batchq.errors import ImageMissing, ImageUnavailable
 from batchq.ports.runtime import ContainerState
 from tests.support.containers import docker_runtime, ended, launch, output, until

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from batchq.compute.docker.create_request import container_labels, container_name
+from batchq.compute.docker.operation_pools import Limits
 from batchq.compute.docker.runtime import DockerRuntime
-from batchq.compute.docker.thread_pools import Limits
 from batchq.errors import ContainerGone, EngineUnknown
 from tests.compute.test_docker_garbage import engine, says
 from tests.support.containers import new_tag

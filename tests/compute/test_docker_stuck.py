@@ -10,8 +10,8 @@ import pytest
 
 from batchq.compute.docker.circuit_breaker import INITIAL_PAUSE
 from batchq.compute.docker.create_request import container_labels, container_name
+from batchq.compute.docker.operation_pools import Limits
 from batchq.compute.docker.runtime import DockerRuntime
-from batchq.compute.docker.thread_pools import Limits
 from batchq.errors import ContainerGone, EngineUnknown
 from batchq.ports.runtime import ContainerState, Inspection
 from tests.compute.test_docker_garbage import engine, says

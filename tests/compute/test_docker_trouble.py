@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from batchq.compute.docker.thread_pools import Limits
+from batchq.compute.docker.operation_pools import Limits
 from batchq.errors import EngineUnknown
 from batchq.ports.runtime import ContainerState
 from tests.support.containers import (

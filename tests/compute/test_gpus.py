@@ -5,7 +5,7 @@ from threading import Event
 
 import pytest
 
-from batchq.compute.docker import gpus
+from batchq.compute.docker import host
 from batchq.compute.docker.containers import Containers
 from batchq.compute.docker.network.placement import NetworkPlacement
 from batchq.compute.docker.policy import STRICT_POLICY
@@ -55,23 +55,23 @@ class Engine:
     ],
 )
 def test_two_of_four_are_two_that_nobody_holds(rows, chosen):
-    assert gpus.choose_gpus(2, of=4, usage=gpus.gpu_usage(rows)) == chosen
+    assert host.choose_gpus(2, of=4, usage=host.gpu_usage(rows)) == chosen
 
 
 def test_where_too_few_are_free_those_that_fewest_hold_are_shared():
-    held = gpus.gpu_usage([holder("0", "1"), holder("0", "2")])
+    held = host.gpu_usage([holder("0", "1"), holder("0", "2")])
 
-    assert gpus.choose_gpus(3, of=4, usage=held) == ("1", "2", "3")
+    assert host.choose_gpus(3, of=4, usage=held) == ("1", "2", "3")
 
 
 def test_more_than_there_are_is_for_the_engine_to_refuse():
-    assert gpus.choose_gpus(2, of=1, usage={}) == ("0", "1")
+    assert host.choose_gpus(2, of=1, usage={}) == ("0", "1")
 
 
 @pytest.mark.parametrize("rows", [None, {}])
 def test_an_answer_that_is_none_is_not_believed(rows):
     with pytest.raises(EngineUnknown):
-        gpus.gpu_usage(rows)
+        host.gpu_usage(rows)
 
 
 def test_containers_created_at_once_get_different_ones():
@@ -90,4 +90,4 @@ def test_containers_created_at_once_get_different_ones():
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda launch: containers.create(engine, launch), launches))
 
-    assert gpus.gpu_usage(engine.rows) == {str(number): 1 for number in range(8)}
+    assert host.gpu_usage(engine.rows) == {str(number): 1 for number in range(8)}

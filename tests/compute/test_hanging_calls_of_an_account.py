@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.compute.docker.create_request import container_name
+from batchq.compute.docker.operation_pools import Limits
 from batchq.compute.docker.runtime import DockerRuntime
-from batchq.compute.docker.thread_pools import Limits
 from batchq.domain.catalog import Network
 from batchq.errors import EngineError, ImageUnavailable
 from tests.compute.test_docker_garbage import engine, says

@@ -3,7 +3,7 @@
 import pytest
 from docker.errors import NotFound
 
-from batchq.compute.docker import log_targets
+from batchq.compute.docker import admission
 from batchq.compute.docker.admission import check_image, check_launch, check_namespaces, user_of
 from batchq.compute.docker.containers import Containers
 from batchq.compute.docker.create_request import LaunchInputs, Namespaces, build_create_request
@@ -139,7 +139,7 @@ def logs_to(allowance, address, network=Network.SHARED):
 def answers(monkeypatch):
     """What names are resolved to."""
     addresses = []
-    monkeypatch.setattr(log_targets, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", (it, 0)) for it in addresses])
+    monkeypatch.setattr(admission, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", (it, 0)) for it in addresses])
     return addresses
 
 

@@ -10,7 +10,7 @@ from requests.exceptions import ReadTimeout
 
 from batchq.compute.docker.circuit_breaker import SilentContainers
 from batchq.compute.docker.client import ClientFactory
-from batchq.compute.docker.thread_pools import LIMITS, OperationPools
+from batchq.compute.docker.operation_pools import LIMITS, OperationPools
 from batchq.errors import ContainerGone, EngineUnknown
 from batchq.ports.runtime import ContainerState, Inspection
 from tests.support.containers import new_tag, until

@@ -2,8 +2,7 @@
 
 import pytest
 
-from batchq.compute.docker.errors import start_error
-from batchq.compute.docker.start_failures import is_about_host, is_about_program
+from batchq.compute.docker.errors import is_about_host, is_about_program, start_error
 from batchq.errors import StartRefused
 from batchq.ports.runtime import ContainerState
 from tests.compute.test_docker_errors import answer

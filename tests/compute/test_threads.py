@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from batchq.compute.docker.threads import PoolSizes, ThreadPool, WorkQueue
+from batchq.compute.docker.thread_pool import PoolSizes, ThreadPool, WorkQueue
 from batchq.compute.single_flight import SingleFlight
 from batchq.errors import EngineUnknown
 

@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from batchq.doctor.facts import DiskSpace, EngineFault, ServerFacts, StoreFacts, UnavailableEngine
+from batchq.doctor.facts import (
+    DiskSpace,
+    EngineFault,
+    ServerFacts,
+    StoreFacts,
+    UnavailableEngine,
+)
 from batchq.doctor.report import examine, is_healthy
 from tests.doctor.installation import (
     DATA,

@@ -5,8 +5,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from batchq.compute.simulated.faults import LOST_REPLY, NO_EFFECT, Fault
-from batchq.compute.simulated.runtime import SimulatedRuntime
+from batchq.compute.simulated.runtime import LOST_REPLY, NO_EFFECT, Fault, SimulatedRuntime
 from batchq.compute.simulated.script import Script
 from batchq.domain import effects as do
 from batchq.domain import events as on

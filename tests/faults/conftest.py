@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchq.compute.docker.thread_pools import Limits
+from batchq.compute.docker.operation_pools import Limits
 from tests.support import world as worlds
 from tests.support.second_engine import second_engine
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchq.compute.simulated.faults import KILLS_ENGINE
+from batchq.compute.simulated.runtime import KILLS_ENGINE
 from batchq.domain import status_reasons
 from batchq.domain.job import Action, ExitRule, Status
 from tests.support import world as worlds

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import asdict
 
 from batchq.cli.http_client import call
-from batchq.compute.docker.thread_pools import LIMITS
+from batchq.compute.docker.operation_pools import LIMITS
 from batchq.compute.simulated.script import Script, write
 from tests.service.waiting import PATIENCE
 from tests.support.pauses import Pauses

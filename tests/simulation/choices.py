@@ -7,7 +7,7 @@ from random import Random
 from typing import NamedTuple
 from uuid import UUID
 
-from batchq.compute.simulated.faults import LOST_REPLY, NO_EFFECT, Fault
+from batchq.compute.simulated.runtime import LOST_REPLY, NO_EFFECT, Fault
 from batchq.domain.ids import JobId, Tag
 from batchq.ports.jobs import Changes
 

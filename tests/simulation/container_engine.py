@@ -7,8 +7,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from batchq.compute.simulated.engine import SimulatedEngine
-from batchq.compute.simulated.faults import KILLS_ENGINE, NO_EFFECT, Fault
-from batchq.compute.simulated.runtime import SimulatedRuntime
+from batchq.compute.simulated.runtime import KILLS_ENGINE, NO_EFFECT, Fault, SimulatedRuntime
 from batchq.domain.catalog import Network
 from batchq.domain.container import Resources
 from batchq.domain.ids import Tag

@@ -121,7 +121,7 @@ MUTANTS = [
         "                return (on.StartFailed(attempt=self._tag.attempt, reason='no answer'),)\n",
     ),
     Mutant(
-        file="compute/simulated/container.py",
+        file="compute/simulated/engine.py",
         breaks="a created container has exited with 0",
         old="return Inspection(tag=tag, state=ContainerState.CREATED)",
         new="return Inspection(tag=tag, state=ContainerState.EXITED, started_at=now, stopped_at=now, exit_code=0)",

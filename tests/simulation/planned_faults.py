@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
-from batchq.compute.simulated.faults import LOST_REPLY, NO_EFFECT, Fault
+from batchq.compute.simulated.runtime import LOST_REPLY, NO_EFFECT, Fault
 from tests.simulation.choices import A_MOMENT, Choices, Point, TransactionFault
 from tests.simulation.choices import NONE as NEVER
 

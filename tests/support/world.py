@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from batchq.clock import SystemClock
 from batchq.compute.docker.create_request import SharedNetwork, shared_network_name
+from batchq.compute.docker.operation_pools import LIMITS, Limits
 from batchq.compute.docker.runtime import DockerRuntime
-from batchq.compute.docker.thread_pools import LIMITS, Limits
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import events as on
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, Kind

@@ -1,6 +1,6 @@
 """Recognises hosts that lead to the connecting machine itself or to its cloud's metadata service. Pure.
 
-Only spellings of addresses and well-known names are recognised. `batchq.compute.docker.log_targets` resolves others.
+Only spellings of addresses and well-known names are recognised. `batchq.compute.docker.admission` resolves others.
 """
 
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network

@@ -25,10 +25,9 @@ from batchq.compute.docker.create_request import (
     attempt_object_labels,
     pause_container_name,
 )
-from batchq.compute.docker.errors import CONFLICT, lower_layer_failed, message_of, reason
+from batchq.compute.docker.errors import CONFLICT, is_about_host, lower_layer_failed, message_of, reason
 from batchq.compute.docker.inspection import labels_of, member, state_in
 from batchq.compute.docker.network import bridges, pause_container
-from batchq.compute.docker.start_failures import is_about_host
 from batchq.domain.ids import Tag
 from batchq.errors import EngineError, EngineUnknown, NameTaken, StartRefused
 from batchq.ports.runtime import ContainerState, LaunchSpec

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from batchq.compute.simulated.faults import LOST_REPLY, NO_EFFECT, Fault
+from batchq.compute.simulated.runtime import LOST_REPLY, NO_EFFECT, Fault
 from batchq.domain.container import Resources
 from batchq.errors import (
     ContainerGone,

@@ -10,7 +10,7 @@ from msgspec import Struct
 from batchq.compute.docker.circuit_breaker import SilentContainers
 from batchq.compute.docker.client import Client, ClientFactory
 from batchq.compute.docker.errors import is_timeout, translate_errors
-from batchq.compute.docker.threads import PoolSizes, ThreadPool
+from batchq.compute.docker.thread_pool import PoolSizes, ThreadPool
 from batchq.domain.ids import Tag
 from batchq.errors import EngineError, EngineUnknown
 
