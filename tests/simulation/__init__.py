@@ -1,4 +1,4 @@
-"""The whole engine on a clock that costs nothing, against an engine that lies and a disk that fails. A seed is a run.
+"""Simulates the whole engine by seed: on a virtual clock, with faults of the container engine, the disk and the server.
 
 Read `run` first; `invariants` has what must hold in every run.
 """

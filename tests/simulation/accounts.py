@@ -1,4 +1,4 @@
-"""Accounts of a world. Some worlds have one whose jobs may use so many vCPUs together; half of the jobs are its."""
+"""The accounts of a simulation. In some, half of the jobs belong to an account whose vCPUs are limited."""
 
 from zlib import crc32
 
@@ -25,7 +25,7 @@ def directory(vcpus: float | None) -> Directory:
 
 
 def submitter(job_name: str, vcpus: float | None) -> Caller:
-    """Whose job of this name is, each time that it is submitted."""
+    """The caller that submits the job of this name, every time."""
     return MEMBER if vcpus is not None and crc32(job_name.encode()) % 2 else ADMIN
 
 

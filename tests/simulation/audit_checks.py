@@ -1,4 +1,4 @@
-"""Who did what is saved with what he did: held against each commit."""
+"""Checks at each commit: every change by a caller is saved together with its audit record."""
 
 from batchq.domain.ids import child_id
 from batchq.domain.job import Job
@@ -12,7 +12,7 @@ class AuditChecks:
         self._orders: dict[str, tuple[str | None, ...]] = {}
 
     def written(self, changes: Changes) -> None:
-        """Every job somebody submitted has its act, and so has every order; and no act is of what did not change."""
+        """Each submission and stop order has an audit record, and no audit record names an unchanged job."""
         audited = [it.about.removeprefix("job/") for it in changes.acts if it.about.startswith("job/")]
         changed = {job.id for job in (*changes.inserted, *changes.updated)}
         # An order to a child that is not spawned yet is saved in the row of its array.
@@ -21,20 +21,20 @@ class AuditChecks:
         }
         for job in (it for it in changes.inserted if it.child is None):
             if audited.count(job.id) < 1:
-                self._run_log.fail("acts", f"{job.id} was submitted, and nobody is known to have done it")
+                self._run_log.fail("acts", f"{job.id} was submitted, without an audit record")
         for about in audited:
             if about.partition("#")[0] not in changed:
-                self._run_log.fail("acts", f"somebody is said to have changed {about}, which has not changed")
+                self._run_log.fail("acts", f"an audit record names {about}, which has not changed")
         for job in changes.updated:
             self._ordered(job, audited)
         self._orders |= {job.id: _orders(job) for job in (*changes.inserted, *changes.updated)}
 
     def _ordered(self, job: Job, audited: list[str]) -> None:
-        """What a user asked for says so; what follows from a time limit, or of an array, nobody did."""
+        """Only orders of users have audit records; orders by a time limit or by the job's array have none."""
         before = self._orders.get(job.id, ())
         by_user = any("a user" in str(it) for it in _orders(job) if it not in before)
         if by_user and job.child is None and job.id not in {it.partition("#")[0] for it in audited}:
-            self._run_log.fail("acts", f"{job.id} was ordered to stop, and nobody is known to have done it")
+            self._run_log.fail("acts", f"{job.id} was ordered to stop, without an audit record")
 
 
 def _orders(job: Job) -> tuple[str | None, ...]:

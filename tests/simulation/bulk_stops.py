@@ -1,4 +1,4 @@
-"""A user who stops many jobs by one request; and the promise that it means at once and for ever whom it means."""
+"""Random bulk stops, and the check that the set of jobs is fixed when the order is saved."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -25,7 +25,7 @@ def order(rng: Random) -> BulkStopOrder:
 
 
 def asked(rng: Random, known: list[JobId]) -> BulkStopRequest:
-    """A few jobs, their steps too, or what holds of some; sometimes both."""
+    """A request for a few ids, for a filter, or for both."""
     ids = None
     if rng.random() < 0.5 and known:
         named = rng.sample(known, min(len(known), 3))
@@ -41,7 +41,7 @@ def asked(rng: Random, known: list[JobId]) -> BulkStopRequest:
 
 
 class BulkStopChecks:
-    """`jobs` are as last committed. `decided`: the last attempt that may ever begin of those whom an order means."""
+    """`jobs` are as last committed. `decided`: by job of an order, the last attempt that may ever begin."""
 
     def __init__(self, *, jobs: Mapping[JobId, Job], run_log: RunLog) -> None:
         self._jobs = jobs
@@ -49,12 +49,12 @@ class BulkStopChecks:
         self.decided: dict[JobId, int] = {}
 
     def last_allowed(self, job: Job) -> int:
-        """Of a child that came later its array's order says so."""
+        """The last attempt that may begin; none for a child that was created after the order to its array."""
         of_array = job.child is not None and job.child.parent in self.decided
         return self.decided.get(job.id, 0 if of_array else job.spec.retry.attempts)
 
     def begun(self, order: BulkStopOrder, selection: JobFilter) -> None:
-        """In the moment that the order is durable it is decided whom it means."""
+        """The order is durable: its set of jobs is fixed."""
         self._run_log.counts["sweeps"] += 1
         self._run_log.write(f"an order to {order.kind} is given")
         for (_, node), job in filters.selected(self._jobs, selection).items():
@@ -68,7 +68,7 @@ class BulkStopChecks:
         self.decided.setdefault(job.id, len(job.attempts) + (job.attempt is not None))
 
     def reported(self, order: BulkStopOrder, some: tuple[JobOutcome, ...]) -> None:
-        """What is told of each is so."""
+        """Each reported outcome is true."""
         for it in some:
             job = self._jobs.get(node_of(it.job_id)[0])
             if it.outcome is Outcome.NOT_FOUND or job is None or node_of(it.job_id)[1] is not None:

@@ -1,4 +1,4 @@
-"""Small plays with one end, whatever becomes of servers, answers and disks meanwhile: a sweep has them played over."""
+"""Small scripted cases whose outcome does not depend on faults; `fault_sweep` runs them with one fault each."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -26,7 +26,7 @@ HANDLES_SIGNAL = Script(seconds=None, on_term=0)
 START_REFUSED_TWICE = Script(seconds=2, refuse="no such user", refusals=2, refuse_certain=False)
 SETTLE_TIMEOUT = timedelta(minutes=5)
 JOB_NAMES = tuple(f"job {number}" for number in range(300))
-POLL_INTERVAL = 0.05  # seconds between two looks at what has come about
+POLL_INTERVAL = 0.05  # seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ TIMED_OUT = End(status=Status.FAILED, attempts=1, starts=1, reason=status_reason
 
 
 class CaseRun:
-    """A course: the stage on which a case is played. `answered_in` is how long a request took at most."""
+    """One run of a case. `answered_in` is the longest time that a request took."""
 
     def __init__(self, world: World, case: "Case", fate: PlannedFaults) -> None:
         self.world = world
@@ -69,7 +69,7 @@ class CaseRun:
         return not self.world.unfinished() and not self.world.machine.engine.containers
 
     async def submit(self, name: str, *scripts: Script, after: str | None = None, **asked: Any) -> None:
-        """Until it is acknowledged."""
+        """Submit a job, until that is acknowledged."""
         overrides = Overrides(environment=(write(*scripts),), **{"millicpus": 250} | asked.pop("room", {}))
         depends_on = () if after is None else (Dependency(job_id=self.ids[after]),)
         submission = Submission(
@@ -100,11 +100,11 @@ class CaseRun:
         await self.world.clock.sleep(seconds)
 
     def job(self, name: str) -> Job:
-        """As last committed."""
+        """The job as last committed."""
         return self.world.invariants.jobs[self.ids[name]]
 
     def started(self, name: str) -> list[ContainerRecord]:
-        """The containers of it that ever ran."""
+        """The containers of the job that ever ran."""
         return [it for it in self.world.invariants.containers.of_job(self.ids[name]) if it.ran]
 
     def ends(self) -> Mapping[str, End]:
@@ -121,7 +121,7 @@ class CaseRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """`ends` are those of its jobs, by name: what it comes to if nothing goes wrong, and if something does."""
+    """`ends` are the outcomes of its jobs by name, with and without faults."""
 
     name: str
     steps: Callable[[CaseRun], Awaitable[None]]

@@ -1,4 +1,4 @@
-"""What chance decides in one run: how unlucky this world is, and every single mishap. Equal seeds, equal worlds."""
+"""Every random decision of one run: fault rates, faults, and requests of users. Equal seeds give equal runs."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,7 +17,7 @@ CHANGES = frozenset({"create", "start", "signal_stop", "kill", "remove", "pull"}
 
 
 class Point(NamedTuple):
-    """A moment in which a server may be killed: before, during or after a call of the engine, or a commit."""
+    """A point at which the server may be killed: before, during or after a call of the engine, or a commit."""
 
     when: str
     what: str
@@ -25,7 +25,7 @@ class Point(NamedTuple):
 
 
 class TransactionFault(StrEnum):
-    """How a transaction fails: before it wrote anything, or when it had."""
+    """How a transaction fails: before it wrote anything, after that, or by a conflict."""
 
     FULL = "database or disk is full"
     WRITTEN = "disk I/O error"
@@ -34,7 +34,7 @@ class TransactionFault(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class FaultRates:
-    """How often things go wrong, as probabilities a call; most worlds are spared some kinds, so that others show."""
+    """The probability of each kind of fault. Most runs exclude some kinds, so that others are not hidden."""
 
     lost_replies: float
     slow: float
@@ -75,7 +75,7 @@ NO_FAULTS = FaultRates(
 
 
 class Choices:
-    """One stream of chance for each part of the world, so that a change in one does not stir the others at once."""
+    """One random generator for each part of the simulation, so that a change in one does not change the others."""
 
     def __init__(self, seed: int) -> None:
         self.world = Random(f"{seed} world")
@@ -104,11 +104,11 @@ class Choices:
         self.account_limit: float | None = Random(f"{seed} accounts").choice([None, 2.0, 4.0])
 
     def job_id(self) -> JobId:
-        """The id of the next submitted job: what sorts by ids would else make each run another."""
+        """The id of the next submitted job, from the seed: order by id is the same in each run."""
         return JobId(str(UUID(int=self.ids.getrandbits(128), version=4)))
 
     def stop_faults(self) -> None:
-        """Nothing goes wrong from here on."""
+        """No fault occurs from here on."""
         self.luck = NO_FAULTS
 
     def changes_engine(self) -> bool:
@@ -140,14 +140,14 @@ class Choices:
         return self.world.choice([0, 0.5, 3, 20])
 
     def fault(self, call: str) -> Fault | None:
-        """What befalls a call of the engine."""
+        """The fault of a call of the engine."""
         if self.engine.random() >= self.luck.lost_replies:
             return None
         late = Fault(takes_effect=True, delay=self.engine.uniform(0.1, 20))
         return self.engine.choice([NO_EFFECT, LOST_REPLY, late]) if call in CHANGES else NO_EFFECT
 
     def kills_engine(self, call: str) -> bool:
-        """Whether the engine is killed in this call, when the program of the container runs and that is not saved."""
+        """Whether the engine is killed in this call, while the program runs and that is not saved."""
         return call == "start" and self.luck is not NO_FAULTS and self.engine_kills.random() < self.engine_kill_rate
 
     def delay(self, call: str) -> float:
@@ -155,20 +155,17 @@ class Choices:
         return A_MOMENT if self.engine.random() >= self.luck.slow else self.engine.uniform(0.5, 8)
 
     def death_delays(self) -> tuple[float, ...]:
-        """After how many seconds each the next death is told."""
+        """After how many seconds the next death is reported, once for each number."""
         usual = self.engine.random() >= self.luck.death_report_faults
         told = [(), (0.0, 0.5), (3.0,), (0.0, 0.0, 7.0), (self.engine.uniform(0, 2),)]
         return (0.0,) if usual else self.engine.choice(told)
 
     def reports_inspection(self) -> bool:
-        """Whether the next one that dies is looked at by who hears of it."""
+        """Whether the next death report includes an inspection."""
         return self.looks.random() < 0.5
 
     def transaction_fault(self) -> TransactionFault | None:
-        """Whether a transaction fails; half of those that do have written something already.
-
-        After one that another has crossed, the server reads anew what it knew.
-        """
+        """Whether a transaction fails, and how. After a conflict the server reloads its state."""
         if self.luck is not NO_FAULTS and self.conflicts.random() < self.conflict_rate:
             return TransactionFault.CONFLICT
         if self.store.random() >= self.luck.failed_commits:

@@ -1,4 +1,4 @@
-"""Users: they submit all sorts of jobs, change their minds, ask twice, and leave before the answer."""
+"""Random users: they submit jobs, stop them, repeat requests, and disconnect before the reply."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
@@ -49,11 +49,11 @@ TOTALS = {LICENCES: 4, TOKENS: 20}
 
 
 class NoReply(Exception):
-    """No answer came: the server is away, died, or was not waited for."""
+    """No reply: the server is not running, was killed, or the client did not wait."""
 
 
 class Client:
-    """`server` tells who serves now. What was acknowledged is told to the witness at once."""
+    """`server` returns the present server. Acknowledged requests are passed to the invariants at once."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Client:
         self._wishes = SubmissionGenerator(choices.client, self.known, self.key)
 
     async def create_catalog(self) -> None:
-        """Before anything goes wrong."""
+        """Create the catalog, without faults."""
         for name in ENVIRONMENTS:
             await self._resize(name, LARGEST, new=True)
         await self._make_policy()
@@ -135,7 +135,7 @@ class Client:
         return () if most is None else tuple(TimeLimit(reason=it, most=most) for it in reasons)
 
     async def restore_catalog(self) -> None:
-        """Room for all, of what was changed or is used up."""
+        """Give every job enough resources, where the catalog was changed or a resource is used up."""
         for name in TOTALS:
             await self._until_acknowledged(lambda name=name: self._stock(name, 1000))
         for name in sorted(self._changed.intersection(ENVIRONMENTS)):
@@ -144,7 +144,7 @@ class Client:
             await self._until_acknowledged(lambda name=name: self._switch(QueueName(name), State.ENABLED))
 
     async def act(self) -> None:
-        """One of the things that users do."""
+        """Make one random request."""
         what = self._rng.choices(
             [self._submit, self._submit_twice, self._terminate, self._cancel, self._change_catalog],
             weights=[10, 1, 3, 3, 1],
@@ -157,20 +157,20 @@ class Client:
             self._run_log.write(f"client {what.__name__} got {type(why).__name__}")
 
     async def end(self, job_id: JobId, *, by_cancel: bool = False) -> None:
-        """Until it is acknowledged."""
+        """Terminate or cancel a job, until that is acknowledged."""
         if by_cancel:
             await self._until_acknowledged(lambda: self._request_cancel(job_id))
         else:
             await self._until_acknowledged(lambda: self._request_terminate(job_id))
 
     async def submit_until_acknowledged(self, submission: Submission) -> JobId:
-        """The same, of a submission."""
+        """Submit a job, until that is acknowledged."""
         return await self._until_acknowledged(lambda: self._request_submit(submission))
 
     async def request(
         self, what: Callable[[Server], Coroutine[Any, Any, Any]], *, patience: float | None = None
     ) -> Any:
-        """The answer. Raises Lost, and what the service raises."""
+        """The reply of the server. Raises NoReply, and the errors of the service."""
         server = self._server()
         if server is None or not server.ready:
             raise NoReply
@@ -186,7 +186,7 @@ class Client:
             died.cancel()
 
     async def _submit(self) -> None:
-        """With a key it may be sent again after it was lost, as boto3 does; without one it is sent once."""
+        """With a key the request is repeated when no reply comes, as boto3 does; without a key it is sent once."""
         submission = self._wishes.next()
         for _ in range(3 if submission.key else 1):
             try:
@@ -201,7 +201,7 @@ class Client:
                 return
 
     async def _submit_twice(self) -> None:
-        """The first is still under way when the second comes."""
+        """The second request is sent while the first is in progress."""
         submission = replace(self._wishes.next(), key=self.key())
         caller = submitter(submission.name, self._choices.account_limit)
         answers = await asyncio.gather(
@@ -259,7 +259,7 @@ class Client:
             await self._switch(QueueName(self._changes(QUEUES)), self._rng.choice(list(State)))
 
     def _changes(self, names: Iterable[str]) -> str:
-        """One of them, which may not be what it was from here on."""
+        """One of the names; it counts as changed from here on."""
         name = self._rng.choice(list(names))
         self._changed.add(name)
         return name
@@ -281,7 +281,7 @@ class Client:
         self._run_log.write(f"client gave {name} {millicpus}")
 
     async def _stock(self, name: ConsumableName, total: int) -> None:
-        """A total as its owner sees it: without what is used up."""
+        """Set a total; used-up quantities are not part of it."""
         await self.request(
             lambda it: it.catalog.consumable_resources.update(
                 name, operation=Operation.SET, quantity=total, token=None, caller=ADMIN

@@ -1,7 +1,7 @@
-"""The machine's clock, which may be wrong by hours and is set between two servers; and the oracle of stored times.
+"""The machine's clock, which may be wrong by hours and is set between two servers; and the checks of stored times.
 
-The world's clock is the true time. What a server and a container engine of the machine stamp is ahead of it by the
-skew that is in force.
+The world's clock is the true time. Times of a server and of a container engine of the machine are ahead
+of it by the present skew.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -49,7 +49,7 @@ class MachineClock:
 
 
 class ServerClock:
-    """The clock of one server: the machine's when it was started, and then the time that passes."""
+    """The clock of one server: the machine's clock at its start, and then the time that passes."""
 
     def __init__(self, clock: Clock, skew: timedelta) -> None:
         self._clock = clock
@@ -67,7 +67,7 @@ class ServerClock:
 
 
 class StampedReports:
-    """The news of ends, with the times of the machine's clock."""
+    """Death reports with the times of the machine's clock."""
 
     def __init__(self, news: Any, machine_clock: MachineClock) -> None:
         self._news = news
@@ -82,7 +82,7 @@ class StampedReports:
 
 
 class StoredTimes:
-    """Stored times are of the clock of the server that was aligned last. `jobs` are as last committed."""
+    """Stored times are times of the last aligned server's clock. `jobs` are as last committed."""
 
     def __init__(
         self, *, jobs: Mapping[JobId, Job], containers: ContainerRecords, now: Callable[[], datetime], run_log: RunLog
@@ -128,12 +128,12 @@ class StoredTimes:
         return self.machine_clock is not None and placed is not None and self.machine_clock.was_set_since(placed)
 
     def earliest_start(self, job: Job, started: datetime) -> datetime:
-        """From when a timeout may count: a start that is read after the clock was set may count from its placing."""
+        """When a timeout may start; after the clock was set it may start at the placement."""
         number = job.attempt.number if job.attempt is not None else 0
         return self._placed[job.id, number] if self.spans_setting(job.id, number) else started
 
     def check_alignment(self) -> None:
-        """I16: after a start all times that decide something are of the new server's clock."""
+        """I16: after a start, all times that decide something are times of the new server's clock."""
         now = self._now()
         for job in self._jobs.values():
             if job.attempt is not None:
@@ -154,7 +154,7 @@ class StoredTimes:
             self._check_kill_time(job, part.kill_at, part.grace)
 
     def deleted(self, job_id: JobId, retention: timedelta) -> None:
-        """I16: a finished job that is deleted was over for as long as its retention."""
+        """I16: a deleted job was finished for at least its retention."""
         kept = self._now() - self._ended[job_id]
         if kept < retention:
             how = f"{self._run_log.name_of(job_id)} was over for {kept} of {retention}"
@@ -173,7 +173,7 @@ class StoredTimes:
 
 
 def _past(attempt: Attempt) -> Iterator[datetime]:
-    """Of an attempt under way: what was stamped since its placing."""
+    """The times of an active attempt since its placement."""
     for it in (attempt, *attempt.parts):
         yield from (at for at in _stamps(it) if at is not None)
 

@@ -1,4 +1,4 @@
-"""The containers of an attempt: who starts after whom, what may be asked of each, and that all end before it does."""
+"""Checks of an attempt's containers: the order of starts, the calls for each, and that all end before the attempt."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -19,13 +19,13 @@ class ContainerChecks:
         self._run_log = run_log
 
     def begun(self, job: Job) -> None:
-        """All or none: with the room of a gang come all of its containers, one each."""
+        """A gang is placed with all of its containers, one each."""
         keys = sorted(it.key for it in job.attempt.parts)
         if keys != sorted(f"{node}/{it.name}" for node, task in _tasks(job).items() for it in task.containers):
             self._run_log.fail("I4 a gang is placed all or none", f"{self._run_log.name_of(job.tag)} {keys}")
 
     def started(self, job: Job, tag: Tag) -> None:
-        """aws-batch.md 9 and 11.3: the main node first, and within a node as its task says."""
+        """aws-batch.md 9 and 11.3: the main node starts first; within a node dependsOn decides."""
         main = 0 if job.spec.nodes is None else job.spec.nodes.main
         if int(tag.node) != main and not any(it.ran for it in self._containers.of_node(tag, main)):
             self._run_log.fail("I11 the main node starts first", self._run_log.name_of(tag))
@@ -36,7 +36,7 @@ class ContainerChecks:
                 )
 
     def over(self, job: Job, ended: Attempt) -> None:
-        """I6: each of its containers is over, and the outcome is the deciding one's."""
+        """I6: every container has ended, and the outcome is that of the deciding one."""
         if not ended.parts:
             return
         if any(it.state is not PartState.ENDED for it in ended.parts):
@@ -53,7 +53,7 @@ class ContainerChecks:
             )
 
     def _met(self, job: Job, other: Tag, condition: Condition) -> bool:
-        """One whose start failed is over too, as far as the server knows."""
+        """Whether the condition is met; a container whose start failed has ended too."""
         seen = [it for it in self._containers.of(other) if it.ran]
         ended = [it for it in seen if it.ended(self._now())]
         match condition:
@@ -67,7 +67,7 @@ class ContainerChecks:
 
 
 def _tasks(job: Job) -> dict[int, Task]:
-    """What each node runs."""
+    """The task of each node."""
     if job.spec.nodes is not None:
         return {node: job.spec.nodes.task(node) for node in range(job.spec.nodes.count)}
     return {} if job.spec.task is None else {0: job.spec.task}
@@ -88,9 +88,9 @@ def must_stop(job: Job, part: Part | None) -> bool:
 
 
 def must_be_kept(job: Job, part: Part | None) -> bool:
-    """With the last container of an attempt go its network and its volumes: none goes while others are to come.
+    """Whether a container must stay: network and volumes go with the last one, so it stays while others will start.
 
-    But what was made for a start that is to be given up goes at once.
+    A container of an abandoned start may be removed at once.
     """
     state = job.status if part is None else part.state
     if must_stop(job, part) and state in {Status.STARTING, PartState.STARTING}:
@@ -102,12 +102,12 @@ def must_be_kept(job: Job, part: Part | None) -> bool:
 
 
 def was_forced(job: Job) -> bool:
-    """Over by an operator's order, whatever its containers still do."""
+    """Whether an operator force-failed the job; its containers may still run."""
     return job.status is Status.FAILED and (job.status_reason or "").startswith("Force-failed")
 
 
 def outcomes(job: Job, ended: Attempt) -> Iterator[tuple[Tag, tuple[object, ...]]]:
-    """What was told of each container of an attempt that ran to its own end."""
+    """The reported outcome of each container that ended by itself."""
     for it in ended.parts or (ended,):
         if it.started_at is not None and it.exit_code is not None:
             part = it.key if isinstance(it, Part) else ""

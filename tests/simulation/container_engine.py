@@ -1,4 +1,4 @@
-"""An engine that lies the way real ones do, and the containers about it, which no server is told."""
+"""The simulated container engine with random faults."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -30,7 +30,7 @@ from tests.support.runtime_proxy import RuntimeProxy
 
 
 class ObservedEngine(SimulatedEngine):
-    """The witness sees what containers really do, whoever made them do it."""
+    """Reports what containers really do to the invariants."""
 
     def __init__(self, now, invariants: Invariants) -> None:
         super().__init__(now, Network.SHARED)
@@ -66,7 +66,7 @@ class ObservedEngine(SimulatedEngine):
 
 
 class FaultyEngine:
-    """The simulated engine with its misfortunes: it outlives servers."""
+    """The simulated engine with its faults; it outlives servers."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class FaultyEngine:
         self._frozen_until = clock.now()
 
     def freeze(self, seconds: float) -> None:
-        """Nobody is answered; what was asked is done when it thaws, in any order."""
+        """Answer no call for a while; the calls are carried out afterwards, in any order."""
         self._frozen_until = max(self._frozen_until, self._clock.now() + timedelta(seconds=seconds))
 
     def stop_faults(self) -> None:
@@ -174,7 +174,7 @@ class FaultyRuntime(RuntimeProxy):
         return identity if self._machine_clock is None else replace(identity, time=self._clock.now())
 
     async def close(self) -> None:
-        """The machine goes on."""
+        """The engine remains."""
 
     async def call(self, call, tag, forward):
         await self._lifetime.fault_point("before", call, tag)
@@ -199,6 +199,6 @@ class FaultyRuntime(RuntimeProxy):
         return answer
 
     async def _take_time(self, call, tag) -> None:
-        """A moment always: no call of an engine comes back before others had their turn."""
+        """Every call takes some time, so that other tasks run before its reply."""
         await self._clock.sleep(self._choices.delay(call))
         await self._lifetime.fault_point("during", call, tag)

@@ -1,4 +1,4 @@
-"""What the containers really did: the engine's own account, that no fault can touch."""
+"""What the containers really did, without any fault."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from batchq.domain.ids import JobId, Tag
 
 @dataclass(kw_only=True)
 class ContainerRecord:
-    """One container from its making to its removal."""
+    """One container from its creation to its removal."""
 
     it: SimulatedContainer
     removed_at: datetime | None = None
@@ -42,7 +42,7 @@ class ContainerRecord:
 
     @property
     def end(self) -> End | None:
-        """Its own end; None if it has none, or was removed before it."""
+        """The end of its program; None if it has not ended, or was removed before."""
         end = self.it.end()
         return end if end is not None and (self.removed_at is None or end.at <= self.removed_at) else None
 
@@ -52,7 +52,7 @@ class ContainerRecord:
 
 
 class ContainerRecords:
-    """`vanished` are attempts whose container a human removed. `late` are calls that will be carried out later."""
+    """`removed_by_hand` are containers that a person removed. `late` counts calls that are carried out later."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
@@ -95,6 +95,6 @@ class ContainerRecords:
         return [it for it in self._seen.get(job_id, ()) if it.lives(now)]
 
     def of_node(self, tag: Tag, node: int) -> list[ContainerRecord]:
-        """Those of a node of the same attempt."""
+        """The containers of a node of the same attempt."""
         same = [it for it in self._seen.get(tag.job_id, ()) if it.tag.attempt == tag.attempt]
         return [it for it in same if it.tag.node == str(node)]

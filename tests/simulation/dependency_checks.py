@@ -1,4 +1,4 @@
-"""Who waits for whom: dependencies of all kinds, and arrays with their children, as they were committed."""
+"""Checks of dependencies and of arrays with their children, at each commit."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from tests.simulation.run_log import RunLog
 
 
 class DependencyChecks:
-    """`jobs` are as last committed. `closed` are arrays whose cancel or terminate was granted."""
+    """`jobs` are as last committed."""
 
     def __init__(self, *, jobs: Mapping[JobId, Job], run_log: RunLog) -> None:
         self._jobs = jobs
@@ -41,7 +41,7 @@ class DependencyChecks:
             self._fail("I11 an array begins after its counterpart", self._name(job))
 
     def follows(self, changes: Changes) -> None:
-        """I11: in the commit that ends a job its dependents are decided. I1: arrays know how their children fare."""
+        """I11: the commit that ends a job also decides its dependents. I1: the counts of arrays are true."""
         touched = (*changes.inserted, *changes.updated)
         if any(job.status is Status.SUBMITTED for job in touched):
             self._fail("I11 new jobs are judged at once", f"{[self._name(it) for it in touched]}")
@@ -53,7 +53,7 @@ class DependencyChecks:
             self._check_counts(self._jobs[parent_id])
 
     def _is_decided(self, job: Job) -> bool:
-        """Not by the child before it: of its failure those after it hear a few at a time."""
+        """Whether its dependencies decide it; a sequential predecessor does not: its failure spreads step by step."""
         before = predecessor(job)
         others = {self._status(it) for it in waits(job) if it != before} | {
             self._array_begun(it) for it in counterparts(job)
@@ -80,7 +80,7 @@ class DependencyChecks:
             self._fail("I6 an array succeeds if every child does", f"{self._name(parent)} {dict(true)}")
 
     def _status(self, job_id: JobId) -> Status:
-        """A child that its array does not have yet may come, as long as the array is not over."""
+        """The status of a job; a child that is not created yet counts as PENDING while its array is not finished."""
         if job_id in self._jobs:
             return self._jobs[job_id].status
         parent = parent_of(job_id)
@@ -101,12 +101,12 @@ class DependencyChecks:
 
 
 def is_over(job: Job) -> bool:
-    """Also an array whose cancel found none of its children under way: they have but to hear of it."""
+    """Whether the job has ended; also an array whose children only have to be cancelled."""
     return job.status in FINISHED or (job.array_state is not None and job.array_state.ended_at is not None)
 
 
 def waits(job: Job) -> Iterator[JobId]:
-    """Those that must have succeeded before it begins: an array as a whole, a child besides."""
+    """The jobs that must succeed before it begins; a child waits for its counterpart and its predecessor."""
     for it in job.spec.depends_on:
         if it.job_id is not None and (it.type is DependencyType.N_TO_N) is (job.child is not None):
             yield it.job_id if job.child is None else child_id(it.job_id, job.child.index)

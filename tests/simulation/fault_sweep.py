@@ -1,4 +1,4 @@
-"""A case played over and over, each time with one thing going wrong at the next point, until there is no next."""
+"""Runs a case once for each point, with one fault at that point."""
 
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
@@ -25,7 +25,7 @@ def cancel_c(run_case: CaseRun) -> Coroutine[Any, Any, None]:
 
 
 def run_case(case: Case, planned: PlannedFault = NONE, on_point: Moment | None = None) -> CaseRun:
-    """To its end. Raises Broken if that is another end than the case's, or if a promise was broken on the way."""
+    """Run the case. Raises InvariantViolated if its outcome differs or an invariant was violated."""
     it = run_case_to_any_end(case, planned, on_point)
     if it.ends() != case.ends:
         raise InvariantViolated(f"{case.name}, with {planned}: {it.ends()}")
@@ -35,7 +35,7 @@ def run_case(case: Case, planned: PlannedFault = NONE, on_point: Moment | None =
 def run_case_to_any_end(
     case: Case, planned: PlannedFault = NONE, on_point: Moment | None = None, on_request: Request = terminate_a
 ) -> CaseRun:
-    """The same, whatever its end. `asks` is what a user wants at the point of `asks_at`."""
+    """Run the case, whatever its outcome. `on_request` is the request of a user at the point `request_at`."""
     fate, runs = PlannedFaults(planned), []
 
     def start(world) -> CaseRun:
@@ -53,14 +53,14 @@ def run_case_to_any_end(
 
 
 def points(case: Case, moment: Moment = lambda _play, _point: True, planned: PlannedFault = NONE) -> list[int]:
-    """The points of a case, in order, that are of a moment."""
+    """The points of a case at which the moment holds, in order."""
     found: list[bool] = []
     run_case_to_any_end(case, planned, lambda it, point: found.append(moment(it, point)))
     return [number for number, holds in enumerate(found) if holds]
 
 
 def crashes(case: Case, planned: PlannedFault = NONE) -> Iterator[PlannedFault]:
-    """The server dies, at each point; and with each answer that it does not hear."""
+    """The server dies at each point, and with each lost reply."""
     fate = run_case_to_any_end(case, planned).fate
     for downtime in DOWNTIMES:
         for at in range(fate.points + 1):
@@ -71,7 +71,7 @@ def crashes(case: Case, planned: PlannedFault = NONE) -> Iterator[PlannedFault]:
 
 
 def crashes_at(case: Case, moment: Moment, planned: PlannedFault = NONE) -> list[PlannedFault]:
-    """The server dies, at each point of a moment."""
+    """The server dies at each point of a moment."""
     found = points(case, moment, planned)
     return [replace(planned, crash_at=at, downtime=downtime) for at in found for downtime in DOWNTIMES]
 
@@ -91,7 +91,7 @@ def transaction_faults(case: Case) -> Iterator[PlannedFault]:
 
 
 def bugs(case: Case) -> Iterator[PlannedFault]:
-    """Something unforeseen is raised at each point."""
+    """An unexpected error is raised at each point."""
     return (PlannedFault(bug_at=at) for at in range(run_case_to_any_end(case).fate.points + 1))
 
 
@@ -103,6 +103,6 @@ def requests_at(
     on_request: Request = terminate_a,
     on_point: Moment | None = None,
 ) -> list[CaseRun]:
-    """A user asks for something, at each point of a moment."""
+    """A user makes a request at each point of a moment."""
     found = points(case, moment, planned)
     return [run_case_to_any_end(case, replace(planned, request_at=at), on_point, on_request) for at in found]

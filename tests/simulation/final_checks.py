@@ -1,4 +1,4 @@
-"""The end of a run: with nothing going wrong any more all settles in time, and what remains is looked through."""
+"""The end of a run: without further faults every job finishes in time; then the remaining state is checked."""
 
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -17,7 +17,7 @@ IDLE_TIME = 21.0  # seconds of looking at a world that should do nothing
 
 
 async def settle(world) -> None:
-    """Whoever would run for ever is terminated; whoever can never be placed is cancelled, once all others are done."""
+    """Terminate jobs that would run for ever; cancel jobs that can never be placed, once all others are finished."""
     ends = world.clock.now() + SETTLE_TIMEOUT
     unending = [it for it in world.unfinished() if _runs_forever(world.invariants.jobs[it])]
     for job_id in unending:
@@ -40,12 +40,12 @@ def _left(world):
 
 
 def _is_empty(world):
-    """I4, I15: nothing is made on another engine than the attempts'."""
+    """I4, I15: no container was created on the other engine."""
     return not world.other_engine.engine.containers and not world.other_engine.engine.networks
 
 
 async def check(world) -> None:
-    """I9 nothing is left; I12 nothing is busy; I1, I3 the store says what was committed."""
+    """I9: nothing is left over. I12: the server is idle. I1, I3: the store has what was committed."""
     await world.clock.sleep(1)  # the effects of the last unit of work are carried out after its commit
     calls = world.run_log.counts["engine calls"]
     changes = len(world.run_log.lines)
@@ -73,7 +73,7 @@ async def check(world) -> None:
 
 
 async def until(world, holds, ends: datetime) -> None:
-    """Everything is settled by then, or a promise is broken."""
+    """Wait until the condition holds; by `ends` at the latest, else an invariant is violated."""
     while not holds():
         if world.clock.now() > ends:
             left = [
@@ -90,13 +90,13 @@ async def until(world, holds, ends: datetime) -> None:
 
 
 def _runs_forever(job: Job) -> bool:
-    """One of its scripts never ends by itself."""
+    """Whether one of its scripts never ends by itself."""
     environments = [dict(it.environment) for it in specs(job.spec.nodes, job.spec.task, job.spec.container)]
     return any('"seconds":null' in text for it in environments for text in it.values())
 
 
 def _never_ends(world, job_id) -> bool:
-    """It fits nowhere, or waits for one that fits nowhere; an array does whose children do."""
+    """Whether the job is unschedulable or waits for such a job; an array if its children are."""
     jobs = world.invariants.jobs
     if job_id not in jobs:
         return _never_ends(world, parent_of(job_id)[0])
@@ -113,7 +113,7 @@ def _never_ends(world, job_id) -> bool:
 
 
 def _check_kill_times(world, unending, ordered: datetime) -> None:
-    """I7: with an engine that answers, a terminated job's container is dead soon after its grace."""
+    """I7: while the engine answers, a terminated container is dead soon after its grace period."""
     for job_id in unending:
         family = (job_id, *(it.id for it in world.invariants.dependencies.children(job_id)))
         for seen in (it for each in family for it in world.invariants.containers.of_job(each) if it.ran):
@@ -146,7 +146,7 @@ async def _check_store(world) -> None:
 
 
 async def _check_logs(world) -> None:
-    """I14: what a container of an attempt wrote is kept, once, before it is removed."""
+    """I14: the output of each container is archived, once, before the container is removed."""
     for seen in world.invariants.containers.all():
         if seen.tag.job_id in world.invariants.deleted or seen.tag in world.invariants.orphans:
             continue
@@ -158,7 +158,7 @@ async def _check_logs(world) -> None:
 
 
 def _started_late(world, seen: ContainerRecord) -> bool:
-    """Started by a late call, when it had been given up: its removal was requested, or no attempt knows it."""
+    """Whether a late call started it after the start was abandoned: it was being removed, or has no attempt."""
     tag = seen.tag
     job = world.invariants.jobs.get(tag.job_id)
     known = () if job is None else [it for it in job.attempts if it.number == tag.attempt]

@@ -1,7 +1,7 @@
-"""What must hold whatever happens (faults.md 5), asked at each commit, at each call and start, and at the end.
+"""What must hold in every run (faults.md 5), checked at each commit, at each call of the engine, and at the end.
 
-Servers remember; the engine knows. Each promise compares what was committed with what containers really did, and none
-asks the server how it thinks it fares. `kin` and `ledger` have the promises about more than one job.
+Each invariant compares commits with what the containers really did; none relies on the state of the server.
+`dependency_checks` and `resource_checks` have the invariants about several jobs.
 """
 
 from collections import deque
@@ -35,10 +35,10 @@ MAX_PULLS = 200  # the same, of an image that all containers of a large array wa
 
 
 class Invariants:
-    """`jobs` are as last committed. `closed`: after an acknowledged request, the last attempt that may ever begin.
+    """`jobs` are as last committed. `last_attempts`: after an acknowledged stop, the last attempt that may ever begin.
 
-    `strays` are containers of no job, each with the number of the server that had surveyed the engine before it came.
-    `stopped` are those whose terminate was acknowledged before they were over; `forgotten` those no more stored.
+    `orphans` are containers of no job, with the number of the server that had surveyed the engine before, if any.
+    `terminated_jobs` were terminated before they had ended; `deleted` jobs are no longer stored.
     """
 
     def __init__(self, *, now: Callable[[], datetime], run_log: RunLog) -> None:
@@ -88,7 +88,7 @@ class Invariants:
             self.bulk_stops.begun(sweep.order, selection)
 
     def shifted(self, skew: timedelta, stored: Mapping[JobId, Job]) -> None:
-        """The stored times are of another clock from here on, and nothing else has changed."""
+        """The stored times were shifted to another clock, and nothing else has changed."""
         for job_id, job in self.jobs.items():
             after = stored.get(job_id)
             if (after is None and not self.deletes) or (after is not None and _fixed(job) != _fixed(after)):
@@ -119,7 +119,7 @@ class Invariants:
             self._run_log.write(f"{self._name(after)} {before.status} > {after.status} ({after.status_reason}){stop}")
 
     def _once(self, job: Job) -> None:
-        """I1: each submission has a name of its own here, and becomes one job however often it is sent."""
+        """I1: a submission becomes one job however often it is sent; each submission has its own name here."""
         if job.child is not None:
             self._run_log.set_name(job.id, f"{job.spec.name}:{job.child.index}")
             known = job.id in self.jobs
@@ -130,11 +130,11 @@ class Invariants:
             self._run_log.fail("I1 a submission is one job", self._name(job))
 
     def _check_finished(self, before: Job, after: Job) -> None:
-        if before.status in FINISHED and _lifetime(before) != _lifetime(after):
+        if before.status in FINISHED and _fixed_when_finished(before) != _fixed_when_finished(after):
             self._run_log.fail("I3 finished jobs never change", f"{self._name(after)}: {before} {after}")
 
     def _check_promised_start(self, before: Job, after: Job) -> None:
-        """While a job is the head of its queue its promised start comes nearer, across restarts too."""
+        """While a job is the head of its queue its promised start is never postponed, also not by a restart."""
         if before.promised_start is None or after.blocked_at != before.blocked_at or after.unschedulable:
             return
         if after.promised_start is None or after.promised_start > before.promised_start:
@@ -142,7 +142,7 @@ class Invariants:
             self._run_log.fail("a head's promise is not put off", how)
 
     def _check_edges(self, before: Job, after: Job) -> None:
-        """Two steps of a unit of work may be one change here; the history is walked at the end."""
+        """A commit may contain several transitions; the history is checked at the end."""
         reachable, todo = {before.status}, [before.status]
         while todo:
             fresh = EDGES[todo.pop()] - reachable
@@ -157,7 +157,7 @@ class Invariants:
             self._run_log.fail("I3 attempts only grow", f"{self._name(after)}: {before.attempts} {after.attempts}")
 
     def _check_room(self, before: Job, after: Job) -> None:
-        """I10: what containers may still use is not given away."""
+        """I10: resources of a running container are not given to another job."""
         if before.attempt is None or was_forced(after) or (after.attempt is not None and after.tag == before.tag):
             return
         for seen in self.containers.live(after.id):
@@ -165,7 +165,7 @@ class Invariants:
                 self._run_log.fail("I10 room is kept while a container runs", self._run_log.name_of(seen.tag))
 
     def _check_ends(self, before: Job, after: Job) -> None:
-        """I6, I14: an end is what an inspection would say, and SUCCEEDED is an exit 0 that nobody had ordered."""
+        """I6, I14: an attempt ends as an inspection shows; SUCCEEDED is exit code 0 without a stop order."""
         for ended in after.attempts[len(before.attempts) :]:
             for tag, reported in outcomes(after, ended):
                 true = {
@@ -198,7 +198,7 @@ class Invariants:
                 self._run_log.fail("I16 a timeout counts from the start", self._name(after))
 
     def _check_time_limits(self, before: Job, after: Job) -> None:
-        """jobStateTimeLimitActions: who is given up was blocked that long, and said so."""
+        """jobStateTimeLimitActions: a cancelled job was blocked for that long, and reported it."""
         text = after.status_reason or ""
         if after.status is before.status or not text.startswith("Canceled by JobStateTimeLimit"):
             return
@@ -221,7 +221,7 @@ class Invariants:
         self.dependencies.begins(job)
 
     def _last_allowed(self, job: Job) -> int:
-        """A child that came after the request to its array has none."""
+        """The last attempt that may begin; none for a child that was created after its array's order."""
         of_array = job.child is not None and job.child.parent in self.last_attempts
         asked = self.last_attempts.get(job.id, 0 if of_array else job.spec.retry.attempts)
         return min(asked, self.bulk_stops.last_allowed(job))
@@ -229,7 +229,7 @@ class Invariants:
     # --------------------------------------------------------------------------------- at each call, at each start
 
     def engine_called(self, call: str, tag: Tag | None) -> None:
-        """Write, then act: nothing is asked of the engine that the store does not know to be wanted."""
+        """Write, then act: every call is one that the stored state requires."""
         self._check_call_rate(call, tag)
         if call == "remove" and tag is not None:
             self.containers.removal_asked(tag)
@@ -253,14 +253,14 @@ class Invariants:
             self._run_log.fail("I15 nothing under way is removed", self._run_log.name_of(tag))
 
     def _was_startable_at_this_instant(self, tag: Tag) -> bool:
-        """A start that goes out in the very moment in which its end is saved has not heard of that yet."""
+        """Whether the job could be started before the commit of this instant."""
         at, job = self._changed_at.get(tag.job_id, (None, None))
         if job is None or at != self._now() or job.attempt is None or job.attempt.number != tag.attempt:
             return False
         return may_start(job, next((it for it in job.attempt.parts if it.key == tag.part), None))
 
     def _check_call_rate(self, call: str, tag: Tag | None) -> None:
-        """I12: an engine that does not answer is left some time to come back."""
+        """I12: calls that fail are repeated after a pause."""
         asked = self._asked.setdefault((call, tag), deque(maxlen=MAX_PULLS if call == "pull" else MAX_EQUAL_CALLS))
         asked.append(self._now())
         if len(asked) == asked.maxlen and asked[-1] - asked[0] < timedelta(seconds=1):
@@ -290,7 +290,7 @@ class Invariants:
             self._company.started(job, tag)
 
     def interrupted(self, tag: Tag) -> None:
-        """Its program has run, and the engine does not know."""
+        """The program has run, and the engine has not saved that."""
         self._run_log.counts["starts interrupted"] += 1
         self._run_log.write(
             f"container {self._run_log.name_of(tag)} runs, and the engine ends before it has saved that"
@@ -300,7 +300,7 @@ class Invariants:
         self._run_log.fail("I5 an attempt starts once", f"{self._run_log.name_of(tag)} ran before its engine ended")
 
     def _started_late(self, job: Job | None, tag: Tag) -> bool:
-        """A start that was given up, and carried out when another attempt had begun: a survey sees to it."""
+        """Whether an abandoned start was carried out during a later attempt; the next survey removes it."""
         under_way = job is not None and job.attempt is not None and job.attempt.number == tag.attempt
         return self.containers.late["start", tag] > 0 and not under_way
 
@@ -311,7 +311,7 @@ class Invariants:
             self._run_log.fail("I1 acknowledged is durable", name)
 
     def terminated(self, job_id: JobId) -> None:
-        """Of a node that is not the main one it may be that node's alone: then the job goes on."""
+        """A terminate of a node other than the main one stops that node alone."""
         whole, node = node_of(job_id)
         job = self.jobs.get(whole)
         if node is not None and job is not None and job.stop is None:
@@ -339,7 +339,7 @@ class Invariants:
             self.last_attempts.setdefault(it.id, len(it.attempts) + (it.attempt is not None))
 
     def _check_child_to_come(self, job_id: JobId) -> None:
-        """A request about a child that is about to come is answered when it has."""
+        """A request for a child that is being created must be answered after that."""
         parent = parent_of(job_id)
         array = None if parent is None else self.jobs.get(parent[0])
         if array is not None and array.array_state is not None and parent[1] < array.spec.array_size:
@@ -355,13 +355,13 @@ def _begins(before: Job | None, after: Job) -> bool:
     return before is None or before.attempt is None or before.attempt.number != after.attempt.number
 
 
-def _lifetime(job: Job) -> tuple[object, ...]:
-    """All but what a user may still say of it."""
+def _fixed_when_finished(job: Job) -> tuple[object, ...]:
+    """The members that never change once a job is finished."""
     return job.status, job.status_reason, job.attempts, job.started_at, job.stopped_at, job.stop, job.cancelled
 
 
 def _fixed(job: Job) -> tuple[object, ...]:
-    """What does not change when the clock is set."""
+    """The members that do not change when the clock is set."""
     under_way = None if job.attempt is None else job.tag
     return job.status, job.status_reason, job.attempts, job.version, job.cancelled, under_way, job.stop is None
 

@@ -1,4 +1,4 @@
-"""A server's life as its outside sees it: from one moment to the next it is no more, and nothing of it reaches out."""
+"""Kills a server: from that moment none of its tasks reaches the store or the engine."""
 
 import asyncio
 
@@ -22,7 +22,7 @@ class Lifetime:
             self.died.set()
 
     async def fault_point(self, when: str, what: str, about: Tag | Changes | None = None) -> None:
-        """Here it may be killed. Who is dead goes no further."""
+        """A point at which the server may be killed. After that the caller waits for ever."""
         if self.alive and self._choices.crashes(Point(when, what, about)):
             self._run_log.counts["crashes"] += 1
             self._run_log.counts[f"crashes {when} {what}"] += 1

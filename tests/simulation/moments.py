@@ -1,4 +1,4 @@
-"""The moments that the catalogue of faults names, told from what is stored and what the containers really do."""
+"""The moments of the fault catalogue, recognised by stored jobs and by what the containers really do."""
 
 from batchq.domain.ids import Tag
 from batchq.domain.job import Job, Status
@@ -53,7 +53,7 @@ def started_and_not_noted(play: CaseRun, at: Point) -> bool:
 
 
 def over_and_not_seen(play: CaseRun, at: Point) -> bool:
-    """Seen to run, or to end, by nobody yet."""
+    """Its start and its end are not seen yet."""
     starting = (it for it in play.world.invariants.jobs.values() if it.status is Status.STARTING)
     return any(_state(play, it.tag) is ContainerState.EXITED for it in starting) and at.what != "a read"
 
@@ -104,7 +104,7 @@ def it_is_over(play: CaseRun, _at: Point) -> bool:
 
 
 def it_has_ended_unseen(play: CaseRun, at: Point) -> bool:
-    """The look that will see it begins."""
+    """The inspection that will find it begins."""
     ended = (at.when, at.what) == ("before", "inspect") and _state(play, at.about) is ContainerState.EXITED
     return ended and play.job("a").status is Status.RUNNING and not play.job("a").attempts
 

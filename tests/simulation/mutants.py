@@ -1,6 +1,6 @@
-"""Would the simulation notice? `python -m tests.simulation.mutants` writes each bug into a copy and lives there.
+"""`python -m tests.simulation.mutants` applies each mutant to a copy, and prints the first seed that detects it.
 
-It prints which seed broke which promise first. The compare-and-set is for the store's own tests: here is one writer.
+Conflicting writes are left to the tests of the store: a simulation has one writer.
 """
 
 import os
@@ -198,7 +198,7 @@ def told(mutant):
 
 
 def killed_by(mutant):
-    """The first seed that breaks a promise, and which; None if none does."""
+    """The first seed that violates an invariant, and which; None if every seed passes."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as directory:
         copy_to(Path(directory))
         write(mutant, Path(directory))

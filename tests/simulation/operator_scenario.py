@@ -1,4 +1,4 @@
-"""A storm with an operator in it: what he takes for stuck he force-fails, and what is over is forgotten soon."""
+"""The random scenario with an operator who force-fails jobs, and with a short retention."""
 
 import asyncio
 from datetime import timedelta
@@ -48,7 +48,7 @@ class OperatorScenario(RandomScenario):
             self._run_log.fail("I7 a force-failed job is over", f"{job}")
 
     async def _delete_finished(self) -> None:
-        """Users ask again for minutes, so what is over stays for a minute at least."""
+        """Delete finished jobs after a minute at least, because clients repeat requests for minutes."""
         retention = timedelta(seconds=self._chance.choice([60, 90, 200]))
         while True:
             await self._clock.sleep(self._chance.uniform(1, 10))

@@ -1,4 +1,4 @@
-"""Dice that leave nothing to chance: all goes well but for one thing, at one point of what is always the same."""
+"""Choices without chance: exactly one fault, at a given point of a run that is otherwise always the same."""
 
 from collections.abc import Callable, Mapping
 
@@ -14,10 +14,10 @@ CALL_FAULTS = {"is not carried out": NO_EFFECT, "is carried out": LOST_REPLY, "i
 
 
 class PlannedFault(Struct, frozen=True, kw_only=True):
-    """The numbers count points, calls of the engine, and transactions, from 0. `dies`: when no answer comes.
+    """Numbers count points, calls of the engine and transactions from 0. `dies`: a lost reply kills the server.
 
-    `tells` are the seconds after which each death is told, and `looks` whether with what was found of it; `delays` are
-    those that calls take.
+    `death_delays` are the seconds after which each death is reported, and `looks` whether the report includes an
+    inspection; `delays` are the seconds that calls take.
     """
 
     crash_at: int | None = None
@@ -39,11 +39,11 @@ NONE = PlannedFault()
 
 
 class InjectedError(Exception):
-    """What nobody has foreseen."""
+    """An unexpected error."""
 
 
 class PlannedFaults(Choices):
-    """`sees` is told of each point, `asks` does what is to be done at one. Once it is `over` nothing goes wrong."""
+    """`on_point` is called at each point, `on_request` at the point `request_at`. When `over`, no fault occurs."""
 
     def __init__(self, planned: PlannedFault = NONE) -> None:
         super().__init__(0)
@@ -94,7 +94,7 @@ class PlannedFaults(Choices):
 
     @property
     def recovery_time(self) -> float:
-        """Seconds until what is late has come, and what it left was seen."""
+        """Seconds until late calls were carried out and a survey has seen their effects."""
         late = self._planned.fault.delay or self._planned.delays or max(self._planned.death_delays, default=0)
         return 4 * SURVEY_EVERY if late else 0.0
 

@@ -1,4 +1,4 @@
-"""A storm, in which all goes wrong that this world's luck allows, then calm, in which all must settle."""
+"""Random requests and faults for some time; then, without faults, every job must finish."""
 
 import asyncio
 from datetime import timedelta
@@ -112,9 +112,9 @@ class RandomScenario:
             self._machine.runtime.occupy_name(Tag(job_id=job.id, attempt=len(job.attempts) + 2, part=part))
 
     def _add_orphan(self) -> None:
-        """A container of no known job; so few that they are no sign of a wrong database.
+        """Create a container of no known job; so few that the server does not suspect a wrong database.
 
-        One that appears after the first survey of a server is left alone by it.
+        A server leaves containers alone that appear after its first survey.
         """
         if self._run_log.counts["strays"] < 3:
             self._run_log.counts["strays"] += 1

@@ -1,4 +1,4 @@
-"""What there is and who holds it, counted anew from what was committed: vCPUs, memory, consumable resources, shares."""
+"""Checks of resources, recounted from the commits: vCPUs, memory, consumable resources, shares, account limits."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -40,7 +40,7 @@ class ResourceChecks:
         self._sizes[resource.name].append((self._now(), resource.total))
 
     def begun(self, job: Job) -> None:
-        """I10: an attempt began. There was room for it, and what it needs."""
+        """I10: an attempt begins only if its resources are free."""
         self._check_limit(job.attempt.environment, self._held(job.attempt.environment))
         team = sum(it.spec.resources.millicpus for it in self._active() if is_limited(it.spec.owner))
         if self.account_limit is not None and team > self.account_limit * 1000:
@@ -56,7 +56,7 @@ class ResourceChecks:
                 self._check_limit(need.resource, self._in_use(need.resource))
 
     def written(self, changes: Changes, begun: Iterable[Job]) -> None:
-        """What a commit says of shares and of what is used up is what its jobs, and those before, come to."""
+        """The shares and used-up quantities of a commit equal the recount."""
         self._acts.written(changes)
         used = {
             need.resource: self.used_up[need.resource]
@@ -86,7 +86,7 @@ class ResourceChecks:
         return sum(need.quantity for it in self._active() for need in it.spec.needs if need.resource == resource)
 
     def _check_limit(self, name: str, used: int) -> None:
-        """Than what it has, or had a moment ago."""
+        """No more is used than exists, or existed a moment ago."""
         sizes, now = self._sizes[name], self._now()
         until = [at for at, _ in sizes[1:]] + [now]
         largest = max(size for (_, size), ends in zip(sizes, until, strict=True) if now - ends <= CATALOG_DELAY)

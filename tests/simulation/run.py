@@ -1,4 +1,4 @@
-"""One run of a world, from its first server to its end or to the first broken promise, and what is told of it."""
+"""One run, from its first server to its end or to the first violated invariant."""
 
 import asyncio
 import gc
@@ -17,14 +17,14 @@ from tests.support.clock import TimerLoop
 
 
 class Scenario(Protocol):
-    """What happens in a world."""
+    """What happens in a run."""
 
     async def run(self) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """A run, when it is over. `seconds` are its own time."""
+    """The result of a run. `seconds` are virtual."""
 
     lines: tuple[str, ...]
     digest: str
@@ -39,21 +39,21 @@ def run_seed(seed: int) -> RunResult:
 
 
 def run_checked(seed: int) -> RunResult:
-    """The same. Raises Broken with the story's end."""
+    """Run a seed. Raises InvariantViolated with the end of the log."""
     result = run_seed(seed)
     if result.failure:
-        raise InvariantViolated(f"seed {seed}: {excerpt(result)}\nAll of it: python -m tests.simulation --seed {seed}")
+        raise InvariantViolated(f"seed {seed}: {excerpt(result)}\nEverything: python -m tests.simulation --seed {seed}")
     return result
 
 
 def excerpt(result: RunResult) -> str:
-    """How it was failed, and what came before."""
+    """The violation and the last lines of the log."""
     last = "\n".join(result.lines[-40:])
     return f"{result.failure}\n{last}"
 
 
 def simulate(choices: Choices, scenario: Callable[[World], Scenario]) -> RunResult:
-    gc.disable()  # what it clears away, and when, would be another story each time
+    gc.disable()  # the collector's order of destruction would make each run different
     try:
         with asyncio.Runner(loop_factory=TimerLoop) as runner:
             return runner.run(_simulate(choices, scenario))
@@ -84,7 +84,7 @@ async def _simulate(choices: Choices, scenario: Callable[[World], Scenario]) -> 
 
 
 async def _until_over(world: World, of: Scenario, run_log: RunLog) -> None:
-    """The world goes to its end, or as far as the first broken promise."""
+    """Run the scenario to its end or to the first violation."""
     scenario = asyncio.create_task(of.run(), name="the course of the world")
     failed = asyncio.create_task(run_log.ended.wait())
     await asyncio.wait({scenario, failed}, return_when=asyncio.FIRST_COMPLETED)

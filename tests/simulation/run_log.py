@@ -1,4 +1,4 @@
-"""What happened in one run, a line an event, and what must not have happened. Replayed, it is the same."""
+"""The log of one run, and its first violated invariant. A second run of the seed writes the same log."""
 
 import asyncio
 import logging
@@ -8,13 +8,15 @@ from hashlib import sha256
 from batchq.errors import StoreFailed
 from tests.simulation.planned_faults import InjectedError
 
+MESSAGE_REJECTED = "message rejected: "  # as batchq.engine.loop logs it
+
 
 class InvariantViolated(AssertionError):
-    """A promise was broken."""
+    """An invariant was violated."""
 
 
 class RunLog:
-    """`names` gives jobs names that are the same in each run, as ids are not."""
+    """Jobs are logged by name."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -27,7 +29,7 @@ class RunLog:
         self._names[job_id] = name
 
     def name_of(self, it: object) -> str:
-        """A job id or a tag as this story calls it."""
+        """The name of a job, with the rest of a tag."""
         job_id, slash, attempt = str(it).partition("/")
         return self._names.get(job_id, "nobody") + slash + attempt
 
@@ -35,7 +37,7 @@ class RunLog:
         self.lines.append(f"{asyncio.get_running_loop().time():9.3f} {what}")
 
     def fail(self, promise: str, how: str) -> None:
-        """The first broken promise ends the run."""
+        """The first violated invariant ends the run."""
         if self.failure is None:
             self.write(f"BROKEN {promise}: {how}")
             self.failure = f"{promise}: {how}"
@@ -47,7 +49,7 @@ class RunLog:
 
 
 class UnexpectedErrors(logging.Handler):
-    """No mishap of the outside may look like a bug: neither an error in the log nor news that came to nothing."""
+    """I17: no fault of the outside may cause an error in the log, or a message that the engine rejects."""
 
     def __init__(self, run_log: RunLog) -> None:
         super().__init__(logging.WARNING)
@@ -55,13 +57,12 @@ class UnexpectedErrors(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
-        if record.levelno >= logging.ERROR or "came to nothing" in text:
+        if record.levelno >= logging.ERROR or text.startswith(MESSAGE_REJECTED):
             self.report(text, record.exc_info and record.exc_info[1])
 
     def report(self, text: str, why: object) -> None:
-        """Tasks of dead servers are left where they were; that they go is no complaint. Nor is a bug put in.
-
-        Nor that the scheduler, when another has crossed it, is begun again where it cannot read what is stored.
+        """Fail the run, except for injected errors, for destroyed tasks of killed servers, and for a scheduler that is
+        restarted because it cannot read the store after a conflict.
         """
         put_in = isinstance(why, InjectedError) or (text == "task scheduler failed" and isinstance(why, StoreFailed))
         self._run_log.counts["bugs told"] += put_in

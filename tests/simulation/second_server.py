@@ -1,7 +1,7 @@
-"""A second server of the same instance, in a network namespace of its own, where the first one's socket is not seen.
+"""A second server of the same instance, in another network namespace, where the first server's socket is not visible.
 
-It runs containers that the server under test finds in its surveys and knows no job of: more than are taken for the
-leftovers of a crash, running ones, and ones that go away between two calls. Decision 0036.
+The server under test finds its containers in surveys and has no jobs for them: more than a crash leaves, running ones,
+and ones that disappear between two calls. Decision 0036.
 """
 
 from batchq.compute.simulated.script import Script, write

@@ -1,4 +1,4 @@
-"""One server from its boot to its death, made as bootstrap makes it, on a disk and a machine that outlive it."""
+"""One server from its start to its end, on a database and a container engine that outlive it."""
 
 import asyncio
 import sqlite3
@@ -21,7 +21,7 @@ from tests.support.in_process_server import InProcessServer
 
 
 class Server(InProcessServer):
-    """`ready` is when its door is open."""
+    """`ready`: it accepts requests."""
 
     def __init__(
         self,
@@ -65,13 +65,13 @@ class Server(InProcessServer):
         self.jobs = self.job_service(stop_grace=grace)
 
     async def align(self) -> None:
-        """As bootstrap does. A world whose clock is never set spares it, and stays as it was."""
+        """Shift stored times as bootstrap does; only where the machine's clock is set."""
         if isinstance(self.clock, ServerClock):
             await super().align()
             self._times.check_alignment()
 
     async def live(self) -> None:
-        """Until it is dead, and every task of it gone."""
+        """Run until the server is dead and all of its tasks have ended."""
         course = asyncio.create_task(self._course(), name="a server")
         died = asyncio.create_task(self.lifetime.died.wait())
         await asyncio.wait({course, died}, return_when=asyncio.FIRST_COMPLETED)
@@ -83,11 +83,11 @@ class Server(InProcessServer):
 
     @property
     def surveyed(self) -> bool:
-        """Whether a survey has been read, not only made."""
+        """Whether the result of a survey was handled."""
         return self.engine.loop.state.strays.first is not None
 
     def leave(self) -> None:
-        """It is asked to stop, and does so in its own time."""
+        """Request an orderly stop."""
         self._leaves.set()
 
     async def _course(self) -> None:

@@ -1,7 +1,4 @@
-"""What a server's memory says of jobs, held against what was committed, counted anew. Neither may be behind the other.
-
-It is asked as a unit is about to be saved: what it decided came of that memory. A unit that is not saved leaves it.
-"""
+"""Checks that the state in a server's memory equals the commits, recounted, before each commit."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -42,18 +39,20 @@ class StateChecks:
         standing = {
             it.spec.queue for it in self._jobs.values() if it.status is Status.RUNNABLE and not it.unschedulable
         }
-        self._check_equal("who stands where nobody does", standing & scheduler._outlook.nobody, set())
+        self._check_equal("the queues without jobs", standing & scheduler._outlook.nobody, set())
         self._check_queue_cache(scheduler.ahead)
         for mark in scheduler._heads.marks.values():
             job = self._jobs[mark.job_id]
-            self._check_equal("who stands in front", (mark.reason, mark.since), (job.status_reason, job.blocked_at))
-            self._check_equal("who stands in front", job.status, Status.RUNNABLE)
+            self._check_equal(
+                "the first jobs of a queue", (mark.reason, mark.since), (job.status_reason, job.blocked_at)
+            )
+            self._check_equal("the first jobs of a queue", job.status, Status.RUNNABLE)
 
     def _check_queue_cache(self, ahead: Ahead) -> None:
         for queue, front in ahead.fronts.items():
             line = [it for it in self._jobs.values() if it.spec.queue == queue and stands_in_line(it)]
             ordered = sorted((it for it in line if it.order <= front.until), key=lambda it: it.order)
-            self._check_equal("who stands in front", list(front), [candidate(it) for it in ordered])
+            self._check_equal("the first jobs of a queue", list(front), [candidate(it) for it in ordered])
         whole = {it: self._jobs[it] for it in ahead.whole}
         self._check_equal("the jobs of those in front", ahead.whole, whole)
 
@@ -89,7 +88,7 @@ def _needed(jobs: Iterable[Job]) -> set[ConsumableName]:
 
 
 def _waiting(jobs: Iterable[Job]) -> Counter[str]:
-    """An array stands for the children that it has yet to make, and no more when it is over."""
+    """Queued jobs by account; an unfinished array counts the children that it has not created yet."""
     counts: Counter[str] = Counter()
     for job in jobs:
         if job.spec.array_size is None or job.child is not None:
@@ -100,7 +99,7 @@ def _waiting(jobs: Iterable[Job]) -> Counter[str]:
 
 
 def _at_work(jobs: Iterable[Job]) -> set[JobId]:
-    """Those with children to make or to tell."""
+    """The arrays with children to create or to stop."""
     return {it.id for it in jobs if it.array_state is not None and it.status is Status.PENDING and _has_work(it)}
 
 

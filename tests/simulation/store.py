@@ -1,4 +1,4 @@
-"""The real SQL, run inline in a database in memory: it outlives servers. Commits fail, and servers die around them."""
+"""The product's store on a database in memory that outlives servers. Commits fail, or are followed by a crash."""
 
 import asyncio
 import sqlite3
@@ -24,14 +24,14 @@ from tests.support.inline import InlineDatabase
 
 
 def nothing():
-    """There is nobody to tell."""
+    """Do nothing."""
 
 
 class FaultyDatabase(InlineDatabase):
     """The database of one server, from its start to its death.
 
-    A write fails before it began, or in the middle of its transaction. There is none that was committed and whose
-    caller was told it failed: SQLite says so only of what it has rolled back. The caller may be dead, though.
+    A write fails before it began, or within its transaction. A committed write is never reported as failed, because
+    SQLite reports only what it has rolled back; but the server may be killed before it gets the reply.
     """
 
     instance = "simulated"
@@ -60,8 +60,8 @@ class FaultyDatabase(InlineDatabase):
 
     browse = read
 
-    def before_commit(self, work):
-        """A read of the simulation itself: no fault befalls it."""
+    def inspect(self, work):
+        """A read by the simulation itself, without faults."""
         return self._run(work)
 
     def _may_fail(self, work, connection):
@@ -77,10 +77,7 @@ class FaultyDatabase(InlineDatabase):
 
 
 class ObservedStore(SqliteStore):
-    """The witness is told of what is durable in the moment it is, before anybody else can know.
-
-    `look` is called before each commit.
-    """
+    """Passes each commit to the invariants before any other task runs. `before_commit` is called before each commit."""
 
     def __init__(self, database: FaultyDatabase, invariants: Invariants) -> None:
         super().__init__(database)
@@ -96,16 +93,16 @@ class ObservedStore(SqliteStore):
     async def anchor_clock(self, anchor: ClockAnchor, shift: ClockShift | None) -> None:
         skew, ids = anchor.booted_at - NOON, list(self._invariants.jobs)
         await self._database.write(
-            lambda it: clock_shift.put(it, anchor, shift),
+            lambda it: clock_shift.put_anchor(it, anchor, shift),
             then=lambda: self._invariants.shifted(skew, self.stored(ids)),
         )
 
     def stored(self, ids: list[JobId]) -> Mapping[JobId, Job]:
-        """As a read, for the oracles: it fails never and takes no time."""
-        return self._database.before_commit(lambda it: job_reads.find(it, ids, None))
+        """The stored jobs, for the invariants: without faults or delay."""
+        return self._database.inspect(lambda it: job_reads.find(it, ids, None))
 
     async def damaged(self) -> tuple[JobId, ...]:
-        """No row is damaged here; not to ask keeps the worlds of the seeds as they were."""
+        """No row is damaged in a simulation."""
         return ()
 
     async def put_environment(self, environment: ComputeEnvironment, *, caller: Caller | None) -> None:

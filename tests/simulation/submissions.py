@@ -1,4 +1,4 @@
-"""What users want done: jobs of every kind, and a script for each container of theirs."""
+"""Generates submissions of every kind of job, with a script for each container."""
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -32,7 +32,7 @@ SEQUENTIAL = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
 
 
 class SubmissionGenerator:
-    """`known` are the jobs so far, by id, as they were asked for."""
+    """`known` are the submissions so far, by job id."""
 
     def __init__(self, rng: Random, known: Mapping[JobId, Submission], key: Callable[[], SubmissionKey]) -> None:
         self._rng = rng
@@ -59,7 +59,7 @@ class SubmissionGenerator:
         )
 
     def any_id(self) -> JobId:
-        """Of young jobs rather than old ones; of a child or a node too, and now and then one that nobody knows."""
+        """The id of a job, preferably a recent one, of a child or of a node; sometimes an unknown id."""
         rng, ids = self._rng, list(self._known)
         if not ids or rng.random() < 0.05:
             return builders.job_id(rng.randrange(10**6))
@@ -85,7 +85,7 @@ class SubmissionGenerator:
         }
 
     def _array(self):
-        """Of tasks, too. Some wait, child by child, for another array, or for each other."""
+        """An array, also of tasks. Some depend child by child on another array, or are sequential."""
         rng = self._rng
         arrays = [job_id for job_id, it in self._known.items() if it.array_size is not None][-4:]
         other = rng.choice(arrays) if arrays and rng.random() < 0.4 else None
@@ -106,14 +106,14 @@ class SubmissionGenerator:
         return {"task": self._containers(self._rng.choice([1, 2, 3, 4]))}
 
     def _gang(self):
-        """Each node has a task of its own."""
+        """A multi-node job; each node has its own task."""
         count = self._rng.choice([1, 2, 3])
         tasks = [self._containers(self._rng.choice([1, 1, 2])) for _ in range(count)]
         ranges = tuple(NodeRange(first=it, last=it, task=task) for it, task in enumerate(tasks))
         return {"nodes": Nodes(count=count, main=self._rng.randrange(count), ranges=ranges)}
 
     def _containers(self, count: int) -> Task:
-        """Each may wait for those before it; one at least is essential."""
+        """A task; each container may depend on those before it, and at least one is essential."""
         rng = self._rng
         essential = rng.randrange(count)
         containers = []
@@ -171,6 +171,6 @@ class SubmissionGenerator:
 
 
 def specs(nodes: Nodes | None, task: Task | None, container: ContainerSpec) -> list[ContainerSpec]:
-    """Those of all the containers that a job is made of."""
+    """The specs of all containers of a job."""
     tasks = [it.task for it in nodes.ranges] if nodes is not None else [task] if task is not None else []
     return [it.spec for task in tasks for it in task.containers] or [container]

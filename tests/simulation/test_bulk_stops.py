@@ -1,4 +1,4 @@
-"""The oracle of bulk stops accepts what a saved order to an array has decided, and nothing else. Decision 0027."""
+"""The check of bulk stops accepts outcomes that a saved order to an array has decided, and no others. Decision 0027."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""Small plays, and one thing that goes wrong: at every point there is, and at those that the catalogue names."""
+"""Scripted cases with one fault: at every point, and at the moments of the fault catalogue."""
 
 from collections import defaultdict
 from datetime import timedelta
@@ -27,7 +27,7 @@ A_MOMENT = timedelta(seconds=0.6)  # beyond the time that no server was there
 
 
 def exhaustive_but(*quick):
-    """All plots; `make check` sweeps only these."""
+    """All cases; `make check` runs only these."""
     return [it if it in quick else pytest.param(it, marks=pytest.mark.exhaustive) for it in CASES]
 
 
@@ -38,7 +38,7 @@ SUCCEEDS_RETRIED_STOPPED = exhaustive_but(cases.ONE, cases.AGAIN, cases.STOPPED)
 
 
 @pytest.mark.parametrize("case", SUCCEEDS, ids=lambda it: it.name)
-def test_wherever_the_server_dies_the_end_is_the_same(case):
+def test_a_crash_at_any_point_does_not_change_the_outcome(case):
     runs = [run_case(case, planned) for planned in crashes(case)]
 
     assert len(runs) > 2 * len(case.ends) * 30
@@ -46,7 +46,7 @@ def test_wherever_the_server_dies_the_end_is_the_same(case):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("case", [cases.ONE, cases.FAILING], ids=lambda it: it.name)
-def test_wherever_it_dies_the_end_is_the_same_where_ends_are_told_with_what_was_found(case):
+def test_a_crash_at_any_point_does_not_change_the_outcome_with_inspected_deaths(case):
     runs = [run_case(case, planned) for planned in crashes(case, LOOKED_AT)]
 
     assert len(runs) > 2 * len(case.ends) * 30
@@ -54,14 +54,14 @@ def test_wherever_it_dies_the_end_is_the_same_where_ends_are_told_with_what_was_
 
 @pytest.mark.fault("EN24")
 @pytest.mark.parametrize("case", SUCCEEDS_RETRIED_STOPPED, ids=lambda it: it.name)
-def test_whichever_call_is_not_answered_the_end_is_the_same(case):
+def test_a_lost_reply_of_any_call_does_not_change_the_outcome(case):
     runs = [run_case(case, planned) for planned in faults(case)]
 
     assert len(runs) > 3 * len(case.ends)
 
 
 @pytest.mark.parametrize("case", SUCCEEDS_RETRIED_STOPPED, ids=lambda it: it.name)
-def test_whichever_commit_fails_the_end_is_the_same(case):
+def test_a_failure_of_any_commit_does_not_change_the_outcome(case):
     runs = [run_case(case, planned) for planned in transaction_faults(case)]
 
     assert len(runs) > 2 * len(case.ends)
@@ -69,7 +69,7 @@ def test_whichever_commit_fails_the_end_is_the_same(case):
 
 @pytest.mark.fault("LC05")
 @pytest.mark.parametrize("case", SUCCEEDS_RETRIED_STOPPED, ids=lambda it: it.name)
-def test_wherever_something_unforeseen_is_raised_the_end_is_the_same(case):
+def test_an_unexpected_error_at_any_point_does_not_change_the_outcome(case):
     runs = [run_case(case, planned) for planned in bugs(case)]
 
     assert sum(it.world.run_log.counts["bugs told"] for it in runs) > len(runs) / 3
@@ -79,13 +79,13 @@ def test_wherever_something_unforeseen_is_raised_the_end_is_the_same(case):
 @pytest.mark.parametrize("death_delays", [(), (0.0, 0.0), (0.0, 0.5, 7.0), (3.0,), (30.0,)], ids=str)
 @pytest.mark.parametrize("looks", [False, True], ids=["told", "looked at"])
 @pytest.mark.parametrize("case", SUCCEEDS_RETRIED_STOPPED, ids=lambda it: it.name)
-def test_however_deaths_are_told_the_end_is_the_same(case, looks, death_delays):
+def test_late_or_repeated_death_reports_do_not_change_the_outcome(case, looks, death_delays):
     run_case(case, PlannedFault(death_delays=death_delays, looks=looks))
 
 
 @pytest.mark.fault("EN29")
 @pytest.mark.parametrize("case", SUCCEEDS_RETRIED_STOPPED, ids=lambda it: it.name)
-def test_on_a_slow_engine_all_takes_longer_but_answers_to_users(case):
+def test_a_slow_engine_does_not_delay_replies_to_users(case):
     runs = run_case(case, PlannedFault(delays=defaultdict(lambda: 5.0)))
 
     assert runs.answered_in < timedelta(seconds=0.5)
@@ -116,7 +116,7 @@ def test_on_a_slow_engine_all_takes_longer_but_answers_to_users(case):
     ],
     ids=lambda it: it.name if isinstance(it, cases.Case) else it.__name__,
 )
-def test_killed_there_it_ends_as_if_nothing_had_happened(case, moment):
+def test_a_crash_at_a_moment_of_the_catalogue_does_not_change_the_outcome(case, moment):
     runs = [run_case(case, planned) for planned in crashes_at(case, moment)]
 
     assert runs
@@ -130,7 +130,7 @@ def test_killed_there_it_ends_as_if_nothing_had_happened(case, moment):
         pytest.param(1, moments.a_start_is_not_answered, marks=pytest.mark.fault("ST09")),
     ],
 )
-def test_killed_before_the_answer_it_is_started_once(call, moment):
+def test_a_crash_before_the_reply_starts_the_container_once(call, moment):
     unheard = PlannedFault(fault_at=call, fault=LOST_REPLY)
 
     runs = [run_case(cases.ONE, planned) for planned in crashes_at(cases.ONE, moment, unheard)]
@@ -139,7 +139,7 @@ def test_killed_before_the_answer_it_is_started_once(call, moment):
 
 
 @pytest.mark.fault("SP04")
-def test_killed_in_the_grace_the_deadline_stands():
+def test_a_crash_in_the_grace_period_keeps_the_deadline():
     runs = [(it, run_case(cases.KILLED, it)) for it in crashes_at(cases.KILLED, moments.in_the_grace)]
 
     assert runs
@@ -153,7 +153,7 @@ def test_killed_in_the_grace_the_deadline_stands():
 
 
 @pytest.mark.fault("SP06")
-def test_one_that_ends_well_before_it_is_asked_has_failed_and_shows_its_code():
+def test_a_terminated_job_that_exits_before_the_signal_has_failed_with_its_exit_code():
     slow = PlannedFault(delays={"signal_stop": 5.0})
 
     runs = requests_at(cases.ONE, moments.it_runs, slow)
@@ -165,7 +165,7 @@ def test_one_that_ends_well_before_it_is_asked_has_failed_and_shows_its_code():
 
 
 @pytest.mark.fault("SP07")
-def test_one_that_is_over_stays_what_it_is():
+def test_a_terminate_does_not_change_a_finished_job():
     runs = requests_at(cases.ONE, moments.it_is_over)
 
     assert runs
@@ -173,7 +173,7 @@ def test_one_that_is_over_stays_what_it_is():
 
 
 @pytest.mark.fault("SP08")
-def test_one_that_has_ended_and_was_not_seen_has_failed():
+def test_a_terminate_before_an_exit_is_seen_fails_the_job():
     runs = requests_at(cases.ONE, moments.it_has_ended_unseen, SLOW_LOOKS)
 
     assert runs
@@ -182,7 +182,7 @@ def test_one_that_has_ended_and_was_not_seen_has_failed():
 
 
 @pytest.mark.fault("SP09")
-def test_one_that_is_not_made_yet_is_never_made():
+def test_a_terminate_during_the_pull_prevents_the_container():
     slow = PlannedFault(delays={"pull": 5.0})
 
     runs = requests_at(cases.PULLED, moments.its_image_is_pulled, slow)
@@ -193,7 +193,7 @@ def test_one_that_is_not_made_yet_is_never_made():
 
 
 @pytest.mark.fault("SP10")
-def test_one_that_is_made_and_not_started_never_is():
+def test_a_terminate_before_the_start_prevents_the_start():
     runs = requests_at(cases.REFUSED, moments.it_is_made_and_waits_to_start)
 
     assert runs
@@ -202,7 +202,7 @@ def test_one_that_is_made_and_not_started_never_is():
 
 
 @pytest.mark.fault("SP13")
-def test_one_that_fails_in_that_moment_has_no_further_attempt():
+def test_a_terminate_before_a_failure_is_seen_prevents_a_retry():
     runs = requests_at(cases.FAILING, moments.it_has_ended_unseen, SLOW_LOOKS)
 
     assert runs
@@ -211,7 +211,7 @@ def test_one_that_fails_in_that_moment_has_no_further_attempt():
 
 
 @pytest.mark.fault("SP26")
-def test_one_whose_time_is_up_is_stopped_once_for_the_first_reason():
+def test_a_terminate_near_the_timeout_sends_one_signal_for_the_first_reason():
     signals = []
 
     runs = requests_at(
@@ -227,7 +227,7 @@ def test_one_whose_time_is_up_is_stopped_once_for_the_first_reason():
 
 
 @pytest.mark.fault("SP15")
-def test_one_that_is_cancelled_as_it_is_placed_is_either_cancelled_or_runs():
+def test_a_cancel_during_the_placement_either_cancels_the_job_or_lets_it_run():
     runs = requests_at(cases.NO_ROOM, moments.the_last_waits_for_room, on_request=cancel_c)
 
     ends = {(it.job("c").status, len(it.job("c").attempts), len(it.started("c"))) for it in runs}
@@ -241,7 +241,7 @@ def test_one_that_is_cancelled_as_it_is_placed_is_either_cancelled_or_runs():
         pytest.param(1, "start", marks=pytest.mark.fault("EN08")),
     ],
 )
-def test_a_call_that_is_carried_out_after_the_job_was_stopped_starts_nothing(call, what):
+def test_a_late_call_starts_no_container_of_a_terminated_job(call, what):
     late = PlannedFault(fault_at=call, fault=LATE)
 
     runs = requests_at(cases.ONE, lambda _, at: (at.when, at.what) == ("unanswered", what), late)
@@ -252,7 +252,7 @@ def test_a_call_that_is_carried_out_after_the_job_was_stopped_starts_nothing(cal
 
 
 @pytest.mark.fault("SP23")
-def test_three_hundred_that_are_terminated_at_once_are_all_killed_when_their_grace_is_over():
+def test_three_hundred_jobs_terminated_at_once_are_killed_after_their_grace_period():
     runs = run_case(cases.MANY_JOBS, PlannedFault(grace=30.0))
 
     killed = [it.it.killed_at - it.it.stop_requested_at for name in cases.MANY_JOBS.ends for it in runs.started(name)]

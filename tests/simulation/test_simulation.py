@@ -1,23 +1,27 @@
-"""Many short lives in a bad world: every promise of `oracles` is kept in each. `make simulate` lives thousands more."""
+"""Every invariant holds in random runs with faults. `make simulate` runs thousands more seeds."""
+
+import inspect
 
 import pytest
 
+from batchq.engine import loop
 from tests.house.rooms import ROOT
 from tests.simulation.choices import Choices
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.operator_scenario import OperatorScenario
 from tests.simulation.run import run_checked, run_seed, simulate
+from tests.simulation.run_log import MESSAGE_REJECTED
 
 SEEDS, ATTENDED, PER_TEST = 2000, 200, 25
 
 
 def every(number):
-    """The first seed of each test. `make check` runs the first of these tests alone."""
+    """The first seed of each test; `make check` runs only the first test."""
     return [0, *(pytest.param(first, marks=pytest.mark.exhaustive) for first in range(PER_TEST, number, PER_TEST))]
 
 
 @pytest.mark.parametrize("first", every(SEEDS))
-def test_whatever_goes_wrong_every_promise_is_kept(first):
+def test_every_invariant_holds_with_random_faults(first):
     results = [run_checked(seed) for seed in range(first, first + PER_TEST)]
 
     assert sum(it.counts["crashes"] for it in results) > PER_TEST
@@ -25,7 +29,7 @@ def test_whatever_goes_wrong_every_promise_is_kept(first):
 
 
 @pytest.mark.parametrize("first", every(ATTENDED))
-def test_nor_is_one_broken_by_who_force_fails_nor_by_forgetting(first):
+def test_every_invariant_holds_with_force_fail_and_deletion(first):
     results = [simulate(Choices(seed), OperatorScenario) for seed in range(first, first + PER_TEST)]
 
     assert [it.failure for it in results if it.failure] == []
@@ -33,13 +37,17 @@ def test_nor_is_one_broken_by_who_force_fails_nor_by_forgetting(first):
     assert sum(it.counts["forgotten"] for it in results) > PER_TEST / 10
 
 
-def test_a_seed_tells_the_same_story_again():
+def test_a_seed_repeats_its_run():
     once, again = run_seed(7), run_seed(7)
 
     assert again.lines == once.lines
     assert again.digest == once.digest
 
 
+def test_a_run_fails_when_the_engine_logs_a_rejected_message():
+    assert f'"{MESSAGE_REJECTED}%s"' in inspect.getsource(loop)
+
+
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda it: it.breaks)
-def test_the_text_a_mutant_changes_is_there_once(mutant):
+def test_the_text_of_each_mutant_occurs_once(mutant):
     assert (ROOT / mutant.file).read_text().count(mutant.old) == 1

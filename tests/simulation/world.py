@@ -1,6 +1,6 @@
-"""What outlives servers: a disk, a machine, users and witnesses; and one server after another, as they die.
+"""What outlives servers: a database, container engines, users and invariants; and one server after another.
 
-What goes wrong is the dice's affair, and what is done here a course's: `storm` is one, and `plots` are others.
+`choices` decide on faults; a scenario decides what happens: `random_scenario`, or one of `cases`.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ class World:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def create_catalog(self) -> None:
-        """By a server whose engine never runs: it has nothing to do yet."""
+        """Create the catalog with a server whose engine does not run."""
         self.machine.runtime.remove_image(DEFINITIONS["pulled"])
         self.machine.runtime.remove_image(DEFINITIONS["missing"], pull_error="not found")
         self.server = self._make_server()
@@ -74,7 +74,7 @@ class World:
         await self.client.create_catalog()
 
     async def serve(self) -> None:
-        """One server after another, from here on. Comes back when the first is ready."""
+        """Run one server after another from here on. Returns when the first is ready."""
         self.server = None
         self.spawn(self._serve(), "servers")
         await self.ready()
@@ -94,11 +94,11 @@ class World:
 
     @property
     def has_surveyed(self) -> bool:
-        """Whether the server that lives has seen what the engine has."""
+        """Whether the present server has surveyed the engine."""
         return self.server is not None and self.server.surveyed
 
     def unfinished(self) -> list[JobId]:
-        """Children are their array's affair."""
+        """The jobs that are not finished, without children of arrays."""
         return [it.id for it in self.invariants.jobs.values() if it.status not in FINISHED and it.child is None]
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
