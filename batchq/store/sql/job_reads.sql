@@ -158,9 +158,9 @@ WHERE jobs.ord BETWEEN :first AND :last AND status NOT IN ('SUCCEEDED', 'FAILED'
 -- The first RUNNABLE job of each queue in :queues; NULL without one.
 SELECT (
     SELECT min(ord) FROM jobs INDEXED BY jobs_runnable
-    WHERE status = 'RUNNABLE' AND unschedulable = 0 AND queue = asked.value
+    WHERE status = 'RUNNABLE' AND unschedulable = 0 AND queue = named.value
 )
-FROM json_each(:queues) AS asked;
+FROM json_each(:queues) AS named;
 
 -- unfinished_counts
 -- From indexes alone, except for the few jobs that are active or unschedulable. A group may have several rows.
