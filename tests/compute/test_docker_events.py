@@ -77,7 +77,7 @@ def tag():
     return new_tag()
 
 
-async def test_who_died_is_told_of_with_what_was_found(engine, tag):
+async def test_a_death_is_reported_with_its_inspection(engine, tag):
     found = engine.found[tag] = Inspection(tag=tag, state=ContainerState.GOING)
 
     async with engine.news() as news:
@@ -87,7 +87,7 @@ async def test_who_died_is_told_of_with_what_was_found(engine, tag):
     assert engine.learnt == [(tag, found)]
 
 
-async def test_that_nothing_was_found_is_told_too(engine, tag):
+async def test_a_death_of_a_removed_container_is_reported_without_inspection(engine, tag):
     engine.found[tag] = None
 
     async with engine.news() as news:
@@ -96,7 +96,7 @@ async def test_that_nothing_was_found_is_told_too(engine, tag):
         assert await anext(news) == DeathReport(tag=tag, found=None)
 
 
-async def test_where_nobody_is_free_to_look_the_death_alone_is_told(engine, tag):
+async def test_without_an_idle_thread_only_the_tag_is_reported(engine, tag):
     async with engine.news() as news:
         engine.stream.tell(tag)
 
@@ -104,7 +104,7 @@ async def test_where_nobody_is_free_to_look_the_death_alone_is_told(engine, tag)
 
 
 @pytest.mark.parametrize("error", [EngineUnknown("no answer"), AssertionError("nonsense")], ids=["unknown", "bug"])
-async def test_where_a_look_fails_the_death_alone_is_told(engine, tag, error):
+async def test_after_a_failed_inspection_only_the_tag_is_reported(engine, tag, error):
     engine.found[tag] = error
 
     async with engine.news() as news:
@@ -115,7 +115,7 @@ async def test_where_a_look_fails_the_death_alone_is_told(engine, tag, error):
 
 
 @pytest.mark.fault("SP24")
-async def test_a_look_that_hangs_holds_up_nobody_elses_news(engine, tag):
+async def test_an_inspection_that_hangs_does_not_delay_other_reports(engine, tag):
     stuck = new_tag()
     engine.hangs(stuck)
 
@@ -125,7 +125,7 @@ async def test_a_look_that_hangs_holds_up_nobody_elses_news(engine, tag):
         assert await anext(news) == tag
 
 
-async def test_when_the_stream_ends_what_was_found_by_then_is_told_first(engine, tag):
+async def test_reports_before_the_end_of_the_stream_are_delivered(engine, tag):
     engine.found[tag] = None
 
     async with engine.news() as news:
@@ -135,7 +135,7 @@ async def test_when_the_stream_ends_what_was_found_by_then_is_told_first(engine,
         assert [it async for it in news] == [DeathReport(tag=tag, found=None)]
 
 
-async def test_what_is_found_when_nobody_listens_any_more_is_learnt_all_the_same(engine, tag):
+async def test_an_outcome_after_the_subscription_is_still_recorded(engine, tag):
     engine.hangs(tag)
     async with engine.news() as news:
         engine.stream.tell(tag, new_tag())
@@ -146,7 +146,7 @@ async def test_what_is_found_when_nobody_listens_any_more_is_learnt_all_the_same
     assert engine.learnt[-1] == (tag, None)
 
 
-def test_and_harms_nobody_when_the_loop_is_gone(engine, tag):
+def test_an_outcome_after_the_end_of_the_loop_is_dropped(engine, tag):
     engine.hangs(tag)
 
     async def listen():

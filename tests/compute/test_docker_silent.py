@@ -8,7 +8,7 @@ from batchq.compute.docker.create_request import container_labels, container_nam
 from batchq.compute.docker.operation_pools import Limits
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.errors import ContainerGone, EngineUnknown
-from tests.compute.test_docker_garbage import engine, says
+from tests.compute.test_docker_invalid_responses import engine, says
 from tests.support.containers import new_tag
 
 INSTANCE = "i"

@@ -14,7 +14,7 @@ from batchq.compute.docker.operation_pools import Limits
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.errors import ContainerGone, EngineUnknown
 from batchq.ports.runtime import ContainerState, Inspection
-from tests.compute.test_docker_garbage import engine, says
+from tests.compute.test_docker_invalid_responses import engine, says
 from tests.support import processes
 from tests.support.containers import docker_runtime, insisting, new_tag, over, started
 from tests.support.docker_api import docker_api

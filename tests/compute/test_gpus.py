@@ -54,22 +54,22 @@ class Engine:
         ([holder("0", state="exited"), holder("1", state="dead"), holder("2", state="removing")], ("0", "1")),
     ],
 )
-def test_two_of_four_are_two_that_nobody_holds(rows, chosen):
+def test_free_gpus_are_chosen_first(rows, chosen):
     assert host.choose_gpus(2, of=4, usage=host.gpu_usage(rows)) == chosen
 
 
-def test_where_too_few_are_free_those_that_fewest_hold_are_shared():
+def test_with_too_few_free_gpus_the_least_used_are_shared():
     held = host.gpu_usage([holder("0", "1"), holder("0", "2")])
 
     assert host.choose_gpus(3, of=4, usage=held) == ("1", "2", "3")
 
 
-def test_more_than_there_are_is_for_the_engine_to_refuse():
+def test_more_gpus_than_exist_are_passed_to_the_engine():
     assert host.choose_gpus(2, of=1, usage={}) == ("0", "1")
 
 
 @pytest.mark.parametrize("rows", [None, {}])
-def test_an_answer_that_is_none_is_not_believed(rows):
+def test_an_invalid_list_of_containers_is_an_unknown_outcome(rows):
     with pytest.raises(EngineUnknown):
         host.gpu_usage(rows)
 

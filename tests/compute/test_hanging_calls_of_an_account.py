@@ -14,7 +14,7 @@ from batchq.compute.docker.operation_pools import Limits
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.domain.catalog import Network
 from batchq.errors import EngineError, ImageUnavailable
-from tests.compute.test_docker_garbage import engine, says
+from tests.compute.test_docker_invalid_responses import engine, says
 from tests.support.containers import launch
 
 INSTANCE = "i"

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.compute.test_docker_garbage import engine, says
+from tests.compute.test_docker_invalid_responses import engine, says
 from tests.service.waiting import reaches, register
 from tests.support.service import serving
 

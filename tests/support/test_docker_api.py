@@ -2,7 +2,7 @@
 
 from contextlib import closing
 
-from tests.compute.test_docker_garbage import engine
+from tests.compute.test_docker_invalid_responses import engine
 from tests.support.docker_api import docker_api
 from tests.support.service import Service
 

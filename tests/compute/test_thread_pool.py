@@ -27,7 +27,7 @@ def tools():
 
 
 @pytest.fixture
-async def crew(tools):
+async def pool(tools):
     def prepare_tool(before):
         if before is None:
             tools.append(Tool())
@@ -38,16 +38,16 @@ async def crew(tools):
     await it.close()
 
 
-async def test_an_answer_is_answered(crew):
-    assert await crew.run(type) is Tool
+async def test_run_returns_the_result_of_the_work(pool):
+    assert await pool.run(type) is Tool
 
 
-async def test_an_error_is_raised_where_it_is_waited_for(crew):
+async def test_run_raises_the_error_of_the_work(pool):
     with pytest.raises(ZeroDivisionError):
-        await crew.run(lambda _: 1 // 0)
+        await pool.run(lambda _: 1 // 0)
 
 
-async def test_a_tool_that_cannot_be_had_is_an_error_of_the_job_and_the_next_one_tries_again():
+async def test_an_error_of_the_tool_is_that_of_the_task_and_the_next_task_tries_again():
     wanted = iter([False, True])
 
     def prepare_tool(_):
@@ -55,69 +55,69 @@ async def test_a_tool_that_cannot_be_had_is_an_error_of_the_job_and_the_next_one
             raise ConnectionRefusedError
         return Tool()
 
-    crew = ThreadPool("test", sizes=ONE, prepare_tool=prepare_tool)
+    pool = ThreadPool("test", sizes=ONE, prepare_tool=prepare_tool)
     with pytest.raises(ConnectionRefusedError):
-        await crew.run(lambda _: None)
+        await pool.run(lambda _: None)
 
-    assert await crew.run(lambda _: "there") == "there"
-    await crew.close()
+    assert await pool.run(lambda _: "there") == "there"
+    await pool.close()
 
 
-async def test_as_many_work_at_once_as_there_are_threads_and_no_more(crew):
+async def test_all_threads_of_a_pool_work_at_the_same_time(pool):
     both = threading.Barrier(2, timeout=60)
 
-    threads = await asyncio.gather(*(crew.run(lambda _: (both.wait(), threading.current_thread())) for _ in range(6)))
+    threads = await asyncio.gather(*(pool.run(lambda _: (both.wait(), threading.current_thread())) for _ in range(6)))
 
     assert len({thread for _, thread in threads}) == 2
 
 
-async def test_each_thread_has_a_tool_of_its_own(crew, tools):
+async def test_each_thread_has_a_tool_of_its_own(pool, tools):
     both = threading.Barrier(2, timeout=60)
 
     owners = await asyncio.gather(
-        *(crew.run(lambda tool: (both.wait(), tool.thread is threading.current_thread())) for _ in range(6))
+        *(pool.run(lambda tool: (both.wait(), tool.thread is threading.current_thread())) for _ in range(6))
     )
 
     assert all(is_own for _, is_own in owners)
     assert len(tools) == 2
 
 
-async def test_closed_its_tools_are_closed_and_its_threads_end(crew, tools):
-    await crew.run(lambda _: None)
+async def test_close_closes_the_tools_and_ends_the_threads(pool, tools):
+    await pool.run(lambda _: None)
 
-    await crew.close()
+    await pool.close()
 
     assert all(tool.closed.is_set() for tool in tools)
 
 
-async def test_closed_it_can_be_used_again(crew):
-    await crew.run(lambda _: None)
-    await crew.close()
+async def test_a_closed_pool_can_be_used_again(pool):
+    await pool.run(lambda _: None)
+    await pool.close()
 
-    assert await crew.run(lambda _: 1) == 1
+    assert await pool.run(lambda _: 1) == 1
 
 
-async def test_to_close_does_not_wait_long_for_a_call_that_hangs(crew):
+async def test_close_does_not_wait_long_for_a_call_that_hangs(pool):
     go = threading.Event()
-    hanging = asyncio.create_task(crew.run(lambda _: go.wait(10)))
-    await crew.run(lambda _: None)
+    hanging = asyncio.create_task(pool.run(lambda _: go.wait(10)))
+    await pool.run(lambda _: None)
 
     async with asyncio.timeout(3):
-        await crew.close()
+        await pool.close()
 
     go.set()
     assert await hanging is True
 
 
-async def test_work_not_begun_at_the_close_is_dropped():
-    crew = ThreadPool("test", sizes=ONE, prepare_tool=lambda current: current or Tool())
+async def test_close_drops_tasks_that_have_not_begun():
+    pool = ThreadPool("test", sizes=ONE, prepare_tool=lambda current: current or Tool())
     begun, go = threading.Event(), threading.Event()
-    first = asyncio.create_task(crew.run(lambda _: (begun.set(), go.wait(10))))
+    first = asyncio.create_task(pool.run(lambda _: (begun.set(), go.wait(10))))
     await asyncio.to_thread(begun.wait)
-    second = asyncio.create_task(crew.run(lambda _: None))
+    second = asyncio.create_task(pool.run(lambda _: None))
     await asyncio.sleep(0)
 
-    await crew.close()
+    await pool.close()
     go.set()
 
     await first
@@ -125,9 +125,9 @@ async def test_work_not_begun_at_the_close_is_dropped():
         await second
 
 
-async def test_who_leaves_off_waiting_stops_no_work(crew):
+async def test_cancelling_a_caller_does_not_stop_work_that_has_begun(pool):
     begun, go, done = threading.Event(), threading.Event(), threading.Event()
-    waiting = asyncio.create_task(crew.run(lambda _: (begun.set(), go.wait(10), done.set())))
+    waiting = asyncio.create_task(pool.run(lambda _: (begun.set(), go.wait(10), done.set())))
     await asyncio.to_thread(begun.wait)
 
     waiting.cancel()
@@ -136,19 +136,19 @@ async def test_who_leaves_off_waiting_stops_no_work(crew):
     assert await asyncio.to_thread(done.wait, 5)
 
 
-def test_an_answer_that_comes_when_the_loop_is_gone_harms_no_thread():
-    crew = ThreadPool("test", sizes=ONE, prepare_tool=lambda current: current or Tool())
+def test_a_result_after_the_end_of_the_loop_is_dropped():
+    pool = ThreadPool("test", sizes=ONE, prepare_tool=lambda current: current or Tool())
     begun, go = threading.Event(), threading.Event()
 
     async def leave():
-        waiting = asyncio.create_task(crew.run(lambda _: (begun.set(), go.wait(10))))
+        waiting = asyncio.create_task(pool.run(lambda _: (begun.set(), go.wait(10))))
         await asyncio.to_thread(begun.wait)
         del waiting
 
     asyncio.run(leave())
     go.set()
 
-    assert asyncio.run(crew.run(type)) is Tool
+    assert asyncio.run(pool.run(type)) is Tool
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ async def shared():
     await it.close()
 
 
-async def test_what_many_ask_for_at_once_is_done_once(shared):
+async def test_concurrent_calls_for_a_key_share_one_execution(shared):
     times = []
     go = asyncio.Event()
 
@@ -174,7 +174,7 @@ async def test_what_many_ask_for_at_once_is_done_once(shared):
     assert times == [1]
 
 
-async def test_what_was_done_is_done_again_for_who_asks_later(shared):
+async def test_a_later_call_executes_the_work_again(shared):
     times = []
 
     async def work():
@@ -186,7 +186,7 @@ async def test_what_was_done_is_done_again_for_who_asks_later(shared):
     assert times == [1, 1]
 
 
-async def test_all_who_wait_are_told_of_the_error(shared):
+async def test_all_callers_get_the_error(shared):
     async def work():
         await asyncio.sleep(0)
         raise ZeroDivisionError
@@ -196,7 +196,7 @@ async def test_all_who_wait_are_told_of_the_error(shared):
     assert [type(answer) for answer in answers] == [ZeroDivisionError] * 3
 
 
-async def test_one_who_leaves_off_waiting_does_not_cancel_it_for_the_others(shared):
+async def test_cancelling_one_caller_does_not_cancel_the_task_of_the_others(shared):
     go = asyncio.Event()
     impatient = asyncio.create_task(shared.run("image", go.wait))
     patient = asyncio.create_task(shared.run("image", go.wait))
@@ -213,20 +213,20 @@ def no_thread(_):
     raise RuntimeError("can't start new thread")
 
 
-async def test_where_the_machine_has_no_thread_left_those_that_are_there_do_the_work(crew, monkeypatch):
-    await crew.run(type)
+async def test_existing_threads_do_the_work_if_no_further_thread_can_be_started(pool, monkeypatch):
+    await pool.run(type)
     monkeypatch.setattr(threading.Thread, "start", no_thread)
 
-    assert await crew.run(type) is Tool
+    assert await pool.run(type) is Tool
 
 
-async def test_without_any_thread_nothing_is_known_and_when_there_is_one_it_works(crew, monkeypatch):
+async def test_without_any_thread_the_outcome_is_unknown_until_one_can_be_started(pool, monkeypatch):
     with monkeypatch.context() as poor:
         poor.setattr(threading.Thread, "start", no_thread)
         with pytest.raises(EngineUnknown, match="can't start new thread"):
-            await crew.run(type)
+            await pool.run(type)
 
-    assert await crew.run(type) is Tool
+    assert await pool.run(type) is Tool
 
 
 class Parked:
@@ -249,12 +249,12 @@ class Work:
         self.account = account
 
 
-def test_a_job_wakes_the_thread_that_was_busy_last_and_no_other():
-    desk, first, last, job = WorkQueue(TWO), Parked(), Parked(), Work()
-    desk.take(first)
-    desk.take(last)
+def test_a_task_wakes_only_the_thread_that_became_idle_last():
+    queue, first, last, job = WorkQueue(TWO), Parked(), Parked(), Work()
+    queue.take(first)
+    queue.take(last)
 
-    assert not desk.put(job, threads=2), "no more threads are needed"
+    assert not queue.put(job, threads=2), "no more threads are needed"
 
     assert (first.given, last.given) == ([], [job])
 
@@ -263,58 +263,58 @@ SHARED = PoolSizes(normal=2, per_account=1, max=3)
 
 
 @pytest.fixture
-def desk():
+def queue():
     return WorkQueue(SHARED)
 
 
-def put(desk, *accounts):
+def put(queue, *accounts):
     """Whether a thread was needed for each; there are as many as that."""
     threads = 0
     for account in accounts:
-        threads += (needed := desk.put(Work(account), threads=threads))
+        threads += (needed := queue.put(Work(account), threads=threads))
         yield needed
 
 
-def takes(desk, *seats):
-    return [None if (job := desk.take(it)) is None else job.account for it in seats]
+def takes(queue, *seats):
+    return [None if (job := queue.take(it)) is None else job.account for it in seats]
 
 
-def test_an_account_alone_has_all_threads_and_no_more(desk):
-    assert list(put(desk, "a", "a", "a", "a")) == [True, True, False, False]
-    assert takes(desk, *(Parked() for _ in range(4))) == ["a", "a", None, None]
+def test_a_single_account_may_use_all_normal_threads(queue):
+    assert list(put(queue, "a", "a", "a", "a")) == [True, True, False, False]
+    assert takes(queue, *(Parked() for _ in range(4))) == ["a", "a", None, None]
 
 
 @pytest.mark.fault("SE22")
-def test_an_account_has_its_share_while_another_holds_all_threads(desk):
-    list(put(desk, "a", "a", "a"))
-    takes(desk, Parked(), Parked())
+def test_an_account_gets_its_share_while_another_occupies_all_threads(queue):
+    list(put(queue, "a", "a", "a"))
+    takes(queue, Parked(), Parked())
 
-    assert desk.put(Work("b"), threads=2), "a thread more for its share"
-    assert not desk.put(Work("c"), threads=3), "of which there are no more than are said"
-    assert takes(desk, third := Parked(), Parked()) == ["b", None]
-    assert takes(desk, third) == ["c"]
+    assert queue.put(Work("b"), threads=2), "a thread more for its share"
+    assert not queue.put(Work("c"), threads=3), "of which there are no more than are said"
+    assert takes(queue, third := Parked(), Parked()) == ["b", None]
+    assert takes(queue, third) == ["c"]
 
 
-def test_the_account_below_its_share_is_next(desk):
+def test_an_account_below_its_share_is_served_first(queue):
     first, second = Parked(), Parked()
-    list(put(desk, "a", "a", "a", "b"))
+    list(put(queue, "a", "a", "a", "b"))
 
-    assert takes(desk, first, second) == ["a", "b"]
-    assert takes(desk, second) == ["a"], "nobody else waits"
+    assert takes(queue, first, second) == ["a", "b"]
+    assert takes(queue, second) == ["a"], "nobody else waits"
 
 
-async def test_work_of_a_caller_that_was_cancelled_is_not_done():
-    crew = ThreadPool("test", sizes=ONE, prepare_tool=lambda current: current or Tool())
+async def test_a_task_cancelled_before_its_start_is_not_executed():
+    pool = ThreadPool("test", sizes=ONE, prepare_tool=lambda current: current or Tool())
     hang, done = threading.Event(), []
-    busy = asyncio.ensure_future(crew.run(lambda _: hang.wait()))
-    waits = asyncio.ensure_future(crew.run(lambda _: done.append("cancelled")))
+    busy = asyncio.ensure_future(pool.run(lambda _: hang.wait()))
+    waits = asyncio.ensure_future(pool.run(lambda _: done.append("cancelled")))
     await asyncio.sleep(0)
 
     waits.cancel()
     await asyncio.wait([waits])
     hang.set()
     await busy
-    await crew.run(lambda _: done.append("next"))
+    await pool.run(lambda _: done.append("next"))
 
     assert done == ["next"]
-    await crew.close()
+    await pool.close()

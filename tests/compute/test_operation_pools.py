@@ -19,21 +19,21 @@ STARTS = ("create", "start", "pull")
 OTHERS = ("inspect", "stop", "kill", "remove", "logs", "survey", "sweep")
 
 
-class NobodysDoor(ClientFactory):
-    """Nothing is asked of an engine here."""
+class FakeClientFactory(ClientFactory):
+    """Makes clients without an engine."""
 
     def get_client(self, before, *, receive_timeout):
-        return before or Nobody()
+        return before or FakeClient()
 
 
-class Nobody:
+class FakeClient:
     def close(self):
         pass
 
 
 @pytest.fixture
 async def pools():
-    it = OperationPools(NobodysDoor(None), LIMITS, SilentContainers())
+    it = OperationPools(FakeClientFactory(None), LIMITS, SilentContainers())
     yield it
     await it.close()
 
@@ -52,7 +52,7 @@ def fill(pools, call, hang):
 
 
 @pytest.mark.parametrize("call", OTHERS)
-async def test_nothing_waits_behind_starts(pools, hang, call):
+async def test_other_calls_do_not_wait_for_starts(pools, hang, call):
     starts = [it for kind in STARTS for it in fill(pools, kind, hang)]
 
     assert await pools.run_for_container(new_tag(), call, lambda _: "done") == "done"
@@ -61,7 +61,7 @@ async def test_nothing_waits_behind_starts(pools, hang, call):
     await asyncio.gather(*starts)
 
 
-async def test_a_start_does_not_wait_behind_containers_that_are_still_to_be_made(pools, hang):
+async def test_a_start_does_not_wait_for_creates(pools, hang):
     creates = fill(pools, "create", hang)
 
     assert await pools.run_for_container(new_tag(), "start", lambda _: "done") == "done"
@@ -103,11 +103,11 @@ def silent():
     return unknown
 
 
-async def test_who_has_nothing_to_do_makes_a_call_that_is_offered(pools, outcomes):
-    assert await offered(pools, new_tag(), type, outcomes) is Nobody
+async def test_an_idle_thread_executes_an_offered_call(pools, outcomes):
+    assert await offered(pools, new_tag(), type, outcomes) is FakeClient
 
 
-async def test_what_goes_wrong_is_passed_on_and_the_thread_goes_on(pools, outcomes):
+async def test_an_error_is_passed_to_the_callback_and_the_thread_continues(pools, outcomes):
     unanswered = await offered(pools, new_tag(), lambda client: client.connect(), outcomes)
     refused = await offered(pools, new_tag(), lambda _: Path("/nowhere").read_text(), outcomes)
 
@@ -115,11 +115,11 @@ async def test_what_goes_wrong_is_passed_on_and_the_thread_goes_on(pools, outcom
     assert await pools.run_for_container(new_tag(), "inspect", lambda _: "done") == "done"
 
 
-async def test_nobody_takes_what_is_offered_before_there_is_a_thread(pools, outcomes):
+async def test_an_offer_is_declined_before_a_thread_exists(pools, outcomes):
     assert not pools.offer(new_tag(), "inspect", lambda _: "done", outcomes.put)
 
 
-async def test_nobody_takes_what_is_offered_while_all_are_busy(pools, hang, outcomes):
+async def test_an_offer_is_declined_while_all_threads_are_busy(pools, hang, outcomes):
     busy = fill(pools, "inspect", hang)
     await asyncio.sleep(0)
 
@@ -129,7 +129,7 @@ async def test_nobody_takes_what_is_offered_while_all_are_busy(pools, hang, outc
     await asyncio.gather(*busy)
 
 
-async def test_nobody_takes_what_is_offered_when_all_is_closed(pools, outcomes):
+async def test_an_offer_is_declined_after_close(pools, outcomes):
     await pools.run_for_container(new_tag(), "inspect", lambda _: "so that there is a thread")
     await pools.close()
 
@@ -137,7 +137,7 @@ async def test_nobody_takes_what_is_offered_when_all_is_closed(pools, outcomes):
 
 
 @pytest.mark.fault("SP24")
-async def test_one_that_was_silent_is_in_doubt_and_its_next_call_holds_up_nobody(pools, outcomes):
+async def test_a_timeout_opens_the_breaker_and_offers_are_declined(pools, outcomes):
     tag = new_tag()
     await offered(pools, tag, lambda _: "so that one has nothing to do", outcomes)
 
@@ -147,7 +147,7 @@ async def test_one_that_was_silent_is_in_doubt_and_its_next_call_holds_up_nobody
 
 
 @pytest.mark.parametrize("outcome", [None, ContainerGone("not there")], ids=["answered", "refused"])
-async def test_one_that_was_answered_for_is_in_doubt_no_more(pools, outcomes, outcome):
+async def test_a_reply_closes_the_breaker(pools, outcomes, outcome):
     tag = new_tag()
     pools.record_outcome(tag, silent())
 
@@ -156,7 +156,7 @@ async def test_one_that_was_answered_for_is_in_doubt_no_more(pools, outcomes, ou
     assert await offered(pools, tag, lambda _: "done", outcomes) == "done"
 
 
-async def test_calls_about_unresponsive_containers_hold_no_thread_that_others_need(pools, hang):
+async def test_calls_about_silent_containers_use_separate_threads(pools, hang):
     """Each has been silent once; their next calls hang."""
     tags = [new_tag() for _ in range(100)]
     for tag in tags:

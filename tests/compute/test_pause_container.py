@@ -31,7 +31,7 @@ def ignored(process):
 
 
 @pytest.mark.parametrize("machine", PROGRAMS)
-def test_it_is_one_segment_that_begins_with_the_code(machine):
+def test_the_program_is_one_segment_that_begins_with_the_code(machine):
     program = elf(*PROGRAMS[machine])
 
     kind, flags, offset, address, _, in_file, in_memory, page = struct.unpack("<IIQQQQQQ", program[LOADED])
@@ -51,7 +51,7 @@ def test_what_it_reads_is_where_a_processor_can_read_it(machine):
     assert (len(program) - len(IGNORE)) % 8 == 0
 
 
-def test_it_waits_and_has_the_kernel_bury_its_children(tmp_path):
+def test_the_program_waits_and_the_kernel_reaps_its_children(tmp_path):
     path = tmp_path / "keeper"
     path.write_bytes(elf(*PROGRAMS[platform.machine()]))
     path.chmod(0o755)
