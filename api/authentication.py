@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from batchq.api.http import REQUEST_ID, HttpRefusal, read_body
 from batchq.api.sigv4 import SignatureVerifier, SignedRequest
 from batchq.domain.access.accounts import Caller, Directory, Role, UserName
-from batchq.errors import TooOften, Unavailable
+from batchq.errors import Throttled, Unavailable
 from batchq.throttling import ConcurrencyLimit, RateLimiter
 
 _CREDENTIAL = re.compile(
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 Gate = Callable[[web.Request], AbstractAsyncContextManager[None]]
 
-"""Admits a request while it is handled. Entering raises HttpRefusal, or TooOften."""
+"""Admits a request while it is handled. Entering raises HttpRefusal, or Throttled."""
 
 CALLER = web.RequestKey("caller", Caller)
 
@@ -97,15 +97,15 @@ class Throttle:
         self._at_once = ConcurrencyLimit[str](at_once=MAX_CONCURRENT_REQUESTS, waiting=0)
 
     def take_token(self, user: str) -> None:
-        """Take a token of the user's bucket. Raises TooOften.
+        """Take a token of the user's bucket. Raises Throttled.
 
         Call it after the signature was verified: buckets for arbitrary names would fill memory.
         """
         if self._limiter.take({user: self._rate}) is not None:
-            raise TooOften("Rate exceeded")
+            raise Throttled("Rate exceeded")
 
     def limit_concurrency(self, user: str) -> AbstractAsyncContextManager[None]:
-        """Count a request while it is handled. Entering raises TooOften."""
+        """Count a request while it is handled. Entering raises Throttled."""
         return self._at_once.of(user)
 
 

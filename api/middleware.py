@@ -17,7 +17,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from batchq.api.authentication import Gate
 from batchq.api.http import REQUEST_ID, HttpRefusal, error_response
-from batchq.errors import Invalid, TooOften, Unavailable
+from batchq.errors import Invalid, Throttled, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ async def _handle(request: web.Request, handler: Handler, hosts: Collection[str]
         return error_response(why.status, why.code, str(why))
     except Invalid as why:
         return error_response(HTTPStatus.BAD_REQUEST, "ClientException", str(why))
-    except TooOften as why:
+    except Throttled as why:
         return error_response(HTTPStatus.TOO_MANY_REQUESTS, "TooManyRequestsException", str(why))
     except web.HTTPException:  # only the router raises them
         what = f"{request.method} {request.path[:200]}"

@@ -38,7 +38,6 @@ from batchq.compute.docker.runtime import DockerRuntime
 from batchq.compute.docker.secrets import Secrets, is_world_readable
 from batchq.compute.observed_runtime import ObservedRuntime
 from batchq.compute.simulated.runtime import SimulatedRuntime
-from batchq.disk_guard import MIB, DiskGuard
 from batchq.doctor.facts import EngineFacts, Facts, ServerFacts
 from batchq.domain.access.accounts import Role
 from batchq.engine.account_limits import Accounts
@@ -50,7 +49,7 @@ from batchq.engine.retention import Pruner
 from batchq.errors import StartImpossible
 from batchq.gauges import existing_names, read_gauges
 from batchq.health import Parts, health, is_alive, is_ready
-from batchq.host import is_loopback, listen, machine, room_for_connections
+from batchq.host import MIB, DiskGuard, connection_limit, host_resources, is_loopback, listen
 from batchq.logs.quota import AccountLogs, LogQuota
 from batchq.logs.service import LogService
 from batchq.ports.clock import Clock
@@ -69,7 +68,7 @@ from batchq.store.sqlite_store import SqliteStore
 
 log = logging.getLogger(__name__)
 
-DRAIN, LAST_WORDS = 5.0, 1.0  # seconds at shutdown: for requests in progress, then for sending their responses
+DRAIN, RESPONSE_TIMEOUT = 5.0, 1.0  # seconds at shutdown: for requests in progress, then for sending their responses
 
 
 class Serving(Struct, frozen=True, kw_only=True):
@@ -77,7 +76,7 @@ class Serving(Struct, frozen=True, kw_only=True):
 
     url: str
     #: Waits until the server has lost its database for good, and returns the reason.
-    lost: Callable[[], Awaitable[str]]
+    wait_until_lost: Callable[[], Awaitable[str]]
 
 
 @asynccontextmanager
@@ -87,12 +86,12 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
     Parts stop in the reverse order of their start: the HTTP server, the engine, the database. Raises StartImpossible;
     StoreRefused for the data directory; Unavailable if the port is in use or a file of keys cannot be used.
     """
-    check_door(settings)
+    check_listen_address(settings)
     check_secrets(settings)
     check_engine(settings)
     certificate = make_certificate(settings)
     async with AsyncExitStack() as stack:
-        door = stack.enter_context(listen(settings))
+        door = stack.enter_context(listen(settings.host, settings.port))
         clock = SystemClock()
         least_free = settings.min_free_mib * MIB
         store = await SqliteStore.open(settings.data, reserve=RESERVE if least_free else 0, min_free=least_free // 2)
@@ -107,34 +106,34 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         parts = assemble(settings, store=store, runtime=runtime, archive=archive, clock=clock, observer=metrics.engine)
         stack.push_async_callback(parts.logs.close)
         await parts.catalog.load()
-        await parts.catalog.install_defaults(max_millicpus=machine().millicpus)
+        await parts.catalog.install_defaults(max_millicpus=host_resources().millicpus)
         stack.push_async_callback(parts.engine.stop)
         await parts.engine.start()
         supervise(parts)
         tokens = PageTokens(await store.secret())
-        runner = http.runner(application(settings, parts, clock, tokens, metrics), drain_seconds=LAST_WORDS)
+        runner = http.runner(application(settings, parts, clock, tokens, metrics), drain_seconds=RESPONSE_TIMEOUT)
         stack.push_async_callback(runner.cleanup)
         await runner.setup()
         site = ListeningSite(runner, listener=door, certificate=certificate, limits=connection_limits(settings))
         await site.start()
         store.announce(site.name)
-        yield Serving(url=site.name, lost=parts.engine.guard.lost)
+        yield Serving(url=site.name, wait_until_lost=parts.engine.guard.lost)
 
 
 def connection_limits(settings: Settings) -> ConnectionLimits:
-    connections = room_for_connections(LIMITS.connections)
+    connections = connection_limit(LIMITS.connections)
     per_address = settings.connections_per_address or connections // 2
     return ConnectionLimits(connections=connections, per_address=per_address, drain_timeout=DRAIN)
 
 
 def supervise(parts: Parts) -> None:
     """Start the background loops that do not belong to the engine, under its supervisor."""
-    parts.engine.tasks.supervise("pulse", parts.pulse.run)
+    parts.engine.tasks.supervise("pulse", parts.loop_watchdog.run)
     parts.engine.tasks.supervise("pruning", parts.pruner.run)
     parts.engine.tasks.supervise("audit", parts.audit.run)
 
 
-def check_door(settings: Settings) -> None:
+def check_listen_address(settings: Settings) -> None:
     """Raise StartImpossible for an address beyond loopback without authentication, unless `insecure_no_auth` is set.
 
     Without authentication every process that can connect to the port may do everything.
@@ -189,7 +188,7 @@ def make_gate(settings: Settings, clock: Clock) -> Gate:
 
 def make_runtime(settings: Settings, *, instance: str, clock: Clock, observer: Observer) -> ContainerRuntime:
     if settings.runtime is Runtime.SIMULATED:
-        simulated = SimulatedRuntime(clock=clock, capacity=machine(), network=settings.network)
+        simulated = SimulatedRuntime(clock=clock, capacity=host_resources(), network=settings.network)
         return ObservedRuntime(simulated, observer)
     secrets = Secrets(file=settings.secrets_file, environment=os.environ)
     policy = make_policy(settings)
@@ -218,7 +217,7 @@ def make_policy(settings: Settings) -> ServerPolicy:
 
 
 def make_disk_guard(settings: Settings) -> DiskGuard:
-    return DiskGuard(free=lambda: log_files.free(settings.data), least=settings.min_free_mib * MIB)
+    return DiskGuard(free=lambda: log_files.free(settings.data), min_free=settings.min_free_mib * MIB)
 
 
 def assemble(
@@ -230,13 +229,13 @@ def assemble(
     clock: Clock,
     observer: Observer,
 ) -> Parts:
-    inbox, floor = Mailbox(), make_disk_guard(settings)
+    inbox, guard = Mailbox(), make_disk_guard(settings)
     people = AccountsFile(settings.data).load
     accounts = Accounts(people=people, held=settings.auth is not Auth.NONE)
     stored = AccountLogs(store=store, archive=archive)
-    quota = LogQuota(each=settings.log_mib or None, floor=floor, quotas=accounts.quotas, usage=stored, clock=clock)
+    quota = LogQuota(each=settings.log_mib or None, disk_guard=guard, quotas=accounts.quotas, usage=stored, clock=clock)
     logs = LogService(store=store, archive=archive, runtime=runtime, clock=clock, quota=quota)
-    catalog = CatalogService(store=store, jobs=store, clock=clock, floor=floor, changed=inbox.ground_changed)
+    catalog = CatalogService(store=store, jobs=store, clock=clock, disk_guard=guard, changed=inbox.ground_changed)
     engine = Engine(
         inbox=inbox,
         store=store,
@@ -254,12 +253,12 @@ def assemble(
         catalog=catalog,
         engine=engine,
         logs=logs,
-        jobs=JobService(engine=engine, store=store, catalog=catalog, floor=floor, stop_grace=settings.grace),
-        stopping=BulkStopService(engine=engine, store=store, people=people, queues=catalog.queues_of),
-        pulse=LoopWatchdog(clock),
+        jobs=JobService(engine=engine, store=store, catalog=catalog, disk_guard=guard, stop_grace=settings.grace),
+        bulk_stops=BulkStopService(engine=engine, store=store, people=people, queues=catalog.queues_of),
+        loop_watchdog=LoopWatchdog(clock),
         pruner=make_pruner(settings, engine, store=store, archive=stored, clock=clock),
         audit=AuditLog(store=store, journal=Journal(settings.data), clock=clock, retention=settings.audit),
-        floor=floor,
+        disk_guard=guard,
     )
 
 
@@ -288,7 +287,7 @@ def application(
         tokens=tokens,
         limits=ServerLimits(
             min_timeout=settings.min_timeout,
-            vcpus=machine().millicpus // 1000,
+            vcpus=host_resources().millicpus // 1000,
             privileged=settings.privileged is not Privileged.REFUSE,
         ),
     )
@@ -305,7 +304,7 @@ def application(
             cloudwatch.dialect(logs_context),
             native_jobs.dialect(parts.jobs),
             resume.dialect(parts.jobs),
-            bulk_stop.dialect(parts.stopping),
+            bulk_stop.dialect(parts.bulk_stops),
             dialect(AccountAdmin(settings.data, now=wall_time)),
             monitoring.dialect(make_metrics_context(settings, parts, clock, metrics)),
             audit.dialect(audit.AuditContext(audit=parts.audit, jobs=parts.jobs, tokens=tokens)),

@@ -25,7 +25,7 @@ class NotSupported(Invalid):
     """A feature of AWS that this server does not have."""
 
 
-class TooOften(BatchqError):
+class Throttled(BatchqError):
     """A rate or concurrency limit is exceeded; nothing was changed. The request may be repeated later."""
 
 
@@ -33,7 +33,7 @@ class Unavailable(BatchqError):
     """A valid request cannot be carried out at present; nothing was changed. It may be repeated."""
 
 
-class Outdated(BatchqError):
+class StaleRead(BatchqError):
     """Too many jobs have changed since the data for this decision was read; nothing was changed. Read it again."""
 
 

@@ -6,11 +6,11 @@ from msgspec import Struct
 
 from batchq import __version__
 from batchq.audit.audit_log import AuditLog
-from batchq.disk_guard import DiskGuard
 from batchq.engine.engine import Engine
 from batchq.engine.monitors.loop_watchdog import LoopWatchdog
 from batchq.engine.retention import Pruner
 from batchq.errors import StoreFailed, StoreLost
+from batchq.host import DiskGuard
 from batchq.logs.service import LogService
 from batchq.ports.clock import Clock
 from batchq.services.bulk_stop import BulkStopService
@@ -28,11 +28,11 @@ class Parts(Struct, frozen=True, kw_only=True):
     engine: Engine
     logs: LogService
     jobs: JobService
-    stopping: BulkStopService
-    pulse: LoopWatchdog
+    bulk_stops: BulkStopService
+    loop_watchdog: LoopWatchdog
     pruner: Pruner
     audit: AuditLog
-    floor: DiskGuard
+    disk_guard: DiskGuard
 
 
 async def health(settings: Settings, parts: Parts, clock: Clock) -> Mapping[str, object]:
@@ -50,7 +50,7 @@ async def health(settings: Settings, parts: Parts, clock: Clock) -> Mapping[str,
         aside = await parts.store.put_aside()
     except StoreFailed as failure:
         store = str(failure)
-    disk, reserve = parts.floor.trouble, parts.store.reserve_trouble
+    disk, reserve = parts.disk_guard.problem, parts.store.reserve_trouble
     well = seen.well and store is None and disk is None and reserve is None
     return {
         "status": "failing" if seen.failing else "ok" if well else "degraded",
@@ -61,7 +61,7 @@ async def health(settings: Settings, parts: Parts, clock: Clock) -> Mapping[str,
         "reserve": reserve or "ok",
         "logs": parts.logs.trouble or "ok",
         "loops": seen.loops,
-        "pulse": parts.pulse.health(),
+        "pulse": parts.loop_watchdog.health(),
         "putAside": aside,
         "instance": parts.store.instance,
         "runtime": settings.runtime.value,

@@ -1,23 +1,23 @@
-"""Resources of this machine that a server uses: a listening socket, open files, CPUs and memory."""
+"""Resources of this machine that a server uses: a listening socket, open files, CPUs, memory and disk space."""
 
 import ipaddress
 import os
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from errno import EADDRINUSE
 from pathlib import Path
 from socket import AF_INET, AF_INET6, create_server, socket
 
 from batchq.domain.container import Resources
-from batchq.errors import StartImpossible, Unavailable
-from batchq.settings import Settings
+from batchq.errors import DiskFull, StartImpossible, StoreFailed, Unavailable
 
+MIB = 2**20
 PROC = Path("/proc")
 LISTENING = "0A"  # the value of TCP_LISTEN in the column `st` of /proc/net/tcp
-MOST_WORDS = 200  # characters of another process's command line in an error text
+MAX_COMMAND_LINE = 200  # characters of another process's command line in an error text
 # Open files: those for the server's own use and for engine connections, and the minimum left for client connections.
-OWN_FILES, FEWEST_CONNECTIONS = 80, 8
+RESERVED_FILES, MIN_CONNECTIONS = 80, 8
 
 
 def is_loopback(host: str) -> bool:
@@ -27,35 +27,35 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def listen(settings: Settings) -> socket:
+def listen(host: str, port: int) -> socket:
     """A listening socket. Clients that connect before the server is ready wait until it is.
 
     Raises Unavailable if another process uses the port, StartImpossible if the address is not one of this machine.
     """
-    family = AF_INET6 if ":" in settings.host else AF_INET
+    family = AF_INET6 if ":" in host else AF_INET
     try:
-        return create_server((settings.host, settings.port), family=family)
+        return create_server((host, port), family=family)
     except OSError as why:
         if why.errno == EADDRINUSE:
-            where = f"{settings.host} port {settings.port}"
+            where = f"{host} port {port}"
             raise Unavailable(
-                f"{where} is already in use by {_holder(settings.port)}; set another with --port"
+                f"{where} is already in use by {_process_listening_on(port)}; set another with --port"
             ) from None
-        raise StartImpossible(f"cannot listen at {settings.host} port {settings.port}: {why.strerror}") from None
+        raise StartImpossible(f"cannot listen at {host} port {port}: {why.strerror}") from None
 
 
-def _holder(port: int) -> str:
+def _process_listening_on(port: int) -> str:
     """The process id and command line of the process that listens on a port; "another process" if they are hidden."""
-    sockets = {f"socket:[{inode}]" for inode in _listening(port)}
+    sockets = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
     for process in PROC.glob("[0-9]*"):
         with suppress(OSError):
             if any(str(it.readlink()) in sockets for it in process.glob("fd/*")):
                 words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-                return f"pid {process.name} ({words[:MOST_WORDS]})"
+                return f"pid {process.name} ({words[:MAX_COMMAND_LINE]})"
     return "another process"
 
 
-def _listening(port: int) -> Iterator[str]:
+def _listening_inodes(port: int) -> Iterator[str]:
     """The inodes of the TCP sockets that listen on a port."""
     for table in ("tcp", "tcp6"):
         with suppress(OSError):
@@ -65,21 +65,58 @@ def _listening(port: int) -> Iterator[str]:
                     yield inode
 
 
-def room_for_connections(most_wanted: int) -> int:
+def connection_limit(wanted: int) -> int:
     """The number of client connections to accept: few enough that OWN_FILES other files can always be opened.
 
     Raises the process's soft limit of open files if that permits more connections, up to `most_wanted`.
     """
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = most_wanted + OWN_FILES
+    wanted = wanted + RESERVED_FILES
     if files not in range(wanted):  # the limit suffices, or is RLIM_INFINITY, which is -1
-        return most_wanted
+        return wanted
     raised = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
     resource.setrlimit(resource.RLIMIT_NOFILE, (raised, most))
-    return max(FEWEST_CONNECTIONS, raised - OWN_FILES)
+    return max(MIN_CONNECTIONS, raised - RESERVED_FILES)
 
 
-def machine() -> Resources:
+def host_resources() -> Resources:
     """The CPUs that this process may use, and all memory of the machine."""
     pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
-    return Resources(millicpus=1000 * len(os.sched_getaffinity(0)), memory_mib=pages * size // 2**20)
+    return Resources(millicpus=1000 * len(os.sched_getaffinity(0)), memory_mib=pages * size // MIB)
+
+
+class DiskGuard:
+    """Rejects requests that store data while free space is low, so that running jobs can be saved."""
+
+    def __init__(self, *, free: Callable[[], int], min_free: int) -> None:
+        """`free` returns the free bytes of the disk, or raises StoreFailed. `least` is the minimum in bytes."""
+        self._free = free
+        self._min_free = min_free
+
+    def free(self) -> int:
+        """The free bytes of the disk. Raises StoreFailed if they cannot be read."""
+        return self._free()
+
+    def check(self) -> None:
+        """Raises DiskFull if less than the minimum is free; StoreFailed if the free space cannot be read."""
+        free = self._free()
+        if free < self._min_free:
+            raise DiskFull(
+                f"The disk of batchq's data directory has {free // MIB} MiB of free space. "
+                f"Below {self._min_free // MIB} MiB jobs and job definitions are rejected, "
+                f"and output of containers is not stored."
+            )
+
+    @property
+    def critical(self) -> bool:
+        """Whether less than half of the minimum is free: then not even a line is added to a stored log."""
+        return self._free() < self._min_free // 2
+
+    @property
+    def problem(self) -> str | None:
+        """Why `check` would raise an error; None if it would not."""
+        try:
+            self.check()
+        except (DiskFull, StoreFailed) as why:
+            return str(why)
+        return None

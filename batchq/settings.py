@@ -15,9 +15,9 @@ from batchq.errors import StartImpossible
 
 PREFIX = "BATCHQ_"
 # Prefixes of variables that are not settings: the server URL of commands, and secrets of jobs.
-NO_SETTINGS = ("BATCHQ_URL", "BATCHQ_SECRET_")
+OTHER_VARIABLES = ("BATCHQ_URL", "BATCHQ_SECRET_")
 REGISTRY = r"^[A-Za-z0-9.-]+(:[0-9]+)?(/[a-z0-9._/-]+)?$"  # an image registry, with or without a path
-LEAST_RETENTION = timedelta(minutes=15)
+MIN_RETENTION = timedelta(minutes=15)
 
 
 def _absolute(path: Path) -> Path:
@@ -124,7 +124,7 @@ class Settings(BaseSettings):
 
         At least for the time in which a repeated SubmitJob is recognised.
         """
-        return max(timedelta(days=self.retention_days), LEAST_RETENTION) if self.retention_days else None
+        return max(timedelta(days=self.retention_days), MIN_RETENTION) if self.retention_days else None
 
     @property
     def audit(self) -> timedelta | None:
@@ -136,9 +136,9 @@ class Settings(BaseSettings):
         return timedelta(seconds=self.stop_grace)
 
 
-def check_names(variables: Iterable[str]) -> None:
+def check_variables(variables: Iterable[str]) -> None:
     """Raise StartImpossible for a BATCHQ_ variable that is not a setting: a misspelt one would be ignored silently."""
     known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
     for name in sorted(variables):
-        if name.startswith(PREFIX) and name not in known and not name.startswith(NO_SETTINGS):
+        if name.startswith(PREFIX) and name not in known and not name.startswith(OTHER_VARIABLES):
             raise StartImpossible(f"{name} is not a setting of batchq; is it misspelt?")

@@ -12,7 +12,7 @@ from typing import Generic, Self, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.errors import TooOften
+from batchq.errors import Throttled
 
 BURST = 2.0  # seconds: the capacity of a bucket is what its rate adds in this time, and at least one token
 MAX_BUCKETS = 1000  # in memory, before full buckets are removed
@@ -92,10 +92,10 @@ class ConcurrencyLimit(Generic[K]):
 
     @asynccontextmanager
     async def of(self, key: K) -> AsyncIterator[None]:
-        """Raises TooOften when `waiting` users of `key` wait already."""
+        """Raises Throttled when `waiting` users of `key` wait already."""
         users = self._users.setdefault(key, _Users(asyncio.Semaphore(self._at_once)))
         if users.count >= self._max_users:
-            raise TooOften(f"Rate exceeded: {users.count} requests of this kind are already in progress")
+            raise Throttled(f"Rate exceeded: {users.count} requests of this kind are already in progress")
         users.count += 1
         try:
             async with users.free:

@@ -19,7 +19,7 @@ from batchq.bootstrap import serving
 from batchq.cli.arguments import comma_list, settings_of
 from batchq.cli.output import ESCAPES, escape, print_error, write_line
 from batchq.domain.catalog import Network
-from batchq.settings import Settings, check_names
+from batchq.settings import Settings, check_variables
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ def add_serve(command: ArgumentParser) -> None:
 def run_server(args: Namespace) -> int:
     """Serve until SIGTERM or SIGINT. Raises BatchqError or OSError if the server cannot start."""
     settings = settings_of(args)
-    check_names(os.environ)
+    check_variables(os.environ)
     _open_standard_streams()
     logging.basicConfig(level=logging.INFO, handlers=[log_handler(sys.stderr)])
     tune_gc()
@@ -103,7 +103,7 @@ async def serve(settings: Settings) -> int:
     stopped = _stop_signal()
     async with serving(settings) as server:
         write_line(f"batchq is ready at {server.url}")
-        watch = asyncio.ensure_future(_exit_when_lost(server.lost))
+        watch = asyncio.ensure_future(_exit_when_lost(server.wait_until_lost))
         await stopped.wait()
         watch.cancel()
     return 0

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from batchq.domain.access.accounts import AccountName, ContainerPolicy, Directory, Owner
 from batchq.domain.scheduling.quotas import Quotas
-from batchq.errors import TooOften, Unavailable
+from batchq.errors import Throttled, Unavailable
 from batchq.ports.clock import Clock
 from batchq.throttling import RateLimiter
 
@@ -71,10 +71,10 @@ class SubmitRateLimiter:
     def check(self, account: AccountName) -> None:
         """Count one job against `account` and every account above it.
 
-        Raises TooOften, and then counts it against none of them.
+        Raises Throttled, and then counts it against none of them.
         """
         limited = self._accounts.quotas().on(account)
         rates = {it.name: it.limits.submits for it in limited if it.limits.submits is not None}
         exceeded = self._limiter.take(rates) if rates else None
         if exceeded is not None:
-            raise TooOften(f"Account {exceeded} may submit {rates[exceeded]:g} jobs a second: Rate exceeded")
+            raise Throttled(f"Account {exceeded} may submit {rates[exceeded]:g} jobs a second: Rate exceeded")

@@ -40,7 +40,7 @@ class Choosing:
                     read.update(orders)
 
     def turn_of(self, caller: Caller) -> AbstractAsyncContextManager[None]:
-        """Wait for the same user's earlier bulk stops. Entering it raises TooOften."""
+        """Wait for the same user's earlier bulk stops. Entering it raises Throttled."""
         return self._one_at_a_time.of(caller.user)
 
     async def candidates(self, selection: JobFilter) -> Candidates:

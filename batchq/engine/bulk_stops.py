@@ -24,7 +24,7 @@ from batchq.domain.intervals import IntervalSet
 from batchq.domain.lifecycle import node_view
 from batchq.engine.messages import BulkStopRequest
 from batchq.engine.unit_of_work import Committed, UnitOfWork
-from batchq.errors import TooOften
+from batchq.errors import Throttled
 from batchq.ports.bulk_stops import BulkStopStore
 
 ASKED = "asked"
@@ -68,10 +68,10 @@ class BulkStops:
             self._unknown = False
 
     def begin(self, unit: UnitOfWork, message: BulkStopRequest) -> None:
-        """Begin a bulk stop. Raises TooOften."""
+        """Begin a bulk stop. Raises Throttled."""
         known = [*self._under_way.values(), *(sweep for sweep, _ in unit.sweeps)]
         if unit.caller is not None and sum(_is_of(it, unit.caller) for it in known) >= AT_ONCE:
-            raise TooOften(f"User {unit.caller.user} has {AT_ONCE} orders to stop jobs under way: Rate exceeded")
+            raise Throttled(f"User {unit.caller.user} has {AT_ONCE} orders to stop jobs under way: Rate exceeded")
         number = max((it.number for it in known), default=0) + 1
         unit.audit("jobs", ASKED)
         order = replace(message.order, act=unit.acts[-1]) if unit.caller is not None else message.order

@@ -30,7 +30,7 @@ from batchq.engine.monitors.store_monitor import StoreMonitor
 from batchq.engine.scheduling.catalog_view import CatalogView, network_on
 from batchq.engine.supervisor import Supervisor, within
 from batchq.engine.timers import Timers
-from batchq.errors import BatchqError, Outdated
+from batchq.errors import BatchqError, StaleRead
 from batchq.ports.catalog import Snapshot
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore, SubmissionKey
@@ -216,14 +216,14 @@ class Engine:
 
         When this returns, the selection is durable; the iterator yields the outcomes of the jobs.
 
-        Raises TooOften and StoreFailed.
+        Raises Throttled and StoreFailed.
         """
         outcomes: asyncio.Queue[tuple[JobOutcome, ...] | None] = asyncio.Queue()
         report, as_of = _reporter(outcomes), self.loop.state.next_order
         async with self.loop.choosing.turn_of(caller):
             try:
                 await self._begin_sweep(order, selection, as_of=as_of, report=report, final=False, caller=caller)
-            except Outdated:
+            except StaleRead:
                 await self._begin_sweep(order, selection, as_of=as_of, report=report, final=True, caller=caller)
         return _outcomes(outcomes)
 
@@ -232,7 +232,7 @@ class Engine:
     ) -> None:
         """Begin the bulk stop.
 
-        Raises Outdated, except when `final`: then the commit examines all jobs changed since the read.
+        Raises StaleRead, except when `final`: then the commit examines all jobs changed since the read.
         """
         candidates = await self.loop.choosing.candidates(selection)
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -88,7 +88,7 @@ class MessageHandler:
     def read(self, unit: UnitOfWork, message: Message) -> None:
         """Apply one message to the unit of work.
 
-        Raises Invalid, IllegalTransition or Outdated for a request that is refused.
+        Raises Invalid, IllegalTransition or StaleRead for a request that is refused.
         """
         match message:
             case Submit():

@@ -51,7 +51,7 @@ from batchq.errors import (
     BatchqError,
     Conflict,
     IllegalTransition,
-    Outdated,
+    StaleRead,
     StoreFailed,
     Unavailable,
 )
@@ -284,12 +284,12 @@ class Loop:
         """Begin a bulk stop.
 
         If it selects children, it is deferred until every array submitted before the request has spawned its children.
-        Raises Outdated if the candidates must be read again.
+        Raises StaleRead if the candidates must be read again.
         """
         if message.selection.looks_at_children and self._families.spawning(message.as_of):
             unit.deferred.append(message)
         elif outdated(message):
-            raise Outdated("too many jobs have changed since they were read")
+            raise StaleRead("too many jobs have changed since they were read")
         else:
             self._sweeps.begin(unit, message)
 

@@ -103,7 +103,7 @@ class BulkStopRequest(Struct, frozen=True, kw_only=True):
     report: Callable[[tuple[JobOutcome, ...] | None], None]
     #: The jobs selected before this unit of work; None: the commit selects among all jobs.
     candidates: Candidates | None = None
-    #: If False, the request is refused as Outdated when too many jobs have changed since `candidates` were read.
+    #: If False, the request is refused as StaleRead when too many jobs have changed since `candidates` were read.
     final: bool = True
     caller: Caller
     answer: Future[None]

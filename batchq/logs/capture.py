@@ -20,9 +20,9 @@ from contextlib import aclosing, suppress
 from datetime import UTC, datetime, timedelta
 from weakref import WeakValueDictionary
 
-from batchq.disk_guard import MIB
 from batchq.domain.ids import Tag
 from batchq.errors import ContainerGone
+from batchq.host import MIB
 from batchq.logs.quota import LogQuota
 from batchq.ports.clock import Clock
 from batchq.ports.logs import LogArchive, LogLine, StoredLine

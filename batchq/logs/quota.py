@@ -10,10 +10,10 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from batchq.disk_guard import MIB, DiskGuard
 from batchq.domain.access.accounts import AccountName, UserName, Visibility
 from batchq.domain.ids import Tag
 from batchq.domain.scheduling.quotas import Quotas
+from batchq.host import MIB, DiskGuard
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
 from batchq.ports.logs import LogArchive, RetentionArchive
@@ -34,14 +34,14 @@ class LogQuota:
         self,
         *,
         each: int | None,
-        floor: DiskGuard,
+        disk_guard: DiskGuard,
         quotas: Callable[[], Quotas],
         usage: "AccountLogs",
         clock: Clock,
     ) -> None:
         """`each`: the limit for one container in MiB; None: no limit. `quotas`: the limits of accounts."""
         self._each = each
-        self._floor = floor
+        self._disk_guard = disk_guard
         self._quotas = quotas
         self._usage = usage
         self._clock = clock
@@ -55,7 +55,7 @@ class LogQuota:
         """
         if self._each is not None and stored >= self._each * MIB:
             return f"--log-mib {self._each} is the limit of serve for the output of one container"
-        if self._floor.trouble is not None:
+        if self._disk_guard.problem is not None:
             return "the disk of batchq's data is nearly full (--min-free-mib)"
         return await self._refusal_by_account(tag)
 
@@ -73,7 +73,7 @@ class LogQuota:
     @property
     def may_annotate(self) -> bool:
         """Whether the disk has room for a line that reports a stop. Raises StoreFailed."""
-        return not self._floor.critical
+        return not self._disk_guard.critical
 
     @property
     def trouble(self) -> str | None:

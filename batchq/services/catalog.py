@@ -9,7 +9,6 @@ The first start of a data directory creates a compute environment and a queue, s
 import json
 from collections.abc import Callable, Mapping, Sequence
 
-from batchq.disk_guard import DiskGuard
 from batchq.domain import catalog_rules as rules
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import (
@@ -24,6 +23,7 @@ from batchq.domain.catalog import (
     TimeLimit,
 )
 from batchq.domain.ids import ConsumableName, QueueName
+from batchq.host import DiskGuard
 from batchq.ports.catalog import CatalogStore
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
@@ -42,7 +42,7 @@ class CatalogService:
     """The catalog: compute environments, job queues, job definitions, scheduling policies, consumable resources."""
 
     def __init__(
-        self, *, store: CatalogStore, jobs: JobStore, clock: Clock, floor: DiskGuard, changed: Callable[[], None]
+        self, *, store: CatalogStore, jobs: JobStore, clock: Clock, disk_guard: DiskGuard, changed: Callable[[], None]
     ) -> None:
         """`changed` is called after each change, except of job definitions, to schedule again."""
         self.turnstile = WriteLock()
@@ -66,7 +66,7 @@ class CatalogService:
             drop=store.drop_queue,
             changed=changed,
         )
-        self.definitions = JobDefinitionService(turnstile=self.turnstile, store=store, floor=floor)
+        self.definitions = JobDefinitionService(turnstile=self.turnstile, store=store, disk_guard=disk_guard)
         self.scheduling_policies = SchedulingPolicyService(
             turnstile=self.turnstile, store=store, clock=clock, queues=self.job_queues.known, changed=changed
         )

@@ -10,13 +10,13 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from batchq.disk_guard import DiskGuard
 from batchq.domain import catalog_rules as rules
 from batchq.domain.access import container_policy
 from batchq.domain.access.accounts import Caller, Owner
 from batchq.domain.catalog import DefinitionStatus, JobDefinition, Tags
 from batchq.domain.ids import DefinitionRef
 from batchq.errors import Forbidden, NotFound
+from batchq.host import DiskGuard
 from batchq.ports.catalog import CatalogStore
 from batchq.services.serialized import WriteLock, one_at_a_time
 
@@ -90,10 +90,10 @@ class JobDefinitionService:
     definitions are treated as missing; only an attempt to register the name reveals that it is taken.
     """
 
-    def __init__(self, *, turnstile: WriteLock, store: CatalogStore, floor: DiskGuard) -> None:
+    def __init__(self, *, turnstile: WriteLock, store: CatalogStore, disk_guard: DiskGuard) -> None:
         self.turnstile = turnstile
         self._store = store
-        self._floor = floor
+        self._disk_guard = disk_guard
         self._known = DefinitionCache(store)
 
     @one_at_a_time
@@ -102,7 +102,7 @@ class JobDefinitionService:
 
         Raises DiskFull; Forbidden; Invalid.
         """
-        self._floor.check()
+        self._disk_guard.check()
         owner = await self._store.definition_owner(definition.ref.name) or caller.owner
         _must_reach(owner, f"the job definition name {definition.ref.name}", caller)
         container_policy.check(definition, caller)

@@ -11,7 +11,6 @@ from uuid import uuid4
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.disk_guard import DiskGuard
 from batchq.domain import catalog_rules as rules
 from batchq.domain import events as on
 from batchq.domain.access import container_policy
@@ -35,6 +34,7 @@ from batchq.domain.scheduling.dependencies import invalid
 from batchq.domain.task import Nodes, Task, effective_nodes, effective_task
 from batchq.engine.engine import Engine
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
+from batchq.host import DiskGuard
 from batchq.ports.catalog import NeedQuery, Snapshot
 from batchq.ports.jobs import ChildQuery, JobQuery, JobStore, Moment, SubmissionKey
 from batchq.services.catalog import CatalogService
@@ -83,22 +83,22 @@ class JobService:
     """
 
     def __init__(
-        self, *, engine: Engine, store: JobStore, catalog: CatalogService, floor: DiskGuard, stop_grace: timedelta
+        self, *, engine: Engine, store: JobStore, catalog: CatalogService, disk_guard: DiskGuard, stop_grace: timedelta
     ) -> None:
         self._engine = engine
         self._store = store
         self._shown = PendingOrdersView(store, engine.sealed, engine.start_obstacle)
         self._catalog = catalog
-        self._floor = floor
+        self._disk_guard = disk_guard
         self._stop_grace = stop_grace
 
     async def submit(self, submission: Submission, *, caller: Caller) -> Job:
         """Create a job. It is durable when this method returns, and may already be in a later status than SUBMITTED.
 
         The job uses the definition as it is now; later changes of the definition do not affect it. Raises Invalid,
-        with AWS's texts; TooOften; Unavailable.
+        with AWS's texts; Throttled; Unavailable.
         """
-        self._floor.check()
+        self._disk_guard.check()
         self._engine.submit_rate.check(caller.account)
         queue = self._enabled(submission.queue, caller)
         definition = await self._catalog.definitions.find(

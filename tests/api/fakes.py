@@ -7,7 +7,6 @@ from batchq.api.batch.context import BatchContext
 from batchq.api.batch.validation import ServerLimits
 from batchq.api.page_tokens import PageTokens
 from batchq.audit.audit_log import AuditLog
-from batchq.disk_guard import DiskGuard
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Directory
 from batchq.domain.bulk_stop import (
@@ -26,6 +25,7 @@ from batchq.domain.lifecycle.transitions import step
 from batchq.domain.scheduling.dependencies import named, refusal
 from batchq.engine.account_limits import SubmitRateLimiter
 from batchq.errors import Invalid
+from batchq.host import DiskGuard
 from batchq.ports.catalog import Snapshot
 from batchq.ports.jobs import Changes, Moment
 from batchq.services.bulk_stop import BulkStopService
@@ -164,16 +164,16 @@ class Backend:
         self.store = InlineStore()
         self.clock = SteppingClock()
         self.free = 2**40
-        self.floor = DiskGuard(free=lambda: self.free, least=64 * 2**20)
+        self.disk_guard = DiskGuard(free=lambda: self.free, min_free=64 * 2**20)
         self.engine = FakeEngine(store=self.store, clock=self.clock)
         self.catalog = CatalogService(
-            store=self.store, jobs=self.store, clock=self.clock, floor=self.floor, changed=lambda: None
+            store=self.store, jobs=self.store, clock=self.clock, disk_guard=self.disk_guard, changed=lambda: None
         )
         self.jobs = JobService(
             engine=self.engine,
             store=self.store,
             catalog=self.catalog,
-            floor=self.floor,
+            disk_guard=self.disk_guard,
             stop_grace=timedelta(seconds=30),
         )
         self.stopping = BulkStopService(

@@ -11,7 +11,7 @@ from batchq.accounts.files import AccessKey
 from batchq.api.authentication import Throttle
 from batchq.api.http import HttpRefusal
 from batchq.api.sigv4 import SignatureVerifier
-from batchq.errors import TooOften
+from batchq.errors import Throttled
 from tests.api.signed import KEY, NOW, header, one_byte_changed, random_request, signed, with_header, without
 
 
@@ -203,5 +203,5 @@ def test_requests_above_the_rate_limit_are_refused_for_one_user_only():
 def rate_error(throttle, user):
     try:
         throttle.take_token(user)
-    except TooOften as why:
+    except Throttled as why:
         return str(why)

@@ -62,7 +62,7 @@ async def reopened(store, changed):
     """The catalog as the next server finds it."""
 
     async def reopen():
-        catalog = CatalogService(store=store, jobs=store, clock=NoonClock(), floor=BOTTOMLESS, changed=changed)
+        catalog = CatalogService(store=store, jobs=store, clock=NoonClock(), disk_guard=BOTTOMLESS, changed=changed)
         await catalog.load()
         return catalog
 

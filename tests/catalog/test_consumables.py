@@ -33,7 +33,7 @@ def clock():
 
 @pytest.fixture
 async def catalog(store, changed, clock):
-    catalog = CatalogService(store=store, jobs=store, clock=clock, floor=BOTTOMLESS, changed=changed)
+    catalog = CatalogService(store=store, jobs=store, clock=clock, disk_guard=BOTTOMLESS, changed=changed)
     await catalog.load()
     return catalog
 

@@ -144,7 +144,7 @@ class Saved(InlineStore):
 
 async def test_a_caller_who_goes_away_does_not_part_memory_from_store(changed):
     store = Saved()
-    catalog = CatalogService(store=store, jobs=store, clock=NoonClock(), floor=BOTTOMLESS, changed=changed)
+    catalog = CatalogService(store=store, jobs=store, clock=NoonClock(), disk_guard=BOTTOMLESS, changed=changed)
     asked = asyncio.ensure_future(make_environment(catalog))
     await store.saved.wait()
 

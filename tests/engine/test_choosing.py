@@ -11,7 +11,7 @@ from batchq.domain.job import Status
 from batchq.engine import bulk_stop_selection
 from batchq.engine.bulk_stop_selection import Choosing
 from batchq.engine.messages import BulkStopRequest
-from batchq.errors import Outdated, TooOften
+from batchq.errors import StaleRead, Throttled
 from tests.engine.desk import LOOKED, ONE, Desk, answer, desk_over, request, submit
 from tests.support.builders import ADMIN, job
 from tests.support.inline import InlineStore
@@ -69,7 +69,7 @@ async def test_candidates_are_read_again_when_too_many_jobs_have_changed(monkeyp
     await desk.process(LOOKED)
     await desk.process(first)
 
-    assert isinstance(first.answer.exception(), Outdated)
+    assert isinstance(first.answer.exception(), StaleRead)
     assert await desk.store.sweeps() == ()
 
 
@@ -90,7 +90,7 @@ async def test_a_user_waits_for_his_earlier_bulk_stops_and_other_users_do_not(mo
             tasks.create_task(enter(caller, done))
         await asyncio.sleep(0)
         assert entered == ["ann", "bob"]
-        with pytest.raises(TooOften):
+        with pytest.raises(Throttled):
             await enter(ann, done)
         done.set()
     assert entered == ["ann", "bob", "ann"]

@@ -10,7 +10,7 @@ from batchq.domain.job import Status
 from batchq.engine import arrays, bulk_stops
 from batchq.engine.messages import BulkStopRequest, ContinueWork
 from batchq.engine.scheduling import queue_reader
-from batchq.errors import TooOften
+from batchq.errors import Throttled
 from batchq.ports.jobs import Changes
 from tests.engine.desk import LOOKED, ONE, TWO, Desk, answer, desk_over, submit
 from tests.engine.turns import ground
@@ -149,7 +149,7 @@ async def test_one_user_has_so_many_orders_under_way_and_another_his_own(monkeyp
     await desk.process(first, second)
     await desk.process(third, fourth)
 
-    assert isinstance(third.answer.exception(), TooOften)
+    assert isinstance(third.answer.exception(), Throttled)
     assert fourth.answer.result() is None
     assert len(await desk.store.sweeps()) == 3
 

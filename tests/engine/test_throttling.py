@@ -7,7 +7,7 @@ import pytest
 from batchq import throttling
 from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Directory
 from batchq.engine.account_limits import Accounts, SubmitRateLimiter
-from batchq.errors import TooOften
+from batchq.errors import Throttled
 from batchq.throttling import RateLimiter
 from tests.support.builders import NOON
 
@@ -106,7 +106,7 @@ def test_a_submitted_job_counts_against_the_accounts_above_and_no_others(watch):
     limiter.check("team")
     limiter.check("team")
 
-    with pytest.raises(TooOften):
+    with pytest.raises(Throttled):
         limiter.check("lab")
     for _ in range(3):
         limiter.check("other")
@@ -116,7 +116,7 @@ def test_the_error_names_the_account_whose_rate_is_exceeded(watch):
     limiter = submit_limiter(watch, lab=0.5)
     limiter.check("team")
 
-    with pytest.raises(TooOften, match=r"Account lab may submit 0\.5 jobs a second"):
+    with pytest.raises(Throttled, match=r"Account lab may submit 0\.5 jobs a second"):
         limiter.check("team")
 
 

@@ -6,7 +6,6 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.compute.docker.create_request import ROTATED_LOG
-from batchq.disk_guard import MIB, DiskGuard
 from batchq.domain.access.accounts import (
     Account,
     AccountLimits,
@@ -17,6 +16,7 @@ from batchq.domain.access.accounts import (
 )
 from batchq.domain.job import Status
 from batchq.domain.scheduling.quotas import NO_QUOTAS, Quotas
+from batchq.host import MIB, DiskGuard
 from batchq.logs.capture import ENGINE_STORES, LogCapture
 from batchq.logs.quota import AccountLogs, LogQuota
 from batchq.ports.jobs import Changes
@@ -33,7 +33,7 @@ class Disk:
 
     def __init__(self):
         self.free = 2**40
-        self.floor = DiskGuard(free=lambda: self.free, least=64 * MIB)
+        self.disk_guard = DiskGuard(free=lambda: self.free, min_free=64 * MIB)
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def usage(store, archive):
 @pytest.fixture
 def keeper_with(engine, archive, clock, disk, usage):
     def make(*, each=None, quotas=NO_QUOTAS):
-        quota = LogQuota(each=each, floor=disk.floor, quotas=lambda: quotas, usage=usage, clock=clock)
+        quota = LogQuota(each=each, disk_guard=disk.disk_guard, quotas=lambda: quotas, usage=usage, clock=clock)
         return LogCapture(archive=archive, runtime=engine, clock=clock, quota=quota)
 
     return make

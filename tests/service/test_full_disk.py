@@ -3,8 +3,8 @@
 import pytest
 from botocore.exceptions import ClientError
 
-from batchq.disk_guard import DiskGuard
 from batchq.errors import StoreFailed
+from batchq.host import DiskGuard
 from batchq.store.log_files import free
 from tests.service.waiting import container
 from tests.support.service import serving
@@ -35,8 +35,8 @@ def test_what_is_free_is_asked_of_the_disk(tmp_path):
 
 
 def test_a_disk_that_does_not_tell_is_a_failing_store(tmp_path):
-    floor = DiskGuard(free=lambda: free(tmp_path / "gone"), least=1)
+    disk_guard = DiskGuard(free=lambda: free(tmp_path / "gone"), min_free=1)
 
     with pytest.raises(StoreFailed, match=r"free space of .* is unknown"):
-        floor.check()
-    assert "is unknown" in floor.trouble
+        disk_guard.check()
+    assert "is unknown" in disk_guard.problem

@@ -11,7 +11,7 @@ import pytest
 
 from batchq.cli import serve
 from batchq.cli.main import main
-from batchq.settings import check_names
+from batchq.settings import check_variables
 from tests.service.waiting import PATIENCE, reaches, register
 from tests.support.certificates import Authority
 from tests.support.service import BATCHQ, Service, serving
@@ -217,7 +217,7 @@ def test_a_second_server_of_the_same_data_names_the_first(shared):
 
 
 def test_secrets_and_the_commands_own_variable_are_no_settings():
-    check_names(["BATCHQ_SECRET_DB", "BATCHQ_URL", "BATCHQ_STOP_GRACE", "PATH"])
+    check_variables(["BATCHQ_SECRET_DB", "BATCHQ_URL", "BATCHQ_STOP_GRACE", "PATH"])
 
 
 def test_every_setting_is_also_a_variable(tmp_path):

@@ -56,7 +56,7 @@ class InProcessServer:
         self._new_job_id = new_job_id
         inbox = Mailbox()
         self.catalog = CatalogService(
-            store=store, jobs=store, clock=clock, floor=BOTTOMLESS, changed=inbox.ground_changed
+            store=store, jobs=store, clock=clock, disk_guard=BOTTOMLESS, changed=inbox.ground_changed
         )
         self.logs = LogService(store=store, archive=archive, runtime=runtime, clock=clock, quota=UNLIMITED)
         self.engine = Engine(
@@ -90,7 +90,7 @@ class InProcessServer:
         """The job service with this default of the time between a stop signal and the kill."""
         engine = self.engine if self._new_job_id is None else _EngineWithOwnIds(self.engine, self._new_job_id)
         return JobService(
-            engine=engine, store=self.store, catalog=self.catalog, floor=BOTTOMLESS, stop_grace=stop_grace
+            engine=engine, store=self.store, catalog=self.catalog, disk_guard=BOTTOMLESS, stop_grace=stop_grace
         )
 
     def is_idle(self) -> bool:
