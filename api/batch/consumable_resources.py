@@ -31,7 +31,7 @@ Needs = tuple[Need, ...]
 MAX_QUANTITY = 2**63 - 1  # the largest quantity that clients can read
 
 
-class Filter(WireModel):
+class ResourceFilter(WireModel):
     name: Text | None = None
     values: list[Text] | None = None
 
@@ -59,14 +59,14 @@ class DescribeConsumableResource(WireModel):
 
 
 class ListConsumableResources(WireModel):
-    filters: list[Filter] | None = None
+    filters: list[ResourceFilter] | None = None
     maxResults: PageSize | None = None
     nextToken: Text | None = None
 
 
 class ListJobsByConsumableResource(WireModel):
     consumableResource: Text
-    filters: list[Filter] | None = None
+    filters: list[ResourceFilter] | None = None
     maxResults: PageSize | None = None
     nextToken: Text | None = None
 
@@ -189,7 +189,7 @@ def summary_to_wire(resource: ConsumableResource, there: Quantities, arns: Batch
     }
 
 
-def name_patterns(filters: Sequence[Filter] | None) -> tuple[str, ...] | None:
+def name_patterns(filters: Sequence[ResourceFilter] | None) -> tuple[str, ...] | None:
     """The requested names, in lower case; a trailing `*` matches any rest. None: all names. Raises Invalid."""
     values = [_filter_values(it) for it in filters or () if _filter_name(it, (_BY_NAME,))]
     if len(values) > 1:
@@ -239,13 +239,13 @@ def job_to_wire(job: Job, resource: ConsumableName, arns: BatchArns) -> Content:
     return {member: value for member, value in members.items() if value is not None}
 
 
-def _filter_name(given: Filter, known: Sequence[str]) -> str:
+def _filter_name(given: ResourceFilter, known: Sequence[str]) -> str:
     if given.name is None or given.name not in known:
         raise Invalid(f"The name of a filter must be one of {', '.join(known)}.")
     return given.name
 
 
-def _filter_values(given: Filter) -> Sequence[str]:
+def _filter_values(given: ResourceFilter) -> Sequence[str]:
     if not given.values:
         raise Invalid(f"The filter {given.name} must have a value.")
     if len(given.values) > MAX_FILTER_VALUES:
@@ -253,7 +253,7 @@ def _filter_values(given: Filter) -> Sequence[str]:
     return given.values
 
 
-def _filter_value(given: Filter) -> str:
+def _filter_value(given: ResourceFilter) -> str:
     if len(_filter_values(given)) > 1:
         raise Invalid(f"The filter {given.name} must have one value.")
     return _filter_values(given)[0]

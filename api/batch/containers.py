@@ -210,7 +210,7 @@ def _tmpfs(given: Tmpfs) -> domain.Tmpfs:
     if given.size < 1:
         raise Invalid("The size of a tmpfs must be at least 1 MiB.")
     if not all(_TMPFS_OPTION.fullmatch(option) for option in options):
-        raise Invalid("mountOptions of a tmpfs has an option that is not known.")
+        raise Invalid("mountOptions of a tmpfs has an unknown option.")
     path = validation.path(given.containerPath, "containerPath")
     return domain.Tmpfs(container_path=path, size_mib=given.size, options=options)
 
@@ -324,6 +324,6 @@ def environment_variables(entries: Sequence[KeyValuePair] | None) -> tuple[tuple
 def variable_name(text: str) -> str:
     if not text or "=" in text or text.startswith(RESERVED_PREFIX):
         raise Invalid(
-            f"The name of an environment variable must not be empty, hold a '=' or begin with '{RESERVED_PREFIX}'."
+            f"The name of an environment variable must not be empty, contain '=' or begin with '{RESERVED_PREFIX}'."
         )
     return text

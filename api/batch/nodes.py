@@ -71,7 +71,7 @@ def node_span(text: str, count: int) -> Span:
     first, last = node_bounds(text)
     last = count - 1 if last is None else min(last, count - 1)
     if first > last:
-        raise Invalid(f"targetNodes {text} has no nodes: there are {count}.")
+        raise Invalid(f"targetNodes {text} is beyond the {count} nodes.")
     return first, last
 
 
@@ -79,7 +79,7 @@ def node_bounds(text: str) -> tuple[int, int | None]:
     """The first node and the last one, None if open-ended, of a range in targetNodes. Raises Invalid."""
     parts = _RANGE.fullmatch(text)
     if parts is None:
-        raise Invalid("targetNodes must be a range of nodes, as 0:3, :3 or 4:.")
+        raise Invalid("targetNodes must be a range of nodes, such as 0:3, :3 or 4:.")
     first, last = int(parts[1] or 0), int(parts[2]) if parts[2] else None
     if last is not None and last < first:
         raise Invalid(f"targetNodes {text} ends before it begins.")
@@ -112,7 +112,7 @@ def _check_spans(spans: Sequence[Span], count: int) -> None:
     held = {node for first, last in spans for node in range(first, last + 1)}
     missing = set(range(count)) - held
     if missing:
-        raise Invalid(f"Node {min(missing)} has no range: targetNodes must hold every node from 0 to {count - 1}.")
+        raise Invalid(f"Node {min(missing)} has no range: targetNodes must include every node from 0 to {count - 1}.")
 
 
 def _task(given: NodeRangeProperty) -> Task:

@@ -211,4 +211,4 @@ def _check_cycles(waiting: dict[str, set[str]]) -> None:
         for name in free:
             del waiting[name]
     if waiting:
-        raise Invalid(f"The containers {', '.join(sorted(waiting))} wait for each other in a circle.")
+        raise Invalid(f"The containers {', '.join(sorted(waiting))} depend on each other in a cycle.")

@@ -83,7 +83,7 @@ REFUSED = [
     (ranges("1:"), "Node 0 has no range"),
     (ranges("0:1", "3:3"), "Node 2 has no range"),
     (ranges("0:4"), "must be within 0:3"),
-    (ranges("0:3", "4:4"), "has no nodes"),
+    (ranges("0:3", "4:4"), "is beyond the 4 nodes"),
     (ranges("0:3", "0:"), "more than once"),
     (ranges("3:0"), "ends before it begins"),
     (ranges("0"), "targetNodes must be a range"),

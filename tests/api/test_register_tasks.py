@@ -130,9 +130,9 @@ REFUSED = [
     (with_worker(dependsOn=[{"condition": "START"}]), "Container '' in dependsOn"),
     (with_worker(dependsOn=[{"containerName": "side"}]), "START, COMPLETE, SUCCESS"),
     (with_worker(dependsOn=[{"containerName": "side", "condition": "HEALTHY"}]), "START, COMPLETE, SUCCESS"),
-    (with_worker(dependsOn=[{"containerName": "work", "condition": "START"}]), "in a circle"),
+    (with_worker(dependsOn=[{"containerName": "work", "condition": "START"}]), "in a cycle"),
     (with_worker(dependsOn=WORKER["dependsOn"] * 2), "more than once"),
-    (with_task(containers=A_CIRCLE), "side, work wait for each other in a circle"),
+    (with_task(containers=A_CIRCLE), "side, work depend on each other in a cycle"),
     (
         with_task(
             containers=[

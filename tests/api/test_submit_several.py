@@ -201,7 +201,7 @@ REFUSED = [
     ),
     (gang(numNodes=0), "numNodes must be between 1 and 1000"),
     (gang(numNodes=1001), "numNodes must be between 1 and 1000"),
-    (gang(numNodes=2), "targetNodes 2:3 has no nodes"),
+    (gang(numNodes=2), "targetNodes 2:3 is beyond the 2 nodes"),
     ({"arrayProperties": {"size": 1}}, "Array size must be between 2 and 10000"),
     ({"arrayProperties": {"size": 0}}, "Array size must be between 2 and 10000"),
     ({"arrayProperties": {"size": -2}}, "Array size must be between 2 and 10000"),
