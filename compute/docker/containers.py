@@ -109,8 +109,8 @@ class Containers:
         self._log_secrets[launch.tag] = self._secrets.resolved_values(launch.spec.logging.secret_options)
         # The lock covers the choice of GPUs and the create: the labels of existing containers show which are in use.
         with self._gpu_lock if launch.spec.resources.gpus else nullcontext():
-            made = self._create(client, launch)
-        if made.state is not ContainerState.CREATED or made.host_lost:
+            created = self._create(client, launch)
+        if created.state is not ContainerState.CREATED or created.host_lost:
             self._mounts.release(launch.tag)
         else:
             is_new = launch.tag in self._fresh
@@ -120,8 +120,8 @@ class Containers:
             admission.check_launch(
                 launch, self._policy, network, is_new=is_new, inspect=lambda: self._inspect(client, launch.tag)
             )
-        self._created_ids[launch.tag] = made.container
-        return replace(made, created_host_paths=self._mounts.created(launch.tag))
+        self._created_ids[launch.tag] = created.container
+        return replace(created, created_host_paths=self._mounts.created(launch.tag))
 
     def start(self, client: Client, tag: Tag) -> None:
         """Start the container that `create` returned, or else by its name. No effect on a started container."""
@@ -226,18 +226,18 @@ class Containers:
         inspected = self._find(client, launch)
         if inspected is None:
             return None
-        made = parse_created(launch.tag, inspected)
-        if made.state is not ContainerState.CREATED:
-            return made
+        created = parse_created(launch.tag, inspected)
+        if created.state is not ContainerState.CREATED:
+            return created
         start_requested = launch.container is not None and launch.tag not in self._fresh
         if start_requested and may_have_run(client, inspected):
-            return replace(made, host_lost=True)
+            return replace(created, host_lost=True)
         if self._can_start(client, launch, inspected):
-            return made
-        made = parse_created(launch.tag, client.inspect_container(made.container))
-        if made.state is not ContainerState.CREATED:
-            return made
-        self._discard(client, launch.tag, made.container)
+            return created
+        created = parse_created(launch.tag, client.inspect_container(created.container))
+        if created.state is not ContainerState.CREATED:
+            return created
+        self._discard(client, launch.tag, created.container)
         return None
 
     def _can_start(self, client: Client, launch: LaunchSpec, inspected: object) -> bool:
@@ -274,7 +274,7 @@ class Containers:
         inputs = self._resolve_inputs(client, launch, namespaces)
         request = build_create_request(launch, instance=self._instance, policy=self._policy, inputs=inputs)
         try:
-            made = client.create_container_from_config(  # type: ignore[no-untyped-call]  # it has no types in the stubs
+            created = client.create_container_from_config(  # type: ignore[no-untyped-call]  # it has no types in the stubs
                 request.config, name=request.name, platform=request.platform
             )
         except APIError as error:
@@ -284,7 +284,7 @@ class Containers:
                 return self._resolve_name_conflict(client, launch.tag, error)
             redact_error(error, self._log_secrets.get(launch.tag, ()))
             raise create_error(error) from error
-        container_id = member(made, "Id", of=str)
+        container_id = member(created, "Id", of=str)
         self._ids[launch.tag] = container_id
         self._fresh.add(launch.tag)
         return Created(container=container_id, state=ContainerState.CREATED)
@@ -321,15 +321,15 @@ class Containers:
             raise EngineUnknown(f"create: {message_of(conflict)} The container does not exist.") from conflict
         if not self._is_ours(inspected, tag):
             raise NameTaken(f"{message_of(conflict)} The container does not belong to this server.") from conflict
-        made = parse_created(tag, inspected)
-        self._ids[tag] = made.container
-        if made.state is ContainerState.CREATED and not self._mounts.are_open(tag, inspected):
+        created = parse_created(tag, inspected)
+        self._ids[tag] = created.container
+        if created.state is ContainerState.CREATED and not self._mounts.are_open(tag, inspected):
             # Its folders were open in a server process that has ended, so it can never start.
-            self._discard(client, tag, made.container)
+            self._discard(client, tag, created.container)
             raise EngineUnknown(
                 f"create: the container of {tag} was created by an earlier server process, and is created again"
             ) from conflict
-        return made
+        return created
 
     def _has_started(self, client: Client, tag: Tag) -> bool:
         """Whether the container has started. Raises StartInterrupted if that is unknown; ContainerGone."""

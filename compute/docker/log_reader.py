@@ -130,8 +130,8 @@ def _log_driver(client: Client, container_id: str) -> tuple[str, list[str]]:
     """The name of the log driver, and the values of its options, any of which may be secret. Raises ContainerGone."""
     try:
         stored = member(client.inspect_container(container_id), "HostConfig", "LogConfig", of=dict)
-    except NotFound as gone:
-        raise ContainerGone(message_of(gone)) from gone
+    except NotFound as error:
+        raise ContainerGone(message_of(error)) from error
     options = stored.get("Config")
     return str(stored.get("Type")), [str(it) for it in options.values()] if isinstance(options, dict) else []
 

@@ -172,7 +172,7 @@ class SimulatedEngine:
             script = read(environment_of(launch), launch.tag.attempt)
         except ValueError as error:
             raise StartRefused(f"CannotCreateContainerError: {error}") from error
-        made = SimulatedContainer(
+        container = SimulatedContainer(
             id=str(next(self._ids)),
             launch=launch,
             script=script,
@@ -180,8 +180,8 @@ class SimulatedEngine:
             pause_container=self._pause_container(launch),
             engine_run=self._run,
         )
-        self.containers[launch.tag] = made
-        return self._created(made)
+        self.containers[launch.tag] = container
+        return self._created(container)
 
     def pull(self, image: str) -> None:
         why_not = self.missing_images.get(image)

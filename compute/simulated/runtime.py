@@ -106,9 +106,9 @@ class SimulatedRuntime:
         self._pulls: SingleFlight[tuple[str, str | None]] = SingleFlight("pull")
 
     async def create(self, launch: LaunchSpec) -> Created:
-        made = await self._call("create", launch.tag, lambda: self._engine.create(launch))
+        created = await self._call("create", launch.tag, lambda: self._engine.create(launch))
         self._created[launch.tag] = self._engine.containers[launch.tag]
-        return made
+        return created
 
     async def pull(self, image: str, platform: str | None, *, account: str = "") -> None:  # noqa: ARG002
         async def once() -> None:

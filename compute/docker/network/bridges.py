@@ -92,10 +92,10 @@ def _create_in_free_subnet(client: Client, name: str, labels: Mapping[str, str],
 
 def _create(client: Client, name: str, labels: Mapping[str, str], subnet: IPv4Network | None, *, internal: bool) -> str:
     ipam = None if subnet is None else IPAMConfig(pool_configs=[IPAMPool(subnet=str(subnet))])
-    made: object = client.create_network(
+    response: object = client.create_network(
         name, driver="bridge", labels=dict(labels), ipam=ipam, internal=internal, check_duplicate=True
     )
-    return member(made, "Id", of=str)
+    return member(response, "Id", of=str)
 
 
 def _used_subnets(client: Client) -> Iterator[IPv4Network]:

@@ -147,8 +147,8 @@ def create_request(
 
 
 def _create(client: Client, request: Mapping[str, object], name: str) -> str:
-    made: object = client.create_container_from_config(request, name=name)  # type: ignore[no-untyped-call]  # the stubs
-    return member(made, "Id", of=str)
+    response: object = client.create_container_from_config(request, name=name)  # type: ignore[no-untyped-call]  # the stubs
+    return member(response, "Id", of=str)
 
 
 def _layer(program: bytes) -> bytes:

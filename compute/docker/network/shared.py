@@ -128,8 +128,8 @@ class SharedNetworks:
         with self._lock:
             return self._locks[shared]
 
-    def _forget(self, gone: Iterable[str]) -> None:
-        for pause_id in gone:
+    def _forget(self, removed_ids: Iterable[str]) -> None:
+        for pause_id in removed_ids:
             for shared, known in tuple(self._pause_ids.items()):
                 if known == pause_id:
                     self._pause_ids.pop(shared, None)
@@ -145,10 +145,10 @@ class SharedNetworks:
             client.remove_container(pause_id, v=True, force=True)
         self.may_exist = True
         network = ensure_network(client, name, labels)
-        made = pause_container.create(client, pause_container.create_request(network=network, labels=labels), name)
-        client.start(made)
+        pause_id = pause_container.create(client, pause_container.create_request(network=network, labels=labels), name)
+        client.start(pause_id)
         log.info("network of %s: created, with pause container %s", shared, name)
-        return made
+        return pause_id
 
     def _inspect(self, client: Client, name: str, shared: SharedNetwork) -> object | None:
         try:
