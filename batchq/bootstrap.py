@@ -40,7 +40,7 @@ from batchq.compute.observed_runtime import ObservedRuntime
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.doctor.facts import EngineFacts, Facts, ServerFacts
 from batchq.domain.access.accounts import Role
-from batchq.engine.account_limits import Accounts
+from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.clock_alignment import align
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Mailbox
@@ -117,7 +117,7 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         site = ListeningSite(runner, listener=door, certificate=certificate, limits=connection_limits(settings))
         await site.start()
         store.announce(site.name)
-        yield Serving(url=site.name, wait_until_lost=parts.engine.guard.lost)
+        yield Serving(url=site.name, wait_until_lost=parts.engine.store_monitor.lost)
 
 
 def connection_limits(settings: Settings) -> ConnectionLimits:
@@ -231,20 +231,20 @@ def assemble(
 ) -> Parts:
     inbox, guard = Mailbox(), make_disk_guard(settings)
     people = AccountsFile(settings.data).load
-    accounts = Accounts(people=people, held=settings.auth is not Auth.NONE)
+    accounts = AccountPolicies(directory=people, enforced=settings.auth is not Auth.NONE)
     stored = AccountLogs(store=store, archive=archive)
     quota = LogQuota(each=settings.log_mib or None, disk_guard=guard, quotas=accounts.quotas, usage=stored, clock=clock)
     logs = LogService(store=store, archive=archive, runtime=runtime, clock=clock, quota=quota)
-    catalog = CatalogService(store=store, jobs=store, clock=clock, disk_guard=guard, changed=inbox.ground_changed)
+    catalog = CatalogService(store=store, jobs=store, clock=clock, disk_guard=guard, changed=inbox.catalog_changed)
     engine = Engine(
-        inbox=inbox,
+        mailbox=inbox,
         store=store,
-        ground=catalog,
+        catalog=catalog,
         runtime=runtime,
         accounts=accounts,
-        keep_log=logs.keep,
+        capture_log=logs.keep,
         clock=clock,
-        survey_every=settings.survey_every,
+        survey_interval=settings.survey_every,
         observer=observer,
     )
     catalog.consumable_resources.usage = engine
@@ -254,7 +254,7 @@ def assemble(
         engine=engine,
         logs=logs,
         jobs=JobService(engine=engine, store=store, catalog=catalog, disk_guard=guard, stop_grace=settings.grace),
-        bulk_stops=BulkStopService(engine=engine, store=store, people=people, queues=catalog.queues_of),
+        bulk_stops=BulkStopService(engine=engine, store=store, directory=people, queues=catalog.queues_of),
         loop_watchdog=LoopWatchdog(clock),
         pruner=make_pruner(settings, engine, store=store, archive=stored, clock=clock),
         audit=AuditLog(store=store, journal=Journal(settings.data), clock=clock, retention=settings.audit),
@@ -270,8 +270,8 @@ def make_pruner(
         archive=archive,
         clock=clock,
         retention=settings.retention,
-        between=engine.loop.between,
-        busy=lambda: engine.loop.state.busy,
+        unit_lock=engine.loop.unit_lock,
+        jobs_with_containers=lambda: engine.loop.state.jobs_with_containers,
     )
 
 

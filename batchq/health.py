@@ -51,12 +51,12 @@ async def health(settings: Settings, parts: Parts, clock: Clock) -> Mapping[str,
     except StoreFailed as failure:
         store = str(failure)
     disk, reserve = parts.disk_guard.problem, parts.store.reserve_trouble
-    well = seen.well and store is None and disk is None and reserve is None
+    well = seen.healthy and store is None and disk is None and reserve is None
     return {
         "status": "failing" if seen.failing else "ok" if well else "degraded",
         "store": store or "ok",
         "engine": seen.engine or "ok",
-        "data": seen.held or "ok",
+        "data": seen.safe_mode or "ok",
         "disk": disk or "ok",
         "reserve": reserve or "ok",
         "logs": parts.logs.trouble or "ok",

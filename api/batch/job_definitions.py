@@ -113,7 +113,7 @@ async def _named(context: BatchContext, body: DescribeJobDefinitions, request: B
     return [
         it
         for ref in refs
-        if ref and (it := await context.catalog.definitions.see(ref, caller=request.caller)) is not None
+        if ref and (it := await context.catalog.definitions.get_visible(ref, caller=request.caller)) is not None
     ], {}
 
 

@@ -94,7 +94,7 @@ async def _consumable(context: BatchContext, name: str, _caller: Caller) -> Stor
 
 
 async def _definition(context: BatchContext, name: str, caller: Caller) -> StoredTags | None:
-    found = await context.catalog.definitions.see(_ref(name), caller=caller)
+    found = await context.catalog.definitions.get_visible(_ref(name), caller=caller)
     return None if found is None else found.tags
 
 

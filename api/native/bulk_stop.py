@@ -57,7 +57,7 @@ from batchq.domain.access.accounts import AccountName, Permission, UserName
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Status
 from batchq.errors import Invalid
-from batchq.services.bulk_stop import BulkStopRequest, BulkStopService
+from batchq.services.bulk_stop import BulkStopService, JobSelector
 from batchq.throttling import ConcurrencyLimit
 
 NDJSON = "application/x-ndjson"
@@ -163,7 +163,7 @@ def to_order(it: CancelJobsRequest, user: str) -> BulkStopOrder:
     )
 
 
-def to_request(it: CancelJobsRequest) -> BulkStopRequest:
+def to_request(it: CancelJobsRequest) -> JobSelector:
     """The filters of a request. Raises Invalid without a filter, and for a malformed id or state."""
     filters = (it.jobs, it.job_names, it.users, it.accounts, it.job_queues, it.states, it.compute_environments)
     if all(given is None for given in filters):
@@ -180,7 +180,7 @@ def to_request(it: CancelJobsRequest) -> BulkStopRequest:
         environments=_set(it.compute_environments),
     )
     accounts = None if it.accounts is None else frozenset(map(AccountName, it.accounts))
-    return BulkStopRequest(ids=None if it.jobs is None else tuple(it.jobs), accounts=accounts, rest=rest)
+    return JobSelector(ids=None if it.jobs is None else tuple(it.jobs), accounts=accounts, rest=rest)
 
 
 def _statuses(states: Iterable[str]) -> frozenset[Status] | None:

@@ -10,8 +10,8 @@ from batchq.domain.lifecycle.array_view import Sealed, is_sealing
 from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.ports.jobs import JobStore
 
-MOST = 250  # children that one unit of work spawns or applies an order to
-NONE = IntervalSet()
+MAX_CHILDREN = 250  # children that one unit of work spawns or applies an order to
+NO_CHILDREN = IntervalSet()
 
 
 class ArrayCoordinator:
@@ -19,25 +19,25 @@ class ArrayCoordinator:
 
     def __init__(self) -> None:
         #: By id.
-        self._at_work: dict[JobId, Job] = {}
-        #: The value of `sealed`; None: compute it again.
-        self._sealed: Sealed | None = None
+        self._unfinished: dict[JobId, Job] = {}
+        #: The value of `pending_orders`; None: compute it again.
+        self._pending_orders: Sealed | None = None
 
     @property
     def busy(self) -> bool:
         """Whether the next unit of work has work to do even without a message."""
-        return bool(self._at_work)
+        return bool(self._unfinished)
 
     @property
-    def sealed(self) -> Sealed:
+    def pending_orders(self) -> Sealed:
         """The arrays with an order that may not have been applied to all children. The value is immutable."""
-        if self._sealed is None:
-            self._sealed = Sealed({job_id: job for job_id, job in self._at_work.items() if is_sealing(job)})
-        return self._sealed
+        if self._pending_orders is None:
+            self._pending_orders = Sealed({job_id: job for job_id, job in self._unfinished.items() if is_sealing(job)})
+        return self._pending_orders
 
     async def load(self, store: JobStore) -> None:
-        self._at_work = {job.id: job for job in await store.parents_at_work()}
-        self._sealed = None
+        self._unfinished = {job.id: job for job in await store.parents_at_work()}
+        self._pending_orders = None
 
     def on_committed(self, committed: Committed) -> None:
         for job in committed.jobs:
@@ -45,47 +45,47 @@ class ArrayCoordinator:
 
     def _update(self, job: Job) -> None:
         if arrays.at_work(job):
-            self._at_work[job.id] = job
-        elif self._at_work.pop(job.id, None) is None:
+            self._unfinished[job.id] = job
+        elif self._unfinished.pop(job.id, None) is None:
             return
-        self._sealed = None
+        self._pending_orders = None
 
-    def join(self, unit: UnitOfWork) -> None:
+    def load_into(self, unit: UnitOfWork) -> None:
         """Load the arrays into a new unit of work. Their pending orders are applied to children before other events."""
-        unit.load(self._at_work.values())
+        unit.load(self._unfinished.values())
 
-    def under_order(self, unit: UnitOfWork) -> IntervalSet:
+    def children_under_order(self, unit: UnitOfWork) -> IntervalSet:
         """The `Job.order` of the children that must not start: an order of their array is still to be applied."""
-        known = {*self._at_work, *[job.id for job in unit.parents()]}
-        if not known:
-            return NONE
-        return IntervalSet([arrays.untold(job) for job in self._of(unit, known) if arrays.order(job) is not None])
+        ids = {*self._unfinished, *[job.id for job in unit.changed_arrays()]}
+        if not ids:
+            return NO_CHILDREN
+        return IntervalSet([arrays.untold(job) for job in self._select(unit, ids) if arrays.order(job) is not None])
 
-    def spawning(self, before: int) -> bool:
+    def has_spawning_array(self, before: int) -> bool:
         """Whether an array with an order below `before` still has children to spawn."""
-        return any(it.order < before and arrays.spawning(it) for it in self._at_work.values())
+        return any(it.order < before and arrays.spawning(it) for it in self._unfinished.values())
 
-    async def work(self, unit: UnitOfWork, store: JobStore) -> None:
+    async def spawn_and_order(self, unit: UnitOfWork, store: JobStore) -> None:
         """Spawn children and apply orders for the arrays that had work before this unit of work.
 
         Arrays of this unit follow in the next one, so requests are answered without delay.
         """
-        left = MOST
-        for parent in self._of(unit, self._at_work):
+        left = MAX_CHILDREN
+        for parent in self._select(unit, self._unfinished):
             if left > 0:
                 spawned = _spawn(unit, parent, left)
-                left -= spawned + await _tell(unit, store, parent.id, left)
+                left -= spawned + await _apply_order(unit, store, parent.id, left)
 
-    def _of(self, unit: UnitOfWork, parents: Iterable[JobId]) -> list[Job]:
+    def _select(self, unit: UnitOfWork, parents: Iterable[JobId]) -> list[Job]:
         """The arrays among `parents` with work to do, as the unit of work leaves them, oldest first."""
-        self.join(unit)
+        self.load_into(unit)
         jobs = (job for job in map(unit.get, parents) if job is not None and arrays.at_work(job))
         return sorted(jobs, key=lambda it: it.order)
 
 
-def _spawn(unit: UnitOfWork, parent: Job, most: int) -> int:
+def _spawn(unit: UnitOfWork, parent: Job, limit: int) -> int:
     """Spawn up to `most` children; returns their number."""
-    after, children = arrays.spawn(parent, most, unit.now)
+    after, children = arrays.spawn(parent, limit, unit.now)
     if children:
         unit.update(parent, after)
     for child in children:
@@ -94,13 +94,13 @@ def _spawn(unit: UnitOfWork, parent: Job, most: int) -> int:
     return len(children)
 
 
-async def _tell(unit: UnitOfWork, store: JobStore, parent_id: JobId, most: int) -> int:
+async def _apply_order(unit: UnitOfWork, store: JobStore, parent_id: JobId, limit: int) -> int:
     """Apply the array's order to up to `most` children; returns their number."""
     parent = unit.get(parent_id)
     assert parent is not None, f"{parent_id} was at work and is not known"
     if arrays.order(parent) is None:
         return 0
-    after, indices = arrays.pass_order(parent, most)
+    after, indices = arrays.pass_order(parent, limit)
     unit.load(await store.children(parent_id, indices.start, len(indices)))
     for index in indices:
         unit.apply_parent_order(child_id(parent_id, index))

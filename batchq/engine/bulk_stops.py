@@ -27,13 +27,13 @@ from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.errors import Throttled
 from batchq.ports.bulk_stops import BulkStopStore
 
-ASKED = "asked"
-MOST = 500  # jobs that one unit of work stops
-AT_ONCE = 100  # bulk stops of one user in progress: selecting the jobs of each may take part of a second
+REQUESTED = "asked"
+MAX_STOPS = 500  # jobs that one unit of work stops
+MAX_PER_USER = 100  # bulk stops of one user in progress: selecting the jobs of each may take part of a second
 
-Report = Callable[[tuple[JobOutcome, ...] | None], None]
+OutcomeReceiver = Callable[[tuple[JobOutcome, ...] | None], None]
 
-NOBODY = IntervalSet()
+NO_TARGETS = IntervalSet()
 
 
 class BulkStops:
@@ -42,85 +42,85 @@ class BulkStops:
     def __init__(self, store: BulkStopStore) -> None:
         self._store = store
         #: By number, oldest first.
-        self._under_way: dict[int, BulkStop] = {}
+        self._in_progress: dict[int, BulkStop] = {}
         #: By number, the receiver of the outcomes; missing after a restart.
-        self._report: dict[int, Report] = {}
-        #: Whether `meant` must be read again by `prepare`.
-        self._unknown = False
+        self._receivers: dict[int, OutcomeReceiver] = {}
+        #: Whether `targets` must be read again by `prepare`.
+        self._targets_outdated = False
         #: The `Job.order` of all targets that are not stopped yet, and of their children.
-        self.meant = NOBODY
+        self.targets = NO_TARGETS
 
     @property
     def busy(self) -> bool:
-        return bool(self._under_way)
+        return bool(self._in_progress)
 
     async def load(self) -> None:
         """Load the bulk stops in progress, and end the reports of those that are not stored."""
-        self._under_way = {it.number: it for it in await self._store.sweeps()}
-        self._unknown = True
-        for number in self._report.keys() - self._under_way.keys():  # the next bulk stop may get this number
-            self._report.pop(number)(None)
+        self._in_progress = {it.number: it for it in await self._store.sweeps()}
+        self._targets_outdated = True
+        for number in self._receivers.keys() - self._in_progress.keys():  # the next bulk stop may get this number
+            self._receivers.pop(number)(None)
 
     async def prepare(self) -> None:
         """Read the targets of newly saved bulk stops. Called before anything is decided in a unit of work."""
-        if self._unknown:
-            self.meant = IntervalSet([run for it in self._under_way for run in await self._store.meant_orders(it)])
-            self._unknown = False
+        if self._targets_outdated:
+            self.targets = IntervalSet([run for it in self._in_progress for run in await self._store.meant_orders(it)])
+            self._targets_outdated = False
 
     def begin(self, unit: UnitOfWork, message: BulkStopRequest) -> None:
         """Begin a bulk stop. Raises Throttled."""
-        known = [*self._under_way.values(), *(sweep for sweep, _ in unit.sweeps)]
-        if unit.caller is not None and sum(_is_of(it, unit.caller) for it in known) >= AT_ONCE:
-            raise Throttled(f"User {unit.caller.user} has {AT_ONCE} orders to stop jobs under way: Rate exceeded")
+        known = [*self._in_progress.values(), *(sweep for sweep, _ in unit.bulk_stops)]
+        if unit.caller is not None and sum(_belongs_to(it, unit.caller) for it in known) >= MAX_PER_USER:
+            raise Throttled(f"User {unit.caller.user} has {MAX_PER_USER} bulk stops in progress: Rate exceeded")
         number = max((it.number for it in known), default=0) + 1
-        unit.audit("jobs", ASKED)
-        order = replace(message.order, act=unit.acts[-1]) if unit.caller is not None else message.order
-        unit.sweeps.append((BulkStop(number=number, order=order), message))
+        unit.audit("jobs", REQUESTED)
+        order = replace(message.order, act=unit.audit_records[-1]) if unit.caller is not None else message.order
+        unit.bulk_stops.append((BulkStop(number=number, order=order), message))
 
-    async def work(self, unit: UnitOfWork) -> None:
+    async def stop_targets(self, unit: UnitOfWork) -> None:
         """Stop the next targets, oldest bulk stop first.
 
         The limit is divided, so a small bulk stop does not wait for a large one.
         """
-        left = MOST
-        for before, sweep in enumerate(self._under_way.values()):
-            most = math.ceil(left / (len(self._under_way) - before))
+        left = MAX_STOPS
+        for before, sweep in enumerate(self._in_progress.values()):
+            most = math.ceil(left / (len(self._in_progress) - before))
             if most > 0:
                 page = await self._store.next_meant(sweep.number, most)
                 unit.load(it.job for it in page)
-                unit.outcomes[sweep.number] = tuple(_tell(unit, sweep.order, it) for it in page)
+                unit.outcomes[sweep.number] = tuple(_stop_target(unit, sweep.order, it) for it in page)
                 unit.progress.append(_progress(sweep, page, over=len(page) < most))
                 left -= len(page)
 
     def on_committed(self, committed: Committed) -> None:
         unit = committed.unit
-        for sweep, message in unit.sweeps:
-            self._under_way[sweep.number] = sweep
-            self._report[sweep.number] = message.report
-            self._unknown = True
+        for sweep, message in unit.bulk_stops:
+            self._in_progress[sweep.number] = sweep
+            self._receivers[sweep.number] = message.report
+            self._targets_outdated = True
         for progress in unit.progress:
-            report = self._report.get(progress.sweep, _nobody)
+            report = self._receivers.get(progress.sweep, _discard_outcomes)
             report(unit.outcomes[progress.sweep])
             if progress.over:
-                del self._under_way[progress.sweep]
-                self._report.pop(progress.sweep, _nobody)(None)
-        if not self._under_way:
-            self.meant = NOBODY
+                del self._in_progress[progress.sweep]
+                self._receivers.pop(progress.sweep, _discard_outcomes)(None)
+        if not self._in_progress:
+            self.targets = NO_TARGETS
 
 
-def _is_of(sweep: BulkStop, user: Caller) -> bool:
+def _belongs_to(sweep: BulkStop, user: Caller) -> bool:
     return sweep.order.act is not None and sweep.order.act.user == user.user
 
 
-def _tell(unit: UnitOfWork, order: BulkStopOrder, meant: StopTarget) -> JobOutcome:
+def _stop_target(unit: UnitOfWork, order: BulkStopOrder, target: StopTarget) -> JobOutcome:
     """Stop one target; returns its outcome."""
-    job = unit.apply_parent_order(meant.job.id)
-    assert job is not None, f"{meant.job.id} is meant and is not known"
-    unit.step(job.id, request(order, meant.node))
-    shown = job if meant.node is None else node_view.view(job, meant.node)
+    job = unit.apply_parent_order(target.job.id)
+    assert job is not None, f"{target.job.id} is meant and is not known"
+    unit.step(job.id, request(order, target.node))
+    shown = job if target.node is None else node_view.view(job, target.node)
     became = outcome(order.kind, shown.status, has_children=has_children(shown))
     if order.act is not None and unit.get(job.id) is not job:
-        unit.acts.append(replace(order.act, at=unit.now).about_job(shown.id, job.spec.owner, became))
+        unit.audit_records.append(replace(order.act, at=unit.now).about_job(shown.id, job.spec.owner, became))
     return JobOutcome(
         job_id=shown.id, name=job.spec.name, status=shown.status, outcome=became, note=note(order.kind, shown)
     )
@@ -131,5 +131,5 @@ def _progress(sweep: BulkStop, page: tuple[StopTarget, ...], *, over: bool) -> P
     return Progress(sweep=sweep.number, order=order, node=node, over=over)
 
 
-def _nobody(_: tuple[JobOutcome, ...] | None) -> None:
+def _discard_outcomes(_: tuple[JobOutcome, ...] | None) -> None:
     """Discards the outcomes of a bulk stop that began before a restart: its client no longer waits."""

@@ -36,7 +36,7 @@ async def align(store: ClockStore, clock: BootClock) -> None:
         await store.anchor_clock(replace(new, since=old.since), None)
         return
     log.warning(
-        "the machine's clock was set %s by %s since the last server started: stored times are moved by as much",
+        "the machine's clock was set %s by %s since the last server started: stored times are shifted as well",
         "ahead" if by > timedelta() else "back",
         abs(by),
     )

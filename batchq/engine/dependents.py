@@ -17,42 +17,44 @@ from batchq.ports.jobs import JobStore
 READ_COST = 5  # the cost of one read, in dependents: a chain of dependencies takes one read a job
 
 
-async def settle(unit: UnitOfWork, store: JobStore, *, waited_for: bool) -> None:
+async def propagate(unit: UnitOfWork, store: JobStore, *, has_dependencies: bool) -> None:
     """Propagate until nothing more follows, or until the unit of work has evaluated its limit of stored dependents.
 
-    `waited_for`: whether any stored job depends on another.
+    `has_dependencies`: whether any stored job depends on another.
     """
-    while unit.unsettled:
+    while unit.must_propagate:
         if unit.children_changed:
             await _count(unit, store)
-        hang, changed = set(unit.take_new()), unit.take_changed()
+        affected, changed = set(unit.take_new()), unit.take_changed()
         if changed:
-            hang.update(await _dependents(unit, store, changed, waited_for=waited_for))
-        hang.update(await _stored_dependents(unit, store))
-        if hang:
-            await _judge(hang, unit, store)
+            affected.update(await _dependents(unit, store, changed, has_dependencies=has_dependencies))
+        affected.update(await _stored_dependents(unit, store))
+        if affected:
+            await _evaluate(affected, unit, store)
 
 
 async def _count(unit: UnitOfWork, store: JobStore) -> None:
     """Update the counts of each array once, however many of its children have changed."""
-    moved = unit.children_changed
-    await _learn(unit, store, moved)
-    for parent_id in moved:
+    parents = unit.children_changed
+    await _load(unit, store, parents)
+    for parent_id in parents:
         unit.recount(parent_id)
 
 
-async def _dependents(unit: UnitOfWork, store: JobStore, changed: Sequence[JobId], *, waited_for: bool) -> list[JobId]:
+async def _dependents(
+    unit: UnitOfWork, store: JobStore, changed: Sequence[JobId], *, has_dependencies: bool
+) -> list[JobId]:
     """The dependents changed by this unit of work, and the next child of a SEQUENTIAL array.
 
     Stored dependents are queued in `unit.unresolved`.
     """
-    if waited_for:
+    if has_dependencies:
         unit.unresolved.extend(pending_dependents(changed))
-    here = unit.waiting_for(changed)
-    after = [job_id for job in map(unit.get, changed) if job is not None for job_id in _next(job)]
-    if after:
-        await _learn(unit, store, after)
-    return [*here, *after]
+    in_unit = unit.dependents_of(changed)
+    next_children = [job_id for job in map(unit.get, changed) if job is not None for job_id in _next_sequential(job)]
+    if next_children:
+        await _load(unit, store, next_children)
+    return [*in_unit, *next_children]
 
 
 async def _stored_dependents(unit: UnitOfWork, store: JobStore) -> list[JobId]:
@@ -68,7 +70,7 @@ async def _stored_dependents(unit: UnitOfWork, store: JobStore) -> list[JobId]:
     return [job.id for job in found]
 
 
-def _next(job: Job) -> tuple[JobId, ...]:
+def _next_sequential(job: Job) -> tuple[JobId, ...]:
     """The next child of a SEQUENTIAL array after one that SUCCEEDED.
 
     After a failure the parent ends the remaining children.
@@ -78,20 +80,20 @@ def _next(job: Job) -> tuple[JobId, ...]:
     return (child_id(job.child.parent, job.child.index + 1),)
 
 
-async def _judge(job_ids: Iterable[JobId], unit: UnitOfWork, store: JobStore) -> None:
+async def _evaluate(job_ids: Iterable[JobId], unit: UnitOfWork, store: JobStore) -> None:
     """Apply to each queued job the state of its dependencies, in the order of submission."""
     jobs = [job for job_id in job_ids if (job := unit.get(job_id)) is not None and job.status in QUEUED]
     named = {job_id for job in jobs for job_id in asked_of(job)}
     if named:
-        await _learn(unit, store, named)
+        await _load(unit, store, named)
     known: dict[JobId, Job] = {job_id: job for job_id in named if (job := unit.get(job_id)) is not None}
     for job in sorted(jobs, key=attrgetter("order")):
         if job.status is not Status.RUNNABLE:
             unit.step(job.id, evaluate(job, known))
 
 
-async def _learn(unit: UnitOfWork, store: JobStore, job_ids: Iterable[JobId]) -> None:
+async def _load(unit: UnitOfWork, store: JobStore, job_ids: Iterable[JobId]) -> None:
     """Load the jobs that the unit of work has not loaded."""
-    unknown = [job_id for job_id in job_ids if not unit.knows(job_id)]
+    unknown = [job_id for job_id in job_ids if not unit.has_loaded(job_id)]
     if unknown:
         unit.load((await store.jobs(unknown)).values())

@@ -16,19 +16,19 @@ from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle.array_view import Sealed
 from batchq.domain.scheduling.usage import UsageSnapshot
-from batchq.engine.account_limits import Accounts, SubmitRateLimiter
-from batchq.engine.bulk_stops import Report
+from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
+from batchq.engine.bulk_stops import OutcomeReceiver
 from batchq.engine.containers.executor import Executor
 from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.containers.verified_runtime import VerifiedRuntime
 from batchq.engine.containers.watcher import Watcher
 from batchq.engine.engine_identity import EngineCheck
-from batchq.engine.loop import Loop
+from batchq.engine.loop import EngineLoop
 from batchq.engine.mailbox import Mailbox
 from batchq.engine.messages import BulkStopRequest, JobEvent, Resume, Submit, UpdateTags
 from batchq.engine.monitors.store_monitor import StoreMonitor
 from batchq.engine.scheduling.catalog_view import CatalogView, network_on
-from batchq.engine.supervisor import Supervisor, within
+from batchq.engine.supervisor import Supervisor, wait_at_most
 from batchq.engine.timers import Timers
 from batchq.errors import BatchqError, StaleRead
 from batchq.ports.catalog import Snapshot
@@ -37,10 +37,10 @@ from batchq.ports.jobs import JobStore, SubmissionKey
 from batchq.ports.observer import Observer
 from batchq.ports.runtime import ContainerRuntime
 
-FIRST_LOOK = 10.0  # seconds for which a start waits for the first survey before it continues without it
-LAST_CALLS = 5.0  # seconds for which a stop waits for calls in progress
+FIRST_SURVEY_TIMEOUT = 10.0  # seconds for which a start waits for the first survey before it continues without it
+SHUTDOWN_TIMEOUT = 5.0  # seconds for which a stop waits for calls in progress
 
-Request = on.CancelRequested | on.TerminateRequested | on.ForceFailed
+JobRequest = on.CancelRequested | on.TerminateRequested | on.ForceFailed
 
 
 class Health(Struct, frozen=True, kw_only=True):
@@ -51,15 +51,15 @@ class Health(Struct, frozen=True, kw_only=True):
     #: What is wrong with the container engine; None: healthy.
     engine: str | None
     #: Why safe mode starts no job; None outside safe mode.
-    held: str | None
+    safe_mode: str | None
     #: The state of each background loop by name; `ok`: healthy.
     loops: dict[str, str]
     #: Whether a loop fails each time it is restarted.
     failing: bool = False
 
     @property
-    def well(self) -> bool:
-        wrong = (self.store, self.engine, self.held)
+    def healthy(self) -> bool:
+        wrong = (self.store, self.engine, self.safe_mode)
         return not any(wrong) and all(it == "ok" for it in self.loops.values())
 
 
@@ -73,82 +73,82 @@ class Engine:
     def __init__(
         self,
         *,
-        inbox: Mailbox,
+        mailbox: Mailbox,
         store: JobStore,
-        ground: CatalogView,
+        catalog: CatalogView,
         runtime: ContainerRuntime,
-        accounts: Accounts,
-        keep_log: Callable[[Tag], Awaitable[bool]],
+        accounts: AccountPolicies,
+        capture_log: Callable[[Tag], Awaitable[bool]],
         clock: Clock,
-        survey_every: float,
+        survey_interval: float,
         observer: Observer,
     ) -> None:
-        self._clock, self.accounts, self.inbox = clock, accounts, inbox
-        self.tasks, post = Supervisor(clock), inbox.post
+        self._clock, self.accounts, self.mailbox = clock, accounts, mailbox
+        self.tasks, post = Supervisor(clock), mailbox.post
         self._breaker = StartBreaker(clock=clock, tasks=self.tasks)
-        self._check = EngineCheck()
-        executor = self._executor(runtime=runtime, ground=ground, keep_log=keep_log)
-        self._alarms = Timers(clock=clock, post=inbox.post)
-        self.loop = Loop(
-            inbox=inbox,
+        self._engine_check = EngineCheck()
+        executor = self._create_executor(runtime=runtime, catalog=catalog, capture_log=capture_log)
+        self._timers = Timers(clock=clock, post=post)
+        self.loop = EngineLoop(
+            mailbox=mailbox,
             store=store,
-            ground=ground,
+            catalog=catalog,
             accounts=accounts,
             clock=clock,
-            act=executor.act,
-            wake=self._alarms.set,
+            execute=executor.execute,
+            set_timer=self._timers.set,
             tasks=self.tasks,
-            engine_check=self._check,
+            engine_check=self._engine_check,
             observer=observer,
         )
-        running, on_death = self.loop.running, executor.on_death
+        expected, on_death, every = self.loop.running, executor.on_death, survey_interval
         self._watcher = Watcher(
-            runtime=runtime, clock=clock, survey_every=survey_every, running=running, on_death=on_death, post=post
+            runtime=runtime, clock=clock, survey_interval=every, expected=expected, on_death=on_death, post=post
         )
         self.submit_rate = SubmitRateLimiter(accounts, clock)
-        self.guard = StoreMonitor(store=store, clock=clock, post=inbox.post)
+        self.store_monitor = StoreMonitor(store=store, clock=clock, post=mailbox.post)
 
-    def _executor(
-        self, *, runtime: ContainerRuntime, ground: CatalogView, keep_log: Callable[[Tag], Awaitable[bool]]
+    def _create_executor(
+        self, *, runtime: ContainerRuntime, catalog: CatalogView, capture_log: Callable[[Tag], Awaitable[bool]]
     ) -> Executor:
-        verified = VerifiedRuntime(runtime, self._check)
+        verified = VerifiedRuntime(runtime, self._engine_check)
 
-        async def keep(tag: Tag) -> bool:
+        async def capture_verified(tag: Tag) -> bool:
             await verified.verify()
-            return await keep_log(tag)
+            return await capture_log(tag)
 
         return Executor(
             runtime=verified,
-            network_on=partial(network_on, ground),
+            network_on=partial(network_on, catalog),
             accounts=self.accounts,
             breaker=self._breaker,
-            keep_log=keep,
+            capture_log=capture_verified,
             clock=self._clock,
             tasks=self.tasks,
-            saved=lambda job_id: self.loop.state.active.get(job_id),  # noqa: PLW0108 - the loop is created later
-            post=self.inbox.post,
+            saved_job=lambda job_id: self.loop.state.active.get(job_id),  # noqa: PLW0108 - the loop is created later
+            post=self.mailbox.post,
         )
 
     async def start(self) -> None:
-        """Load the stored state, start the background loops, and wait for the first survey or FIRST_LOOK."""
+        """Load the stored state, start the background loops, and wait for the first survey or FIRST_SURVEY_TIMEOUT."""
         await self.loop.load()
         self.tasks.supervise("scheduler", self.loop.run)
-        self.tasks.supervise("alarms", self._alarms.run)
-        self.tasks.supervise("time limits", self.loop.scheduler.limits.run)
-        self.tasks.supervise("shares", self.loop.follow_shares)
-        self.tasks.supervise("accounts", partial(self.accounts.watch, self._clock, self.inbox.ground_changed))
+        self.tasks.supervise("alarms", self._timers.run)
+        self.tasks.supervise("time limits", self.loop.scheduler.time_limits.run)
+        self.tasks.supervise("shares", self.loop.revisit_shares)
+        self.tasks.supervise("accounts", partial(self.accounts.watch, self._clock, self.mailbox.catalog_changed))
         self.tasks.supervise("watch", self._watcher.watch)
         self.tasks.supervise("survey", self._watcher.survey)
-        self.tasks.supervise("store", self.guard.run)
-        await within(FIRST_LOOK, self._watcher.asked, self._clock)
+        self.tasks.supervise("store", self.store_monitor.run)
+        await wait_at_most(FIRST_SURVEY_TIMEOUT, self._watcher.first_survey_done, self._clock)
 
     async def stop(self) -> None:
-        """Stop placing jobs, wait up to LAST_CALLS for calls in progress, and end all tasks.
+        """Stop placing jobs, wait up to SHUTDOWN_TIMEOUT for calls in progress, and end all tasks.
 
         Containers are not stopped.
         """
         self.loop.closing = True
-        await self.tasks.drain(LAST_CALLS)
+        await self.tasks.drain(SHUTDOWN_TIMEOUT)
         await self.tasks.cancel()
 
     async def submit(
@@ -162,20 +162,20 @@ class Engine:
     ) -> Job:
         """Return the new job, or the existing job if the same call was made before. Raises Invalid, StoreFailed."""
         answer: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
-        self.inbox.post(Submit(job_id=job_id, spec=spec, tags=tags, key=key, caller=caller, answer=answer))
+        self.mailbox.post(Submit(job_id=job_id, spec=spec, tags=tags, key=key, caller=caller, answer=answer))
         return await answer
 
-    async def deliver(self, job_id: JobId, event: Request, *, caller: Caller) -> None:
+    async def deliver(self, job_id: JobId, event: JobRequest, *, caller: Caller) -> None:
         """Apply a request to a job and wait until it is saved. A request about an unknown job has no effect.
 
         Raises Invalid if the job's state does not allow the request, and StoreFailed.
         """
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.inbox.post(JobEvent(job_id=job_id, event=event, caller=caller, answer=answer))
+        self.mailbox.post(JobEvent(job_id=job_id, event=event, caller=caller, answer=answer))
         await answer
 
     async def deliver_all(
-        self, requests: Sequence[tuple[JobId, Request]], *, caller: Caller
+        self, requests: Sequence[tuple[JobId, JobRequest]], *, caller: Caller
     ) -> Sequence[BatchqError | None]:
         """Apply the requests in their order, with no other message in between.
 
@@ -183,19 +183,19 @@ class Engine:
         """
         answers = [asyncio.get_running_loop().create_future() for _ in requests]
         asked = zip(requests, answers, strict=True)
-        self.inbox.post(
+        self.mailbox.post(
             *(JobEvent(job_id=it, event=event, caller=caller, answer=answer) for (it, event), answer in asked)
         )
         try:
-            return [await _refusal(it) for it in answers]
+            return [await _error_of(it) for it in answers]
         finally:
             for it in answers:
                 _discard(it)
 
-    async def amend(self, job_id: JobId, change: Callable[[Job], Job], *, caller: Caller) -> None:
+    async def update_tags(self, job_id: JobId, change: Callable[[Job], Job], *, caller: Caller) -> None:
         """Change the job's tags and wait until that is saved."""
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.inbox.post(UpdateTags(job_id=job_id, change=change, caller=caller, answer=answer))
+        self.mailbox.post(UpdateTags(job_id=job_id, change=change, caller=caller, answer=answer))
         await answer
 
     async def resume(self, *, purge: bool, new_engine: bool = False, caller: Caller) -> None:
@@ -205,11 +205,11 @@ class Engine:
         accepted.
         """
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.inbox.post(Resume(purge=purge, new_engine=new_engine, caller=caller, answer=answer))
+        self.mailbox.post(Resume(purge=purge, new_engine=new_engine, caller=caller, answer=answer))
         await answer
         self._watcher.survey_now()
 
-    async def sweep(
+    async def stop_many(
         self, order: BulkStopOrder, selection: JobFilter, *, caller: Caller
     ) -> AsyncIterator[tuple[JobOutcome, ...]]:
         """Stop the selected jobs.
@@ -220,23 +220,30 @@ class Engine:
         """
         outcomes: asyncio.Queue[tuple[JobOutcome, ...] | None] = asyncio.Queue()
         report, as_of = _reporter(outcomes), self.loop.state.next_order
-        async with self.loop.choosing.turn_of(caller):
+        async with self.loop.candidate_reader.after_earlier_of(caller):
             try:
-                await self._begin_sweep(order, selection, as_of=as_of, report=report, final=False, caller=caller)
+                await self._begin_bulk_stop(order, selection, as_of=as_of, report=report, final=False, caller=caller)
             except StaleRead:
-                await self._begin_sweep(order, selection, as_of=as_of, report=report, final=True, caller=caller)
+                await self._begin_bulk_stop(order, selection, as_of=as_of, report=report, final=True, caller=caller)
         return _outcomes(outcomes)
 
-    async def _begin_sweep(
-        self, order: BulkStopOrder, selection: JobFilter, *, as_of: int, report: Report, final: bool, caller: Caller
+    async def _begin_bulk_stop(
+        self,
+        order: BulkStopOrder,
+        selection: JobFilter,
+        *,
+        as_of: int,
+        report: OutcomeReceiver,
+        final: bool,
+        caller: Caller,
     ) -> None:
         """Begin the bulk stop.
 
         Raises StaleRead, except when `final`: then the commit examines all jobs changed since the read.
         """
-        candidates = await self.loop.choosing.candidates(selection)
+        candidates = await self.loop.candidate_reader.candidates(selection)
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.inbox.post(
+        self.mailbox.post(
             BulkStopRequest(
                 order=order,
                 selection=selection,
@@ -254,15 +261,15 @@ class Engine:
         """The next jobs of a queue in their order, and the resources that its running jobs hold."""
         return await self.loop.snapshot(queue)
 
-    def sealed(self) -> Sealed:
+    def pending_array_orders(self) -> Sealed:
         """The array orders, as last saved, that may not have been applied to all children."""
-        return self.loop.sealed
+        return self.loop.pending_array_orders
 
     def start_obstacle(self) -> str | None:
         """The statusReason of every queued job while no job can start; None while jobs can start."""
-        if self.loop.state.held is not None:
+        if self.loop.state.safe_mode_reason is not None:
             return status_reasons.SAFE_MODE
-        return None if self._watcher.engine_fails is None else status_reasons.ENGINE_AWAY
+        return None if self._watcher.engine_failure is None else status_reasons.ENGINE_AWAY
 
     def in_use(self, name: ConsumableName) -> int:
         """The units of a consumable resource that active jobs hold."""
@@ -287,15 +294,15 @@ class Engine:
 
     def health(self) -> Health:
         return Health(
-            store=self.loop.store_fails,
-            engine=self._watcher.engine_fails or self._check.trouble or self._breaker.trouble,
-            held=self.loop.state.held,
+            store=self.loop.store_failure,
+            engine=self._watcher.engine_failure or self._engine_check.error or self._breaker.error,
+            safe_mode=self.loop.state.safe_mode_reason,
             loops=self.tasks.health(),
             failing=self.tasks.failing,
         )
 
 
-async def _refusal(answer: asyncio.Future[None]) -> BatchqError | None:
+async def _error_of(answer: asyncio.Future[None]) -> BatchqError | None:
     try:
         await answer
     except BatchqError as why:
@@ -313,10 +320,10 @@ def _reporter(
     outcomes: asyncio.Queue[tuple[JobOutcome, ...] | None],
 ) -> Callable[[tuple[JobOutcome, ...] | None], None]:
     """Holds a weak reference to the queue: outcomes are dropped once the client disconnects."""
-    listens = ref(outcomes)
+    receiver = ref(outcomes)
 
     def report(some: tuple[JobOutcome, ...] | None) -> None:
-        queue = listens()
+        queue = receiver()
         if queue is not None:
             queue.put_nowait(some)
 

@@ -13,43 +13,44 @@ class EngineCheck:
 
     def __init__(self) -> None:
         #: The engine's id as last saved; None before the first survey.
-        self.known: str | None = None
+        self.known_id: str | None = None
         #: Whether the engine that answers may be asked about attempts.
         self.accepted = False
         #: The id of an engine that answers but is not the known one; None: no such engine answers.
-        self.foreign: str | None = None
+        self.foreign_id: str | None = None
         #: The active jobs at the last survey.
-        self._jobs = 0
+        self._active_jobs = 0
 
     @property
-    def trouble(self) -> str | None:
+    def error(self) -> str | None:
         """The error to report while a foreign engine answers, else None."""
-        if self.foreign is None:
+        if self.foreign_id is None:
             return None
         return (
-            f"this is not the container engine that {self._jobs} jobs run on (it is {self.foreign}, theirs {self.known}"
-            "): nothing is started or given up until theirs answers, or `batchq resume --new-engine`"
+            f"this is not the container engine that {self._active_jobs} jobs run on (this id {self.foreign_id}, known "
+            f"id {self.known_id}): no container is started and no job counts as lost until the known engine answers "
+            "or `batchq resume --new-engine` accepts this one"
         )
 
-    def is_known(self, engine: str | None) -> bool:
+    def matches(self, engine: str | None) -> bool:
         """Whether the id matches the known id. An engine without a permanent id always matches."""
-        return engine is None or self.known is None or engine == self.known
+        return engine is None or self.known_id is None or engine == self.known_id
 
-    def inspect(self, engine: str | None, *, seen: Collection[Tag], active: Collection[Job]) -> str | None:
+    def check_survey(self, engine: str | None, *, seen: Collection[Tag], active: Collection[Job]) -> str | None:
         """Check a survey; returns the engine's id if it must be saved, else None.
 
         An engine that has a container of an unfinished attempt is accepted: it has changed its id.
         """
         under_way = {tag for job in active for tag in tags_under_way(job)}
-        self.accepted = self.is_known(engine) or not active or not under_way.isdisjoint(seen)
-        self._jobs = len(active)
-        self.foreign = None if self.accepted else engine
-        return engine if self.accepted and engine != self.known else None
+        self.accepted = self.matches(engine) or not active or not under_way.isdisjoint(seen)
+        self._active_jobs = len(active)
+        self.foreign_id = None if self.accepted else engine
+        return engine if self.accepted and engine != self.known_id else None
 
     def on_committed(self, committed: Committed) -> None:
         engine = committed.unit.engine_id
         if engine is None:
             return
-        self.known = engine
-        if self.foreign == engine:
-            self.foreign = None
+        self.known_id = engine
+        if self.foreign_id == engine:
+            self.foreign_id = None

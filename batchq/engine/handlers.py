@@ -1,7 +1,7 @@
 """Message handlers: how each kind of message changes a unit of work."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import assert_never
 
@@ -9,7 +9,7 @@ from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import State
-from batchq.domain.ids import JobId, QueueName, parent_of
+from batchq.domain.ids import JobId, QueueName, Tag, parent_of
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.clock_shift import bounded
@@ -34,9 +34,9 @@ from batchq.engine.messages import (
     UpdateTags,
 )
 from batchq.engine.scheduling.catalog_view import CatalogView
-from batchq.engine.scheduling.queue_cache import Ahead
+from batchq.engine.scheduling.queue_cache import QueueCache
 from batchq.engine.state import EngineState
-from batchq.engine.unit_of_work import UnitOfWork, array_to_spawn, comes
+from batchq.engine.unit_of_work import UnitOfWork, array_of_unspawned_child, will_be_spawned
 from batchq.errors import Invalid
 from batchq.ports.jobs import JobStore, SubmissionKey
 
@@ -49,43 +49,45 @@ class MessageHandler:
     def __init__(
         self,
         state: EngineState,
-        ground: CatalogView,
+        catalog: CatalogView,
         *,
         admit: Callable[[UnitOfWork, JobSpec], None],
-        sweep: Callable[[UnitOfWork, BulkStopRequest], None],
+        begin_bulk_stop: Callable[[UnitOfWork, BulkStopRequest], None],
     ) -> None:
         self._state = state
-        self._ground = ground
+        self._catalog = catalog
         #: Counts a submitted job against queue and account limits; raises Invalid if it exceeds one.
         self._admit = admit
         #: Begins a bulk stop.
-        self._sweep = sweep
+        self._begin_bulk_stop = begin_bulk_stop
         #: The last logged reason for not accepting the container engine; None: not logged yet.
-        self._engine_trouble: str | None = None
+        self._logged_engine_error: str | None = None
         #: The stored submissions with the keys of the present messages.
-        self._earlier: Mapping[SubmissionKey, JobId] = {}
+        self._earlier_submissions: Mapping[SubmissionKey, JobId] = {}
 
-    async def prepare(self, unit: UnitOfWork, messages: Sequence[Message], store: JobStore, ahead: Ahead) -> None:
+    async def prepare(
+        self, unit: UnitOfWork, messages: Sequence[Message], store: JobStore, queue_cache: QueueCache
+    ) -> None:
         """Load the jobs and the earlier submissions that the messages refer to, with one read each."""
-        asked: set[JobId] = set()
-        again = []
+        needed: set[JobId] = set()
+        possibly_repeated = []
         for message in messages:
-            asked.update(_asked(message))
+            needed.update(_jobs_needed(message))
             if (
                 isinstance(message, Submit)
                 and message.key is not None
-                and self._state.repeats.may_be_one(message.key, unit.now)
+                and self._state.idempotency.may_be_one(message.key, unit.now)
             ):
-                again.append(message.key)
+                possibly_repeated.append(message.key)
             elif isinstance(message, TimerFired):
-                ahead.doubt(message.job_id)
-        self._earlier = await store.submissions(again) if again else {}
-        asked.update(self._earlier.values())
-        unknown = sorted(job_id for job_id in asked if not unit.knows(job_id)) if asked else ()
+                queue_cache.invalidate(message.job_id)
+        self._earlier_submissions = await store.submissions(possibly_repeated) if possibly_repeated else {}
+        needed.update(self._earlier_submissions.values())
+        unknown = sorted(job_id for job_id in needed if not unit.has_loaded(job_id)) if needed else ()
         if unknown:
-            unit.load((await ahead.jobs(unknown)).values())
+            unit.load((await queue_cache.jobs(unknown)).values())
 
-    def read(self, unit: UnitOfWork, message: Message) -> None:
+    def handle(self, unit: UnitOfWork, message: Message) -> None:
         """Apply one message to the unit of work.
 
         Raises Invalid, IllegalTransition or StaleRead for a request that is refused.
@@ -94,22 +96,22 @@ class MessageHandler:
             case Submit():
                 self._submit(unit, message)
             case JobEvent() | UpdateTags() | TimerFired():
-                self._tell(unit, message)
+                self._handle_job_message(unit, message)
             case SurveyCompleted():
                 self._reconcile(unit, message)
             case Resume():
                 self._resume(unit, message)
                 unit.audit("data")
             case BulkStopRequest():
-                self._sweep(unit, message)
+                self._begin_bulk_stop(unit, message)
             case EngineLost():
                 self._state.host = None
             case CatalogChanged():
-                self._state.ground_changed = True
+                self._state.catalog_changed = True
             case ContinueWork():
-                unit.place = True
+                unit.placement_due = True
             case SearchQueues():
-                unit.search = True
+                unit.search_due = True
             case _:
                 assert_never(message)
 
@@ -117,10 +119,10 @@ class MessageHandler:
         """The id of the job that this submission created, now or when the same call came before."""
         if message.key is None:
             return message.job_id
-        return self._earlier.get(message.key) or unit.submitted.get(message.key, message.job_id)
+        return self._earlier_submissions.get(message.key) or unit.submitted.get(message.key, message.job_id)
 
     def _submit(self, unit: UnitOfWork, message: Submit) -> None:
-        if unit.knows(self.submitted_as(unit, message)):
+        if unit.has_loaded(self.submitted_as(unit, message)):
             return
         self._check_queue(message.spec.queue, message.caller)
         if message.spec.depends_on:
@@ -137,57 +139,63 @@ class MessageHandler:
 
         The API has checked this already, but the queue may have been disabled or deleted while the message waited.
         """
-        queue = self._ground.queues.get(name)
+        queue = self._catalog.queues.get(name)
         if queue is None or not caller.sees_queue(name):
             raise Invalid(f"JobQueue {name} not found.")
         if queue.state is not State.ENABLED:
-            raise Invalid(f"JobQueue {name} is disabled and takes no jobs.")
+            raise Invalid(f"JobQueue {name} is disabled and accepts no jobs.")
 
     def _reconcile(self, unit: UnitOfWork, message: SurveyCompleted) -> None:
         """Compare a survey with the active jobs and request what is missing.
 
         A changed capacity of the host counts as a change of the catalog.
         """
-        tags = [it.tag for it in message.seen]
-        renewed = self._state.engine_check.inspect(message.engine.id, seen=tags, active=unit.active().values())
+        tags = [it.tag for it in message.containers]
+        renewed = self._state.engine_check.check_survey(message.engine.id, seen=tags, active=unit.active().values())
         unit.engine_id = renewed or unit.engine_id  # a resume in this unit of work may have set it
         if not self._state.engine_check.accepted:
             self._refuse_engine()
             return
         for job in unit.active().values():
             unit.update(job, bounded(job, unit.now))
-        self._state.engine_ahead = None if message.engine.time is None else message.engine.time - unit.now
+        self._state.engine_clock_offset = None if message.engine.time is None else message.engine.time - unit.now
         host = usable(message.capacity)
-        self._state.ground_changed = self._state.ground_changed or self._state.host != host
+        self._state.catalog_changed = self._state.catalog_changed or self._state.host != host
         self._state.host = host
-        self._state.seen = frozenset(job_id for it in message.seen for job_id in _with_array(it.tag.job_id))
-        self._state.strays.surveyed(tags)
-        if self._state.safety.holds:
-            self._state.safety.take_up(unit, message.seen)
+        self._state.jobs_in_survey = frozenset(
+            job_id for it in message.containers for job_id in _with_array(it.tag.job_id)
+        )
+        self._state.orphans.record_survey(tags)
+        if self._state.safe_mode.active:
+            self._state.safe_mode.reconcile_survey(unit, message.containers)
             return
         found = _reconciled(unit, message)
         for job_id, lost in found.news:
             unit.step(job_id, lost)
         if found.news:  # the loss of one container may change what its other containers need
             found = _reconciled(unit, message)
-        spared = self._state.safety.spared(unit, tags)
+        spared = self._state.safe_mode.spared(unit, tags)
         for effect in found.effects:
             if not isinstance(effect, do.CleanUpContainer) or effect.tag not in spared:
                 unit.effects.append((effect, unit.get(effect.tag.job_id)))
         for job in unit.active().values():  # an inspection requested by a timeout may have failed
-            looks = (tag_looked_at(job, alarm) for alarm in due(job, unit.now))
-            unit.effects += ((do.InspectContainer(tag=tag), job) for tag in looks if tag is not None)
-        purged = self._state.safety.kept.purged.intersection(found.strays)
-        strays = [it for it in found.strays if it not in spared and it not in purged]
-        going = (*sorted(purged, key=str), *self._state.strays.ripe(strays, unit.now))
-        for tag in going:
-            log.warning("container %s belongs to no known job; it is removed", tag)
-        unit.effects += ((do.CleanUpContainer(tag=tag), None) for tag in going)
+            inspections = (tag_looked_at(job, alarm) for alarm in due(job, unit.now))
+            unit.effects += ((do.InspectContainer(tag=tag), job) for tag in inspections if tag is not None)
+        self._remove_orphans(unit, found.strays, spared)
+
+    def _remove_orphans(self, unit: UnitOfWork, found: Sequence[Tag], spared: Collection[Tag]) -> None:
+        """Remove the containers without a job that an operator purged, and those whose quarantine is over."""
+        purged = self._state.safe_mode.restoration.purged.intersection(found)
+        orphans = [it for it in found if it not in spared and it not in purged]
+        removable = (*sorted(purged, key=str), *self._state.orphans.expired(orphans, unit.now))
+        for tag in removable:
+            log.warning("container %s has no known job; it is removed", tag)
+        unit.effects += ((do.CleanUpContainer(tag=tag), None) for tag in removable)
 
     def _refuse_engine(self) -> None:
-        if self._state.host is not None or self._engine_trouble != self._state.engine_check.trouble:
-            log.warning("%s", self._state.engine_check.trouble)
-        self._engine_trouble = self._state.engine_check.trouble
+        if self._state.host is not None or self._logged_engine_error != self._state.engine_check.error:
+            log.warning("%s", self._state.engine_check.error)
+        self._logged_engine_error = self._state.engine_check.error
         self._state.host = None
 
     def _resume(self, unit: UnitOfWork, message: Resume) -> None:
@@ -195,19 +203,19 @@ class MessageHandler:
 
         A foreign engine must be accepted before safe mode ends: safe mode first lists the containers on that engine.
         """
-        foreign = self._state.engine_check.foreign
+        foreign = self._state.engine_check.foreign_id
         if foreign is None:
             if message.new_engine:
                 raise Invalid("There is no new container engine to accept: resume without --new-engine.")
-            self._state.safety.resume(unit, purge=message.purge)
+            self._state.safe_mode.resume(unit, purge=message.purge)
         elif not message.new_engine:
-            raise Invalid(f"{self._state.engine_check.trouble}.")
+            raise Invalid(f"{self._state.engine_check.error}.")
         elif message.purge:
             raise Invalid("--purge and --new-engine cannot be combined: accept the container engine first.")
         else:
             unit.engine_id = foreign
 
-    def _tell(self, unit: UnitOfWork, message: JobEvent | UpdateTags | TimerFired) -> None:
+    def _handle_job_message(self, unit: UnitOfWork, message: JobEvent | UpdateTags | TimerFired) -> None:
         """Apply a message about one job.
 
         A message about an unknown job has no effect. A message about a child that is being spawned is deferred. A stop
@@ -215,59 +223,64 @@ class MessageHandler:
         """
         job = unit.get(message.job_id)
         if job is None:
-            if comes(unit, message.job_id):
+            if will_be_spawned(unit, message.job_id):
                 unit.deferred.append(message)
             elif isinstance(message, JobEvent):
-                _keep_order(unit, message)
+                _store_child_order(unit, message)
             return
         match message:
             case JobEvent(event=event):
-                if not self._state.safety.doubts(job, event):
+                if not self._state.safe_mode.ignores(job, event):
                     unit.step(job.id, event)
             case UpdateTags(change=change):
                 unit.update(job, change(job))
             case TimerFired():
-                self._ring(unit, job, message)
+                self._apply_due_timers(unit, job, message)
 
-    def _ring(self, unit: UnitOfWork, job: Job, message: TimerFired) -> None:
+    def _apply_due_timers(self, unit: UnitOfWork, job: Job, message: TimerFired) -> None:
         """Apply the timers that are due.
 
         A timeout that depends on a container is applied only after an inspection shows that the container runs: it may
         have ended in time without a report. A timer that waits for an inspection does not delay the other timers.
         """
         for alarm in due(job, unit.now):
-            look_at = tag_looked_at(job, alarm)
-            if look_at is None:
+            tag = tag_looked_at(job, alarm)
+            if tag is None:
                 unit.step(job.id, alarm)
                 return
-            if look_at == message.seen_alive:
-                if self._is_over_for_engine(unit, job, message):
+            if tag == message.running_container:
+                if self._timed_out_by_engine_clock(unit, job, message):
                     unit.step(job.id, alarm)
                 return
-            unit.effects.append((do.InspectContainer(tag=look_at), job))
+            unit.effects.append((do.InspectContainer(tag=tag), job))
 
-    def _is_over_for_engine(self, unit: UnitOfWork, job: Job, message: TimerFired) -> bool:
+    def _timed_out_by_engine_clock(self, unit: UnitOfWork, job: Job, message: TimerFired) -> bool:
         """Whether the timeout has also expired by the engine's clock, for a container of an earlier boot.
 
         Decision 0035.
         """
-        assert message.seen_alive is not None, f"{message} is of no container"
-        ours = part_of(job, message.seen_alive.part).started_at if has_parts(job) else job.started_at
-        if message.began is None or ours is None or self._state.engine_ahead is None or job.spec.timeout is None:
+        assert message.running_container is not None, f"{message} is of no container"
+        ours = part_of(job, message.running_container.part).started_at if has_parts(job) else job.started_at
+        if (
+            message.container_started_at is None
+            or ours is None
+            or self._state.engine_clock_offset is None
+            or job.spec.timeout is None
+        ):
             return True
         if self._state.clock_since is None or ours >= self._state.clock_since:
             return True
-        excess = (unit.now - ours) - (unit.now + self._state.engine_ahead - message.began)
+        excess = (unit.now - ours) - (unit.now + self._state.engine_clock_offset - message.container_started_at)
         started = job.started_at or ours
         return unit.now - max(excess, timedelta()) >= started + job.spec.timeout
 
 
-def _keep_order(unit: UnitOfWork, message: JobEvent) -> None:
+def _store_child_order(unit: UnitOfWork, message: JobEvent) -> None:
     """Store a stop order for a child with its array, which has not spawned the child yet.
 
     The audit record names the child although it has no row.
     """
-    array, child = array_to_spawn(unit, message.job_id), parent_of(message.job_id)
+    array, child = array_of_unspawned_child(unit, message.job_id), parent_of(message.job_id)
     if array is None or array.array_state is not None or child is None:
         return
     if not isinstance(message.event, on.CancelRequested | on.TerminateRequested):
@@ -294,21 +307,21 @@ def _check_dependencies(unit: UnitOfWork, spec: JobSpec, caller: Caller) -> None
 def _reconciled(unit: UnitOfWork, message: SurveyCompleted) -> Reconciled:
     return reconcile(
         active=unit.active(),
-        known={it.tag.job_id for it in message.seen if unit.knows(it.tag.job_id)},
-        seen=message.seen,
+        known={it.tag.job_id for it in message.containers if unit.has_loaded(it.tag.job_id)},
+        seen=message.containers,
         expected=message.expected,
         lost_before=message.lost_before,
     )
 
 
-def _asked(message: Message) -> Sequence[JobId]:
+def _jobs_needed(message: Message) -> Sequence[JobId]:
     """The jobs that must be loaded before the message is handled; with each child, its array."""
     match message:
         case JobEvent(job_id=job_id) | UpdateTags(job_id=job_id) | TimerFired(job_id=job_id):
             return _with_array(job_id)
         case Submit(spec=spec):
             return named(spec) if spec.depends_on else ()
-        case SurveyCompleted(seen=seen):
+        case SurveyCompleted(containers=seen):
             return [job_id for it in seen for job_id in _with_array(it.tag.job_id)]
         case _:
             return ()

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from time import perf_counter
 
 from batchq.domain import effects as do
@@ -19,11 +20,11 @@ from batchq.domain.lifecycle.array_view import Sealed
 from batchq.domain.lifecycle.containers import tags_running
 from batchq.domain.lifecycle.status import with_history
 from batchq.engine import idempotency
-from batchq.engine.account_limits import Accounts
+from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.arrays import ArrayCoordinator
-from batchq.engine.bulk_stop_selection import Choosing, outdated
+from batchq.engine.bulk_stop_selection import CandidateReader, must_read_again
 from batchq.engine.bulk_stops import BulkStops
-from batchq.engine.dependents import settle
+from batchq.engine.dependents import propagate
 from batchq.engine.engine_identity import EngineCheck
 from batchq.engine.handlers import MessageHandler
 from batchq.engine.mailbox import Mailbox
@@ -63,51 +64,51 @@ from batchq.ports.observer import Observer
 log = logging.getLogger(__name__)
 
 MAX_MESSAGES = 1000  # in one unit of work
-AFTER_FAILURE = 1.0  # seconds before the messages of a failed unit of work are posted again
+RETRY_DELAY = 1.0  # seconds before the messages of a failed unit of work are posted again
 SHARES_INTERVAL = 60.0  # seconds between placement passes while a fair-share queue has a blocked head
 SEARCH_PAUSE = 0.1  # seconds between searches behind blocked heads
-OF_LATE = timedelta(minutes=1)  # how long `store_fails` reports a failed commit
+FAILURE_SHOWN_FOR = timedelta(minutes=1)  # how long `store_fails` reports a failed commit
 
 
-class Loop:
+class EngineLoop:
     """Owns the state in memory and runs the units of work."""
 
     def __init__(
         self,
         *,
-        inbox: Mailbox,
+        mailbox: Mailbox,
         store: JobStore,
-        ground: CatalogView,
-        accounts: Accounts,
+        catalog: CatalogView,
+        accounts: AccountPolicies,
         clock: Clock,
-        act: Callable[[do.Effect, Job | None], None],
-        wake: Callable[[Job], None],
+        execute: Callable[[do.Effect, Job | None], None],
+        set_timer: Callable[[Job], None],
         tasks: Supervisor,
         engine_check: EngineCheck,
         observer: Observer,
     ) -> None:
-        self._store = store
-        self._ground = ground
-        self._clock = clock
+        self._store, self._catalog, self._clock = store, catalog, clock
         #: Called for each effect of a saved unit of work, with the job as saved, or None for an unknown job.
-        self._act = act
+        self._execute = execute
         #: Called for each changed job, whose next timer may have changed.
-        self._wake = wake
-        self._tasks, self._inbox, self._observer = tasks, inbox, observer
-        self._families = ArrayCoordinator()
+        self._set_timer = set_timer
+        self._tasks, self._mailbox, self._observer = tasks, mailbox, observer
+        self._arrays = ArrayCoordinator()
+        request_unit = partial(mailbox.post, ContinueWork())
         self.scheduler = Scheduler(
-            store=store, ground=ground, accounts=accounts, clock=clock, ring=lambda: inbox.post(ContinueWork())
+            store=store, catalog=catalog, accounts=accounts, clock=clock, request_unit=request_unit
         )
-        self._sweeps = BulkStops(store)
-        self.choosing = Choosing(store)
-        self.state = EngineState(ground, engine_check)
-        self._reader = MessageHandler(self.state, ground, admit=self.scheduler.admit, sweep=self._sweep)
+        self._bulk_stops, self.candidate_reader = BulkStops(store), CandidateReader(store)
+        self.state = EngineState(catalog, engine_check)
+        self._handler = MessageHandler(
+            self.state, catalog, admit=self.scheduler.admit, begin_bulk_stop=self._begin_bulk_stop
+        )
         #: Held while a unit of work runs.
-        self.between = asyncio.Lock()
-        self._place_due = self._missed = True
-        self._search_due = self._search_waits = False
+        self.unit_lock = asyncio.Lock()
+        self._placement_due = self._placement_missed = True
+        self._search_due = self._search_scheduled = False
         #: Whether the state in memory may differ from the stored state and must be loaded again.
-        self._behind = True
+        self._must_load = True
         self._pending_dependents: tuple[PendingDependents, ...] = ()
         #: Whether the server is shutting down: no job is placed.
         self.closing = False
@@ -119,15 +120,15 @@ class Loop:
         Called before the first unit of work, and whenever memory may differ from the store.
         """
         await self.state.load(self._store, self._clock.now())
-        await self._families.load(self._store)
-        await self._sweeps.load()
+        await self._arrays.load(self._store)
+        await self._bulk_stops.load()
         self._pending_dependents = tuple(pending_dependents(await self._store.ended_dependencies()))
         await self.scheduler.load(self.state.active.values())
-        if self._more_to_do:
-            self._inbox.post(ContinueWork())
+        if self._has_unfinished_work:
+            self._mailbox.post(ContinueWork())
         for job in self.state.active.values():
-            self._wake(job)
-        self._behind = False
+            self._set_timer(job)
+        self._must_load = False
 
     async def snapshot(self, queue: QueueName) -> Snapshot:
         """The next jobs of a queue in their order, and the resources that its running jobs hold."""
@@ -136,34 +137,34 @@ class Loop:
 
     async def run(self) -> None:
         while True:
-            if self._behind:
+            if self._must_load:
                 await self.load()
-            messages = await self._inbox.take(MAX_MESSAGES)
-            async with self.between:
+            messages = await self._mailbox.take(MAX_MESSAGES)
+            async with self.unit_lock:
                 await self.process(messages)
 
     @property
-    def sealed(self) -> Sealed:
+    def pending_array_orders(self) -> Sealed:
         """The array orders, as last saved, that may not have been applied to all children."""
-        return self._families.sealed
+        return self._arrays.pending_orders
 
     @property
-    def _more_to_do(self) -> bool:
+    def _has_unfinished_work(self) -> bool:
         """Whether the next unit of work has work to do even without a message."""
-        return self._families.busy or self._sweeps.busy or bool(self._pending_dependents)
+        return self._arrays.busy or self._bulk_stops.busy or bool(self._pending_dependents)
 
     @property
-    def _is_still(self) -> bool:
+    def _placement_suspended(self) -> bool:
         """Whether no job may be placed: during shutdown and in safe mode."""
-        return self.closing or self.state.safety.holds
+        return self.closing or self.state.safe_mode.active
 
     @property
-    def store_fails(self) -> str | None:
+    def store_failure(self) -> str | None:
         """The error of the last commit if it failed within the last minute, else None.
 
         Failed messages are retried, so a persistent failure renews this error before the minute is over.
         """
-        if self._store_failed is None or self._clock.now() - self._store_failed[1] > OF_LATE:
+        if self._store_failed is None or self._clock.now() - self._store_failed[1] > FAILURE_SHOWN_FOR:
             return None
         return self._store_failed[0]
 
@@ -179,147 +180,153 @@ class Loop:
         """
         unit, began = UnitOfWork(now=self._clock.now(), active=self.state.active), perf_counter()
         try:
-            await self._work(unit, messages)
+            await self._decide_and_save(unit, messages)
         except StoreFailed as failure:
-            self._behind = isinstance(failure, Conflict)
-            self._put_off(messages, failure)
+            self._must_load = isinstance(failure, Conflict)
+            self._fail_messages(messages, failure)
         except Exception:
-            self._behind = True  # the commit may or may not have been saved
-            self._put_off(messages, Unavailable("the scheduler failed; its log tells more"))
+            self._must_load = True  # the commit may or may not have been saved
+            self._fail_messages(messages, Unavailable("the scheduler failed; see the server's log"))
             raise
         else:
-            self._behind = True  # stays set if one of the next two calls fails
-            self._answer(unit, messages)
+            self._must_load = True  # stays set if one of the next two calls fails
+            self._resolve_answers(unit, messages)
             self._on_committed(unit)
-            self._behind = False
+            self._must_load = False
         finally:
             self._observer.unit_of_work(messages=len(messages), seconds=perf_counter() - began)
 
-    async def _work(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
-        self._families.join(unit)
+    async def _decide_and_save(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
+        self._arrays.load_into(unit)
         unit.unresolved.extend(self._pending_dependents)
-        await self._sweeps.prepare()
-        await self._reader.prepare(unit, messages, self._store, self.scheduler.ahead)
-        self._read(unit, messages)
-        held = self.state.safety.holds
-        await self.scheduler.cancel_overdue(unit, ground_changed=self.state.ground_changed, held=held)
-        await self._settle(unit)
-        if self._more_to_do:
-            await self._families.work(unit, self._store)
-            await self._sweeps.work(unit)
-            await self._settle(unit)
-        host = self._may_fill(unit)
+        await self._bulk_stops.prepare()
+        await self._handler.prepare(unit, messages, self._store, self.scheduler.queue_cache)
+        self._handle_messages(unit, messages)
+        held = self.state.safe_mode.active
+        await self.scheduler.cancel_overdue(unit, catalog_changed=self.state.catalog_changed, safe_mode=held)
+        await self._propagate(unit)
+        if self._has_unfinished_work:
+            await self._arrays.spawn_and_order(unit, self._store)
+            await self._bulk_stops.stop_targets(unit)
+            await self._propagate(unit)
+        host = self._host_for_placement(unit)
         if host is not None:
             await self._place(unit, host)
-            await self._settle(unit)
-        self.state.safety.start_nothing(unit)
-        changes = self.scheduler.written_to(unit, unit.changes(forget_before=unit.now - idempotency.KEPT))
+            await self._propagate(unit)
+        self.state.safe_mode.drop_starts(unit)
+        changes = self.scheduler.with_usage(unit, unit.changes(forget_before=unit.now - idempotency.KEPT))
         if not changes.empty:
             began = perf_counter()
             try:
                 await self._store.commit(changes)
             finally:  # a commit that was reported as failed may have been saved
-                self.choosing.changed(changes)
+                self.candidate_reader.record_changes(changes)
                 self._observer.commit(perf_counter() - began)
             self._store_failed = None
 
-    async def _settle(self, unit: UnitOfWork) -> None:
-        if unit.unsettled:
-            await settle(unit, self._store, waited_for=self.scheduler.tally.for_others > 0)
+    async def _propagate(self, unit: UnitOfWork) -> None:
+        if unit.must_propagate:
+            await propagate(unit, self._store, has_dependencies=self.scheduler.queued_jobs.pending_dependencies > 0)
 
-    def _read(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
+    def _handle_messages(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
         for message in messages:
             unit.caller = caller_of(message)
             try:
-                self._reader.read(unit, message)
+                self._handler.handle(unit, message)
             except BatchqError as refusal:
-                if not _refuse(message, refusal):
+                if not _resolve_with_error(message, refusal):
                     log.warning("message rejected: %s", _with_history(refusal, unit, message))
             except Exception as bug:  # the one blind except: a message that fails must not stop the others
                 log.exception("message failed: %s", _with_history(message, unit, message))
-                _refuse(message, Unavailable(f"{type(bug).__name__} in the scheduler; the log tells more"))
+                _resolve_with_error(
+                    message, Unavailable(f"{type(bug).__name__} in the scheduler; see the server's log")
+                )
         unit.caller = None
 
-    def _may_fill(self, unit: UnitOfWork) -> Resources | None:
+    def _host_for_placement(self, unit: UnitOfWork) -> Resources | None:
         """The resources of the host if a placement pass is due and allowed, else None.
 
         A pass that is due while the container engine does not answer stays due.
         """
-        self._place_due = self._place_due or self.state.ground_changed or self.scheduler.concerns(unit)
-        self._search_due = self._search_due or unit.search
-        return self.state.host if (self._place_due or self._search_due) and not self._is_still else None
+        self._placement_due = self._placement_due or self.state.catalog_changed or self.scheduler.needs_pass(unit)
+        self._search_due = self._search_due or unit.search_due
+        return self.state.host if (self._placement_due or self._search_due) and not self._placement_suspended else None
 
     async def _place(self, unit: UnitOfWork, host: Resources) -> None:
-        looked = await self.scheduler.free_misfits(unit, host, ground_changed=self.state.ground_changed)
-        unit.search = self._search_due
-        filled = await self.scheduler.fill(unit, host, skip=self._skip(unit), grown=self._has_grown(unit))
-        unit.more = not looked or not filled
-        if self.scheduler.searching and not self._search_waits:
-            self._search_waits = True
+        all_rechecked = await self.scheduler.recheck_unschedulable(
+            unit, host, catalog_changed=self.state.catalog_changed
+        )
+        unit.search_due = self._search_due
+        all_placed = await self.scheduler.place(
+            unit, host, skip=self._skip(unit), capacity_freed=self._may_have_freed_capacity(unit)
+        )
+        unit.more_to_place = not all_rechecked or not all_placed
+        if self.scheduler.searching and not self._search_scheduled:
+            self._search_scheduled = True
             self._tasks.spawn("search queues", self._search_later())
 
-    async def follow_shares(self) -> None:
+    async def revisit_shares(self) -> None:
         """Post a placement pass at intervals: the order of shares changes as their recorded usage decays."""
         while True:
             await self._clock.sleep(SHARES_INTERVAL)
-            if self.scheduler.shares_wait:
-                self._inbox.post(ContinueWork())
+            if self.scheduler.has_blocked_shares:
+                self._mailbox.post(ContinueWork())
 
-    def _has_grown(self, unit: UnitOfWork) -> bool:
+    def _may_have_freed_capacity(self, unit: UnitOfWork) -> bool:
         """Whether more resources may be free than at the last placement pass."""
-        return self._missed or self.state.ground_changed or unit.place
+        return self._placement_missed or self.state.catalog_changed or unit.placement_due
 
     async def _search_later(self) -> None:
         try:
             await self._clock.sleep(SEARCH_PAUSE)
         finally:
-            self._search_waits = False
-        self._inbox.post(SearchQueues())
+            self._search_scheduled = False
+        self._mailbox.post(SearchQueues())
 
     def _skip(self, unit: UnitOfWork) -> Skip:
         """The jobs that must not be placed because a stop order is about to reach them."""
-        return Skip(children=self._families.under_order(unit), meant=self._sweeps.meant)
+        return Skip(children=self._arrays.children_under_order(unit), bulk_stop_targets=self._bulk_stops.targets)
 
-    def _sweep(self, unit: UnitOfWork, message: BulkStopRequest) -> None:
+    def _begin_bulk_stop(self, unit: UnitOfWork, message: BulkStopRequest) -> None:
         """Begin a bulk stop.
 
         If it selects children, it is deferred until every array submitted before the request has spawned its children.
         Raises StaleRead if the candidates must be read again.
         """
-        if message.selection.looks_at_children and self._families.spawning(message.as_of):
+        if message.selection.looks_at_children and self._arrays.has_spawning_array(message.as_of):
             unit.deferred.append(message)
-        elif outdated(message):
-            raise StaleRead("too many jobs have changed since they were read")
+        elif must_read_again(message):
+            raise StaleRead("too many jobs have changed since the candidates were read")
         else:
-            self._sweeps.begin(unit, message)
+            self._bulk_stops.begin(unit, message)
 
     def _on_committed(self, unit: UnitOfWork) -> None:
         """Update the state in memory after the commit, log the transitions, then carry out the effects."""
-        if self.state.host is not None and not self._is_still:
-            self._place_due = self._search_due = self._missed = self.state.ground_changed = False
-        elif self._place_due:
-            self._missed = True
+        if self.state.host is not None and not self._placement_suspended:
+            self._placement_due = self._search_due = self._placement_missed = self.state.catalog_changed = False
+        elif self._placement_due:
+            self._placement_missed = True
         committed = unit.committed()
-        for staged in (self.state, *self.scheduler.staged, self._families, self._sweeps):
+        for staged in (self.state, *self.scheduler.staged, self._arrays, self._bulk_stops):
             staged.on_committed(committed)
         for job in committed.jobs:
-            self._wake(job)
+            self._set_timer(job)
         if unit.restoration is not None:
-            self._inbox.post(ContinueWork())
+            self._mailbox.post(ContinueWork())
         self._pending_dependents = tuple(unit.unresolved)
-        for message in (*unit.deferred, *([ContinueWork()] if self._more_to_do or unit.more else [])):
-            self._inbox.post(message)
+        for message in (*unit.deferred, *([ContinueWork()] if self._has_unfinished_work or unit.more_to_place else [])):
+            self._mailbox.post(message)
         self._observer.jobs_changed(committed.changes, committed.transitions, unit.now)
         log_transitions(committed.transitions)
         for effect, subject in unit.effects:
-            self._act(effect, subject)
+            self._execute(effect, subject)
 
-    def _answer(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
+    def _resolve_answers(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
         later = {id(message) for message in unit.deferred}
         for message in [it for it in messages if id(it) not in later] if later else messages:
             match message:
                 case Submit(answer=answer) if not answer.done():
-                    submitted = unit.get(self._reader.submitted_as(unit, message))
+                    submitted = unit.get(self._handler.submitted_as(unit, message))
                     assert submitted is not None, f"{message.job_id} was saved and is not known"
                     answer.set_result(submitted)
                 case (
@@ -332,22 +339,22 @@ class Loop:
                 case _:
                     pass
 
-    def _put_off(self, messages: Sequence[Message], failure: BatchqError) -> None:
+    def _fail_messages(self, messages: Sequence[Message], failure: BatchqError) -> None:
         """Refuse the requests of a failed unit of work and post its other messages again later.
 
         Surveys are dropped: the next survey replaces them.
         """
-        if self.store_fails is None:
-            log.warning("a unit of work was not saved: %s", failure)
+        if self.store_failure is None:
+            log.warning("unit of work not saved: %s", failure)
         self._store_failed = str(failure), self._clock.now()
-        again = [it for it in messages if not _refuse(it, failure) and not isinstance(it, SurveyCompleted)]
+        again = [it for it in messages if not _resolve_with_error(it, failure) and not isinstance(it, SurveyCompleted)]
         if again:
-            self._tasks.spawn("read later", self._read_later(again))
+            self._tasks.spawn("post messages again", self._post_later(again))
 
-    async def _read_later(self, messages: Sequence[Message]) -> None:
-        await self._clock.sleep(AFTER_FAILURE)
+    async def _post_later(self, messages: Sequence[Message]) -> None:
+        await self._clock.sleep(RETRY_DELAY)
         for message in messages:
-            self._inbox.post(message)
+            self._mailbox.post(message)
 
 
 def _with_history(what: object, unit: UnitOfWork, message: Message) -> str:
@@ -356,7 +363,7 @@ def _with_history(what: object, unit: UnitOfWork, message: Message) -> str:
     return str(what) if job is None or isinstance(what, IllegalTransition) else f"{what}; job {with_history(job)}"
 
 
-def _refuse(message: Message, error: BatchqError) -> bool:
+def _resolve_with_error(message: Message, error: BatchqError) -> bool:
     """Resolve the message's answer with `error`; False if the message expects no answer."""
     answer = getattr(message, "answer", None)
     if answer is None:

@@ -62,9 +62,9 @@ class TimerFired(Struct, frozen=True, kw_only=True):
 
     job_id: JobId
     #: The container that was just inspected and runs; None when the clock fired the timer.
-    seen_alive: Tag | None = None
+    running_container: Tag | None = None
     #: When that container began, by the engine's clock.
-    began: datetime | None = None
+    container_started_at: datetime | None = None
 
 
 class SurveyCompleted(Struct, frozen=True, kw_only=True):
@@ -72,7 +72,7 @@ class SurveyCompleted(Struct, frozen=True, kw_only=True):
 
     #: The engine's id and clock.
     engine: EngineIdentity = UNKNOWN_ENGINE
-    seen: tuple[Seen, ...]
+    containers: tuple[Seen, ...]
     #: The containers that jobs were known to run when the survey began.
     expected: frozenset[Tag]
     #: The total resources of the engine's host.
@@ -140,9 +140,9 @@ Message = (
 )
 
 
-_Asked = (Submit, JobEvent, UpdateTags, Resume, BulkStopRequest)
+_REQUESTS = (Submit, JobEvent, UpdateTags, Resume, BulkStopRequest)
 
 
 def caller_of(message: Message) -> Caller | None:
     """The user whose request the message carries; None for other messages."""
-    return message.caller if isinstance(message, _Asked) else None
+    return message.caller if isinstance(message, _REQUESTS) else None

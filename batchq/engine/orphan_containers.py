@@ -9,7 +9,7 @@ from batchq.domain.ids import Tag
 log = logging.getLogger(__name__)
 
 QUARANTINE = timedelta(seconds=60)  # before an orphan is removed
-MOST = 3  # orphans at once; if there are more, none is removed
+MAX_ORPHANS = 3  # orphans at once; if there are more, none is removed
 
 
 class OrphanContainers:
@@ -23,40 +23,40 @@ class OrphanContainers:
         #: When each orphan was first seen.
         self._since: dict[Tag, datetime] = {}
         #: Whether the present excess of orphans has been logged.
-        self._alarmed = False
+        self._excess_logged = False
         #: The containers of the first survey; None before it.
-        self.first: frozenset[Tag] | None = None
+        self.first_survey: frozenset[Tag] | None = None
         #: The orphans that appeared after the first survey and have been logged.
-        self._reported: set[Tag] = set()
+        self._logged: set[Tag] = set()
 
-    def surveyed(self, seen: Iterable[Tag]) -> None:
+    def record_survey(self, seen: Iterable[Tag]) -> None:
         """Record the containers of the first survey, including those of known jobs."""
-        if self.first is None:
-            self.first = frozenset(seen)
+        if self.first_survey is None:
+            self.first_survey = frozenset(seen)
 
-    def ripe(self, seen: Collection[Tag], now: datetime) -> list[Tag]:
-        """The orphans whose quarantine is over; empty if there are more than MOST orphans."""
-        first = self.first or frozenset()
-        self._report([it for it in seen if it not in first])
+    def expired(self, seen: Collection[Tag], now: datetime) -> list[Tag]:
+        """The orphans whose quarantine is over; empty if there are more than MAX_ORPHANS orphans."""
+        first = self.first_survey or frozenset()
+        self._log_later([it for it in seen if it not in first])
         seen = [it for it in seen if it in first]
         self._since = {tag: self._since.get(tag, now) for tag in seen}
-        if len(seen) > MOST:
-            self._alarm(len(seen))
+        if len(seen) > MAX_ORPHANS:
+            self._log_excess(len(seen))
             return []
-        self._alarmed = False
+        self._excess_logged = False
         return [tag for tag, since in self._since.items() if now - since >= QUARANTINE]
 
-    def _report(self, later: Collection[Tag]) -> None:
-        for tag in sorted(set(later) - self._reported, key=str):
+    def _log_later(self, later: Collection[Tag]) -> None:
+        for tag in sorted(set(later) - self._logged, key=str):
             log.warning(
-                "container %s belongs to no known job and was created since this server started; it is left alone: "
-                "does another server of this instance run?",
+                "container %s has no known job and was created after this server started; it is not removed: "
+                "another server of this instance may be running",
                 tag,
             )
-        self._reported.intersection_update(later)
-        self._reported.update(later)
+        self._logged.intersection_update(later)
+        self._logged.update(later)
 
-    def _alarm(self, count: int) -> None:
-        if not self._alarmed:
-            log.warning("%d containers of this instance belong to no known job; they are left alone", count)
-        self._alarmed = True
+    def _log_excess(self, count: int) -> None:
+        if not self._excess_logged:
+            log.warning("%d containers of this instance have no known job; none of them is removed", count)
+        self._excess_logged = True

@@ -18,9 +18,9 @@ from batchq.ports.retention import RetentionStore
 
 log = logging.getLogger(__name__)
 
-EVERY = 600.0  # seconds between two rounds
-MOST = 50  # jobs, shares or logs in a transaction: some milliseconds of the writer
-PAUSE = 0.05  # seconds between two transactions, for other writers
+PRUNE_INTERVAL = 600.0  # seconds between two rounds
+BATCH_SIZE = 50  # jobs, shares or logs in a transaction: some milliseconds of the writer
+BATCH_PAUSE = 0.05  # seconds between two transactions, for other writers
 OLD_SHARES = timedelta(days=70)  # ten of the longest decay windows: older usage has decayed to nothing
 
 
@@ -34,8 +34,8 @@ class Pruner:
         archive: RetentionArchive,
         clock: Clock,
         retention: timedelta | None,
-        between: asyncio.Lock,
-        busy: Callable[[], frozenset[JobId] | None],
+        unit_lock: asyncio.Lock,
+        jobs_with_containers: Callable[[], frozenset[JobId] | None],
     ) -> None:
         self._store = store
         self._archive = archive
@@ -43,52 +43,52 @@ class Pruner:
         #: The time after the end of a job; None: jobs are never removed.
         self._retention = retention
         #: Held while a unit of work runs, and while jobs are removed.
-        self._between = between
+        self._unit_lock = unit_lock
         #: The jobs that had containers in the last survey, which are not removed; None: not known.
-        self._busy = busy
+        self._jobs_with_containers = jobs_with_containers
 
     async def run(self) -> None:
         while True:
             try:
-                await self.round()
+                await self.prune_once()
             except StoreFailed as failure:
-                log.warning("finished jobs are not forgotten now: %s", failure)
-            await self._clock.sleep(EVERY)
+                log.warning("finished jobs are not removed now: %s", failure)
+            await self._clock.sleep(PRUNE_INTERVAL)
 
-    async def round(self) -> None:
+    async def prune_once(self) -> None:
         """Remove all jobs that are old enough.
 
         No job is removed while the container engine is away: containers that still exist there need their jobs.
         """
-        await self._discard_logs()
+        await self._delete_logs()
         if self._retention is not None:
             await self._prune(self._retention)
         await self._prune_shares()
 
     async def _prune(self, retention: timedelta) -> None:
-        gone = 0
+        removed = 0
         pruned = Pruned(jobs=0, after=None)
-        while (busy := self._busy()) is not None:
-            async with self._between:
+        while (in_use := self._jobs_with_containers()) is not None:
+            async with self._unit_lock:
                 before = self._clock.now() - retention
-                pruned = await self._store.prune(before, keep=busy, after=pruned.after, limit=MOST)
-            gone += pruned.jobs
-            await self._discard_logs()
+                pruned = await self._store.prune(before, keep=in_use, after=pruned.after, limit=BATCH_SIZE)
+            removed += pruned.jobs
+            await self._delete_logs()
             if pruned.after is None:
                 break
-            await self._clock.sleep(PAUSE)
-        if gone:
-            log.info("%d jobs that ended more than %s ago are forgotten", gone, retention)
+            await self._clock.sleep(BATCH_PAUSE)
+        if removed:
+            log.info("removed %d jobs that ended more than %s ago", removed, retention)
 
-    async def _discard_logs(self) -> None:
-        while log_ids := await self._store.discarded(MOST):
+    async def _delete_logs(self) -> None:
+        while log_ids := await self._store.discarded(BATCH_SIZE):
             for log_id in log_ids:
                 await self._archive.discard(log_id)
             await self._store.forget_discarded(log_ids)
 
     async def _prune_shares(self) -> None:
         before = self._clock.now() - OLD_SHARES
-        after = await self._store.prune_shares(before, limit=MOST)
+        after = await self._store.prune_shares(before, limit=BATCH_SIZE)
         while after is not None:
-            await self._clock.sleep(PAUSE)
-            after = await self._store.prune_shares(before, after=after, limit=MOST)
+            await self._clock.sleep(BATCH_PAUSE)
+            after = await self._store.prune_shares(before, after=after, limit=BATCH_SIZE)

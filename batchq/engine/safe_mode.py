@@ -17,7 +17,7 @@ from batchq.domain.lifecycle.container_rules import part_of
 from batchq.domain.lifecycle.containers import has_parts, tags_running, tags_under_way
 from batchq.domain.lifecycle.reconcile import Reconciled, Seen, reconcile
 from batchq.engine.scheduling.catalog_view import CatalogView
-from batchq.engine.unit_of_work import Committed, UnitOfWork, comes
+from batchq.engine.unit_of_work import Committed, UnitOfWork, will_be_spawned
 from batchq.errors import Invalid
 from batchq.ports.jobs import Restoration
 
@@ -27,54 +27,60 @@ log = logging.getLogger(__name__)
 class SafeMode:
     """Whether safe mode is active, and which containers it found."""
 
-    def __init__(self, ground: CatalogView) -> None:
-        self._ground = ground
+    def __init__(self, catalog: CatalogView) -> None:
+        self._catalog = catalog
         #: As last saved. Safe mode is active if `at` is set.
-        self.kept = Restoration()
+        self.restoration = Restoration()
         #: The containers without a job; None before the first survey.
-        self.unknown: frozenset[Tag] | None = None
+        self.unknown_containers: frozenset[Tag] | None = None
         #: The containers of the last survey that have been started.
-        self._begun: frozenset[Tag] = frozenset()
+        self._started: frozenset[Tag] = frozenset()
 
     @property
-    def holds(self) -> bool:
-        return self.kept.at is not None
+    def active(self) -> bool:
+        return self.restoration.at is not None
 
     def __str__(self) -> str:
         """A description for the operator."""
-        seen = "what runs is not known yet" if self.unknown is None else f"{len(self.unknown)} unknown containers"
-        return f"restored from a backup, {seen}: nothing is started until `batchq resume`"
+        seen = (
+            "the running containers are not known yet"
+            if self.unknown_containers is None
+            else f"{len(self.unknown_containers)} unknown containers"
+        )
+        return f"restored from a backup, {seen}: no container is started until `batchq resume`"
 
-    def take_up(self, unit: UnitOfWork, seen: Sequence[Seen]) -> None:
+    def reconcile_survey(self, unit: UnitOfWork, seen: Sequence[Seen]) -> None:
         """Handle a survey in safe mode."""
-        there = {it.tag for it in seen}
-        self._begun = frozenset(it.tag for it in seen if it.begun)
+        present = {it.tag for it in seen}
+        self._started = frozenset(it.tag for it in seen if it.begun)
         for it in seen:
             if it.begun:
-                self._resume_attempt(unit, it.tag, there)
-        known = {tag.job_id for tag in there if unit.knows(tag.job_id)}
+                self._resume_attempt(unit, it.tag, present)
+        known = {tag.job_id for tag in present if unit.has_loaded(tag.job_id)}
         found = reconcile(active=unit.active(), known=known, seen=seen, expected=())
-        over = {it.tag for it in seen if not it.lives and _is_over(unit, it.tag)}
+        ended = {it.tag for it in seen if not it.lives and _is_recorded_as_ended(unit, it.tag)}
         for effect in found.effects:
-            if not isinstance(effect, do.CleanUpContainer) or effect.tag in over:
+            if not isinstance(effect, do.CleanUpContainer) or effect.tag in ended:
                 unit.effects.append((effect, unit.get(effect.tag.job_id)))
-        leftovers = _leftovers(found) - over
-        if not any(comes(unit, it.job_id) for it in leftovers):
-            unit.unknown = leftovers
+        leftovers = _unclaimed(found) - ended
+        if not any(will_be_spawned(unit, it.job_id) for it in leftovers):
+            unit.unknown_containers = leftovers
 
-    def start_nothing(self, unit: UnitOfWork) -> None:
+    def drop_starts(self, unit: UnitOfWork) -> None:
         """Drop the starts of the unit of work, except those of begun containers and those that are being abandoned."""
-        if not self.holds:
+        if not self.active:
             return
-        may = self._begun | {it.tag for it, _ in unit.effects if isinstance(it, do.AbandonStart)}
-        unit.effects = [(it, job) for it, job in unit.effects if not isinstance(it, do.StartContainer) or it.tag in may]
+        allowed = self._started | {it.tag for it, _ in unit.effects if isinstance(it, do.AbandonStart)}
+        unit.effects = [
+            (it, job) for it, job in unit.effects if not isinstance(it, do.StartContainer) or it.tag in allowed
+        ]
 
-    def doubts(self, job: Job, event: on.Event) -> bool:
+    def ignores(self, job: Job, event: on.Event) -> bool:
         """Whether to ignore the event: in safe mode, the loss of a container that should run and has no stop order."""
         return (
-            self.holds
+            self.active
             and isinstance(event, on.ContainerLost)
-            and _runs_unasked(job, Tag(job_id=job.id, attempt=event.attempt, part=event.part))
+            and _should_run(job, Tag(job_id=job.id, attempt=event.attempt, part=event.part))
         )
 
     def resume(self, unit: UnitOfWork, *, purge: bool) -> None:
@@ -82,27 +88,30 @@ class SafeMode:
 
         Raises Invalid while the containers of the engine are not known.
         """
-        seen = unit.unknown if unit.unknown is not None else self.unknown
-        if self.holds and seen is None:
-            raise Invalid("What runs is not known yet: the container engine has not answered yet, or an array spawns.")
-        unknown = self.kept.spared | (seen or frozenset() if self.holds else frozenset())
-        going = frozenset(it for it in unknown if purge and not _is_of_attempt_under_way(unit, it))
+        seen = unit.unknown_containers if unit.unknown_containers is not None else self.unknown_containers
+        if self.active and seen is None:
+            raise Invalid(
+                "The running containers are not known yet: the container engine has not answered, or an array is still "
+                "spawning children."
+            )
+        unknown = self.restoration.spared | (seen or frozenset() if self.active else frozenset())
+        removed = frozenset(it for it in unknown if purge and not _is_of_attempt_under_way(unit, it))
         spared = frozenset() if purge else unknown
-        unit.restoration = Restoration(spared=spared, purged=self.kept.purged | going)
-        unit.effects += [(do.CleanUpContainer(tag=tag), None) for tag in sorted(going, key=str)]
+        unit.restoration = Restoration(spared=spared, purged=self.restoration.purged | removed)
+        unit.effects += [(do.CleanUpContainer(tag=tag), None) for tag in sorted(removed, key=str)]
 
     def spared(self, unit: UnitOfWork, tags: Collection[Tag]) -> frozenset[Tag]:
         """The containers among `tags` that an operator chose to leave alone."""
-        return frozenset(it for it in tags if it in self.kept.spared and not _is_over(unit, it))
+        return frozenset(it for it in tags if it in self.restoration.spared and not _is_recorded_as_ended(unit, it))
 
-    def _resume_attempt(self, unit: UnitOfWork, tag: Tag, there: AbstractSet[Tag]) -> None:
+    def _resume_attempt(self, unit: UnitOfWork, tag: Tag, present: AbstractSet[Tag]) -> None:
         """Advance the job to the attempt of an existing container.
 
         The attempts in between count as lost. An attempt with a container that can still report its end stops this.
         """
         while (job := unit.apply_parent_order(tag.job_id)) is not None and _is_behind(job, tag):
-            queue = self._ground.queues.get(job.spec.queue)
-            if queue is None or (job.status in ACTIVE and not there.isdisjoint(tags_under_way(job))):
+            queue = self._catalog.queues.get(job.spec.queue)
+            if queue is None or (job.status in ACTIVE and not present.isdisjoint(tags_under_way(job))):
                 return
             if job.status in ACTIVE:
                 _lose(unit, job)
@@ -110,15 +119,15 @@ class SafeMode:
                 _place(unit, job, queue.environments[0])
 
     def on_committed(self, committed: Committed) -> None:
-        if committed.unit.unknown is not None:
-            self._report_unknown(committed.unit.unknown)
+        if committed.unit.unknown_containers is not None:
+            self._log_unknown(committed.unit.unknown_containers)
         if committed.unit.restoration is not None:
-            self.kept = committed.unit.restoration
+            self.restoration = committed.unit.restoration
 
-    def _report_unknown(self, unknown: frozenset[Tag]) -> None:
-        for tag in sorted(unknown - (self.unknown or frozenset()), key=str):
-            log.warning("container %s is of no job that the restored data knows; it is left alone", tag)
-        self.unknown = unknown
+    def _log_unknown(self, unknown: frozenset[Tag]) -> None:
+        for tag in sorted(unknown - (self.unknown_containers or frozenset()), key=str):
+            log.warning("container %s has no job in the restored data; it is not removed", tag)
+        self.unknown_containers = unknown
 
 
 def _is_behind(job: Job, tag: Tag) -> bool:
@@ -127,7 +136,7 @@ def _is_behind(job: Job, tag: Tag) -> bool:
     return job.status in QUEUED | ACTIVE and now_at < tag.attempt
 
 
-def _runs_unasked(job: Job, tag: Tag) -> bool:
+def _should_run(job: Job, tag: Tag) -> bool:
     """Whether the container should run and has no stop order."""
     if tag not in tags_running(job):
         return False
@@ -158,13 +167,13 @@ def _is_of_attempt_under_way(unit: UnitOfWork, tag: Tag) -> bool:
     return job is not None and job.attempt is not None and job.attempt.number == tag.attempt
 
 
-def _is_over(unit: UnitOfWork, tag: Tag) -> bool:
+def _is_recorded_as_ended(unit: UnitOfWork, tag: Tag) -> bool:
     """Whether the data contains the end of this attempt."""
     job = unit.get(tag.job_id)
     return job is not None and any(it.number == tag.attempt for it in job.attempts)
 
 
-def _leftovers(found: Reconciled) -> frozenset[Tag]:
+def _unclaimed(found: Reconciled) -> frozenset[Tag]:
     """The containers that reconciliation would remove."""
     cleared = (it.tag for it in found.effects if isinstance(it, do.CleanUpContainer))
     return frozenset({*found.strays, *cleared})

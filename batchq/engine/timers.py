@@ -9,10 +9,10 @@ from batchq.domain.ids import JobId
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.transitions import next_wakeup
 from batchq.engine.messages import TimerFired
-from batchq.engine.supervisor import within
+from batchq.engine.supervisor import wait_at_most
 from batchq.ports.clock import Clock
 
-LONGEST_WAIT = 10.0  # seconds: timers of the event loop stop while the machine is suspended, the clock does not
+MAX_WAIT = 10.0  # seconds: timers of the event loop stop while the machine is suspended, the clock does not
 
 
 class Timers:
@@ -25,7 +25,7 @@ class Timers:
         self._due: dict[JobId, datetime] = {}
         self._heap: list[tuple[datetime, JobId]] = []
         #: Set when a timer was added.
-        self._sooner = asyncio.Event()
+        self._added = asyncio.Event()
 
     def set(self, job: Job) -> None:
         """Set the job's timer to its next deadline; remove the timer if it has none."""
@@ -35,10 +35,10 @@ class Timers:
         elif self._due.get(job.id) != due:
             self._due[job.id] = due
             heapq.heappush(self._heap, (due, job.id))
-            self._sooner.set()
-            self._forget_stale()
+            self._added.set()
+            self._drop_stale()
 
-    def _forget_stale(self) -> None:
+    def _drop_stale(self) -> None:
         """Rebuild the heap when most of its entries are stale."""
         if len(self._heap) > 64 + 2 * len(self._due):
             self._heap = [entry for entry in self._heap if self._due.get(entry[1]) == entry[0]]
@@ -46,11 +46,11 @@ class Timers:
 
     async def run(self) -> None:
         while True:
-            self._ring_due()
-            self._sooner.clear()
+            self._post_due()
+            self._added.clear()
             await self._wait()
 
-    def _ring_due(self) -> None:
+    def _post_due(self) -> None:
         now = self._clock.now()
         while self._heap and self._heap[0][0] <= now:
             due, job_id = heapq.heappop(self._heap)
@@ -61,7 +61,7 @@ class Timers:
     async def _wait(self) -> None:
         """Wait until the first timer is due or another one is added."""
         if not self._heap:
-            await self._sooner.wait()
+            await self._added.wait()
             return
         left = (self._heap[0][0] - self._clock.now()).total_seconds()
-        await within(min(max(left, 0.0), LONGEST_WAIT), self._sooner, self._clock)
+        await wait_at_most(min(max(left, 0.0), MAX_WAIT), self._added, self._clock)

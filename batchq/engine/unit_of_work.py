@@ -75,7 +75,7 @@ class UnitOfWork:
         #: Each effect with the job as changed by the event; None for a container of an unknown job.
         self.effects: list[tuple[do.Effect, Job | None]] = []
         #: Whether more resources may be free; whether more jobs are searched; whether placement stopped at a limit.
-        self.place = self.search = self.more = False
+        self.placement_due = self.search_due = self.more_to_place = False
         #: By queue, the lowest `Job.order` of the jobs that entered or left RUNNABLE in it.
         self.changed_queues: dict[QueueName, int] = {}
         #: Messages that the next unit of work handles again.
@@ -86,21 +86,21 @@ class UnitOfWork:
         #: The id of the container engine to be saved; None: unchanged.
         self.engine_id: str | None = None
         #: The containers without a job that a survey in safe mode found; None: no such survey was handled.
-        self.unknown: frozenset[Tag] | None = None
+        self.unknown_containers: frozenset[Tag] | None = None
         #: Dependents still to be evaluated, from earlier units of work and this one, oldest first.
         self.unresolved: deque[PendingDependents] = deque()
         #: How many more stored dependents this unit of work may evaluate.
         self.dependents_left = MAX_DEPENDENTS
-        self.sweeps: list[tuple[BulkStop, BulkStopRequest]] = []
+        self.bulk_stops: list[tuple[BulkStop, BulkStopRequest]] = []
         self.progress: list[Progress] = []
         #: By number of the bulk stop, the outcomes of its jobs in this unit of work.
         self.outcomes: dict[int, tuple[JobOutcome, ...]] = {}
         #: The user whose message is being handled; None between messages and for messages of the server itself.
         self.caller: Caller | None = None
-        self.acts: list[AuditRecord] = []
-        self._waiting: dict[JobId, dict[JobId, None]] = {}
+        self.audit_records: list[AuditRecord] = []
+        self._dependents: dict[JobId, dict[JobId, None]] = {}
         self._active = active
-        self._read: dict[JobId, Job] = {}
+        self._loaded: dict[JobId, Job] = {}
         self._inserted: dict[JobId, Job] = {}
         self._updated: dict[JobId, Job] = {}
         self._history: list[Moment] = []
@@ -109,7 +109,7 @@ class UnitOfWork:
         self._new: list[JobId] = []
         self._changed: list[JobId] = []
         self._children_changed: dict[JobId, list[Moved]] = {}
-        self._pairs: list[Change] | None = None
+        self._job_changes: list[Change] | None = None
 
     def load(self, jobs: Iterable[Job]) -> None:
         """Add jobs as stored. Changes that this unit of work has already made to them remain.
@@ -117,15 +117,20 @@ class UnitOfWork:
         A job whose record is damaged fails at once.
         """
         for job in jobs:
-            self._read.setdefault(job.id, job)
+            self._loaded.setdefault(job.id, job)
             if is_damaged(job) and self.get(job.id) is job:
-                self._follow(job, fail(job, self.now))
+                self._apply(job, fail(job, self.now))
 
-    def get(self, asked: JobId) -> Job | None:
+    def get(self, job_id: JobId) -> Job | None:
         """The job as changed by this unit of work so far; None if it is not loaded."""
-        return self._inserted.get(asked) or self._updated.get(asked) or self._active.get(asked) or self._read.get(asked)
+        return (
+            self._inserted.get(job_id)
+            or self._updated.get(job_id)
+            or self._active.get(job_id)
+            or self._loaded.get(job_id)
+        )
 
-    def knows(self, job_id: JobId) -> bool:
+    def has_loaded(self, job_id: JobId) -> bool:
         return self.get(job_id) is not None
 
     def touched(self, job_id: JobId) -> bool:
@@ -134,7 +139,7 @@ class UnitOfWork:
 
     def insert(self, job: Job, key: SubmissionKey | None) -> None:
         """Insert a new job. `key`: the idempotency key of its submission, None without one."""
-        self._inserted[job.id], self._pairs = job, None
+        self._inserted[job.id], self._job_changes = job, None
         self._index(job)
         self._new.append(job.id)
         self._record_transition(None, job)
@@ -149,7 +154,7 @@ class UnitOfWork:
         """
         job = self.recount(job_id) if job_id in self._children_changed else self.apply_parent_order(job_id)
         if job is not None:
-            self._follow(job, step(job, event, self.now))
+            self._apply(job, step(job, event, self.now))
 
     def recount(self, parent_id: JobId) -> Job:
         """Update the array's counts from the status changes of its children, and return the array.
@@ -159,7 +164,7 @@ class UnitOfWork:
         parent = self.get(parent_id)
         assert parent is not None, f"{parent_id} has children and is not known"
         caller, self.caller = self.caller, None
-        counted = self._follow(parent, (count(parent, self._children_changed.pop(parent_id), self.now), ()))
+        counted = self._apply(parent, (count(parent, self._children_changed.pop(parent_id), self.now), ()))
         self.caller = caller
         return counted
 
@@ -173,11 +178,11 @@ class UnitOfWork:
         if job is None or parent is None:
             return job
         caller, self.caller = self.caller, None  # the present caller did not give the array's order
-        heard = self._follow(job, apply_order(job, parent, self.now))
+        ordered = self._apply(job, apply_order(job, parent, self.now))
         self.caller = caller
-        return heard
+        return ordered
 
-    def _follow(self, job: Job, outcome: Outcome) -> Job:
+    def _apply(self, job: Job, outcome: Outcome) -> Job:
         after, effects = outcome
         self.update(job, after)
         for effect in effects:
@@ -188,7 +193,7 @@ class UnitOfWork:
         """Replace a job by its changed version; does nothing if both are the same object."""
         if after is before:
             return
-        self._pairs = None
+        self._job_changes = None
         self._index(after)
         (self._inserted if after.id in self._inserted else self._updated)[after.id] = after
         for tag in came_to_run(before, after):
@@ -200,16 +205,16 @@ class UnitOfWork:
             self._changed.append(after.id)
         self.audit_job(after)
 
-    def audit(self, about: str, outcome: str = DONE) -> None:
+    def audit(self, resource: str, outcome: str = DONE) -> None:
         """Add an audit record about a resource if a user's message is being handled."""
         if self.caller is not None:
-            self.acts.append(act(self.caller, at=self.now, about=about, outcome=outcome))
+            self.audit_records.append(act(self.caller, at=self.now, about=resource, outcome=outcome))
 
     def audit_job(self, job: Job, job_id: JobId | None = None) -> None:
         """Add an audit record about a job, or about its child `job_id` that has not been spawned yet."""
         if self.caller is not None:
-            asked = act(self.caller, at=self.now, about="")
-            self.acts.append(asked.about_job(job_id or job.id, job.spec.owner, job.status))
+            record = act(self.caller, at=self.now, about="")
+            self.audit_records.append(record.about_job(job_id or job.id, job.spec.owner, job.status))
 
     def active(self) -> dict[JobId, Job]:
         """The STARTING and RUNNING jobs as changed by this unit of work."""
@@ -217,26 +222,26 @@ class UnitOfWork:
         kept = {job_id: job for job_id, job in self._active.items() if job_id not in changed}
         return kept | {job_id: job for job_id, job in changed.items() if job.status in ACTIVE}
 
-    def pairs(self) -> Sequence[Change]:
+    def job_changes(self) -> Sequence[Change]:
         """The jobs changed so far, each as stored and as changed by this unit of work."""
-        if self._pairs is None:
-            self._pairs = [Change(None, job) for job in self._inserted.values()]
+        if self._job_changes is None:
+            self._job_changes = [Change(None, job) for job in self._inserted.values()]
             for job_id, job in self._updated.items():
-                self._pairs.append(Change(self._active.get(job_id) or self._read[job_id], job))
-        return self._pairs
+                self._job_changes.append(Change(self._active.get(job_id) or self._loaded[job_id], job))
+        return self._job_changes
 
-    def waiting_for(self, ids: Iterable[JobId]) -> list[JobId]:
+    def dependents_of(self, ids: Iterable[JobId]) -> list[JobId]:
         """The jobs changed by this unit of work that depend on one of `ids`."""
-        return [it for job_id in ids for it in self._waiting.get(job_id, ())]
+        return [it for job_id in ids for it in self._dependents.get(job_id, ())]
 
     def _index(self, job: Job) -> None:
         """Index a changed job by its dependencies, so that finding dependents does not scan all changed jobs."""
         if job.spec.depends_on and waits(job):
             for on_id in waits_for(job):
-                self._waiting.setdefault(on_id, {})[job.id] = None
+                self._dependents.setdefault(on_id, {})[job.id] = None
 
     @property
-    def unsettled(self) -> bool:
+    def must_propagate(self) -> bool:
         """Whether changes must still be propagated to dependents or parents, within the limit of the unit."""
         left = self.unresolved and self.dependents_left > 0
         return bool(self._children_changed or self._new or self._changed or left)
@@ -256,11 +261,11 @@ class UnitOfWork:
         """The arrays with status changes of children that have not been counted yet."""
         return list(self._children_changed)
 
-    def parents(self) -> list[Job]:
+    def changed_arrays(self) -> list[Job]:
         """The arrays that this unit of work has changed."""
         return [job for job in (*self._inserted.values(), *self._updated.values()) if is_parent(job)]
 
-    def opened(self) -> Iterator[ShareKey]:
+    def new_share_keys(self) -> Iterator[ShareKey]:
         """The fair-share keys of the jobs inserted by this unit of work."""
         for job in self._inserted.values():
             if job.spec.share_identifier is not None:
@@ -276,10 +281,10 @@ class UnitOfWork:
             streams=tuple(self._streams),
             restoration=self.restoration,
             engine_id=self.engine_id,
-            sweeps=tuple([(sweep, message.selection) for sweep, message in self.sweeps]),
+            sweeps=tuple([(sweep, message.selection) for sweep, message in self.bulk_stops]),
             candidates=self._candidates(),
             progress=tuple(self.progress),
-            acts=tuple(self.acts),
+            acts=tuple(self.audit_records),
             forget_before=forget_before if self.submitted else None,
         )
 
@@ -288,10 +293,12 @@ class UnitOfWork:
 
         These are the jobs of the commits in between and of this unit of work.
         """
-        own = {job.order for jobs in (self._inserted, self._updated) for job in jobs.values()} if self.sweeps else ()
+        own = (
+            {job.order for jobs in (self._inserted, self._updated) for job in jobs.values()} if self.bulk_stops else ()
+        )
         return tuple(
             (sweep.number, replace(message.candidates, changed=frozenset(message.candidates.changed).union(own)))
-            for sweep, message in self.sweeps
+            for sweep, message in self.bulk_stops
             if message.candidates is not None
         )
 
@@ -303,13 +310,13 @@ class UnitOfWork:
         return Committed(
             unit=self,
             jobs=(*self._inserted.values(), *updated),
-            changes=self.pairs(),
+            changes=self.job_changes(),
             transitions=self._transitions,
         )
 
     def _record_transition(self, before: Job | None, after: Job) -> None:
         attempt = after.attempt.number if after.attempt else None
-        at = _came(before, after) or self.now
+        at = _stop_time(before, after) or self.now
         self._history.append(
             Moment(job_id=after.id, at=at, status=after.status, reason=after.status_reason, attempt=attempt)
         )
@@ -320,13 +327,13 @@ class UnitOfWork:
             moved = Moved(index=after.child.index, before=before.status if before else None, after=after.status)
             self._children_changed.setdefault(after.child.parent, []).append(moved)
         if before is not None and before.status in ACTIVE:
-            self.place = self.place or after.status not in ACTIVE
+            self.placement_due = self.placement_due or after.status not in ACTIVE
         elif Status.RUNNABLE in (after.status, before and before.status):
             queue, order = after.spec.queue, after.order
             self.changed_queues[queue] = min(order, self.changed_queues.get(queue, order))
 
 
-def _came(before: Job | None, after: Job) -> datetime | None:
+def _stop_time(before: Job | None, after: Job) -> datetime | None:
     """The time at which a queued job was stopped; None for other changes.
 
     It may precede the unit of work that writes it.
@@ -335,16 +342,16 @@ def _came(before: Job | None, after: Job) -> datetime | None:
     return after.stopped_at if waited and after.status in FINISHED else None
 
 
-def comes(unit: UnitOfWork, job_id: JobId) -> bool:
+def will_be_spawned(unit: UnitOfWork, job_id: JobId) -> bool:
     """Whether the id is a child that its array is about to spawn."""
-    parent = array_to_spawn(unit, job_id)
+    parent = array_of_unspawned_child(unit, job_id)
     return parent is not None and at_work(parent)
 
 
-def array_to_spawn(unit: UnitOfWork, job_id: JobId) -> Job | None:
+def array_of_unspawned_child(unit: UnitOfWork, job_id: JobId) -> Job | None:
     """The unfinished array whose child `job_id` has not been spawned yet, else None."""
     child = parent_of(job_id)
     parent = None if child is None else unit.get(child[0])
-    if child is None or parent is None or unit.knows(job_id) or not is_parent(parent) or parent.status in FINISHED:
+    if child is None or parent is None or unit.has_loaded(job_id) or not is_parent(parent) or parent.status in FINISHED:
         return None
     return parent if child[1] < size(parent) and job_id == child_id(*child) else None

@@ -31,9 +31,9 @@ from batchq.services.consumable_resources import ConsumableResourceService
 from batchq.services.job_definitions import JobDefinitionService
 from batchq.services.resource_table import ResourceTable
 from batchq.services.scheduling_policies import SchedulingPolicyService
-from batchq.services.serialized import WriteLock, one_at_a_time
+from batchq.services.serialized import WriteLock, serialized
 
-_DEFAULTS_MADE = "defaults made"
+_DEFAULTS_CREATED = "defaults created"
 
 _ENVIRONMENT, _QUEUE, _POLICY = "ComputeEnvironment", "JobQueue", "SchedulingPolicy"
 
@@ -45,13 +45,13 @@ class CatalogService:
         self, *, store: CatalogStore, jobs: JobStore, clock: Clock, disk_guard: DiskGuard, changed: Callable[[], None]
     ) -> None:
         """`changed` is called after each change, except of job definitions, to schedule again."""
-        self.turnstile = WriteLock()
+        self.write_lock = WriteLock()
         self._store = store
         self._jobs = jobs
         self._clock = clock
         self.compute_environments: ResourceTable[EnvironmentName, ComputeEnvironment] = ResourceTable(
             _ENVIRONMENT,
-            turnstile=self.turnstile,
+            write_lock=self.write_lock,
             read=store.environments,
             put=store.put_environment,
             drop=store.drop_environment,
@@ -60,18 +60,18 @@ class CatalogService:
         )
         self.job_queues: ResourceTable[QueueName, JobQueue] = ResourceTable(
             _QUEUE,
-            turnstile=self.turnstile,
+            write_lock=self.write_lock,
             read=store.queues,
             put=store.put_queue,
             drop=store.drop_queue,
             changed=changed,
         )
-        self.definitions = JobDefinitionService(turnstile=self.turnstile, store=store, disk_guard=disk_guard)
+        self.definitions = JobDefinitionService(write_lock=self.write_lock, store=store, disk_guard=disk_guard)
         self.scheduling_policies = SchedulingPolicyService(
-            turnstile=self.turnstile, store=store, clock=clock, queues=self.job_queues.known, changed=changed
+            write_lock=self.write_lock, store=store, clock=clock, queues=self.job_queues.known, changed=changed
         )
         self.consumable_resources = ConsumableResourceService(
-            turnstile=self.turnstile, store=store, clock=clock, changed=changed
+            write_lock=self.write_lock, store=store, clock=clock, changed=changed
         )
 
     @property
@@ -102,28 +102,28 @@ class CatalogService:
 
         A flag in the store records that; if a user deletes them, they are not created again.
         """
-        if await self._store.flag(_DEFAULTS_MADE):
+        if await self._store.flag(_DEFAULTS_CREATED):
             return
-        if LOCAL not in self.environments:
+        if DEFAULT_ENVIRONMENT not in self.environments:
             await self.create_environment(
-                name=LOCAL,
+                name=DEFAULT_ENVIRONMENT,
                 state=State.ENABLED,
                 max_millicpus=max_millicpus,
                 document=local_document(max_millicpus),
                 tags=(),
                 caller=None,
             )
-        if DEFAULT not in self.queues:
+        if DEFAULT_QUEUE not in self.queues:
             await self.create_queue(
-                name=DEFAULT,
+                name=DEFAULT_QUEUE,
                 state=State.ENABLED,
                 priority=1,
-                environments=(LOCAL,),
+                environments=(DEFAULT_ENVIRONMENT,),
                 document="{}",
                 tags=(),
                 caller=None,
             )
-        await self._store.set_flag(_DEFAULTS_MADE)
+        await self._store.set_flag(_DEFAULTS_CREATED)
 
     # -------------------------------------------------------------------------------------------------- environments
 
@@ -131,7 +131,7 @@ class CatalogService:
         """The environments with these names, sorted by name; unknown names are omitted. No names: all environments."""
         return tuple(it for name, it in sorted(self.environments.items()) if not names or name in names)
 
-    @one_at_a_time
+    @serialized
     async def create_environment(
         self,
         *,
@@ -144,7 +144,7 @@ class CatalogService:
     ) -> ComputeEnvironment:
         """Create an environment. Raises Invalid if the name is taken."""
         rules.must_be_free(name, self.environments)
-        made = ComputeEnvironment(
+        environment = ComputeEnvironment(
             name=name,
             state=state,
             max_millicpus=max_millicpus,
@@ -152,9 +152,9 @@ class CatalogService:
             tags=rules.environment_tagged((), tags),
             created_at=self._clock.now(),
         )
-        return await self.compute_environments.put(made, caller=caller)
+        return await self.compute_environments.put(environment, caller=caller)
 
-    @one_at_a_time
+    @serialized
     async def update_environment(
         self,
         name: EnvironmentName,
@@ -165,7 +165,7 @@ class CatalogService:
         """Replace the environment by `change(environment)`, computed under the write lock. Raises NotFound."""
         return await self.compute_environments.put(change(self.compute_environments.get(name)), caller=caller)
 
-    @one_at_a_time
+    @serialized
     async def delete_environment(self, name: EnvironmentName, *, caller: Caller) -> None:
         """Delete the environment; its jobs keep running. An unknown name is success.
 
@@ -189,7 +189,7 @@ class CatalogService:
         """The visible queues with these names, sorted by name; unknown names are omitted. No names: all of them."""
         return tuple(it for name, it in sorted(self.queues_of(caller).items()) if not names or name in names)
 
-    @one_at_a_time
+    @serialized
     async def create_queue(
         self,
         *,
@@ -205,7 +205,7 @@ class CatalogService:
     ) -> JobQueue:
         """Create a queue. Raises Invalid if the name is taken; NotFound for an unknown environment or policy."""
         rules.must_be_free(name, self.queues)
-        made = JobQueue(
+        queue = JobQueue(
             name=name,
             state=state,
             priority=priority,
@@ -216,10 +216,10 @@ class CatalogService:
             tags=rules.tagged((), tags),
             created_at=self._clock.now(),
         )
-        self._check_footing(made)
-        return await self.job_queues.put(made, caller=caller)
+        self._check_references(queue)
+        return await self.job_queues.put(queue, caller=caller)
 
-    @one_at_a_time
+    @serialized
     async def update_queue(
         self, name: QueueName, change: Callable[[JobQueue], JobQueue], *, caller: Caller
     ) -> JobQueue:
@@ -231,10 +231,10 @@ class CatalogService:
         before = self.job_queues.get(name)
         after = change(before)
         rules.must_keep_its_kind(before, after)
-        self._check_footing(after)
+        self._check_references(after)
         return await self.job_queues.put(after, caller=caller)
 
-    @one_at_a_time
+    @serialized
     async def delete_queue(self, name: QueueName, *, caller: Caller) -> None:
         """Delete the queue. An unknown name is success.
 
@@ -248,15 +248,15 @@ class CatalogService:
 
     # -------------------------------------------------------------------------------------------------------- inside
 
-    def _check_footing(self, queue: JobQueue) -> None:
+    def _check_references(self, queue: JobQueue) -> None:
         rules.must_exist(_ENVIRONMENT, queue.environments, self.environments)
         if queue.policy is not None:
             rules.must_exist(_POLICY, [queue.policy], self.policies)
 
 
-LOCAL = EnvironmentName("local")
+DEFAULT_ENVIRONMENT = EnvironmentName("local")
 
-DEFAULT = QueueName("default")
+DEFAULT_QUEUE = QueueName("default")
 
 
 def local_document(max_millicpus: int) -> str:

@@ -21,15 +21,15 @@ from batchq.errors import Invalid
 from batchq.ports.catalog import CatalogStore
 from batchq.ports.clock import Clock
 from batchq.services.resource_table import ResourceTable
-from batchq.services.serialized import WriteLock, one_at_a_time
+from batchq.services.serialized import WriteLock, serialized
 
 KIND = "ConsumableResource"
-MOST = 50_000  # AWS: the limit for an account and region
-REMEMBERED = timedelta(hours=8)
+MAX_RESOURCES = 50_000  # AWS: the limit for an account and region
+TOKEN_LIFETIME = timedelta(hours=8)
 """AWS: how long a clientToken is valid."""
 
 
-class Usage(Protocol):
+class ConsumableUsage(Protocol):
     """The usage of consumable resources by jobs. It is counted by name, so it outlives a deleted resource."""
 
     def in_use(self, name: ConsumableName) -> int:
@@ -39,7 +39,7 @@ class Usage(Protocol):
         """Units that jobs have taken in total while the resource was NON_REPLENISHABLE."""
 
 
-class Unused:
+class NoUsage:
     """The usage without an engine: zero."""
 
     def in_use(self, _name: ConsumableName) -> int:
@@ -62,17 +62,19 @@ class Quantities(Struct, frozen=True, kw_only=True):
 class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource]):
     """All consumable resources. The engine sets `usage`; before that all usage is zero."""
 
-    def __init__(self, *, turnstile: WriteLock, store: CatalogStore, clock: Clock, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, *, write_lock: WriteLock, store: CatalogStore, clock: Clock, changed: Callable[[], None]
+    ) -> None:
         """`changed` is called after each change, to schedule again."""
         super().__init__(
             KIND,
-            turnstile=turnstile,
+            write_lock=write_lock,
             read=store.consumables,
             put=store.put_consumable,
             drop=store.drop_consumable,
             changed=changed,
         )
-        self.usage: Usage = Unused()
+        self.usage: ConsumableUsage = NoUsage()
         self._store = store
         self._clock = clock
 
@@ -82,32 +84,32 @@ class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource
         AWS: units of a NON_REPLENISHABLE resource leave `total` when a job takes them, so `available` deducts nothing
         more.
         """
-        total = self._left(resource)
+        total = self._remaining(resource)
         in_use = self.usage.in_use(resource.name)
         held = in_use if resource.kind is ResourceKind.REPLENISHABLE else 0
         return Quantities(total=total, in_use=in_use, available=max(0, total - held))
 
-    @one_at_a_time
+    @serialized
     async def create(
         self, *, name: ConsumableName, total: int, kind: ResourceKind, tags: Tags, caller: Caller
     ) -> ConsumableResource:
         """Create a resource with all of `total` available, also if a deleted resource of this name was used up.
 
-        Raises Invalid if the name is taken, if the quantity is invalid, or beyond MOST resources.
+        Raises Invalid if the name is taken, if the quantity is invalid, or beyond MAX_RESOURCES resources.
         """
         rules.must_be_free(name, self.known)
-        rules.must_leave_room(KIND, len(self.known), MOST)
-        made = ConsumableResource(
+        rules.must_leave_room(KIND, len(self.known), MAX_RESOURCES)
+        resource = ConsumableResource(
             name=name,
             total=rules.quantity(total),
             kind=kind,
             tags=rules.tagged((), tags),
             created_at=self._clock.now(),
         )
-        made = replace(made, total=made.total + self._gone(made))
-        return await self.put(made, caller=caller)
+        resource = replace(resource, total=resource.total + self._used_up(resource))
+        return await self.put(resource, caller=caller)
 
-    @one_at_a_time
+    @serialized
     async def update(
         self, name: ConsumableName, *, operation: Operation, quantity: int, token: str | None, caller: Caller
     ) -> ConsumableResource:
@@ -118,16 +120,16 @@ class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource
         """
         before = self.get(name)
         now = self._clock.now()
-        asked = ConsumableUpdate(token=token or "", operation=operation, quantity=rules.quantity(quantity), at=now)
-        if token is not None and await self._made(before, asked):
+        requested = ConsumableUpdate(token=token or "", operation=operation, quantity=rules.quantity(quantity), at=now)
+        if token is not None and await self._was_applied(before, requested):
             return before
-        after = self._updated(before, asked)
+        after = self._updated(before, requested)
         if token is None:
             return await self.put(after, caller=caller)
-        await self._store.update_consumable(after, asked, forget_before=now - REMEMBERED, caller=caller)
+        await self._store.update_consumable(after, requested, forget_before=now - TOKEN_LIFETIME, caller=caller)
         return self.saved(after)
 
-    @one_at_a_time
+    @serialized
     async def delete(self, name: ConsumableName, *, caller: Caller) -> None:
         """Delete the resource. An unknown name is success.
 
@@ -137,22 +139,22 @@ class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource
             return
         await self.drop(name, caller=caller)
 
-    def _left(self, resource: ConsumableResource) -> int:
+    def _remaining(self, resource: ConsumableResource) -> int:
         """The units that are not used up. Never negative: jobs may take units while a lower total is being saved."""
-        return max(0, resource.total - self._gone(resource))
+        return max(0, resource.total - self._used_up(resource))
 
-    def _gone(self, resource: ConsumableResource) -> int:
+    def _used_up(self, resource: ConsumableResource) -> int:
         return self.usage.used_up(resource.name) if resource.kind is ResourceKind.NON_REPLENISHABLE else 0
 
-    async def _made(self, resource: ConsumableResource, asked: ConsumableUpdate) -> bool:
+    async def _was_applied(self, resource: ConsumableResource, update: ConsumableUpdate) -> bool:
         """Whether this update has been applied already. Raises Invalid if its token was used for another update."""
-        known = await self._store.consumable_update(resource.name, asked.token)
-        if known is None or known.at < asked.at - REMEMBERED:
+        known = await self._store.consumable_update(resource.name, update.token)
+        if known is None or known.at < update.at - TOKEN_LIFETIME:
             return False
-        if (known.operation, known.quantity) != (asked.operation, asked.quantity):
-            raise Invalid("The clientToken was used already, with another operation or quantity.")
+        if (known.operation, known.quantity) != (update.operation, update.quantity):
+            raise Invalid("The clientToken was used already with a different operation or quantity.")
         return True
 
-    def _updated(self, before: ConsumableResource, asked: ConsumableUpdate) -> ConsumableResource:
-        total = rules.updated_total(self._left(before), asked.operation, asked.quantity)
-        return replace(before, total=total + self._gone(before))
+    def _updated(self, before: ConsumableResource, update: ConsumableUpdate) -> ConsumableResource:
+        total = rules.updated_total(self._remaining(before), update.operation, update.quantity)
+        return replace(before, total=total + self._used_up(before))

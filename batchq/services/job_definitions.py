@@ -1,6 +1,6 @@
 """The service for job definitions: register, deregister, find and list.
 
-The most recently read and written definitions are cached (MOST of them), because every SubmitJob and DescribeJobs
+The most recently read and written definitions are cached (MAX_CACHED of them), because every SubmitJob and DescribeJobs
 reads one.
 """
 
@@ -18,9 +18,9 @@ from batchq.domain.ids import DefinitionRef
 from batchq.errors import Forbidden, NotFound
 from batchq.host import DiskGuard
 from batchq.ports.catalog import CatalogStore
-from batchq.services.serialized import WriteLock, one_at_a_time
+from batchq.services.serialized import WriteLock, serialized
 
-MOST = 1000
+MAX_CACHED = 1000
 
 K = TypeVar("K")
 
@@ -33,12 +33,12 @@ class DefinitionCache:
     def __init__(self, store: CatalogStore) -> None:
         self._store = store
         self._lock = asyncio.Lock()
-        self._known: dict[DefinitionRef, JobDefinition] = {}
+        self._revisions: dict[DefinitionRef, JobDefinition] = {}
         self._newest: dict[str, int] = {}
 
     async def get(self, ref: DefinitionRef) -> JobDefinition | None:
         """The revision `ref`, ACTIVE or not; None if it does not exist."""
-        return self._known.get(ref) or await self._read(ref)
+        return self._revisions.get(ref) or await self._read(ref)
 
     async def newest_active(self, name: str) -> JobDefinition | None:
         revision = self._newest.get(name)
@@ -49,36 +49,36 @@ class DefinitionCache:
     async def add(self, definition: JobDefinition, *, caller: Caller) -> JobDefinition:
         async with self._lock:
             made = await self._store.add_definition(definition, caller=caller)
-            return self._keep(made, newest=made.status is DefinitionStatus.ACTIVE)
+            return self._add_entry(made, newest=made.status is DefinitionStatus.ACTIVE)
 
     async def put(self, definition: JobDefinition, *, caller: Caller) -> None:
         async with self._lock:
             await self._store.put_definition(definition, caller=caller)
-            self._keep(definition, newest=False)
+            self._add_entry(definition, newest=False)
             self._newest.pop(definition.ref.name, None)
 
     async def _read(self, ref: DefinitionRef) -> JobDefinition | None:
         async with self._lock:
             found = await self._store.definition(ref)
-            return found and self._keep(found, newest=False)
+            return found and self._add_entry(found, newest=False)
 
     async def _read_newest(self, name: str) -> JobDefinition | None:
         async with self._lock:
             found = await self._store.newest_active(name)
-            return found and self._keep(found, newest=True)
+            return found and self._add_entry(found, newest=True)
 
-    def _keep(self, definition: JobDefinition, *, newest: bool) -> JobDefinition:
-        _remember(self._known, definition.ref, definition)
+    def _add_entry(self, definition: JobDefinition, *, newest: bool) -> JobDefinition:
+        _add_newest(self._revisions, definition.ref, definition)
         if newest:
-            _remember(self._newest, definition.ref.name, definition.ref.revision)
+            _add_newest(self._newest, definition.ref.name, definition.ref.revision)
         return definition
 
 
-def _remember(known: dict[K, V], key: K, value: V) -> None:
-    """Add an entry as the newest; beyond MOST entries, drop the oldest."""
+def _add_newest(known: dict[K, V], key: K, value: V) -> None:
+    """Add an entry as the newest; beyond MAX_CACHED entries, drop the oldest."""
     known.pop(key, None)
     known[key] = value
-    if len(known) > MOST:
+    if len(known) > MAX_CACHED:
         del known[next(iter(known))]
 
 
@@ -90,13 +90,13 @@ class JobDefinitionService:
     definitions are treated as missing; only an attempt to register the name reveals that it is taken.
     """
 
-    def __init__(self, *, turnstile: WriteLock, store: CatalogStore, disk_guard: DiskGuard) -> None:
-        self.turnstile = turnstile
+    def __init__(self, *, write_lock: WriteLock, store: CatalogStore, disk_guard: DiskGuard) -> None:
+        self.write_lock = write_lock
         self._store = store
         self._disk_guard = disk_guard
-        self._known = DefinitionCache(store)
+        self._cache = DefinitionCache(store)
 
-    @one_at_a_time
+    @serialized
     async def register(self, definition: JobDefinition, *, caller: Caller) -> JobDefinition:
         """Store the definition as the next revision of its name; its own revision is ignored.
 
@@ -104,42 +104,42 @@ class JobDefinitionService:
         """
         self._disk_guard.check()
         owner = await self._store.definition_owner(definition.ref.name) or caller.owner
-        _must_reach(owner, f"the job definition name {definition.ref.name}", caller)
+        _require_access(owner, f"the job definition name {definition.ref.name}", caller)
         container_policy.check(definition, caller)
-        return await self._known.add(
+        return await self._cache.add(
             replace(definition, tags=rules.tagged((), definition.tags), owner=owner), caller=caller
         )
 
-    @one_at_a_time
+    @serialized
     async def deregister(self, ref: DefinitionRef, *, caller: Caller) -> None:
         """Make a revision INACTIVE, so that no new job uses it. Raises Forbidden.
 
         A revision that is unknown or INACTIVE is success.
         """
-        known = await self.see(ref, caller=caller)
+        known = await self.get_visible(ref, caller=caller)
         if known is not None:
-            _must_reach(known.owner, f"the job definition {ref}", caller)
+            _require_access(known.owner, f"the job definition {ref}", caller)
         if known is not None and known.status is DefinitionStatus.ACTIVE:
-            await self._known.put(replace(known, status=DefinitionStatus.INACTIVE), caller=caller)
+            await self._cache.put(replace(known, status=DefinitionStatus.INACTIVE), caller=caller)
 
     async def find(self, name: str, revision: int | None, *, caller: Caller) -> JobDefinition:
         """The definition for a new job. `revision` None: the newest ACTIVE one. Raises NotFound, also if INACTIVE."""
         if revision is None:
-            said, found = name, await self._known.newest_active(name)
+            shown_name, found = name, await self._cache.newest_active(name)
         else:
             ref = DefinitionRef(name=name, revision=revision)
-            said, found = str(ref), await self._known.get(ref)
+            shown_name, found = str(ref), await self._cache.get(ref)
         if found is None or found.status is not DefinitionStatus.ACTIVE or not caller.may_use(found.owner):
-            raise NotFound(f"JobDefinition name {said} does not exist or is not in ACTIVE status")
+            raise NotFound(f"JobDefinition name {shown_name} does not exist or is not in ACTIVE status")
         return found
 
     async def get(self, ref: DefinitionRef) -> JobDefinition | None:
         """The revision `ref` without access control, ACTIVE or not; None if it does not exist."""
-        return await self._known.get(ref)
+        return await self._cache.get(ref)
 
-    async def see(self, ref: DefinitionRef, *, caller: Caller) -> JobDefinition | None:
+    async def get_visible(self, ref: DefinitionRef, *, caller: Caller) -> JobDefinition | None:
         """The revision `ref`, ACTIVE or not; None if it does not exist or is not visible to the caller."""
-        found = await self._known.get(ref)
+        found = await self._cache.get(ref)
         return found if found is not None and caller.may_use(found.owner) else None
 
     async def page(
@@ -148,28 +148,28 @@ class JobDefinitionService:
         """The first `limit` visible revisions after `after`, by name, then by revision. None: no filter."""
         return await self._store.definitions(name=name, status=status, limit=limit, after=after, reach=caller.uses)
 
-    @one_at_a_time
+    @serialized
     async def tag(self, ref: DefinitionRef, tags: Tags, *, caller: Caller) -> None:
         """Add or replace tags. Raises NotFound; Forbidden."""
         before = await self._must_exist(ref, caller)
-        await self._known.put(replace(before, tags=rules.tagged(before.tags, tags)), caller=caller)
+        await self._cache.put(replace(before, tags=rules.tagged(before.tags, tags)), caller=caller)
 
-    @one_at_a_time
+    @serialized
     async def untag(self, ref: DefinitionRef, keys: Collection[str], *, caller: Caller) -> None:
         before = await self._must_exist(ref, caller)
-        await self._known.put(replace(before, tags=rules.untagged(before.tags, keys)), caller=caller)
+        await self._cache.put(replace(before, tags=rules.untagged(before.tags, keys)), caller=caller)
 
     async def _must_exist(self, ref: DefinitionRef, caller: Caller) -> JobDefinition:
-        found = await self.see(ref, caller=caller)
+        found = await self.get_visible(ref, caller=caller)
         if found is None:
             raise NotFound(f"JobDefinition {ref} not found.")
-        _must_reach(found.owner, f"the job definition {ref}", caller)
+        _require_access(found.owner, f"the job definition {ref}", caller)
         return found
 
 
-def _must_reach(owner: Owner, what: str, caller: Caller) -> None:
+def _require_access(owner: Owner, what: str, caller: Caller) -> None:
     """Raises Forbidden unless the caller reaches the owner. The error text does not name the owner."""
     if not caller.reaches(owner):
         raise Forbidden(
-            f"User {caller.user} is not authorized to perform {caller.operation}: {what} belongs to another."
+            f"User {caller.user} is not authorized to perform {caller.operation}: {what} belongs to another user."
         )

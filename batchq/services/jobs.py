@@ -39,11 +39,11 @@ from batchq.ports.catalog import NeedQuery, Snapshot
 from batchq.ports.jobs import ChildQuery, JobQuery, JobStore, Moment, SubmissionKey
 from batchq.services.catalog import CatalogService
 
-MOST_TOLD = 10
+MAX_CHILDREN_NAMED = 10
 
 Order = type[on.CancelRequested] | type[on.TerminateRequested]
 
-Refused = Mapping[JobId, BatchqError]
+Errors = Mapping[JobId, BatchqError]
 
 
 class Submission(Struct, frozen=True, kw_only=True):
@@ -87,7 +87,7 @@ class JobService:
     ) -> None:
         self._engine = engine
         self._store = store
-        self._shown = PendingOrdersView(store, engine.sealed, engine.start_obstacle)
+        self._projected = PendingOrdersView(store, engine.pending_array_orders, engine.start_obstacle)
         self._catalog = catalog
         self._disk_guard = disk_guard
         self._stop_grace = stop_grace
@@ -104,7 +104,7 @@ class JobService:
         definition = await self._catalog.definitions.find(
             submission.definition_name, submission.definition_revision, caller=caller
         )
-        spec = specify(submission, definition, owner=caller.owner, stop_grace=self._stop_grace)
+        spec = build_spec(submission, definition, owner=caller.owner, stop_grace=self._stop_grace)
         container_policy.check(spec, caller)
         check_share(queue, spec)
         return await self._engine.submit(
@@ -116,8 +116,8 @@ class JobService:
 
         Unknown ids are omitted. The definition is None if it does not exist.
         """
-        jobs = await self._reached([node_of(job_id)[0] for job_id in ids], caller)
-        found = [it for job_id in dict.fromkeys(ids) if (it := _named(job_id, jobs)) is not None]
+        jobs = await self._visible_jobs([node_of(job_id)[0] for job_id in ids], caller)
+        found = [it for job_id in dict.fromkeys(ids) if (it := _job_or_node(job_id, jobs)) is not None]
         refs = {job.spec.definition for job in found}
         definitions = {ref: await self._catalog.definitions.get(ref) for ref in refs}
         return tuple((job, definitions[job.spec.definition]) for job in found)
@@ -126,20 +126,20 @@ class JobService:
         """One page of a queue's jobs. Raises NotFound for an unknown queue."""
         if query.queue not in self._catalog.queues_of(caller):
             raise NotFound(f"JobQueue {query.queue} not found.")
-        return await self._shown.list(replace(query, reach=caller.reach))
+        return await self._projected.list(replace(query, reach=caller.reach))
 
     async def list_children(self, query: ChildQuery, *, caller: Caller) -> tuple[Job, ...]:
         """One page of an array's children; empty if the job is not an array."""
-        return await self._shown.list_children(query) if await self._reached([query.parent], caller) else ()
+        return await self._projected.list_children(query) if await self._visible_jobs([query.parent], caller) else ()
 
     async def list_needing(self, query: NeedQuery, *, caller: Caller) -> tuple[Job, ...]:
         """One page of the jobs that require a consumable resource. Raises NotFound for an unknown resource."""
         rules.must_exist("ConsumableResource", [query.resource], self._catalog.consumables)
-        return await self._shown.list_needing(replace(query, reach=caller.reach))
+        return await self._projected.list_needing(replace(query, reach=caller.reach))
 
     async def list_nodes(self, job_id: JobId, *, caller: Caller) -> tuple[Job, ...]:
         """The nodes of a multi-node job, each shown as a job; empty for any other job."""
-        job = (await self._reached([job_id], caller)).get(job_id)
+        job = (await self._visible_jobs([job_id], caller)).get(job_id)
         return () if job is None else node_view.views(job)
 
     async def snapshot(self, queue: QueueName, *, caller: Caller) -> Snapshot:
@@ -149,30 +149,30 @@ class JobService:
         names may come from other users.
         """
         rules.must_exist("JobQueue", [queue], self._catalog.queues_of(caller))
-        told = await self._engine.snapshot(queue)
+        snapshot = await self._engine.snapshot(queue)
         if caller.reaches_all:
-            return told
-        reached = await self._reached([job_id for job_id, _ in told.jobs], caller)
-        return replace(told, jobs=tuple(it for it in told.jobs if it[0] in reached), shares=())
+            return snapshot
+        visible = await self._visible_jobs([job_id for job_id, _ in snapshot.jobs], caller)
+        return replace(snapshot, jobs=tuple(it for it in snapshot.jobs if it[0] in visible), shares=())
 
     async def cancel(self, job_id: JobId, reason: str, *, caller: Caller) -> None:
         """Cancel a job. An unknown id is success.
 
         A job that is not yet STARTING ends; a job that is STARTING or RUNNING keeps running, without further attempts.
         """
-        _refuse(await self.cancel_many([job_id], reason, caller=caller))
+        _raise_first(await self.cancel_many([job_id], reason, caller=caller))
 
-    async def cancel_many(self, ids: Sequence[JobId], reason: str, *, caller: Caller) -> Refused:
+    async def cancel_many(self, ids: Sequence[JobId], reason: str, *, caller: Caller) -> Errors:
         """Cancel each job as `cancel` does. Returns the errors of the jobs that could not be cancelled."""
-        return await self._order(on.CancelRequested, ids, reason=reason, caller=caller)
+        return await self._deliver_orders(on.CancelRequested, ids, reason=reason, caller=caller)
 
     async def terminate(self, job_id: JobId, reason: str, *, caller: Caller) -> None:
         """Terminate a job in any status. The order is durable when this method returns; containers stop later."""
-        _refuse(await self.terminate_many([job_id], reason, caller=caller))
+        _raise_first(await self.terminate_many([job_id], reason, caller=caller))
 
-    async def terminate_many(self, ids: Sequence[JobId], reason: str, *, caller: Caller) -> Refused:
+    async def terminate_many(self, ids: Sequence[JobId], reason: str, *, caller: Caller) -> Errors:
         """Terminate each job as `terminate` does. Returns the errors of the jobs that could not be terminated."""
-        return await self._order(on.TerminateRequested, ids, reason=reason, caller=caller)
+        return await self._deliver_orders(on.TerminateRequested, ids, reason=reason, caller=caller)
 
     async def resume(self, *, purge: bool, new_engine: bool, caller: Caller) -> None:
         """End safe mode after a restore. Orphaned containers are removed with `purge`, else left alone permanently.
@@ -188,7 +188,7 @@ class JobService:
         """
         whole, node = node_of(job_id)
         if node is not None:
-            raise Invalid(f"Job {job_id} is a node: force-fail its job {whole} as a whole.")
+            raise Invalid(f"Job {job_id} is a node: force-fail the whole job {whole}.")
         job = await self._must_exist(job_id, caller)
         if job.status in FINISHED:
             return job
@@ -199,64 +199,67 @@ class JobService:
 
     async def history(self, job_id: JobId, *, caller: Caller) -> tuple[Moment, ...]:
         """The history of a job, oldest first; empty for an unknown job."""
-        return await self._store.history(job_id) if await self._reached([job_id], caller) else ()
+        return await self._store.history(job_id) if await self._visible_jobs([job_id], caller) else ()
 
     async def tag(self, job_id: JobId, tags: Tags, *, caller: Caller) -> None:
         """Add or replace tags of a job. Raises NotFound; Invalid beyond 50 tags."""
         await self._must_exist(job_id, caller)
-        await self._engine.amend(job_id, lambda it: replace(it, tags=rules.tagged(it.tags, tags)), caller=caller)
+        await self._engine.update_tags(job_id, lambda it: replace(it, tags=rules.tagged(it.tags, tags)), caller=caller)
 
     async def untag(self, job_id: JobId, keys: Collection[str], *, caller: Caller) -> None:
         await self._must_exist(job_id, caller)
-        await self._engine.amend(job_id, lambda it: replace(it, tags=rules.untagged(it.tags, keys)), caller=caller)
+        await self._engine.update_tags(
+            job_id, lambda it: replace(it, tags=rules.untagged(it.tags, keys)), caller=caller
+        )
 
-    async def _reached(self, ids: Sequence[JobId], caller: Caller) -> Mapping[JobId, Job]:
+    async def _visible_jobs(self, ids: Sequence[JobId], caller: Caller) -> Mapping[JobId, Job]:
         """The jobs that are visible to the caller, with the projections of PendingOrdersView."""
-        return await self._shown.jobs(ids, reach=caller.reach)
+        return await self._projected.jobs(ids, reach=caller.reach)
 
-    async def _order(self, order: Order, ids: Sequence[JobId], *, reason: str, caller: Caller) -> Refused:
+    async def _deliver_orders(self, order: Order, ids: Sequence[JobId], *, reason: str, caller: Caller) -> Errors:
         """Deliver an order to all jobs at once. An error of one job does not affect the others."""
         try:
             stopped = await self._stoppable(ids, caller)
         except Unavailable as why:
             return dict.fromkeys(ids, why)
-        named = [node_of(it) for it in stopped]
-        orders = {node: order(reason=reason, node=node) for node in {node for _, node in named}}
-        became = await self._engine.deliver_all([(whole, orders[node]) for whole, node in named], caller=caller)
-        return {job_id: why for job_id, why in zip(stopped, became, strict=True) if why is not None}
+        targets = [node_of(it) for it in stopped]
+        orders = {node: order(reason=reason, node=node) for node in {node for _, node in targets}}
+        errors = await self._engine.deliver_all([(whole, orders[node]) for whole, node in targets], caller=caller)
+        return {job_id: why for job_id, why in zip(stopped, errors, strict=True) if why is not None}
 
     async def _stoppable(self, ids: Sequence[JobId], caller: Caller) -> Sequence[JobId]:
         """The ids that the caller may stop. For operators and admins, only ids of nodes are looked up."""
-        asked = {it for it in ids if not caller.reaches_all or node_of(it)[1] is not None}
-        if not asked:
+        looked_up = {it for it in ids if not caller.reaches_all or node_of(it)[1] is not None}
+        if not looked_up:
             return ids
-        there = await self._reached([_holder(it) for it in ids if it in asked], caller)
-        return [it for it in ids if it not in asked or _may_be_stopped(it, there)]
+        visible = await self._visible_jobs([_row_of(it) for it in ids if it in looked_up], caller)
+        return [it for it in ids if it not in looked_up or _may_be_stopped(it, visible)]
 
     async def _must_exist(self, job_id: JobId, caller: Caller) -> Job:
-        job = (await self._reached([job_id], caller)).get(job_id)
+        job = (await self._visible_jobs([job_id], caller)).get(job_id)
         if job is None:
             raise NotFound(f"Job {job_id} not found.")
         return job
 
     async def _active_children(self, parent: JobId) -> str:
-        """The children that are STARTING or RUNNING, as text for an error; at most MOST_TOLD of them."""
-        asked = [ChildQuery(parent=parent, status=status, limit=MOST_TOLD) for status in sorted(ACTIVE)]
-        found = [child.id for query in asked for child in await self._shown.list_children(query)]
+        """The children that are STARTING or RUNNING, as text for an error; at most MAX_CHILDREN_NAMED of them."""
+        queries = [ChildQuery(parent=parent, status=status, limit=MAX_CHILDREN_NAMED) for status in sorted(ACTIVE)]
+        found = [child.id for query in queries for child in await self._projected.list_children(query)]
         if not found:
-            return "its children, of which none has a container now"
-        return f"its children instead: {', '.join(found[:MOST_TOLD])}{' and more' * (len(found) >= MOST_TOLD)}"
+            return "its children; none of them has a container at present"
+        more = " and more" if len(found) >= MAX_CHILDREN_NAMED else ""
+        return f"its children instead: {', '.join(found[:MAX_CHILDREN_NAMED])}{more}"
 
     def _enabled(self, name: QueueName, caller: Caller) -> JobQueue:
         queue = self._catalog.queues_of(caller).get(name)
         if queue is None:
             raise NotFound(f"JobQueue {name} not found.")
         if queue.state is not State.ENABLED:
-            raise Invalid(f"JobQueue {name} is disabled and takes no jobs.")
+            raise Invalid(f"JobQueue {name} is disabled and accepts no jobs.")
         return queue
 
 
-def _named(job_id: JobId, jobs: Mapping[JobId, Job]) -> Job | None:
+def _job_or_node(job_id: JobId, jobs: Mapping[JobId, Job]) -> Job | None:
     """The job that an id names, or the view of the node that it names."""
     whole, node = node_of(job_id)
     job = jobs.get(whole)
@@ -265,23 +268,23 @@ def _named(job_id: JobId, jobs: Mapping[JobId, Job]) -> Job | None:
     return node_view.view(job, node) if node_view.exists(job, node) and node_id(whole, node) == job_id else None
 
 
-def _holder(job_id: JobId) -> JobId:
+def _row_of(job_id: JobId) -> JobId:
     """The job whose row decides about access: for a child its array, because the child may not be spawned yet."""
     whole, node = node_of(job_id)
     child = parent_of(whole) if node is None else None
     return whole if child is None else child[0]
 
 
-def _may_be_stopped(job_id: JobId, there: Mapping[JobId, Job]) -> bool:
-    return _holder(job_id) in there if node_of(job_id)[1] is None else _named(job_id, there) is not None
+def _may_be_stopped(job_id: JobId, visible: Mapping[JobId, Job]) -> bool:
+    return _row_of(job_id) in visible if node_of(job_id)[1] is None else _job_or_node(job_id, visible) is not None
 
 
-def _refuse(refused: Refused) -> None:
+def _raise_first(refused: Errors) -> None:
     for why in refused.values():
         raise why
 
 
-def specify(submission: Submission, definition: JobDefinition, *, owner: Owner, stop_grace: timedelta) -> JobSpec:
+def build_spec(submission: Submission, definition: JobDefinition, *, owner: Owner, stop_grace: timedelta) -> JobSpec:
     """The job specification: the definition with the submission's overrides.
 
     AWS: retryStrategy and timeout replace those of the definition as a whole.
@@ -342,36 +345,40 @@ class PendingOrdersView:
     unfinished again.
     """
 
-    def __init__(self, store: JobStore, sealed: Callable[[], Sealed], obstacle: Callable[[], str | None]) -> None:
-        """`sealed`: the arrays with pending orders, as of the last commit.
+    def __init__(
+        self, store: JobStore, pending_orders: Callable[[], Sealed], start_obstacle: Callable[[], str | None]
+    ) -> None:
+        """`pending_orders`: the arrays with pending orders, as of the last commit.
 
-        `obstacle`: the statusReason of RUNNABLE jobs while no job can start, else None. It is the same for all of
+        `start_obstacle`: the statusReason of RUNNABLE jobs while no job can start, else None. It is the same for all of
         them, so it is not stored with each job.
         """
         self._store = store
-        self._sealed = sealed
-        self._obstacle = obstacle
+        self._pending_orders = pending_orders
+        self._start_obstacle = start_obstacle
 
     async def jobs(self, ids: Sequence[JobId], *, reach: Visibility | None = None) -> Mapping[JobId, Job]:
-        sealed = self._sealed()
+        sealed = self._pending_orders()
         found = await self._store.jobs(ids, reach=reach)
-        return {it.id: it for it in self._shown(sealed, tuple(found.values()))}
+        return {it.id: it for it in self._project(sealed, tuple(found.values()))}
 
     async def list(self, query: JobQuery) -> tuple[Job, ...]:
-        sealed = self._sealed()
-        return self._shown(sealed, await self._store.list(replace(query, over=sealed.over)))
+        sealed = self._pending_orders()
+        return self._project(sealed, await self._store.list(replace(query, over=sealed.over)))
 
     async def list_needing(self, query: NeedQuery) -> tuple[Job, ...]:
-        sealed = self._sealed()
-        return self._shown(sealed, await self._store.list_needing(replace(query, over=sealed.over)))
+        sealed = self._pending_orders()
+        return self._project(sealed, await self._store.list_needing(replace(query, over=sealed.over)))
 
     async def list_children(self, query: ChildQuery) -> tuple[Job, ...]:
-        sealed = self._sealed()
-        return self._shown(sealed, await self._store.list_children(replace(query, over=query.parent in sealed.parents)))
+        sealed = self._pending_orders()
+        return self._project(
+            sealed, await self._store.list_children(replace(query, over=query.parent in sealed.parents))
+        )
 
-    def _shown(self, sealed: Sealed, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+    def _project(self, sealed: Sealed, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
         shown = tuple(map(sealed.shown, jobs)) if sealed.parents else jobs
-        obstacle = self._obstacle()
+        obstacle = self._start_obstacle()
         if obstacle is None:
             return shown
         return tuple(replace(it, status_reason=obstacle) if stands_in_line(it) else it for it in shown)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from batchq.domain import catalog_rules as rules
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import ComputeEnvironment, ConsumableResource, JobQueue, SchedulingPolicy, Tags
-from batchq.services.serialized import WriteLock, one_at_a_time
+from batchq.services.serialized import WriteLock, serialized
 
 K = TypeVar("K", bound=str)
 R = TypeVar("R", ComputeEnvironment, JobQueue, SchedulingPolicy, ConsumableResource)
@@ -31,7 +31,7 @@ class ResourceTable(Generic[K, R]):
         self,
         kind: str,
         *,
-        turnstile: WriteLock,
+        write_lock: WriteLock,
         read: Callable[[], Awaitable[Sequence[R]]],
         put: Put[R],
         drop: Drop[K],
@@ -39,7 +39,7 @@ class ResourceTable(Generic[K, R]):
         tagged: Callable[[Tags, Tags], Tags] = rules.tagged,
     ) -> None:
         """`changed` is called after each change. `tagged` merges new tags into existing ones; raises Invalid."""
-        self.turnstile = turnstile
+        self.write_lock = write_lock
         self.known: dict[K, R] = {}
         self._kind = kind
         self._read: Callable[[], Awaitable[Sequence[R]]] = read
@@ -72,13 +72,13 @@ class ResourceTable(Generic[K, R]):
         del self.known[name]
         self._changed()
 
-    @one_at_a_time
+    @serialized
     async def tag(self, name: K, tags: Tags, *, caller: Caller) -> None:
         """Add or replace tags. Raises NotFound; Invalid if there would be too many tags."""
         before = self.get(name)
         await self.put(replace(before, tags=self._tagged(before.tags, tags)), caller=caller)
 
-    @one_at_a_time
+    @serialized
     async def untag(self, name: K, keys: Collection[str], *, caller: Caller) -> None:
         """Remove tags. Raises NotFound."""
         before = self.get(name)

@@ -10,7 +10,7 @@ from batchq.domain.ids import QueueName
 from batchq.ports.catalog import CatalogStore
 from batchq.ports.clock import Clock
 from batchq.services.resource_table import ResourceTable
-from batchq.services.serialized import WriteLock, one_at_a_time
+from batchq.services.serialized import WriteLock, serialized
 
 KIND = "SchedulingPolicy"
 
@@ -21,7 +21,7 @@ class SchedulingPolicyService(ResourceTable[PolicyName, SchedulingPolicy]):
     def __init__(
         self,
         *,
-        turnstile: WriteLock,
+        write_lock: WriteLock,
         store: CatalogStore,
         clock: Clock,
         queues: Mapping[QueueName, JobQueue],
@@ -30,7 +30,7 @@ class SchedulingPolicyService(ResourceTable[PolicyName, SchedulingPolicy]):
         """`queues`: the live table of job queues. `changed` is called after each change, to schedule again."""
         super().__init__(
             KIND,
-            turnstile=turnstile,
+            write_lock=write_lock,
             read=store.policies,
             put=store.put_policy,
             drop=store.drop_policy,
@@ -43,7 +43,7 @@ class SchedulingPolicyService(ResourceTable[PolicyName, SchedulingPolicy]):
         """The policies with these names, sorted by name; unknown names are omitted."""
         return tuple(it for name, it in sorted(self.known.items()) if name in names)
 
-    @one_at_a_time
+    @serialized
     async def create(
         self,
         *,
@@ -57,7 +57,7 @@ class SchedulingPolicyService(ResourceTable[PolicyName, SchedulingPolicy]):
     ) -> SchedulingPolicy:
         """Create a policy. Raises Invalid if the name is taken or two shares overlap."""
         rules.must_be_free(name, self.known)
-        made = SchedulingPolicy(
+        policy = SchedulingPolicy(
             name=name,
             shares=shares,
             decay=decay,
@@ -67,9 +67,9 @@ class SchedulingPolicyService(ResourceTable[PolicyName, SchedulingPolicy]):
             created_at=self._clock.now(),
         )
         rules.must_not_overlap(shares)
-        return await self.put(made, caller=caller)
+        return await self.put(policy, caller=caller)
 
-    @one_at_a_time
+    @serialized
     async def update(
         self, name: PolicyName, change: Callable[[SchedulingPolicy], SchedulingPolicy], *, caller: Caller
     ) -> SchedulingPolicy:
@@ -81,7 +81,7 @@ class SchedulingPolicyService(ResourceTable[PolicyName, SchedulingPolicy]):
         rules.must_not_overlap(after.shares)
         return await self.put(after, caller=caller)
 
-    @one_at_a_time
+    @serialized
     async def delete(self, name: PolicyName, *, caller: Caller) -> None:
         """Delete the policy. An unknown name is success. Raises Invalid while a queue uses the policy."""
         if name not in self.known:

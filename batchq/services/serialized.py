@@ -14,13 +14,13 @@ class WriteLock:
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
-        self._inside: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def through(self, name: str, change: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def run(self, name: str, change: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run `change` once all earlier changes have ended, and return its result. `name`: the name of its task."""
         task = asyncio.create_task(self._in_turn(change), name=name)
-        self._inside.add(task)
-        task.add_done_callback(self._inside.discard)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         return await asyncio.shield(task)
 
     async def _in_turn(self, change: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -31,13 +31,13 @@ class WriteLock:
 class HasWriteLock(Protocol):
     """An object whose changes are serialized."""
 
-    turnstile: WriteLock
+    write_lock: WriteLock
 
 
 S = TypeVar("S", bound=HasWriteLock)
 
 
-def one_at_a_time(
+def serialized(
     method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
     """Decorator for a method that changes its object: runs it under the object's WriteLock.
@@ -47,6 +47,6 @@ def one_at_a_time(
 
     @wraps(method)
     async def through(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.turnstile.through(method.__name__, partial(method, self, *args, **kwargs))
+        return await self.write_lock.run(method.__name__, partial(method, self, *args, **kwargs))
 
     return through

@@ -58,7 +58,7 @@ class FakeEngine:
         self.submit_rate = SubmitRateLimiter(NO_ACCOUNTS, clock)
         self.seen = Snapshot(jobs=(), updated_at=NOON, millicpus=0)
 
-    def sealed(self):
+    def pending_array_orders(self):
         """No pending orders: all are applied at once."""
         return Sealed()
 
@@ -89,11 +89,11 @@ class FakeEngine:
         answers = [self.deliver(job_id, event, caller=caller) for job_id, event in requests]
         return await asyncio.gather(*answers, return_exceptions=True)
 
-    async def amend(self, job_id, change, *, caller):
+    async def update_tags(self, job_id, change, *, caller):
         await self._enter()
         await self.save(change(await self.job(job_id)))
 
-    async def sweep(self, order, selection, *, caller):
+    async def stop_many(self, order, selection, *, caller):
         """All jobs are stopped before the first outcome is returned."""
         await self._enter()
         sweep = BulkStop(number=1, order=order)
@@ -177,7 +177,7 @@ class Backend:
             stop_grace=timedelta(seconds=30),
         )
         self.stopping = BulkStopService(
-            engine=self.engine, store=self.store, people=Directory, queues=self.catalog.queues_of
+            engine=self.engine, store=self.store, directory=Directory, queues=self.catalog.queues_of
         )
         self.audit = AuditLog(store=self.store, journal=EmptyJournal(), clock=self.clock, retention=None)
         self.context = BatchContext(

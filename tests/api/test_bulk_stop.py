@@ -228,7 +228,7 @@ async def test_an_incomplete_response_is_aborted(server, http, three, monkeypatc
         yield ()
         raise RuntimeError("in the midst of it")
 
-    monkeypatch.setattr(server.stopping, "_sketched", breaks)
+    monkeypatch.setattr(server.stopping, "_previewed", breaks)
 
     with pytest.raises(ClientError):
         await http.ask("POST", "/v1/batchq/canceljobs", data=b'{"jobNames":["*"],"dryRun":true}')

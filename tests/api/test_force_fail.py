@@ -75,7 +75,7 @@ async def test_a_node_is_refused_because_only_whole_jobs_can_be_force_failed(sub
     status, answer = await force(f"{job_id}#1")
 
     assert status == 400
-    assert f"force-fail its job {job_id} as a whole" in answer["message"]
+    assert f"force-fail the whole job {job_id}" in answer["message"]
 
 
 async def test_an_array_is_refused_with_the_children_that_have_containers(server, submit, force):
@@ -85,7 +85,10 @@ async def test_an_array_is_refused_with_the_children_that_have_containers(server
     status, answer = await force(job_id)
 
     assert status == 400
-    assert answer["message"] == f"Job {job_id} is an array: force-fail its children, of which none has a container now."
+    assert (
+        answer["message"]
+        == f"Job {job_id} is an array: force-fail its children; none of them has a container at present."
+    )
 
 
 @pytest.mark.parametrize(
@@ -135,7 +138,7 @@ async def test_the_command_prints_why_a_job_was_refused(submit, command):
     status, said = await command(f"{job_id}#0")
 
     assert status == 1
-    assert said == f"batchq: Job {job_id}#0 is a node: force-fail its job {job_id} as a whole."
+    assert said == f"batchq: Job {job_id}#0 is a node: force-fail the whole job {job_id}."
 
 
 @pytest.mark.parametrize("name", ["../../v1/submitjob", "hello", "", "a\x1b[31m"])

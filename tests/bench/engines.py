@@ -69,16 +69,16 @@ async def running(
     with closing(LogFiles(data / "logs")) as archive, _told(log):
         logs = LogService(store=store, archive=archive, runtime=runtime, clock=clock, quota=UNLIMITED)
         engine = Engine(
-            inbox=inbox,
+            mailbox=inbox,
             store=StoreProxy(store, after_commit=StatusChanges(lambda *change: at_work.count(*change))),  # noqa: PLW0108 - it is made below
-            ground=ground(
+            catalog=ground(
                 builders.queue(queue), environments=[builders.environment(max_millicpus=1000 * at_once, state=state)]
             ),
             runtime=runtime,
             accounts=builders.NO_ACCOUNTS,
-            keep_log=logs.keep,
+            capture_log=logs.keep,
             clock=clock,
-            survey_every=10.0,
+            survey_interval=10.0,
         )  # fmt: skip
         at_work = Running(engine, store)
         await engine.start()

@@ -46,14 +46,14 @@ async def run(jobs: int, slots: int) -> float:
     host = Resources(millicpus=1000 * slots, memory_mib=1024 * slots)
     over = asyncio.Event()
     engine = Engine(
-        inbox=inbox,
+        mailbox=inbox,
         store=StoreProxy(InlineStore(), after_commit=StatusChanges(_counting(jobs, over))),
-        ground=ground(builders.queue(), environments=[builders.environment(max_millicpus=1000 * slots)]),
+        catalog=ground(builders.queue(), environments=[builders.environment(max_millicpus=1000 * slots)]),
         runtime=SimulatedRuntime(clock=clock, capacity=host),
         accounts=builders.NO_ACCOUNTS,
-        keep_log=_keep_nothing,
+        capture_log=_keep_nothing,
         clock=clock,
-        survey_every=600.0,
+        survey_interval=600.0,
     )
     await engine.start()
     dice, began = Random(1), clock.now()

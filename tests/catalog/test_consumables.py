@@ -81,7 +81,7 @@ async def test_a_total_is_what_a_long_can_say_and_not_negative(catalog, quantity
 
 
 async def test_there_are_as_many_as_aws_has_and_no_more(catalog, monkeypatch):
-    monkeypatch.setattr(consumable_resources, "MOST", 2)
+    monkeypatch.setattr(consumable_resources, "MAX_RESOURCES", 2)
     await make_consumable(catalog, "a")
     await make_consumable(catalog, "b")
 

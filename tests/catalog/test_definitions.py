@@ -135,7 +135,7 @@ async def test_what_the_store_refuses_is_not_remembered(catalog, store):
 async def test_more_definitions_than_are_kept_in_memory_are_all_found(catalog):
     made = [
         await catalog.definitions.register(definition(name=f"a{number}"), caller=ADMIN)
-        for number in range(job_definitions.MOST + 10)
+        for number in range(job_definitions.MAX_CACHED + 10)
     ]
 
     assert [await catalog.definitions.find(it.ref.name, None, caller=ADMIN) for it in made] == made

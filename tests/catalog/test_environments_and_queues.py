@@ -151,7 +151,7 @@ async def test_a_caller_who_goes_away_does_not_part_memory_from_store(changed):
     asked.cancel()
     await asyncio.gather(asked, return_exceptions=True)
     store.answer.set()
-    await catalog.turnstile.through("the next change", store.environments)
+    await catalog.write_lock.run("the next change", store.environments)
 
     assert asked.cancelled()
     assert list(catalog.environments.values()) == list(await store.environments()) == [environment()]

@@ -15,7 +15,7 @@ BOB = replace(ADA, user="bob")
 CORA = Caller(user="cora", account="lab", lineage=("lab", ROOT), coordinates=frozenset({"lab", "team"}))
 EVE = Caller(user="eve", account="other", lineage=("other", ROOT), operation="It")
 ODA = Caller(user="oda", role=Role.OPERATOR)
-REFUSED = "^User {} is not authorized to perform It: the job definition {} belongs to another.$"
+REFUSED = "^User {} is not authorized to perform It: the job definition {} belongs to another user.$"
 
 
 async def seen(catalog, caller):
@@ -77,7 +77,7 @@ async def test_what_is_of_another_account_or_below_is_not_there(catalog):
     made = await catalog.definitions.register(definition(name="a"), caller=ADA)
 
     assert await seen(catalog, EVE) == []
-    assert await catalog.definitions.see(made.ref, caller=EVE) is None
+    assert await catalog.definitions.get_visible(made.ref, caller=EVE) is None
     with pytest.raises(NotFound, match="does not exist or is not in ACTIVE status"):
         await catalog.definitions.find("a", 1, caller=EVE)
     with pytest.raises(NotFound, match="JobDefinition a:1 not found"):

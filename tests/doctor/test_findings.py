@@ -98,9 +98,9 @@ SERVER = {
     "reserve": ({"server": server(reserve="2 of 16 MiB are left")}, "problem", "Free space on the disk"),
     "log capture": ({"server": server(logs="log capture stopped 1 times")}, "warning", "--log-mib"),
     "blocked event loop": (
-        {"server": server(pulse="held up 2 times of late, for 3.0 s at most")},
+        {"server": server(pulse="blocked 2 times recently, for at most 3.0 s")},
         "warning",
-        "for 3.0 s at most",
+        "for at most 3.0 s",
     ),
 }
 

@@ -244,14 +244,18 @@ FORCING = [
     ("an order that was not followed is not told", "None if job.stop is None else job.stop.reason", "None"),
 ]
 STARTS = [
-    ("what was made is not launched by its id", "replace(self._launch, container=made.container)", "self._launch"),
-    ("what was made is not saved", "        await self._save(created)\n", ""),
+    ("what was made is not launched by its id", "replace(self._launch, container=container.container)", "self._launch"),
+    ("what was made is not saved", "        await self._save(event)\n", ""),
     (
         "a start given up while it is saved is made",
-        "            return await self._give_up()\n        return await self._start()",
+        "            return await self._abandon()\n        return await self._start()",
         "            pass\n        return await self._start()",
     ),
-    ("what was made and is gone is made again", "return report(self._tag, None)", "return await self._give_up()"),
+    (
+        "what was made and is gone is made again",
+        "return events_of_inspection(self._tag, None)",
+        "return await self._abandon()",
+    ),
 ]
 SETTLING = [
     (
@@ -259,12 +263,16 @@ SETTLING = [
         "unit, store)\n\n\nasync def _count",
         "unit, store)\n        return\n\n\nasync def _count",
     ),
-    ("dependents that are new are forgotten", "return [*here, *after]", "return [*after]"),
+    ("dependents that are new are forgotten", "return [*in_unit, *next_children]", "return [*next_children]"),
 ]
 READING = [
     ("one lost container changes nothing for others", "        if found.news:", "        if False:"),
-    ("a timeout is ordered unseen", "            if look_at is None:", "            if True:"),
-    ("whoever is seen alive will do", "if look_at == message.seen_alive:", "if message.seen_alive is not None:"),
+    ("a timeout is ordered unseen", "            if tag is None:", "            if True:"),
+    (
+        "whoever is seen alive will do",
+        "if tag == message.running_container:",
+        "if message.running_container is not None:",
+    ),
     (
         "the engine's clock delays every timeout",
         "if self._state.clock_since is None or ours >= self._state.clock_since:",
@@ -288,10 +296,10 @@ TURN = [
 ALARMS = [
     ("an alarm taken off rings", "if self._due.get(job_id) == due:", "if True:"),
     ("an alarm put off rings", "if self._due.get(job_id) == due:", "if job_id in self._due:"),
-    ("a sooner alarm wakes nobody", "            self._sooner.set()\n", ""),
+    ("a sooner alarm wakes nobody", "            self._added.set()\n", ""),
 ]
 STRAYS = [
-    ("three strays are too many", "len(seen) > MOST", "len(seen) >= MOST"),
+    ("three strays are too many", "len(seen) > MAX_ORPHANS", "len(seen) >= MAX_ORPHANS"),
     (
         "one that came back is not watched anew",
         "self._since.get(tag, now) for tag in seen}",

@@ -192,10 +192,14 @@ ARRAYS = {
         ("children of an array under order may start", "if arrays.order(job) is not None])", "if False])"),
         (
             "an order of this very unit is not known",
-            "known = {*self._at_work, *[job.id for job in unit.parents()]}",
-            "known = {*self._at_work}",
+            "ids = {*self._unfinished, *[job.id for job in unit.changed_arrays()]}",
+            "ids = {*self._unfinished}",
         ),
-        ("what was decided is not known", "            return\n        self._sealed = None\n", "            return\n"),
+        (
+            "what was decided is not known",
+            "            return\n        self._pending_orders = None\n",
+            "            return\n",
+        ),
         ("a unit does as much for each array", "left -= spawned + await", "spawned += await"),
         ("the younger array comes first", "key=lambda it: it.order)", "key=lambda it: -it.order)"),
         (

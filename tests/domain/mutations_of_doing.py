@@ -2,20 +2,20 @@
 
 EXECUTOR = [
     ("calls about one container cross", "async with ops.lock:", "async with asyncio.Lock():"),
-    ("what is under way is asked for again", "if type(effect) in ops.under_way:", "if None:"),
+    ("what is under way is asked for again", "if type(effect) in ops.in_progress:", "if None:"),
     (
         "a start is made again before its end is saved",
-        "ops.start_reported = ops.start_reported or news != ()\n",
+        "ops.start_reported = ops.start_reported or events != ()\n",
         "pass\n",
     ),
     (
         "another attempt begins beside the one before",
-        "await ops.start.after(self._clearing_before(tag))\n",
+        "await ops.start.wait_for(self._earlier_clean_ups(tag))\n",
         "pass\n",
     ),
     (
         "a stop signal without an answer is taken for one",
-        "                await self._clock.sleep(ASK_AGAIN)\n",
+        "                await self._clock.sleep(SIGNAL_RETRY_INTERVAL)\n",
         "                return\n",
     ),
     (
@@ -28,8 +28,8 @@ EXECUTOR = [
         "self._post_events(tag, (on.StopAsked(",
         "self._post_events(tag, () and (on.StopAsked(",
     ),
-    ("a container goes before its log is kept", "if not await self._removed_with_log(tag, job):", "if True:"),
-    ("a look that came too early is the last", "while ops.outdated:", "if ops.outdated:"),
+    ("a container goes before its log is kept", "if not await self._captured_and_removed(tag, job):", "if True:"),
+    ("a look that came too early is the last", "while ops.must_inspect_again:", "if ops.must_inspect_again:"),
     (
         "a container on its way to its start is lost",
         "if not is_starting or (found is not None and found.stopped_at is not None):",
@@ -37,13 +37,13 @@ EXECUTOR = [
     ),
     (
         "who is heard of is judged as if nothing were under way",
-        "self._report_found(news.tag, news.found, self._ops.get(news.tag))",
-        "self._report_found(news.tag, news.found, None)",
+        "self._post_inspection(report.tag, report.found, self._ops.get(report.tag))",
+        "self._post_inspection(report.tag, report.found, None)",
     ),
     (
         "an end is told without its beginning",
-        "news[-1:] if is_known_to_run(tag, self._saved(tag.job_id)) else news",
-        "news[-1:]",
+        "events[-1:] if is_known_to_run(tag, self._saved_job(tag.job_id)) else events",
+        "events[-1:]",
     ),
     (
         "nobody is told that a container is alive",

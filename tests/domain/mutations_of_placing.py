@@ -109,21 +109,25 @@ FAIRSHARE = [
 SCHEDULING = [
     (
         "those behind one at a limit slip past it",
-        "            self.closed.close(account)\n            self.at_limit",
+        "            self.closed_accounts.close(account)\n            self.at_limit",
         "            self.at_limit",
     ),
-    ("the youngest start first", "line = min(ready, key=_order)", "line = max(ready, key=_order)"),
+    ("the youngest start first", "line = min(ready, key=_next_order)", "line = max(ready, key=_next_order)"),
     ("lower priorities go first", "(-it.priority, it.name)", "(it.priority, it.name)"),
     (
         "an unschedulable job of a deleted queue stops everybody",
-        "ground.queues.get(job.spec.queue)",
-        "ground.queues[job.spec.queue]",
+        "catalog.queues.get(job.spec.queue)",
+        "catalog.queues[job.spec.queue]",
     ),
-    ("everybody who waits is a head", "self.room.offer if line.head is None else", "self.room.offer if True else"),
-    ("nobody behind a head is looked at", "if line.looked_at <= MOST_LOOKED_AT and line", "if False and line"),
-    ("everybody behind a head is looked at", "line.looked_at <= MOST_LOOKED_AT and line.read", "line.read"),
+    (
+        "everybody who waits is a head",
+        "self.capacity.offer if cursor.head is None else",
+        "self.capacity.offer if True else",
+    ),
+    ("nobody behind a head is looked at", "if cursor.tried <= MAX_TRIED and cursor", "if False and cursor"),
+    ("everybody behind a head is looked at", "cursor.tried <= MAX_TRIED and cursor.read", "cursor.read"),
     ("a reservation keeps the first from starting", "self.held == 0 or", ""),
-    ("a reservation is not kept within a unit", "line.allowance.held += job.resources.millicpus", "pass"),
+    ("a reservation is not kept within a unit", "cursor.reservation.held += job.resources.millicpus", "pass"),
     ("a disabled environment counts for a reservation", " and it.state is State.ENABLED", ""),
 ]
 LINES = [
@@ -142,12 +146,12 @@ LINES = [
     ("the lowest priority of a share goes first", "return -it.priority, it.order", "return it.priority, it.order"),
 ]
 AHEAD = [
-    ("who goes stays in front", "elif known is not None and not stands:", "elif False:"),
-    ("who comes is not seen", "if stands and known is None:", "if False:"),
-    ("what was cut off is taken for known", "        self.until = self._line[-1].order\n", ""),
+    ("who goes stays in front", "elif known is not None and not waits:", "elif False:"),
+    ("who comes is not seen", "if waits and known is None:", "if False:"),
+    ("what was cut off is taken for known", "        self.until = self._candidates[-1].order\n", ""),
     (
         "a job is remembered as it was read",
-        "            self.whole.pop(job.id, None)\n            front",
+        "            self.cached_jobs.pop(job.id, None)\n            front",
         "            front",
     ),
     ("one whose record was damaged is remembered", " and not is_damaged(job)", ""),
@@ -161,18 +165,18 @@ HEADS = [
     ),
 ]
 OUTLOOK = [
-    ("a head that goes leaves the line as it is", "order <= self._full.get", "order < self._full.get"),
+    ("a head that goes leaves the line as it is", "order <= self._full_queues.get", "order < self._full_queues.get"),
     (
         "what was full stays full",
-        "            self._full = self._staged.full\n",
-        "            self._full |= self._staged.full\n",
+        "            self._full_queues = self._staged.full_queues\n",
+        "            self._full_queues |= self._staged.full_queues\n",
     ),
     ("who comes to wait is not offered", " and not any(stands_in_line(after) for _, after in changes)", ""),
-    ("nobody stands where somebody was passed by", "if all(committed.unit.touched(it.job_id) for it in line)}", "}"),
+    ("nobody stands where somebody was passed by", " if all(committed.unit.touched(it.job_id) for it in line)", ""),
     (
         "where nobody stood nobody ever stands",
-        "            self.nobody -= {after.spec.queue for _, after in committed.changes if stands_in_line(after)}\n",
-        "            pass\n",
+        "self.empty_queues -= {after.spec.queue for _, after in committed.changes if stands_in_line(after)}",
+        "pass",
     ),
 ]
 TALLY = [
@@ -182,7 +186,7 @@ TALLY = [
 LIMITS = [
     ("who is not due is cancelled", " or due > unit.now:", ":"),
     ("another reason counts as well", "if status_reasons.code(it.reason) == status_reasons.code(reason)]", "]"),
-    ("the longest limit counts", "return since + min(asked)", "return since + max(asked)"),
+    ("the longest limit counts", "return since + min(limits)", "return since + max(limits)"),
     ("only a page of misfits is looked through", "if len(page) == PAGE:", "if False:"),
     ("a later head has no time of its own", "if marks is not self._marks:", "if self._marks is None:"),
     ("heads do not hear of other limits", "        self._marks = None\n\n    async", "        pass\n\n    async"),
@@ -190,8 +194,8 @@ LIMITS = [
 LEDGER = [
     (
         "what this unit has changed is not charged before the next",
-        "if page is NOTHING_CHANGED:",
-        "if page is not None:",
+        "if changes is NOTHING_CHANGED:",
+        "if changes is not None:",
     ),
 ]
 PLACING = {

@@ -17,21 +17,21 @@ SWEEPS = [
     ("an order is carried out no further than one unit", "over=len(page) < most", "over=True"),
     (
         "whom an order means is not asked for",
-        "            self._unknown = True\n        for progress",
+        "            self._targets_outdated = True\n        for progress",
         "        for progress",
     ),
     (
         "after a restart nobody knows whom it means",
-        "        self._unknown = True\n        for number",
+        "        self._targets_outdated = True\n        for number",
         "        for number",
     ),
-    ("an order goes on for ever", "del self._under_way[progress.sweep]", "pass"),
-    ("one order holds up all others", "math.ceil(left / (len(self._under_way) - before))", "left"),
+    ("an order goes on for ever", "del self._in_progress[progress.sweep]", "pass"),
+    ("one order holds up all others", "math.ceil(left / (len(self._in_progress) - before))", "left"),
     ("each order of a unit tells as many as one may", "left -= len(page)", "pass"),
 ]
 SKIP = [
     ("the children of an array under order start", "it.order in self.children or ", ""),
-    ("who is meant starts", " or it.order in self.meant", ""),
+    ("who is meant starts", " or it.order in self.bulk_stop_targets", ""),
 ]
 SWEEPING = {
     "batchq/domain/bulk_stop.py": SWEEP,

@@ -3,7 +3,7 @@
 import asyncio
 
 from batchq.engine.engine_identity import EngineCheck
-from batchq.engine.loop import Loop
+from batchq.engine.loop import EngineLoop
 from batchq.engine.mailbox import Mailbox
 from batchq.engine.messages import JobEvent, Submit, SurveyCompleted
 from batchq.engine.supervisor import Supervisor
@@ -13,7 +13,7 @@ from tests.support.clock import VirtualClock
 from tests.support.observing import NoObserver
 
 ONE, TWO = job_id(1_000_000), job_id(1_000_001)
-LOOKED = SurveyCompleted(seen=(), expected=frozenset(), capacity=HOST)
+LOOKED = SurveyCompleted(containers=(), expected=frozenset(), capacity=HOST)
 
 
 class Desk:
@@ -23,14 +23,14 @@ class Desk:
         self.store, self.asked = store, []
         clock = VirtualClock()
         self.inbox, self.tasks = Mailbox(), Supervisor(clock)
-        self.loop = Loop(
-            inbox=self.inbox,
+        self.loop = EngineLoop(
+            mailbox=self.inbox,
             store=store,
-            ground=on_ground,
+            catalog=on_ground,
             accounts=accounts,
             clock=clock,
-            act=lambda effect, _: self.asked.append(effect),
-            wake=lambda _: None,
+            execute=lambda effect, _: self.asked.append(effect),
+            set_timer=lambda _: None,
             tasks=self.tasks,
             engine_check=EngineCheck(),
             observer=NoObserver(),

@@ -8,7 +8,7 @@ from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Owner
 from batchq.domain.job import Status
 from batchq.domain.scheduling.capacity import stands_in_line
-from batchq.engine.scheduling.queue_cache import MOST, NEXT, PAGE, Ahead
+from batchq.engine.scheduling.queue_cache import MAX_CANDIDATES, PAGE, READ_AHEAD, QueueCache
 from batchq.engine.unit_of_work import Committed
 from batchq.ports.jobs import Changes
 from tests.domain.lives import after, cancel, placed, runnable, running
@@ -41,7 +41,7 @@ async def ahead_of(*jobs):
     """Over a store with these jobs, after it was asked who is first."""
     store = Counting()
     await store.commit(Changes(inserted=jobs))
-    ahead = Ahead(store)
+    ahead = QueueCache(store)
     await ahead.runnable("default", 8)
     return store, ahead
 
@@ -81,17 +81,17 @@ async def test_nobody_is_remembered_of_a_line_beyond_what_was_read_of_it():
 
     await save(store, ahead, new=[behind])
 
-    assert behind.id not in ahead.whole
+    assert behind.id not in ahead.cached_jobs
     assert await tell_the_same(store, ahead, "default", 8, PAGE - 3)
 
 
-@pytest.mark.parametrize("first", [-1, 5, MOST - 3, MOST + 10])
+@pytest.mark.parametrize("first", [-1, 5, MAX_CANDIDATES - 3, MAX_CANDIDATES + 10])
 async def test_a_line_may_be_longer_than_what_is_remembered_of_it(first):
     store, ahead = await ahead_of(runnable(order=0))
-    await save(store, ahead, new=[runnable(order=it) for it in range(1, 2 * MOST)])
+    await save(store, ahead, new=[runnable(order=it) for it in range(1, 2 * MAX_CANDIDATES)])
 
-    assert await tell_the_same(store, ahead, "default", 2 * MOST, first)
-    assert len(ahead.fronts["default"]) <= MOST
+    assert await tell_the_same(store, ahead, "default", 2 * MAX_CANDIDATES, first)
+    assert len(ahead.fronts["default"]) <= MAX_CANDIDATES
 
 
 async def test_whom_a_limit_holds_is_passed_over_among_those_known_and_behind_them():
@@ -103,14 +103,14 @@ async def test_whom_a_limit_holds_is_passed_over_among_those_known_and_behind_th
 
 
 async def test_who_comes_after_a_job_that_is_read_is_read_with_it():
-    line = [runnable() for _ in range(2 * NEXT)]
+    line = [runnable() for _ in range(2 * READ_AHEAD)]
     store, ahead = await ahead_of(*line)
     await ahead.jobs([line[0].id])
 
-    found = await ahead.jobs([line[NEXT - 1].id, line[3].id])
+    found = await ahead.jobs([line[READ_AHEAD - 1].id, line[3].id])
 
-    assert found == {line[NEXT - 1].id: line[NEXT - 1], line[3].id: line[3]}
-    assert store.read == NEXT
+    assert found == {line[READ_AHEAD - 1].id: line[READ_AHEAD - 1], line[3].id: line[3]}
+    assert store.read == READ_AHEAD
 
 
 async def test_a_job_is_remembered_as_it_was_saved():
@@ -120,7 +120,7 @@ async def test_a_job_is_remembered_as_it_was_saved():
 
     await save(store, ahead, new=[new], gone=[old])
 
-    assert ahead.whole == {new.id: new}
+    assert ahead.cached_jobs == {new.id: new}
     assert (await ahead.jobs([old.id]))[old.id].version == 1
 
 
@@ -129,13 +129,13 @@ async def test_one_whose_record_was_damaged_is_not_remembered():
     _, ahead = await ahead_of(bad)
 
     assert await ahead.jobs([bad.id]) == {bad.id: bad}
-    assert ahead.whole == {}
+    assert ahead.cached_jobs == {}
 
 
 async def test_after_it_has_forgotten_the_store_is_asked():
     store, ahead = await ahead_of(runnable())
 
-    ahead.forget()
+    ahead.clear()
 
     assert await tell_the_same(store, ahead, "default", 8)
     assert store.asked == 2
@@ -146,7 +146,7 @@ async def test_one_that_is_doubted_is_read_again():
     store, ahead = await ahead_of(job)
     await ahead.jobs([job.id])
 
-    ahead.doubt(job.id)
+    ahead.invalidate(job.id)
 
     assert await ahead.jobs([job.id]) == {job.id: job}
     assert store.read == 2

@@ -208,11 +208,11 @@ async def test_a_timeout_is_ordered_when_the_one_that_may_decide_is_seen_alive_a
     look = do.InspectContainer(tag=replace(job.tag, part="0/app"))
 
     await desk.process(
-        TimerFired(job_id=job.id), TimerFired(job_id=job.id, seen_alive=replace(job.tag, part="0/sidecar"))
+        TimerFired(job_id=job.id), TimerFired(job_id=job.id, running_container=replace(job.tag, part="0/sidecar"))
     )
     assert desk.asked == [look, look]
 
-    await desk.process(TimerFired(job_id=job.id, seen_alive=look.tag))
+    await desk.process(TimerFired(job_id=job.id, running_container=look.tag))
     assert desk.asked[2:] == [do.StopContainer(tag=replace(job.tag, part=key)) for key in ("0/sidecar", "0/app")]
 
 
@@ -226,7 +226,7 @@ async def test_one_that_is_late_is_looked_at_before_who_waits_for_it_gives_up():
     await desk.process(TimerFired(job_id=job.id))
     assert desk.asked == [look]
 
-    await desk.process(TimerFired(job_id=job.id, seen_alive=look.tag))
+    await desk.process(TimerFired(job_id=job.id, running_container=look.tag))
     assert desk.asked[1:] == [do.StopContainer(tag=look.tag)]
 
 

@@ -8,7 +8,7 @@ from batchq.domain.catalog import ResourceKind
 from batchq.domain.ids import child_id
 from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import ArrayChild, Need
-from batchq.engine.scheduling.placement_pass import MOST_LOOKED_AT
+from batchq.engine.scheduling.placement_pass import MAX_TRIED
 from batchq.engine.scheduling.queue_reader import Skip
 from tests.domain.lives import pending, runnable, running
 from tests.engine.turns import HOST, fill, filled, ground, placed_in, stored, turn_over
@@ -73,7 +73,7 @@ async def test_a_misfit_behind_the_head_is_found():
 
 async def test_so_many_behind_the_head_are_looked_at_and_no_more():
     runs, head = running(millicpus=1000, timeout=HOUR), runnable(millicpus=64_000)
-    long = [runnable(millicpus=1 + number) for number in range(MOST_LOOKED_AT - 1)]
+    long = [runnable(millicpus=1 + number) for number in range(MAX_TRIED - 1)]
     last, beyond = (runnable(millicpus=1, timeout=HOUR / 2) for _ in range(2))
     store = await stored(runs, head, *long, last, beyond)
 

@@ -9,7 +9,7 @@ from batchq.domain import events as on
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, Kind
 from batchq.domain.job import Status
 from batchq.engine import bulk_stop_selection
-from batchq.engine.bulk_stop_selection import Choosing
+from batchq.engine.bulk_stop_selection import CandidateReader
 from batchq.engine.messages import BulkStopRequest
 from batchq.errors import StaleRead, Throttled
 from tests.engine.desk import LOOKED, ONE, Desk, answer, desk_over, request, submit
@@ -40,7 +40,7 @@ async def targets(desk: Desk):
 async def test_jobs_that_change_between_the_read_and_the_commit_are_looked_at_again():
     ended, starts, stays = (job(status=Status.RUNNABLE, millicpus=it) for it in (64_000, 1000, 64_000))
     desk = await desk_over(ended, starts, stays)
-    candidates = await desk.loop.choosing.candidates(WAITING)
+    candidates = await desk.loop.candidate_reader.candidates(WAITING)
 
     await desk.process(LOOKED, request(ended, on.CancelRequested(reason="mine")))
     await desk.process(message(candidates), submit(ONE, millicpus=64_000))
@@ -51,7 +51,7 @@ async def test_jobs_that_change_between_the_read_and_the_commit_are_looked_at_ag
 async def test_a_request_that_is_cancelled_after_it_was_sent_loses_no_change():
     starts = job(status=Status.RUNNABLE)
     desk = await desk_over(starts)
-    sent = message(await desk.loop.choosing.candidates(WAITING))
+    sent = message(await desk.loop.candidate_reader.candidates(WAITING))
     sent.answer.cancel()
 
     await desk.process(LOOKED)
@@ -64,7 +64,7 @@ async def test_candidates_are_read_again_when_too_many_jobs_have_changed(monkeyp
     monkeypatch.setattr(bulk_stop_selection, "MAX_CHANGED", 0)
     starts = job(status=Status.RUNNABLE)
     desk = await desk_over(starts)
-    first = message(await desk.loop.choosing.candidates(WAITING), final=False)
+    first = message(await desk.loop.candidate_reader.candidates(WAITING), final=False)
 
     await desk.process(LOOKED)
     await desk.process(first)
@@ -76,7 +76,7 @@ async def test_candidates_are_read_again_when_too_many_jobs_have_changed(monkeyp
 async def test_a_user_waits_for_his_earlier_bulk_stops_and_other_users_do_not(monkeypatch):
     monkeypatch.setattr(bulk_stop_selection, "MAX_WAITING", 1)
     ann, bob = (replace(ADMIN, user=name) for name in ("ann", "bob"))
-    one_at_a_time = Choosing(InlineStore()).turn_of
+    one_at_a_time = CandidateReader(InlineStore()).after_earlier_of
     entered = []
 
     async def enter(caller, until):

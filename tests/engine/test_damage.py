@@ -63,7 +63,7 @@ async def look_at_damage(desk):
 async def read_what_rings(desk, *, turns):
     """Until nothing does, in at most so many units of work."""
     for _ in range(turns):
-        if not desk.inbox.empty:
+        if not desk.inbox.is_empty:
             await desk.process(*await desk.inbox.take(99))
 
 
@@ -101,7 +101,7 @@ async def test_it_fails_though_it_stands_in_front_and_is_remembered_whole(databa
     desk = await desk_over(database, holds, bad)
     await desk.loop.load()
     await desk.process(LOOKED)
-    assert bad.id in desk.loop.scheduler.ahead.whole
+    assert bad.id in desk.loop.scheduler.queue_cache.cached_jobs
     ruin(database, bad)
     await desk.store.jobs([bad.id])
 
@@ -115,7 +115,7 @@ async def test_no_unit_of_work_rings_for_ever_for_one_that_stands_in_front_and_l
     desk = await desk_over(database, holds, bad)
     await desk.loop.load()
     await desk.process(LOOKED)
-    desk.loop.scheduler.ahead.doubt(bad.id)
+    desk.loop.scheduler.queue_cache.invalidate(bad.id)
     lost = job_id(7_000_000)
     ruin(database, bad, "id", lost)
 
@@ -123,7 +123,7 @@ async def test_no_unit_of_work_rings_for_ever_for_one_that_stands_in_front_and_l
     await read_what_rings(desk, turns=9)
 
     assert await fate(desk, replace(bad, id=lost)) == LOST
-    assert desk.inbox.empty
+    assert desk.inbox.is_empty
 
 
 async def test_nothing_of_it_is_started_though_its_columns_offer_it(database):
@@ -315,7 +315,9 @@ async def test_its_container_is_cleared_away_and_its_room_is_free(database):
     await desk.loop.load()
 
     await look_at_damage(desk)
-    await desk.process(SurveyCompleted(seen=(Seen(tag=bad.tag, lives=True),), expected=frozenset(), capacity=HOST))
+    await desk.process(
+        SurveyCompleted(containers=(Seen(tag=bad.tag, lives=True),), expected=frozenset(), capacity=HOST)
+    )
 
     assert do.CleanUpContainer(tag=bad.tag) in desk.asked
     assert await desk.status(good) is Status.STARTING
@@ -328,7 +330,9 @@ async def test_a_container_that_its_row_tells_nothing_of_is_found_by_a_survey(da
     await desk.loop.load()
 
     await look_at_damage(desk)
-    await desk.process(SurveyCompleted(seen=(Seen(tag=bad.tag, lives=True),), expected=frozenset(), capacity=HOST))
+    await desk.process(
+        SurveyCompleted(containers=(Seen(tag=bad.tag, lives=True),), expected=frozenset(), capacity=HOST)
+    )
 
     assert desk.asked == [do.CleanUpContainer(tag=bad.tag)]
 
@@ -378,7 +382,7 @@ async def spawned(database, size=3):
 async def through(desk):
     """Turns until there is nothing more to do."""
     for _ in range(20):
-        if desk.inbox.empty:
+        if desk.inbox.is_empty:
             return
         await desk.process(*await desk.inbox.take(100))
 

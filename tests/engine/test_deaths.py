@@ -34,7 +34,7 @@ async def look_answered_after_the_end(outside):
     await asyncio.sleep(2)
     outside.executor.on_death(await looked(outside))
     outside.engine.release("inspect")
-    await outside.tasks.drain(patience=1000)
+    await outside.tasks.drain(max_seconds=1000)
 
 
 def kinds(news):
@@ -55,7 +55,7 @@ async def test_an_end_that_nobody_looked_at_is_looked_at(outside):
 
     outside.executor.on_death(outside.tag)
 
-    await outside.tasks.drain(patience=1000)
+    await outside.tasks.drain(max_seconds=1000)
     assert (kinds(outside.news), outside.engine.inspections) == (ENDED, 1)
 
 
@@ -64,7 +64,7 @@ async def test_one_that_is_not_there_any_more_is_lost_when_a_look_of_our_own_fin
 
     outside.executor.on_death(DeathReport(tag=outside.tag, found=None))
 
-    await outside.tasks.drain(patience=1000)
+    await outside.tasks.drain(max_seconds=1000)
     assert (outside.news, outside.engine.inspections) == ([on.ContainerLost(attempt=1)], 1)
 
 
@@ -87,20 +87,20 @@ async def test_nothing_but_its_end_is_news_of_one_that_is_known_to_run(outside):
 async def test_one_that_looks_absent_on_its_way_to_its_start_is_not_lost():
     outside = Outside(seconds=60)
     outside.saving.clear()
-    outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
+    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(1)
 
     outside.executor.on_death(DeathReport(tag=outside.tag, found=None))
 
     assert outside.news == []
     outside.saving.set()
-    await outside.tasks.drain(patience=1000)
+    await outside.tasks.drain(max_seconds=1000)
 
 
 async def test_an_end_before_the_start_is_answered_is_told():
     outside = Outside(seconds=60)
     outside.engine.hold("start")
-    outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
+    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(1)
     ran = Inspection(
         tag=outside.tag,
@@ -114,7 +114,7 @@ async def test_an_end_before_the_start_is_answered_is_told():
 
     assert kinds(outside.news) == ENDED
     outside.engine.release("start")
-    await outside.tasks.drain(patience=1000)
+    await outside.tasks.drain(max_seconds=1000)
 
 
 @pytest.mark.fault("EN11")
@@ -142,6 +142,6 @@ async def test_of_one_that_nobody_has_to_do_with_nothing_is_kept(outside):
 
     outside.executor.on_death(DeathReport(tag=other, found=None))
 
-    await outside.tasks.drain(patience=1000)
+    await outside.tasks.drain(max_seconds=1000)
     assert outside.news == [on.ContainerLost(attempt=7)]
     assert other not in outside.executor._ops

@@ -7,7 +7,7 @@ import pytest
 from batchq.domain import events as on
 from batchq.domain.job import Status
 from batchq.engine import unit_of_work as turns
-from batchq.engine.dependents import settle
+from batchq.engine.dependents import propagate
 from batchq.engine.messages import ContinueWork
 from tests.domain.lives import cancel, pending, runnable, submitted
 from tests.engine.desk import ONE, Desk, desk_over, request, submit
@@ -25,7 +25,7 @@ def failed(store):
 
 async def work_on(desk, most=1000):
     """Turns until nothing is left to do."""
-    while not desk.inbox.empty and most > 0:
+    while not desk.inbox.is_empty and most > 0:
         await desk.inbox.take(1000)
         await desk.process(ContinueWork())
         most -= 1
@@ -89,7 +89,7 @@ async def calls_of_a_chain(number):
     unit, calls = turn_over(), 0
     for job in jobs:
         unit.insert(job, None)
-    await settle(unit, store, waited_for=False)
+    await propagate(unit, store, has_dependencies=False)
 
     def count(_, event, __):
         nonlocal calls
@@ -97,7 +97,7 @@ async def calls_of_a_chain(number):
 
     unit.step(jobs[0].id, cancel())
     sys.setprofile(count)
-    await settle(unit, store, waited_for=False)
+    await propagate(unit, store, has_dependencies=False)
     sys.setprofile(None)
     assert {unit.get(it.id).status for it in jobs} == {Status.FAILED}
     return calls

@@ -106,7 +106,7 @@ async def test_for_whoever_went_away_nothing_is_kept_of_what_is_told():
     inbox, told = Mailbox(), frozenset({JobOutcome(job_id=builders.job_id(1), outcome=Outcome.CANCELLED)})
     engine = unstarted(inbox)
     call = asyncio.create_task(
-        engine.sweep(BulkStopOrder(kind=Kind.CANCEL, reason="not needed"), JobFilter(), caller=builders.ADMIN)
+        engine.stop_many(BulkStopOrder(kind=Kind.CANCEL, reason="not needed"), JobFilter(), caller=builders.ADMIN)
     )
     (message,) = await inbox.take(1)
     message.answer.set_result(None)
@@ -128,13 +128,13 @@ def unstarted(inbox):
     """One whose messages nobody reads."""
     clock = VirtualClock()
     return Engine(
-        inbox=inbox,
+        mailbox=inbox,
         store=InlineStore(),
-        ground=None,
+        catalog=None,
         runtime=SimulatedRuntime(clock=clock, capacity=Resources(millicpus=1000, memory_mib=1024)),
         accounts=NO_ACCOUNTS,
-        keep_log=None,
+        capture_log=None,
         clock=clock,
-        survey_every=10.0,
+        survey_interval=10.0,
         observer=NoObserver(),
     )

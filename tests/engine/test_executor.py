@@ -12,8 +12,8 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.container import Logging
 from batchq.domain.ids import Tag
-from batchq.engine.containers.executor import ASK_AGAIN, MAX_LOG_REFUSALS, Executor
-from batchq.engine.containers.start import LONGEST_PAUSE
+from batchq.engine.containers.executor import MAX_LOG_REFUSALS, SIGNAL_RETRY_INTERVAL, Executor
+from batchq.engine.containers.start import MAX_PAUSE
 from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.messages import JobEvent, TimerFired
 from batchq.engine.supervisor import Supervisor
@@ -55,10 +55,10 @@ class Outside:
             network_on=lambda _: None,
             accounts=NO_ACCOUNTS,
             breaker=StartBreaker(clock=clock, tasks=self.tasks),
-            keep_log=self._keep_log,
+            capture_log=self._keep_log,
             clock=clock,
             tasks=self.tasks,
-            saved=self.saved.get,
+            saved_job=self.saved.get,
             post=self._hear,
         )
         self.job = starting(container=spec(Script(**container), logging=logging))
@@ -75,7 +75,7 @@ class Outside:
             case JobEvent(event=event, low_priority=low_priority):
                 self.news.append(event)
                 self.low_priority.append(low_priority)
-            case TimerFired(seen_alive=tag) if tag == self.tag:
+            case TimerFired(running_container=tag) if tag == self.tag:
                 self.alive += 1
 
     async def _save(self, answer):
@@ -94,20 +94,20 @@ class Outside:
 
     async def does(self, effect):
         """Ask for it, and wait until nothing more is under way."""
-        self.executor.act(effect, self.job)
-        await self.tasks.drain(patience=1000)
+        self.executor.execute(effect, self.job)
+        await self.tasks.drain(max_seconds=1000)
 
 
 async def test_a_start_given_up_while_the_engine_is_away_asks_it_now_and_then():
     outside = Outside(seconds=60)
     outside.engine.unreachable = True
-    outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
+    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
 
-    outside.executor.act(do.AbandonStart(tag=outside.tag), outside.job)
-    await asyncio.sleep(10 * LONGEST_PAUSE)
+    outside.executor.execute(do.AbandonStart(tag=outside.tag), outside.job)
+    await asyncio.sleep(10 * MAX_PAUSE)
 
     outside.engine.unreachable = False
-    await outside.tasks.drain(patience=1000)
+    await outside.tasks.drain(max_seconds=1000)
     assert outside.engine.inspections < 20
     assert outside.news == [on.StartAbandoned(attempt=1)]
 
@@ -115,11 +115,11 @@ async def test_a_start_given_up_while_the_engine_is_away_asks_it_now_and_then():
 async def test_a_start_given_up_is_not_made_by_a_call_that_comes_late():
     outside = Outside(seconds=60)
     outside.simulated.faults.plan("start", Fault(takes_effect=True, delay=30))
-    outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
+    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(0.1)
 
-    outside.executor.act(do.AbandonStart(tag=outside.tag), outside.job)
-    await outside.tasks.drain(patience=1000)
+    outside.executor.execute(do.AbandonStart(tag=outside.tag), outside.job)
+    await outside.tasks.drain(max_seconds=1000)
     await asyncio.sleep(60)
 
     assert outside.news == [on.StartAbandoned(attempt=1)]
@@ -129,13 +129,13 @@ async def test_a_start_given_up_is_not_made_by_a_call_that_comes_late():
 async def test_what_was_made_is_started_when_that_is_saved_and_not_before():
     outside = Outside(seconds=60)
     outside.saving.clear()
-    outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
+    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(60)
     assert outside.engine.calls(outside.tag) == ["create"]
 
     outside.saving.set()
 
-    await outside.tasks.drain(patience=1000)
+    await outside.tasks.drain(max_seconds=1000)
     assert outside.engine.calls(outside.tag) == ["create", "start"]
     assert [it.container for it in outside.made] == ["1"]
 
@@ -143,13 +143,13 @@ async def test_what_was_made_is_started_when_that_is_saved_and_not_before():
 async def test_what_cannot_be_saved_is_not_started_until_it_can():
     outside = Outside(seconds=60)
     outside.disk_full = True
-    outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
+    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(60)
     assert "start" not in outside.engine.calls(outside.tag)
 
     outside.disk_full = False
 
-    await outside.tasks.drain(patience=1000)
+    await outside.tasks.drain(max_seconds=1000)
     assert outside.engine.calls(outside.tag).count("start") == 1
     assert {it.container for it in outside.made} == {"1"}
 
@@ -157,13 +157,13 @@ async def test_what_cannot_be_saved_is_not_started_until_it_can():
 async def test_a_start_given_up_while_its_making_is_saved_is_never_made():
     outside = Outside(seconds=60)
     outside.saving.clear()
-    outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
+    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(1)
 
-    outside.executor.act(do.AbandonStart(tag=outside.tag), outside.job)
+    outside.executor.execute(do.AbandonStart(tag=outside.tag), outside.job)
     outside.saving.set()
 
-    await outside.tasks.drain(patience=1000)
+    await outside.tasks.drain(max_seconds=1000)
     assert outside.engine.calls(outside.tag) == ["create", "remove"]
     assert outside.news == [on.StartAbandoned(attempt=1)]
 
@@ -172,17 +172,17 @@ async def test_a_start_that_waits_for_what_is_left_of_an_earlier_attempt_hears_a
     outside = Outside(seconds=60)
     earlier = replace(outside.tag, attempt=outside.tag.attempt - 1)
     outside.keeping.clear()
-    outside.executor.act(do.CleanUpContainer(tag=earlier), None)
-    outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
+    outside.executor.execute(do.CleanUpContainer(tag=earlier), None)
+    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(1)
 
-    outside.executor.act(do.AbandonStart(tag=outside.tag), outside.job)
+    outside.executor.execute(do.AbandonStart(tag=outside.tag), outside.job)
     await asyncio.sleep(1)
 
     assert outside.news == [on.StartAbandoned(attempt=1)]
     assert "create" not in outside.engine.calls(outside.tag)
     outside.keeping.set()
-    await outside.tasks.drain(patience=1000)
+    await outside.tasks.drain(max_seconds=1000)
 
 
 async def test_host_paths_that_were_created_are_saved_with_the_container(monkeypatch):
@@ -211,12 +211,12 @@ async def test_one_that_was_made_before_and_is_not_there_is_lost_and_not_made_ag
 async def test_one_that_was_started_without_an_answer_and_is_gone_is_lost():
     outside = Outside(seconds=60)
     outside.simulated.faults.plan("start", LOST_REPLY)
-    outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
+    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(0.1)
 
     outside.simulated.remove_externally(outside.tag)
 
-    await outside.tasks.drain(patience=1000)
+    await outside.tasks.drain(max_seconds=1000)
     assert outside.news == [on.ContainerLost(attempt=1)]
     assert outside.engine.calls(outside.tag).count("start") == 1
 
@@ -225,7 +225,7 @@ async def test_one_made_late_under_the_name_of_one_that_is_gone_is_not_started()
     outside = Outside(seconds=60)
     outside.simulated.faults.plan("create", Fault(takes_effect=True, delay=3))
     outside.simulated.faults.plan("start", LOST_REPLY)
-    outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
+    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(0.6)  # made by the second create, and started without an answer
 
     outside.simulated.remove_externally(outside.tag)
@@ -233,7 +233,7 @@ async def test_one_made_late_under_the_name_of_one_that_is_gone_is_not_started()
     await asyncio.sleep(3)  # the first create is carried out
     outside.engine.unreachable = False
 
-    await outside.tasks.drain(patience=1000)
+    await outside.tasks.drain(max_seconds=1000)
     assert outside.news == [on.ContainerLost(attempt=1)]
     assert [it.state for it in await outside.simulated.survey()] == [ContainerState.CREATED]
 
@@ -259,7 +259,7 @@ async def test_a_death_told_during_a_look_is_looked_at():
     outside.executor.inspect_again(outside.tag)
     outside.engine.release("inspect")
 
-    await outside.tasks.drain(patience=1000)
+    await outside.tasks.drain(max_seconds=1000)
     assert isinstance(outside.news[-1], on.ContainerExited)
 
 
@@ -313,12 +313,12 @@ async def test_a_stop_signal_is_sent_until_it_is_answered():
     outside = Outside(seconds=60, on_term=None)
     await outside.does(do.StartContainer(tag=outside.tag))
     outside.engine.unreachable = True
-    outside.executor.act(do.StopContainer(tag=outside.tag), outside.job)
-    await asyncio.sleep(3 * ASK_AGAIN)
+    outside.executor.execute(do.StopContainer(tag=outside.tag), outside.job)
+    await asyncio.sleep(3 * SIGNAL_RETRY_INTERVAL)
 
     outside.engine.unreachable = False
 
-    await outside.tasks.drain(patience=1000)
+    await outside.tasks.drain(max_seconds=1000)
     assert outside.news[1:] == [on.StopAsked(attempt=1)]
 
 
@@ -344,15 +344,15 @@ async def test_who_is_to_be_cleared_away_is_asked_to_stop_no_more():
     outside = Outside(seconds=60, on_term=None)
     await outside.does(do.StartContainer(tag=outside.tag))
     outside.simulated.faults.plan("signal_stop", NO_EFFECT, times=1000)
-    outside.executor.act(do.StopContainer(tag=outside.tag), outside.job)
+    outside.executor.execute(do.StopContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(10)
 
-    outside.executor.act(do.CleanUpContainer(tag=outside.tag), None)
-    await asyncio.sleep(2 * ASK_AGAIN)
+    outside.executor.execute(do.CleanUpContainer(tag=outside.tag), None)
+    await asyncio.sleep(2 * SIGNAL_RETRY_INTERVAL)
 
     assert outside.engine.calls(outside.tag)[-1] == "remove"
     assert await outside.simulated.survey() == ()
-    await outside.tasks.drain(patience=1000)
+    await outside.tasks.drain(max_seconds=1000)
 
 
 async def test_who_is_removed_with_his_log_is_not_removed_again():
@@ -387,7 +387,7 @@ async def test_one_that_is_refused_given_up_or_asked_to_stop_is_told_by_its_name
     refused, given_up, asked = Several(refuse="no such file"), Several(seconds=60), Several(seconds=60)
 
     await refused.does(do.StartContainer(tag=refused.tag))
-    given_up.executor.act(do.StartContainer(tag=given_up.tag), given_up.job)
+    given_up.executor.execute(do.StartContainer(tag=given_up.tag), given_up.job)
     await given_up.does(do.AbandonStart(tag=given_up.tag))
     await asked.does(do.StartContainer(tag=asked.tag))
     await asked.does(do.StopContainer(tag=asked.tag))
@@ -436,12 +436,12 @@ async def test_output_that_a_log_driver_sends_elsewhere_is_not_read():
 async def test_a_container_that_was_not_asked_to_start_is_started_after_the_engines_end():
     outside = Outside(seconds=60)
     outside.saving.clear()
-    outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
+    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(0.1)
 
     outside.simulated._engine.end()
     outside.saving.set()
-    await outside.tasks.drain(patience=1000)
+    await outside.tasks.drain(max_seconds=1000)
 
     assert outside.news == [on.ContainerStarted(attempt=1, started_at=outside.clock.now())]
 
@@ -450,7 +450,7 @@ async def test_a_container_that_was_not_asked_to_start_is_started_after_the_engi
 async def test_nor_does_a_start_count_that_was_not_sent():
     outside = Outside(seconds=60)
     outside.saving.clear()
-    outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
+    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(0.1)
 
     outside.engine.unreachable = True
@@ -458,7 +458,7 @@ async def test_nor_does_a_start_count_that_was_not_sent():
     await asyncio.sleep(2)
     outside.simulated._engine.end()
     outside.engine.unreachable = False
-    await outside.tasks.drain(patience=1000)
+    await outside.tasks.drain(max_seconds=1000)
 
     assert [type(it) for it in outside.news] == [on.ContainerStarted]
 

@@ -9,11 +9,11 @@ from tests.engine.test_executor import Outside
 
 async def test_a_container_is_not_cleared_away_in_the_midst_of_its_start():
     outside = Outside(seconds=60, start_delay=5)
-    outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
+    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(1)
 
-    outside.executor.act(do.CleanUpContainer(tag=outside.tag), outside.job)
-    await outside.tasks.drain(patience=1000)
+    outside.executor.execute(do.CleanUpContainer(tag=outside.tag), outside.job)
+    await outside.tasks.drain(max_seconds=1000)
 
     assert [type(it) for it in outside.news] == [on.ContainerStarted]
     assert await outside.simulated.survey() == ()
@@ -25,13 +25,13 @@ async def test_a_start_that_came_to_its_verdict_is_not_made_again():
 
     await outside.does(do.StartContainer(tag=outside.tag))
 
-    assert outside.engine.asked(outside.tag) == ["create", "start"]
+    assert outside.engine.calls(outside.tag) == ["create", "start"]
 
 
 async def test_one_that_is_on_its_way_to_its_start_is_not_lost():
     outside = Outside(seconds=60)
     outside.saving.clear()
-    outside.executor.act(do.StartContainer(tag=outside.tag), outside.job)
+    outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(1)
 
     outside.executor.inspect_again(outside.tag)
@@ -39,7 +39,7 @@ async def test_one_that_is_on_its_way_to_its_start_is_not_lost():
 
     assert outside.news == []
     outside.saving.set()
-    await outside.tasks.drain(patience=1000)
+    await outside.tasks.drain(max_seconds=1000)
 
 
 async def test_a_stop_that_finds_nobody_asks_what_has_become_of_it():

@@ -15,7 +15,7 @@ CANCEL, TERMINATE = on.CancelRequested(reason="enough"), on.TerminateRequested(r
 
 @pytest.fixture(autouse=True)
 def few_at_a_time(monkeypatch):
-    monkeypatch.setattr(arrays, "MOST", 3)
+    monkeypatch.setattr(arrays, "MAX_CHILDREN", 3)
 
 
 def request(parent, event):
@@ -39,10 +39,10 @@ async def test_the_request_costs_no_child_and_each_unit_of_work_after_it_a_few()
     desk = await desk_over()
     await desk.process(submit(ONE, array_size=7))
     assert await statuses(desk, 7) == []
-    assert not desk.inbox.empty
+    assert not desk.inbox.is_empty
 
     sizes = []
-    while desk.loop._families.busy:
+    while desk.loop._arrays.busy:
         await desk.process(ContinueWork())
         sizes.append(len(await statuses(desk, 7)))
 
@@ -72,12 +72,12 @@ async def test_a_server_that_comes_back_goes_on_where_it_was():
 async def test_no_child_starts_once_the_parent_is_told_to_end_however_late_it_hears(order):
     desk = await desk_over()
     await desk.process(submit(ONE, array_size=9))
-    while desk.loop._families.busy:
+    while desk.loop._arrays.busy:
         await desk.process(ContinueWork())
 
     await desk.process(request(ONE, order), LOOKED)
     assert set(await statuses(desk, 9)) == {Status.RUNNABLE}
-    while desk.loop._families.busy:
+    while desk.loop._arrays.busy:
         await desk.process(ContinueWork())
 
     assert started(desk) == []
@@ -91,7 +91,7 @@ async def test_an_order_between_spawning_and_spawning_reaches_those_that_come_af
     await desk.process(ContinueWork())
 
     await desk.process(request(ONE, CANCEL), LOOKED)
-    while desk.loop._families.busy:
+    while desk.loop._arrays.busy:
         await desk.process(ContinueWork())
 
     assert started(desk) == []
@@ -102,7 +102,7 @@ async def test_an_order_between_spawning_and_spawning_reaches_those_that_come_af
 async def test_an_order_that_a_crash_left_half_told_is_told_to_the_end():
     desk = await desk_over()
     await desk.process(submit(ONE, array_size=9))
-    while desk.loop._families.busy:
+    while desk.loop._arrays.busy:
         await desk.process(ContinueWork())
     await desk.process(request(ONE, TERMINATE))
     await desk.process(ContinueWork())
@@ -110,7 +110,7 @@ async def test_an_order_that_a_crash_left_half_told_is_told_to_the_end():
 
     await desk.loop.load()
     await desk.process(LOOKED)
-    while desk.loop._families.busy:
+    while desk.loop._arrays.busy:
         await desk.process(ContinueWork())
 
     assert started(desk) == []
@@ -121,13 +121,13 @@ async def test_a_failure_in_a_sequential_array_is_decided_in_its_turn_and_told_i
     desk = await desk_over()
     sequential = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
     await desk.process(submit(ONE, array_size=9, depends_on=[sequential]), LOOKED)
-    while desk.loop._families.busy:
+    while desk.loop._arrays.busy:
         await desk.process(ContinueWork())
     assert started(desk) == [child_id(ONE, 0)]
 
     await desk.process(JobEvent(job_id=child_id(ONE, 0), event=on.StartFailed(attempt=1, reason="no image")))
     assert (await parent_of(desk)).array_state.failed_index == 0
-    while desk.loop._families.busy:
+    while desk.loop._arrays.busy:
         await desk.process(ContinueWork())
 
     assert await statuses(desk, 9) == [Status.FAILED] * 9

@@ -6,7 +6,7 @@ import pytest
 
 from batchq.engine.mailbox import Mailbox
 from batchq.engine.messages import TimerFired
-from batchq.engine.monitors.store_monitor import LOOK_EVERY, StoreMonitor
+from batchq.engine.monitors.store_monitor import CHECK_INTERVAL, StoreMonitor
 from batchq.errors import StoreFailed, StoreLost
 from tests.support.builders import job_id
 from tests.support.clock import VirtualClock
@@ -60,7 +60,7 @@ async def test_one_that_does_not_answer_now_may_answer_again(watch):
     guard, _ = watch(Store(StoreFailed("no space left on device")))
 
     lost = asyncio.ensure_future(guard.lost())
-    done, _ = await asyncio.wait({lost}, timeout=10 * LOOK_EVERY)
+    done, _ = await asyncio.wait({lost}, timeout=10 * CHECK_INTERVAL)
     lost.cancel()
 
     assert done == set()

@@ -102,7 +102,7 @@ async def test_an_older_job_that_comes_back_takes_the_place_of_the_head():
 
 
 async def test_a_head_that_started_and_comes_back_is_marked_anew_however_full_those_units_of_work_were(monkeypatch):
-    monkeypatch.setattr(placement_pass, "MOST_FOUND", 1)
+    monkeypatch.setattr(placement_pass, "MAX_DECISIONS", 1)
     runs, head = running(millicpus=4000), runnable(millicpus=4000, attempts=2)
     desk = await desk_over(runs, head, on_ground=ground(queue(), queue("urgent", priority=9)))
     await desk.process(LOOKED)

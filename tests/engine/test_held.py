@@ -20,7 +20,7 @@ async def test_a_child_that_its_array_has_yet_to_spawn_is_taken_up_and_not_purge
     await desk.store.commit(Changes(restoration=Restoration(at=NOON)))
     await desk.loop.load()
     tag = Tag(job_id=child_id(ONE, 2), attempt=1)
-    runs = SurveyCompleted(seen=(Seen(tag=tag, lives=True),), expected=frozenset(), capacity=HOST)
+    runs = SurveyCompleted(containers=(Seen(tag=tag, lives=True),), expected=frozenset(), capacity=HOST)
     await desk.process(runs)
     early, late = Resume(purge=True, answer=answer(), caller=ADMIN), Resume(purge=True, answer=answer(), caller=ADMIN)
 
@@ -28,7 +28,7 @@ async def test_a_child_that_its_array_has_yet_to_spawn_is_taken_up_and_not_purge
     await desk.process(runs)
     await desk.process(late)
 
-    with pytest.raises(Invalid, match="an array spawns"):
+    with pytest.raises(Invalid, match="still spawning children"):
         await early.answer
     assert late.answer.done()
     assert (await desk.store.jobs([tag.job_id]))[tag.job_id].status is Status.STARTING

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from batchq.domain import events as on
-from batchq.engine.mailbox import ENOUGH, LOW_PRIORITY_DELAY, QUIET, Mailbox
+from batchq.engine.mailbox import ENOUGH_MESSAGES, LOW_PRIORITY_DELAY, QUIET_ITERATIONS, Mailbox
 from batchq.engine.messages import JobEvent
 from tests.support import builders
 
@@ -27,7 +27,7 @@ async def test_those_who_were_answered_together_may_come_again_together():
     inbox.post(message(1), message(2), message(3))
     await inbox.take(10)
     inbox.post(message(4))
-    coming = asyncio.create_task(posted_after(inbox, QUIET + 1, [5, 6]))
+    coming = asyncio.create_task(posted_after(inbox, QUIET_ITERATIONS + 1, [5, 6]))
 
     taken = await inbox.take(10)
 
@@ -49,7 +49,7 @@ async def test_news_never_comes_again_and_keeps_no_unit_of_work_from_beginning()
     inbox.post(message(1), news(2), news(3), news(4))
     await inbox.take(10)
     inbox.post(message(5))
-    coming = asyncio.create_task(posted_after(inbox, QUIET + 1, [6]))
+    coming = asyncio.create_task(posted_after(inbox, QUIET_ITERATIONS + 1, [6]))
 
     taken = await inbox.take(10)
 
@@ -63,7 +63,7 @@ async def test_messages_that_never_end_keep_no_unit_of_work_from_beginning():
 
     taken = await inbox.take(1000)
 
-    assert of(taken) == list(range(1, ENOUGH + 1))
+    assert of(taken) == list(range(1, ENOUGH_MESSAGES + 1))
     stream.cancel()
     await asyncio.wait([stream])
 
@@ -76,7 +76,7 @@ async def test_each_message_is_taken_once_in_the_order_it_came():
     taken = [await inbox.take(most) for most in (1, 70, 1000)]
 
     assert [it for each in taken for it in of(each)] == list(range(1, 201))
-    assert inbox.empty
+    assert inbox.is_empty
 
 
 async def test_news_that_nobody_waits_for_is_read_with_what_comes_next():
@@ -139,7 +139,7 @@ async def test_a_reader_who_is_stopped_takes_messages_whole_or_not_at_all(rounds
     reader.cancel()
     await asyncio.wait([reader])
 
-    assert inbox.empty is not reader.cancelled()
+    assert inbox.is_empty is not reader.cancelled()
 
 
 def message(number: int) -> JobEvent:

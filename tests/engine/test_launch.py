@@ -2,7 +2,7 @@
 
 from batchq.domain.ids import Tag
 from batchq.domain.job import ArrayChild
-from batchq.engine.containers.start import launch
+from batchq.engine.containers.start import launch_spec
 from tests.domain.lives import after, made, starting
 from tests.domain.part_lives import app, ganged, is_made, runs, sidecar, tasked
 from tests.support.builders import gang, task
@@ -14,7 +14,7 @@ def tag(job, key=""):
 
 def told(job, key=""):
     """The variables that are batchq's own, without their common beginning."""
-    said = dict(launch(job, tag(job, key)).environment)
+    said = dict(launch_spec(job, tag(job, key)).environment)
     return {name.removeprefix("AWS_BATCH_"): value for name, value in said.items() if name.startswith("AWS_BATCH_")}
 
 
@@ -22,8 +22,8 @@ def test_a_job_of_one_container_is_told_of_its_attempt_queue_and_environment():
     job = starting()
 
     assert told(job) == {"JOB_ID": job.id, "JOB_ATTEMPT": "1", "JQ_NAME": "default", "CE_NAME": "local"}
-    assert launch(job, tag(job)).spec == job.spec.container
-    assert ("AWS_EXECUTION_ENV", "AWS_ECS_EC2") in launch(job, tag(job)).environment
+    assert launch_spec(job, tag(job)).spec == job.spec.container
+    assert ("AWS_EXECUTION_ENV", "AWS_ECS_EC2") in launch_spec(job, tag(job)).environment
 
 
 def test_a_child_is_told_which_it_is_and_of_how_many():
@@ -38,21 +38,21 @@ def test_a_container_of_a_task_is_told_what_a_lone_one_is():
     job = tasked(app(image="this"), sidecar(image="that"))
 
     assert told(job, "0/sidecar") == told(job, "0/app") == {**told(starting()), "JOB_ID": job.id}
-    assert launch(job, tag(job, "0/sidecar")).spec.image == "that"
+    assert launch_spec(job, tag(job, "0/sidecar")).spec.image == "that"
 
 
 def test_what_was_made_before_is_launched_by_its_id():
     one, several = after(starting(), made(container="this")), after(tasked(app(), sidecar()), is_made("0/app"))
 
-    assert launch(starting(), tag(starting())).container is None
-    assert launch(one, tag(one)).container == "this"
-    assert [launch(several, tag(several, key)).container for key in ("0/app", "0/sidecar")] == ["an-id", None]
+    assert launch_spec(starting(), tag(starting())).container is None
+    assert launch_spec(one, tag(one)).container == "this"
+    assert [launch_spec(several, tag(several, key)).container for key in ("0/app", "0/sidecar")] == ["an-id", None]
 
 
 def test_the_containers_of_a_task_are_launched_beside_each_other():
     job = starting(task=task(app(), sidecar(), share_ipc=True))
 
-    made = launch(job, tag(job, "0/sidecar"))
+    made = launch_spec(job, tag(job, "0/sidecar"))
 
     assert (made.tag, made.beside) == (tag(job, "0/sidecar"), ("app",))
     assert (made.share_ipc, made.share_pids) == (True, False)

@@ -120,7 +120,7 @@ async def test_a_queue_without_a_policy_keeps_no_shares():
 
 
 async def known_shares(desk):
-    return set(desk.loop.scheduler._ledger.shares)
+    return set(desk.loop.scheduler._share_usage.shares)
 
 
 async def used_by_red(on_ground):
@@ -162,7 +162,7 @@ async def test_use_is_remembered_through_other_changes_of_the_ground():
 
 
 async def test_shares_that_are_long_over_are_no_burden(monkeypatch):
-    monkeypatch.setattr(share_usage, "MOST_KEPT", 3)
+    monkeypatch.setattr(share_usage, "MAX_SHARES", 3)
     desk = await used_by_red(fair())
     await asyncio.sleep(86_400)
 

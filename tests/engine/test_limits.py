@@ -38,7 +38,7 @@ class Watched:
 
     def __init__(self, desk):
         self.desk = desk
-        self._tasks = [asyncio.create_task(it()) for it in (desk.loop.scheduler.limits.run, self._read)]
+        self._tasks = [asyncio.create_task(it()) for it in (desk.loop.scheduler.time_limits.run, self._read)]
 
     async def _read(self):
         while True:
@@ -263,7 +263,7 @@ async def test_nothing_rings_when_nobody_is_due(watch):
     desk = await desk_over(runnable(), on_ground=limited(TOO_MANY))
     await watch(desk, 10_000)
 
-    assert desk.loop.scheduler.limits.due is None
+    assert desk.loop.scheduler.time_limits.due is None
 
 
 async def test_a_look_through_cancels_nobody_before_its_time(watch):

@@ -9,7 +9,7 @@ from batchq.domain import effects as do
 from batchq.domain.catalog import State
 from batchq.domain.ids import JobId
 from batchq.domain.job import Status
-from batchq.engine.loop import AFTER_FAILURE, OF_LATE
+from batchq.engine.loop import FAILURE_SHOWN_FOR, RETRY_DELAY
 from batchq.engine.messages import (
     CatalogChanged,
     EngineLost,
@@ -44,7 +44,7 @@ async def test_a_unit_of_work_saves_first_and_acts_then():
     job = runnable()
     desk = await desk_over(job)
     saved_when_asked = []
-    desk.loop._act = lambda effect, asked: saved_when_asked.append((effect, desk.store.all_jobs()[asked.id].status))
+    desk.loop._execute = lambda effect, asked: saved_when_asked.append((effect, desk.store.all_jobs()[asked.id].status))
 
     await desk.process(LOOKED)
 
@@ -64,7 +64,7 @@ async def test_a_unit_of_work_the_store_refuses_has_not_happened():
     assert desk.asked == []
     assert await desk.store.history(job.id) == ()
     assert desk.loop.state.active == {job.id: job}
-    assert desk.loop.store_fails is not None
+    assert desk.loop.store_failure is not None
 
 
 async def test_news_the_store_refuses_is_read_again_later():
@@ -74,11 +74,11 @@ async def test_news_the_store_refuses_is_read_again_later():
     await desk.process(news(job, exited(0)))
 
     desk.store.failing = False
-    await asyncio.sleep(AFTER_FAILURE)
+    await asyncio.sleep(RETRY_DELAY)
     await desk.process(*await desk.inbox.take(10))
 
     assert await desk.status(job) is Status.SUCCEEDED
-    assert desk.loop.store_fails is None
+    assert desk.loop.store_failure is None
 
 
 async def test_a_store_that_refused_only_a_request_is_not_called_ill_for_ever():
@@ -86,11 +86,11 @@ async def test_a_store_that_refused_only_a_request_is_not_called_ill_for_ever():
     desk = await desk_over(job)
     desk.store.failing = True
     await desk.process(request(job, terminate()))
-    ill = desk.loop.store_fails
+    ill = desk.loop.store_failure
 
-    await asyncio.sleep(2 * OF_LATE.total_seconds())
+    await asyncio.sleep(2 * FAILURE_SHOWN_FOR.total_seconds())
 
-    assert (ill, desk.loop.store_fails) == ("no space left on device", None)
+    assert (ill, desk.loop.store_failure) == ("no space left on device", None)
 
 
 async def test_surveys_the_store_refuses_do_not_pile_up():
@@ -101,7 +101,7 @@ async def test_surveys_the_store_refuses_do_not_pile_up():
 
     await desk.process(LOOKED, ended, LOOKED)
 
-    await asyncio.sleep(AFTER_FAILURE)
+    await asyncio.sleep(RETRY_DELAY)
     assert await desk.inbox.take(10) == [ended]
 
 
@@ -163,7 +163,7 @@ async def test_a_request_that_cannot_be_read_is_told_so():
 async def test_a_failure_after_the_save_leaves_no_request_without_its_answer():
     job = running()
     desk = await desk_over(job)
-    desk.loop._act = lambda *_: 1 / 0
+    desk.loop._execute = lambda *_: 1 / 0
     wish = request(job, terminate())
 
     with pytest.raises(ZeroDivisionError):
@@ -367,7 +367,7 @@ async def test_a_survey_that_misses_a_container_costs_the_attempt():
     job = running()
     desk = await desk_over(job)
 
-    await desk.process(SurveyCompleted(seen=(), expected=desk.loop.running(), capacity=HOST))
+    await desk.process(SurveyCompleted(containers=(), expected=desk.loop.running(), capacity=HOST))
 
     assert await desk.status(job) is Status.FAILED
 
@@ -388,7 +388,7 @@ async def test_the_loss_of_one_container_gives_up_the_start_of_another_that_was_
     desk = await desk_over(job)
     app, other = (replace(job.tag, part=key) for key in ("0/app", "0/other"))
 
-    await desk.process(SurveyCompleted(seen=(), expected=frozenset({app}), capacity=HOST))
+    await desk.process(SurveyCompleted(containers=(), expected=frozenset({app}), capacity=HOST))
 
     about_other = [it for it in desk.asked if it.tag == other]
     assert about_other[-2:] == [do.StartContainer(tag=other), do.AbandonStart(tag=other)]

@@ -10,7 +10,7 @@ from batchq.domain.scheduling.capacity import FreeCapacity
 from batchq.domain.scheduling.usage import Usage
 from batchq.engine.messages import CatalogChanged, ContinueWork, EngineLost
 from batchq.engine.scheduling import placement_pass
-from batchq.engine.scheduling.placement_pass import free_misfits as free_misfits_of
+from batchq.engine.scheduling.placement_pass import recheck_unschedulable as free_misfits_of
 from tests.domain.lives import after, cancel, runnable, running
 from tests.engine.desk import LOOKED, desk_over
 from tests.engine.turns import filled, ground, placed_in, site, statuses, stored, turn_over
@@ -26,7 +26,11 @@ WIDER = ground(environments=[environment(max_millicpus=9000)])
 
 async def free_misfits(unit, store, on_ground):
     await free_misfits_of(
-        unit, store, on_ground, room=FreeCapacity(site=site(on_ground), held=Usage().after(()), now=unit.now), after=-1
+        unit,
+        store,
+        on_ground,
+        capacity=FreeCapacity(site=site(on_ground), held=Usage().after(()), now=unit.now),
+        after=-1,
     )
 
 
@@ -50,7 +54,7 @@ async def test_a_marked_misfit_is_not_asked_about_again():
 
     unit = await filled(store, ground())
 
-    assert not unit.knows(huge.id)
+    assert not unit.has_loaded(huge.id)
 
 
 async def test_misfits_are_free_when_the_ground_could_hold_them():
@@ -82,7 +86,7 @@ async def misfits_of(desk, jobs):
 
 @pytest.fixture
 def few_at_a_time(monkeypatch):
-    monkeypatch.setattr(placement_pass, "MISFIT_PAGE", 2)
+    monkeypatch.setattr(placement_pass, "UNSCHEDULABLE_PAGE", 2)
 
 
 async def test_misfits_are_freed_however_many_they_are_a_few_a_unit_of_work(few_at_a_time):
@@ -91,7 +95,7 @@ async def test_misfits_are_freed_however_many_they_are_a_few_a_unit_of_work(few_
 
     left = []
     await desk.process(LOOKED)
-    while not desk.inbox.empty:
+    while not desk.inbox.is_empty:
         left.append(await misfits_of(desk, jobs))
         await desk.process(*await desk.inbox.take(10))
 
@@ -134,7 +138,7 @@ async def test_while_the_engine_is_away_nobody_is_forgotten(few_at_a_time):
 
     await desk.process(*await desk.inbox.take(10), EngineLost())
     await desk.process(LOOKED)
-    while not desk.inbox.empty:
+    while not desk.inbox.is_empty:
         await desk.process(*await desk.inbox.take(10))
 
     assert await misfits_of(desk, jobs) == 0

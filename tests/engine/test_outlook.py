@@ -4,7 +4,7 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.job import Dependency, Status
 from batchq.engine.messages import CatalogChanged
-from batchq.engine.scheduling.queue_cache import Ahead
+from batchq.engine.scheduling.queue_cache import QueueCache
 from tests.domain.lives import after, cancel, exited, pending, runnable, running, started, terminate
 from tests.engine.desk import LOOKED, ONE, desk_over, news, request, submit
 from tests.engine.turns import ground
@@ -14,7 +14,7 @@ FULL = 4000
 FOR_VCPUS = status_reasons.no_room("vCPUs of compute environment local")
 
 
-class Watched(Ahead):
+class Watched(QueueCache):
     """It remembers in which queues it was asked who waits."""
 
     def __init__(self, store):
@@ -29,7 +29,7 @@ class Watched(Ahead):
 async def desk_that_looked(*jobs, on_ground=None):
     """A desk over these jobs after its first unit of work; what it looks at from here on is in its `ahead`."""
     desk = await desk_over(*jobs, on_ground=on_ground)
-    desk.ahead = desk.loop.scheduler.ahead = Watched(desk.store)
+    desk.ahead = desk.loop.scheduler.queue_cache = Watched(desk.store)
     await desk.process(LOOKED)
     desk.ahead.looked.clear()
     return desk

@@ -8,7 +8,7 @@ import pytest
 from batchq.domain.ids import QueueName, stream_name
 from batchq.domain.job import Status, tags
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
-from batchq.engine.retention import EVERY, OLD_SHARES, PAUSE, Pruner
+from batchq.engine.retention import BATCH_PAUSE, OLD_SHARES, PRUNE_INTERVAL, Pruner
 from batchq.errors import StoreFailed
 from batchq.ports.jobs import Changes
 from batchq.ports.logs import LogLine, LogStream
@@ -31,8 +31,8 @@ class Yard:
             archive=self.archive,
             clock=self.clock,
             retention=retention,
-            between=self.between,
-            busy=lambda: self.busy,
+            unit_lock=self.between,
+            jobs_with_containers=lambda: self.busy,
         )
 
     async def end(self, *numbers):
@@ -70,7 +70,7 @@ async def test_a_job_goes_with_its_log_when_it_has_been_over_for_so_long(yard):
     await yard.end(2)
     await yard.clock.sleep(29 * 86400.0 + 1)
 
-    await yard.pruner.round()
+    await yard.pruner.prune_once()
 
     assert await yard.left() == [2, 999]
     assert yard.logs() == 2
@@ -82,7 +82,7 @@ async def test_for_ever_is_for_ever():
     await yard.end(1, 2)
     await yard.clock.sleep(60 * 86400.0)
 
-    await yard.pruner.round()
+    await yard.pruner.prune_once()
 
     assert await yard.left() == [1, 2]
 
@@ -92,7 +92,7 @@ async def test_a_job_whose_container_is_there_stays(yard):
     await yard.clock.sleep(31 * 86400.0)
     yard.busy = frozenset({job_id(1)})
 
-    await yard.pruner.round()
+    await yard.pruner.prune_once()
 
     assert await yard.left() == [1, 999]
 
@@ -102,7 +102,7 @@ async def test_while_nobody_knows_what_containers_there_are_all_stay(yard):
     await yard.clock.sleep(31 * 86400.0)
     yard.busy = None
 
-    await yard.pruner.round()
+    await yard.pruner.prune_once()
 
     assert await yard.left() == [1, 2, 999]
 
@@ -112,10 +112,10 @@ async def test_however_many_there_are_they_go_a_few_at_a_time_with_time_for_othe
     await yard.clock.sleep(31 * 86400.0)
     before = yard.clock.now()
 
-    await yard.pruner.round()
+    await yard.pruner.prune_once()
 
     assert await yard.left() == [999]
-    assert yard.clock.now() - before >= timedelta(seconds=2 * PAUSE)
+    assert yard.clock.now() - before >= timedelta(seconds=2 * BATCH_PAUSE)
 
 
 async def test_no_unit_of_work_runs_meanwhile(yard):
@@ -123,7 +123,7 @@ async def test_no_unit_of_work_runs_meanwhile(yard):
     await yard.clock.sleep(31 * 86400.0)
 
     async with yard.between:
-        sweeping = asyncio.ensure_future(yard.pruner.round())
+        sweeping = asyncio.ensure_future(yard.pruner.prune_once())
         await yard.clock.sleep(1)
         during_a_turn = await yard.left()
     await sweeping
@@ -139,7 +139,7 @@ async def test_killed_between_the_rows_and_the_logs_the_next_round_finishes_it(y
 
     shown, kept = await yard.store.stream(_stream(job(number=1, attempts=(attempt(),)))), yard.logs()
     yard.busy = None
-    await yard.pruner.round()
+    await yard.pruner.prune_once()
 
     assert (shown, kept) == (None, 2)
     assert yard.logs() == 1
@@ -153,10 +153,10 @@ async def test_a_store_that_fails_is_tried_again_at_the_next_round(yard, caplog)
     sweeping = asyncio.ensure_future(yard.pruner.run())
     await yard.clock.sleep(1)
     yard.store.failing = False
-    await yard.clock.sleep(EVERY)
+    await yard.clock.sleep(PRUNE_INTERVAL)
 
     assert await yard.left() == [999]
-    assert "finished jobs are not forgotten now" in caplog.text
+    assert "finished jobs are not removed now" in caplog.text
     sweeping.cancel()
 
 
@@ -164,11 +164,11 @@ async def test_shares_that_nobody_uses_go_when_nothing_of_their_use_is_left(yard
     keys = [ShareKey(QueueName("default"), str(number)) for number in range(300)]
     uses = tuple((key, ShareUse(as_of=yard.clock.now())) for key in keys)
     await yard.store.commit(Changes(shares=uses))
-    await yard.pruner.round()
+    await yard.pruner.prune_once()
     before = len(await yard.store.shares())
     await yard.clock.sleep(OLD_SHARES.total_seconds() + 1)
 
-    await yard.pruner.round()
+    await yard.pruner.prune_once()
 
     assert before == 300
     assert await yard.store.shares() == {}
@@ -180,7 +180,7 @@ async def test_a_failure_to_discard_a_log_loses_nothing(yard):
     yard.archive.discard = _failing
 
     with pytest.raises(StoreFailed):
-        await yard.pruner.round()
+        await yard.pruner.prune_once()
 
     assert len(await yard.store.discarded(10)) == 1
 
@@ -192,8 +192,8 @@ async def _failing(log_id):
 async def test_a_container_that_comes_between_two_pages_keeps_its_job(yard):
     await yard.end(*range(120))
     await yard.clock.sleep(31 * 86400.0)
-    sweeping = asyncio.ensure_future(yard.pruner.round())
-    await yard.clock.sleep(PAUSE / 2)
+    sweeping = asyncio.ensure_future(yard.pruner.prune_once())
+    await yard.clock.sleep(BATCH_PAUSE / 2)
     first_page = await yard.left()
 
     yard.busy = frozenset({job_id(110)})

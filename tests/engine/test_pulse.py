@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.engine.monitors.loop_watchdog import EVERY, OF_LATE, PROMPT, TOO_LATE, LoopWatchdog
+from batchq.engine.monitors.loop_watchdog import DELAY_SHOWN_FOR, INTERVAL, MAX_DELAY, MAX_WAKE_DELAY, LoopWatchdog
 from tests.support.builders import NOON
 
 
@@ -49,8 +49,8 @@ async def beating(pulse):
 
 def block(clock, pulse):
     """Hold the loop up until that is seen."""
-    clock.passed += 2 * TOO_LATE
-    while pulse._seen is None:
+    clock.passed += 2 * MAX_DELAY
+    while pulse._cause is None:
         time.sleep(0.01)
 
 
@@ -59,8 +59,8 @@ async def test_work_that_blocks_the_loop_is_named(clock, pulse, caplog):
     async with beating(pulse):
         block(clock, pulse)
 
-    assert pulse.health() == "held up 1 times of late, for 1.8 s at most"
-    (line,) = [it.message for it in caplog.records if "held up" in it.message]
+    assert pulse.health() == "blocked 1 times recently, for at most 1.8 s"
+    (line,) = [it.message for it in caplog.records if "was blocked" in it.message]
     assert "block (" in line
     assert __file__ in line
 
@@ -74,7 +74,7 @@ class Overslept:
         self._left = 1
 
     def wait(self, seconds):
-        asleep = self._left * (seconds + 2 * PROMPT)
+        asleep = self._left * (seconds + 2 * MAX_WAKE_DELAY)
         self._clock.passed += timedelta(seconds=asleep)
         end = time.process_time() + asleep * self._works
         while time.process_time() < end:
@@ -85,36 +85,36 @@ class Overslept:
 
 @pytest.mark.fault("LC10")
 def test_what_the_loop_is_at_when_the_whole_process_was_held_up_is_not_named(clock, pulse):
-    clock.passed = EVERY + TOO_LATE
+    clock.passed = INTERVAL + MAX_DELAY
 
-    pulse._watch(threading.get_ident(), Overslept(clock, works=False))
+    pulse._find_cause(threading.get_ident(), Overslept(clock, works=False))
 
-    assert pulse._seen is None
+    assert pulse._cause is None
 
 
 @pytest.mark.fault("LC10")
 def test_a_call_that_lets_no_other_thread_come_to_its_turn_is_named(clock, pulse):
-    clock.passed = EVERY + TOO_LATE
+    clock.passed = INTERVAL + MAX_DELAY
 
-    pulse._watch(threading.get_ident(), Overslept(clock, works=True))
+    pulse._find_cause(threading.get_ident(), Overslept(clock, works=True))
 
-    assert pulse._seen is not None
+    assert pulse._cause is not None
 
 
 @pytest.mark.fault("LC10")
 async def test_a_loop_that_comes_back_in_time_is_well(clock, pulse, caplog):
     async with beating(pulse):
-        clock.passed += EVERY + TOO_LATE
+        clock.passed += INTERVAL + MAX_DELAY
 
     assert pulse.health() == "ok"
     assert caplog.records == []
 
 
 async def test_what_held_it_up_is_forgotten_in_time(clock, pulse):
-    clock.passed = 2 * TOO_LATE
-    pulse._feel(clock.now())
+    clock.passed = 2 * MAX_DELAY
+    pulse._record_delay(clock.now())
     before = pulse.health()
 
-    clock.passed += OF_LATE
+    clock.passed += DELAY_SHOWN_FOR
 
-    assert (before, pulse.health()) == ("held up 1 times of late, for 1.8 s at most", "ok")
+    assert (before, pulse.health()) == ("blocked 1 times recently, for at most 1.8 s", "ok")

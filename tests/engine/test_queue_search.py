@@ -8,7 +8,7 @@ from batchq.domain.ids import ConsumableName, QueueName
 from batchq.domain.job import Need, Status
 from batchq.engine.messages import SearchQueues
 from batchq.engine.scheduling import placement_pass
-from batchq.engine.scheduling.queue_search import Position, follow
+from batchq.engine.scheduling.queue_search import SearchPosition, next_searches
 from tests.domain.lives import runnable
 from tests.engine.desk import LOOKED, desk_over
 from tests.engine.turns import ground
@@ -39,7 +39,7 @@ async def waiting(world, count, script=None):
 
 @pytest.mark.fault("CO05")
 async def test_an_array_behind_a_blocked_head_fills_the_room():
-    async with worlds.pretended() as world:
+    async with worlds.simulated() as world:
         await held_licence(world)
         await waiting(world, 1)
 
@@ -53,7 +53,7 @@ async def test_an_array_behind_a_blocked_head_fills_the_room():
 @pytest.mark.fault("CO05")
 @pytest.mark.parametrize("blocked", [66, 200])
 async def test_jobs_behind_many_blocked_ones_start_and_then_the_scheduler_rests(blocked):
-    async with worlds.pretended() as world:
+    async with worlds.simulated() as world:
         await held_licence(world)
         await waiting(world, blocked)
 
@@ -71,8 +71,8 @@ def licensed(**asked):
 
 @pytest.mark.parametrize("shares", [False, True], ids=["first in first out", "fair share"])
 async def test_each_search_reads_so_many_jobs_and_the_next_goes_on_behind_them(monkeypatch, shares):
-    monkeypatch.setattr(placement_pass, "MOST_READ", 4)
-    monkeypatch.setattr(placement_pass, "MOST_SEARCHED", 10)
+    monkeypatch.setattr(placement_pass, "MAX_READ", 4)
+    monkeypatch.setattr(placement_pass, "MAX_SEARCHED", 10)
     monkeypatch.setattr(placement_pass, "SEARCH_PAGE", 5)
     share = {"share_identifier": "red", "scheduling_priority": 1} if shares else {}
     blocked, last = [licensed(millicpus=1, **share) for _ in range(40)], runnable(millicpus=1, **share)
@@ -95,23 +95,23 @@ async def test_each_search_reads_so_many_jobs_and_the_next_goes_on_behind_them(m
 
 
 def test_a_search_goes_on_from_where_it_was_and_then_covers_what_it_had_passed():
-    at = {Q: Position(after=500)}
+    at = {Q: SearchPosition(after=500)}
 
-    grown = follow(at, {Q: 64}, {}, grown=True)[Q]
-    new_at_the_end = follow(at, {Q: 64}, {Q: 900}, grown=False)[Q]
-    new_in_front = follow(at, {Q: 64}, {Q: 100}, grown=False)[Q]
+    grown = next_searches(at, {Q: 64}, {}, capacity_freed=True)[Q]
+    new_at_the_end = next_searches(at, {Q: 64}, {Q: 900}, capacity_freed=False)[Q]
+    new_in_front = next_searches(at, {Q: 64}, {Q: 100}, capacity_freed=False)[Q]
 
-    assert grown == new_in_front == Position(after=500, wraps=500)
-    assert grown.from_front() == Position(until=500)
+    assert grown == new_in_front == SearchPosition(after=500, wraps=500)
+    assert grown.from_front() == SearchPosition(until=500)
     assert grown.from_front().from_front() is None
     assert new_at_the_end == at[Q]
 
 
 def test_where_all_was_searched_only_what_is_new_is():
-    assert follow({}, {Q: 64}, {Q: 900}, grown=False) == {Q: Position(after=899)}
-    assert follow({}, {Q: 64}, {}, grown=False) == {}
-    assert follow({}, {Q: 64}, {Q: 900}, grown=True) == {Q: Position(after=64)}
+    assert next_searches({}, {Q: 64}, {Q: 900}, capacity_freed=False) == {Q: SearchPosition(after=899)}
+    assert next_searches({}, {Q: 64}, {}, capacity_freed=False) == {}
+    assert next_searches({}, {Q: 64}, {Q: 900}, capacity_freed=True) == {Q: SearchPosition(after=64)}
 
 
 def test_a_queue_without_room_or_without_more_jobs_is_not_searched():
-    assert follow({Q: Position(after=500)}, {}, {Q: 900}, grown=True) == {}
+    assert next_searches({Q: SearchPosition(after=500)}, {}, {Q: 900}, capacity_freed=True) == {}

@@ -16,7 +16,7 @@ AT_ONCE = timedelta(0)
 
 def rings(job):
     """Its timeout, when its container is seen alive."""
-    return TimerFired(job_id=job.id, seen_alive=job.tag)
+    return TimerFired(job_id=job.id, running_container=job.tag)
 
 
 @pytest.mark.fault("SP26")

@@ -5,7 +5,7 @@ import pytest
 from batchq.domain import events as on
 from batchq.domain.catalog import State
 from batchq.domain.job import Need, Status
-from batchq.engine.scheduling.placement_pass import MOST_FOUND
+from batchq.engine.scheduling.placement_pass import MAX_DECISIONS
 from batchq.engine.scheduling.queue_reader import FIRST_PAGE, PAGE
 from tests.domain.lives import after, cancel, exited, placed, runnable, running, submitted
 from tests.engine.turns import fill, filled, ground, placed_in, statuses, stored, turn_over
@@ -30,22 +30,22 @@ async def test_order_is_kept_over_many_pages():
 
     unit = await filled(store, ground(environments=[environment(max_millicpus=many - 5)]))
 
-    assert [it.after.id for it in unit.pairs() if it.after.status is Status.STARTING] == [
+    assert [it.after.id for it in unit.job_changes() if it.after.status is Status.STARTING] == [
         job.id for job in jobs[: many - 5]
     ]
     assert placed_in(unit, *jobs[many - 5 :]) == [None] * 5
 
 
 async def test_one_unit_of_work_places_so_many_and_says_that_there_are_more():
-    jobs = [runnable(millicpus=1, memory_mib=1) for _ in range(MOST_FOUND + 1)]
+    jobs = [runnable(millicpus=1, memory_mib=1) for _ in range(MAX_DECISIONS + 1)]
     store = await stored(*jobs)
     unit = turn_over()
 
     told = await fill(unit, store, ground())
 
     assert not told.finished
-    assert statuses(unit, *jobs[:-1]) == [Status.STARTING] * MOST_FOUND
-    assert not unit.knows(jobs[-1].id)
+    assert statuses(unit, *jobs[:-1]) == [Status.STARTING] * MAX_DECISIONS
+    assert not unit.has_loaded(jobs[-1].id)
 
 
 async def test_it_says_when_there_is_nothing_more():

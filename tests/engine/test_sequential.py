@@ -16,7 +16,7 @@ FAILS = on.StartFailed(attempt=1, reason="no image")
 
 @pytest.fixture(autouse=True)
 def few_at_a_time(monkeypatch):
-    monkeypatch.setattr(arrays, "MOST", 2)
+    monkeypatch.setattr(arrays, "MAX_CHILDREN", 2)
 
 
 async def sequential_of(size):
@@ -27,7 +27,7 @@ async def sequential_of(size):
 
 
 async def at_rest(desk):
-    while desk.loop._families.busy:
+    while desk.loop._arrays.busy:
         await desk.process(ContinueWork())
 
 
@@ -65,7 +65,7 @@ async def test_a_cancelled_child_does_not_keep_an_earlier_child_from_its_start()
 
     await desk.process(LOOKED, told(1, on.CancelRequested(reason="not this one")))
 
-    assert desk.loop._families.busy
+    assert desk.loop._arrays.busy
     assert [it.tag.job_id for it in desk.asked] == [child_id(ONE, 0)]
 
 
@@ -117,5 +117,5 @@ async def test_a_failure_in_an_array_whose_children_are_on_their_own_is_told_to_
     await desk.process(told(0, FAILS))
 
     parent = (await desk.store.jobs([ONE]))[ONE]
-    assert (parent.array_state.failed_index, desk.loop._families.busy) == (None, False)
+    assert (parent.array_state.failed_index, desk.loop._arrays.busy) == (None, False)
     assert [status for status, _ in await ends(desk, 5)].count(Status.FAILED) == 1

@@ -3,7 +3,7 @@
 from batchq.domain import status_reasons
 from batchq.domain.ids import JobId
 from batchq.domain.job import Status
-from batchq.engine.dependents import settle
+from batchq.engine.dependents import propagate
 from tests.domain.lives import after, cancel, exited, failed, pending, placed, runnable, running, submitted, succeeded
 from tests.engine.turns import changes, statuses, stored, turn_over
 
@@ -15,7 +15,7 @@ async def test_a_new_job_that_depends_on_nothing_is_runnable_at_once():
     unit = turn_over()
     unit.insert(job, None)
 
-    await settle(unit, store, waited_for=True)
+    await propagate(unit, store, has_dependencies=True)
 
     assert statuses(unit, job) == [RUNNABLE]
 
@@ -29,7 +29,7 @@ async def test_new_jobs_are_judged_by_what_is_remembered():
     unit.insert(goes, None)
     unit.insert(fails, None)
 
-    await settle(unit, store, waited_for=True)
+    await propagate(unit, store, has_dependencies=True)
 
     assert statuses(unit, waits, goes, fails) == [PENDING, RUNNABLE, FAILED]
     assert unit.get(fails.id).status_reason == status_reasons.dependency_failed(lost.id)
@@ -40,7 +40,7 @@ async def test_a_dependency_that_nobody_remembers_has_failed():
     unit = turn_over()
     unit.insert(job, None)
 
-    await settle(unit, store, waited_for=True)
+    await propagate(unit, store, has_dependencies=True)
 
     assert statuses(unit, job) == [FAILED]
 
@@ -53,7 +53,7 @@ async def test_jobs_that_come_in_one_unit_of_work_may_depend_on_each_other():
     unit.insert(first, None)
     unit.insert(second, None)
 
-    await settle(unit, store, waited_for=True)
+    await propagate(unit, store, has_dependencies=True)
 
     assert statuses(unit, first, second) == [RUNNABLE, PENDING]
 
@@ -64,7 +64,7 @@ async def test_a_new_job_that_was_cancelled_in_the_same_unit_of_work_is_not_judg
     unit.insert(job, None)
     unit.step(job.id, cancel())
 
-    await settle(unit, store, waited_for=True)
+    await propagate(unit, store, has_dependencies=True)
 
     assert statuses(unit, job) == [FAILED]
     assert unit.get(job.id).is_cancelled
@@ -77,7 +77,7 @@ async def test_who_waited_for_a_job_is_free_when_it_succeeds():
     unit = turn_over(first)
     unit.step(first.id, exited(0))
 
-    await settle(unit, store, waited_for=True)
+    await propagate(unit, store, has_dependencies=True)
 
     assert statuses(unit, second) == [RUNNABLE]
 
@@ -89,7 +89,7 @@ async def test_who_waits_for_others_too_waits_on():
     unit = turn_over(first, other)
     unit.step(first.id, exited(0))
 
-    await settle(unit, store, waited_for=True)
+    await propagate(unit, store, has_dependencies=True)
 
     assert unit.get(second.id) == second
     assert not unit.touched(second.id)
@@ -103,7 +103,7 @@ async def test_the_last_two_dependencies_may_end_in_one_unit_of_work():
     unit.step(first.id, exited(0))
     unit.step(other.id, exited(0))
 
-    await settle(unit, store, waited_for=True)
+    await propagate(unit, store, has_dependencies=True)
 
     assert statuses(unit, second) == [RUNNABLE]
 
@@ -117,7 +117,7 @@ async def test_a_failure_reaches_the_whole_chain_in_this_unit_of_work():
     unit = turn_over(first)
     unit.step(first.id, exited(1))
 
-    await settle(unit, store, waited_for=True)
+    await propagate(unit, store, has_dependencies=True)
 
     assert statuses(unit, second, third, fourth) == [FAILED, FAILED, FAILED]
     assert [it.job_id for it in changes(unit).history] == [first.id, second.id, third.id, fourth.id]
@@ -132,7 +132,7 @@ async def test_a_failure_reaches_a_chain_that_came_in_this_unit_of_work():
     unit.insert(second, None)
     unit.step(first.id, exited(1))
 
-    await settle(unit, store, waited_for=True)
+    await propagate(unit, store, has_dependencies=True)
 
     assert statuses(unit, second, third) == [FAILED, FAILED]
 
@@ -145,7 +145,7 @@ async def test_a_cancel_reaches_those_who_waited_for_the_job():
     unit.load([first])
     unit.step(first.id, cancel())
 
-    await settle(unit, store, waited_for=True)
+    await propagate(unit, store, has_dependencies=True)
 
     assert statuses(unit, second) == [FAILED]
     assert unit.get(second.id).status_reason == status_reasons.dependency_failed(first.id)
@@ -158,9 +158,9 @@ async def test_a_job_that_is_retried_decides_nothing():
     unit = turn_over(first)
     unit.step(first.id, exited(1))
 
-    await settle(unit, store, waited_for=True)
+    await propagate(unit, store, has_dependencies=True)
 
-    assert not unit.knows(second.id)
+    assert not unit.has_loaded(second.id)
 
 
 async def test_a_job_that_ends_after_it_was_retried_decides():
@@ -170,7 +170,7 @@ async def test_a_job_that_ends_after_it_was_retried_decides():
     unit = turn_over(first)
     unit.step(first.id, exited(0, 2))
 
-    await settle(unit, store, waited_for=True)
+    await propagate(unit, store, has_dependencies=True)
 
     assert statuses(unit, second) == [RUNNABLE]
 
@@ -184,6 +184,6 @@ async def test_a_dependent_that_was_cancelled_in_this_unit_of_work_is_left_so():
     unit.step(second.id, cancel("not wanted"))
     unit.step(first.id, exited(0))
 
-    await settle(unit, store, waited_for=True)
+    await propagate(unit, store, has_dependencies=True)
 
     assert (unit.get(second.id).status, unit.get(second.id).status_reason) == (FAILED, "not wanted")

@@ -219,7 +219,7 @@ async def test_the_order_of_shares_is_followed_though_nothing_but_time_changes_i
     await desk.loop.load()
     await desk.process(LOOKED)
     assert await desk.status(blue) is Status.RUNNABLE
-    following = asyncio.create_task(desk.loop.follow_shares())
+    following = asyncio.create_task(desk.loop.revisit_shares())
 
     while await desk.status(blue) is Status.RUNNABLE:
         await desk.process(*await desk.inbox.take(10))

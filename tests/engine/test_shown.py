@@ -24,7 +24,7 @@ SIZE = 6
 
 @pytest.fixture(autouse=True)
 def few_at_a_time(monkeypatch):
-    monkeypatch.setattr(arrays, "MOST", 2)
+    monkeypatch.setattr(arrays, "MAX_CHILDREN", 2)
 
 
 async def array_of(size, *messages, **asked):
@@ -36,12 +36,12 @@ async def array_of(size, *messages, **asked):
 
 
 async def at_rest(desk):
-    while desk.loop._families.busy:
+    while desk.loop._arrays.busy:
         await desk.process(ContinueWork())
 
 
 def shown_by(desk):
-    return PendingOrdersView(desk.store, lambda: desk.loop.sealed, lambda: None)
+    return PendingOrdersView(desk.store, lambda: desk.loop.pending_array_orders, lambda: None)
 
 
 def family_of(size):
@@ -109,7 +109,7 @@ async def test_what_was_decided_is_known_to_a_server_that_comes_back():
     await desk.process(ContinueWork())
     before = await shown(desk)
 
-    desk.loop._families = arrays.ArrayCoordinator()
+    desk.loop._arrays = arrays.ArrayCoordinator()
     await desk.loop.load()
 
     assert await shown(desk) == before
@@ -130,7 +130,7 @@ async def test_what_is_not_saved_is_not_shown():
 async def test_an_order_that_is_saved_while_the_store_is_read_is_shown_to_the_next():
     """Whoever is shown an end is shown it ever after; this one was not."""
     desk = await array_of(SIZE)
-    before, sealed_before = await shown(desk), desk.loop.sealed
+    before, sealed_before = await shown(desk), desk.loop.pending_array_orders
     await desk.process(to(ONE, CANCEL))
 
     found = await PendingOrdersView(desk.store, lambda: sealed_before, lambda: None).jobs(family_of(SIZE)[1:])
@@ -302,7 +302,7 @@ async def test_an_order_that_is_carried_out_during_a_read_is_shown_by_that_read(
     desk = await array_of(SIZE)
     await desk.process(to(ONE, CANCEL))
 
-    found = await read(PendingOrdersView(ReadLate(desk), lambda: desk.loop.sealed, lambda: None))
+    found = await read(PendingOrdersView(ReadLate(desk), lambda: desk.loop.pending_array_orders, lambda: None))
 
     shown = list(found.values()) if isinstance(found, dict) else list(found)
     assert {it.status for it in shown} == {Status.FAILED}

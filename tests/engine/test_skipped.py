@@ -21,7 +21,7 @@ async def placed_behind(skipped, skip):
 
 @pytest.mark.fault("CO07")
 async def test_behind_a_cancelled_array_of_any_size_the_higher_queue_comes_first():
-    children = [runnable(queue="urgent") for _ in range(queue_reader.MOST_PASSED + 100)]
+    children = [runnable(queue="urgent") for _ in range(queue_reader.MAX_SKIPPED + 100)]
     orders = [it.order for it in children]
 
     assert await placed_behind(children, Skip(children=IntervalSet([(min(orders), max(orders))]))) == ["local", None]
@@ -38,10 +38,12 @@ async def test_a_job_behind_many_small_arrays_under_order_starts():
 
 @pytest.mark.fault("CO07")
 async def test_where_a_line_is_not_read_to_its_end_nothing_of_a_lower_queue_starts(monkeypatch):
-    monkeypatch.setattr(queue_reader, "MOST_PASSED", 4)
+    monkeypatch.setattr(queue_reader, "MAX_SKIPPED", 4)
     children = [runnable(queue="urgent") for _ in range(5)]
 
-    assert await placed_behind(children, Skip(meant=IntervalSet([(it.order, it.order) for it in children]))) == [
+    assert await placed_behind(
+        children, Skip(bulk_stop_targets=IntervalSet([(it.order, it.order) for it in children]))
+    ) == [
         None,
         None,
     ]

@@ -5,7 +5,7 @@ from itertools import count
 
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.engine.scheduling.queue_reader import Skip
-from batchq.engine.scheduling.snapshot import MOST_JOBS
+from batchq.engine.scheduling.snapshot import MAX_JOBS
 from batchq.ports.jobs import Changes
 from tests.domain.lives import after, at, cancel, exited, placed, runnable, running
 from tests.engine.desk import LOOKED, ONE, desk_over, news, request, submit
@@ -41,10 +41,10 @@ async def test_first_in_first_out_is_by_age():
 
 
 async def test_only_the_first_hundred_are_told():
-    jobs = [runnable() for _ in range(MOST_JOBS + 1)]
+    jobs = [runnable() for _ in range(MAX_JOBS + 1)]
     desk = await desk_over(*jobs)
 
-    assert await ids(desk) == [it.id for it in jobs[:MOST_JOBS]]
+    assert await ids(desk) == [it.id for it in jobs[:MAX_JOBS]]
 
 
 async def test_misfits_and_jobs_of_other_queues_are_not_in_it():

@@ -3,7 +3,7 @@
 import pytest
 
 from batchq.domain.ids import JobId
-from batchq.engine.containers.start_breaker import LONGEST_PAUSE, MIN_JOBS, StartBreaker
+from batchq.engine.containers.start_breaker import MAX_PAUSE, MIN_JOBS, StartBreaker
 from batchq.engine.supervisor import Supervisor
 from tests.support.clock import (
     VirtualClock,
@@ -29,7 +29,7 @@ def test_one_image_that_never_started_does_not_open_it_but_is_reported(breaker):
     fail(breaker, 50, "bad")
 
     assert not breaker.is_open
-    assert breaker.trouble == "containers cannot be started: no cgroups"
+    assert breaker.error == "containers cannot be started: no cgroups"
 
 
 def test_one_job_that_fails_again_and_again_does_not_open_it(breaker):
@@ -37,7 +37,7 @@ def test_one_job_that_fails_again_and_again_does_not_open_it(breaker):
     for _ in range(50):
         fail(breaker, 1, "good")
 
-    assert (breaker.is_open, breaker.trouble) == (False, None)
+    assert (breaker.is_open, breaker.error) == (False, None)
 
 
 @pytest.mark.parametrize("images", [("good",), ("one", "other")])
@@ -66,7 +66,7 @@ async def test_starts_are_let_through_one_after_a_pause_that_grows_and_all_after
         await unit
         waited.append((CLOCK.now() - before).total_seconds())
         breaker.host_failed(JobId("job"), "one", "no cgroups")
-    assert waited == [1, 1, 2, 4, 8, 16, LONGEST_PAUSE]
+    assert waited == [1, 1, 2, 4, 8, 16, MAX_PAUSE]
     assert [it.done() for it in turns[7:]] == [False, False]
 
     breaker.succeeded("one")

@@ -21,7 +21,7 @@ class Bug(Exception):
 
 @pytest.fixture
 async def world():
-    async with worlds.pretended() as living:
+    async with worlds.simulated() as living:
         yield living
 
 
@@ -51,15 +51,15 @@ async def test_whichever_loop_fails_jobs_run_end_and_are_stopped(world, name, ca
     fail(name)
     await world.passes(A_WHILE)
     fail(name)
-    unwell = world.engine.health()
+    health = world.engine.health()
     later = await world.submit(Script(seconds=1))
 
     await world.then(later, Status.SUCCEEDED)
     done = await world.then(runs, Status.SUCCEEDED)
     await world.then(overdue, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
     assert len(done.attempts) == 1
-    assert unwell.loops[name] == "restarted 1 times"
-    assert not unwell.well
+    assert health.loops[name] == "restarted 1 times"
+    assert not health.healthy
     assert world.engine.health().loops[name] == "restarted 2 times"
     assert [it.exc_info[0] for it in caplog.records if it.exc_info] == [Bug, Bug]
 
@@ -79,15 +79,15 @@ async def test_a_job_that_cannot_be_thought_through_stops_no_other(world, monkey
     """Each message about one job comes to a bad end; the others are read all the same."""
     poison = await world.submit(Script(seconds=5))
     await world.then(poison, Status.RUNNING)
-    reader = world.engine.loop._reader
-    read = reader.read
+    handler = world.engine.loop._handler
+    handle = handler.handle
 
     def stumbles(unit, message):
         if getattr(message, "job_id", None) == poison:
             raise Bug
-        return read(unit, message)
+        return handle(unit, message)
 
-    monkeypatch.setattr(reader, "read", stumbles)
+    monkeypatch.setattr(handler, "handle", stumbles)
     others = [await world.submit(Script(seconds=1)) for _ in range(3)]
     ends = [await world.then(it, Status.SUCCEEDED) for it in others]
     await world.passes(20)

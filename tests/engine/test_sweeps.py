@@ -21,8 +21,8 @@ ALL = JobFilter(queues=frozenset({"default"}))
 
 @pytest.fixture(autouse=True)
 def few_at_a_time(monkeypatch):
-    monkeypatch.setattr(bulk_stops, "MOST", 3)
-    monkeypatch.setattr(arrays, "MOST", 3)
+    monkeypatch.setattr(bulk_stops, "MAX_STOPS", 3)
+    monkeypatch.setattr(arrays, "MAX_CHILDREN", 3)
 
 
 def order(selection=ALL, kind=Kind.CANCEL, as_of=1000):
@@ -53,13 +53,13 @@ async def test_the_request_tells_nobody_and_each_unit_of_work_after_it_a_few_the
     await desk.process(message)
     assert (message.answer.done(), told) == (True, [])
     await desk.process(ContinueWork())
-    assert not desk.inbox.empty
+    assert not desk.inbox.is_empty
     await desk.process(ContinueWork())
 
     ids = [it.id for it in jobs[::-1]]
     assert places(told) == [ids[:3], ids[3:], None]
     assert [await desk.status(it) for it in jobs] == [Status.FAILED] * 5
-    assert not desk.loop._sweeps.busy
+    assert not desk.loop._bulk_stops.busy
 
 
 async def test_as_many_as_one_unit_of_work_tells_are_told_and_then_it_is_seen_that_no_more_are():
@@ -98,7 +98,7 @@ async def test_who_was_placed_in_the_unit_of_work_that_decides_is_meant_as_it_is
 
 
 async def test_a_line_of_very_many_who_are_meant_is_not_looked_through_in_one_unit_of_work(monkeypatch):
-    monkeypatch.setattr(queue_reader, "MOST_PASSED", 4)
+    monkeypatch.setattr(queue_reader, "MAX_SKIPPED", 4)
     mine = [runnable(number=number, name="mine") for number in range(0, 20, 2)]
     behind = runnable(number=20, name="not mine")
     desk = await desk_over(*mine, behind)
@@ -106,7 +106,7 @@ async def test_a_line_of_very_many_who_are_meant_is_not_looked_through_in_one_un
 
     await desk.process(LOOKED)
     assert behind.id not in started(desk)
-    assert not desk.inbox.empty
+    assert not desk.inbox.is_empty
     await desk.process(ContinueWork())
     await desk.process(ContinueWork())
 
@@ -141,7 +141,7 @@ async def test_an_order_for_few_jobs_does_not_wait_for_one_for_many():
 
 
 async def test_one_user_has_so_many_orders_under_way_and_another_his_own(monkeypatch):
-    monkeypatch.setattr(bulk_stops, "AT_ONCE", 2)
+    monkeypatch.setattr(bulk_stops, "MAX_PER_USER", 2)
     desk = await desk_over(*[runnable() for _ in range(30)])
     ann, bob = (replace(ADMIN, user=name) for name in ("ann", "bob"))
     first, second, third, fourth = (replace(order()[0], caller=caller) for caller in (ann, ann, ann, bob))
@@ -220,7 +220,7 @@ async def test_a_server_that_comes_back_goes_on_where_it_was():
 
     desk = Desk(gone.store, ground())
     await desk.loop.load()
-    assert not desk.inbox.empty
+    assert not desk.inbox.is_empty
     await desk.process(LOOKED)
     await desk.process(ContinueWork())
 

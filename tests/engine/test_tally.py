@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from batchq.domain import events as on
 from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Directory, Owner
 from batchq.domain.job import Dependency, Status
-from batchq.engine.account_limits import Accounts
+from batchq.engine.account_limits import AccountPolicies
 from batchq.errors import Invalid, Unavailable
 from tests.domain.lives import exited, pending, running
 from tests.engine.desk import LOOKED, desk_over, news, request, submit
@@ -44,7 +44,7 @@ def said():
 
 @pytest.fixture
 async def desk(said):
-    return await desk_over(accounts=Accounts(people=said, held=True))
+    return await desk_over(accounts=AccountPolicies(directory=said, enforced=True))
 
 
 def asked(number, owner=LAB, **changes):
@@ -65,7 +65,7 @@ async def test_a_unit_of_work_takes_as_many_as_the_limit_lets_and_no_more(desk):
     assert taken(*messages) == [True, True, True, False, False]
     with pytest.raises(Invalid, match="Account lab may have 3 jobs that wait"):
         messages[3].answer.result()
-    assert desk.loop.scheduler.tally.waiting == {"lab": 3}
+    assert desk.loop.scheduler.queued_jobs.queued == {"lab": 3}
 
 
 async def test_what_started_in_an_earlier_unit_of_work_waits_no_more(desk):
@@ -117,7 +117,7 @@ async def test_an_array_counts_as_its_children_before_there_are_any(desk):
     await desk.process(LOOKED)
 
     assert taken(held, too_large, last) == [True, False, True]
-    assert desk.loop.scheduler.tally.waiting == {"lab": 2}  # one of the three has started
+    assert desk.loop.scheduler.queued_jobs.queued == {"lab": 2}  # one of the three has started
 
 
 async def test_one_that_comes_again_is_no_other(desk):
@@ -156,7 +156,7 @@ async def test_limits_that_cannot_be_read_hold_as_they_were(desk, said):
 
 async def test_a_restart_counts_what_is_there(said):
     waiting = [job(number=it, owner=TEAM, status=Status.RUNNABLE, container=LARGE) for it in (1, 2)]
-    desk = await desk_over(*waiting, accounts=Accounts(people=said, held=True))
+    desk = await desk_over(*waiting, accounts=AccountPolicies(directory=said, enforced=True))
     messages = [asked(3), asked(4)]
 
     await desk.process(*messages)
@@ -170,14 +170,14 @@ async def test_a_restart_counts_what_is_there(said):
 async def test_where_nobody_waits_for_another_none_is_looked_for_and_later_ones_are_found():
     first = running()
     desk = await desk_over(first)
-    assert desk.loop.scheduler.tally.for_others == 0
+    assert desk.loop.scheduler.queued_jobs.pending_dependencies == 0
     await desk.process(LOOKED, submit(job_id(900), depends_on=(Dependency(job_id=first.id),)))
-    assert desk.loop.scheduler.tally.for_others == 1
+    assert desk.loop.scheduler.queued_jobs.pending_dependencies == 1
 
     await desk.process(news(first, exited(0)))
 
     assert (await desk.store.jobs([job_id(900)]))[job_id(900)].status is Status.STARTING
-    assert desk.loop.scheduler.tally.for_others == 0
+    assert desk.loop.scheduler.queued_jobs.pending_dependencies == 0
 
 
 async def test_those_who_waited_before_a_restart_are_counted():
@@ -186,4 +186,4 @@ async def test_those_who_waited_before_a_restart_are_counted():
 
     desk = await desk_over(first, second)
 
-    assert desk.loop.scheduler.tally.for_others == 1
+    assert desk.loop.scheduler.queued_jobs.pending_dependencies == 1

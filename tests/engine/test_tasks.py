@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from batchq.engine.supervisor import LONGEST_PAUSE, PEACE, Supervisor
+from batchq.engine.supervisor import FAILURE_WINDOW, MAX_PAUSE, Supervisor
 from tests.support.clock import VirtualClock
 
 
@@ -42,7 +42,7 @@ async def test_a_loop_that_fails_all_night_runs_in_the_morning(tasks):
     ailing = Ailing(2000)
 
     tasks.supervise("scheduler", ailing.run)
-    await asyncio.sleep(2001 * LONGEST_PAUSE)
+    await asyncio.sleep(2001 * MAX_PAUSE)
 
     assert ailing.runs == 2001
 
@@ -50,7 +50,7 @@ async def test_a_loop_that_fails_all_night_runs_in_the_morning(tasks):
 async def test_a_failure_is_forgiven_after_a_time_of_peace(tasks):
     tasks.supervise("scheduler", Ailing(1).run)
 
-    await asyncio.sleep(2 * PEACE.total_seconds())
+    await asyncio.sleep(2 * FAILURE_WINDOW.total_seconds())
 
     assert tasks.health() == {"scheduler": "ok"}
 
@@ -59,7 +59,7 @@ async def test_a_loop_that_fails_again_and_again_is_told_from_one_that_failed_on
     tasks.supervise("scheduler", Ailing(2000).run)
     tasks.supervise("alarms", Ailing(1).run)
 
-    await asyncio.sleep(4 * LONGEST_PAUSE)
+    await asyncio.sleep(4 * MAX_PAUSE)
 
     assert tasks.failing
     assert tasks.health()["scheduler"].endswith("and keeps failing")
@@ -110,6 +110,6 @@ async def test_after_the_end_nothing_is_started_again(tasks):
     await asyncio.sleep(5)
 
     await tasks.cancel()
-    await asyncio.sleep(LONGEST_PAUSE)
+    await asyncio.sleep(MAX_PAUSE)
 
     assert tasks.names == []

@@ -6,7 +6,7 @@ import pytest
 
 from batchq import throttling
 from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Directory
-from batchq.engine.account_limits import Accounts, SubmitRateLimiter
+from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
 from batchq.errors import Throttled
 from batchq.throttling import RateLimiter
 from tests.support.builders import NOON
@@ -97,7 +97,7 @@ def submit_limiter(watch, **rates):
     }
     accounts["team"] = Account(name="team", parent="lab")
     people = Directory(accounts=accounts)
-    return SubmitRateLimiter(Accounts(people=lambda: people, held=True), watch)
+    return SubmitRateLimiter(AccountPolicies(directory=lambda: people, enforced=True), watch)
 
 
 def test_a_submitted_job_counts_against_the_accounts_above_and_no_others(watch):
@@ -116,7 +116,7 @@ def test_the_error_names_the_account_whose_rate_is_exceeded(watch):
     limiter = submit_limiter(watch, lab=0.5)
     limiter.check("team")
 
-    with pytest.raises(Throttled, match=r"Account lab may submit 0\.5 jobs a second"):
+    with pytest.raises(Throttled, match=r"Account lab may submit 0\.5 jobs per second"):
         limiter.check("team")
 
 

@@ -121,7 +121,7 @@ def test_changed_jobs_are_paired_with_what_the_unit_of_work_made_of_them():
     unit.step(new.id, on.DependenciesMet())
     unit.step(again.id, exited(1))
 
-    assert [(it.after.id, it.after.status) for it in unit.pairs()] == [
+    assert [(it.after.id, it.after.status) for it in unit.job_changes()] == [
         (new.id, Status.RUNNABLE),
         (again.id, Status.RUNNABLE),
     ]
@@ -151,7 +151,7 @@ def test_there_may_be_more_room_when(job, event):
 
     unit.step(job.id, event)
 
-    assert unit.place
+    assert unit.placement_due
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_line_is_another_when(job, event):
     unit.step(later.id, event)
     unit.step(job.id, event)
 
-    assert (unit.changed_queues, unit.place) == ({"default": job.order}, False)
+    assert (unit.changed_queues, unit.placement_due) == ({"default": job.order}, False)
 
 
 @pytest.mark.parametrize(
@@ -191,4 +191,4 @@ def test_there_is_nothing_more_to_place_when(job, event):
 
     unit.step(job.id, event)
 
-    assert (unit.place, unit.changed_queues) == (False, {})
+    assert (unit.placement_due, unit.changed_queues) == (False, {})

@@ -21,10 +21,10 @@ from batchq.domain.ids import child_id
 from batchq.domain.job import ACTIVE, FINISHED, Dependency, DependencyType, Need, Status
 from batchq.domain.scheduling.fairshare import ShareKey, accrued
 from batchq.engine import arrays, bulk_stops
-from batchq.engine.account_limits import Accounts
+from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.messages import BulkStopRequest, CatalogChanged, JobEvent, UpdateTags
 from batchq.engine.scheduling import placement_pass
-from batchq.engine.scheduling.share_usage import NOTHING
+from batchq.engine.scheduling.share_usage import NEGLIGIBLE
 from batchq.errors import Conflict, StoreFailed
 from tests.domain.lives import runnable
 from tests.engine.desk import LOOKED, Desk, answer, desk_over, submit
@@ -72,8 +72,8 @@ class Story:
 
     async def process(self):
         """All that lies in the inbox, and a little more. Now and then the server is another one."""
-        inbox = [] if self.desk.inbox.empty else await self.desk.inbox.take(1000)
-        if self.desk.loop._behind or self.dice.random() < 0.1:
+        inbox = [] if self.desk.inbox.is_empty else await self.desk.inbox.take(1000)
+        if self.desk.loop._must_load or self.dice.random() < 0.1:
             await self.desk.loop.load()
         more = [self._letter() for _ in range(self.dice.randrange(4))]
         for message in more:
@@ -178,23 +178,23 @@ class Story:
         for _ in range(400):
             await asyncio.sleep(2)
             await self.desk.loop.load()
-            inbox = [] if self.desk.inbox.empty else await self.desk.inbox.take(1000)
+            inbox = [] if self.desk.inbox.is_empty else await self.desk.inbox.take(1000)
             await self.desk.process(*inbox, LOOKED, *self._news(chance=1))
-            if self.desk.inbox.empty and not self.desk.loop.state.active:
+            if self.desk.inbox.is_empty and not self.desk.loop.state.active:
                 return
 
 
 async def memory_is_what_is_stored(desk):
     loop, store = desk.loop, desk.store
-    if loop._behind:
+    if loop._must_load:
         return
     assert loop.state.active == {it.id: it for it in await store.active()}
-    assert loop._families._at_work == {it.id: it for it in await store.parents_at_work()}
+    assert loop._arrays._unfinished == {it.id: it for it in await store.parents_at_work()}
     assert known_shares(loop) == {key: use for key, use in (await store.shares()).items() if counts(use, loop)}
-    assert loop._sweeps._under_way == {it.number: it for it in await store.sweeps()}
-    assert loop.scheduler.tally.waiting == +Counter(await store.queued())
-    assert loop.scheduler._ledger.used_up == await store.used_up()
-    marks = loop.scheduler._heads.marks.values()
+    assert loop._bulk_stops._in_progress == {it.number: it for it in await store.sweeps()}
+    assert loop.scheduler.queued_jobs.queued == +Counter(await store.queued())
+    assert loop.scheduler._share_usage.used_up == await store.used_up()
+    marks = loop.scheduler._blocked_jobs.marks.values()
     heads = await store.jobs([it.job_id for it in marks])
     assert [(heads[it.job_id].status_reason, heads[it.job_id].blocked_at) for it in marks] == [
         (it.reason, it.since) for it in marks
@@ -202,12 +202,12 @@ async def memory_is_what_is_stored(desk):
 
 
 def known_shares(loop):
-    return {key: use for key, use in loop.scheduler._ledger.shares.items() if counts(use, loop)}
+    return {key: use for key, use in loop.scheduler._share_usage.shares.items() if counts(use, loop)}
 
 
 def counts(use, loop):
     """What is long past may be forgotten, and need not."""
-    return use.active or use.millicpus or accrued(use, loop._clock.now(), DECAY).used >= NOTHING
+    return use.active or use.millicpus or accrued(use, loop._clock.now(), DECAY).used >= NEGLIGIBLE
 
 
 async def what_is_kept_is_true(story):
@@ -243,10 +243,10 @@ async def nobody_waits_for_what_is_over(story):
 
 @pytest.fixture(autouse=True)
 def few_at_a_time(monkeypatch):
-    monkeypatch.setattr(arrays, "MOST", 3)
-    monkeypatch.setattr(bulk_stops, "MOST", 3)
-    monkeypatch.setattr(placement_pass, "MOST_FOUND", 4)
-    monkeypatch.setattr(placement_pass, "MISFIT_PAGE", 2)
+    monkeypatch.setattr(arrays, "MAX_CHILDREN", 3)
+    monkeypatch.setattr(bulk_stops, "MAX_STOPS", 3)
+    monkeypatch.setattr(placement_pass, "MAX_DECISIONS", 4)
+    monkeypatch.setattr(placement_pass, "UNSCHEDULABLE_PAGE", 2)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -254,7 +254,7 @@ async def test_memory_is_what_is_stored_whatever_fails(seed):
     dice = Random(seed)
     licences = consumable("licence", total=12, kind=ResourceKind.NON_REPLENISHABLE)
     on_ground = ground(queue(), queue("fair", policy="fair"), policies=[policy(decay=DECAY)], consumables=[licences])
-    desk = Desk(Trouble(await stored(), dice), on_ground, Accounts(people=lambda: PEOPLE, held=True))
+    desk = Desk(Trouble(await stored(), dice), on_ground, AccountPolicies(directory=lambda: PEOPLE, enforced=True))
     await desk.loop.load()
     await desk.process(LOOKED)
     story = Story(desk, dice)
@@ -272,7 +272,7 @@ async def test_memory_is_what_is_stored_whatever_fails(seed):
 
 
 async def test_a_unit_of_work_that_places_its_share_and_is_not_saved_does_not_begin_again_at_once(monkeypatch):
-    monkeypatch.setattr(placement_pass, "MOST_FOUND", 1)
+    monkeypatch.setattr(placement_pass, "MAX_DECISIONS", 1)
     desk = await desk_over(*(runnable() for _ in range(3)))
 
     async def full(_):
@@ -282,14 +282,14 @@ async def test_a_unit_of_work_that_places_its_share_and_is_not_saved_does_not_be
         while_full.setattr(desk.store, "commit", full)
         await desk.process(LOOKED)
 
-    assert desk.inbox.empty
+    assert desk.inbox.is_empty
     await desk.process(LOOKED)
-    assert not desk.inbox.empty
+    assert not desk.inbox.is_empty
 
 
 async def test_turns_that_are_not_saved_do_not_ring_for_time_limits_each_time(monkeypatch):
     desk = await desk_over(runnable())
-    desk.tasks.supervise("time limits", desk.loop.scheduler.limits.run)
+    desk.tasks.supervise("time limits", desk.loop.scheduler.time_limits.run)
 
     async def full(_):
         raise StoreFailed("no space left on device")
@@ -297,7 +297,7 @@ async def test_turns_that_are_not_saved_do_not_ring_for_time_limits_each_time(mo
     monkeypatch.setattr(desk.store, "commit", full)
     turns = 0
     await desk.process(CatalogChanged(), LOOKED)
-    while turns < 20 and (await asyncio.sleep(0) or not desk.inbox.empty):
+    while turns < 20 and (await asyncio.sleep(0) or not desk.inbox.is_empty):
         await desk.inbox.take(1000)
         await desk.process(LOOKED)
         turns += 1

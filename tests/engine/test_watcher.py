@@ -30,8 +30,8 @@ async def test_containers_being_removed_are_left_out_of_a_survey_unless_they_are
     watcher = Watcher(
         runtime=Engine(),
         clock=VirtualClock(),
-        survey_every=60,
-        running=lambda: frozenset({EXPECTED}),
+        survey_interval=60,
+        expected=lambda: frozenset({EXPECTED}),
         on_death=posted.append,
         post=posted.append,
     )
@@ -39,4 +39,4 @@ async def test_containers_being_removed_are_left_out_of_a_survey_unless_they_are
     await watcher._survey_once()
 
     (surveyed,) = posted
-    assert surveyed.seen == (Seen(tag=EXPECTED, lives=False, begun=True), Seen(tag=RUNS, lives=True, begun=True))
+    assert surveyed.containers == (Seen(tag=EXPECTED, lives=False, begun=True), Seen(tag=RUNS, lives=True, begun=True))

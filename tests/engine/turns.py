@@ -13,8 +13,8 @@ from batchq.domain.scheduling.capacity import Cluster, FreeCapacity
 from batchq.domain.scheduling.quotas import NO_QUOTAS
 from batchq.domain.scheduling.resources import Stocks
 from batchq.domain.scheduling.usage import Usage
-from batchq.engine.scheduling.placement_pass import fill_room
-from batchq.engine.scheduling.queue_cache import Ahead
+from batchq.engine.scheduling.placement_pass import place_jobs
+from batchq.engine.scheduling.queue_cache import QueueCache
 from batchq.engine.scheduling.queue_reader import Skip
 from batchq.engine.unit_of_work import UnitOfWork
 from batchq.ports.jobs import Changes
@@ -80,7 +80,9 @@ async def filled(store, on_ground, unit=None, host=HOST, *, skip=NOTHING, uses=N
 
 async def fill(unit, store, on_ground, host=HOST, *, skip=NOTHING, uses=None, quotas=NO_QUOTAS):
     room = FreeCapacity(site=site(on_ground, host, quotas), held=Usage(unit.active().values()).after(()), now=unit.now)
-    return await fill_room(unit, Ahead(store), on_ground, room=room, uses=uses or {}, skip=skip, nobody=())
+    return await place_jobs(
+        unit, QueueCache(store), on_ground, capacity=room, usage=uses or {}, skip=skip, empty_queues=()
+    )
 
 
 def site(on_ground, host=HOST, quotas=NO_QUOTAS):

@@ -19,5 +19,5 @@ def engine():
 @pytest.fixture
 async def world(engine, tmp_path):
     """The whole of batchq but its API, in this process, so that a fault falls where it is meant to."""
-    async with worlds.docker(tmp_path, base_url=engine.url, limits=IMPATIENT, survey_every=0.5) as living:
+    async with worlds.docker(tmp_path, base_url=engine.url, limits=IMPATIENT, survey_interval=0.5) as living:
         yield living

@@ -199,7 +199,7 @@ async def test_a_hog_of_memory_harms_only_itself(world):
 @pytest.mark.fault("EN09")
 async def test_when_the_stream_of_events_breaks_off_it_is_taken_up_again_and_no_end_is_missed(tmp_path, docker_engine):
     with proxy(tmp_path) as middle:
-        async with worlds.docker(tmp_path / "data", base_url=middle.url, survey_every=SELDOM) as world:
+        async with worlds.docker(tmp_path / "data", base_url=middle.url, survey_interval=SELDOM) as world:
             job = await world.submit(Script(seconds=2, output=("ready",)))
             await world.wait_for_output(job, "ready")
 

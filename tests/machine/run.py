@@ -26,7 +26,7 @@ SEQUENTIAL = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
 def run(sequence: Sequence) -> Record:
     """What was requested and observed."""
     with pytest.MonkeyPatch.context() as patch, asyncio.Runner(loop_factory=TimerLoop) as runner:
-        patch.setattr(arrays, "MOST", BATCH_SIZE)
+        patch.setattr(arrays, "MAX_CHILDREN", BATCH_SIZE)
         return runner.run(_run(sequence))
 
 

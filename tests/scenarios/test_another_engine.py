@@ -50,7 +50,8 @@ async def test_nothing_is_lost_started_or_killed_there(world, caplog):
 
     assert await world.runtime.survey() == ()
     assert (
-        "not the container engine that 2 jobs run on (it is another, theirs simulated)" in world.engine.health().engine
+        "not the container engine that 2 jobs run on (this id another, known id simulated)"
+        in world.engine.health().engine
     )
     assert sum("not the container engine" in it for it in caplog.messages) == 1
     assert {(await world.job(it)).status for it in (once, twice)} == {Status.RUNNING}
@@ -107,7 +108,7 @@ async def test_it_is_accepted_also_if_a_survey_of_it_is_read_in_the_same_turn(wo
     theirs = await on_another_engine(world)
     await world.terminate(job)
 
-    async with world.engine.loop.between:
+    async with world.engine.loop.unit_lock:
         accepted = asyncio.ensure_future(world.engine.resume(purge=False, new_engine=True, caller=ADMIN))
         await asyncio.sleep(0)
         await world.engine._watcher._survey_once()
@@ -118,7 +119,7 @@ async def test_it_is_accepted_also_if_a_survey_of_it_is_read_in_the_same_turn(wo
 
 
 async def test_a_stop_order_on_an_exchanged_engine_is_carried_out_on_the_right_one(world):
-    world.engine._watcher._survey_every = 3600.0
+    world.engine._watcher._survey_interval = 3600.0
     job = await world.submit(Script(seconds=10_000))
     await world.wait_for(job, Status.RUNNING)
     await world.sleep(20)  # the next survey is far away

@@ -43,7 +43,7 @@ async def world(request):
     """Its engine's clock is set by an hour with `set_clock`."""
     clock = VirtualClock()
     stamped = Stamped(SimulatedRuntime(clock=clock, capacity=HOST))
-    world = World(store=InlineStore(), runtime=stamped, archive=InlineLogFiles(), clock=clock, survey_every=10.0)
+    world = World(store=InlineStore(), runtime=stamped, archive=InlineLogFiles(), clock=clock, survey_interval=10.0)
     world.set_clock = lambda: setattr(stamped, "wrong_by", request.param)
     async with running(world):
         yield world

@@ -103,7 +103,7 @@ async def test_a_refusal_that_is_not_saved_yet_is_not_asked_for_again(world):
     world.store.failing = True
 
     world.runtime.release("start")
-    await world.sleep(1.1 * world.survey_every)
+    await world.sleep(1.1 * world.survey_interval)
     world.store.failing = False
 
     await world.wait_for(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)

@@ -59,7 +59,7 @@ async def test_what_is_left_is_asked_for_once_at_a_time_however_often_it_is_surv
     tag = (await world.job(job)).tag
 
     await world.force_fail(job)
-    await world.sleep(2.5 * world.survey_every)
+    await world.sleep(2.5 * world.survey_interval)
 
     assert world.runtime.calls(tag).count("remove") <= 1
     thaw(world)

@@ -30,10 +30,10 @@ async def forget(world):
         archive=world.archive,
         clock=world.clock,
         retention=HOUR,
-        between=loop.between,
-        busy=lambda: loop.state.busy,
+        unit_lock=loop.unit_lock,
+        jobs_with_containers=lambda: loop.state.jobs_with_containers,
     )
-    await pruner.round()
+    await pruner.prune_once()
 
 
 async def known(world, *jobs):

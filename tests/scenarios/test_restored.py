@@ -227,11 +227,11 @@ async def test_what_no_job_knows_is_told_and_left_alone(world, caplog):
     await world.sleep(HOUR / 2)
 
     assert await running(world) == tags
-    assert not world.engine.health().well
-    assert "2 unknown containers" in world.engine.health().held
-    assert sum("is of no job that the restored data knows" in it for it in caplog.messages) == 2
+    assert not world.engine.health().healthy
+    assert "2 unknown containers" in world.engine.health().safe_mode
+    assert sum("has no job in the restored data" in it for it in caplog.messages) == 2
     await world.engine.resume(purge=True, caller=ADMIN)
-    assert world.engine.health().well
+    assert world.engine.health().healthy
 
 
 async def test_a_container_of_a_job_that_is_over_by_this_data_is_left_alone_too(world):
@@ -274,7 +274,7 @@ async def test_without_a_purge_it_is_left_alone_for_good(world):
     await world.sleep(HOUR / 4)
 
     assert await running(world) == {tag}
-    assert world.engine.health().well
+    assert world.engine.health().healthy
     await world.engine.resume(purge=True, caller=ADMIN)
 
 
@@ -390,7 +390,7 @@ async def test_nor_is_a_container_that_was_only_made_since(world):
     await world.sleep(HOUR / 4)
 
     assert (await world.job(job)).status is Status.RUNNABLE
-    assert "1 unknown container" in world.engine.health().held
+    assert "1 unknown container" in world.engine.health().safe_mode
     await world.engine.resume(purge=False, caller=ADMIN)
     await world.wait_for(job, Status.SUCCEEDED)
 
@@ -491,10 +491,10 @@ async def test_a_restart_does_not_end_it(world):
 
     await world.restart()
 
-    assert world.engine.health().held is not None
+    assert world.engine.health().safe_mode is not None
     await world.engine.resume(purge=False, caller=ADMIN)
     await world.restart()
-    assert world.engine.health().held is None
+    assert world.engine.health().safe_mode is None
 
 
 async def test_it_does_not_end_before_the_engine_was_looked_at(world):
@@ -502,10 +502,10 @@ async def test_it_does_not_end_before_the_engine_was_looked_at(world):
     world.runtime.unreachable = True
     await world.restore(backup)
 
-    with pytest.raises(Invalid, match="has not answered yet"):
+    with pytest.raises(Invalid, match="has not answered"):
         await world.engine.resume(purge=True, caller=ADMIN)
 
-    assert world.engine.health().held is not None
+    assert world.engine.health().safe_mode is not None
     world.runtime.unreachable = False
     await world.wait_for_engine(up=True)
     await world.wait_until_idle()

@@ -69,7 +69,7 @@ async def test_when_its_queue_is_disabled_what_runs_goes_on_what_waits_is_served
 
     await world.catalog.update_queue(QueueName("default"), lambda it: replace(it, state=State.DISABLED), caller=ADMIN)
 
-    with pytest.raises(Invalid, match="disabled and takes no jobs"):
+    with pytest.raises(Invalid, match="disabled and accepts no jobs"):
         await world.submit()
     with pytest.raises(Invalid, match="holds 2 unfinished jobs"):
         await world.catalog.delete_queue(QueueName("default"), caller=ADMIN)

@@ -19,7 +19,7 @@ async def run_workload(jobs: int, *, vcpus: int, seed: int) -> Metrics:
     """Run so many jobs on a host of so many vCPUs, in two compute environments that both queues use."""
     host = Resources(millicpus=1000 * vcpus, memory_mib=2560 * vcpus)
     environments = {"east": 500 * vcpus, "west": 500 * vcpus}
-    world = new_simulated(capacity=host, survey_every=600.0)
+    world = new_simulated(capacity=host, survey_interval=600.0)
     recorder = MetricsRecorder(usable(host), environments, world.clock)
     world.store.after_commit = StatusChanges(recorder.record)
     await world.boot()

@@ -77,5 +77,5 @@ def test_an_sdk_that_repeats_by_itself_gets_through_and_one_that_does_not_is_tol
 
     code, why = first_refusal(hasty, "quick")
 
-    assert (code, "Account group may submit 2 jobs a second" in why) == ("TooManyRequestsException", True)
+    assert (code, "Account group may submit 2 jobs per second" in why) == ("TooManyRequestsException", True)
     assert submit(patient, "quick")

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from batchq.engine.monitors.store_monitor import LOOK_EVERY
+from batchq.engine.monitors.store_monitor import CHECK_INTERVAL
 from tests.service.test_serve import refused
 from tests.service.waiting import PATIENCE, reaches, register
 from tests.support.service import Service, serving
@@ -45,7 +45,7 @@ def test_when_its_database_is_removed_it_ends_and_says_so(doomed):
     status = doomed.process.wait(PATIENCE)
 
     assert status == 1
-    assert LOOK_EVERY < NOTICED_WITHIN
+    assert CHECK_INTERVAL < NOTICED_WITHIN
     assert "batchq.db was removed or replaced while in use" in last_line(doomed)
     assert "Traceback" not in doomed.log.read_text()
 

@@ -10,7 +10,7 @@ from batchq.domain.bulk_stop import WHOLE, BulkStopOrder, JobFilter, JobOutcome,
 from batchq.domain.ids import JobId, node_of
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
 from batchq.domain.lifecycle.array_view import Sealed, is_sealing
-from batchq.services.bulk_stop import BulkStopRequest
+from batchq.services.bulk_stop import JobSelector
 from tests.simulation.run_log import RunLog
 from tests.simulation.submissions import ENVIRONMENTS, QUEUES
 from tests.support import filters
@@ -24,7 +24,7 @@ def order(rng: Random) -> BulkStopOrder:
     return BulkStopOrder(kind=kind, reason="a user sweeps", **(own if kind is Kind.TERMINATE else {}))
 
 
-def asked(rng: Random, known: list[JobId]) -> BulkStopRequest:
+def asked(rng: Random, known: list[JobId]) -> JobSelector:
     """A request for a few ids, for a filter, or for both."""
     ids = None
     if rng.random() < 0.5 and known:
@@ -37,7 +37,7 @@ def asked(rng: Random, known: list[JobId]) -> BulkStopRequest:
         "environments": frozenset({rng.choice(ENVIRONMENTS)}),
     }
     chosen = rng.sample(sorted(said), rng.choice([0, 1, 1, 2] if ids else [1, 1, 2]))
-    return BulkStopRequest(ids=ids, rest=JobFilter(**{it: said[it] for it in chosen}))
+    return JobSelector(ids=ids, rest=JobFilter(**{it: said[it] for it in chosen}))
 
 
 class BulkStopChecks:

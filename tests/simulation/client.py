@@ -22,7 +22,7 @@ from batchq.domain.ids import ConsumableName, JobId, QueueName
 from batchq.errors import BatchqError, Invalid
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import SubmissionKey
-from batchq.services.bulk_stop import BulkStopRequest
+from batchq.services.bulk_stop import JobSelector
 from batchq.services.jobs import Submission
 from tests.simulation import bulk_stops
 from tests.simulation.accounts import submitter
@@ -245,7 +245,7 @@ class Client:
         await self.request(lambda it: self._hear(it, order, asked), patience=rng.choice([None, None, 30.0, 0.0]))
         self._run_log.write(f"client swept {asked}")
 
-    async def _hear(self, server: Server, order: BulkStopOrder, asked: BulkStopRequest) -> None:
+    async def _hear(self, server: Server, order: BulkStopOrder, asked: JobSelector) -> None:
         async for some in await server.bulk_stops.stop(order, asked, caller=ADMIN):
             self._invariants.bulk_stops.reported(order, some)
 

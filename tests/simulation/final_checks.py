@@ -8,7 +8,7 @@ from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.lifecycle.status import EDGES
 from tests.simulation.container_records import ContainerRecord
 from tests.simulation.dependency_checks import counterparts, waits
-from tests.simulation.server import SURVEY_EVERY
+from tests.simulation.server import SURVEY_INTERVAL
 from tests.simulation.submissions import specs
 
 SETTLE_TIMEOUT = timedelta(minutes=60)
@@ -59,7 +59,7 @@ async def check(world) -> None:
     health = world.server.engine.health()
     if health.engine is not None or (set(health.loops.values()) != {"ok"} and not world.run_log.counts["bugs told"]):
         world.run_log.fail("I12 the server is well", f"{health}")
-    surveys = IDLE_TIME / SURVEY_EVERY + 1
+    surveys = IDLE_TIME / SURVEY_INTERVAL + 1
     if world.run_log.counts["engine calls"] - calls > 2 * surveys or len(world.run_log.lines) != changes:
         world.run_log.fail("I12 a world at rest is left in peace", "\n".join(world.run_log.lines[changes:]))
     if world.machine.runtime.networks or not _is_empty(world):

@@ -44,7 +44,7 @@ MUTANTS = [
     Mutant(
         file="batchq/engine/containers/start.py",
         breaks="a container whose start was interrupted is started again",
-        old="        if made.host_lost and self._start_requested:",
+        old="        if created.host_lost and self._start_requested:",
         new="        if False:",
     ),
     Mutant(
@@ -142,7 +142,7 @@ MUTANTS = [
     Mutant(
         file="batchq/engine/containers/start.py",
         breaks="a start is not given up before it is asked",
-        old="            return await self._give_up()\n        return await self._start()",
+        old="            return await self._abandon()\n        return await self._start()",
         new="            pass\n        return await self._start()",
     ),
     Mutant(
@@ -160,8 +160,8 @@ MUTANTS = [
     Mutant(
         file="batchq/engine/containers/start.py",
         breaks="what was made is started before that is saved",
-        old="await self._save(created)",
-        new="asyncio.ensure_future(self._save(created)).add_done_callback(lambda it: it.cancelled() or it.exception())",
+        old="await self._save(event)",
+        new="asyncio.ensure_future(self._save(event)).add_done_callback(lambda it: it.cancelled() or it.exception())",
     ),
     Mutant(
         file="batchq/domain/lifecycle/status.py",
@@ -178,7 +178,7 @@ MUTANTS = [
     Mutant(
         file="batchq/engine/handlers.py",
         breaks="a repeated submission is another job",
-        old="return self._earlier.get(message.key) or unit.submitted.get(message.key, message.job_id)",
+        old="return self._earlier_submissions.get(message.key) or unit.submitted.get(message.key, message.job_id)",
         new="return message.job_id",
     ),
 ]

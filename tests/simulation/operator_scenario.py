@@ -63,10 +63,10 @@ class OperatorScenario(RandomScenario):
             archive=self._world.archive,
             clock=server.clock,
             retention=retention,
-            between=loop.between,
-            busy=lambda: loop.state.busy,
+            unit_lock=loop.unit_lock,
+            jobs_with_containers=lambda: loop.state.jobs_with_containers,
         )
-        work = asyncio.create_task(pruner.round())
+        work = asyncio.create_task(pruner.prune_once())
         died = asyncio.create_task(server.lifetime.died.wait())
         await asyncio.wait({work, died}, return_when=asyncio.FIRST_COMPLETED)
         work.cancel()

@@ -8,7 +8,7 @@ from batchq.compute.simulated.runtime import LOST_REPLY, NO_EFFECT, Fault
 from tests.simulation.choices import A_MOMENT, Choices, Point, TransactionFault
 from tests.simulation.choices import NONE as NEVER
 
-SURVEY_EVERY = 10.0  # seconds
+SURVEY_INTERVAL = 10.0  # seconds
 LATE = Fault(takes_effect=True, delay=5.0)
 CALL_FAULTS = {"is not carried out": NO_EFFECT, "is carried out": LOST_REPLY, "is carried out late": LATE}
 
@@ -96,7 +96,7 @@ class PlannedFaults(Choices):
     def recovery_time(self) -> float:
         """Seconds until late calls were carried out and a survey has seen their effects."""
         late = self._planned.fault.delay or self._planned.delays or max(self._planned.death_delays, default=0)
-        return 4 * SURVEY_EVERY if late else 0.0
+        return 4 * SURVEY_INTERVAL if late else 0.0
 
     def patience(self) -> None:
         return None

@@ -13,7 +13,7 @@ from tests.simulation.clocks import ServerClock
 from tests.simulation.container_engine import FaultyEngine, FaultyRuntime
 from tests.simulation.invariants import Invariants
 from tests.simulation.lifetime import Lifetime
-from tests.simulation.planned_faults import SURVEY_EVERY
+from tests.simulation.planned_faults import SURVEY_INTERVAL
 from tests.simulation.run_log import RunLog
 from tests.simulation.state_checks import StateChecks
 from tests.simulation.store import FaultyDatabase, ObservedStore
@@ -58,7 +58,7 @@ class Server(InProcessServer):
             clock=clock,
             people=lambda: directory,
             restricts_accounts=False,
-            survey_every=SURVEY_EVERY,
+            survey_interval=SURVEY_INTERVAL,
             new_job_id=choices.job_id,
         )
         self.store.before_commit = StateChecks(self.engine.loop, jobs=invariants.jobs, run_log=run_log).check
@@ -84,7 +84,7 @@ class Server(InProcessServer):
     @property
     def surveyed(self) -> bool:
         """Whether the result of a survey was handled."""
-        return self.engine.loop.state.strays.first is not None
+        return self.engine.loop.state.orphans.first_survey is not None
 
     def leave(self) -> None:
         """Request an orderly stop."""

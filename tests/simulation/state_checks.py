@@ -8,15 +8,15 @@ from batchq.domain.job import FINISHED, QUEUED, Job, Status
 from batchq.domain.job_counts import group
 from batchq.domain.scheduling.capacity import candidate, stands_in_line
 from batchq.domain.scheduling.dependencies import waits, waits_for
-from batchq.engine.loop import Loop
-from batchq.engine.scheduling.queue_cache import Ahead
+from batchq.engine.loop import EngineLoop
+from batchq.engine.scheduling.queue_cache import QueueCache
 from tests.simulation.run_log import RunLog
 
 
 class StateChecks:
     """`jobs` are as last committed."""
 
-    def __init__(self, loop: Loop, *, jobs: Mapping[JobId, Job], run_log: RunLog) -> None:
+    def __init__(self, loop: EngineLoop, *, jobs: Mapping[JobId, Job], run_log: RunLog) -> None:
         self._loop = loop
         self._jobs = jobs
         self._run_log = run_log
@@ -24,37 +24,37 @@ class StateChecks:
     def check(self) -> None:
         loop, scheduler = self._loop, self._loop.scheduler
         under_way = {it.id: it for it in self._jobs.values() if it.attempt is not None}
-        held = scheduler._held.after(())
+        held = scheduler._resource_usage.after(())
         self._check_equal("what is under way", loop.state.active, under_way)
         self._check_equal("what is held", Counter(held.sums), _held(under_way.values()))
         self._check_equal("what accounts hold", Counter(held.accounts), _held_by_accounts(under_way.values()))
         self._check_equal("whose end is known", {it.id for it in held.timed()}, _timed(under_way.values()))
         self._check_equal("what is needed", set(held.needed), _needed(under_way.values()))
-        self._check_equal("how many wait", +scheduler.tally.waiting, _waiting(self._jobs.values()))
-        self._check_equal("the arrays at work", set(loop._families._at_work), _at_work(self._jobs.values()))
+        self._check_equal("how many wait", +scheduler.queued_jobs.queued, _waiting(self._jobs.values()))
+        self._check_equal("the arrays at work", set(loop._arrays._unfinished), _at_work(self._jobs.values()))
         for_others = sum(len(waits_for(it)) for it in self._jobs.values() if waits(it))
-        self._check_equal("how many wait for others", scheduler.tally.for_others, for_others)
+        self._check_equal("how many wait for others", scheduler.queued_jobs.pending_dependencies, for_others)
         unfinished = Counter(group(it, it.status) for it in self._jobs.values() if it.status not in FINISHED)
         self._check_equal("the counts of unfinished jobs", loop.state.counts.read(), unfinished)
         standing = {
             it.spec.queue for it in self._jobs.values() if it.status is Status.RUNNABLE and not it.unschedulable
         }
-        self._check_equal("the queues without jobs", standing & scheduler._outlook.nobody, set())
-        self._check_queue_cache(scheduler.ahead)
-        for mark in scheduler._heads.marks.values():
+        self._check_equal("the queues without jobs", standing & scheduler._pass_memo.empty_queues, set())
+        self._check_queue_cache(scheduler.queue_cache)
+        for mark in scheduler._blocked_jobs.marks.values():
             job = self._jobs[mark.job_id]
             self._check_equal(
                 "the first jobs of a queue", (mark.reason, mark.since), (job.status_reason, job.blocked_at)
             )
             self._check_equal("the first jobs of a queue", job.status, Status.RUNNABLE)
 
-    def _check_queue_cache(self, ahead: Ahead) -> None:
+    def _check_queue_cache(self, ahead: QueueCache) -> None:
         for queue, front in ahead.fronts.items():
             line = [it for it in self._jobs.values() if it.spec.queue == queue and stands_in_line(it)]
             ordered = sorted((it for it in line if it.order <= front.until), key=lambda it: it.order)
             self._check_equal("the first jobs of a queue", list(front), [candidate(it) for it in ordered])
-        whole = {it: self._jobs[it] for it in ahead.whole}
-        self._check_equal("the jobs of those in front", ahead.whole, whole)
+        whole = {it: self._jobs[it] for it in ahead.cached_jobs}
+        self._check_equal("the jobs of those in front", ahead.cached_jobs, whole)
 
     def _check_equal(self, what: str, remembered: object, stored: object) -> None:
         if remembered != stored:

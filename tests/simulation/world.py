@@ -59,8 +59,8 @@ class World:
             run_log=run_log,
             invariants=self.invariants,
         )
-        arrays.MOST = self.choices.world.choice([1, 3, arrays.MOST])  # of an array, in a unit of work
-        bulk_stops.MOST = self.choices.sweeps.choice([1, 3, bulk_stops.MOST])  # of an order
+        arrays.MAX_CHILDREN = self.choices.world.choice([1, 3, arrays.MAX_CHILDREN])  # of an array, in a unit of work
+        bulk_stops.MAX_STOPS = self.choices.sweeps.choice([1, 3, bulk_stops.MAX_STOPS])  # of an order
         self._grace = timedelta(seconds=self.choices.grace())
         self._tasks: set[asyncio.Task[None]] = set()
 

@@ -38,7 +38,7 @@ async def costs(data, count):
                 selection=selection,
                 as_of=count,
                 report=lambda _: None,
-                candidates=await desk.loop.choosing.candidates(selection),
+                candidates=await desk.loop.candidate_reader.candidates(selection),
                 answer=answer,
                 caller=ADMIN,
             )

@@ -42,7 +42,7 @@ from batchq.domain.task import (
     Task,
     TaskContainer,
 )
-from batchq.engine.account_limits import Accounts
+from batchq.engine.account_limits import AccountPolicies
 from batchq.ports.jobs import Moment, SubmissionKey
 from batchq.ports.logs import LogStream
 
@@ -50,7 +50,7 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 IMAGE = "batchq-test:latest"
 ADMIN = Caller(user=UserName("tester"), role=Role.ADMIN)
 PEOPLE = Directory(users={ADMIN.user: User(name=ADMIN.user, role=Role.ADMIN)})
-NO_ACCOUNTS = Accounts(people=lambda: PEOPLE, held=False)
+NO_ACCOUNTS = AccountPolicies(directory=lambda: PEOPLE, enforced=False)
 
 _numbers = count()
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from batchq.domain.access.accounts import Directory
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job
-from batchq.engine.account_limits import Accounts
+from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.clock_alignment import align
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Mailbox
@@ -43,7 +43,7 @@ class InProcessServer:
         archive: LogArchive,
         clock: BootClock,
         people: Callable[[], Directory],
-        survey_every: float,
+        survey_interval: float,
         restricts_accounts: bool = True,
         new_job_id: Callable[[], JobId] | None = None,
     ) -> None:
@@ -54,24 +54,26 @@ class InProcessServer:
         self.store = store
         self.clock = clock
         self._new_job_id = new_job_id
-        inbox = Mailbox()
+        mailbox = Mailbox()
         self.catalog = CatalogService(
-            store=store, jobs=store, clock=clock, disk_guard=BOTTOMLESS, changed=inbox.ground_changed
+            store=store, jobs=store, clock=clock, disk_guard=BOTTOMLESS, changed=mailbox.catalog_changed
         )
         self.logs = LogService(store=store, archive=archive, runtime=runtime, clock=clock, quota=UNLIMITED)
         self.engine = Engine(
-            inbox=inbox,
+            mailbox=mailbox,
             store=store,
-            ground=self.catalog,
+            catalog=self.catalog,
             runtime=runtime,
-            accounts=Accounts(people=people, held=restricts_accounts),
-            keep_log=self.logs.keep,
+            accounts=AccountPolicies(directory=people, enforced=restricts_accounts),
+            capture_log=self.logs.keep,
             clock=clock,
-            survey_every=survey_every,
+            survey_interval=survey_interval,
             observer=NoObserver(),
         )
         self.catalog.consumable_resources.usage = self.engine
-        self.bulk_stops = BulkStopService(engine=self.engine, store=store, people=people, queues=self.catalog.queues_of)
+        self.bulk_stops = BulkStopService(
+            engine=self.engine, store=store, directory=people, queues=self.catalog.queues_of
+        )
 
     async def align(self) -> None:
         """Shift the stored times if the machine's clock was set since the last server."""
@@ -96,7 +98,7 @@ class InProcessServer:
     def is_idle(self) -> bool:
         """Whether no message is unread, no unit of work is in progress, and no task runs except the engine's loops."""
         loops = set(self.engine.health().loops)
-        between_units = self.engine.inbox.empty and not self.engine.loop.between.locked()
+        between_units = self.engine.mailbox.is_empty and not self.engine.loop.unit_lock.locked()
         return between_units and set(self.engine.tasks.names) <= loops
 
 

@@ -24,14 +24,14 @@ from botocore.config import Config
 from botocore.credentials import Credentials
 from docker.errors import APIError
 
-from batchq.engine.monitors.loop_watchdog import NOTHING_SEEN
+from batchq.engine.monitors.loop_watchdog import UNKNOWN_CAUSE
 from tests.support.docker_api import docker_api
 
 BATCHQ = Path(sys.executable).parent / "batchq"
 NOBODYS = "AKIDEXAMPLE", "secret"  # what clients sign with where nobody is asked
 READY = "batchq is ready at "
 PATIENCE = 60.0  # seconds
-HELD_UP, NOT_OURS = "the event loop was held up", "other programs"
+HELD_UP, NOT_OURS = "the event loop was blocked", "other programs"
 
 
 class Service:
@@ -108,7 +108,7 @@ class Service:
     def blocked_by(self) -> list[str]:
         """What held its event loop up for a second or more: calls of batchq, and not other programs or a SIGSTOP."""
         told = [line.partition(HELD_UP)[2] for line in self.log.read_text().splitlines() if HELD_UP in line]
-        return [line for line in told if NOT_OURS not in line and NOTHING_SEEN not in line]
+        return [line for line in told if NOT_OURS not in line and UNKNOWN_CAUSE not in line]
 
     def containers(self) -> list[dict[str, Any]]:
         """Those of this data's jobs on the real engine, in whatever state."""

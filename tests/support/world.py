@@ -35,8 +35,8 @@ from batchq.ports.clock import BootClock
 from batchq.ports.jobs import Changes, Restoration
 from batchq.ports.logs import LogArchive, LogLine
 from batchq.ports.runtime import ContainerRuntime, ContainerState
-from batchq.services.bulk_stop import BulkStopRequest
-from batchq.services.jobs import Submission, specify
+from batchq.services.bulk_stop import JobSelector
+from batchq.services.jobs import Submission, build_spec
 from batchq.store.log_files import LogFiles
 from batchq.store.sqlite_store import SqliteStore
 from tests.support import builders, scripts
@@ -61,7 +61,7 @@ class World:
         runtime: ContainerRuntime,
         archive: LogArchive,
         clock: BootClock,
-        survey_every: float,
+        survey_interval: float,
         new_job_id: Callable[[], JobId] | None = None,
     ) -> None:
         self.store = StoreProxy(store)
@@ -69,7 +69,7 @@ class World:
         self.runtime = RecordingRuntime(runtime)
         self.clock = clock
         self.archive = archive
-        self.survey_every = survey_every
+        self.survey_interval = survey_interval
         self._new_job_id = new_job_id
         self._definitions = count()
         self.caller = builders.ADMIN
@@ -93,7 +93,7 @@ class World:
             archive=self.archive,
             clock=self.clock,
             people=lambda: self.people,
-            survey_every=self.survey_every,
+            survey_interval=self.survey_interval,
             new_job_id=self._new_job_id,
         )
         self.engine, self.catalog, self.logs = self.server.engine, self.server.catalog, self.server.logs
@@ -189,7 +189,7 @@ class World:
         submission = await self.submission(**asked)
         definition = await self.catalog.definitions.find(submission.definition_name, None, caller=self.caller)
         job_id = JobId(str(uuid4()))
-        spec = specify(submission, definition, owner=self.caller.owner, stop_grace=GRACE)
+        spec = build_spec(submission, definition, owner=self.caller.owner, stop_grace=GRACE)
         await asyncio.gather(
             self.engine.submit(job_id=job_id, spec=spec, tags=(), key=None, caller=self.caller), request(job_id)
         )
@@ -247,7 +247,7 @@ class World:
         return await self.stop_many(BulkStopOrder(kind=Kind.TERMINATE, reason=reason), *ids, **of)
 
     async def stop_many(self, order: BulkStopOrder, *ids: str, preview: bool = False, **of: Any) -> dict[str, str]:
-        asked = BulkStopRequest(
+        asked = JobSelector(
             ids=ids or None, accounts=of.pop("accounts", None), rest=JobFilter(**{it: frozenset(of[it]) for it in of})
         )
         stop = self.bulk_stops.preview if preview else self.bulk_stops.stop
@@ -359,7 +359,7 @@ class World:
         """Post the event of the first attempt's end once more."""
         moment = self.clock.now()
         news = on.ContainerExited(attempt=1, exit_code=1, started_at=moment, stopped_at=moment)
-        self.engine.inbox.post(JobEvent(job_id=job_id, event=news))
+        self.engine.mailbox.post(JobEvent(job_id=job_id, event=news))
 
     async def wait_until_idle(self) -> None:
         """Wait until no message is unread, no unit of work is in progress, and no task runs except the engine's loops.
@@ -379,7 +379,7 @@ class World:
             await self.terminate(job.id, "the scenario is over")
         await self._until(self._all_gone, "containers or jobs are left over")
         await self.wait_until_idle()
-        assert self.engine.loop.scheduler.tally.waiting == +Counter(await self.store.queued())
+        assert self.engine.loop.scheduler.queued_jobs.queued == +Counter(await self.store.queued())
         await self.engine.stop()  # a last survey may still have found something that the next server would find
         assert self.engine.tasks.names == []
 
@@ -426,7 +426,7 @@ class World:
 
 
 def new_simulated(
-    *, capacity: Resources = HOST, survey_every: float = 10.0, new_job_id: Callable[[], JobId] | None = None
+    *, capacity: Resources = HOST, survey_interval: float = 10.0, new_job_id: Callable[[], JobId] | None = None
 ) -> World:
     """A world of simulated containers, the real store in memory, and the virtual clock. It is not booted."""
     clock = VirtualClock()
@@ -435,7 +435,7 @@ def new_simulated(
         runtime=SimulatedRuntime(clock=clock, capacity=capacity),
         archive=InlineLogFiles(),
         clock=clock,
-        survey_every=survey_every,
+        survey_interval=survey_interval,
         new_job_id=new_job_id,
     )
 
@@ -456,7 +456,7 @@ async def docker(
     network: Network = Network.HOST,
     base_url: str | None = None,
     limits: Limits = LIMITS,
-    survey_every: float = 1.0,
+    survey_interval: float = 1.0,
 ) -> AsyncIterator[World]:
     """A booted world on Docker and an SQLite file. Without `base_url` the engine is that of DOCKER_HOST.
 
@@ -465,7 +465,7 @@ async def docker(
     store = await SqliteStore.open(directory)
     runtime = DockerRuntime(instance=f"t{uuid4().hex[:10]}", base_url=base_url, limits=limits, network=network)
     archive = LogFiles(directory / "logs")
-    world = World(store=store, runtime=runtime, archive=archive, clock=SystemClock(), survey_every=survey_every)
+    world = World(store=store, runtime=runtime, archive=archive, clock=SystemClock(), survey_interval=survey_interval)
     try:
         async with running(world):
             yield world

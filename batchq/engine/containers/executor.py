@@ -20,8 +20,8 @@ from batchq.domain.job import Job
 from batchq.domain.lifecycle.container_gates import spec_of
 from batchq.domain.lifecycle.status import attempt_of
 from batchq.domain.lifecycle.stop_order import signal_of
-from batchq.engine.account_limits import Accounts
-from batchq.engine.containers.report import is_known_to_run, is_waited_for, report
+from batchq.engine.account_limits import AccountPolicies
+from batchq.engine.containers.report import events_of_inspection, is_known_to_run, is_urgent
 from batchq.engine.containers.start import Start
 from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.messages import JobEvent, TimerFired
@@ -33,14 +33,14 @@ from batchq.ports.runtime import ContainerCalls, ContainerState, DeathReport, In
 log = logging.getLogger(__name__)
 
 MAX_LOG_REFUSALS = 3  # failed reads of an ended container's log before it is removed without
-ASK_AGAIN = 1.0  # seconds before a stop signal without an answer is repeated
+SIGNAL_RETRY_INTERVAL = 1.0  # seconds before a stop signal without an answer is repeated
 
 
 class ContainerOps(Struct, kw_only=True):
     """The operations on one container: from the first effect until the container is removed."""
 
     #: The kinds of effects that are being carried out.
-    under_way: set[type[do.Effect]] = field(default_factory=set)
+    in_progress: set[type[do.Effect]] = field(default_factory=set)
     #: Held by the operation that may change the container.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     #: The start in progress; None before and after it.
@@ -50,12 +50,12 @@ class ContainerOps(Struct, kw_only=True):
     #: Whether the stop signal was delivered.
     signal_delivered: bool = False
     #: Whether an event of the container arrived after the current inspection began.
-    outdated: bool = False
+    must_inspect_again: bool = False
 
     @property
-    def closed(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether the entry can be dropped: nothing is in progress and no result must be remembered."""
-        return not (self.under_way or self.start_reported or self.signal_delivered)
+        return not (self.in_progress or self.start_reported or self.signal_delivered)
 
 
 class Executor:
@@ -66,12 +66,12 @@ class Executor:
         *,
         runtime: ContainerCalls,
         network_on: Callable[[str], Network | None],
-        accounts: Accounts,
+        accounts: AccountPolicies,
         breaker: StartBreaker,
-        keep_log: Callable[[Tag], Awaitable[bool]],
+        capture_log: Callable[[Tag], Awaitable[bool]],
         clock: Clock,
         tasks: Supervisor,
-        saved: Callable[[JobId], Job | None],
+        saved_job: Callable[[JobId], Job | None],
         post: Callable[[JobEvent | TimerFired], None],
     ) -> None:
         self._runtime = runtime
@@ -80,20 +80,20 @@ class Executor:
         self._accounts = accounts
         self._breaker = breaker
         #: Copies a container's output to the log archive; returns whether that also removed the container.
-        self._keep_log = keep_log
+        self._capture_log = capture_log
         self._clock = clock
         self._tasks = tasks
         #: An active job as last saved, by id; None if it is not active.
-        self._saved = saved
+        self._saved_job = saved_job
         self._post = post
         #: The containers with operations in progress or results to be remembered.
         self._ops: dict[Tag, ContainerOps] = {}
         #: By container, how often the engine has refused to return its log.
         self._refused_logs: Counter[Tag] = Counter()
         #: By job, the clean-ups in progress.
-        self._clearing: defaultdict[JobId, dict[Tag, asyncio.Task[None]]] = defaultdict(dict)
+        self._clean_ups: defaultdict[JobId, dict[Tag, asyncio.Task[None]]] = defaultdict(dict)
 
-    def act(self, effect: do.Effect, job: Job | None) -> None:
+    def execute(self, effect: do.Effect, job: Job | None) -> None:
         """Begin to carry out an effect. `job`: the job as saved, None for a container of an unknown job."""
         tag = effect.tag
         ops = self._ops.get(tag)
@@ -102,33 +102,33 @@ class Executor:
             return
         if ops is None:
             ops = self._ops[tag] = ContainerOps()
-        if type(effect) in ops.under_way:
+        if type(effect) in ops.in_progress:
             return
-        ops.under_way.add(type(effect))
+        ops.in_progress.add(type(effect))
         if isinstance(effect, do.StartContainer):
-            ops.start = self._prepared(tag, job)
+            ops.start = self._prepare_start(tag, job)
         task = self._tasks.task(f"{type(effect).__name__} {tag}", self._carry_out(effect, job, ops))
         if isinstance(effect, do.CleanUpContainer):
             _abandon(ops)  # the attempt ended before its start was answered: stop retrying the start
-            self._clearing[tag.job_id][tag] = task
+            self._clean_ups[tag.job_id][tag] = task
 
-    def on_death(self, news: Tag | DeathReport) -> None:
+    def on_death(self, report: Tag | DeathReport) -> None:
         """Handle a report that a container may have ended, using the report's inspection if it contains one.
 
         An absent container is inspected again through the verified runtime: the engine may have been replaced.
         """
-        if isinstance(news, DeathReport) and news.found is not None:
-            self._report_found(news.tag, news.found, self._ops.get(news.tag))
+        if isinstance(report, DeathReport) and report.found is not None:
+            self._post_inspection(report.tag, report.found, self._ops.get(report.tag))
         else:
-            self.inspect_again(news.tag if isinstance(news, DeathReport) else news)
+            self.inspect_again(report.tag if isinstance(report, DeathReport) else report)
 
     def inspect_again(self, tag: Tag) -> None:
         """Inspect the container after an event of it.
 
         An inspection in progress is repeated: it may have been too early.
         """
-        self.act(do.InspectContainer(tag=tag), None)
-        self._ops[tag].outdated = True
+        self.execute(do.InspectContainer(tag=tag), None)
+        self._ops[tag].must_inspect_again = True
 
     async def _carry_out(self, effect: do.Effect, job: Job | None, ops: ContainerOps) -> None:
         """Carry out one effect. Effects on a container take turns, except inspections, which change nothing."""
@@ -140,10 +140,10 @@ class Executor:
                 async with ops.lock:
                     await self._change(effect, job, ops)
         finally:
-            ops.under_way.discard(type(effect))
+            ops.in_progress.discard(type(effect))
             if isinstance(effect, do.CleanUpContainer):
-                self._cleared(tag)
-            if ops.closed:
+                self._clean_up_ended(tag)
+            if ops.is_idle:
                 del self._ops[tag]
 
     async def _change(self, effect: do.Effect, job: Job | None, ops: ContainerOps) -> None:
@@ -159,7 +159,7 @@ class Executor:
             case do.AbandonStart() | do.InspectContainer():
                 raise TypeError(effect)
 
-    def _prepared(self, tag: Tag, job: Job | None) -> Start:
+    def _prepare_start(self, tag: Tag, job: Job | None) -> Start:
         """Create the Start before its turn comes, so that it can be abandoned while it waits."""
         assert job is not None, f"a start of {tag}, which is of an unknown job"
         return Start(
@@ -181,21 +181,21 @@ class Executor:
         """
         assert ops.start is not None, f"the start of {tag} was not prepared"
         try:
-            await ops.start.after(self._clearing_before(tag))
-            news = () if ops.start_reported else await ops.start.run()
+            await ops.start.wait_for(self._earlier_clean_ups(tag))
+            events = () if ops.start_reported else await ops.start.run()
         finally:
             ops.start = None
-        ops.start_reported = ops.start_reported or news != ()
-        self._post_events(tag, news)
+        ops.start_reported = ops.start_reported or events != ()
+        self._post_events(tag, events)
 
-    def _clearing_before(self, tag: Tag) -> list[asyncio.Task[None]]:
+    def _earlier_clean_ups(self, tag: Tag) -> list[asyncio.Task[None]]:
         """The clean-ups of earlier attempts. Each ends after one try: a container that remains there has ended."""
-        return [task for of, task in self._clearing.get(tag.job_id, {}).items() if of.attempt < tag.attempt]
+        return [task for of, task in self._clean_ups.get(tag.job_id, {}).items() if of.attempt < tag.attempt]
 
-    def _cleared(self, tag: Tag) -> None:
-        self._clearing[tag.job_id].pop(tag, None)
-        if not self._clearing[tag.job_id]:
-            del self._clearing[tag.job_id]
+    def _clean_up_ended(self, tag: Tag) -> None:
+        self._clean_ups[tag.job_id].pop(tag, None)
+        if not self._clean_ups[tag.job_id]:
+            del self._clean_ups[tag.job_id]
 
     async def _stop(self, tag: Tag, ops: ContainerOps, signal: str | None) -> None:
         """Send the stop signal until it is delivered once: many programs treat a second signal as a forced exit.
@@ -203,13 +203,13 @@ class Executor:
         Ends early when the container is to be cleaned up.
         """
         while not ops.signal_delivered:
-            if do.CleanUpContainer in ops.under_way:
+            if do.CleanUpContainer in ops.in_progress:
                 return
             try:
                 await self._runtime.signal_stop(tag, signal)
             except EngineUnknown as unknown:
-                log.warning("container %s: no answer to the stop signal, sent again: %s", tag, unknown)
-                await self._clock.sleep(ASK_AGAIN)
+                log.warning("container %s: the stop signal was not answered, it is repeated: %s", tag, unknown)
+                await self._clock.sleep(SIGNAL_RETRY_INTERVAL)
             except ContainerGone:
                 self.inspect_again(tag)
                 return
@@ -222,7 +222,7 @@ class Executor:
         try:
             await self._runtime.kill(tag)
         except EngineUnknown as unknown:
-            log.warning("container %s: no answer to the kill: %s", tag, unknown)
+            log.warning("container %s: the kill was not answered: %s", tag, unknown)
         except ContainerGone:
             self.inspect_again(tag)
 
@@ -230,14 +230,14 @@ class Executor:
         """Store the container's log, then remove the container. After a failure the next survey requests it again."""
         ops.signal_delivered = ops.start_reported = False
         try:
-            if not await self._removed_with_log(tag, job):
+            if not await self._captured_and_removed(tag, job):
                 await self._runtime.remove(tag)
         except (EngineUnknown, StoreFailed) as failure:
-            log.warning("container %s is not cleared away yet: %s", tag, failure)
+            log.warning("container %s: not removed yet: %s", tag, failure)
         else:
             self._refused_logs.pop(tag, None)
 
-    async def _removed_with_log(self, tag: Tag, job: Job | None) -> bool:
+    async def _captured_and_removed(self, tag: Tag, job: Job | None) -> bool:
         """Store the container's output; returns whether that also removed the container.
 
         The output is not stored if its log driver is not captured, or after MAX_LOG_REFUSALS refusals of the engine.
@@ -246,7 +246,7 @@ class Executor:
         if job is not None and not spec_of(job, tag).logging.captured:
             return False
         try:
-            return await self._keep_log(tag)
+            return await self._capture_log(tag)
         except LogRefused as refused:
             self._refused_logs[tag] += 1
             if self._refused_logs[tag] < MAX_LOG_REFUSALS:
@@ -256,30 +256,30 @@ class Executor:
 
     async def _inspect_until_current(self, tag: Tag, ops: ContainerOps) -> None:
         """Repeat the inspection until no event of the container arrived while it ran."""
-        ops.outdated = True
-        while ops.outdated:
-            ops.outdated = False
+        ops.must_inspect_again = True
+        while ops.must_inspect_again:
+            ops.must_inspect_again = False
             await self._inspect(tag, ops)
 
     async def _inspect(self, tag: Tag, ops: ContainerOps) -> None:
         try:
             found = await self._runtime.inspect(tag)
         except EngineUnknown as unknown:
-            log.warning("container %s could not be looked at: %s", tag, unknown)
+            log.warning("container %s: not inspected: %s", tag, unknown)
         else:
-            self._report_found(tag, found, ops)
+            self._post_inspection(tag, found, ops)
 
-    def _report_found(self, tag: Tag, found: Inspection | None, ops: ContainerOps | None) -> None:
+    def _post_inspection(self, tag: Tag, found: Inspection | None, ops: ContainerOps | None) -> None:
         """Post the events that follow from an inspection.
 
         While a start is in progress, a container that is absent or CREATED is ignored: the start handles it.
         """
         is_starting = ops is not None and ops.start is not None
         if not is_starting or (found is not None and found.stopped_at is not None):
-            news = report(tag, found)
-            self._post_events(tag, news[-1:] if is_known_to_run(tag, self._saved(tag.job_id)) else news)
+            events = events_of_inspection(tag, found)
+            self._post_events(tag, events[-1:] if is_known_to_run(tag, self._saved_job(tag.job_id)) else events)
         if found is not None and found.state is ContainerState.RUNNING:
-            self._post(TimerFired(job_id=tag.job_id, seen_alive=tag, began=found.started_at))
+            self._post(TimerFired(job_id=tag.job_id, running_container=tag, container_started_at=found.started_at))
 
     async def _save(self, tag: Tag, event: on.ContainerCreated) -> None:
         """Post the event and wait until it is saved. Raises Unavailable."""
@@ -288,9 +288,9 @@ class Executor:
         await saved
 
     def _post_events(self, tag: Tag, events: tuple[on.News, ...]) -> None:
-        job = self._saved(tag.job_id)
+        job = self._saved_job(tag.job_id)
         for event in events:
-            self._post(JobEvent(job_id=tag.job_id, event=event, low_priority=not is_waited_for(event, job)))
+            self._post(JobEvent(job_id=tag.job_id, event=event, low_priority=not is_urgent(event, job)))
 
 
 def _abandon(ops: ContainerOps | None) -> None:

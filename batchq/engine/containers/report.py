@@ -9,7 +9,7 @@ from batchq.ports.runtime import ContainerState, Inspection
 NEVER_RAN = "Container state lost"
 
 
-def report(tag: Tag, found: Inspection | None) -> tuple[on.News, ...]:
+def events_of_inspection(tag: Tag, found: Inspection | None) -> tuple[on.News, ...]:
     """The events of an attempt that should be running. For an ended container, its start comes before its exit."""
     number, part = tag.attempt, tag.part
     if found is None:
@@ -24,7 +24,7 @@ def report(tag: Tag, found: Inspection | None) -> tuple[on.News, ...]:
             assert found.started_at is not None, f"{found} runs and never started"
             return (on.ContainerStarted(attempt=number, part=part, started_at=found.started_at, address=found.address),)
         case ContainerState.EXITED:
-            return exited(tag, found)
+            return exit_events(tag, found)
 
 
 def is_known_to_run(tag: Tag, job: Job | None) -> bool:
@@ -37,7 +37,7 @@ def is_known_to_run(tag: Tag, job: Job | None) -> bool:
     return job.status is Status.RUNNING and job.attempt.number == tag.attempt
 
 
-def is_waited_for(event: on.News, job: Job | None) -> bool:
+def is_urgent(event: on.News, job: Job | None) -> bool:
     """Whether the event must be handled without delay.
 
     Only the start of a single container without a pending stop can wait: its timeout counts from `started_at`, whenever
@@ -46,7 +46,7 @@ def is_waited_for(event: on.News, job: Job | None) -> bool:
     return not isinstance(event, on.ContainerStarted) or bool(event.part) or job is None or job.stop is not None
 
 
-def exited(tag: Tag, found: Inspection) -> tuple[on.News, ...]:
+def exit_events(tag: Tag, found: Inspection) -> tuple[on.News, ...]:
     """The start and the exit of an ended container."""
     number, part = tag.attempt, tag.part
     assert found.started_at is not None, f"{found} is over and never started"

@@ -25,8 +25,8 @@ from batchq.domain.job import Job
 from batchq.domain.lifecycle.container_gates import main_node, task_of
 from batchq.domain.lifecycle.container_rules import part_of
 from batchq.domain.lifecycle.status import attempt_of
-from batchq.engine.account_limits import Accounts
-from batchq.engine.containers.report import report
+from batchq.engine.account_limits import AccountPolicies
+from batchq.engine.containers.report import events_of_inspection
 from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.supervisor import Supervisor
 from batchq.errors import (
@@ -45,10 +45,10 @@ from batchq.ports.clock import Clock
 from batchq.ports.runtime import ContainerCalls, ContainerState, Created, LaunchSpec
 
 
-def launch(job: Job, tag: Tag, network: Network | None = None) -> LaunchSpec:
+def launch_spec(job: Job, tag: Tag, network: Network | None = None) -> LaunchSpec:
     """How to create a container of the current attempt. `network`: the network settings of its compute environment."""
     attempt = attempt_of(job)
-    alone = LaunchSpec(
+    single = LaunchSpec(
         tag=tag,
         spec=job.spec.container,
         environment=tuple(_environment(job, tag).items()),
@@ -57,10 +57,10 @@ def launch(job: Job, tag: Tag, network: Network | None = None) -> LaunchSpec:
         network=network,
     )
     if not tag.part:
-        return alone
+        return single
     task = task_of(job, int(tag.node))
     return replace(
-        alone,
+        single,
         spec=task.container(tag.container).spec,
         container=part_of(job, tag.part).container,
         share_ipc=task.share_ipc,
@@ -71,17 +71,17 @@ def launch(job: Job, tag: Tag, network: Network | None = None) -> LaunchSpec:
 
 def _environment(job: Job, tag: Tag) -> dict[str, str]:
     attempt = attempt_of(job)
-    of_all = {
+    common = {
         "AWS_BATCH_JOB_ID": job.id,
         "AWS_BATCH_JOB_ATTEMPT": str(attempt.number),
         "AWS_BATCH_JQ_NAME": job.spec.queue,
         "AWS_BATCH_CE_NAME": attempt.environment,
         "AWS_EXECUTION_ENV": "AWS_ECS_EC2",
     }
-    return of_all | _of_child(job) | _of_node(job, tag)
+    return common | _child_variables(job) | _node_variables(job, tag)
 
 
-def _of_child(job: Job) -> dict[str, str]:
+def _child_variables(job: Job) -> dict[str, str]:
     if job.child is None:
         return {}
     return {
@@ -90,12 +90,12 @@ def _of_child(job: Job) -> dict[str, str]:
     }
 
 
-def _of_node(job: Job, tag: Tag) -> dict[str, str]:
+def _node_variables(job: Job, tag: Tag) -> dict[str, str]:
     """AWS: each node has its own job id, and all nodes but the main node get the main node's address."""
     nodes = job.spec.nodes
     if nodes is None:
         return {}
-    said = {
+    variables = {
         "AWS_BATCH_JOB_ID": node_id(job.id, int(tag.node)),
         "AWS_BATCH_JOB_MAIN_NODE_INDEX": str(nodes.main),
         "AWS_BATCH_JOB_NODE_INDEX": tag.node,
@@ -103,8 +103,8 @@ def _of_node(job: Job, tag: Tag) -> dict[str, str]:
     }
     address = _main_address(job)
     if int(tag.node) == nodes.main or address is None:
-        return said
-    return said | {"AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS": address}
+        return variables
+    return variables | {"AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS": address}
 
 
 def _main_address(job: Job) -> str | None:
@@ -114,9 +114,9 @@ def _main_address(job: Job) -> str | None:
 
 log = logging.getLogger(__name__)
 
-AFTER_REFUSAL = (1.0, 4.0, 10.0)  # seconds before each retry of a refused start
+REFUSAL_RETRY_DELAYS = (1.0, 4.0, 10.0)  # seconds before each retry of a refused start
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0  # seconds between tries while the engine does not answer
+FIRST_PAUSE, MAX_PAUSE = 0.5, 10.0  # seconds between tries while the engine does not answer
 
 
 class Start:
@@ -129,14 +129,14 @@ class Start:
         tag: Tag,
         network: Network | None,
         runtime: ContainerCalls,
-        accounts: Accounts,
+        accounts: AccountPolicies,
         breaker: StartBreaker,
         clock: Clock,
         tasks: Supervisor,
         save: Callable[[on.ContainerCreated], Awaitable[None]],
     ) -> None:
         self._spec = job.spec
-        self._launch = replace(launch(job, tag, network), account=accounts.network_account(job.spec.owner))
+        self._launch = replace(launch_spec(job, tag, network), account=accounts.network_account(job.spec.owner))
         self._tag = tag
         self._runtime = runtime
         #: Gives the container policy and the networks of the job's account.
@@ -159,10 +159,10 @@ class Start:
         #: Set from outside to abandon the start.
         self.abandoned = asyncio.Event()
 
-    async def after(self, others: Collection[asyncio.Task[None]]) -> None:
+    async def wait_for(self, others: Collection[asyncio.Task[None]]) -> None:
         """Wait until the other tasks have ended, successfully or not, or the start is abandoned."""
         if others:
-            await self._unless_abandoned(self._tasks.task(f"before {self._tag}", _over(others)))
+            await self._unless_abandoned(self._tasks.task(f"clean up before {self._tag}", _wait_for_all(others)))
 
     async def run(self) -> tuple[on.News, ...]:
         """Try until there is a result, and return it as events of the attempt.
@@ -171,12 +171,12 @@ class Start:
         """
         while True:
             try:
-                await self._permitted()
+                await self._wait_for_permission()
                 return await self._try()
             except (EngineUnknown, Unavailable) as unknown:
-                log.warning("container %s: not started yet, looking again: %s", self._tag, unknown)
-                await self._rest(self._pause)
-                self._pause = min(self._pause * 2, LONGEST_PAUSE)
+                log.warning("container %s: not started yet, the start is retried: %s", self._tag, unknown)
+                await self._sleep(self._pause)
+                self._pause = min(self._pause * 2, MAX_PAUSE)
             except (ImageUnavailable, NameTaken) as failed:
                 return (self._failed(str(failed)),)
             except StartRefused as refused:
@@ -197,10 +197,10 @@ class Start:
             self._successes_seen = self._breaker.successes
         else:
             self._breaker.job_failed()
-        if refused.certain or self._refusals == len(AFTER_REFUSAL):
+        if refused.certain or self._refusals == len(REFUSAL_RETRY_DELAYS):
             return False
         if not self.abandoned.is_set():
-            await self._rest(AFTER_REFUSAL[self._refusals])
+            await self._sleep(REFUSAL_RETRY_DELAYS[self._refusals])
         self._refusals += 1
         return True
 
@@ -208,18 +208,18 @@ class Start:
         """Pause before the next try. While the breaker is open, it paces the tries instead."""
         if self._breaker.is_open and not self.abandoned.is_set():
             return
-        log.warning("container %s: the host cannot start it, trying again: %s", self._tag, refused)
-        await self._rest(self._pause)
-        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+        log.warning("container %s: the host cannot start it, the start is retried: %s", self._tag, refused)
+        await self._sleep(self._pause)
+        self._pause = min(self._pause * 2, MAX_PAUSE)
 
-    async def _permitted(self) -> None:
+    async def _wait_for_permission(self) -> None:
         """While the breaker is open, wait for permission to probe, or until the start is abandoned."""
-        unit = None if self.abandoned.is_set() else self._breaker.permit()
-        if unit is not None:
+        permission = None if self.abandoned.is_set() else self._breaker.permit()
+        if permission is not None:
             try:
-                await self._unless_abandoned(unit)
+                await self._unless_abandoned(permission)
             finally:
-                unit.cancel()
+                permission.cancel()
 
     async def _try(self) -> tuple[on.News, ...]:
         """Create and start the container once.
@@ -227,51 +227,51 @@ class Start:
         Raises StartRefused, EngineUnknown, ImageUnavailable, NameTaken, Unavailable.
         """
         if self.abandoned.is_set():
-            return await self._give_up()
-        against = self._judged()
-        if against is not None and self._launch.container is None:
-            raise against
+            return await self._abandon()
+        forbidden = self._policy_refusal()
+        if forbidden is not None and self._launch.container is None:
+            raise forbidden
         try:
-            made = await self._runtime.create(self._launch)
+            created = await self._runtime.create(self._launch)
         except ImageMissing as missing:
             await self._pull(missing)
             return await self._try()
         except ContainerGone:
-            return report(self._tag, None)
-        if made.state is not ContainerState.CREATED:
-            return await self._look()
-        if made.host_lost and self._start_requested:
-            return self._interrupted("its engine has ended since a start of it may have been requested")
-        if against is not None:
-            raise against
-        await self._remember(made)
+            return events_of_inspection(self._tag, None)
+        if created.state is not ContainerState.CREATED:
+            return await self._inspect()
+        if created.host_lost and self._start_requested:
+            return self._interrupted("the engine restarted after a start may have been requested")
+        if forbidden is not None:
+            raise forbidden
+        await self._save_created(created)
         if self.abandoned.is_set():
-            return await self._give_up()
+            return await self._abandon()
         return await self._start()
 
-    def _judged(self) -> StartRefused | None:
+    def _policy_refusal(self) -> StartRefused | None:
         """The refusal by the account's present container policy; None if the policy allows the job.
 
         The policy may have changed since the job was submitted. A container that already runs is not stopped by it.
         Raises Unavailable.
         """
-        allowance = self._accounts.allowance(self._spec.owner)
-        self._launch = replace(self._launch, allowance=allowance)
-        why = refusal(self._spec, allowance, self._spec.owner.account)
+        policy = self._accounts.container_policy(self._spec.owner)
+        self._launch = replace(self._launch, allowance=policy)
+        why = refusal(self._spec, policy, self._spec.owner.account)
         return None if why is None else StartRefused(f"CannotCreateContainerError: {why}", forbidden=True)
 
-    async def _remember(self, made: Created) -> None:
+    async def _save_created(self, container: Created) -> None:
         """Save that the container was created, unless that is saved already."""
-        if made.container == self._launch.container:
+        if container.container == self._launch.container:
             return
-        created = on.ContainerCreated(
+        event = on.ContainerCreated(
             attempt=self._tag.attempt,
             part=self._tag.part,
-            container=made.container,
-            created_host_paths=made.created_host_paths,
+            container=container.container,
+            created_host_paths=container.created_host_paths,
         )
-        await self._save(created)
-        self._launch = replace(self._launch, container=made.container)
+        await self._save(event)
+        self._launch = replace(self._launch, container=container.container)
 
     async def _start(self) -> tuple[on.News, ...]:
         """Start the created container.
@@ -283,7 +283,7 @@ class Start:
         try:
             await self._runtime.start(self._tag)
         except ContainerGone:
-            return await self._look()
+            return await self._inspect()
         except (EngineUnreachable, StartHadNoEffect):
             self._start_requested = requested_before
             raise
@@ -291,20 +291,20 @@ class Start:
             return self._interrupted(str(interrupted))
         self._breaker.succeeded(self._launch.spec.image)
         if self._tag.part:
-            return await self._look()
+            return await self._inspect()
         return (on.ContainerStarted(attempt=self._tag.attempt, started_at=self._clock.now()),)
 
     def _interrupted(self, why: str) -> tuple[on.News, ...]:
         """Report the attempt as lost with the host: its program may have run and is not run again."""
-        log.warning("container %s: not started again, its program may have run: %s", self._tag, why)
+        log.warning("container %s: not started again because its program may have run: %s", self._tag, why)
         return (
             on.ContainerLost(attempt=self._tag.attempt, part=self._tag.part, reason=status_reasons.HOST_TERMINATED),
         )
 
-    async def _look(self) -> tuple[on.News, ...]:
-        return report(self._tag, await self._runtime.inspect(self._tag))
+    async def _inspect(self) -> tuple[on.News, ...]:
+        return events_of_inspection(self._tag, await self._runtime.inspect(self._tag))
 
-    async def _give_up(self) -> tuple[on.News, ...]:
+    async def _abandon(self) -> tuple[on.News, ...]:
         """Remove the container, or report its state if it was started after all.
 
         An unanswered call, or batchq before a restart, may have started it.
@@ -313,7 +313,7 @@ class Start:
         """
         found = await self._runtime.inspect(self._tag)
         if found is not None and found.state not in (ContainerState.CREATED, ContainerState.GOING):
-            return report(self._tag, found)
+            return events_of_inspection(self._tag, found)
         await self._runtime.remove(self._tag)
         return (on.StartAbandoned(attempt=self._tag.attempt, part=self._tag.part),)
 
@@ -324,7 +324,7 @@ class Start:
         """
         if self._pulled:
             self._pulled = False
-            raise StartRefused(f"CannotPullContainerError: pulled, and still not there: {missing}", certain=False)
+            raise StartRefused(f"CannotPullContainerError: the image is missing after a pull: {missing}", certain=False)
         spec = self._launch.spec
         call = self._runtime.pull(spec.image, spec.platform, account=self._launch.account)
         pull = self._tasks.task(f"pull {spec.image}", call)
@@ -334,24 +334,24 @@ class Start:
             pull.cancel()  # without effect on a finished pull
         self._pulled = True
 
-    async def _rest(self, seconds: float) -> None:
+    async def _sleep(self, seconds: float) -> None:
         """Sleep. Abandoning the start ends the sleep, but later sleeps of an abandoned start have their full length."""
         if self.abandoned.is_set():
             await self._clock.sleep(seconds)
             return
-        rest = asyncio.ensure_future(self._clock.sleep(seconds))
+        sleep = asyncio.ensure_future(self._clock.sleep(seconds))
         try:
-            await self._unless_abandoned(rest)
+            await self._unless_abandoned(sleep)
         finally:
-            rest.cancel()
+            sleep.cancel()
 
     async def _unless_abandoned(self, work: asyncio.Future[None]) -> None:
         """Wait until the work is done or the start is abandoned. Raises the error of the work."""
-        given_up = asyncio.ensure_future(self.abandoned.wait())
+        abandoned = asyncio.ensure_future(self.abandoned.wait())
         try:
-            await asyncio.wait((work, given_up), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((work, abandoned), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            given_up.cancel()
+            abandoned.cancel()
         if work.done():
             work.result()
 
@@ -362,5 +362,5 @@ class Start:
         return on.StartFailed(attempt=self._tag.attempt, part=self._tag.part, reason=reason, exit_code=exit_code)
 
 
-async def _over(tasks: Collection[asyncio.Task[None]]) -> None:
+async def _wait_for_all(tasks: Collection[asyncio.Task[None]]) -> None:
     await asyncio.wait(tasks)

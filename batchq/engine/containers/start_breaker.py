@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 MIN_JOBS = 3  # different jobs with failed starts and no success in between
 MIN_IMAGES = 2  # different images, if none of them has started before
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds between probes
+FIRST_PAUSE, MAX_PAUSE = 1.0, 30.0  # seconds between probes
 MAX_IMAGES = 1000  # images remembered as having started
 MAX_REASON = 300  # characters
 
@@ -47,7 +47,7 @@ class StartBreaker:
         return self._open
 
     @property
-    def trouble(self) -> str | None:
+    def error(self) -> str | None:
         """The failure of the host after failed starts of MIN_JOBS jobs, else None.
 
         It is also reported while all the failed jobs use one image, which may be the cause.
@@ -61,24 +61,24 @@ class StartBreaker:
         """
         if not self._open:
             return None
-        unit: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[unit] = None
-        unit.add_done_callback(lambda done: self._waiting.pop(done, None))
+        permission: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[permission] = None
+        permission.add_done_callback(lambda done: self._waiting.pop(done, None))
         if not self._probing:
             self._probing = True
             self._tasks.spawn("probe starts", self._probe())
-        return unit
+        return permission
 
     def succeeded(self, image: str) -> None:
         """A container with this image has started: close the breaker and admit all waiting starts."""
         self.successes += 1
-        self._remember(image)
+        self._remember_image(image)
         self._jobs.clear()
         self._images.clear()
         if self._open:
             self._open = False
             self._pause = FIRST_PAUSE
-            log.info("the host starts containers again: %d waiting starts go on", len(self._waiting))
+            log.info("the host starts containers again: %d waiting starts continue", len(self._waiting))
             while self._waiting:
                 self._admit_next()
 
@@ -90,10 +90,12 @@ class StartBreaker:
         if len(self._images) < MIN_IMAGES:
             self._images.add(image)
         if self._open:
-            self._pause = min(self._pause * 2, LONGEST_PAUSE)
+            self._pause = min(self._pause * 2, MAX_PAUSE)
         elif len(self._jobs) >= MIN_JOBS and (len(self._images) >= MIN_IMAGES or image in self._started_images):
             self._open = True
-            log.warning("the host cannot start containers; jobs wait, and single starts are tried: %s", self._reason)
+            log.warning(
+                "the host cannot start containers; jobs wait, and single starts probe the host: %s", self._reason
+            )
 
     def job_failed(self) -> None:
         """A start failed for a cause of its own, not the host's: the next start may probe at once."""
@@ -110,13 +112,13 @@ class StartBreaker:
 
     def _admit_next(self) -> None:
         while self._waiting:
-            unit = next(iter(self._waiting))
-            del self._waiting[unit]
-            if not unit.done():
-                unit.set_result(None)
+            permission = next(iter(self._waiting))
+            del self._waiting[permission]
+            if not permission.done():
+                permission.set_result(None)
                 return
 
-    def _remember(self, image: str) -> None:
+    def _remember_image(self, image: str) -> None:
         self._started_images.pop(image, None)
         self._started_images[image] = None
         if len(self._started_images) > MAX_IMAGES:

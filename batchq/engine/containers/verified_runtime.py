@@ -16,7 +16,7 @@ class VerifiedRuntime:
     async def verify(self) -> None:
         """Raise EngineUnknown if another engine answers. Before the first survey this asks the engine for its id."""
         if not self._check.accepted:
-            await self._compare()
+            await self._compare_ids()
             self._check.accepted = True
 
     async def create(self, launch: LaunchSpec) -> Created:
@@ -39,7 +39,7 @@ class VerifiedRuntime:
         await self.verify()
         found = await self._runtime.inspect(tag)
         if found is None:
-            await self._compare()
+            await self._compare_ids()
         return found
 
     async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
@@ -54,9 +54,9 @@ class VerifiedRuntime:
         await self.verify()
         await self._runtime.remove(tag)
 
-    async def _compare(self) -> None:
+    async def _compare_ids(self) -> None:
         """Raise EngineUnknown if the id of the engine differs from the known id."""
-        if self._check.foreign is None and self._check.is_known((await self._runtime.identity()).id):
+        if self._check.foreign_id is None and self._check.matches((await self._runtime.identity()).id):
             return
         self._check.accepted = False
-        raise EngineUnknown("another container engine answers than the one that jobs run on")
+        raise EngineUnknown("a different container engine answers than the one on which jobs run")

@@ -17,14 +17,16 @@ from batchq.ports.clock import Clock
 
 log = logging.getLogger(__name__)
 
-EVERY = timedelta(seconds=0.25)  # between two measurements
-TOO_LATE = timedelta(seconds=1)  # a longer delay is logged and reported
-OF_LATE = timedelta(minutes=5)  # how long `health` reports a delay
+INTERVAL = timedelta(seconds=0.25)  # between two measurements
+MAX_DELAY = timedelta(seconds=1)  # a longer delay is logged and reported
+DELAY_SHOWN_FOR = timedelta(minutes=5)  # how long `health` reports a delay
 NONE = timedelta(0)
-PROMPT = 0.1  # seconds: the longest delay of a thread's wake-up on a machine with free CPU
+MAX_WAKE_DELAY = 0.1  # seconds: the longest delay of a thread's wake-up on a machine with free CPU
 FRAMES = 4  # innermost frames of the loop's stack that are logged
-IDLE = "select"  # the function in which an idle loop waits: if the loop is in it, the whole machine was delayed
-NOTHING_SEEN = "nothing that could be seen"
+IDLE_FUNCTION = (
+    "select"  # the function in which an idle loop waits: if the loop is in it, the whole machine was delayed
+)
+UNKNOWN_CAUSE = "an unknown cause"
 
 
 class LoopWatchdog:
@@ -33,73 +35,79 @@ class LoopWatchdog:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         #: When the loop last ran the watchdog's task.
-        self._beat = clock.now()
+        self._last_run = clock.now()
         #: The blocking calls that the thread found during the present delay.
-        self._seen: str | None = None
+        self._cause: str | None = None
         #: The time and the length of each recent delay.
-        self._late: list[tuple[datetime, timedelta]] = []
+        self._delays: list[tuple[datetime, timedelta]] = []
 
     async def run(self) -> None:
         """Measure the running loop until cancelled."""
-        over = threading.Event()
+        stopped = threading.Event()
         loop = threading.get_ident()
         with suppress(RuntimeError):  # if no thread can start, delays are measured without their cause
-            threading.Thread(target=self._watch, args=(loop, over), name="pulse", daemon=True).start()
+            threading.Thread(target=self._find_cause, args=(loop, stopped), name="loop watchdog", daemon=True).start()
         try:
             while True:
-                self._beat = self._clock.now()
-                await self._clock.sleep(EVERY.total_seconds())
-                self._feel(self._clock.now())
+                self._last_run = self._clock.now()
+                await self._clock.sleep(INTERVAL.total_seconds())
+                self._record_delay(self._clock.now())
         finally:
-            over.set()
+            stopped.set()
 
     def longest_delay(self) -> timedelta:
-        """The longest delay within OF_LATE; zero without one."""
-        recent = (late for at, late in self._late if self._clock.now() - at < OF_LATE)
+        """The longest delay within DELAY_SHOWN_FOR; zero without one."""
+        recent = (late for at, late in self._delays if self._clock.now() - at < DELAY_SHOWN_FOR)
         return max(recent, default=NONE)
 
     def health(self) -> str:
         """`ok`, or the number and the maximum of the delays in the last minutes."""
-        self._late = [it for it in self._late if self._clock.now() - it[0] < OF_LATE]
-        if not self._late:
+        self._delays = [it for it in self._delays if self._clock.now() - it[0] < DELAY_SHOWN_FOR]
+        if not self._delays:
             return "ok"
-        longest = max(late for _, late in self._late)
-        return f"held up {len(self._late)} times of late, for {longest.total_seconds():.1f} s at most"
+        longest = max(late for _, late in self._delays)
+        return f"blocked {len(self._delays)} times recently, for at most {longest.total_seconds():.1f} s"
 
-    def _feel(self, now: datetime) -> None:
+    def _record_delay(self, now: datetime) -> None:
         """Record and log the delay of the loop, if there was one."""
-        late = now - self._beat - EVERY
-        if late > TOO_LATE:
-            self._late.append((now, late))
-            log.warning("the event loop was held up for %.1f s by %s", late.total_seconds(), self._seen or NOTHING_SEEN)
-        self._seen = None
+        late = now - self._last_run - INTERVAL
+        if late > MAX_DELAY:
+            self._delays.append((now, late))
+            log.warning(
+                "the event loop was blocked for %.1f s by %s", late.total_seconds(), self._cause or UNKNOWN_CAUSE
+            )
+        self._cause = None
 
-    def _watch(self, loop: int, over: threading.Event) -> None:
+    def _find_cause(self, loop: int, stopped: threading.Event) -> None:
         """Run in the thread: record what the loop is doing when it does not respond."""
         while True:
             began, worked, rest = self._clock.now(), process_time(), self._rest()
-            if over.wait(rest):
+            if stopped.wait(rest):
                 return
             now = self._clock.now()
             overslept = (now - began).total_seconds() - rest
             # A call that holds the GIL delays this thread as well, but uses CPU time all the while.
             busy = process_time() - worked > rest + overslept / 2
-            if self._seen is None and now - self._beat > EVERY + TOO_LATE and (overslept < PROMPT or busy):
-                self._seen = doing(loop)
+            if (
+                self._cause is None
+                and now - self._last_run > INTERVAL + MAX_DELAY
+                and (overslept < MAX_WAKE_DELAY or busy)
+            ):
+                self._cause = innermost_calls(loop)
 
     def _rest(self) -> float:
         """Seconds until the last beat is too old.
 
         Usually another beat has followed by then, and no stack is inspected.
         """
-        left = self._beat + EVERY + TOO_LATE - self._clock.now()
-        return (left if left > NONE else EVERY).total_seconds()
+        left = self._last_run + INTERVAL + MAX_DELAY - self._clock.now()
+        return (left if left > NONE else INTERVAL).total_seconds()
 
 
-def doing(thread: int) -> str:
+def innermost_calls(thread: int) -> str:
     """The innermost calls of a thread, innermost first."""
     frame = sys._current_frames().get(thread)  # noqa: SLF001 - Python's only way to inspect another thread
     calls = traceback.extract_stack(frame, limit=FRAMES) if frame is not None else []
-    if calls and calls[-1].name == IDLE:
-        return "other programs: it waited for its turn"
+    if calls and calls[-1].name == IDLE_FUNCTION:
+        return "other programs: no CPU was free for this process"
     return " in ".join(f"{it.name} ({it.filename}:{it.lineno})" for it in reversed(calls))

@@ -15,7 +15,7 @@ from batchq.ports.jobs import JobStore
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY = 5.0  # seconds between checks
+CHECK_INTERVAL = 5.0  # seconds between checks
 
 
 class StoreMonitor:
@@ -31,7 +31,7 @@ class StoreMonitor:
     async def run(self) -> None:
         while True:
             await self._look()
-            await self._clock.sleep(LOOK_EVERY)
+            await self._clock.sleep(CHECK_INTERVAL)
 
     async def lost(self) -> str:
         """Wait until the store is lost permanently; returns the reason."""

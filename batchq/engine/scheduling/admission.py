@@ -10,7 +10,7 @@ from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle.damage import is_damaged
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.domain.scheduling.quotas import Quotas, made, queued, too_many
-from batchq.engine.account_limits import Accounts
+from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.errors import Invalid
 from batchq.ports.jobs import JobStore
@@ -19,21 +19,21 @@ from batchq.ports.jobs import JobStore
 class QueuedJobs:
     """Enforces the limits on queued jobs."""
 
-    def __init__(self, accounts: Accounts) -> None:
+    def __init__(self, accounts: AccountPolicies) -> None:
         self._accounts = accounts
         #: The queued jobs of each account, as last saved.
-        self.waiting: Counter[AccountName] = Counter()
+        self.queued: Counter[AccountName] = Counter()
         #: The number of pending dependencies of stored jobs, as last saved. If 0, no dependents need be read.
-        self.for_others = 0
+        self.pending_dependencies = 0
         #: The unit of work that `_quotas` and `_there` belong to; None: no job admitted since the last commit.
         self._unit: UnitOfWork | None = None
         self._quotas: Quotas
         #: The queued jobs below each limited account, including those admitted in this unit of work.
-        self._there: dict[AccountName, int] = {}
+        self._with_admitted: dict[AccountName, int] = {}
 
     async def load(self, store: JobStore) -> None:
-        self.waiting = Counter(await store.queued())
-        self.for_others = await store.waiting_for_others()
+        self.queued = Counter(await store.queued())
+        self.pending_dependencies = await store.waiting_for_others()
         self._unit = None
 
     def admit(self, unit: UnitOfWork, spec: JobSpec) -> None:
@@ -42,16 +42,16 @@ class QueuedJobs:
         Raises Invalid if an account would exceed its limit on queued jobs.
         """
         if unit is not self._unit:
-            self._unit, self._quotas, self._there = unit, self._accounts.quotas(), {}
+            self._unit, self._quotas, self._with_admitted = unit, self._accounts.quotas(), {}
         more, binding = made(spec.array_size), self._quotas.on(spec.owner.account)
         if not binding:
             return
-        there = {it.name: self._have(it.name) for it in binding if it.limits.queued is not None}
-        refused = (too_many(it, there=there[it.name], more=more) for it in binding if it.name in there)
+        counts = {it.name: self._queued_below(it.name) for it in binding if it.limits.queued is not None}
+        refused = (too_many(it, there=counts[it.name], more=more) for it in binding if it.name in counts)
         why = next(filter(None, refused), None)
         if why is not None:
             raise Invalid(why)
-        self._there |= {name: number + more for name, number in there.items()}
+        self._with_admitted |= {name: number + more for name, number in counts.items()}
 
     def on_committed(self, committed: Committed) -> None:
         for before, after in committed.changes:
@@ -61,23 +61,25 @@ class QueuedJobs:
             if more:
                 self._count(after.spec.owner.account, more)
             if after.spec.depends_on:
-                self.for_others += _for_others(after) - (0 if before is None else _for_others(before))
+                self.pending_dependencies += _pending_dependencies(after) - (
+                    0 if before is None else _pending_dependencies(before)
+                )
         self._unit = None
 
     def _count(self, account: AccountName, more: int) -> None:
         """Add to an account's count; remove the account at zero."""
-        self.waiting[account] += more
-        if self.waiting[account] <= 0:
-            del self.waiting[account]
+        self.queued[account] += more
+        if self.queued[account] <= 0:
+            del self.queued[account]
 
-    def _have(self, limited: AccountName) -> int:
+    def _queued_below(self, limited: AccountName) -> int:
         """The queued jobs of the account and of all accounts below it, computed once in a unit of work."""
-        if limited in self._there:
-            return self._there[limited]
-        bound = (it for it in self.waiting if any(above.name == limited for above in self._quotas.on(it)))
-        return sum(self.waiting[it] for it in bound)
+        if limited in self._with_admitted:
+            return self._with_admitted[limited]
+        bound = (it for it in self.queued if any(above.name == limited for above in self._quotas.on(it)))
+        return sum(self.queued[it] for it in bound)
 
 
-def _for_others(job: Job) -> int:
+def _pending_dependencies(job: Job) -> int:
     """The number of pending dependencies of a job; 0 for a damaged record."""
     return len(waits_for(job)) if waits(job) and not is_damaged(job) else 0

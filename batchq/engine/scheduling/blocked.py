@@ -12,7 +12,7 @@ from batchq.domain import events as on
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job, Status
 from batchq.engine.scheduling.placement_pass import Head, QueueSlot
-from batchq.engine.scheduling.queue_cache import Ahead
+from batchq.engine.scheduling.queue_cache import QueueCache
 from batchq.engine.unit_of_work import Committed, UnitOfWork
 
 NOTICEABLE = timedelta(minutes=1)  # an expected start that is earlier by less than this is not written
@@ -42,64 +42,70 @@ class BlockedJobs:
         self._staged = self.marks
 
     def on_committed(self, committed: Committed) -> None:
-        self.marks = still_true(self._staged, committed.unit)
+        self.marks = valid_marks(self._staged, committed.unit)
 
     async def mark(
-        self, unit: UnitOfWork, ahead: Ahead, heads: Mapping[QueueSlot, Head], promises: Mapping[JobId, datetime]
+        self,
+        unit: UnitOfWork,
+        queue_cache: QueueCache,
+        heads: Mapping[QueueSlot, Head],
+        promises: Mapping[JobId, datetime],
     ) -> Mapping[QueueSlot, BlockedJob]:
         """Mark the heads, and remove the marks of jobs that are no longer heads.
 
         Returns the new marks, staged until the commit.
         """
-        fresh = {
+        changed = {
             place: head for place, head in heads.items() if not self._is_written(place, head, promises.get(head.job_id))
         }
         stale = [
             it.job_id for place, it in self.marks.items() if place not in heads or heads[place].job_id != it.job_id
         ]
-        named = {*stale, *[head.job_id for head in fresh.values()]}
-        unknown = [it for it in named if not unit.knows(it)]
+        named = {*stale, *[head.job_id for head in changed.values()]}
+        unknown = [it for it in named if not unit.has_loaded(it)]
         if unknown:
-            unit.load((await ahead.jobs(sorted(unknown))).values())
+            unit.load((await queue_cache.jobs(sorted(unknown))).values())
         for job_id in stale:
             if _is_marked(unit.get(job_id)):
                 unit.step(job_id, on.FoundSchedulable())
         marked = {
             place: _mark(unit, head, promises.get(head.job_id))
-            for place, head in fresh.items()
-            if _waits(unit.get(head.job_id))
+            for place, head in changed.items()
+            if _is_runnable(unit.get(head.job_id))
         }
-        self._staged = {place: self.marks[place] for place in heads if place not in fresh} | marked
+        self._staged = {place: self.marks[place] for place in heads if place not in changed} | marked
         return self._staged
 
     def _is_written(self, place: QueueSlot, head: Head, promise: datetime | None) -> bool:
         mark = self.marks.get(place)
         if mark is None or (mark.job_id, mark.reason) != (head.job_id, head.reason):
             return False
-        return not _is_nearer(promise, mark.promise)
+        return not _is_earlier(promise, mark.promise)
 
 
-async def read_promises(unit: UnitOfWork, ahead: Ahead, heads: Collection[JobId]) -> Mapping[JobId, datetime]:
+async def read_promises(
+    unit: UnitOfWork, queue_cache: QueueCache, heads: Collection[JobId]
+) -> Mapping[JobId, datetime]:
     """The stored latest start times of these jobs: needed after a restart of the server."""
-    unknown = [it for it in heads if not unit.knows(it)]
+    unknown = [it for it in heads if not unit.has_loaded(it)]
     if unknown:
-        unit.load((await ahead.jobs(unknown)).values())
+        unit.load((await queue_cache.jobs(unknown)).values())
     stored = {it: job.promised_start for it in heads if (job := unit.get(it)) is not None}
     return {it: promise for it, promise in stored.items() if promise is not None}
 
 
-def still_true(marks: Mapping[QueueSlot, BlockedJob], unit: UnitOfWork) -> Mapping[QueueSlot, BlockedJob]:
+def valid_marks(marks: Mapping[QueueSlot, BlockedJob], unit: UnitOfWork) -> Mapping[QueueSlot, BlockedJob]:
     """The marks without those of jobs that the unit of work has changed so that they are no longer blocked."""
-    fallen = {place for place, it in marks.items() if (job := unit.get(it.job_id)) is not None and not _is_marked(job)}
-    return {place: it for place, it in marks.items() if place not in fallen} if fallen else marks
+    invalid = {place for place, it in marks.items() if (job := unit.get(it.job_id)) is not None and not _is_marked(job)}
+    return {place: it for place, it in marks.items() if place not in invalid} if invalid else marks
 
 
-def _waits(job: Job | None) -> bool:
+def _is_runnable(job: Job | None) -> bool:
     """Whether the job is RUNNABLE. A job whose record is damaged failed when it was loaded."""
     return job is not None and job.status is Status.RUNNABLE
 
 
-def _is_nearer(promise: datetime | None, written: datetime | None) -> bool:
+def _is_earlier(promise: datetime | None, written: datetime | None) -> bool:
     """Whether the start time is earlier by at least NOTICEABLE, or is new."""
     return promise is not None and (written is None or written - promise >= NOTICEABLE)
 
@@ -107,7 +113,7 @@ def _is_nearer(promise: datetime | None, written: datetime | None) -> bool:
 def _mark(unit: UnitOfWork, head: Head, promise: datetime | None) -> BlockedJob:
     job = unit.get(head.job_id)
     assert job is not None, f"{head.job_id} was offered and is not known"
-    if job.status_reason != head.reason or job.blocked_at is None or _is_nearer(promise, job.promised_start):
+    if job.status_reason != head.reason or job.blocked_at is None or _is_earlier(promise, job.promised_start):
         unit.step(head.job_id, on.FoundBlocked(reason=head.reason, promise=promise))
         job = unit.get(head.job_id)
     assert job is not None
@@ -116,4 +122,4 @@ def _mark(unit: UnitOfWork, head: Head, promise: datetime | None) -> BlockedJob:
 
 
 def _is_marked(job: Job | None) -> bool:
-    return job is not None and _waits(job) and not job.unschedulable and job.blocked_at is not None
+    return job is not None and _is_runnable(job) and not job.unschedulable and job.blocked_at is not None

@@ -32,7 +32,7 @@ class CatalogView(Protocol):
     def consumables(self) -> Mapping[ConsumableName, ConsumableResource]: ...
 
 
-def network_on(ground: CatalogView, environment: str) -> Network | None:
+def network_on(catalog: CatalogView, environment: str) -> Network | None:
     """The network settings of a compute environment; None without any, or if the environment no longer exists."""
-    known = ground.environments.get(EnvironmentName(environment))
-    return None if known is None else network_of(known.tags)
+    found = catalog.environments.get(EnvironmentName(environment))
+    return None if found is None else network_of(found.tags)

@@ -22,20 +22,20 @@ from batchq.domain.scheduling.capacity import Candidate, Fits, FreeCapacity, Mis
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse, active_shares, most_held
 from batchq.domain.scheduling.quotas import Closed
 from batchq.engine.scheduling.catalog_view import CatalogView
-from batchq.engine.scheduling.queue_cache import Ahead
-from batchq.engine.scheduling.queue_reader import Skip, Waiting
-from batchq.engine.scheduling.queue_search import NO_SEARCH, Position, Searches
+from batchq.engine.scheduling.queue_cache import QueueCache
+from batchq.engine.scheduling.queue_reader import Skip, WaitingJobs
+from batchq.engine.scheduling.queue_search import NO_SEARCH, Searches, SearchPosition
 from batchq.engine.unit_of_work import UnitOfWork
 from batchq.ports.jobs import JobStore
 
-MOST_FOUND = 500  # jobs that one unit of work places or marks as unschedulable
-MOST_LOOKED_AT = (
+MAX_DECISIONS = 500  # jobs that one unit of work places or marks as unschedulable
+MAX_TRIED = (
     64  # jobs tried behind the head of a queue in one unit of work, not counting repeats of a demand that did not fit
 )
-MOST_READ = 128  # jobs read behind the head of a queue in one unit of work, repeats included
-MOST_SEARCHED = 512  # jobs of a queue that one search reads
+MAX_READ = 128  # jobs read behind the head of a queue in one unit of work, repeats included
+MAX_SEARCHED = 512  # jobs of a queue that one search reads
 SEARCH_PAGE = 64
-MISFIT_PAGE = 500
+UNSCHEDULABLE_PAGE = 500
 
 
 QueueSlot = QueueName | tuple[QueueName, AccountName]
@@ -51,7 +51,7 @@ class Head(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class Filled(Struct, frozen=True, kw_only=True):
+class PassResult(Struct, frozen=True, kw_only=True):
     """The result of a placement pass."""
 
     #: False if the pass stopped at a limit of the unit of work; then `heads` is incomplete.
@@ -59,319 +59,325 @@ class Filled(Struct, frozen=True, kw_only=True):
     #: The heads by place.
     heads: Mapping[QueueSlot, Head]
     #: Queues in which no job behind the head can start before a running job ends, with the head's order.
-    full: Mapping[QueueName, int]
+    full_queues: Mapping[QueueName, int]
     #: The waiting jobs of each queue that was read completely.
-    through: Mapping[QueueName, Sequence[Candidate]]
+    complete_queues: Mapping[QueueName, Sequence[Candidate]]
     #: Queues that the pass left although capacity is free, with the order of the last job that was tried.
-    cut: Mapping[QueueName, int] = field(default_factory=dict)
+    unread_queues: Mapping[QueueName, int] = field(default_factory=dict)
     #: The positions of the searches behind heads after the pass.
     searches: Searches = field(default_factory=dict)
     #: Whether so many jobs were placed that another pass should follow at once.
-    worthwhile: bool = False
+    repeat: bool = False
 
 
-NOBODY_WAITS = Filled(finished=True, heads={}, full={}, through={})
+NOTHING_QUEUED = PassResult(finished=True, heads={}, full_queues={}, complete_queues={})
 
 
-class Allowance(Struct, kw_only=True):
+class ShareReservation(Struct, kw_only=True):
     """The vCPUs that the jobs of a fair-share queue hold, and the maximum that computeReservation leaves to them."""
 
     #: In thousandths of a vCPU.
     held: int
     #: In thousandths of a vCPU.
-    most: int
+    max_held: int
 
     def allows(self, millicpus: int) -> bool:
         """Whether a job of this size may be placed.
 
         The first job always may; otherwise a large job would never start.
         """
-        return self.held == 0 or self.held + millicpus <= self.most
+        return self.held == 0 or self.held + millicpus <= self.max_held
 
 
-class Line(Struct, kw_only=True):
+class QueueCursor(Struct, kw_only=True):
     """The waiting jobs of a queue during a placement pass."""
 
     queue: JobQueue
-    waiting: AsyncIterator[Candidate]
+    jobs: AsyncIterator[Candidate]
     #: The limit by computeReservation; None without one.
-    allowance: Allowance | None
+    reservation: ShareReservation | None
     #: The job to be tried next; None when the queue is done.
     next: Candidate | None = None
     head: Head | None = None
     #: How many jobs behind the head were tried, not counting repeats of a demand that did not fit.
-    looked_at: int = 0
+    tried: int = 0
     #: How many jobs behind the head were read.
     read: int = 0
     #: Where a search continues: the order of the last job that was tried; -1 for the front of the queue.
-    last: int = -1
+    resume_after: int = -1
 
 
-Found = tuple[JobId, on.Placed | on.FoundUnschedulable]
+Decision = tuple[JobId, on.Placed | on.FoundUnschedulable]
 
 
-class Filling(Struct, frozen=True, kw_only=True):
+class PlacementPass(Struct, frozen=True, kw_only=True):
     """The state of one placement pass."""
 
     unit: UnitOfWork
-    waiting: Waiting
-    ground: CatalogView
+    waiting: WaitingJobs
+    catalog: CatalogView
     #: The capacity that is free.
-    room: FreeCapacity
-    uses: Mapping[ShareKey, ShareUse]
+    capacity: FreeCapacity
+    usage: Mapping[ShareKey, ShareUse]
     #: The accounts whose jobs are passed over.
-    closed: Closed
+    closed_accounts: Closed
     #: The placements and the unschedulable jobs so far.
-    found: list[Found] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
     #: The first job of each queue that an account's limit blocks.
     at_limit: dict[QueueSlot, Head] = field(default_factory=dict)
     #: The queues that the pass left although capacity is free.
-    cut: dict[QueueName, Line] = field(default_factory=dict)
+    unread_queues: dict[QueueName, QueueCursor] = field(default_factory=dict)
     #: The jobs that were tried.
-    offered: set[JobId] = field(default_factory=set)
+    tried: set[JobId] = field(default_factory=set)
 
     @property
-    def full(self) -> bool:
-        return len(self.found) >= MOST_FOUND
+    def is_full(self) -> bool:
+        return len(self.decisions) >= MAX_DECISIONS
 
     @property
-    def over(self) -> bool:
+    def must_end(self) -> bool:
         """Whether the pass must end, also because a queue gave up: its unread jobs come before all remaining jobs."""
-        return self.full or self.waiting.gave_up
+        return self.is_full or self.waiting.gave_up
 
-    async def fill(self) -> dict[QueueSlot, Head]:
+    async def place_all(self) -> dict[QueueSlot, Head]:
         """Try the first jobs of each queue, by priority. Returns the heads."""
         heads: dict[QueueSlot, Head] = {}
-        by_priority = sorted(self.ground.queues.values(), key=lambda it: (-it.priority, it.name))
+        by_priority = sorted(self.catalog.queues.values(), key=lambda it: (-it.priority, it.name))
         for _, queues in groupby(by_priority, key=lambda it: it.priority):
-            if not self.over:
-                heads |= await self.fill_from(tuple(queues))
+            if not self.must_end:
+                heads |= await self.place_from(tuple(queues))
         return heads
 
     async def search_all(self, searches: Searches) -> Searches:
         """Continue the searches in queues that this pass has left. Returns the searches that are not finished."""
-        searched: dict[QueueName, Position | None] = dict(searches)
+        remaining: dict[QueueName, SearchPosition | None] = dict(searches)
         for name, position in searches.items():
-            if name in self.cut and not self.over:
-                searched[name] = await self.search(self.cut[name], position)
-        return {name: it for name, it in searched.items() if it is not None}
+            if name in self.unread_queues and not self.must_end:
+                remaining[name] = await self.search(self.unread_queues[name], position)
+        return {name: it for name, it in remaining.items() if it is not None}
 
-    async def fill_from(self, queues: Sequence[JobQueue]) -> dict[QueueSlot, Head]:
+    async def place_from(self, queues: Sequence[JobQueue]) -> dict[QueueSlot, Head]:
         """Try the jobs of queues of equal priority, merged by order, until each queue is done. Returns the heads."""
-        lines = [self._line(queue) for queue in queues]
-        for line in lines:
-            line.next = await anext(line.waiting, None)
-        while not self.over and (ready := [line for line in lines if line.next is not None]):
-            line = min(ready, key=_order)
-            line.next = await anext(line.waiting, None) if self._goes_on(line) else None
-        return {line.queue.name: line.head for line in lines if line.head is not None}
+        cursors = [self._cursor(queue) for queue in queues]
+        for line in cursors:
+            line.next = await anext(line.jobs, None)
+        while not self.must_end and (ready := [line for line in cursors if line.next is not None]):
+            line = min(ready, key=_next_order)
+            line.next = await anext(line.jobs, None) if self._try_next(line) else None
+        return {line.queue.name: line.head for line in cursors if line.head is not None}
 
-    def _goes_on(self, line: Line) -> bool:
+    def _try_next(self, cursor: QueueCursor) -> bool:
         """Try the next job of a queue; whether to continue with the queue."""
-        job = line.next
-        assert job is not None, f"{line.queue.name} is through"
-        if self._passed_over(line, job):
+        job = cursor.next
+        assert job is not None, f"{cursor.queue.name} is through"
+        if self._is_passed_over(cursor, job):
             return True
-        if self._kept_back(line, job):
-            line.head = line.head or _head(job, status_reasons.KEPT_FOR_SHARES)
+        if self._is_reserved(cursor, job):
+            cursor.head = cursor.head or _head(job, status_reasons.KEPT_FOR_SHARES)
             return False
-        is_head = line.head is None
-        known = self._offer(line, job)
-        self.offered.add(job.job_id)
-        if line.head is None:
+        is_head = cursor.head is None
+        known = self._try(cursor, job)
+        self.tried.add(job.job_id)
+        if cursor.head is None:
             return True
-        line.read += not is_head
-        line.looked_at += not known
-        if self.room.closed(line.queue.environments):
+        cursor.read += not is_head
+        cursor.tried += not known
+        if self.capacity.closed(cursor.queue.environments):
             return False
-        if line.looked_at <= MOST_LOOKED_AT and line.read < MOST_READ:
+        if cursor.tried <= MAX_TRIED and cursor.read < MAX_READ:
             return True
-        line.last = job.order if line.queue.policy is None else -1
-        self.cut[line.queue.name] = line
+        cursor.resume_after = job.order if cursor.queue.policy is None else -1
+        self.unread_queues[cursor.queue.name] = cursor
         return False
 
-    async def search(self, line: Line, position: Position) -> Position | None:
+    async def search(self, cursor: QueueCursor, position: SearchPosition) -> SearchPosition | None:
         """Try further jobs behind the head of a queue. Returns where to continue, None when the search is finished."""
-        line.read = line.looked_at = 0
-        while line.read < MOST_SEARCHED and line.looked_at < MOST_LOOKED_AT:
-            page = await self.waiting.after(line.queue.name, position.after, SEARCH_PAGE)
+        cursor.read = cursor.tried = 0
+        while cursor.read < MAX_SEARCHED and cursor.tried < MAX_TRIED:
+            page = await self.waiting.after(cursor.queue.name, position.after, SEARCH_PAGE)
             for job in page:
-                if self.full or (position.until is not None and job.order > position.until):
-                    return position if self.full else None
-                self._offer_found(line, job)
+                if self.is_full or (position.until is not None and job.order > position.until):
+                    return position if self.is_full else None
+                self._try_searched(cursor, job)
                 position = replace(position, after=job.order)
             if len(page) < SEARCH_PAGE:
                 return position.from_front()
             position = replace(position, after=self.waiting.skipped_to(position.after))
         return position
 
-    def _offer_found(self, line: Line, job: Candidate) -> None:
+    def _try_searched(self, cursor: QueueCursor, job: Candidate) -> None:
         """Try a job that a search read. It does not become a head: another job precedes it."""
-        line.read += 1
-        if job.job_id in self.offered or not (self.waiting.is_offered(job) and self.waiting.may_start(job)):
+        cursor.read += 1
+        if job.job_id in self.tried or not (self.waiting.is_unchanged(job) and self.waiting.may_start(job)):
             return
-        account = self.room.at_limit(job, line.queue.environments)
+        account = self.capacity.at_limit(job, cursor.queue.environments)
         if account is not None:
-            self.closed.close(account)
-        elif not self._kept_back(line, job):
-            line.looked_at += not self._offer(line, job)
+            self.closed_accounts.close(account)
+        elif not self._is_reserved(cursor, job):
+            cursor.tried += not self._try(cursor, job)
 
-    def _passed_over(self, line: Line, job: Candidate) -> bool:
+    def _is_passed_over(self, cursor: QueueCursor, job: Candidate) -> bool:
         """Whether the job's account, or one above it, is at a limit.
 
         From then on all jobs of that account are passed over.
         """
-        account = self.room.at_limit(job, line.queue.environments)
+        account = self.capacity.at_limit(job, cursor.queue.environments)
         if account is not None:
-            self.closed.close(account)
-            self.at_limit.setdefault((line.queue.name, account), _head(job, status_reasons.at_limit(account)))
-        return self.closed.has(job.account)
+            self.closed_accounts.close(account)
+            self.at_limit.setdefault((cursor.queue.name, account), _head(job, status_reasons.at_limit(account)))
+        return self.closed_accounts.has(job.account)
 
-    def _kept_back(self, line: Line, job: Candidate) -> bool:
+    def _is_reserved(self, cursor: QueueCursor, job: Candidate) -> bool:
         """Whether the job would take vCPUs that the policy reserves for shares that are not active yet.
 
         False for a job that no environment could ever hold, so that it is found to be unschedulable.
         """
-        if line.allowance is None or line.allowance.allows(job.resources.millicpus):
+        if cursor.reservation is None or cursor.reservation.allows(job.resources.millicpus):
             return False
-        return self.room.could_hold(job, line.queue.environments)
+        return self.capacity.could_hold(job, cursor.queue.environments)
 
-    def _offer(self, line: Line, job: Candidate) -> bool:
+    def _try(self, cursor: QueueCursor, job: Candidate) -> bool:
         """Place the job if it fits, else make it the head of its queue.
 
         Returns whether an equal demand had already failed to fit.
         """
-        offer = self.room.offer if line.head is None else self.room.squeeze
-        match offer(job, line.queue.environments):
+        offer = self.capacity.offer if cursor.head is None else self.capacity.squeeze
+        match offer(job, cursor.queue.environments):
             case Fits(environment=name):
-                self.found.append((job.job_id, on.Placed(environment=name)))
-                if line.allowance is not None:
-                    line.allowance.held += job.resources.millicpus
+                self.decisions.append((job.job_id, on.Placed(environment=name)))
+                if cursor.reservation is not None:
+                    cursor.reservation.held += job.resources.millicpus
             case Misfit(reason=reason):
-                self.found.append((job.job_id, on.FoundUnschedulable(reason=reason)))
+                self.decisions.append((job.job_id, on.FoundUnschedulable(reason=reason)))
             case Waits(reason=reason, known=known):
-                line.head = line.head or _head(job, reason)
+                cursor.head = cursor.head or _head(job, reason)
                 return known
         return False
 
-    def _line(self, queue: JobQueue) -> Line:
-        policy = None if queue.policy is None else self.ground.policies.get(queue.policy)
+    def _cursor(self, queue: JobQueue) -> QueueCursor:
+        policy = None if queue.policy is None else self.catalog.policies.get(queue.policy)
         if policy is None:
-            return Line(queue=queue, waiting=self.waiting.in_order(queue.name), allowance=None)
-        waiting = self.waiting.in_turns(queue.name, policy, self.uses)
+            return QueueCursor(queue=queue, jobs=self.waiting.in_order(queue.name), reservation=None)
+        waiting = self.waiting.in_share_order(queue.name, policy, self.usage)
         if policy.reservation == 0:
-            return Line(queue=queue, waiting=waiting, allowance=None)
-        allowance = Allowance(
-            held=sum(use.millicpus for key, use in self.uses.items() if key.queue == queue.name),
-            most=most_held(
+            return QueueCursor(queue=queue, jobs=waiting, reservation=None)
+        reservation = ShareReservation(
+            held=sum(use.millicpus for key, use in self.usage.items() if key.queue == queue.name),
+            max_held=most_held(
                 policy,
-                active=active_shares(self.uses, queue.name),
+                active=active_shares(self.usage, queue.name),
                 max_millicpus=sum(
                     it.max_millicpus
                     for name in queue.environments
-                    if (it := self.ground.environments.get(name)) is not None and it.state is State.ENABLED
+                    if (it := self.catalog.environments.get(name)) is not None and it.state is State.ENABLED
                 ),
             ),
         )
-        return Line(queue=queue, waiting=waiting, allowance=allowance)
+        return QueueCursor(queue=queue, jobs=waiting, reservation=reservation)
 
 
-def _filling(
+def _new_pass(
     unit: UnitOfWork,
-    ahead: Ahead,
-    ground: CatalogView,
+    queue_cache: QueueCache,
+    catalog: CatalogView,
     *,
-    room: FreeCapacity,
-    uses: Mapping[ShareKey, ShareUse],
+    capacity: FreeCapacity,
+    usage: Mapping[ShareKey, ShareUse],
     skip: Skip,
-    nobody: Collection[QueueName],
-) -> Filling:
-    closed = Closed(room.quotas)
-    waiting = Waiting(unit, ahead, skip, closed, nobody=nobody)
-    return Filling(unit=unit, waiting=waiting, ground=ground, room=room, uses=uses, closed=closed)
+    empty_queues: Collection[QueueName],
+) -> PlacementPass:
+    closed = Closed(capacity.quotas)
+    waiting = WaitingJobs(unit, queue_cache, skip, closed, empty_queues=empty_queues)
+    return PlacementPass(
+        unit=unit, waiting=waiting, catalog=catalog, capacity=capacity, usage=usage, closed_accounts=closed
+    )
 
 
 async def blocked_heads(
     unit: UnitOfWork,
-    ahead: Ahead,
-    ground: CatalogView,
+    queue_cache: QueueCache,
+    catalog: CatalogView,
     *,
-    room: FreeCapacity,
-    uses: Mapping[ShareKey, ShareUse],
+    capacity: FreeCapacity,
+    usage: Mapping[ShareKey, ShareUse],
     skip: Skip,
 ) -> tuple[JobId, ...]:
     """The jobs that would be heads after a placement pass now. Places nothing."""
-    heads = await _filling(unit, ahead, ground, room=room, uses=uses, skip=skip, nobody=()).fill()
+    heads = await _new_pass(
+        unit, queue_cache, catalog, capacity=capacity, usage=usage, skip=skip, empty_queues=()
+    ).place_all()
     return tuple(it.job_id for it in heads.values())
 
 
-async def fill_room(
+async def place_jobs(
     unit: UnitOfWork,
-    ahead: Ahead,
-    ground: CatalogView,
+    queue_cache: QueueCache,
+    catalog: CatalogView,
     *,
-    room: FreeCapacity,
-    uses: Mapping[ShareKey, ShareUse],
+    capacity: FreeCapacity,
+    usage: Mapping[ShareKey, ShareUse],
     skip: Skip,
-    nobody: Collection[QueueName],
+    empty_queues: Collection[QueueName],
     searches: Searches = NO_SEARCH,
-) -> Filled:
+) -> PassResult:
     """Place RUNNABLE jobs until no further job can be placed.
 
-    The jobs in `skip` are not placed. The queues in `nobody` have no waiting stored jobs and are not read. After the
-    front of each queue, `searches` continue behind the heads.
+    The jobs in `skip` are not placed. The queues in `empty_queues` have no waiting stored jobs and are not read. After
+    the front of each queue, `searches` continue behind the heads.
     """
-    filling = _filling(unit, ahead, ground, room=room, uses=uses, skip=skip, nobody=nobody)
-    heads = await filling.fill()
-    searched = await filling.search_all(searches)
-    unknown = [job_id for job_id, _ in filling.found if not unit.knows(job_id)]
+    placement = _new_pass(
+        unit, queue_cache, catalog, capacity=capacity, usage=usage, skip=skip, empty_queues=empty_queues
+    )
+    heads = await placement.place_all()
+    remaining = await placement.search_all(searches)
+    unknown = [job_id for job_id, _ in placement.decisions if not unit.has_loaded(job_id)]
     if unknown:
-        unit.load((await ahead.jobs(unknown)).values())
-    found = [(job_id, event) for job_id, event in filling.found if _waits(unit, job_id)]
-    for job_id, event in found:
+        unit.load((await queue_cache.jobs(unknown)).values())
+    decisions = [(job_id, event) for job_id, event in placement.decisions if _is_runnable(unit, job_id)]
+    for job_id, event in decisions:
         unit.step(job_id, event)
-    finished = not filling.over and len(found) == len(filling.found)
-    full = _full(heads, room, ground) if finished else {}
-    return Filled(
+    finished = not placement.must_end and len(decisions) == len(placement.decisions)
+    full_queues = _full_queues(heads, capacity, catalog) if finished else {}
+    return PassResult(
         finished=finished,
-        heads=heads | filling.at_limit,
-        full=full,
-        through=filling.waiting.through,
-        cut={name: line.last for name, line in filling.cut.items()},
-        searches=searched,
-        worthwhile=bool(filling.cut) and len(found) >= MOST_LOOKED_AT // 2,
+        heads=heads | placement.at_limit,
+        full_queues=full_queues,
+        complete_queues=placement.waiting.complete_queues,
+        unread_queues={name: line.resume_after for name, line in placement.unread_queues.items()},
+        searches=remaining,
+        repeat=bool(placement.unread_queues) and len(decisions) >= MAX_TRIED // 2,
     )
 
 
-def _full(heads: Mapping[QueueSlot, Head], room: FreeCapacity, ground: CatalogView) -> dict[QueueName, int]:
+def _full_queues(heads: Mapping[QueueSlot, Head], capacity: FreeCapacity, catalog: CatalogView) -> dict[QueueName, int]:
     """Queues in which a job added at the end cannot start, with their head's order.
 
     Without fair-share queues, and empty if any account has limits: there a later job may become a head.
     """
-    if room.quotas.limited:
+    if capacity.quotas.limited:
         return {}
-    queues = ((ground.queues.get(place), head) for place, head in heads.items() if isinstance(place, str))
+    queues = ((catalog.queues.get(place), head) for place, head in heads.items() if isinstance(place, str))
     in_order = ((queue, head) for queue, head in queues if queue is not None and queue.policy is None)
-    return {queue.name: head.order for queue, head in in_order if room.full(queue.environments)}
+    return {queue.name: head.order for queue, head in in_order if capacity.full(queue.environments)}
 
 
-async def free_misfits(
-    unit: UnitOfWork, store: JobStore, ground: CatalogView, *, room: FreeCapacity, after: int
+async def recheck_unschedulable(
+    unit: UnitOfWork, store: JobStore, catalog: CatalogView, *, capacity: FreeCapacity, after: int
 ) -> int | None:
     """Re-examine a page of unschedulable jobs, those above the order `after`.
 
     A job that an environment could now hold becomes schedulable. Returns the order to continue after, None at the end.
     """
-    page = await store.misfits(MISFIT_PAGE, after)
+    page = await store.misfits(UNSCHEDULABLE_PAGE, after)
     unit.load(page)
     for job in filter(None, [unit.get(it.id) for it in page]):
-        queue = ground.queues.get(job.spec.queue)
-        if job.unschedulable and queue is not None and room.could_hold(candidate(job), queue.environments):
+        queue = catalog.queues.get(job.spec.queue)
+        if job.unschedulable and queue is not None and capacity.could_hold(candidate(job), queue.environments):
             unit.step(job.id, on.FoundSchedulable())
-    return page[-1].order if len(page) == MISFIT_PAGE else None
+    return page[-1].order if len(page) == UNSCHEDULABLE_PAGE else None
 
 
-def _waits(unit: UnitOfWork, job_id: JobId) -> bool:
+def _is_runnable(unit: UnitOfWork, job_id: JobId) -> bool:
     """Whether the job is RUNNABLE.
 
     A job whose record is damaged is offered by its columns but fails when it is loaded.
@@ -384,6 +390,6 @@ def _head(job: Candidate, reason: str) -> Head:
     return Head(job_id=job.job_id, order=job.order, reason=reason)
 
 
-def _order(line: Line) -> int:
-    assert line.next is not None, f"{line.queue.name} is through"
-    return line.next.order
+def _next_order(cursor: QueueCursor) -> int:
+    assert cursor.next is not None, f"{cursor.queue.name} is through"
+    return cursor.next.order

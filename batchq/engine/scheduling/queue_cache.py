@@ -19,102 +19,102 @@ from batchq.ports.jobs import JobStore
 from batchq.ports.queue import NONE, Names
 
 PAGE = 64  # candidates that are read at once
-MOST = 256  # cached candidates of a queue
-NEXT = 64  # jobs read at once: the requested jobs and the jobs behind them
-MOST_WHOLE = 1000  # cached jobs
+MAX_CANDIDATES = 256  # cached candidates of a queue
+READ_AHEAD = 64  # jobs read at once: the requested jobs and the jobs behind them
+MAX_JOBS = 1000  # cached jobs
 
 _order = attrgetter("order")
 
 
-class Front:
+class QueueFront:
     """All waiting jobs of a queue up to and including the order `until`."""
 
     def __init__(self) -> None:
         #: The order up to which the queue is known; infinity if it is known completely.
         self.until: float = -1
-        self._line: list[Candidate] = []
-        self._known: dict[JobId, Candidate] = {}
+        self._candidates: list[Candidate] = []
+        self._by_id: dict[JobId, Candidate] = {}
 
     def __len__(self) -> int:
-        return len(self._line)
+        return len(self._candidates)
 
     def __iter__(self) -> Iterator[Candidate]:
-        return iter(self._line)
+        return iter(self._candidates)
 
     def __contains__(self, job_id: JobId) -> bool:
-        return job_id in self._known
+        return job_id in self._by_id
 
     def behind(self, after: int, limit: int, beside: Collection[AccountName]) -> tuple[Candidate, ...]:
         """The first `limit` candidates above the order `after`, without those of the accounts in `beside`."""
-        first = bisect_right(self._line, after, key=_order)
+        first = bisect_right(self._candidates, after, key=_order)
         if not beside:
-            return tuple(self._line[first : first + limit])
-        line = islice(self._line, first, None)
+            return tuple(self._candidates[first : first + limit])
+        line = islice(self._candidates, first, None)
         return tuple(islice((it for it in line if it.account not in beside), limit))
 
-    def since(self, ids: Collection[JobId]) -> Iterator[JobId]:
+    def from_first_of(self, ids: Collection[JobId]) -> Iterator[JobId]:
         """The first candidate in `ids` and all candidates behind it; empty if none of the ids is cached."""
-        first = min((self._known[it].order for it in ids if it in self._known), default=math.inf)
-        return (it.job_id for it in islice(self._line, bisect_left(self._line, first, key=_order), None))
+        first = min((self._by_id[it].order for it in ids if it in self._by_id), default=math.inf)
+        return (it.job_id for it in islice(self._candidates, bisect_left(self._candidates, first, key=_order), None))
 
     def extend(self, page: Collection[Candidate], *, until: float) -> None:
         """Add all waiting jobs from the old `until` to the new one."""
-        self._line += page
-        self._known |= {it.job_id: it for it in page}
+        self._candidates += page
+        self._by_id |= {it.job_id: it for it in page}
         self.until = until
 
-    def follow(self, job: Job) -> bool:
+    def apply(self, job: Job) -> bool:
         """Apply a saved job of this queue. Returns whether it is in the front now."""
-        known = self._known.get(job.id)
-        stands = stands_in_line(job) and job.order <= self.until
-        if stands and known is None:
-            self._known[job.id] = candidate(job)
-            insort(self._line, self._known[job.id], key=_order)
-        elif known is not None and not stands:
-            del self._known[job.id], self._line[bisect_left(self._line, known.order, key=_order)]
-        return stands
+        known = self._by_id.get(job.id)
+        waits = stands_in_line(job) and job.order <= self.until
+        if waits and known is None:
+            self._by_id[job.id] = candidate(job)
+            insort(self._candidates, self._by_id[job.id], key=_order)
+        elif known is not None and not waits:
+            del self._by_id[job.id], self._candidates[bisect_left(self._candidates, known.order, key=_order)]
+        return waits
 
-    def cut(self) -> list[Candidate]:
+    def shorten(self) -> list[Candidate]:
         """Shorten the front if it is too long. Returns the candidates that were removed."""
-        if len(self._line) <= MOST:
+        if len(self._candidates) <= MAX_CANDIDATES:
             return []
-        over, self._line = self._line[MOST // 2 :], self._line[: MOST // 2]
-        self._known = {it.job_id: it for it in self._line}
-        self.until = self._line[-1].order
-        return over
+        removed, self._candidates = self._candidates[MAX_CANDIDATES // 2 :], self._candidates[: MAX_CANDIDATES // 2]
+        self._by_id = {it.job_id: it for it in self._candidates}
+        self.until = self._candidates[-1].order
+        return removed
 
 
-class Ahead:
+class QueueCache:
     """Caches the candidates of each queue, and the jobs of some of them. Use it only within a unit of work."""
 
     def __init__(self, store: JobStore) -> None:
         self._store = store
         #: The candidates of each queue.
-        self.fronts: dict[QueueName, Front] = {}
+        self.fronts: dict[QueueName, QueueFront] = {}
         #: Jobs at the front of a queue, as stored.
-        self.whole: dict[JobId, Job] = {}
+        self.cached_jobs: dict[JobId, Job] = {}
         self.waiting_shares = store.waiting_shares
         self.runnable_in_share = store.runnable_in_share
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Drop everything: the stored jobs may differ from the cache."""
         self.fronts = {}
-        self.whole = {}
+        self.cached_jobs = {}
 
-    def doubt(self, job_id: JobId) -> None:
+    def invalidate(self, job_id: JobId) -> None:
         """Drop one job: its stored row may differ from the cache."""
-        self.whole.pop(job_id, None)
+        self.cached_jobs.pop(job_id, None)
 
     async def runnable(
         self, queue: QueueName, limit: int, after: int = -1, *, beside: Names = NONE
     ) -> tuple[Candidate, ...]:
         """The RUNNABLE jobs of a queue, as `QueueReader.runnable`."""
-        front = self.fronts.setdefault(queue, Front())
+        front = self.fronts.setdefault(queue, QueueFront())
         if after > front.until:
             return await self._store.runnable(queue, limit, after, beside=beside)
         found = front.behind(after, limit, beside)
         while len(found) < limit and front.until < math.inf:
-            if beside or len(front) >= MOST:  # the excluded accounts may have very many jobs there
+            if beside or len(front) >= MAX_CANDIDATES:  # the excluded accounts may have very many jobs there
                 rest = limit - len(found)
                 return found + await self._store.runnable(queue, rest, int(front.until), beside=beside)
             page = await self._store.runnable(queue, PAGE, int(front.until))
@@ -124,37 +124,37 @@ class Ahead:
 
     async def jobs(self, ids: Collection[JobId]) -> Mapping[JobId, Job]:
         """The jobs that exist. The jobs behind them in their queues are read too: they will be needed soon."""
-        found = {it: self.whole[it] for it in ids if it in self.whole}
+        found = {it: self.cached_jobs[it] for it in ids if it in self.cached_jobs}
         unknown = [it for it in ids if it not in found]
         if unknown:
-            read = await self._store.jobs(list(dict.fromkeys((*unknown, *self._after(unknown)))))
+            read = await self._store.jobs(list(dict.fromkeys((*unknown, *self._jobs_behind(unknown)))))
             for job in read.values():
-                self._remember(job)
+                self._cache(job)
             found |= {it: read[it] for it in unknown if it in read}
-            if any(self._is_belied(it, read.get(it)) for it in unknown):
-                self.forget()
+            if any(self._is_contradicted(it, read.get(it)) for it in unknown):
+                self.clear()
         return found
 
     def on_committed(self, committed: Committed) -> None:
         for job in committed.jobs:
-            self.whole.pop(job.id, None)
+            self.cached_jobs.pop(job.id, None)
             front = self.fronts.get(job.spec.queue)
-            if front is not None and front.follow(job):
-                self._remember(job)
-                for it in front.cut():
-                    self.whole.pop(it.job_id, None)
+            if front is not None and front.apply(job):
+                self._cache(job)
+                for it in front.shorten():
+                    self.cached_jobs.pop(it.job_id, None)
 
-    def _is_belied(self, job_id: JobId, job: Job | None) -> bool:
+    def _is_contradicted(self, job_id: JobId, job: Job | None) -> bool:
         """Whether the cache contains a job that does not wait in the store, for example because its row was damaged."""
-        stands = job is not None and stands_in_line(job)
-        return not stands and any(job_id in front for front in self.fronts.values())
+        waits = job is not None and stands_in_line(job)
+        return not waits and any(job_id in front for front in self.fronts.values())
 
-    def _after(self, ids: Collection[JobId]) -> Iterator[JobId]:
-        behind = (it for front in self.fronts.values() for it in front.since(ids) if it not in self.whole)
-        return islice(behind, min(NEXT, MOST_WHOLE - len(self.whole)))
+    def _jobs_behind(self, ids: Collection[JobId]) -> Iterator[JobId]:
+        behind = (it for front in self.fronts.values() for it in front.from_first_of(ids) if it not in self.cached_jobs)
+        return islice(behind, min(READ_AHEAD, MAX_JOBS - len(self.cached_jobs)))
 
-    def _remember(self, job: Job) -> None:
+    def _cache(self, job: Job) -> None:
         """Cache the job if it is in the front of its queue and there is space."""
         front = self.fronts.get(job.spec.queue)
-        if front is not None and job.id in front and not is_damaged(job) and len(self.whole) < MOST_WHOLE:
-            self.whole[job.id] = job
+        if front is not None and job.id in front and not is_damaged(job) and len(self.cached_jobs) < MAX_JOBS:
+            self.cached_jobs[job.id] = job

@@ -28,53 +28,59 @@ class Skip(Struct, frozen=True, kw_only=True):
     #: Children to which an order of their array has not been applied yet.
     children: IntervalSet = field(default_factory=IntervalSet)
     #: Jobs that a bulk stop in progress will stop.
-    meant: IntervalSet = field(default_factory=IntervalSet)
+    bulk_stop_targets: IntervalSet = field(default_factory=IntervalSet)
 
     def has(self, it: Candidate) -> bool:
-        return it.order in self.children or it.order in self.meant
+        return it.order in self.children or it.order in self.bulk_stop_targets
 
     def end(self, order: int) -> int:
         """The last of the consecutive skipped orders that begin at `order`; `order` itself if it is not skipped."""
-        return self.meant.end(self.children.end(order))
+        return self.bulk_stop_targets.end(self.children.end(order))
 
 
-Place = TypeVar("Place", int, tuple[int, int])
+Key = TypeVar("Key", int, tuple[int, int])
 
-Read = Callable[[int, Place | None], Awaitable[tuple[Candidate, ...]]]
+ReadPage = Callable[[int, Key | None], Awaitable[tuple[Candidate, ...]]]
 
 FIRST_PAGE, PAGE = 8, 64
 
-MOST_PASSED = 1000  # skipped jobs after which a queue gives up
+MAX_SKIPPED = 1000  # skipped jobs after which a queue gives up
 
 _order = attrgetter("order")
 
 
-class Waiting:
+class WaitingJobs:
     """The waiting jobs as the unit of work leaves them."""
 
     def __init__(
-        self, unit: UnitOfWork, lines: QueueReader, skip: Skip, closed: Closed, *, nobody: Collection[QueueName] = ()
+        self,
+        unit: UnitOfWork,
+        queues: QueueReader,
+        skip: Skip,
+        closed: Closed,
+        *,
+        empty_queues: Collection[QueueName] = (),
     ) -> None:
         self._unit = unit
-        self._lines = lines
+        self._queues = queues
         #: Jobs that must not be placed.
         self._skip = skip
         #: Accounts whose jobs are passed over, without a limit on their number. More may be added meanwhile.
         self._closed = closed
         #: Queues without waiting stored jobs, which are not read.
-        self._nobody = nobody
+        self._empty_queues = empty_queues
         #: Whether a queue had so many skipped jobs that the jobs behind them were not read. Then no later job may
         #: start.
         self.gave_up = False
         #: The jobs of the queues that were read completely.
-        self.through: dict[QueueName, tuple[Candidate, ...]] = {}
+        self.complete_queues: dict[QueueName, tuple[Candidate, ...]] = {}
         #: By queue and share, the waiting jobs that this unit of work has changed.
         self._changed: dict[QueueName, dict[str | None, list[Candidate]]] = defaultdict(lambda: defaultdict(list))
         #: By queue, the number of stored waiting jobs that this unit of work has changed.
         self._touched: dict[QueueName, int] = {}
         #: The orders of those jobs.
         self._orders: list[int] = []
-        for before, after in unit.pairs():
+        for before, after in unit.job_changes():
             if stands_in_line(after):
                 self._changed[after.spec.queue][after.spec.share_identifier].append(candidate(after))
             if before is not None and stands_in_line(before):
@@ -86,41 +92,41 @@ class Waiting:
         changed = [it for each in self._changed[queue].values() for it in each]
 
         async def read(limit: int, after: int | None) -> tuple[Candidate, ...]:
-            if self._closed.everybody or queue in self._nobody:
+            if self._closed.everybody or queue in self._empty_queues:
                 return ()
             first = -1 if after is None else after
-            page = await self._lines.runnable(queue, limit, first, beside=self._closed.names)
+            page = await self._queues.runnable(queue, limit, first, beside=self._closed.names)
             if after is None and len(page) < limit and not self._closed.names:
-                self.through[queue] = page
+                self.complete_queues[queue] = page
             return page
 
         def place(it: Candidate) -> int:
             return self.skipped_to(it.order)
 
-        return self._lay_over(_Pages(read, place, self._first(queue)), changed, _order)
+        return self._merge(_Pages(read, place, self._first_page(queue)), changed, _order)
 
     async def after(self, queue: QueueName, order: int, limit: int) -> tuple[Candidate, ...]:
         """The first `limit` stored jobs of the queue above `order`, by order, whatever the queue's policy.
 
         Jobs of closed accounts are left out.
         """
-        return await self._lines.runnable(queue, limit, order, beside=self._closed.names)
+        return await self._queues.runnable(queue, limit, order, beside=self._closed.names)
 
-    async def in_turns(
-        self, queue: QueueName, policy: SchedulingPolicy | None, uses: Mapping[ShareKey, ShareUse]
+    async def in_share_order(
+        self, queue: QueueName, policy: SchedulingPolicy | None, usage: Mapping[ShareKey, ShareUse]
     ) -> AsyncIterator[Candidate]:
         """The jobs of a fair-share queue, taking shares in turns as the policy decides."""
-        stored = () if queue in self._nobody else await self._lines.waiting_shares(queue)
+        stored = () if queue in self._empty_queues else await self._queues.waiting_shares(queue)
         if not stored:
-            self.through[queue] = ()
+            self.complete_queues[queue] = ()
         shares = {*stored, *(it for it in self._changed[queue] if it is not None)}
         now = self._unit.now
-        known = {it: uses.get(ShareKey(queue, it)) or ShareUse(as_of=now) for it in sorted(shares)}
+        known = {it: usage.get(ShareKey(queue, it)) or ShareUse(as_of=now) for it in sorted(shares)}
         picker = Picker(uses=known, policy=policy, now=now)
-        lines: dict[str, AsyncIterator[Candidate]] = {}
+        by_share: dict[str, AsyncIterator[Candidate]] = {}
         while (share := picker.next) is not None:
-            line = lines.setdefault(share, self._in_share(queue, share))
-            first = await anext(line, None)
+            jobs = by_share.setdefault(share, self._in_share(queue, share))
+            first = await anext(jobs, None)
             if first is None:
                 picker.drop()
             else:
@@ -129,30 +135,30 @@ class Waiting:
 
     def _in_share(self, queue: QueueName, share: str) -> AsyncIterator[Candidate]:
         async def read(limit: int, after: tuple[int, int] | None) -> tuple[Candidate, ...]:
-            if self._closed.everybody or queue in self._nobody:
+            if self._closed.everybody or queue in self._empty_queues:
                 return ()
-            return await self._lines.runnable_in_share(queue, share, limit, after, beside=self._closed.names)
+            return await self._queues.runnable_in_share(queue, share, limit, after, beside=self._closed.names)
 
         def place(it: Candidate) -> tuple[int, int]:
             return it.priority, self._skip.end(it.order)
 
-        return self._lay_over(_Pages(read, place, FIRST_PAGE), self._changed[queue][share], _rank)
+        return self._merge(_Pages(read, place, FIRST_PAGE), self._changed[queue][share], _rank)
 
-    def _lay_over(
-        self, stored: "_Pages[Place]", changed: list[Candidate], rank: Callable[[Candidate], Place]
+    def _merge(
+        self, stored: "_Pages[Key]", changed: list[Candidate], rank: Callable[[Candidate], Key]
     ) -> AsyncIterator[Candidate]:
-        mine = sorted((it for it in changed if self.may_start(it)), key=rank, reverse=True)
-        return _Line(self, stored, mine, rank)
+        eligible = sorted((it for it in changed if self.may_start(it)), key=rank, reverse=True)
+        return _MergedJobs(self, stored, eligible, rank)
 
     @cached_property
-    def _gone(self) -> IntervalSet:
+    def _changed_orders(self) -> IntervalSet:
         """The orders of the stored jobs that the unit of work has changed.
 
         Computed only when a second page is read: most queues end on their first page.
         """
         return IntervalSet([(order, order) for order in self._orders])
 
-    def is_offered(self, other: Candidate) -> bool:
+    def is_unchanged(self, other: Candidate) -> bool:
         """Whether a stored job is unchanged by this unit of work and its account is not passed over."""
         return not self._unit.touched(other.job_id) and not self._closed.has(other.account)
 
@@ -161,9 +167,9 @@ class Waiting:
 
     def skipped_to(self, order: int) -> int:
         """The last of the consecutive orders from `order` on that are skipped or changed."""
-        return self._gone.end(self._skip.end(order))
+        return self._changed_orders.end(self._skip.end(order))
 
-    def _first(self, queue: QueueName) -> int:
+    def _first_page(self, queue: QueueName) -> int:
         """The size of the first page: it still has FIRST_PAGE jobs if all changed jobs of the queue stand in front.
 
         If very many jobs have changed, the page stays small: they are mostly consecutive, and the next page begins
@@ -176,12 +182,12 @@ class Waiting:
 # Classes, not async generators: the event loop must close every generator that is left before its end.
 
 
-class _Pages(Generic[Place]):
+class _Pages(Generic[Key]):
     """The stored jobs, read a page at a time."""
 
-    def __init__(self, read: "Read[Place]", place: Callable[[Candidate], Place], first: int) -> None:
-        self._read: Read[Place] = read
-        self._place: Callable[[Candidate], Place] = place
+    def __init__(self, read: "ReadPage[Key]", key: Callable[[Candidate], Key], first: int) -> None:
+        self._read: ReadPage[Key] = read
+        self._key: Callable[[Candidate], Key] = key
         self._limit = first
         self._last: Candidate | None = None
         self._page: Iterator[Candidate] = iter(())
@@ -191,7 +197,7 @@ class _Pages(Generic[Place]):
         found = next(self._page, None)
         if found is not None or self._ends:
             return found
-        page = await self._read(self._limit, None if self._last is None else self._place(self._last))
+        page = await self._read(self._limit, None if self._last is None else self._key(self._last))
         self._ends = len(page) < self._limit
         if page:
             self._last, self._limit = page[-1], PAGE
@@ -199,35 +205,35 @@ class _Pages(Generic[Place]):
         return next(self._page, None)
 
 
-class _Line(Generic[Place]):
+class _MergedJobs(Generic[Key]):
     """The stored jobs merged by rank with the jobs that the unit of work has changed."""
 
     def __init__(
-        self, waiting: Waiting, stored: _Pages[Place], mine: list[Candidate], rank: Callable[[Candidate], Place]
+        self, waiting: WaitingJobs, stored: _Pages[Key], changed: list[Candidate], rank: Callable[[Candidate], Key]
     ) -> None:
         self._waiting = waiting
-        self._stored: _Pages[Place] = stored
-        self._mine = mine
-        self._rank: Callable[[Candidate], Place] = rank
-        self._other: Candidate | None = None
-        self._passed = 0
+        self._stored: _Pages[Key] = stored
+        self._changed = changed
+        self._rank: Callable[[Candidate], Key] = rank
+        self._next_stored: Candidate | None = None
+        self._skipped = 0
 
     def __aiter__(self) -> AsyncIterator[Candidate]:
         return self
 
     async def __anext__(self) -> Candidate:
-        while self._passed < MOST_PASSED:
-            other = self._other or await self._stored.next()
-            if self._mine and (other is None or self._rank(self._mine[-1]) < self._rank(other)):
-                self._other = other
-                return self._mine.pop()
-            self._other = None
-            if other is None:
+        while self._skipped < MAX_SKIPPED:
+            job = self._next_stored or await self._stored.next()
+            if self._changed and (job is None or self._rank(self._changed[-1]) < self._rank(job)):
+                self._next_stored = job
+                return self._changed.pop()
+            self._next_stored = None
+            if job is None:
                 raise StopAsyncIteration
-            if self._waiting.is_offered(other):
-                if self._waiting.may_start(other):
-                    return other
-                self._passed += 1
+            if self._waiting.is_unchanged(job):
+                if self._waiting.may_start(job):
+                    return job
+                self._skipped += 1
         self._waiting.gave_up = True
         raise StopAsyncIteration
 

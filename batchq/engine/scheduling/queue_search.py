@@ -11,7 +11,7 @@ from msgspec import Struct
 from batchq.domain.ids import QueueName
 
 
-class Position(Struct, frozen=True, kw_only=True):
+class SearchPosition(Struct, frozen=True, kw_only=True):
     """The position of the search in one queue, in orders of jobs."""
 
     #: The last job that was passed.
@@ -21,36 +21,36 @@ class Position(Struct, frozen=True, kw_only=True):
     #: The job up to which it continues from the front after the end of the queue; None: it ends there.
     wraps: int | None = None
 
-    def from_front(self) -> "Position | None":
+    def from_front(self) -> "SearchPosition | None":
         """The position at the end of the queue: back at the front, or None if the search is finished."""
-        return None if self.wraps is None else Position(until=self.wraps)
+        return None if self.wraps is None else SearchPosition(until=self.wraps)
 
-    def whole_circle(self) -> "Position":
+    def whole_circle(self) -> "SearchPosition":
         """The search extended to one full circle from its present position."""
-        return Position(after=self.after, wraps=self.after)
+        return SearchPosition(after=self.after, wraps=self.after)
 
 
-Searches = Mapping[QueueName, Position]
+Searches = Mapping[QueueName, SearchPosition]
 NO_SEARCH: Searches = {}
 
 
-def follow(
-    searched: Searches, cut: Mapping[QueueName, int], stirred: Mapping[QueueName, int], *, grown: bool
+def next_searches(
+    current: Searches, unread: Mapping[QueueName, int], changed: Mapping[QueueName, int], *, capacity_freed: bool
 ) -> Searches:
     """The searches after a unit of work.
 
-    `searched`: the searches as this unit left them, without finished ones. `cut`: queues with free capacity and more
-    jobs behind the head than one unit tries, with the last job that was tried. `stirred`: by queue, the lowest order of
-    the jobs that entered or left RUNNABLE. `grown`: whether more resources may be free.
+    `current`: the searches as this unit left them, without finished ones. `unread`: queues with free capacity and more
+    jobs behind the head than one unit tries, with the last job that was tried. `changed`: by queue, the lowest order of
+    the jobs that entered or left RUNNABLE. `capacity_freed`: whether more resources may be free.
     """
     positions = {}
-    for queue, last in cut.items():
-        position, first = searched.get(queue), stirred.get(queue)
-        if position is None and grown:
-            positions[queue] = Position(after=last)
+    for queue, last in unread.items():
+        position, first = current.get(queue), changed.get(queue)
+        if position is None and capacity_freed:
+            positions[queue] = SearchPosition(after=last)
         elif position is None and first is not None:
-            positions[queue] = Position(after=max(last, first - 1))
+            positions[queue] = SearchPosition(after=max(last, first - 1))
         elif position is not None:
             passed = first is not None and (first <= position.after or position.until is not None)
-            positions[queue] = position.whole_circle() if grown or passed else position
+            positions[queue] = position.whole_circle() if capacity_freed or passed else position
     return positions

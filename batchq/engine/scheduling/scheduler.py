@@ -15,24 +15,24 @@ from batchq.domain.scheduling.fairshare import MOST_SHARES, Change, ShareKey, Sh
 from batchq.domain.scheduling.resources import Stocks
 from batchq.domain.scheduling.usage import Usage, UsageSnapshot
 from batchq.domain.status_reasons import code
-from batchq.engine.account_limits import Accounts
+from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.scheduling.admission import QueuedJobs
 from batchq.engine.scheduling.blocked import BlockedJobs, read_promises
 from batchq.engine.scheduling.catalog_view import CatalogView
 from batchq.engine.scheduling.placement_pass import (
-    NOBODY_WAITS,
-    Filled,
+    NOTHING_QUEUED,
+    PassResult,
     blocked_heads,
-    fill_room,
-    free_misfits,
+    place_jobs,
+    recheck_unschedulable,
 )
-from batchq.engine.scheduling.queue_cache import Ahead
+from batchq.engine.scheduling.queue_cache import QueueCache
 from batchq.engine.scheduling.queue_reader import Skip
-from batchq.engine.scheduling.queue_search import NO_SEARCH, Searches, follow
+from batchq.engine.scheduling.queue_search import NO_SEARCH, Searches, next_searches
 from batchq.engine.scheduling.share_usage import QueuePositions, ShareUsageTotals
 from batchq.engine.scheduling.skip_pass import PassMemo
 from batchq.engine.scheduling.snapshot import snapshot
-from batchq.engine.scheduling.time_limits import Limits
+from batchq.engine.scheduling.time_limits import TimeLimits
 from batchq.engine.unit_of_work import Committed, StagedState, UnitOfWork
 from batchq.errors import Invalid
 from batchq.ports.catalog import Snapshot
@@ -45,30 +45,34 @@ NO_PROMISES: Mapping[JobId, datetime] = {}
 class Scheduler:
     """Places jobs, and cancels jobs that have been blocked too long.
 
-    `ring` is called when a unit of work is needed because a job has been blocked too long.
+    `request_unit` is called when a unit of work is needed because a job has been blocked too long.
     """
 
     def __init__(
-        self, *, store: JobStore, ground: CatalogView, accounts: Accounts, clock: Clock, ring: Callable[[], None]
+        self,
+        *,
+        store: JobStore,
+        catalog: CatalogView,
+        accounts: AccountPolicies,
+        clock: Clock,
+        request_unit: Callable[[], None],
     ) -> None:
         self._store = store
         #: Cached fronts of the queues.
-        self.ahead = Ahead(store)
-        self._accounts = accounts
-        self._ground = ground
-        self._clock = clock
+        self.queue_cache = QueueCache(store)
+        self._accounts, self._catalog, self._clock = accounts, catalog, clock
         #: Usage of shares and of consumable resources.
-        self._ledger = ShareUsageTotals(ground)
+        self._share_usage = ShareUsageTotals(catalog)
         #: Counts of queued jobs and of pending dependencies.
-        self.tally = QueuedJobs(accounts)
+        self.queued_jobs = QueuedJobs(accounts)
         #: The resources that active jobs hold.
-        self._held = Usage()
+        self._resource_usage = Usage()
         #: The blocked heads and since when they have been blocked.
-        self._heads = BlockedJobs()
+        self._blocked_jobs = BlockedJobs()
         #: Since when each waiting job has had its position.
         self._positions = QueuePositions(clock.now())
         #: The result of the last placement pass.
-        self._outlook = PassMemo()
+        self._pass_memo = PassMemo()
         #: The latest start time of each blocked head, as last saved.
         self._promises = NO_PROMISES
         #: Whether the start times stored before the restart have been read.
@@ -78,100 +82,102 @@ class Scheduler:
         self._searches: Searches = NO_SEARCH
         self._staged_searches: Searches = NO_SEARCH
         #: The order after which unschedulable jobs must be examined again; None: all are examined.
-        self._misfits_after: int | None = None
-        self._staged_misfits_after: int | None = None
-        self.limits = Limits(store=store, ground=ground, heads=self._heads, clock=clock, ring=ring)
+        self._unschedulable_after: int | None = None
+        self._staged_unschedulable_after: int | None = None
+        self.time_limits = TimeLimits(
+            store=store, catalog=catalog, heads=self._blocked_jobs, clock=clock, request_unit=request_unit
+        )
 
     async def load(self, active: Iterable[Job]) -> None:
         """Load the stored state: at the start, and whenever memory may differ from the store."""
-        self._held = Usage(active)
-        await self._ledger.load(self._store, self._clock.now())
-        await self.tally.load(self._store)
-        self._heads.marks = {}
+        self._resource_usage = Usage(active)
+        await self._share_usage.load(self._store, self._clock.now())
+        await self.queued_jobs.load(self._store)
+        self._blocked_jobs.marks = {}
         self._searches = NO_SEARCH
-        self.ahead.forget()
-        self._outlook.forget()
-        self.limits.look_through(self._clock.now())
+        self.queue_cache.clear()
+        self._pass_memo.clear()
+        self.time_limits.schedule_scan(self._clock.now())
 
-    async def cancel_overdue(self, unit: UnitOfWork, *, ground_changed: bool, held: bool) -> None:
+    async def cancel_overdue(self, unit: UnitOfWork, *, catalog_changed: bool, safe_mode: bool) -> None:
         """Begin a unit of work: cancel the jobs that have been blocked too long.
 
-        `held`: safe mode is active; then no job is cancelled, because it is not known which jobs run.
+        `safe_mode`: safe mode is active; then no job is cancelled, because it is not known which jobs run.
         """
-        if ground_changed:
-            self._ledger.forget(unit.now)
-            self.ahead.forget()
-            self._outlook.forget()
-            self.limits.forget()
-        self._outlook.begin()
+        if catalog_changed:
+            self._share_usage.prune(unit.now)
+            self.queue_cache.clear()
+            self._pass_memo.clear()
+            self.time_limits.reset_due()
+        self._pass_memo.begin()
         self._staged_promises = self._promises
-        self._heads.begin()
-        self._staged_misfits_after = self._misfits_after
+        self._blocked_jobs.begin()
+        self._staged_unschedulable_after = self._unschedulable_after
         self._staged_searches = self._searches
-        if not held:
-            await self.limits.cancel(unit)
+        if not safe_mode:
+            await self.time_limits.cancel(unit)
 
-    def concerns(self, unit: UnitOfWork) -> bool:
+    def needs_pass(self, unit: UnitOfWork) -> bool:
         """Whether the changes so far may let a job start or change a queue's head."""
-        return unit.place or self._outlook.concerns(unit.changed_queues)
+        return unit.placement_due or self._pass_memo.needs_pass(unit.changed_queues)
 
-    async def free_misfits(self, unit: UnitOfWork, host: Resources, *, ground_changed: bool) -> bool:
+    async def recheck_unschedulable(self, unit: UnitOfWork, host: Resources, *, catalog_changed: bool) -> bool:
         """After a change of the catalog, examine a page of unschedulable jobs again; False if more remain."""
-        if ground_changed:
-            self.limits.look_through(unit.now)
-            self._misfits_after = -1
-        if self._misfits_after is None:
+        if catalog_changed:
+            self.time_limits.schedule_scan(unit.now)
+            self._unschedulable_after = -1
+        if self._unschedulable_after is None:
             return True
-        _, used_up = self._ledger_after(unit, unit.pairs())
-        room = FreeCapacity(site=self._site(host, used_up), held=Usage().after(()), now=unit.now)
-        self._staged_misfits_after = await free_misfits(
-            unit, self._store, self._ground, room=room, after=self._misfits_after
+        _, used_up = self._share_usage_after(unit, unit.job_changes())
+        room = FreeCapacity(site=self._cluster(host, used_up), held=Usage().after(()), now=unit.now)
+        self._staged_unschedulable_after = await recheck_unschedulable(
+            unit, self._store, self._catalog, capacity=room, after=self._unschedulable_after
         )
-        return self._staged_misfits_after is None
+        return self._staged_unschedulable_after is None
 
-    async def fill(self, unit: UnitOfWork, host: Resources, *, skip: Skip, grown: bool) -> bool:
+    async def place(self, unit: UnitOfWork, host: Resources, *, skip: Skip, capacity_freed: bool) -> bool:
         """Place the jobs that fit; False if another pass must follow.
 
         That is so if the pass stopped at a limit of the unit of work, placed many jobs, or a head has failed meanwhile.
 
-        `grown`: whether more resources may be free than at the last call.
+        `capacity_freed`: whether more resources may be free than at the last call.
         """
-        changes = unit.pairs()
-        if self._outlook.is_bare(self._ground.queues, changes):
-            filled, promises = NOBODY_WAITS, NO_PROMISES
+        changes = unit.job_changes()
+        if self._pass_memo.nothing_queued(self._catalog.queues, changes):
+            result, promises = NOTHING_QUEUED, NO_PROMISES
         else:
-            uses, used_up = self._ledger_after(unit, changes)
-            held = self._held.after([change.after for change in changes])
-            site = self._site(host, used_up)
+            uses, used_up = self._share_usage_after(unit, changes)
+            held = self._resource_usage.after([change.after for change in changes])
+            site = self._cluster(host, used_up)
             if not self._promises_read:
                 room = FreeCapacity(site=site, held=held, now=unit.now)
-                ids = await blocked_heads(unit, self.ahead, self._ground, room=room, uses=uses, skip=skip)
-                self._promises = await read_promises(unit, self.ahead, ids)
+                ids = await blocked_heads(unit, self.queue_cache, self._catalog, capacity=room, usage=uses, skip=skip)
+                self._promises = await read_promises(unit, self.queue_cache, ids)
                 self._promises_read = True
             room = FreeCapacity(site=site, held=held, now=unit.now, promised=self._promises)
-            filled = await fill_room(
+            result = await place_jobs(
                 unit,
-                self.ahead,
-                self._ground,
-                room=room,
-                uses=uses,
+                self.queue_cache,
+                self._catalog,
+                capacity=room,
+                usage=uses,
                 skip=skip,
-                nobody=self._outlook.nobody,
-                searches=self._searches if unit.search else NO_SEARCH,
+                empty_queues=self._pass_memo.empty_queues,
+                searches=self._searches if unit.search_due else NO_SEARCH,
             )
             promises = room.promises
-        self._outlook.stage(filled)
-        self._staged_searches = self._followed(unit, filled, grown=grown)
-        if filled.finished:
-            marks = await self._heads.mark(unit, self.ahead, filled.heads, promises)
+        self._pass_memo.stage(result)
+        self._staged_searches = self._next_searches(unit, result, capacity_freed=capacity_freed)
+        if result.finished:
+            marks = await self._blocked_jobs.mark(unit, self.queue_cache, result.heads, promises)
             self._staged_promises = promises
-            return not filled.worthwhile and len(marks) == len(filled.heads)
+            return not result.repeat and len(marks) == len(result.heads)
         return False
 
     @property
-    def shares_wait(self) -> bool:
+    def has_blocked_shares(self) -> bool:
         """Whether a fair-share queue, whose order changes with time, has a blocked head, as last saved."""
-        queues = (self._ground.queues.get(place) for place in self._heads.marks if isinstance(place, str))
+        queues = (self._catalog.queues.get(place) for place in self._blocked_jobs.marks if isinstance(place, str))
         return any(it is not None and it.policy is not None for it in queues)
 
     @property
@@ -179,29 +185,29 @@ class Scheduler:
         """Whether jobs behind blocked heads are still to be searched."""
         return bool(self._staged_searches)
 
-    def _followed(self, unit: UnitOfWork, filled: Filled, *, grown: bool) -> Searches:
+    def _next_searches(self, unit: UnitOfWork, result: PassResult, *, capacity_freed: bool) -> Searches:
         """The searches after the pass. A head that left its place frees its reservation."""
-        heads = {it.job_id for it in filled.heads.values()}
-        grown = grown or any(it.job_id not in heads for it in self._heads.marks.values())
-        searched = filled.searches if unit.search else self._searches
-        if not filled.finished:
+        heads = {it.job_id for it in result.heads.values()}
+        capacity_freed = capacity_freed or any(it.job_id not in heads for it in self._blocked_jobs.marks.values())
+        searched = result.searches if unit.search_due else self._searches
+        if not result.finished:
             return searched
-        return follow(searched, filled.cut, unit.changed_queues, grown=grown)
+        return next_searches(searched, result.unread_queues, unit.changed_queues, capacity_freed=capacity_freed)
 
-    def written_to(self, unit: UnitOfWork, changes: Changes) -> Changes:
+    def with_usage(self, unit: UnitOfWork, changes: Changes) -> Changes:
         """The changes of the unit of work with the usage of shares and of consumable resources added."""
-        return self._ledger.stage(unit.pairs(), unit.now).written_to(changes)
+        return self._share_usage.stage(unit.job_changes(), unit.now).added_to(changes)
 
     @property
     def staged(self) -> tuple[StagedState, ...]:
         """The staged states in the order in which they are updated: time limits read the blocked heads."""
-        queues = (self._ledger, self.tally, self._positions, self.ahead, self._outlook)
-        return self, *queues, self._heads, self.limits
+        queues = (self._share_usage, self.queued_jobs, self._positions, self.queue_cache, self._pass_memo)
+        return self, *queues, self._blocked_jobs, self.time_limits
 
     def on_committed(self, committed: Committed) -> None:
-        self._held.update(committed.jobs)
+        self._resource_usage.update(committed.jobs)
         self._promises = self._staged_promises
-        self._misfits_after = self._staged_misfits_after
+        self._unschedulable_after = self._staged_unschedulable_after
         self._searches = self._staged_searches
 
     def admit(self, unit: UnitOfWork, spec: JobSpec) -> None:
@@ -211,9 +217,11 @@ class Scheduler:
         """
         if spec.share_identifier is not None:
             key = ShareKey(spec.queue, spec.share_identifier)
-            if not may_open(self._ledger.shares, key, unit.opened()):
-                raise Invalid(f"JobQueue {spec.queue} has {MOST_SHARES} active share identifiers, which is the most.")
-        self.tally.admit(unit, spec)
+            if not may_open(self._share_usage.shares, key, unit.new_share_keys()):
+                raise Invalid(
+                    f"JobQueue {spec.queue} has {MOST_SHARES} active share identifiers, which is the maximum."
+                )
+        self.queued_jobs.admit(unit, spec)
 
     def in_use(self, name: ConsumableName, active: Iterable[Job]) -> int:
         """The units of a consumable resource that active jobs hold."""
@@ -221,15 +229,15 @@ class Scheduler:
 
     def used_up(self, name: ConsumableName) -> int:
         """The units that jobs took from a consumable resource while it was NON_REPLENISHABLE, as last saved."""
-        return self._ledger.used_up.get(name, 0)
+        return self._share_usage.used_up.get(name, 0)
 
     def usage(self) -> UsageSnapshot:
         """The resources that active jobs hold, as last saved."""
-        return self._held.after(())
+        return self._resource_usage.after(())
 
     def blocked_heads(self) -> tuple[tuple[QueueName, str, datetime], ...]:
         """For each blocked head of a queue, or of an account in a queue: the queue, the reason's code, since when."""
-        heads = self._heads.marks.items()
+        heads = self._blocked_jobs.marks.items()
         return tuple(
             (slot if isinstance(slot, str) else slot[0], code(head.reason), head.since) for slot, head in heads
         )
@@ -237,28 +245,28 @@ class Scheduler:
     async def snapshot(self, queue: QueueName, active: Iterable[Job], skip: Skip) -> Snapshot:
         """The next jobs of a queue in their order, and the resources that its running jobs hold."""
         unit = UnitOfWork(now=self._clock.now(), active={})
-        held = sum(it.spec.resources.millicpus for it in active if it.spec.queue == queue)
-        asked = self._ground.queues[queue]
-        policy = None if asked.policy is None else self._ground.policies.get(asked.policy)
+        held_millicpus = sum(it.spec.resources.millicpus for it in active if it.spec.queue == queue)
+        job_queue = self._catalog.queues[queue]
+        policy = None if job_queue.policy is None else self._catalog.policies.get(job_queue.policy)
         return await snapshot(
             unit,
             self._store,
-            asked,
+            job_queue,
             policy=policy,
-            uses=self._ledger.shares,
-            held=held,
+            uses=self._share_usage.shares,
+            held_millicpus=held_millicpus,
             since=self._positions.since,
             skip=skip,
         )
 
-    def _ledger_after(
+    def _share_usage_after(
         self, unit: UnitOfWork, changes: Sequence[Change]
     ) -> tuple[Mapping[ShareKey, ShareUse], Mapping[ConsumableName, int]]:
         """The usage of shares and of consumable resources as the unit of work leaves it so far."""
-        return self._ledger.with_page(self._ledger.page(changes, unit.now))
+        return self._share_usage.with_changes(self._share_usage.usage_changes(changes, unit.now))
 
-    def _site(self, host: Resources, used_up: Mapping[ConsumableName, int]) -> Cluster:
+    def _cluster(self, host: Resources, used_up: Mapping[ConsumableName, int]) -> Cluster:
         """A copy of the present catalog: it may change while the store is read."""
-        stocks = Stocks(dict(self._ground.consumables), used_up)
+        stocks = Stocks(dict(self._catalog.consumables), used_up)
         quotas = self._accounts.quotas()
-        return Cluster(environments=dict(self._ground.environments), host=host, stocks=stocks, quotas=quotas)
+        return Cluster(environments=dict(self._catalog.environments), host=host, stocks=stocks, quotas=quotas)

@@ -20,7 +20,7 @@ from batchq.engine.scheduling.catalog_view import CatalogView
 from batchq.engine.unit_of_work import Committed
 from batchq.ports.jobs import Changes, JobStore
 
-MOST = 128  # steps of a queue; snapshots show fewer positions
+MAX_STEPS = 128  # steps of a queue; snapshots show fewer positions
 
 
 class QueuePositions:
@@ -33,7 +33,7 @@ class QueuePositions:
         #: The server's start.
         self._since = since
         #: By queue, ascending orders and the time at which a job of that order was the last to enter or leave.
-        self._stairs: dict[QueueName, tuple[list[int], list[datetime]]] = {}
+        self._steps: dict[QueueName, tuple[list[int], list[datetime]]] = {}
 
     def on_committed(self, committed: Committed) -> None:
         first: dict[QueueName, int] = {}
@@ -45,117 +45,117 @@ class QueuePositions:
                 order = -1 if waited and after.spec.share_identifier is not None else after.order
                 first[after.spec.queue] = min(order, first.get(after.spec.queue, order))
         for queue, order in first.items():
-            self._step(queue, order, committed.unit.now)
+            self._add_step(queue, order, committed.unit.now)
 
     def since(self, queue: QueueName, order: int) -> datetime:
         """Since when the job with this order has had its position."""
-        orders, times = self._stairs.get(queue, ([], []))
+        orders, times = self._steps.get(queue, ([], []))
         step = bisect_right(orders, order) - 1
         return times[step] if step >= 0 else self._since
 
-    def _step(self, queue: QueueName, order: int, now: datetime) -> None:
+    def _add_step(self, queue: QueueName, order: int, now: datetime) -> None:
         """Record that every job behind `order` changed position at `now`."""
-        orders, times = self._stairs.setdefault(queue, ([], []))
-        keep = bisect_left(orders, order)
-        if keep < MOST:
-            del orders[keep:], times[keep:]
+        orders, times = self._steps.setdefault(queue, ([], []))
+        kept = bisect_left(orders, order)
+        if kept < MAX_STEPS:
+            del orders[kept:], times[kept:]
             orders.append(order)
             times.append(now)
 
 
-MOST_KEPT = 1000  # shares in memory before expired shares are removed
+MAX_SHARES = 1000  # shares in memory before expired shares are removed
 
-NOTHING = 1.0  # thousandths of a vCPU-second: less usage counts as zero
+NEGLIGIBLE = 1.0  # thousandths of a vCPU-second: less usage counts as zero
 
 
-class Page(Struct, frozen=True, kw_only=True):
+class UsageChanges(Struct, frozen=True, kw_only=True):
     """The changes of a unit of work to the usage totals."""
 
     shares: Mapping[ShareKey, ShareUse]
     used_up: Mapping[ConsumableName, int]
 
-    def written_to(self, changes: Changes) -> Changes:
+    def added_to(self, changes: Changes) -> Changes:
         if not self.shares and not self.used_up:
             return changes
         return replace(changes, shares=tuple(self.shares.items()), used_up=tuple(self.used_up.items()))
 
 
-NOTHING_CHANGED = Page(shares={}, used_up={})
+NOTHING_CHANGED = UsageChanges(shares={}, used_up={})
 
 
 class ShareUsageTotals:
     """The usage of shares and of NON_REPLENISHABLE consumable resources."""
 
-    def __init__(self, ground: CatalogView) -> None:
-        self._ground = ground
+    def __init__(self, catalog: CatalogView) -> None:
+        self._catalog = catalog
         #: As last saved.
         self.shares: dict[ShareKey, ShareUse] = {}
         #: Units taken from each consumable resource, as last saved.
         self.used_up: dict[ConsumableName, int] = {}
         #: The number of shares in memory that triggers the next removal.
-        self._most_kept = MOST_KEPT
+        self._max_shares = MAX_SHARES
         self._staged = NOTHING_CHANGED
 
     async def load(self, store: JobStore, now: datetime) -> None:
         self.shares = dict(await store.shares())
         self.used_up = dict(await store.used_up())
-        self.forget(now)
+        self.prune(now)
 
-    def forget(self, now: datetime) -> None:
+    def prune(self, now: datetime) -> None:
         """Remove from memory the shares that no longer affect scheduling.
 
         Their usage has decayed, or belongs to a deleted queue, even if its name was reused.
 
         Users may name any number of shares. The store has a row for each; memory has only those that affect scheduling.
         """
-        self.shares = {key: use for key, use in self.shares.items() if self._counts(key, use, now)}
-        self._most_kept = max(MOST_KEPT, 2 * len(self.shares))
+        self.shares = {key: use for key, use in self.shares.items() if self._is_relevant(key, use, now)}
+        self._max_shares = max(MAX_SHARES, 2 * len(self.shares))
 
-    def page(self, changes: Iterable[Change], now: datetime) -> Page:
+    def usage_changes(self, changes: Iterable[Change], now: datetime) -> UsageChanges:
         """What these changes, all those of the unit of work so far, change in the totals."""
-        listed = [it for it in changes if it.after.spec.share_identifier is not None or it.after.spec.needs]
-        if not listed:
+        relevant = [it for it in changes if it.after.spec.share_identifier is not None or it.after.spec.needs]
+        if not relevant:
             return NOTHING_CHANGED
-        return Page(shares=self._shares(listed, now), used_up=self._used_up(listed))
+        return UsageChanges(shares=self._shares(relevant, now), used_up=self._used_up(relevant))
 
-    def with_page(self, page: Page) -> tuple[Mapping[ShareKey, ShareUse], Mapping[ConsumableName, int]]:
+    def with_changes(self, changes: UsageChanges) -> tuple[Mapping[ShareKey, ShareUse], Mapping[ConsumableName, int]]:
         """The totals as the unit of work leaves them."""
-        if page is NOTHING_CHANGED:
+        if changes is NOTHING_CHANGED:
             return self.shares, self.used_up
-        return ChainMap({**page.shares}, self.shares), ChainMap({**page.used_up}, self.used_up)
+        return ChainMap({**changes.shares}, self.shares), ChainMap({**changes.used_up}, self.used_up)
 
-    def stage(self, changes: Iterable[Change], now: datetime) -> Page:
+    def stage(self, changes: Iterable[Change], now: datetime) -> UsageChanges:
         """Compute the page that the unit of work saves.
 
         Exactly this page is applied, even if the catalog changes meanwhile.
         """
-        self._staged = self.page(changes, now)
+        self._staged = self.usage_changes(changes, now)
         return self._staged
 
     def on_committed(self, committed: Committed) -> None:
         self.shares |= self._staged.shares
         self.used_up |= self._staged.used_up
-        if len(self.shares) > self._most_kept:
-            self.forget(committed.unit.now)
+        if len(self.shares) > self._max_shares:
+            self.prune(committed.unit.now)
 
-    def _counts(self, key: ShareKey, use: ShareUse, now: datetime) -> bool:
-        queue = self._ground.queues.get(key.queue)
+    def _is_relevant(self, key: ShareKey, use: ShareUse, now: datetime) -> bool:
+        queue = self._catalog.queues.get(key.queue)
         if use.active > 0 or use.millicpus > 0:
             return True
         if queue is None or use.as_of < queue.created_at:
             return False
-        return accrued(use, now, self._decay(key.queue)).used >= NOTHING
+        return accrued(use, now, self._decay(key.queue)).used >= NEGLIGIBLE
 
     def _shares(self, changes: Sequence[Change], now: datetime) -> dict[ShareKey, ShareUse]:
         named = {it.after.spec.queue for it in changes if it.after.spec.share_identifier is not None}
         return follow(self.shares, changes, now, {name: self._decay(name) for name in named})
 
     def _decay(self, name: QueueName) -> timedelta:
-        queue = self._ground.queues.get(name)
-        return window(None if queue is None or queue.policy is None else self._ground.policies.get(queue.policy))
+        queue = self._catalog.queues.get(name)
+        return window(None if queue is None or queue.policy is None else self._catalog.policies.get(queue.policy))
 
     def _used_up(self, changes: Sequence[Change]) -> dict[ConsumableName, int]:
-        known = self._ground.consumables
+        known = self._catalog.consumables
         used_up: dict[ConsumableName, int] = {}
         for need in (need for it in changes for need in taken(it.before, it.after)):
             name = need.resource

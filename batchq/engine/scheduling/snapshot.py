@@ -11,13 +11,13 @@ from batchq.domain.ids import QueueName
 from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse, active_shares
 from batchq.domain.scheduling.quotas import NO_QUOTAS, Closed
-from batchq.engine.scheduling.queue_reader import Skip, Waiting
+from batchq.engine.scheduling.queue_reader import Skip, WaitingJobs
 from batchq.engine.unit_of_work import UnitOfWork
 from batchq.ports.catalog import Snapshot
 from batchq.ports.jobs import JobStore
 
-MOST_JOBS = 100  # in a snapshot
-MOST_SHARES = 20  # in a snapshot
+MAX_JOBS = 100  # in a snapshot
+MAX_SHARES = 20  # in a snapshot
 
 
 async def snapshot(
@@ -27,37 +27,37 @@ async def snapshot(
     *,
     policy: SchedulingPolicy | None,
     uses: Mapping[ShareKey, ShareUse],
-    held: int,
+    held_millicpus: int,
     since: Callable[[QueueName, int], datetime],
     skip: Skip,
 ) -> Snapshot:
     """The snapshot of a queue at the time of an empty unit of work.
 
-    `held`: what the active jobs of the queue hold, in thousandths of a vCPU. `since`: returns since when a job of the
-    given order has had its position.
+    `held_millicpus`: what the active jobs of the queue hold, in thousandths of a vCPU. `since`: returns since when a
+    job of the given order has had its position.
     """
-    waiting = Waiting(unit, store, skip, Closed(NO_QUOTAS))
-    line = waiting.in_order(queue.name) if policy is None else waiting.in_turns(queue.name, policy, uses)
+    waiting = WaitingJobs(unit, store, skip, Closed(NO_QUOTAS))
+    line = waiting.in_order(queue.name) if policy is None else waiting.in_share_order(queue.name, policy, uses)
     first = await _first(line)
-    born = {it.id: it.created_at for it in (await store.jobs([it.job_id for it in first])).values()}
+    created = {it.id: it.created_at for it in (await store.jobs([it.job_id for it in first])).values()}
     shares = sorted(
-        ((key.share, use.millicpus) for key, use in uses.items() if key.queue == queue.name), key=_most_first
+        ((key.share, use.millicpus) for key, use in uses.items() if key.queue == queue.name), key=_largest_first
     )
     return Snapshot(
-        jobs=tuple((it.job_id, max(born.get(it.job_id, unit.now), since(queue.name, it.order))) for it in first),
+        jobs=tuple((it.job_id, max(created.get(it.job_id, unit.now), since(queue.name, it.order))) for it in first),
         updated_at=unit.now,
-        millicpus=held,
-        shares=tuple(it for it in shares if it[1] > 0)[:MOST_SHARES],
+        millicpus=held_millicpus,
+        shares=tuple(it for it in shares if it[1] > 0)[:MAX_SHARES],
         active_shares=active_shares(uses, queue.name),
     )
 
 
 async def _first(line: AsyncIterator[Candidate]) -> list[Candidate]:
     first: list[Candidate] = []
-    while len(first) < MOST_JOBS and (it := await anext(line, None)) is not None:
+    while len(first) < MAX_JOBS and (it := await anext(line, None)) is not None:
         first.append(it)
     return first
 
 
-def _most_first(share: tuple[str, int]) -> tuple[int, str]:
+def _largest_first(share: tuple[str, int]) -> tuple[int, str]:
     return -share[1], share[0]
