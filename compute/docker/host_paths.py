@@ -174,7 +174,7 @@ def _create_folder(opened: Descriptor, name: str) -> Descriptor:
     return created
 
 
-class Position(Struct, frozen=True):
+class FilesystemPosition(Struct, frozen=True):
     """A path within a file system, independent of mount points."""
 
     #: The file system's device number, `major:minor`.
@@ -182,7 +182,7 @@ class Position(Struct, frozen=True):
     #: The path from the root of the file system.
     path: PurePosixPath
 
-    def overlaps(self, other: "Position") -> bool:
+    def overlaps(self, other: "FilesystemPosition") -> bool:
         """Whether the two are equal, or one contains the other."""
         related = self.path.is_relative_to(other.path) or other.path.is_relative_to(self.path)
         return self.device == other.device and related
@@ -192,7 +192,7 @@ class MountEntry(Struct, frozen=True):
     """A line of the mount table."""
 
     #: The folder of the file system that is mounted.
-    root: Position
+    root: FilesystemPosition
     #: The mount point.
     path: Path
 
@@ -206,7 +206,7 @@ class MountTable:
     @cached_property
     def _entries(self) -> dict[int, MountEntry]:
         return {
-            int(number): MountEntry(Position(device, PurePosixPath(_unescaped(root))), Path(_unescaped(path)))
+            int(number): MountEntry(FilesystemPosition(device, PurePosixPath(_unescaped(root))), Path(_unescaped(path)))
             for number, _, device, root, path, _ in self._lines
         }
 
@@ -215,16 +215,16 @@ class MountTable:
         """The type of each file system, by device. A hyphen ends the optional fields, whose number varies."""
         return {device: rest.partition(" - ")[2].split(" ")[0] for _, _, device, _, _, rest in self._lines}
 
-    def position(self, it: Descriptor) -> Position:
+    def position(self, it: Descriptor) -> FilesystemPosition:
         """The position of an open file. Raises LookupError if its mount is gone, ValueError if it is outside of it."""
         entry = self._entries[it.mount_id]
-        return Position(entry.root.device, entry.root.path / it.path.relative_to(entry.path))
+        return FilesystemPosition(entry.root.device, entry.root.path / it.path.relative_to(entry.path))
 
-    def below(self, path: Path) -> tuple[Position, ...]:
+    def below(self, path: Path) -> tuple[FilesystemPosition, ...]:
         """The roots of all mounts below this folder, without a mount at the folder itself."""
         return tuple(it.root for it in self._entries.values() if it.path != path and it.path.is_relative_to(path))
 
-    def filesystem(self, it: Position) -> str:
+    def filesystem(self, it: FilesystemPosition) -> str:
         """The type of its file system, such as `ext4`."""
         return self._types[it.device]
 

@@ -24,8 +24,8 @@ from msgspec.structs import replace
 
 from batchq.compute.docker.host_paths import (
     Descriptor,
+    FilesystemPosition,
     MountTable,
-    Position,
     create_folders,
     open_path,
     real_path,
@@ -260,7 +260,7 @@ def check_open_path(
     if at.path.joinpath(*missing) != real:
         raise OSError(errno.EBUSY, "moved during the check")
     position = mount_table.position(at)
-    seen = (Position(position.device, position.path.joinpath(*missing)), *mount_table.below(real))
+    seen = (FilesystemPosition(position.device, position.path.joinpath(*missing)), *mount_table.below(real))
     for path in (*FORBIDDEN_PATHS, *policy.private):
         forbidden = _position(path, mount_table)
         if forbidden is not None and any(forbidden.overlaps(it) for it in seen):
@@ -363,7 +363,7 @@ def _is_protected(writable: frozenset[Path], folder: Path) -> bool:
     return not any(folder.is_relative_to(it) for it in writable)
 
 
-def _position(path: Path, mount_table: MountTable) -> Position | None:
+def _position(path: Path, mount_table: MountTable) -> FilesystemPosition | None:
     """The position of a path in its file system; None: the path does not exist or cannot be opened."""
     try:
         with closing(Descriptor(os.open(path, os.O_PATH | os.O_CLOEXEC))) as it:
