@@ -27,7 +27,7 @@ def wide(*queues):
     return ground(*queues, environments=WIDE)
 
 
-async def test_an_account_has_no_more_in_use_than_its_limit():
+async def test_an_account_uses_at_most_its_limit():
     jobs = [runnable(owner=LAB, millicpus=2000) for _ in range(4)]
     store = await stored(running(owner=LAB, millicpus=500), *jobs)
 
@@ -36,7 +36,7 @@ async def test_an_account_has_no_more_in_use_than_its_limit():
     assert placed_in(unit, *jobs) == ["local", "local", None, None]
 
 
-async def test_others_start_though_it_waits_before_them():
+async def test_jobs_of_other_accounts_start_behind_a_job_of_a_limited_account():
     many = [runnable(owner=LAB, millicpus=1000) for _ in range(2 * PAGE + FIRST_PAGE)]
     other, below, nobodys = runnable(owner=OTHER), runnable(owner=TEAM), runnable()
     store = await stored(*many, other, below, nobodys)
@@ -47,7 +47,7 @@ async def test_others_start_though_it_waits_before_them():
     assert placed_in(unit, other, below, nobodys) == ["local", None, "local"]
 
 
-async def test_the_first_that_waits_says_so_and_those_behind_it_do_not_slip_past():
+async def test_the_first_limited_job_shows_the_reason_and_later_jobs_do_not_pass_it():
     runs = running(owner=LAB, millicpus=1000)
     first, small, below = (
         runnable(owner=LAB, millicpus=2000),
@@ -66,7 +66,7 @@ async def test_the_first_that_waits_says_so_and_those_behind_it_do_not_slip_past
 
 
 @pytest.mark.parametrize("dead", [environment("dead", state=State.DISABLED), environment("dead", max_millicpus=1000)])
-async def test_who_could_not_start_anyway_holds_up_nobody_of_his_account(dead):
+async def test_a_job_that_cannot_start_does_not_close_its_account(dead):
     never = runnable(owner=LAB, millicpus=2000, queue="nowhere")
     mate, below = runnable(owner=LAB, millicpus=500), runnable(owner=TEAM, millicpus=500)
     store = await stored(running(owner=OTHER, millicpus=2000), never, mate, below)
@@ -77,7 +77,7 @@ async def test_who_could_not_start_anyway_holds_up_nobody_of_his_account(dead):
     assert placed_in(unit, never, mate, below) == [None, "local", "local"]
 
 
-async def test_each_account_above_has_a_say():
+async def test_the_limits_of_all_parent_accounts_apply():
     below, own, other = (runnable(owner=it, millicpus=1000) for it in (TEAM, LAB, OTHER))
     store = await stored(running(owner=TEAM, millicpus=1000), below, own, other)
 
@@ -86,7 +86,7 @@ async def test_each_account_above_has_a_say():
     assert placed_in(unit, below, own, other) == [None, "local", "local"]
 
 
-async def test_where_the_root_is_at_its_limit_nobody_starts():
+async def test_no_job_starts_when_the_root_account_is_at_its_limit():
     runs, jobs = running(owner=OTHER), [runnable(owner=it) for it in (LAB, OTHER, Owner(user="x", account="gone"))]
     store = await stored(runs, *jobs)
     unit = turn_over(runs)
@@ -97,7 +97,7 @@ async def test_where_the_root_is_at_its_limit_nobody_starts():
     assert [it.job_id for it in told.heads.values()] == [jobs[0].id]
 
 
-async def test_nothing_is_set_aside_for_one_whose_account_is_at_its_limit():
+async def test_no_capacity_is_reserved_for_a_job_of_an_account_at_its_limit():
     runs = running(owner=LAB, millicpus=2000)
     waits, other = runnable(owner=LAB, millicpus=1000), runnable(owner=OTHER, millicpus=2000)
     store = await stored(runs, waits, other)
@@ -107,7 +107,7 @@ async def test_nothing_is_set_aside_for_one_whose_account_is_at_its_limit():
     assert placed_in(unit, waits, other) == [None, "local"]
 
 
-async def test_what_is_kept_of_a_limit_for_one_that_waits_for_room_its_own_account_does_not_take():
+async def test_a_limit_reserved_for_a_head_is_not_used_by_other_jobs_of_its_account():
     runs = running(owner=OTHER, millicpus=3000)
     head, small = runnable(owner=LAB, millicpus=2000), runnable(owner=LAB, millicpus=500)
     store = await stored(runs, head, small)
@@ -118,7 +118,7 @@ async def test_what_is_kept_of_a_limit_for_one_that_waits_for_room_its_own_accou
 
 
 @pytest.mark.fault("CO06")
-async def test_a_short_job_does_not_bring_the_account_of_a_head_to_its_limit():
+async def test_backfill_does_not_bring_the_account_of_a_head_to_its_limit():
     hour = timedelta(hours=1)
     runs = running(owner=OTHER, memory_mib=500, timeout=hour)
     head, short, long = (
@@ -147,7 +147,7 @@ async def test_the_highest_account_at_its_limit_is_named_and_its_jobs_wait_as_on
     assert [(it.job_id, it.reason) for it in told.heads.values()] == [(below.id, status_reasons.at_limit("lab"))]
 
 
-async def test_a_limit_that_was_lowered_ends_nothing_and_starts_nothing():
+async def test_a_lowered_limit_ends_no_job_and_starts_none():
     runs, waits = running(owner=LAB, millicpus=3000), runnable(owner=LAB, millicpus=1)
     store = await stored(runs, waits)
 
@@ -156,7 +156,7 @@ async def test_a_limit_that_was_lowered_ends_nothing_and_starts_nothing():
     assert placed_in(unit, runs, waits) == ["local", None]
 
 
-async def test_one_that_is_more_than_the_limit_is_a_misfit_and_holds_up_not_even_its_own():
+async def test_a_job_above_the_limit_is_unschedulable_and_blocks_no_job_of_its_account():
     large, small = runnable(owner=TEAM, millicpus=3000), runnable(owner=LAB, millicpus=1000)
     store = await stored(large, small)
 
@@ -167,7 +167,7 @@ async def test_one_that_is_more_than_the_limit_is_a_misfit_and_holds_up_not_even
     assert unit.get(large.id).status_reason == status_reasons.beyond_limit("lab", 3000, 2000)
 
 
-async def test_a_limit_holds_over_all_queues():
+async def test_a_limit_applies_to_all_queues_together():
     first, second = (runnable(owner=LAB, queue=it, millicpus=1500) for it in ("default", "other"))
     store = await stored(first, second)
 
@@ -177,7 +177,7 @@ async def test_a_limit_holds_over_all_queues():
 
 
 @pytest.mark.parametrize("share", ["red", "blue"])
-async def test_in_turns_of_shares_whoever_is_at_his_limit_is_passed_over(share):
+async def test_fair_share_order_passes_over_jobs_of_a_limited_account(share):
     fair = {"share_identifier": "red", "scheduling_priority": 1}
     many = [runnable(owner=LAB, millicpus=1000, **fair) for _ in range(PAGE + FIRST_PAGE)]
     others = [runnable(owner=OTHER, millicpus=1000, **fair | {"share_identifier": share}) for _ in range(2)]
@@ -190,7 +190,7 @@ async def test_in_turns_of_shares_whoever_is_at_his_limit_is_passed_over(share):
     assert placed_in(unit, *many).count("local") == 1
 
 
-async def test_where_no_limit_is_set_accounts_make_no_difference():
+async def test_without_limits_accounts_make_no_difference():
     jobs = [runnable(owner=it, millicpus=1000) for it in (LAB, TEAM, OTHER)]
     store = await stored(*jobs)
 

@@ -58,14 +58,14 @@ async def tell_the_same(store, ahead, *asked, **beside):
     return await ahead.runnable(*asked, **beside) == await InlineStore.runnable(store, *asked, **beside)
 
 
-async def test_who_is_known_is_not_asked_for_again():
+async def test_a_cached_candidate_is_not_read_again():
     store, ahead = await ahead_of(*(runnable() for _ in range(5)))
 
     assert await tell_the_same(store, ahead, "default", 8)
     assert store.asked == 1
 
 
-async def test_who_comes_to_stand_in_front_is_known_and_who_goes_is_not():
+async def test_the_front_follows_jobs_that_begin_and_cease_to_wait():
     first, last = runnable(order=1), runnable(order=9)
     store, ahead = await ahead_of(first, last)
 
@@ -75,7 +75,7 @@ async def test_who_comes_to_stand_in_front_is_known_and_who_goes_is_not():
     assert store.asked == 1
 
 
-async def test_nobody_is_remembered_of_a_line_beyond_what_was_read_of_it():
+async def test_jobs_behind_the_cached_front_are_not_cached():
     store, ahead = await ahead_of(*(runnable(order=it) for it in range(PAGE)))
     behind = runnable(order=2 * PAGE)
 
@@ -86,7 +86,7 @@ async def test_nobody_is_remembered_of_a_line_beyond_what_was_read_of_it():
 
 
 @pytest.mark.parametrize("first", [-1, 5, MAX_CANDIDATES - 3, MAX_CANDIDATES + 10])
-async def test_a_line_may_be_longer_than_what_is_remembered_of_it(first):
+async def test_a_queue_may_be_longer_than_its_cached_front(first):
     store, ahead = await ahead_of(runnable(order=0))
     await save(store, ahead, new=[runnable(order=it) for it in range(1, 2 * MAX_CANDIDATES)])
 
@@ -94,7 +94,7 @@ async def test_a_line_may_be_longer_than_what_is_remembered_of_it(first):
     assert len(ahead.fronts["default"]) <= MAX_CANDIDATES
 
 
-async def test_whom_a_limit_holds_is_passed_over_among_those_known_and_behind_them():
+async def test_excluded_accounts_are_left_out_of_cached_and_stored_jobs():
     owners = [*[LAB] * PAGE, OTHER, LAB, OTHER]
     store, ahead = await ahead_of(*(runnable(order=number, owner=it) for number, it in enumerate(owners)))
 
@@ -102,7 +102,7 @@ async def test_whom_a_limit_holds_is_passed_over_among_those_known_and_behind_th
     assert store.asked == 2
 
 
-async def test_who_comes_after_a_job_that_is_read_is_read_with_it():
+async def test_a_read_of_a_job_also_reads_the_jobs_behind_it():
     line = [runnable() for _ in range(2 * READ_AHEAD)]
     store, ahead = await ahead_of(*line)
     await ahead.jobs([line[0].id])
@@ -113,7 +113,7 @@ async def test_who_comes_after_a_job_that_is_read_is_read_with_it():
     assert store.read == READ_AHEAD
 
 
-async def test_a_job_is_remembered_as_it_was_saved():
+async def test_a_cached_job_is_the_saved_job():
     old, new = runnable(), runnable()
     store, ahead = await ahead_of(old)
     await ahead.jobs([old.id])
@@ -124,7 +124,7 @@ async def test_a_job_is_remembered_as_it_was_saved():
     assert (await ahead.jobs([old.id]))[old.id].version == 1
 
 
-async def test_one_whose_record_was_damaged_is_not_remembered():
+async def test_a_job_with_a_damaged_record_is_not_cached():
     bad = runnable(status_reason=status_reasons.UNREADABLE)
     _, ahead = await ahead_of(bad)
 
@@ -132,7 +132,7 @@ async def test_one_whose_record_was_damaged_is_not_remembered():
     assert ahead.cached_jobs == {}
 
 
-async def test_after_it_has_forgotten_the_store_is_asked():
+async def test_a_cleared_cache_reads_the_store():
     store, ahead = await ahead_of(runnable())
 
     ahead.clear()
@@ -141,7 +141,7 @@ async def test_after_it_has_forgotten_the_store_is_asked():
     assert store.asked == 2
 
 
-async def test_one_that_is_doubted_is_read_again():
+async def test_an_invalidated_job_is_read_again():
     job = runnable()
     store, ahead = await ahead_of(job)
     await ahead.jobs([job.id])
@@ -152,7 +152,7 @@ async def test_one_that_is_doubted_is_read_again():
     assert store.read == 2
 
 
-async def test_an_order_to_one_who_stands_in_front_reads_nothing_more():
+async def test_a_stop_order_for_a_cached_job_reads_nothing():
     line = [running(millicpus=environment().max_millicpus), *(runnable() for _ in range(3))]
     desk = Desk(Counting(), ground(), NO_ACCOUNTS)
     await desk.store.commit(Changes(inserted=line))
@@ -166,7 +166,7 @@ async def test_an_order_to_one_who_stands_in_front_reads_nothing_more():
     assert await desk.status(line[2]) is Status.FAILED
 
 
-async def test_who_follows_on_one_that_goes_and_goes_too_is_not_looked_at():
+async def test_a_pass_does_not_examine_jobs_that_left_behind_a_head_that_left():
     runs, *line = running(millicpus=environment().max_millicpus), *(runnable() for _ in range(6 * PAGE))
     desk = Desk(Counting(), ground(), NO_ACCOUNTS)
     await desk.store.commit(Changes(inserted=(runs, *line)))
@@ -186,7 +186,7 @@ MOVES = st.lists(st.tuples(ORDERS, st.integers(1, 80), st.integers(-1, 600)), ma
 
 @given(MOVES)
 @settings(max_examples=examples(20))
-async def test_whoever_comes_and_goes_it_tells_what_the_store_tells(moves):
+async def test_the_cache_agrees_with_the_store_after_random_changes(moves):
     store, ahead = await ahead_of()
 
     agreed = [await _agree_after(store, ahead, *move) for move in moves]

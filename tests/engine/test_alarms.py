@@ -42,7 +42,7 @@ async def bell():
     await asyncio.wait([task])
 
 
-async def test_an_alarm_rings_once_when_it_is_due(bell):
+async def test_a_timer_fires_once_when_it_is_due(bell):
     job = running(timeout=MINUTE)
 
     bell.alarms.set(job)
@@ -51,7 +51,7 @@ async def test_an_alarm_rings_once_when_it_is_due(bell):
     assert bell.rang == [(job.id, 60)]
 
 
-async def test_an_alarm_that_was_due_long_ago_rings_at_once(bell):
+async def test_an_overdue_timer_fires_at_once(bell):
     job = running(timeout=MINUTE)
     await bell.clock.sleep(500)
 
@@ -61,7 +61,7 @@ async def test_an_alarm_that_was_due_long_ago_rings_at_once(bell):
     assert bell.rang == [(job.id, 500)]
 
 
-async def test_alarms_ring_in_the_order_in_which_they_are_due(bell):
+async def test_timers_fire_in_the_order_of_their_due_times(bell):
     late, soon = running(timeout=2 * MINUTE), running(timeout=MINUTE)
 
     bell.alarms.set(late)
@@ -71,7 +71,7 @@ async def test_alarms_ring_in_the_order_in_which_they_are_due(bell):
     assert bell.rang == [(soon.id, 60), (late.id, 120)]
 
 
-async def test_alarms_due_at_one_moment_all_ring(bell):
+async def test_all_timers_due_at_one_time_fire(bell):
     first, second = running(timeout=MINUTE), running(timeout=MINUTE)
 
     bell.alarms.set(first)
@@ -81,7 +81,7 @@ async def test_alarms_due_at_one_moment_all_ring(bell):
     assert sorted(bell.rang) == sorted([(first.id, 60), (second.id, 60)])
 
 
-async def test_a_sooner_alarm_wakes_one_who_waits_for_a_later(bell):
+async def test_an_earlier_timer_ends_the_wait_for_a_later_one(bell):
     late, soon = running(timeout=10 * MINUTE), running(timeout=MINUTE)
     bell.alarms.set(late)
     await bell.clock.sleep(30)
@@ -92,7 +92,7 @@ async def test_a_sooner_alarm_wakes_one_who_waits_for_a_later(bell):
     assert bell.rang == [(soon.id, 60)]
 
 
-async def test_a_job_whose_alarm_comes_sooner_rings_once_and_sooner(bell):
+async def test_a_timer_moved_earlier_fires_once_at_the_earlier_time(bell):
     job = running(timeout=10 * MINUTE, stop_grace=timedelta(seconds=5))
     bell.alarms.set(job)
 
@@ -102,7 +102,7 @@ async def test_a_job_whose_alarm_comes_sooner_rings_once_and_sooner(bell):
     assert bell.rang == [(job.id, 5)]
 
 
-async def test_a_job_whose_alarm_comes_later_rings_once_and_later(bell):
+async def test_a_timer_moved_later_fires_once_at_the_later_time(bell):
     job = running(timeout=MINUTE, stop_grace=3 * MINUTE)
     bell.alarms.set(job)
 
@@ -112,7 +112,7 @@ async def test_a_job_whose_alarm_comes_later_rings_once_and_later(bell):
     assert bell.rang == [(job.id, 180)]
 
 
-async def test_an_alarm_taken_off_does_not_ring(bell):
+async def test_a_removed_timer_does_not_fire(bell):
     job = running(timeout=MINUTE)
     bell.alarms.set(job)
 
@@ -122,7 +122,7 @@ async def test_an_alarm_taken_off_does_not_ring(bell):
     assert bell.rang == []
 
 
-async def test_an_alarm_is_off_while_a_container_is_to_stop_and_was_not_asked(bell):
+async def test_no_timer_is_set_while_a_stop_signal_is_not_delivered(bell):
     job = running(timeout=MINUTE)
     bell.alarms.set(job)
 
@@ -132,7 +132,7 @@ async def test_an_alarm_is_off_while_a_container_is_to_stop_and_was_not_asked(be
     assert bell.rang == []
 
 
-async def test_an_alarm_set_twice_rings_once(bell):
+async def test_a_timer_set_twice_fires_once(bell):
     job = running(timeout=MINUTE)
 
     bell.alarms.set(job)
@@ -142,7 +142,7 @@ async def test_an_alarm_set_twice_rings_once(bell):
     assert bell.rang == [(job.id, 60)]
 
 
-async def test_an_alarm_taken_off_and_set_again_rings_once(bell):
+async def test_a_timer_removed_and_set_again_fires_once(bell):
     job = running(timeout=MINUTE, attempts=2)
     bell.alarms.set(job)
     again = after(job, exited(1), placed(), started(2))
@@ -154,7 +154,7 @@ async def test_an_alarm_taken_off_and_set_again_rings_once(bell):
     assert bell.rang == [(job.id, 60)]
 
 
-async def test_a_job_that_was_killed_rings_again_to_be_killed_again(bell):
+async def test_the_timer_of_a_killed_job_fires_again_to_repeat_the_kill(bell):
     job = after(running(stop_grace=timedelta(seconds=30)), terminate(), asked())
     bell.alarms.set(job)
     await bell.clock.sleep(31)
@@ -165,7 +165,7 @@ async def test_a_job_that_was_killed_rings_again_to_be_killed_again(bell):
     assert bell.rang == [(job.id, 30), (job.id, 36)]
 
 
-async def test_jobs_without_an_alarm_ring_never(bell):
+async def test_a_job_without_a_deadline_has_no_timer(bell):
     bell.alarms.set(starting(timeout=MINUTE))
     bell.alarms.set(running(timeout=None))
     await bell.clock.sleep(1000)
@@ -173,7 +173,7 @@ async def test_jobs_without_an_alarm_ring_never(bell):
     assert bell.rang == []
 
 
-async def test_of_two_containers_that_are_due_at_once_the_alarm_rings_for_each(bell):
+async def test_the_timer_fires_for_each_of_two_containers_due_at_once(bell):
     job = after(tasked(app(), sidecar()), runs("0/app"), runs("0/sidecar"), terminate())
     job = after(job, is_asked("0/app"), is_asked("0/sidecar"))
     bell.alarms.set(job)
@@ -185,7 +185,7 @@ async def test_of_two_containers_that_are_due_at_once_the_alarm_rings_for_each(b
     assert bell.rang == [(job.id, 30), (job.id, 31)]
 
 
-async def test_alarms_taken_off_do_not_pile_up(bell):
+async def test_removed_timers_do_not_accumulate(bell):
     jobs = [running(timeout=MINUTE) for _ in range(1000)]
 
     list(map(bell.alarms.set, jobs))
@@ -200,7 +200,7 @@ async def test_alarms_taken_off_do_not_pile_up(bell):
 # ---------------------------------------------------------------------------------------------------------- of several
 
 
-async def test_a_timeout_is_ordered_when_the_one_that_may_decide_is_seen_alive_and_not_its_helper():
+async def test_a_timeout_applies_after_an_inspection_of_the_essential_container():
     begun = tasked(sidecar(), app(), timeout=MINUTE)
     job = after(begun, runs("0/sidecar"), runs("0/app"))
     desk = await desk_over(job)
@@ -216,7 +216,7 @@ async def test_a_timeout_is_ordered_when_the_one_that_may_decide_is_seen_alive_a
     assert desk.asked[2:] == [do.StopContainer(tag=replace(job.tag, part=key)) for key in ("0/sidecar", "0/app")]
 
 
-async def test_one_that_is_late_is_looked_at_before_who_waits_for_it_gives_up():
+async def test_an_overdue_container_is_inspected_before_its_dependent_gives_up():
     late = task_container("late", essential=False, start_timeout=MINUTE)
     job = after(tasked(late, app(after={"late": "SUCCESS"})), runs("0/late"))
     desk = await desk_over(job)
@@ -230,7 +230,7 @@ async def test_one_that_is_late_is_looked_at_before_who_waits_for_it_gives_up():
     assert desk.asked[1:] == [do.StopContainer(tag=look.tag)]
 
 
-async def test_a_look_that_is_not_answered_does_not_hold_up_a_kill():
+async def test_an_unanswered_inspection_does_not_delay_a_kill():
     late = task_container("late", essential=False, start_timeout=MINUTE)
     waits = task_container("waits", essential=False, after={"late": "SUCCESS"})
     deaf = task_container("deaf", essential=False, stop_timeout=MINUTE)

@@ -18,7 +18,7 @@ HOUR = timedelta(hours=1)
 WIDE = environment(max_millicpus=64_000)
 
 
-async def test_one_that_fits_beside_the_head_starts():
+async def test_a_job_that_fits_beside_the_head_starts():
     runs, head = running(millicpus=1000, gpus=1), runnable(millicpus=1000, gpus=1)
     stays, goes = runnable(millicpus=3000), runnable(millicpus=2000)
     store = await stored(runs, head, stays, goes)
@@ -28,7 +28,7 @@ async def test_one_that_fits_beside_the_head_starts():
     assert placed_in(unit, head, stays, goes) == [None, None, "local"]
 
 
-async def test_one_that_ends_before_the_head_can_start_goes_first():
+async def test_a_job_that_ends_before_the_head_can_start_is_placed():
     runs = running(millicpus=1000, timeout=HOUR)
     head = runnable(millicpus=4000)
     long, short = runnable(millicpus=1000), runnable(millicpus=1000, timeout=HOUR / 2)
@@ -39,7 +39,7 @@ async def test_one_that_ends_before_the_head_can_start_goes_first():
     assert placed_in(unit, head, long, short) == [None, None, "local"]
 
 
-async def test_a_short_job_takes_nothing_that_does_not_come_back_from_the_head():
+async def test_a_short_job_takes_no_consumed_resource_of_the_head():
     tokens = consumable("tokens", total=5, kind=ResourceKind.NON_REPLENISHABLE)
     runs = running(millicpus=3000, timeout=HOUR)
     head = runnable(millicpus=4000, needs=(Need(resource=tokens.name, quantity=5),))
@@ -51,7 +51,7 @@ async def test_a_short_job_takes_nothing_that_does_not_come_back_from_the_head()
     assert placed_in(unit, head, short, other) == [None, None, "local"]
 
 
-async def test_of_a_lower_priority_too():
+async def test_jobs_of_a_queue_of_lower_priority_are_backfilled_too():
     runs = running(millicpus=1000, timeout=HOUR)
     head = runnable(millicpus=4000, queue="high")
     short = runnable(millicpus=1000, timeout=HOUR / 2, queue="low")
@@ -62,7 +62,7 @@ async def test_of_a_lower_priority_too():
     assert placed_in(unit, head, short) == [None, "local"]
 
 
-async def test_a_misfit_behind_the_head_is_found():
+async def test_an_unschedulable_job_behind_the_head_is_found():
     runs, head, huge = running(timeout=HOUR), runnable(millicpus=4000), runnable(millicpus=9000)
     store = await stored(runs, head, huge)
 
@@ -71,7 +71,7 @@ async def test_a_misfit_behind_the_head_is_found():
     assert unit.get(huge.id).unschedulable
 
 
-async def test_so_many_behind_the_head_are_looked_at_and_no_more():
+async def test_a_unit_of_work_tries_a_limited_number_of_jobs_behind_the_head():
     runs, head = running(millicpus=1000, timeout=HOUR), runnable(millicpus=64_000)
     long = [runnable(millicpus=1 + number) for number in range(MAX_TRIED - 1)]
     last, beyond = (runnable(millicpus=1, timeout=HOUR / 2) for _ in range(2))
@@ -82,7 +82,7 @@ async def test_so_many_behind_the_head_are_looked_at_and_no_more():
     assert placed_in(unit, last, beyond) == ["local", None]
 
 
-async def test_60_different_jobs_that_do_not_fit_hide_none_behind_them():
+async def test_60_different_jobs_that_do_not_fit_do_not_hide_the_jobs_behind_them():
     runs, head = running(millicpus=1000, timeout=HOUR), runnable(millicpus=64_000)
     long, short = [runnable(millicpus=1 + number) for number in range(60)], runnable(millicpus=1, timeout=HOUR / 2)
     store = await stored(runs, head, *long, short)
@@ -92,7 +92,7 @@ async def test_60_different_jobs_that_do_not_fit_hide_none_behind_them():
     assert placed_in(unit, short) == ["local"]
 
 
-async def test_the_head_is_told_with_what_it_waits_for():
+async def test_the_result_names_the_head_and_its_reason():
     runs, head = running(millicpus=1000), runnable(millicpus=4000)
     store = await stored(runs, head, runnable())
     unit = turn_over(runs)
@@ -103,7 +103,7 @@ async def test_the_head_is_told_with_what_it_waits_for():
     assert told.heads["default"].reason.endswith("waits for vCPUs of compute environment local.")
 
 
-async def test_where_all_is_placed_there_is_no_head():
+async def test_there_is_no_head_when_all_jobs_are_placed():
     store = await stored(runnable())
 
     assert (await fill(turn_over(), store, ground())).heads == {}

@@ -26,7 +26,7 @@ async def answered(desk, message):
 @pytest.mark.fault("SE08")
 @pytest.mark.parametrize("more", [{}, {"array_size": 3}])
 @pytest.mark.parametrize("kind", [None, DependencyType.N_TO_N, DependencyType.SEQUENTIAL])
-async def test_to_depend_on_what_is_anothers_is_to_depend_on_nothing_that_exists(kind, more):
+async def test_a_dependency_on_an_invisible_job_is_refused_as_missing(kind, more):
     theirs = job(owner=BOB, **more)
     desk = await desk_over(theirs)
 
@@ -39,14 +39,14 @@ async def test_to_depend_on_what_is_anothers_is_to_depend_on_nothing_that_exists
 
 
 @pytest.mark.fault("SE08")
-async def test_a_child_that_anothers_array_has_yet_to_have_does_not_exist_either():
+async def test_a_dependency_on_an_unspawned_child_of_an_invisible_array_is_refused():
     theirs = job(owner=BOB, array_size=3)
     desk = await desk_over(theirs)
 
     assert "does not exist" in await answered(desk, submit(ONE, caller=ADA, depends_on=[f"{theirs.id}:1"]))
 
 
-async def test_a_coordinator_may_wait_for_the_jobs_of_his_accounts():
+async def test_a_coordinator_may_depend_on_jobs_of_the_accounts_below():
     theirs = job(owner=BOB)
     desk = await desk_over(theirs)
 
@@ -54,7 +54,7 @@ async def test_a_coordinator_may_wait_for_the_jobs_of_his_accounts():
 
 
 @pytest.mark.fault("SE08")
-async def test_a_queue_that_was_taken_from_somebody_meanwhile_is_not_there_for_him():
+async def test_a_queue_that_became_invisible_before_the_unit_of_work_is_not_found():
     desk = await desk_over()
     barred = Caller(user="ada", queues=frozenset({"night"}))
 

@@ -37,7 +37,7 @@ async def targets(desk: Desk):
     return [it.job.id for it in await desk.store.next_meant(1, 100)]
 
 
-async def test_jobs_that_change_between_the_read_and_the_commit_are_looked_at_again():
+async def test_jobs_that_change_between_the_read_and_the_commit_are_examined_again():
     ended, starts, stays = (job(status=Status.RUNNABLE, millicpus=it) for it in (64_000, 1000, 64_000))
     desk = await desk_over(ended, starts, stays)
     candidates = await desk.loop.candidate_reader.candidates(WAITING)
@@ -73,7 +73,7 @@ async def test_candidates_are_read_again_when_too_many_jobs_have_changed(monkeyp
     assert await desk.store.sweeps() == ()
 
 
-async def test_a_user_waits_for_his_earlier_bulk_stops_and_other_users_do_not(monkeypatch):
+async def test_bulk_stops_of_one_user_wait_for_each_other_and_not_for_other_users(monkeypatch):
     monkeypatch.setattr(bulk_stop_selection, "MAX_WAITING", 1)
     ann, bob = (replace(ADMIN, user=name) for name in ("ann", "bob"))
     one_at_a_time = CandidateReader(InlineStore()).after_earlier_of

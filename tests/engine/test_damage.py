@@ -80,7 +80,7 @@ LOST = (Status.FAILED, status_reasons.UNREADABLE)
 @pytest.mark.parametrize("column", ["state", "spec"])
 @pytest.mark.parametrize("what", RUINS.values(), ids=RUINS)
 @pytest.mark.parametrize("life", [pending, runnable, starting, running])
-async def test_wherever_it_is_and_whatever_is_wrong_it_fails_and_others_run(database, life, what, column):
+async def test_a_damaged_job_in_any_state_fails_and_other_jobs_run(database, life, what, column):
     bad, good = life(), runnable()
     desk = await desk_over(database, bad, good)
     ruin(database, bad, column, what)
@@ -96,7 +96,7 @@ async def test_wherever_it_is_and_whatever_is_wrong_it_fails_and_others_run(data
     assert bad.id not in desk.loop.state.active
 
 
-async def test_it_fails_though_it_stands_in_front_and_is_remembered_whole(database):
+async def test_a_damaged_job_fails_although_it_is_cached(database):
     holds, bad = running(millicpus=ALL), runnable()
     desk = await desk_over(database, holds, bad)
     await desk.loop.load()
@@ -110,7 +110,7 @@ async def test_it_fails_though_it_stands_in_front_and_is_remembered_whole(databa
     assert await fate(desk, bad) == LOST
 
 
-async def test_no_unit_of_work_rings_for_ever_for_one_that_stands_in_front_and_lost_its_id(database):
+async def test_a_head_that_lost_its_id_does_not_cause_endless_units_of_work(database):
     holds, bad = running(millicpus=ALL), runnable(millicpus=ALL)
     desk = await desk_over(database, holds, bad)
     await desk.loop.load()
@@ -126,7 +126,7 @@ async def test_no_unit_of_work_rings_for_ever_for_one_that_stands_in_front_and_l
     assert desk.inbox.is_empty
 
 
-async def test_nothing_of_it_is_started_though_its_columns_offer_it(database):
+async def test_a_damaged_job_is_not_started_although_its_columns_are_intact(database):
     bad, good = runnable(millicpus=ALL), runnable(millicpus=ALL)
     desk = await desk_over(database, bad, good)
     ruin(database, bad)
@@ -139,7 +139,7 @@ async def test_nothing_of_it_is_started_though_its_columns_offer_it(database):
     assert [it.tag.job_id for it in desk.asked if isinstance(it, do.StartContainer)] == [good.id]
 
 
-async def test_one_that_stands_first_and_waits_for_room_holds_nobody_up(database):
+async def test_a_damaged_head_does_not_block_its_queue(database):
     holds, bad, behind = running(millicpus=ALL), runnable(millicpus=2000), runnable(millicpus=ALL)
     desk = await desk_over(database, holds, bad, behind)
     ruin(database, bad)
@@ -152,7 +152,7 @@ async def test_one_that_stands_first_and_waits_for_room_holds_nobody_up(database
     assert await desk.status(behind) is Status.STARTING
 
 
-async def test_who_waits_for_another_is_found_though_one_that_waited_once_seems_to_wait_again(database):
+async def test_a_dependent_is_found_although_a_damaged_job_seems_to_wait_again(database):
     first = running()
     bad, waits = runnable(depends_on=(Dependency(job_id=first.id),)), pending(depends_on=(Dependency(job_id=first.id),))
     desk = await desk_over(database, first, bad, waits)
@@ -167,7 +167,7 @@ async def test_who_waits_for_another_is_found_though_one_that_waited_once_seems_
     assert await desk.status(waits) is Status.STARTING
 
 
-async def test_what_was_kept_for_one_that_stands_first_is_another_s_at_once(database):
+async def test_capacity_reserved_for_a_damaged_head_is_free_at_once(database):
     holds, bad, behind = running(millicpus=2000), runnable(millicpus=ALL), runnable(millicpus=ALL - 2000)
     desk = await desk_over(database, holds, bad, behind)
     ruin(database, bad)
@@ -179,7 +179,7 @@ async def test_what_was_kept_for_one_that_stands_first_is_another_s_at_once(data
     assert await desk.status(behind) is Status.STARTING
 
 
-async def test_what_placing_reads_of_it_is_damaged_too(database):
+async def test_a_job_with_damaged_scheduling_columns_fails(database):
     bad, good = runnable(), runnable()
     desk = await desk_over(database, bad, good)
     ruin(database, bad, "consumable_requirements", '[{"resource"')
@@ -192,7 +192,7 @@ async def test_what_placing_reads_of_it_is_damaged_too(database):
     assert await desk.status(good) is Status.STARTING
 
 
-async def test_a_misfit_that_is_damaged_keeps_no_other_misfit_waiting(database):
+async def test_a_damaged_unschedulable_job_does_not_delay_the_others(database):
     bad = runnable(unschedulable=True, status_reason=status_reasons.TOO_LARGE)
     good = runnable(unschedulable=True, status_reason=status_reasons.TOO_LARGE)
     desk = await desk_over(database, bad, good)
@@ -205,7 +205,7 @@ async def test_a_misfit_that_is_damaged_keeps_no_other_misfit_waiting(database):
     assert await desk.status(good) is Status.STARTING
 
 
-async def test_what_it_was_is_kept_as_it_was(database):
+async def test_the_damaged_record_is_kept_unchanged(database):
     bad = runnable()
     desk = await desk_over(database, bad)
     ruin(database, bad, "state", b'{"id":"\xff')
@@ -218,7 +218,7 @@ async def test_what_it_was_is_kept_as_it_was(database):
     assert await desk.store.put_aside() == 2
 
 
-async def test_what_can_be_read_of_it_is_kept(database):
+async def test_readable_columns_of_a_damaged_job_are_kept(database):
     bad = running(attempts=3, tags=(("a", "b"),))
     desk = await desk_over(database, bad)
     database.connection.execute("""UPDATE jobs SET state = replace(state, '"created_at":', '"created_at":[],"x":')""")
@@ -230,7 +230,7 @@ async def test_what_can_be_read_of_it_is_kept(database):
     assert (left.status, left.spec, left.tags) == (Status.FAILED, bad.spec, bad.tags)
 
 
-async def test_one_that_is_over_stays_as_its_columns_tell(database):
+async def test_a_damaged_finished_job_keeps_the_status_of_its_columns(database):
     done, waits = succeeded(), pending(depends_on=[job_id(5)])
     desk = await desk_over(database, done, waits)
     ruin(database, done)
@@ -242,7 +242,7 @@ async def test_one_that_is_over_stays_as_its_columns_tell(database):
     assert await desk.store.damaged() == ()
 
 
-async def test_one_that_is_over_holds_no_room_whatever_its_record_says(database):
+async def test_a_damaged_finished_job_holds_no_resources(database):
     done = succeeded()
     desk = await desk_over(database, done)
     lives = running()
@@ -258,7 +258,7 @@ async def test_one_that_is_over_holds_no_room_whatever_its_record_says(database)
     assert desk.loop.state.active == {}
 
 
-async def test_a_job_in_memory_is_not_harmed_by_what_was_done_to_its_row(database):
+async def test_a_job_in_memory_is_not_affected_by_its_damaged_row(database):
     job = running()
     desk = await desk_over(database, job)
     await desk.loop.load()
@@ -271,7 +271,7 @@ async def test_a_job_in_memory_is_not_harmed_by_what_was_done_to_its_row(databas
     assert await desk.status(job) is Status.SUCCEEDED
 
 
-def test_learnt_twice_it_fails_once():
+def test_a_damaged_job_loaded_twice_fails_once():
     bad = replace(runnable(), status_reason=status_reasons.UNREADABLE)
     unit = learnt(bad)
 
@@ -281,7 +281,7 @@ def test_learnt_twice_it_fails_once():
     assert [(it.before, it.job.status) for it in told] == [(Status.RUNNABLE, Status.FAILED)]
 
 
-def test_what_is_in_memory_counts_whatever_was_left_of_its_row():
+def test_memory_takes_precedence_over_a_damaged_row():
     good = running()
     unit = turn_over(good)
 
@@ -293,7 +293,7 @@ def test_what_is_in_memory_counts_whatever_was_left_of_its_row():
 # -------------------------------------------------------------------------------------------------- what hangs on it
 
 
-async def test_those_that_depend_on_it_fail_as_after_any_failure(database):
+async def test_dependents_of_a_damaged_job_fail(database):
     bad = runnable()
     waits = pending(depends_on=[bad.id])
     after = pending(depends_on=[waits.id])
@@ -308,7 +308,7 @@ async def test_those_that_depend_on_it_fail_as_after_any_failure(database):
     assert await fate(desk, after) == (Status.FAILED, status_reasons.dependency_failed(waits.id))
 
 
-async def test_its_container_is_cleared_away_and_its_room_is_free(database):
+async def test_the_container_of_a_damaged_job_is_removed_and_its_capacity_is_free(database):
     bad, good = running(millicpus=ALL), runnable(millicpus=ALL)
     desk = await desk_over(database, bad, good)
     database.connection.execute(f"UPDATE jobs SET state = rtrim(state, '}}') WHERE ord = {bad.order}")
@@ -323,7 +323,7 @@ async def test_its_container_is_cleared_away_and_its_room_is_free(database):
     assert await desk.status(good) is Status.STARTING
 
 
-async def test_a_container_that_its_row_tells_nothing_of_is_found_by_a_survey(database):
+async def test_a_container_missing_from_the_damaged_row_is_found_by_a_survey(database):
     bad = running()
     desk = await desk_over(database, bad)
     ruin(database, bad)
@@ -337,7 +337,7 @@ async def test_a_container_that_its_row_tells_nothing_of_is_found_by_a_survey(da
     assert desk.asked == [do.CleanUpContainer(tag=bad.tag)]
 
 
-async def test_all_containers_of_one_with_several_are_cleared_away(database):
+async def test_all_containers_of_a_damaged_multi_container_job_are_removed(database):
     bad = tasked(task_container("a"), task_container("b"))
     desk = await desk_over(database, bad)
     ruin(database, bad, "spec")
@@ -350,7 +350,7 @@ async def test_all_containers_of_one_with_several_are_cleared_away(database):
 
 
 @pytest.mark.parametrize("column", ["state", "spec"])
-async def test_the_share_it_was_counted_in_is_rid_of_it(database, column):
+async def test_a_damaged_job_leaves_the_usage_of_its_share(database, column):
     fair = ground(queue("fair", policy="fair"), policies=[policy()])
     desk = await desk_over(database, on_ground=fair)
     await desk.loop.load()
@@ -392,7 +392,7 @@ async def children(desk, array):
 
 
 @pytest.mark.parametrize("column", ["state", "spec"])
-async def test_an_array_that_is_damaged_takes_its_children_along(database, column):
+async def test_the_children_of_a_damaged_array_fail(database, column):
     desk, array = await spawned(database)
     ruin(database, array, column)
     await desk.loop.load()
@@ -410,7 +410,7 @@ async def test_an_array_that_is_damaged_takes_its_children_along(database, colum
 
 
 @pytest.mark.parametrize("damage", ["state = '{'", "status = 'PENDINH'"])
-async def test_an_array_that_is_damaged_while_it_spawns_is_over_when_its_children_are(database, damage):
+async def test_an_array_damaged_while_it_spawns_ends_with_its_children(database, damage):
     desk = await desk_over(database)
     await desk.loop.load()
     array = job_id(10**6)
@@ -430,7 +430,7 @@ async def test_an_array_that_is_damaged_while_it_spawns_is_over_when_its_childre
     assert desk.loop.state.active == {}
 
 
-async def test_a_child_that_is_damaged_is_one_that_failed(database):
+async def test_a_damaged_child_counts_as_failed(database):
     desk, array = await spawned(database)
     bad, *others = await children(desk, array)
     ruin(database, bad)

@@ -41,7 +41,7 @@ def kinds(news):
     return [type(it) for it in news]
 
 
-async def test_an_end_that_was_looked_at_is_told_as_found_and_nobody_is_asked(outside):
+async def test_a_death_with_an_inspection_is_reported_without_another_inspection(outside):
     await asyncio.sleep(2)
 
     outside.executor.on_death(await looked(outside))
@@ -50,7 +50,7 @@ async def test_an_end_that_was_looked_at_is_told_as_found_and_nobody_is_asked(ou
     assert (outside.news[-1].exit_code, outside.engine.inspections) == (3, 0)
 
 
-async def test_an_end_that_nobody_looked_at_is_looked_at(outside):
+async def test_a_death_without_an_inspection_causes_an_inspection(outside):
     await asyncio.sleep(2)
 
     outside.executor.on_death(outside.tag)
@@ -59,7 +59,7 @@ async def test_an_end_that_nobody_looked_at_is_looked_at(outside):
     assert (kinds(outside.news), outside.engine.inspections) == (ENDED, 1)
 
 
-async def test_one_that_is_not_there_any_more_is_lost_when_a_look_of_our_own_finds_so(outside):
+async def test_an_absent_container_is_lost_after_an_inspection_of_our_own(outside):
     outside.simulated.remove_externally(outside.tag)
 
     outside.executor.on_death(DeathReport(tag=outside.tag, found=None))
@@ -69,13 +69,13 @@ async def test_one_that_is_not_there_any_more_is_lost_when_a_look_of_our_own_fin
 
 
 @pytest.mark.fault("EN11")
-async def test_one_that_died_and_was_started_again_is_alive(outside):
+async def test_a_container_that_was_started_again_is_reported_as_running(outside):
     outside.executor.on_death(await looked(outside))
 
     assert (kinds(outside.news), outside.alive) == ([on.ContainerStarted], 1)
 
 
-async def test_nothing_but_its_end_is_news_of_one_that_is_known_to_run(outside):
+async def test_only_the_exit_is_reported_for_a_container_saved_as_running(outside):
     outside.saved[outside.job.id] = after(outside.job, on.ContainerStarted(attempt=1, started_at=outside.clock.now()))
     await asyncio.sleep(2)
 
@@ -84,7 +84,7 @@ async def test_nothing_but_its_end_is_news_of_one_that_is_known_to_run(outside):
     assert kinds(outside.news) == [on.ContainerExited]
 
 
-async def test_one_that_looks_absent_on_its_way_to_its_start_is_not_lost():
+async def test_a_container_that_is_absent_during_its_start_is_not_lost():
     outside = Outside(seconds=60)
     outside.saving.clear()
     outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
@@ -97,7 +97,7 @@ async def test_one_that_looks_absent_on_its_way_to_its_start_is_not_lost():
     await outside.tasks.drain(max_seconds=1000)
 
 
-async def test_an_end_before_the_start_is_answered_is_told():
+async def test_an_exit_before_the_start_is_answered_is_reported():
     outside = Outside(seconds=60)
     outside.engine.hold("start")
     outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
@@ -118,7 +118,7 @@ async def test_an_end_before_the_start_is_answered_is_told():
 
 
 @pytest.mark.fault("EN11")
-async def test_an_older_look_that_is_answered_after_the_end_was_told_changes_nothing(outside):
+async def test_an_inspection_older_than_the_reported_death_has_no_effect(outside):
     await look_answered_after_the_end(outside)
 
     assert kinds(outside.news) == [*ENDED, on.ContainerStarted]
@@ -126,7 +126,7 @@ async def test_an_older_look_that_is_answered_after_the_end_was_told_changes_not
     assert after(over, outside.news[-1]) == over
 
 
-async def test_the_end_of_one_of_several_is_told_by_its_name_and_an_older_look_changes_nothing():
+async def test_the_exit_of_one_of_several_containers_is_reported_with_its_name():
     outside = Several(seconds=1)
     await outside.does(do.StartContainer(tag=outside.tag))
     await look_answered_after_the_end(outside)
@@ -137,7 +137,7 @@ async def test_the_end_of_one_of_several_is_told_by_its_name_and_an_older_look_c
     assert after(over, outside.news[-1]) == over
 
 
-async def test_of_one_that_nobody_has_to_do_with_nothing_is_kept(outside):
+async def test_a_death_of_an_unknown_container_leaves_no_state_behind(outside):
     other = replace(outside.tag, attempt=7)
 
     outside.executor.on_death(DeathReport(tag=other, found=None))

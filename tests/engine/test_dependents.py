@@ -45,7 +45,7 @@ def chain(number):
 
 @pytest.mark.fault("CO11")
 @pytest.mark.parametrize("made", [fan, chain])
-async def test_others_are_served_between_the_pages_of_a_cascade(made):
+async def test_other_messages_are_handled_between_the_pages_of_a_cascade(made):
     jobs = made(100)
     desk, new = await desk_over(*jobs), submit(ONE)
 
@@ -62,7 +62,7 @@ async def test_others_are_served_between_the_pages_of_a_cascade(made):
 
 @pytest.mark.fault("CO11")
 @pytest.mark.parametrize("made", [fan, chain])
-async def test_a_cascade_goes_on_after_a_crash(made):
+async def test_a_cascade_continues_after_a_crash(made):
     jobs = made(100)
     desk = await desk_over(*jobs)
     await desk.process(request(jobs[0], on.CancelRequested(reason="enough")))
@@ -75,7 +75,7 @@ async def test_a_cascade_goes_on_after_a_crash(made):
 
 
 @pytest.mark.fault("CO11")
-async def test_a_chain_that_comes_and_ends_in_one_unit_of_work_costs_what_it_is_long():
+async def test_the_cost_of_a_chain_in_one_unit_of_work_is_linear():
     few, many = await calls_of_a_chain(50), await calls_of_a_chain(200)
 
     assert many < 6 * few

@@ -21,7 +21,7 @@ from tests.support.observing import NoObserver
 UNKNOWN = builders.spec(queue="unknown")
 
 
-async def test_a_request_is_carried_out_though_its_caller_went_away():
+async def test_a_request_is_carried_out_although_its_caller_was_cancelled():
     engine, desk = unstarted(inbox := Mailbox()), await desk_over(waiting := builders.job())
     call = asyncio.create_task(
         engine.deliver(waiting.id, on.CancelRequested(reason="not needed"), caller=builders.ADMIN)
@@ -35,7 +35,7 @@ async def test_a_request_is_carried_out_though_its_caller_went_away():
     assert await desk.status(waiting) == "FAILED"
 
 
-async def test_a_caller_who_went_away_is_not_refused():
+async def test_a_refused_request_of_a_cancelled_caller_raises_no_error():
     engine, desk = unstarted(inbox := Mailbox()), await desk_over()
     call = asyncio.create_task(engine.submit(job_id=ONE, spec=UNKNOWN, tags=(), key=None, caller=builders.ADMIN))
     (message,) = await inbox.take(1)
@@ -47,7 +47,7 @@ async def test_a_caller_who_went_away_is_not_refused():
     assert message.answer.cancelled()
 
 
-async def test_nobody_complains_when_a_caller_goes_away_as_he_is_refused():
+async def test_no_error_is_logged_when_a_caller_is_cancelled_while_it_is_refused():
     complaints = []
     asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
     inbox = Mailbox()
@@ -66,7 +66,7 @@ async def test_nobody_complains_when_a_caller_goes_away_as_he_is_refused():
     assert complaints == []
 
 
-async def test_what_one_of_many_requests_comes_to_is_none_of_the_others_business():
+async def test_requests_sent_together_succeed_or_fail_independently():
     engine = unstarted(inbox := Mailbox())
     desk = await desk_over(first := builders.job(number=1), second := builders.job(number=2))
     wish = on.CancelRequested(reason="not needed")
@@ -80,7 +80,7 @@ async def test_what_one_of_many_requests_comes_to_is_none_of_the_others_business
     assert (await desk.status(first), await desk.status(second)) == ("FAILED", "FAILED")
 
 
-async def test_many_requests_are_carried_out_though_their_caller_went_away_and_nobody_complains():
+async def test_requests_sent_together_are_carried_out_although_their_caller_was_cancelled():
     complaints = []
     asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
     engine = unstarted(inbox := Mailbox())
@@ -102,7 +102,7 @@ async def test_many_requests_are_carried_out_though_their_caller_went_away_and_n
     assert complaints == []
 
 
-async def test_for_whoever_went_away_nothing_is_kept_of_what_is_told():
+async def test_outcomes_are_dropped_once_the_client_disconnects():
     inbox, told = Mailbox(), frozenset({JobOutcome(job_id=builders.job_id(1), outcome=Outcome.CANCELLED)})
     engine = unstarted(inbox)
     call = asyncio.create_task(

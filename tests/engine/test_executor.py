@@ -98,7 +98,7 @@ class Outside:
         await self.tasks.drain(max_seconds=1000)
 
 
-async def test_a_start_given_up_while_the_engine_is_away_asks_it_now_and_then():
+async def test_an_abandoned_start_retries_with_pauses_while_the_engine_is_away():
     outside = Outside(seconds=60)
     outside.engine.unreachable = True
     outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
@@ -112,7 +112,7 @@ async def test_a_start_given_up_while_the_engine_is_away_asks_it_now_and_then():
     assert outside.news == [on.StartAbandoned(attempt=1)]
 
 
-async def test_a_start_given_up_is_not_made_by_a_call_that_comes_late():
+async def test_a_late_start_call_does_not_start_an_abandoned_container():
     outside = Outside(seconds=60)
     outside.simulated.faults.plan("start", Fault(takes_effect=True, delay=30))
     outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
@@ -126,7 +126,7 @@ async def test_a_start_given_up_is_not_made_by_a_call_that_comes_late():
     assert await outside.simulated.survey() == ()
 
 
-async def test_what_was_made_is_started_when_that_is_saved_and_not_before():
+async def test_a_created_container_is_started_only_after_its_creation_is_saved():
     outside = Outside(seconds=60)
     outside.saving.clear()
     outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
@@ -140,7 +140,7 @@ async def test_what_was_made_is_started_when_that_is_saved_and_not_before():
     assert [it.container for it in outside.made] == ["1"]
 
 
-async def test_what_cannot_be_saved_is_not_started_until_it_can():
+async def test_a_container_whose_creation_cannot_be_saved_is_not_started():
     outside = Outside(seconds=60)
     outside.disk_full = True
     outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
@@ -154,7 +154,7 @@ async def test_what_cannot_be_saved_is_not_started_until_it_can():
     assert {it.container for it in outside.made} == {"1"}
 
 
-async def test_a_start_given_up_while_its_making_is_saved_is_never_made():
+async def test_a_start_abandoned_while_its_creation_is_saved_is_not_made():
     outside = Outside(seconds=60)
     outside.saving.clear()
     outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
@@ -168,7 +168,7 @@ async def test_a_start_given_up_while_its_making_is_saved_is_never_made():
     assert outside.news == [on.StartAbandoned(attempt=1)]
 
 
-async def test_a_start_that_waits_for_what_is_left_of_an_earlier_attempt_hears_at_once_that_it_is_given_up():
+async def test_a_start_that_waits_for_a_clean_up_is_abandoned_at_once():
     outside = Outside(seconds=60)
     earlier = replace(outside.tag, attempt=outside.tag.attempt - 1)
     outside.keeping.clear()
@@ -198,7 +198,7 @@ async def test_host_paths_that_were_created_are_saved_with_the_container(monkeyp
     assert [it.created_host_paths for it in outside.made] == [("/data/x",)]
 
 
-async def test_one_that_was_made_before_and_is_not_there_is_lost_and_not_made_again():
+async def test_an_absent_container_that_was_created_before_is_lost_and_not_created_again():
     outside = Outside(seconds=60)
     outside.job = after(outside.job, on.ContainerCreated(attempt=1, container="long ago"))
 
@@ -208,7 +208,7 @@ async def test_one_that_was_made_before_and_is_not_there_is_lost_and_not_made_ag
     assert await outside.simulated.survey() == ()
 
 
-async def test_one_that_was_started_without_an_answer_and_is_gone_is_lost():
+async def test_a_container_that_vanished_after_an_unanswered_start_is_lost():
     outside = Outside(seconds=60)
     outside.simulated.faults.plan("start", LOST_REPLY)
     outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
@@ -221,7 +221,7 @@ async def test_one_that_was_started_without_an_answer_and_is_gone_is_lost():
     assert outside.engine.calls(outside.tag).count("start") == 1
 
 
-async def test_one_made_late_under_the_name_of_one_that_is_gone_is_not_started():
+async def test_a_container_created_late_under_a_used_name_is_not_started():
     outside = Outside(seconds=60)
     outside.simulated.faults.plan("create", Fault(takes_effect=True, delay=3))
     outside.simulated.faults.plan("start", LOST_REPLY)
@@ -238,7 +238,7 @@ async def test_one_made_late_under_the_name_of_one_that_is_gone_is_not_started()
     assert [it.state for it in await outside.simulated.survey()] == [ContainerState.CREATED]
 
 
-async def test_an_image_that_no_pull_brings_fails_the_start():
+async def test_an_image_that_is_missing_after_a_pull_fails_the_start():
     outside = Outside(seconds=60)
     outside.engine.refusals["create"] = [ImageMissing("No such image")] * 8
 
@@ -249,7 +249,7 @@ async def test_an_image_that_no_pull_brings_fails_the_start():
     assert outside.engine.calls(outside.tag) == ["create"] * 8
 
 
-async def test_a_death_told_during_a_look_is_looked_at():
+async def test_a_death_during_an_inspection_causes_another_inspection():
     outside = Outside(seconds=1, exit_code=3)
     await outside.does(do.StartContainer(tag=outside.tag))
     outside.engine.hold("inspect")
@@ -263,7 +263,7 @@ async def test_a_death_told_during_a_look_is_looked_at():
     assert isinstance(outside.news[-1], on.ContainerExited)
 
 
-async def test_an_end_is_told_with_the_beginning_until_that_is_saved():
+async def test_an_exit_is_reported_with_the_start_until_the_start_is_saved():
     unsaved, saved = Outside(seconds=1), Outside(seconds=1)
     saved.saved[saved.job.id] = after(saved.job, started())
     await unsaved.does(do.StartContainer(tag=unsaved.tag))
@@ -277,7 +277,7 @@ async def test_an_end_is_told_with_the_beginning_until_that_is_saved():
     assert [type(it) for it in saved.news] == [on.ContainerStarted, on.ContainerExited]
 
 
-async def test_that_it_runs_may_lie_a_while_and_its_end_may_not():
+async def test_a_start_report_has_low_priority_and_an_exit_does_not():
     outside = Outside(seconds=1)
     outside.saved[outside.job.id] = outside.job
     await outside.does(do.StartContainer(tag=outside.tag))
@@ -289,7 +289,7 @@ async def test_that_it_runs_may_lie_a_while_and_its_end_may_not():
     assert outside.low_priority == [True, True, False]
 
 
-async def test_a_look_at_a_container_that_runs_tells_that_it_is_alive():
+async def test_an_inspection_of_a_running_container_posts_a_timer_message():
     outside = Outside(seconds=60)
     await outside.does(do.StartContainer(tag=outside.tag))
 
@@ -298,7 +298,7 @@ async def test_a_look_at_a_container_that_runs_tells_that_it_is_alive():
     assert outside.alive == 1
 
 
-async def test_a_stop_asked_for_again_is_not_signalled_again():
+async def test_a_repeated_stop_sends_no_second_signal():
     outside = Outside(seconds=60, on_term=None)
     await outside.does(do.StartContainer(tag=outside.tag))
     await outside.does(do.StopContainer(tag=outside.tag))
@@ -309,7 +309,7 @@ async def test_a_stop_asked_for_again_is_not_signalled_again():
     assert outside.news[1:] == [on.StopAsked(attempt=1)] * 2
 
 
-async def test_a_stop_signal_is_sent_until_it_is_answered():
+async def test_a_stop_signal_is_repeated_until_it_is_answered():
     outside = Outside(seconds=60, on_term=None)
     await outside.does(do.StartContainer(tag=outside.tag))
     outside.engine.unreachable = True
@@ -340,7 +340,7 @@ class Several(Outside):
         return replace(self.job.tag, part="0/app")
 
 
-async def test_who_is_to_be_cleared_away_is_asked_to_stop_no_more():
+async def test_no_stop_signal_is_sent_to_a_container_that_is_cleaned_up():
     outside = Outside(seconds=60, on_term=None)
     await outside.does(do.StartContainer(tag=outside.tag))
     outside.simulated.faults.plan("signal_stop", NO_EFFECT, times=1000)
@@ -355,7 +355,7 @@ async def test_who_is_to_be_cleared_away_is_asked_to_stop_no_more():
     await outside.tasks.drain(max_seconds=1000)
 
 
-async def test_who_is_removed_with_his_log_is_not_removed_again():
+async def test_a_container_removed_with_its_log_is_not_removed_again():
     outside = Outside(seconds=60)
     outside.goes_with_its_log = True
 
@@ -364,7 +364,7 @@ async def test_who_is_removed_with_his_log_is_not_removed_again():
     assert outside.engine.calls(outside.tag) == []
 
 
-async def test_when_it_has_started_its_address_is_learnt():
+async def test_the_address_of_a_started_container_is_reported():
     outside = Several(seconds=60)
 
     await outside.does(do.StartContainer(tag=outside.tag))
@@ -373,7 +373,7 @@ async def test_when_it_has_started_its_address_is_learnt():
     assert (type(started), started.part, started.address is None) == (on.ContainerStarted, "0/app", False)
 
 
-async def test_a_look_for_the_address_that_is_not_answered_is_made_again_and_starts_nothing_again():
+async def test_an_unanswered_inspection_of_the_address_is_repeated_without_another_start():
     outside = Several(seconds=60)
     outside.simulated.faults.plan("inspect", NO_EFFECT, times=2)
 
@@ -383,7 +383,7 @@ async def test_a_look_for_the_address_that_is_not_answered_is_made_again_and_sta
     assert [(it.part, it.address is None) for it in outside.news] == [("0/app", False)]
 
 
-async def test_one_that_is_refused_given_up_or_asked_to_stop_is_told_by_its_name():
+async def test_events_of_a_multi_container_job_name_the_container():
     refused, given_up, asked = Several(refuse="no such file"), Several(seconds=60), Several(seconds=60)
 
     await refused.does(do.StartContainer(tag=refused.tag))
@@ -407,7 +407,7 @@ async def cleared(outside, times):
 
 
 @pytest.mark.fault("SE30")
-async def test_a_container_whose_log_is_refused_for_ever_is_removed(caplog):
+async def test_a_container_whose_log_stays_unreadable_is_removed(caplog):
     outside = Outside(seconds=60)
     outside.log_refused = LogRefused("logs: input/output error")
 
@@ -416,7 +416,7 @@ async def test_a_container_whose_log_is_refused_for_ever_is_removed(caplog):
     assert "removed without its log, which cannot be read: logs: input/output error" in caplog.text
 
 
-async def test_a_container_waits_for_an_engine_that_does_not_answer_for_its_log():
+async def test_a_container_is_kept_until_the_engine_returns_its_log():
     outside = Outside(seconds=60)
     outside.log_refused = EngineUnknown("no answer")
 
@@ -424,7 +424,7 @@ async def test_a_container_waits_for_an_engine_that_does_not_answer_for_its_log(
 
 
 @pytest.mark.fault("SE30")
-async def test_output_that_a_log_driver_sends_elsewhere_is_not_read():
+async def test_the_output_of_other_log_drivers_is_not_captured():
     outside = Outside(seconds=60, logging=Logging(driver="splunk"))
 
     assert await cleared(outside, 1) == ["remove"]
@@ -433,7 +433,7 @@ async def test_output_that_a_log_driver_sends_elsewhere_is_not_read():
 
 
 @pytest.mark.fault("EN02")
-async def test_a_container_that_was_not_asked_to_start_is_started_after_the_engines_end():
+async def test_a_container_whose_start_was_not_requested_is_started_after_an_engine_restart():
     outside = Outside(seconds=60)
     outside.saving.clear()
     outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
@@ -447,7 +447,7 @@ async def test_a_container_that_was_not_asked_to_start_is_started_after_the_engi
 
 
 @pytest.mark.fault("EN02")
-async def test_nor_does_a_start_count_that_was_not_sent():
+async def test_a_start_request_that_was_not_sent_does_not_count():
     outside = Outside(seconds=60)
     outside.saving.clear()
     outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)

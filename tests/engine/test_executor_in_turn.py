@@ -7,7 +7,7 @@ from batchq.domain import events as on
 from tests.engine.test_executor import Outside
 
 
-async def test_a_container_is_not_cleared_away_in_the_midst_of_its_start():
+async def test_a_container_is_not_cleaned_up_during_its_start():
     outside = Outside(seconds=60, start_delay=5)
     outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
     await asyncio.sleep(1)
@@ -19,7 +19,7 @@ async def test_a_container_is_not_cleared_away_in_the_midst_of_its_start():
     assert await outside.simulated.survey() == ()
 
 
-async def test_a_start_that_came_to_its_verdict_is_not_made_again():
+async def test_a_reported_start_is_not_run_again():
     outside = Outside(seconds=60)
     await outside.does(do.StartContainer(tag=outside.tag))
 
@@ -28,7 +28,7 @@ async def test_a_start_that_came_to_its_verdict_is_not_made_again():
     assert outside.engine.calls(outside.tag) == ["create", "start"]
 
 
-async def test_one_that_is_on_its_way_to_its_start_is_not_lost():
+async def test_a_container_that_is_being_started_is_not_lost():
     outside = Outside(seconds=60)
     outside.saving.clear()
     outside.executor.execute(do.StartContainer(tag=outside.tag), outside.job)
@@ -42,7 +42,7 @@ async def test_one_that_is_on_its_way_to_its_start_is_not_lost():
     await outside.tasks.drain(max_seconds=1000)
 
 
-async def test_a_stop_that_finds_nobody_asks_what_has_become_of_it():
+async def test_a_stop_of_an_absent_container_causes_an_inspection():
     outside = Outside(seconds=60)
 
     await outside.does(do.StopContainer(tag=outside.tag))

@@ -35,7 +35,7 @@ def started(desk):
     return [it.tag.job_id for it in desk.asked if isinstance(it, do.StartContainer)]
 
 
-async def test_the_request_costs_no_child_and_each_unit_of_work_after_it_a_few():
+async def test_a_stop_of_an_array_stops_its_children_in_later_units_of_work():
     desk = await desk_over()
     await desk.process(submit(ONE, array_size=7))
     assert await statuses(desk, 7) == []
@@ -49,14 +49,14 @@ async def test_the_request_costs_no_child_and_each_unit_of_work_after_it_a_few()
     assert sizes == [3, 6, 7]
 
 
-async def test_orders_of_children_are_taken_when_the_array_is():
+async def test_the_orders_of_children_are_reserved_when_the_array_is_submitted():
     desk = await desk_over()
     await desk.process(submit(ONE, array_size=7), submit(TWO))
 
     assert (await parent_of(desk, TWO)).order == (await parent_of(desk)).order + 8
 
 
-async def test_a_server_that_comes_back_goes_on_where_it_was():
+async def test_a_restarted_server_continues_where_it_ended():
     desk = await desk_over()
     await desk.process(submit(ONE, array_size=7))
     await desk.process(ContinueWork())
@@ -69,7 +69,7 @@ async def test_a_server_that_comes_back_goes_on_where_it_was():
 
 
 @pytest.mark.parametrize("order", [CANCEL, TERMINATE])
-async def test_no_child_starts_once_the_parent_is_told_to_end_however_late_it_hears(order):
+async def test_no_child_starts_after_its_array_was_stopped(order):
     desk = await desk_over()
     await desk.process(submit(ONE, array_size=9))
     while desk.loop._arrays.busy:
@@ -85,7 +85,7 @@ async def test_no_child_starts_once_the_parent_is_told_to_end_however_late_it_he
     assert (await parent_of(desk)).status is Status.FAILED
 
 
-async def test_an_order_between_spawning_and_spawning_reaches_those_that_come_after_it():
+async def test_an_order_during_spawning_applies_to_children_spawned_later():
     desk = await desk_over()
     await desk.process(submit(ONE, array_size=9))
     await desk.process(ContinueWork())
@@ -99,7 +99,7 @@ async def test_an_order_between_spawning_and_spawning_reaches_those_that_come_af
     assert (await parent_of(desk)).status_reason == "enough"
 
 
-async def test_an_order_that_a_crash_left_half_told_is_told_to_the_end():
+async def test_an_order_interrupted_by_a_crash_is_completed():
     desk = await desk_over()
     await desk.process(submit(ONE, array_size=9))
     while desk.loop._arrays.busy:
@@ -117,7 +117,7 @@ async def test_an_order_that_a_crash_left_half_told_is_told_to_the_end():
     assert await statuses(desk, 9) == [Status.FAILED] * 9
 
 
-async def test_a_failure_in_a_sequential_array_is_decided_in_its_turn_and_told_in_the_next():
+async def test_a_failure_in_a_sequential_array_ends_the_remaining_children_in_the_next_unit_of_work():
     desk = await desk_over()
     sequential = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
     await desk.process(submit(ONE, array_size=9, depends_on=[sequential]), LOOKED)
@@ -133,7 +133,7 @@ async def test_a_failure_in_a_sequential_array_is_decided_in_its_turn_and_told_i
     assert await statuses(desk, 9) == [Status.FAILED] * 9
 
 
-async def test_a_request_about_a_child_that_is_about_to_come_is_answered_when_it_has():
+async def test_a_request_about_an_unspawned_child_is_answered_when_it_is_spawned():
     desk = await desk_over()
     await desk.process(submit(ONE, array_size=7))
     last = request(child_id(ONE, 6), CANCEL)
@@ -149,7 +149,7 @@ async def test_a_request_about_a_child_that_is_about_to_come_is_answered_when_it
     assert len(await statuses(desk, 7)) == 7
 
 
-async def test_one_about_a_child_that_never_comes_is_answered_at_once():
+async def test_a_request_about_a_child_outside_the_array_is_answered_at_once():
     desk = await desk_over()
     await desk.process(submit(ONE, array_size=7))
     beyond = request(child_id(ONE, 7), CANCEL)
@@ -159,7 +159,7 @@ async def test_one_about_a_child_that_never_comes_is_answered_at_once():
     assert beyond.answer.result() is None
 
 
-async def test_two_arrays_share_what_a_unit_of_work_may_do_the_older_first():
+async def test_two_arrays_share_the_limit_of_a_unit_of_work_oldest_first():
     desk = await desk_over()
     await desk.process(submit(ONE, array_size=4), submit(TWO, array_size=4))
 

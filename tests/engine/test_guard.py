@@ -44,7 +44,7 @@ async def watch():
 
 
 @pytest.mark.fault("DB08")
-async def test_a_store_that_goes_is_told_within_ten_seconds(watch):
+async def test_a_lost_store_is_reported_within_ten_seconds(watch):
     store = Store()
     guard, _ = watch(store)
     await asyncio.sleep(1)
@@ -56,7 +56,7 @@ async def test_a_store_that_goes_is_told_within_ten_seconds(watch):
     assert why == "it was removed"
 
 
-async def test_one_that_does_not_answer_now_may_answer_again(watch):
+async def test_a_store_that_does_not_answer_is_not_reported_as_lost(watch):
     guard, _ = watch(Store(StoreFailed("no space left on device")))
 
     lost = asyncio.ensure_future(guard.lost())
@@ -67,7 +67,7 @@ async def test_one_that_does_not_answer_now_may_answer_again(watch):
 
 
 @pytest.mark.fault("LC06")
-async def test_damaged_jobs_are_looked_at_in_a_unit_of_work(watch):
+async def test_damaged_jobs_are_loaded_in_a_unit_of_work(watch):
     _, inbox = watch(Store(damaged=(job_id(1), job_id(2))))
 
     messages = await inbox.take(10)

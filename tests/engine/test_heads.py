@@ -21,7 +21,7 @@ async def blocked(desk, job):
     return stored.status_reason, stored.blocked_at
 
 
-async def test_the_head_says_what_it_waits_for_and_since_when():
+async def test_the_head_shows_why_and_since_when_it_is_blocked():
     runs, head, behind = running(millicpus=4000), runnable(), runnable()
     desk = await desk_over(runs, head, behind)
 
@@ -31,7 +31,7 @@ async def test_the_head_says_what_it_waits_for_and_since_when():
     assert await blocked(desk, behind) == (None, None)
 
 
-async def test_each_queue_has_its_head():
+async def test_each_queue_has_its_own_head():
     runs, one, two = running(millicpus=4000), runnable(), runnable(queue="other")
     desk = await desk_over(runs, one, two, on_ground=ground(queue(), queue("other")))
 
@@ -40,7 +40,7 @@ async def test_each_queue_has_its_head():
     assert [await blocked(desk, it) for it in (one, two)] == [(FOR_VCPUS, at(0))] * 2
 
 
-async def test_what_is_written_is_not_written_again():
+async def test_an_unchanged_mark_is_not_written_again():
     runs, head = running(millicpus=4000), runnable()
     desk = await desk_over(runs, head)
     await desk.process(LOOKED)
@@ -50,7 +50,7 @@ async def test_what_is_written_is_not_written_again():
     assert (await desk.store.jobs([head.id]))[head.id].version == 1
 
 
-async def test_nor_after_a_restart():
+async def test_an_unchanged_mark_is_not_written_again_after_a_restart():
     runs, head = running(millicpus=4000), runnable()
     desk = await desk_over(runs, after(head, on.FoundBlocked(reason=FOR_VCPUS)))
 
@@ -59,7 +59,7 @@ async def test_nor_after_a_restart():
     assert (await desk.store.jobs([head.id]))[head.id].version == 0
 
 
-async def test_another_explanation_of_one_reason_keeps_the_time():
+async def test_a_changed_explanation_of_the_same_reason_keeps_the_time():
     runs, head = running(millicpus=4000), runnable()
     desk = await desk_over(runs, after(head, on.FoundBlocked(reason=status_reasons.no_room("memory")), now=at(-60)))
 
@@ -68,7 +68,7 @@ async def test_another_explanation_of_one_reason_keeps_the_time():
     assert await blocked(desk, head) == (FOR_VCPUS, at(-60))
 
 
-async def test_one_that_is_placed_says_nothing_any_more():
+async def test_a_placed_job_has_no_mark():
     runs, head = running(millicpus=4000), runnable()
     desk = await desk_over(runs, head)
     await desk.process(LOOKED)
@@ -89,7 +89,7 @@ async def test_when_the_head_is_cancelled_the_next_is_marked():
     assert await blocked(desk, behind) == (FOR_VCPUS, at(0))
 
 
-async def test_an_older_job_that_comes_back_takes_the_place_of_the_head():
+async def test_an_older_job_that_is_retried_becomes_the_head():
     again, runs, head = running(attempts=2, millicpus=2000), running(millicpus=2000), runnable(millicpus=4000)
     wants_more = replace(again, spec=replace(again.spec, container=head.spec.container))
     desk = await desk_over(wants_more, runs, head)
@@ -101,7 +101,7 @@ async def test_an_older_job_that_comes_back_takes_the_place_of_the_head():
     assert await blocked(desk, wants_more) == (FOR_VCPUS, at(0))
 
 
-async def test_a_head_that_started_and_comes_back_is_marked_anew_however_full_those_units_of_work_were(monkeypatch):
+async def test_a_head_that_started_and_is_retried_is_marked_again(monkeypatch):
     monkeypatch.setattr(placement_pass, "MAX_DECISIONS", 1)
     runs, head = running(millicpus=4000), runnable(millicpus=4000, attempts=2)
     desk = await desk_over(runs, head, on_ground=ground(queue(), queue("urgent", priority=9)))
@@ -115,7 +115,7 @@ async def test_a_head_that_started_and_comes_back_is_marked_anew_however_full_th
     assert await blocked(desk, head) == (FOR_VCPUS, at(0))
 
 
-async def test_a_head_that_was_tagged_loses_its_mark_when_it_is_the_head_no_longer():
+async def test_a_tagged_head_loses_its_mark_when_it_is_no_longer_the_head():
     again, runs, head = running(attempts=2, millicpus=2000), running(millicpus=2000), runnable(millicpus=4000)
     wants_more = replace(again, spec=replace(again.spec, container=head.spec.container))
     desk = await desk_over(wants_more, runs, head)
@@ -131,7 +131,7 @@ async def test_a_head_that_was_tagged_loses_its_mark_when_it_is_the_head_no_long
     assert await blocked(desk, head) == (None, None)
 
 
-async def test_a_unit_of_work_that_is_not_saved_has_marked_nobody():
+async def test_a_unit_of_work_that_is_not_saved_marks_no_job():
     runs, head = running(millicpus=4000), runnable()
     desk = await desk_over(runs, head)
     desk.store.failing = True
@@ -144,7 +144,7 @@ async def test_a_unit_of_work_that_is_not_saved_has_marked_nobody():
     await desk.tasks.cancel()
 
 
-async def test_with_its_environment_disabled_the_head_says_so():
+async def test_the_head_shows_that_its_environment_is_disabled():
     head = runnable()
     desk = await desk_over(head, on_ground=ground(environments=[environment(state="DISABLED")]))
 
@@ -153,7 +153,7 @@ async def test_with_its_environment_disabled_the_head_says_so():
     assert (await blocked(desk, head))[0] == status_reasons.NO_ENVIRONMENT
 
 
-async def test_a_head_that_has_become_a_misfit_stays_one():
+async def test_a_head_that_became_unschedulable_stays_unschedulable():
     runs, head = running(millicpus=1000), runnable(millicpus=4000)
     on_ground = ground()
     desk = await desk_over(runs, head, on_ground=on_ground)

@@ -14,7 +14,7 @@ from tests.engine.turns import HOST
 from tests.support.builders import ADMIN, NOON
 
 
-async def test_a_child_that_its_array_has_yet_to_spawn_is_taken_up_and_not_purged():
+async def test_safe_mode_attaches_the_container_of_an_unspawned_child():
     desk = await desk_over()
     await desk.process(LOOKED, submit(ONE, array_size=3))
     await desk.store.commit(Changes(restoration=Restoration(at=NOON)))

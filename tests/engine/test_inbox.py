@@ -12,7 +12,7 @@ from batchq.engine.messages import JobEvent
 from tests.support import builders
 
 
-async def test_what_is_on_its_way_is_in_the_unit_of_work():
+async def test_messages_about_to_arrive_are_in_the_same_batch():
     inbox = Mailbox()
     coming = asyncio.create_task(posted(inbox, [1, 2, 3]))
 
@@ -22,7 +22,7 @@ async def test_what_is_on_its_way_is_in_the_unit_of_work():
     await coming
 
 
-async def test_those_who_were_answered_together_may_come_again_together():
+async def test_the_next_requests_of_clients_answered_together_are_in_one_batch():
     inbox = Mailbox()
     inbox.post(message(1), message(2), message(3))
     await inbox.take(10)
@@ -35,7 +35,7 @@ async def test_those_who_were_answered_together_may_come_again_together():
     await coming
 
 
-async def test_those_who_do_not_come_again_keep_no_unit_of_work_from_beginning():
+async def test_the_mailbox_does_not_wait_for_clients_that_send_no_further_request():
     inbox = Mailbox()
     inbox.post(*(message(it) for it in range(1, 200)))
     await inbox.take(1000)
@@ -44,7 +44,7 @@ async def test_those_who_do_not_come_again_keep_no_unit_of_work_from_beginning()
     assert of(await inbox.take(10)) == [200]
 
 
-async def test_news_never_comes_again_and_keeps_no_unit_of_work_from_beginning():
+async def test_the_mailbox_does_not_wait_after_messages_without_a_caller():
     inbox = Mailbox()
     inbox.post(message(1), news(2), news(3), news(4))
     await inbox.take(10)
@@ -57,7 +57,7 @@ async def test_news_never_comes_again_and_keeps_no_unit_of_work_from_beginning()
     await coming
 
 
-async def test_messages_that_never_end_keep_no_unit_of_work_from_beginning():
+async def test_an_endless_stream_of_messages_does_not_delay_a_batch():
     inbox = Mailbox()
     stream = asyncio.create_task(posted(inbox, count(1)))
 
@@ -68,7 +68,7 @@ async def test_messages_that_never_end_keep_no_unit_of_work_from_beginning():
     await asyncio.wait([stream])
 
 
-async def test_each_message_is_taken_once_in_the_order_it_came():
+async def test_each_message_is_taken_once_in_the_order_of_arrival():
     inbox = Mailbox()
     coming = asyncio.create_task(posted(inbox, range(1, 201)))
     await coming
@@ -79,7 +79,7 @@ async def test_each_message_is_taken_once_in_the_order_it_came():
     assert inbox.is_empty
 
 
-async def test_news_that_nobody_waits_for_is_read_with_what_comes_next():
+async def test_a_low_priority_message_is_taken_with_the_next_message():
     inbox = Mailbox()
     inbox.post(news(1))
     reader = asyncio.create_task(inbox.take(10))
@@ -93,7 +93,7 @@ async def test_news_that_nobody_waits_for_is_read_with_what_comes_next():
     assert of(taken) == [1, 2]
 
 
-async def test_news_that_nobody_waits_for_has_a_turn_of_its_own_before_long():
+async def test_a_low_priority_message_alone_is_taken_after_the_delay():
     inbox = Mailbox()
     inbox.post(news(1))
 
@@ -103,7 +103,7 @@ async def test_news_that_nobody_waits_for_has_a_turn_of_its_own_before_long():
     assert asyncio.get_running_loop().time() == pytest.approx(LOW_PRIORITY_DELAY)
 
 
-async def test_and_so_has_what_comes_after_it():
+async def test_a_second_low_priority_message_is_taken_after_its_own_delay():
     inbox = Mailbox()
     inbox.post(news(1))
     await inbox.take(10)
@@ -114,7 +114,7 @@ async def test_and_so_has_what_comes_after_it():
     assert of(taken) == [2]
 
 
-async def test_news_that_was_read_in_passing_wakes_nobody_later():
+async def test_a_taken_low_priority_message_leaves_no_timer():
     inbox = Mailbox()
     inbox.post(news(1))
     inbox.post(message(2))
@@ -130,7 +130,7 @@ async def test_news_that_was_read_in_passing_wakes_nobody_later():
 
 
 @pytest.mark.parametrize("rounds", range(8))
-async def test_a_reader_who_is_stopped_takes_messages_whole_or_not_at_all(rounds):
+async def test_a_cancelled_take_loses_no_message(rounds):
     inbox = Mailbox()
     inbox.post(message(1))
     reader = asyncio.create_task(inbox.take(10))

@@ -18,7 +18,7 @@ def told(job, key=""):
     return {name.removeprefix("AWS_BATCH_"): value for name, value in said.items() if name.startswith("AWS_BATCH_")}
 
 
-def test_a_job_of_one_container_is_told_of_its_attempt_queue_and_environment():
+def test_the_container_gets_its_attempt_queue_and_environment():
     job = starting()
 
     assert told(job) == {"JOB_ID": job.id, "JOB_ATTEMPT": "1", "JQ_NAME": "default", "CE_NAME": "local"}
@@ -26,7 +26,7 @@ def test_a_job_of_one_container_is_told_of_its_attempt_queue_and_environment():
     assert ("AWS_EXECUTION_ENV", "AWS_ECS_EC2") in launch_spec(job, tag(job)).environment
 
 
-def test_a_child_is_told_which_it_is_and_of_how_many():
+def test_a_child_gets_its_index_and_the_size_of_its_array():
     child = starting(array_size=3, child=ArrayChild(parent="parent", index=2))
 
     said = told(child)
@@ -34,14 +34,14 @@ def test_a_child_is_told_which_it_is_and_of_how_many():
     assert (said["JOB_ARRAY_INDEX"], said["JOB_ARRAY_SIZE"], said["JOB_ID"]) == ("2", "3", child.id)
 
 
-def test_a_container_of_a_task_is_told_what_a_lone_one_is():
+def test_a_container_of_a_task_gets_the_variables_of_a_single_container():
     job = tasked(app(image="this"), sidecar(image="that"))
 
     assert told(job, "0/sidecar") == told(job, "0/app") == {**told(starting()), "JOB_ID": job.id}
     assert launch_spec(job, tag(job, "0/sidecar")).spec.image == "that"
 
 
-def test_what_was_made_before_is_launched_by_its_id():
+def test_a_created_container_is_launched_by_its_id():
     one, several = after(starting(), made(container="this")), after(tasked(app(), sidecar()), is_made("0/app"))
 
     assert launch_spec(starting(), tag(starting())).container is None
@@ -49,7 +49,7 @@ def test_what_was_made_before_is_launched_by_its_id():
     assert [launch_spec(several, tag(several, key)).container for key in ("0/app", "0/sidecar")] == ["an-id", None]
 
 
-def test_the_containers_of_a_task_are_launched_beside_each_other():
+def test_each_container_of_a_task_knows_the_others():
     job = starting(task=task(app(), sidecar(), share_ipc=True))
 
     made = launch_spec(job, tag(job, "0/sidecar"))
@@ -58,7 +58,7 @@ def test_the_containers_of_a_task_are_launched_beside_each_other():
     assert (made.share_ipc, made.share_pids) == (True, False)
 
 
-def test_each_node_is_told_who_it_is():
+def test_each_node_gets_its_index_and_the_number_of_nodes():
     job = ganged(gang(3, main=1))
 
     said = told(job, "1/app")
@@ -67,14 +67,14 @@ def test_each_node_is_told_who_it_is():
     assert (said["JOB_NODE_INDEX"], said["JOB_MAIN_NODE_INDEX"], said["JOB_NUM_NODES"]) == ("1", "1", "3")
 
 
-def test_the_other_nodes_are_told_where_the_main_one_is():
+def test_the_other_nodes_get_the_address_of_the_main_node():
     job = after(ganged(gang(3, main=1)), runs("1/app", address="10.0.0.7"))
 
     assert told(job, "0/app")["JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"] == "10.0.0.7"
     assert "JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS" not in told(job, "1/app")
 
 
-def test_on_an_engine_without_addresses_none_is_told():
+def test_without_addresses_no_address_is_set():
     job = after(ganged(), runs("0/app"))
 
     assert "JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS" not in told(job, "1/app")

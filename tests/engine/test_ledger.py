@@ -56,7 +56,7 @@ class Meanwhile:
 # --------------------------------------------------------------------------------------------------------------- shares
 
 
-async def test_a_share_is_charged_in_the_unit_of_work_that_places_its_job():
+async def test_a_share_is_charged_when_its_job_is_placed():
     desk = await desk_over(on_ground=FAIR)
 
     await desk.process(LOOKED, submit(ONE, share_identifier="red", millicpus=3000))
@@ -64,7 +64,7 @@ async def test_a_share_is_charged_in_the_unit_of_work_that_places_its_job():
     assert await share(desk) == (1, 3000)
 
 
-async def test_a_share_gets_back_what_its_job_held():
+async def test_a_share_gets_back_the_resources_of_an_ended_job():
     desk = await desk_over(on_ground=FAIR)
     await desk.process(LOOKED, submit(ONE, share_identifier="red"), submit(TWO, share_identifier="red", millicpus=4000))
     (job,) = (await desk.store.jobs([ONE])).values()
@@ -74,7 +74,7 @@ async def test_a_share_gets_back_what_its_job_held():
     assert await share(desk) == (1, 4000)
 
 
-async def test_room_is_given_out_to_shares_as_this_unit_of_work_leaves_them():
+async def test_placement_uses_the_share_usage_of_the_present_unit_of_work():
     blue, red = job_id(1), job_id(2)
     desk = await desk_over(on_ground=FAIR)
     await desk.process(LOOKED, caller_of(ONE, "red"), caller_of(TWO, "blue"))
@@ -87,7 +87,7 @@ async def test_room_is_given_out_to_shares_as_this_unit_of_work_leaves_them():
     assert (found[blue].status, found[red].status) == (Status.RUNNABLE, Status.STARTING)
 
 
-async def test_a_unit_of_work_that_is_not_saved_charges_nobody():
+async def test_a_unit_of_work_that_is_not_saved_charges_no_share():
     desk = await desk_over(on_ground=FAIR)
     await desk.process(LOOKED)
     desk.store.failing = True
@@ -101,7 +101,7 @@ async def test_a_unit_of_work_that_is_not_saved_charges_nobody():
     assert await share(desk) == (1, 1000)
 
 
-async def test_a_new_life_of_the_engine_goes_on_with_what_was_kept():
+async def test_a_restarted_engine_loads_the_stored_usage():
     desk = await desk_over(on_ground=FAIR)
     await desk.process(LOOKED, submit(ONE, share_identifier="red"))
     await desk.loop.load()
@@ -111,7 +111,7 @@ async def test_a_new_life_of_the_engine_goes_on_with_what_was_kept():
     assert await share(desk) == (2, 2000)
 
 
-async def test_a_queue_without_a_policy_keeps_no_shares():
+async def test_a_queue_without_a_policy_has_no_share_usage():
     desk = await desk_over()
 
     await desk.process(LOOKED, submit(ONE))
@@ -138,7 +138,7 @@ def fair(**changes):
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-async def test_a_new_queue_does_not_pay_for_one_that_had_its_name(restarted):
+async def test_a_new_queue_does_not_inherit_the_usage_of_a_deleted_queue(restarted):
     on_ground = fair()
     desk = await used_by_red(on_ground)
     assert await known_shares(desk) == {RED}
@@ -153,7 +153,7 @@ async def test_a_new_queue_does_not_pay_for_one_that_had_its_name(restarted):
     assert (await desk.store.shares())[RED].used == 0
 
 
-async def test_use_is_remembered_through_other_changes_of_the_ground():
+async def test_usage_survives_other_changes_of_the_catalog():
     desk = await used_by_red(fair())
 
     await desk.process(CatalogChanged())
@@ -161,7 +161,7 @@ async def test_use_is_remembered_through_other_changes_of_the_ground():
     assert await known_shares(desk) == {RED}
 
 
-async def test_shares_that_are_long_over_are_no_burden(monkeypatch):
+async def test_decayed_shares_are_removed_from_memory(monkeypatch):
     monkeypatch.setattr(share_usage, "MAX_SHARES", 3)
     desk = await used_by_red(fair())
     await asyncio.sleep(86_400)
@@ -178,7 +178,7 @@ async def test_shares_that_are_long_over_are_no_burden(monkeypatch):
 # ------------------------------------------------------------------------------------------------- consumable resources
 
 
-async def test_units_come_back_with_the_end_of_the_job():
+async def test_units_are_released_at_the_end_of_the_job():
     runs, waits = running(needs=need(2)), runnable(needs=need(2))
     desk = await desk_over(runs, waits, on_ground=licences(3))
     await desk.process(LOOKED)
@@ -192,7 +192,7 @@ async def test_units_come_back_with_the_end_of_the_job():
     assert await desk.store.used_up() == {}
 
 
-async def test_units_come_back_between_two_attempts():
+async def test_units_are_released_between_two_attempts():
     runs, waits = running(needs=need(2), attempts=2), runnable(needs=need(1))
     desk = await desk_over(runs, waits, on_ground=licences(2))
     await desk.process(LOOKED)
@@ -202,7 +202,7 @@ async def test_units_come_back_between_two_attempts():
     assert (await desk.status(runs), await desk.status(waits)) == (Status.STARTING, Status.RUNNABLE)
 
 
-async def test_what_is_not_replenished_is_used_up_when_a_job_is_placed():
+async def test_units_that_are_not_replenishable_are_used_up_at_placement():
     desk = await desk_over(runnable(needs=need(2)), on_ground=licences(5, USED_UP))
 
     await desk.process(LOOKED)
@@ -210,7 +210,7 @@ async def test_what_is_not_replenished_is_used_up_when_a_job_is_placed():
     assert await desk.store.used_up() == {"licence": 2}
 
 
-async def test_and_again_with_each_attempt_but_not_with_what_happens_in_one():
+async def test_units_are_used_up_once_in_each_attempt():
     job = runnable(needs=need(2), attempts=3)
     desk = await desk_over(job, on_ground=licences(4, USED_UP))
     await desk.process(LOOKED)
@@ -222,7 +222,7 @@ async def test_and_again_with_each_attempt_but_not_with_what_happens_in_one():
     assert await desk.store.used_up() == {"licence": 4}
 
 
-async def test_when_all_is_used_up_the_next_is_a_misfit_and_stops_nobody():
+async def test_a_job_is_unschedulable_when_all_units_are_used_up():
     first, next_, other = runnable(needs=need(2)), runnable(needs=need(2)), runnable()
     desk = await desk_over(first, next_, other, on_ground=licences(3, USED_UP))
 
@@ -233,7 +233,7 @@ async def test_when_all_is_used_up_the_next_is_a_misfit_and_stops_nobody():
     assert await desk.status(other) is Status.STARTING
 
 
-async def test_it_is_freed_when_there_is_more():
+async def test_the_job_becomes_schedulable_when_units_are_added():
     job = runnable(needs=need(2))
     on_ground = licences(1)
     desk = await desk_over(job, on_ground=on_ground)
@@ -245,7 +245,7 @@ async def test_it_is_freed_when_there_is_more():
     assert await desk.status(job) is Status.STARTING
 
 
-async def test_nothing_is_freed_by_what_is_used_up_already():
+async def test_used_up_units_make_no_job_schedulable():
     job, next_ = runnable(needs=need(2)), runnable(needs=need(2))
     desk = await desk_over(job, next_, on_ground=licences(3, USED_UP))
     await desk.process(LOOKED)
@@ -255,7 +255,7 @@ async def test_nothing_is_freed_by_what_is_used_up_already():
     assert (await desk.store.jobs([next_.id]))[next_.id].unschedulable
 
 
-async def test_a_job_cancelled_before_it_starts_has_taken_nothing():
+async def test_a_job_cancelled_before_placement_uses_no_units():
     runs, waits = running(millicpus=4000), runnable(needs=need(2))
     desk = await desk_over(runs, waits, on_ground=licences(5, USED_UP))
     await desk.process(LOOKED)
@@ -265,7 +265,7 @@ async def test_a_job_cancelled_before_it_starts_has_taken_nothing():
     assert await desk.store.used_up() == {}
 
 
-async def test_it_is_told_what_is_in_use_and_what_is_used_up():
+async def test_units_in_use_and_used_up_are_reported():
     desk = await desk_over(runnable(needs=need(2)), on_ground=licences(5, USED_UP))
     await desk.process(LOOKED)
 
@@ -275,7 +275,7 @@ async def test_it_is_told_what_is_in_use_and_what_is_used_up():
     assert (scheduler.in_use("other", desk.loop.state.active.values()), scheduler.used_up("other")) == (0, 0)
 
 
-async def test_what_is_deleted_while_its_use_is_saved_is_remembered_as_it_was_saved():
+async def test_usage_of_a_resource_deleted_during_the_commit_is_kept_as_saved():
     on_ground = licences(5, USED_UP)
     store = Meanwhile(await stored(runnable(needs=need(2))), on_ground.consumables.clear)
     desk = Desk(store, on_ground)

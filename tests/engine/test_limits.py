@@ -83,7 +83,7 @@ async def test_a_head_that_is_blocked_too_long_is_cancelled(watch):
     assert await ended(desk, head) == text(CAPACITY)
 
 
-async def test_and_not_a_second_before(watch):
+async def test_a_blocked_head_is_not_cancelled_before_its_limit(watch):
     runs, head = running(millicpus=4000), runnable()
     desk = await desk_over(runs, head, on_ground=limited())
     await desk.process(LOOKED)
@@ -93,7 +93,7 @@ async def test_and_not_a_second_before(watch):
     assert await ended(desk, head) is None
 
 
-async def test_the_next_head_has_its_own_time(watch):
+async def test_the_next_head_has_its_own_limit(watch):
     runs, head, behind = running(millicpus=4000), runnable(), runnable()
     desk = await desk_over(runs, head, behind, on_ground=limited())
     await desk.process(LOOKED)
@@ -105,7 +105,7 @@ async def test_the_next_head_has_its_own_time(watch):
     assert await ended(desk, behind) == text(CAPACITY)
 
 
-async def test_who_comes_to_stand_first_later_is_cancelled_in_his_time(watch):
+async def test_a_job_that_becomes_the_head_later_is_cancelled_at_its_own_time(watch):
     desk = await desk_over(running(millicpus=4000), on_ground=limited())
     await desk.process(LOOKED)
     await desk.process(submit(ONE))
@@ -116,7 +116,7 @@ async def test_who_comes_to_stand_first_later_is_cancelled_in_his_time(watch):
     assert await ended(desk, head) == text(CAPACITY)
 
 
-async def test_a_head_that_is_tagged_meanwhile_is_cancelled_all_the_same(watch):
+async def test_a_tagged_head_is_cancelled(watch):
     runs, head = running(millicpus=4000), runnable()
     desk = await desk_over(runs, head, on_ground=limited())
     await desk.process(LOOKED)
@@ -132,7 +132,7 @@ async def test_a_head_that_is_tagged_meanwhile_is_cancelled_all_the_same(watch):
 
 
 @pytest.mark.parametrize("on_ground", [ground(), limited(TOO_LARGE)])
-async def test_without_an_action_for_its_reason_it_waits(watch, on_ground):
+async def test_a_head_without_a_limit_for_its_reason_waits(watch, on_ground):
     runs, head = running(millicpus=4000), runnable()
     desk = await desk_over(runs, head, on_ground=on_ground)
     await desk.process(LOOKED)
@@ -142,7 +142,7 @@ async def test_without_an_action_for_its_reason_it_waits(watch, on_ground):
     assert await ended(desk, head) is None
 
 
-async def test_time_that_passed_before_a_restart_counts(watch):
+async def test_the_time_before_a_restart_counts(watch):
     runs = running(millicpus=4000)
     head = after(runnable(), on.FoundBlocked(reason=status_reasons.no_room("memory")), now=at(-300))
     desk = await desk_over(runs, head, on_ground=limited())
@@ -153,7 +153,7 @@ async def test_time_that_passed_before_a_restart_counts(watch):
     assert await ended(desk, head) == text(CAPACITY)
 
 
-async def test_misfits_are_cancelled_wherever_they_stand(watch):
+async def test_unschedulable_jobs_are_cancelled_at_any_position(watch):
     huge, runs, head = runnable(millicpus=9000), running(millicpus=4000), runnable()
     desk = await desk_over(huge, runs, head, on_ground=limited(TOO_MANY))
     await desk.process(LOOKED)
@@ -163,7 +163,7 @@ async def test_misfits_are_cancelled_wherever_they_stand(watch):
     assert (await ended(desk, huge), await ended(desk, head)) == (text(TOO_MANY), None)
 
 
-async def test_misfits_found_before_a_restart_are_cancelled(watch, monkeypatch):
+async def test_jobs_found_unschedulable_before_a_restart_are_cancelled(watch, monkeypatch):
     monkeypatch.setattr(time_limits, "PAGE", 2)
     jobs = [misfit() for _ in range(5)]
     desk = await desk_over(*jobs, on_ground=limited(TOO_MANY))
@@ -173,7 +173,7 @@ async def test_misfits_found_before_a_restart_are_cancelled(watch, monkeypatch):
     assert [await ended(desk, it) for it in jobs] == [text(TOO_MANY)] * 5
 
 
-async def test_a_misfit_found_while_others_are_looked_through_is_not_forgotten(watch, monkeypatch):
+async def test_a_job_found_unschedulable_during_a_scan_is_included(watch, monkeypatch):
     monkeypatch.setattr(time_limits, "PAGE", 2)
     again = running(attempts=2)
     on_ground = limited(TOO_MANY)
@@ -197,7 +197,7 @@ async def test_the_array_of_cancelled_children_fails_with_them(watch):
     assert [it.status_reason for it in stored.values()] == [status_reasons.CHILD_FAILED, *[text(TOO_MANY)] * 3]
 
 
-async def test_a_limit_that_comes_later_holds_for_those_who_wait(watch):
+async def test_a_new_limit_applies_to_jobs_that_already_wait(watch):
     job = misfit()
     on_ground = ground()
     desk = await desk_over(job, on_ground=on_ground)
@@ -210,7 +210,7 @@ async def test_a_limit_that_comes_later_holds_for_those_who_wait(watch):
     assert await ended(desk, job) == text(TOO_MANY)
 
 
-async def test_a_limit_that_comes_while_nothing_is_placed_holds_for_the_head(watch):
+async def test_a_limit_added_while_no_job_is_placed_applies_to_the_head(watch):
     runs, head = running(millicpus=4000), runnable()
     on_ground = ground()
     desk = await desk_over(runs, head, on_ground=on_ground)
@@ -235,7 +235,7 @@ async def test_the_shortest_of_two_limits_for_one_reason_counts(watch):
     assert await ended(desk, head) == text(CAPACITY)
 
 
-async def test_who_depends_on_a_cancelled_job_fails_with_it(watch):
+async def test_a_dependent_of_a_cancelled_job_fails(watch):
     runs, head = running(millicpus=4000), runnable()
     desk = await desk_over(runs, head, pending(depends_on=[head], number=9_000_000), on_ground=limited())
     await desk.process(LOOKED)
@@ -246,7 +246,7 @@ async def test_who_depends_on_a_cancelled_job_fails_with_it(watch):
     assert dependent.status is Status.FAILED
 
 
-async def test_a_store_that_fails_puts_it_off(watch):
+async def test_a_failing_store_delays_the_cancellation(watch):
     jobs = [misfit(), misfit()]
     desk = await desk_over(*jobs, on_ground=limited(TOO_MANY))
     desk.store.failing = True
@@ -259,14 +259,14 @@ async def test_a_store_that_fails_puts_it_off(watch):
     await desk.tasks.cancel()
 
 
-async def test_nothing_rings_when_nobody_is_due(watch):
+async def test_no_unit_of_work_is_requested_when_no_job_is_due(watch):
     desk = await desk_over(runnable(), on_ground=limited(TOO_MANY))
     await watch(desk, 10_000)
 
     assert desk.loop.scheduler.time_limits.due is None
 
 
-async def test_a_look_through_cancels_nobody_before_its_time(watch):
+async def test_a_scan_cancels_no_job_before_its_limit(watch):
     old, young = (
         misfit(),
         after(runnable(millicpus=9000), on.FoundUnschedulable(reason=status_reasons.TOO_MANY_VCPUS), now=at(300)),

@@ -40,7 +40,7 @@ from tests.support.builders import ADMIN, environment, queue, submission, task_c
 # -------------------------------------------------------------------------------------------------------- one at a time
 
 
-async def test_a_unit_of_work_saves_first_and_acts_then():
+async def test_effects_are_carried_out_after_the_commit():
     job = runnable()
     desk = await desk_over(job)
     saved_when_asked = []
@@ -52,7 +52,7 @@ async def test_a_unit_of_work_saves_first_and_acts_then():
     assert saved_when_asked == [(do.StartContainer(tag=stored_job.tag), Status.STARTING)]
 
 
-async def test_a_unit_of_work_the_store_refuses_has_not_happened():
+async def test_a_unit_of_work_that_is_not_saved_changes_nothing():
     job = running()
     desk = await desk_over(job)
     wish = request(job, terminate())
@@ -67,7 +67,7 @@ async def test_a_unit_of_work_the_store_refuses_has_not_happened():
     assert desk.loop.store_failure is not None
 
 
-async def test_news_the_store_refuses_is_read_again_later():
+async def test_events_of_a_failed_unit_of_work_are_handled_again():
     job = running()
     desk = await desk_over(job)
     desk.store.failing = True
@@ -81,7 +81,7 @@ async def test_news_the_store_refuses_is_read_again_later():
     assert desk.loop.store_failure is None
 
 
-async def test_a_store_that_refused_only_a_request_is_not_called_ill_for_ever():
+async def test_a_store_failure_is_reported_for_a_limited_time():
     job = running()
     desk = await desk_over(job)
     desk.store.failing = True
@@ -93,7 +93,7 @@ async def test_a_store_that_refused_only_a_request_is_not_called_ill_for_ever():
     assert (ill, desk.loop.store_failure) == ("no space left on device", None)
 
 
-async def test_surveys_the_store_refuses_do_not_pile_up():
+async def test_surveys_of_failed_units_of_work_are_dropped():
     job = running()
     desk = await desk_over(job)
     desk.store.failing = True
@@ -116,7 +116,7 @@ async def test_a_request_is_answered_when_it_is_durable():
     assert (await desk.store.jobs([job.id]))[job.id].stop.reason == "enough"
 
 
-async def test_a_request_about_a_job_nobody_knows_is_carried_out_by_doing_nothing():
+async def test_a_request_about_an_unknown_job_has_no_effect():
     desk = await desk_over()
     wish = JobEvent(job_id=JobId("no such job"), event=cancel(), answer=answer())
 
@@ -125,7 +125,7 @@ async def test_a_request_about_a_job_nobody_knows_is_carried_out_by_doing_nothin
     assert wish.answer.result() is None
 
 
-async def test_a_message_that_cannot_be_read_stops_nobody_elses():
+async def test_a_failing_message_does_not_affect_other_messages():
     job, other = running(), running()
     desk = await desk_over(job, other)
     amend = UpdateTags(job_id=job.id, change=lambda _: 1 / 0, answer=answer(), caller=ADMIN)
@@ -150,7 +150,7 @@ async def test_a_rejected_or_failed_message_is_logged_with_the_jobs_recent_histo
         assert line.count("attempt 1 placed on local") == 1
 
 
-async def test_a_request_that_cannot_be_read_is_told_so():
+async def test_a_failing_request_is_answered_with_the_error():
     job = running()
     desk = await desk_over(job)
     wish = request(job, placed())
@@ -160,7 +160,7 @@ async def test_a_request_that_cannot_be_read_is_told_so():
     assert "Placed cannot happen" in str(wish.answer.exception())
 
 
-async def test_a_failure_after_the_save_leaves_no_request_without_its_answer():
+async def test_requests_are_answered_although_a_step_after_the_commit_fails():
     job = running()
     desk = await desk_over(job)
     desk.loop._execute = lambda *_: 1 / 0
@@ -172,7 +172,7 @@ async def test_a_failure_after_the_save_leaves_no_request_without_its_answer():
     assert wish.answer.result() is None
 
 
-async def test_a_job_that_somebody_else_has_changed_is_read_again():
+async def test_a_conflict_reloads_the_state():
     job = running()
     desk = await desk_over(job)
     await desk.store.commit(Changes(updated=(replace(job, tags=(("by", "hand"),)),)))
@@ -199,7 +199,7 @@ async def test_terminate_before_an_exit_makes_it_failed():
 
 
 @pytest.mark.fault("SP07")
-async def test_an_exit_before_terminate_stands():
+async def test_an_exit_before_terminate_decides():
     job = running()
     desk = await desk_over(job)
 
@@ -209,7 +209,7 @@ async def test_an_exit_before_terminate_stands():
 
 
 @pytest.mark.fault("SP15")
-async def test_a_cancel_that_comes_before_the_placing_wins():
+async def test_a_cancel_before_the_placement_wins():
     job = runnable()
     desk = await desk_over(job)
 
@@ -219,7 +219,7 @@ async def test_a_cancel_that_comes_before_the_placing_wins():
 
 
 @pytest.mark.fault("SP13")
-async def test_terminate_between_two_attempts_makes_it_the_last():
+async def test_terminate_between_two_attempts_prevents_the_next_attempt():
     job = running(attempts=3)
     desk = await desk_over(job)
 
@@ -229,7 +229,7 @@ async def test_terminate_between_two_attempts_makes_it_the_last():
     assert desk.asked == [do.CleanUpContainer(tag=job.tag)]
 
 
-async def test_a_lost_container_is_tried_again_in_the_same_unit_of_work():
+async def test_a_lost_attempt_is_retried_in_the_same_unit_of_work():
     job = running(attempts=2)
     desk = await desk_over(job)
 
@@ -252,7 +252,7 @@ async def test_a_new_job_is_placed_in_its_first_unit_of_work():
     assert [it.status for it in await desk.store.history(ONE)] == [Status.SUBMITTED, Status.RUNNABLE, Status.STARTING]
 
 
-async def test_jobs_are_ordered_as_they_came_and_after_all_before():
+async def test_new_jobs_get_ascending_orders_above_all_earlier_ones():
     before = failed()
     desk = await desk_over(before)
     first, second = submit(ONE), submit(TWO)
@@ -262,7 +262,7 @@ async def test_jobs_are_ordered_as_they_came_and_after_all_before():
     assert [first.answer.result().order, second.answer.result().order] == [before.order + 1, before.order + 2]
 
 
-async def test_a_submission_repeated_in_a_later_unit_of_work_is_the_first_job():
+async def test_a_submission_repeated_in_a_later_unit_of_work_returns_the_first_job():
     desk = await desk_over()
     first, again = submit(ONE, submission()), submit(TWO, submission())
     await desk.process(first)
@@ -273,7 +273,7 @@ async def test_a_submission_repeated_in_a_later_unit_of_work_is_the_first_job():
     assert await desk.store.jobs([TWO]) == {}
 
 
-async def test_a_submission_repeated_in_the_same_unit_of_work_is_the_first_job():
+async def test_a_submission_repeated_in_the_same_unit_of_work_returns_the_first_job():
     desk = await desk_over()
     first, again = submit(ONE, submission()), submit(TWO, submission())
 
@@ -290,7 +290,7 @@ async def test_two_submissions_without_a_key_are_two_jobs():
     assert len(await desk.store.jobs([ONE, TWO])) == 2
 
 
-async def test_a_job_for_a_queue_that_went_away_is_refused():
+async def test_a_job_for_a_deleted_queue_is_refused():
     desk = await desk_over()
     message = submit(ONE, queue="gone")
 
@@ -300,7 +300,7 @@ async def test_a_job_for_a_queue_that_went_away_is_refused():
     assert await desk.store.jobs([ONE]) == {}
 
 
-async def test_nor_does_one_that_was_disabled_before_the_request_was_read_take_a_job():
+async def test_a_job_for_a_queue_disabled_before_the_unit_of_work_is_refused():
     desk = await desk_over(on_ground=ground(queue(state=State.DISABLED)))
     message = submit(ONE)
 
@@ -313,7 +313,7 @@ async def test_nor_does_one_that_was_disabled_before_the_request_was_read_take_a
 # ------------------------------------------------------------------------------------------------- while nobody answers
 
 
-async def test_nothing_is_placed_before_the_engine_was_seen():
+async def test_no_job_is_placed_before_the_first_survey():
     desk = await desk_over()
     message = submit(ONE)
 
@@ -323,7 +323,7 @@ async def test_nothing_is_placed_before_the_engine_was_seen():
     assert desk.asked == []
 
 
-async def test_what_waited_for_the_engine_is_placed_when_it_answers():
+async def test_waiting_jobs_are_placed_when_the_engine_answers():
     job = runnable()
     desk = await desk_over(job)
     await desk.process(EngineLost())
@@ -333,7 +333,7 @@ async def test_what_waited_for_the_engine_is_placed_when_it_answers():
     assert await desk.status(job) is Status.STARTING
 
 
-async def test_nothing_is_placed_while_the_engine_is_lost():
+async def test_no_job_is_placed_while_the_engine_is_lost():
     desk = await desk_over()
     await desk.process(LOOKED)
 
@@ -342,7 +342,7 @@ async def test_nothing_is_placed_while_the_engine_is_lost():
     assert desk.asked == []
 
 
-async def test_a_running_job_outlives_an_engine_that_does_not_answer():
+async def test_a_running_job_is_not_lost_while_the_engine_does_not_answer():
     job = running()
     desk = await desk_over(job)
 
@@ -354,7 +354,7 @@ async def test_a_running_job_outlives_an_engine_that_does_not_answer():
 # -------------------------------------------------------------------------------------------------------------- surveys
 
 
-async def test_a_survey_starts_again_what_was_starting():
+async def test_a_survey_repeats_the_start_of_a_starting_job():
     job = starting()
     desk = await desk_over(job)
 
@@ -363,7 +363,7 @@ async def test_a_survey_starts_again_what_was_starting():
     assert desk.asked == [do.StartContainer(tag=job.tag)]
 
 
-async def test_a_survey_that_misses_a_container_costs_the_attempt():
+async def test_a_survey_without_the_container_loses_the_attempt():
     job = running()
     desk = await desk_over(job)
 
@@ -372,7 +372,7 @@ async def test_a_survey_that_misses_a_container_costs_the_attempt():
     assert await desk.status(job) is Status.FAILED
 
 
-async def test_changed_ground_frees_misfits_and_places_them():
+async def test_a_changed_catalog_makes_jobs_schedulable_and_places_them():
     huge, on_ground = runnable(millicpus=9000), ground()
     desk = await desk_over(huge, on_ground=on_ground)
     await desk.process(LOOKED)
@@ -383,7 +383,7 @@ async def test_changed_ground_frees_misfits_and_places_them():
     assert await desk.status(huge) is Status.STARTING
 
 
-async def test_the_loss_of_one_container_gives_up_the_start_of_another_that_was_not_made_yet():
+async def test_the_loss_of_one_container_abandons_the_start_of_another():
     job = after(tasked(task_container("app"), task_container("other")), runs("0/app"))
     desk = await desk_over(job)
     app, other = (replace(job.tag, part=key) for key in ("0/app", "0/other"))

@@ -35,7 +35,7 @@ async def free_misfits(unit, store, on_ground):
 
 
 @pytest.mark.fault("TM05")
-async def test_a_misfit_is_marked_and_those_behind_it_go_on():
+async def test_an_unschedulable_job_is_marked_and_blocks_no_job():
     huge, small = runnable(millicpus=9000), runnable()
     store = await stored(huge, small)
 
@@ -48,7 +48,7 @@ async def test_a_misfit_is_marked_and_those_behind_it_go_on():
     assert placed_in(unit, huge, small) == [None, "local"]
 
 
-async def test_a_marked_misfit_is_not_asked_about_again():
+async def test_a_marked_unschedulable_job_is_not_written_again():
     huge = misfit(millicpus=9000)
     store = await stored(huge)
 
@@ -57,7 +57,7 @@ async def test_a_marked_misfit_is_not_asked_about_again():
     assert not unit.has_loaded(huge.id)
 
 
-async def test_misfits_are_free_when_the_ground_could_hold_them():
+async def test_unschedulable_jobs_become_schedulable_when_the_catalog_can_hold_them():
     huge, still = misfit(millicpus=9000), misfit(millicpus=10_000)
     store = await stored(huge, still)
     unit = turn_over()
@@ -68,7 +68,7 @@ async def test_misfits_are_free_when_the_ground_could_hold_them():
     assert unit.get(still.id) == still
 
 
-async def test_a_freed_misfit_is_placed_in_the_same_unit_of_work_at_its_own_place_in_the_line():
+async def test_a_job_that_became_schedulable_is_placed_in_the_same_unit_of_work_in_order():
     huge, small = misfit(millicpus=9000), runnable(millicpus=1000)
     store = await stored(huge, small)
     unit = turn_over()
@@ -89,7 +89,7 @@ def few_at_a_time(monkeypatch):
     monkeypatch.setattr(placement_pass, "UNSCHEDULABLE_PAGE", 2)
 
 
-async def test_misfits_are_freed_however_many_they_are_a_few_a_unit_of_work(few_at_a_time):
+async def test_unschedulable_jobs_are_rechecked_a_page_a_unit_of_work(few_at_a_time):
     jobs = [misfit(millicpus=9000) for _ in range(5)]
     desk = await desk_over(*jobs, on_ground=WIDER)
 
@@ -103,7 +103,7 @@ async def test_misfits_are_freed_however_many_they_are_a_few_a_unit_of_work(few_
     assert await misfits_of(desk, jobs) == 0
 
 
-async def test_a_page_that_was_not_saved_is_looked_at_again(few_at_a_time):
+async def test_a_page_that_was_not_saved_is_examined_again(few_at_a_time):
     jobs = [misfit(millicpus=9000) for _ in range(5)]
     desk = await desk_over(*jobs, on_ground=WIDER)
     await desk.process(LOOKED)
@@ -118,7 +118,7 @@ async def test_a_page_that_was_not_saved_is_looked_at_again(few_at_a_time):
     await desk.tasks.cancel()
 
 
-async def test_ground_that_changes_again_half_way_is_looked_at_from_the_first(few_at_a_time):
+async def test_a_second_change_of_the_catalog_restarts_the_recheck(few_at_a_time):
     jobs = [misfit(millicpus=it) for it in (10_000, 9000, 9000)]
     on_ground = ground(environments=[environment(max_millicpus=9000)])
     desk = await desk_over(*jobs, on_ground=on_ground)
@@ -131,7 +131,7 @@ async def test_ground_that_changes_again_half_way_is_looked_at_from_the_first(fe
     assert await misfits_of(desk, jobs) == 0
 
 
-async def test_while_the_engine_is_away_nobody_is_forgotten(few_at_a_time):
+async def test_the_recheck_waits_while_the_engine_is_away(few_at_a_time):
     jobs = [misfit(millicpus=9000) for _ in range(5)]
     desk = await desk_over(*jobs, on_ground=WIDER)
     await desk.process(LOOKED)
@@ -144,7 +144,7 @@ async def test_while_the_engine_is_away_nobody_is_forgotten(few_at_a_time):
     assert await misfits_of(desk, jobs) == 0
 
 
-async def test_what_runs_does_not_make_a_misfit_of_anybody():
+async def test_running_jobs_make_no_job_unschedulable():
     runs, huge = running(millicpus=9000), misfit(millicpus=9000)
     store = await stored(runs, huge)
     unit = turn_over(runs)
@@ -154,7 +154,7 @@ async def test_what_runs_does_not_make_a_misfit_of_anybody():
     assert not unit.get(huge.id).unschedulable
 
 
-async def test_a_misfit_that_was_cancelled_in_this_unit_of_work_stays_so():
+async def test_an_unschedulable_job_cancelled_in_this_unit_of_work_stays_cancelled():
     huge = misfit(millicpus=9000)
     store = await stored(huge)
     unit = turn_over()
@@ -166,7 +166,7 @@ async def test_a_misfit_that_was_cancelled_in_this_unit_of_work_stays_so():
     assert statuses(unit, huge) == [Status.FAILED]
 
 
-async def test_a_misfit_that_was_tagged_in_this_unit_of_work_is_freed_too():
+async def test_an_unschedulable_job_tagged_in_this_unit_of_work_becomes_schedulable():
     huge = misfit(millicpus=9000)
     store = await stored(huge)
     unit = turn_over()
@@ -178,7 +178,7 @@ async def test_a_misfit_that_was_tagged_in_this_unit_of_work_is_freed_too():
     assert (unit.get(huge.id).unschedulable, unit.get(huge.id).tags) == (False, (("team", "blue"),))
 
 
-async def test_a_misfit_whose_queue_is_gone_stops_nobody():
+async def test_an_unschedulable_job_of_a_deleted_queue_does_not_stop_the_recheck():
     orphan, huge = misfit(millicpus=9000, queue="gone"), misfit(millicpus=9000)
     store = await stored(orphan, huge)
     unit = turn_over()

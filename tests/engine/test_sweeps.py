@@ -212,7 +212,7 @@ async def test_the_children_of_an_array_that_is_meant_do_not_start_before_it_is_
     assert child_id(TWO, 0) not in started(desk)
 
 
-async def test_a_server_that_comes_back_goes_on_where_it_was():
+async def test_a_restarted_server_continues_where_it_ended():
     jobs = [runnable() for _ in range(8)]
     gone = await desk_over(*jobs)
     await gone.process(order()[0])

@@ -97,7 +97,7 @@ async def test_accounts_below_count_for_those_above_and_others_do_not(desk):
     assert taken(*messages) == [True, True, True, False, False, True]
 
 
-async def test_each_account_above_has_a_say(desk, said):
+async def test_the_limits_of_all_parent_accounts_apply(desk, said):
     said.limit(root=2, lab=3, team=1)
     messages = [asked(1, TEAM), asked(2, TEAM), asked(3, OTHER), asked(4)]
 
