@@ -29,6 +29,15 @@ class StoreProxy:
         self.withholds_replies = False
         #: How many commits were carried out without a reply.
         self.unanswered_commits = 0
+        #: How many commits were carried out.
+        self.commits = 0
+        self._waiting: list[asyncio.Future[None]] = []
+
+    async def next_commit(self) -> None:
+        """Return after the next commit was carried out."""
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        await future
 
     async def commit(self, changes: Changes) -> None:
         if self.failing:
@@ -36,11 +45,19 @@ class StoreProxy:
         if self.before_commit is not None:
             await self.before_commit(changes)
         await self.store.commit(changes)
+        self._count_commit()
         if self.after_commit is not None:
             self.after_commit(changes)
         if self.withholds_replies:
             self.unanswered_commits += 1
             await asyncio.Event().wait()
+
+    def _count_commit(self) -> None:
+        self.commits += 1
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)

@@ -8,7 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import count, pairwise
 from pathlib import Path
@@ -51,6 +51,7 @@ from tests.support.store_proxy import StoreProxy
 HOST = Resources(millicpus=4000, memory_mib=4096)
 GRACE = timedelta(seconds=2)  # between stop signal and kill, of jobs that ignore the signal
 TIMEOUT = 60.0  # seconds on the world's clock
+POLL_INTERVAL = 0.01  # seconds
 
 
 class World:
@@ -293,7 +294,7 @@ class World:
         async def holds() -> bool:
             return so(await self.job(job_id))
 
-        await self._until(holds, f"never came to that: {job_id}")
+        await self._until(holds, f"never came to that: {job_id}", stored=True)
         return await self.job(job_id)
 
     async def statuses(self, job_id: JobId) -> list[str]:
@@ -391,20 +392,31 @@ class World:
             return job is not None and job.status is status
 
         try:
-            await self._until(holds, f"did not come to {status}")
+            await self._until(holds, f"did not come to {status}", stored=True)
         except TimeoutError:
             raise AssertionError(f"did not come to {status} in time: {await self.describe(job_id)}") from None
         return await self.job(job_id)
 
-    async def _until(self, holds: Any, otherwise: str) -> None:
-        """Poll on the world's clock until `holds` returns true. Raises TimeoutError. EngineUnknown counts as false."""
+    async def _until(self, holds: Any, otherwise: str, *, stored: bool = False) -> None:
+        """Poll on the world's clock until `holds` returns true. Raises TimeoutError. EngineUnknown counts as false.
+
+        `stored`: `holds` reads stored jobs only; on the virtual clock it is called again only after a commit.
+        """
         end = self.clock.now() + timedelta(seconds=TIMEOUT)
         while self.clock.now() <= end:
+            commits = self.store.commits
             with suppress(EngineUnknown):
                 if await holds():
                     return
-            await self.clock.sleep(0.01)
+            if stored and self.virtual and self.store.commits == commits:
+                await self._next_commit(end)
+            await self.clock.sleep(POLL_INTERVAL)
         raise TimeoutError(otherwise)
+
+    async def _next_commit(self, end: datetime) -> None:
+        """Return after the next commit, at `end` at the latest."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.store.next_commit(), (end - self.clock.now()).total_seconds())
 
     async def _is_idle(self) -> bool:
         await asyncio.sleep(0)
