@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache, partial
@@ -30,6 +31,7 @@ from tests.support.observing import request_metrics
 REGION = "eu-central-1"  # of the client; the server's own is another
 ARN = f"arn:aws:batch:{REGION}:{ACCOUNT}:"
 BOTOCORE = botocore.session.get_session()
+THREADS = ThreadPoolExecutor(thread_name_prefix="boto3")
 PLACEHOLDER = "http://server.invalid"
 
 CONTAINER = {
@@ -115,11 +117,16 @@ class Boto:
         self.exceptions = client.exceptions
 
     def __getattr__(self, name):
-        return partial(asyncio.to_thread, getattr(self._client, name))
+        return partial(in_thread, getattr(self._client, name))
 
     async def pages(self, operation, **asked):
         """All pages of a list operation."""
-        return await asyncio.to_thread(lambda: list(self._client.get_paginator(operation).paginate(**asked)))
+        return await in_thread(lambda: list(self._client.get_paginator(operation).paginate(**asked)))
+
+
+async def in_thread(call, *args, **kwargs):
+    """As `asyncio.to_thread`, on threads that all tests share."""
+    return await asyncio.get_running_loop().run_in_executor(THREADS, partial(call, *args, **kwargs))
 
 
 @cache
