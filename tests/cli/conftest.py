@@ -1,8 +1,8 @@
-"""What tests of commands may ask for."""
+"""Fixtures of the tests of commands."""
 
 import pytest
 
-from tests.cli.asked import Server
+from tests.cli.scripted_server import Server
 from tests.support.server import serving
 
 

@@ -62,7 +62,7 @@ def test_flag_goes_before_variable_and_that_before_file(write, monkeypatch):
     assert url_of(Namespace(url="http://flag:1", ca_bundle=None, config=file)) == "http://flag:1"
 
 
-def test_without_the_flag_it_is_where_such_files_are_or_nowhere(write):
+def test_the_default_config_file_is_read_if_it_exists(write):
     asked = Namespace(url=None, ca_bundle=None, config=None)
     assert url_of(asked) == "http://127.0.0.1:22824"
 
@@ -71,7 +71,7 @@ def test_without_the_flag_it_is_where_such_files_are_or_nowhere(write):
     assert url_of(asked) == "http://home:1"
 
 
-def test_a_key_is_never_put_together_of_two_places(write, monkeypatch):
+def test_key_id_and_secret_come_from_one_source(write, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "of-the-variable")
 
     load(write(KEY))
@@ -79,7 +79,7 @@ def test_a_key_is_never_put_together_of_two_places(write, monkeypatch):
     assert there() == {"AWS_ACCESS_KEY_ID": "of-the-variable"}
 
 
-def test_a_profile_is_one_of_awss_own_tools(write):
+def test_a_profile_names_a_key_in_the_shared_credentials_file(write):
     write("[lab]\naws_access_key_id = BQ2\naws_secret_access_key = s%cret\n", at="credentials")
 
     load(write('profile = "lab"'))
@@ -123,7 +123,7 @@ def test_one_without_a_secret_may_be_read_by_all(write):
         (f"a = {'[' * 5000}", "is not valid TOML"),
     ],
 )
-def test_what_is_wrong_with_it_is_said_in_a_line_without_its_secret(write, capsys, text, said):
+def test_an_invalid_config_file_is_reported_in_one_line_without_its_secret(write, capsys, text, said):
     file = write(text)
 
     assert main(["cancel", "-t", "all", "-C", str(file)]) == 2
@@ -137,6 +137,6 @@ def test_what_is_wrong_with_it_is_said_in_a_line_without_its_secret(write, capsy
 
 
 @pytest.mark.parametrize("file", ["/no/such/file", "/", "a\0b"])
-def test_one_that_cannot_be_read_is_named(file):
+def test_an_unreadable_config_file_is_reported_with_its_path(file):
     with pytest.raises(Misused, match=r"cannot read|not valid TOML"):
         load(Path(file))

@@ -152,7 +152,7 @@ def test_the_version_is_that_of_the_installed_package(capsys):
     assert capsys.readouterr().out == f"batchq {version('batchq')}\n"
 
 
-def test_all_commands_are_told_where_none_is_given(capsys):
+def test_the_help_lists_all_commands(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
 
@@ -173,7 +173,7 @@ def nobody():
     ("out", "end"),
     [(">&{nobody}", (1, "")), ("> /dev/full", (1, "batchq: [Errno 28] No space left on device\n")), (">&-", (0, ""))],
 )
-def test_what_nobody_reads_is_told_in_a_line_at_most(tmp_path, nobody, unbuffered, out, end):
+def test_output_without_a_reader_is_reported_in_at_most_one_line(tmp_path, nobody, unbuffered, out, end):
     shell = f"{sys.executable} -m batchq account list --data {tmp_path} {out.format(nobody=nobody)}"
 
     told = subprocess.run(

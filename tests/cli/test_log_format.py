@@ -1,4 +1,4 @@
-"""Whatever is said in it, a record of the log is lines of its own, in the order in which they are read."""
+"""Each record of the log stays on lines of its own, whatever its text contains."""
 
 import logging
 from io import StringIO
@@ -30,7 +30,7 @@ def failed(text):
 
 @pytest.mark.fault("SE12")
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
-def test_a_text_stays_in_its_line_and_changes_nothing_of_it(text):
+def test_control_characters_in_a_log_record_are_escaped(text):
     line = written("job %s: %s", "a", text + FORGED)
 
     assert line.isprintable()
@@ -39,13 +39,13 @@ def test_a_text_stays_in_its_line_and_changes_nothing_of_it(text):
 
 @pytest.mark.fault("SE12")
 @pytest.mark.parametrize("text", ["{0}{__class__}", "%s%(levelname)s%n", "<script>alert(1)</script>", "👍 ünï 東京"])
-def test_what_harms_no_log_is_as_it_was_said(text):
+def test_printable_text_in_a_log_record_is_unchanged(text):
     assert written("%s", text) == f"WARNING {text}"
 
 
 @pytest.mark.fault("SE12")
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
-def test_in_a_traceback_only_what_is_indented_follows(text):
+def test_lines_of_a_traceback_are_indented(text):
     first, *rest = written("failed", exc_info=failed(text)).splitlines()
 
     assert first == "WARNING failed"

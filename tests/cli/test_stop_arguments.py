@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from batchq.api.http import BODY_LIMIT
 from batchq.cli.main import main
-from tests.cli.asked import ARRAY, GANG, NOWHERE, batchq, ended
+from tests.cli.scripted_server import ARRAY, GANG, NOWHERE, batchq, ended
 
 
 @pytest.mark.parametrize(
@@ -36,14 +36,14 @@ from tests.cli.asked import ARRAY, GANG, NOWHERE, batchq, ended
     ],
 )
 @pytest.mark.parametrize("command", ["cancel", "terminate"])
-async def test_what_the_fingers_know_is_what_is_asked(server, command, words, content):
+async def test_slurms_flags_become_members_of_the_request(server, command, words, content):
     assert await batchq(command, *words) == 0
 
     assert server.asked == [(f"{command}jobs", {"dryRun": False} | content)]
 
 
 @pytest.mark.parametrize("signal", ["INT", "sigint", "SIGINT", "2"])
-async def test_a_terminate_may_say_signal_and_grace(server, signal):
+async def test_terminate_sends_signal_and_grace(server, signal):
     assert await batchq("terminate", "-t", "running", "--signal", signal, "--grace", "5") == 0
 
     assert server.asked == [
@@ -52,7 +52,7 @@ async def test_a_terminate_may_say_signal_and_grace(server, signal):
 
 
 @pytest.mark.parametrize("knows", [{}, {"user": ""}, {"user": None}, {"user": ["ann"]}])
-async def test_where_nobody_says_who_i_am_not_all_are_stopped(server, knows):
+async def test_me_stops_nothing_if_the_server_does_not_return_the_user(server, knows):
     server.knows = knows
 
     assert await batchq("terminate", "--me", "-t", "all") == 3
@@ -84,7 +84,7 @@ async def test_where_nobody_says_who_i_am_not_all_are_stopped(server, knows):
     ],
 )
 @pytest.mark.parametrize("command", ["cancel", "terminate"])
-async def test_what_is_said_wrong_stops_nothing_and_is_told_in_a_line(server, capsys, command, words):
+async def test_invalid_arguments_stop_nothing_and_are_reported_in_one_line(server, capsys, command, words):
     assert await ended(command, *words) == 2
 
     told = capsys.readouterr()
@@ -97,19 +97,19 @@ async def test_what_is_said_wrong_stops_nothing_and_is_told_in_a_line(server, ca
 @pytest.mark.parametrize(
     "words", [["--signal", "LOUD"], ["--signal", "0"], ["--grace", "-1"], ["--grace", "1.5"], ["--grace", "86401"]]
 )
-async def test_so_is_no_signal_and_no_grace(server, words):
+async def test_an_invalid_signal_or_grace_is_refused(server, words):
     assert await ended("terminate", "-t", "all", *words) == 2
 
     assert server.asked == []
 
 
-async def test_as_many_ids_as_fit_are_taken(server):
+async def test_the_maximum_number_of_ids_is_sent(server):
     assert await batchq("cancel", ",".join(f"{ARRAY}:{index}" for index in range(5000, 10_000))) == 0
 
     assert len(json.dumps(server.asked[0][1])) < BODY_LIMIT
 
 
-async def test_a_cancel_knows_neither_signal_nor_grace(server):
+async def test_cancel_has_no_flags_for_signal_and_grace(server):
     assert await ended("cancel", "-t", "all", "--grace", "5") == 2
 
     assert server.asked == []
@@ -122,7 +122,7 @@ WORDS = st.sampled_from([*HABITS, *MORE]) | st.text(max_size=8)
 
 @given(st.sampled_from(["cancel", "terminate"]), st.lists(WORDS, max_size=6))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_whatever_is_said_ends_with_a_status_that_is_documented(monkeypatch, command, words):
+def test_any_arguments_end_with_a_documented_exit_status(monkeypatch, command, words):
     monkeypatch.setenv("BATCHQ_URL", NOWHERE)
 
     try:

@@ -40,7 +40,7 @@ def full_disk():
         resource.setrlimit(resource.RLIMIT_FSIZE, (before, most))
 
 
-def test_a_key_that_does_not_fit_is_not_given_out_and_leaves_nothing_behind(keys, key, tmp_path):
+def test_a_key_that_cannot_be_stored_is_not_printed_and_leaves_no_file(keys, key, tmp_path):
     before = sorted(tmp_path.iterdir())
 
     with full_disk(), pytest.raises(Unavailable, match="cannot write"):
@@ -50,7 +50,7 @@ def test_a_key_that_does_not_fit_is_not_given_out_and_leaves_nothing_behind(keys
     assert AccessKeyFile(tmp_path).all() == (key,)
 
 
-def test_keys_that_others_were_let_read_are_not_used_by_who_had_read_them(keys, key, tmp_path):
+def test_a_key_file_that_other_users_can_read_is_not_used_even_if_it_is_cached(keys, key, tmp_path):
     assert keys.find(key.id) == key
 
     (tmp_path / "keys.json").chmod(0o640)
@@ -59,7 +59,7 @@ def test_keys_that_others_were_let_read_are_not_used_by_who_had_read_them(keys, 
         keys.find(key.id)
 
 
-def test_no_file_of_it_is_for_others(key, tmp_path):
+def test_key_files_are_private_to_their_owner(key, tmp_path):
     assert {it.name: it.stat().st_mode & 0o077 for it in tmp_path.iterdir()} == {"keys.json": 0, "keys.lock": 0}
 
 
@@ -79,7 +79,7 @@ def anothers():
 
 
 @pytest.mark.fault("SE37")
-def test_what_root_makes_for_another_user_is_his_to_read_write_and_lock(anothers, capsys):
+def test_files_that_root_creates_belong_to_the_owner_of_the_data(anothers, capsys):
     data, _ = anothers
 
     assert main(["key", "create", "--user", "ada", "--data", str(data)]) == 0
@@ -92,7 +92,7 @@ def test_what_root_makes_for_another_user_is_his_to_read_write_and_lock(anothers
 @pytest.mark.fault("SE33")
 @pytest.mark.parametrize("name", ["acts.log", "acts.lock", "keys.json", "keys.lock", "accounts.json", "accounts.lock"])
 @pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])
-def test_links_in_the_data_of_another_user_lead_root_nowhere(anothers, capsys, name, link):
+def test_root_does_not_follow_symlinks_in_the_data_of_another_user(anothers, capsys, name, link):
     data, roots = anothers
     link(data / name, roots)
     before = roots.stat()
@@ -105,7 +105,7 @@ def test_links_in_the_data_of_another_user_lead_root_nowhere(anothers, capsys, n
 
 
 @pytest.mark.fault("SE33")
-def test_a_link_to_a_file_that_is_not_there_makes_none(anothers, capsys):
+def test_a_dangling_symlink_creates_no_file(anothers, capsys):
     data, roots = anothers
     (data / "keys.lock").symlink_to(roots.with_name("new"))
 
@@ -114,7 +114,7 @@ def test_a_link_to_a_file_that_is_not_there_makes_none(anothers, capsys):
 
 
 @pytest.mark.fault("SE33")
-def test_a_link_of_another_user_to_a_folder_of_root_is_followed_with_his_rights(anothers, capsys):
+def test_a_symlink_of_another_user_is_followed_with_that_users_rights(anothers, capsys):
     data, roots = anothers
     data.rmdir()
     data.symlink_to(roots.parent)
@@ -125,7 +125,7 @@ def test_a_link_of_another_user_to_a_folder_of_root_is_followed_with_his_rights(
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", '[{"id": "a", "secret": "told to nobody"}]'])
-def test_what_are_no_keys_is_said_in_a_line_that_shows_nothing_of_it(tmp_path, capsys, content):
+def test_an_invalid_key_file_is_reported_in_one_line_without_its_content(tmp_path, capsys, content):
     file = tmp_path / "keys.json"
     file.touch(mode=0o600)
     file.write_text(content)
@@ -140,7 +140,7 @@ def test_what_are_no_keys_is_said_in_a_line_that_shows_nothing_of_it(tmp_path, c
 
 @pytest.mark.fault("SE36")
 @pytest.mark.parametrize("member", ["id", "secret"])
-def test_what_a_server_answers_is_not_printed_for_a_shell_unless_it_is_a_key(capsys, monkeypatch, member):
+def test_a_response_that_is_not_a_key_is_not_printed_for_the_shell(capsys, monkeypatch, member):
     answer = {"id": "BQIA", "secret": "s3cr3t", "user": "ada", "firstUser": False} | {member: "x;touch pwned"}
     monkeypatch.setattr("batchq.cli.access_keys.perform", lambda *_: answer)
 
@@ -152,7 +152,7 @@ def test_what_a_server_answers_is_not_printed_for_a_shell_unless_it_is_a_key(cap
 
 
 @pytest.mark.fault("SE33")
-def test_keys_in_a_pipe_are_refused_and_not_waited_for(tmp_path, keys):
+def test_a_key_file_that_is_a_pipe_is_refused_without_waiting(tmp_path, keys):
     os.mkfifo(tmp_path / "keys.json")
     pipe = os.open(tmp_path / "keys.json", os.O_RDWR)  # or to open it would wait where this is broken
 

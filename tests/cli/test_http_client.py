@@ -1,4 +1,4 @@
-"""How commands ask a server: what comes back, and what is said when nothing does."""
+"""The HTTP client of the commands: responses, errors, proxies and TLS."""
 
 import asyncio
 from argparse import Namespace
@@ -63,32 +63,32 @@ def asks(*asked, **more):
     return asyncio.to_thread(call, *asked, **more)
 
 
-async def test_without_content_it_gets_and_with_content_it_posts(url):
+async def test_a_call_without_content_is_a_get_and_with_content_a_post(url):
     assert await asks(url, "/echo") == {"method": "GET", "asked": ""}
     assert await asks(url, "/echo", {"a": 1}) == {"method": "POST", "asked": '{"a": 1}'}
 
 
-async def test_a_refusal_has_the_servers_own_words(url):
+async def test_a_4xx_response_is_invalid_with_the_servers_message(url):
     with pytest.raises(Invalid, match=r"^It cannot be\.$"):
         await asks(url, "/refuse/400")
 
 
-async def test_a_server_that_cannot_now_is_unavailable(url):
+async def test_a_5xx_response_is_unavailable_with_the_servers_message(url):
     with pytest.raises(Unavailable, match=r"^It cannot be\.$"):
         await asks(url, "/refuse/500")
 
 
-async def test_who_answers_something_else_is_not_batchq(url):
+async def test_a_response_that_is_not_json_is_not_from_batchq(url):
     with pytest.raises(Unavailable, match="is not batchq"):
         await asks(url, "/page")
 
 
-async def test_who_sends_us_elsewhere_is_not_batchq(url):
+async def test_a_redirect_is_not_followed(url):
     with pytest.raises(Unavailable, match="is not batchq"):
         await asks(url, "/away")
 
 
-async def test_where_nobody_listens_the_place_is_named(url):
+async def test_an_unreachable_server_is_reported_with_its_url(url):
     with closing(socket()) as door:  # it is held, so that nobody else comes to listen there
         door.bind(("127.0.0.1", 0))
         mute = f"http://127.0.0.1:{door.getsockname()[1]}"
@@ -97,7 +97,7 @@ async def test_where_nobody_listens_the_place_is_named(url):
             await asks(mute, "/echo")
 
 
-async def test_who_takes_the_call_and_never_answers_is_given_up():
+async def test_a_server_that_never_responds_times_out():
     with closing(create_server(("127.0.0.1", 0))) as mute, pytest.raises(Unavailable, match="timed out"):
         await asks(f"http://127.0.0.1:{mute.getsockname()[1]}", "/echo", timeout=0.2)
 
@@ -125,25 +125,25 @@ async def test_a_server_on_loopback_is_never_called_through_a_proxy(url, monkeyp
     assert (await asks(url.replace("127.0.0.1", host), "/echo"))["method"] == "GET"
 
 
-async def test_who_has_a_certificate_is_asked_by_those_who_believe_it(safe_url, files):
+async def test_ca_bundle_trusts_the_certificate_of_a_server(safe_url, files):
     url = url_of(Namespace(url=safe_url, ca_bundle=str(files.bundle), config=None))
 
     assert await asks(url, "/echo") == {"method": "GET", "asked": ""}
     assert await asks(url, "/echo", {"a": 1}) == {"method": "POST", "asked": '{"a": 1}'}
 
 
-async def test_the_variable_of_awss_tools_says_whom_to_believe(safe_url, files, monkeypatch):
+async def test_aws_ca_bundle_trusts_the_certificate_of_a_server(safe_url, files, monkeypatch):
     monkeypatch.setenv("AWS_CA_BUNDLE", str(files.bundle))
 
     assert (await asks(safe_url, "/echo"))["method"] == "GET"
 
 
-async def test_and_others_are_told_how_to(safe_url):
+async def test_an_unknown_authority_is_reported_with_the_flag_that_trusts_it(safe_url):
     with pytest.raises(Unavailable, match=r"unable to get local issuer certificate; set --ca-bundle or AWS_CA_BUNDLE"):
         await asks(safe_url, "/echo")
 
 
-async def test_the_certificate_of_another_is_not_believed(app, tmp_path, monkeypatch):
+async def test_a_certificate_of_another_host_is_rejected(app, tmp_path, monkeypatch):
     files = Authority(tmp_path).issue(hosts=["another.example"])
     monkeypatch.setenv("AWS_CA_BUNDLE", str(files.bundle))
 
@@ -152,7 +152,7 @@ async def test_the_certificate_of_another_is_not_believed(app, tmp_path, monkeyp
             await asks(url, "/echo")
 
 
-async def test_nor_one_that_is_over(app, tmp_path, monkeypatch):
+async def test_an_expired_certificate_is_rejected(app, tmp_path, monkeypatch):
     files = Authority(tmp_path).issue(until=datetime(2026, 1, 1, tzinfo=UTC))
     monkeypatch.setenv("AWS_CA_BUNDLE", str(files.bundle))
 
@@ -162,14 +162,14 @@ async def test_nor_one_that_is_over(app, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("bundle", ["/no/such.pem", "/etc/passwd", "/etc"])
-def test_what_is_no_bundle_of_certificates_is_named(bundle, monkeypatch):
+def test_an_invalid_ca_bundle_is_reported_with_its_path(bundle, monkeypatch):
     monkeypatch.setenv("AWS_CA_BUNDLE", bundle)
 
     with pytest.raises(Invalid, match=f"^{bundle} is not a PEM file of certificates"):
         call("https://127.0.0.1:9", "/echo")
 
 
-def test_the_flag_goes_before_the_variable_and_that_before_the_usual_place(monkeypatch):
+def test_the_url_is_that_of_the_flag_then_the_variable_then_the_default(monkeypatch):
     monkeypatch.setenv("BATCHQ_URL", "")
     assert url_of(Namespace(url=None, ca_bundle=None, config=None)) == "http://127.0.0.1:22824"
     monkeypatch.setenv("BATCHQ_URL", "http://there:1/")
@@ -181,6 +181,6 @@ NOWHERE = ["http://", "http://[::1", "http://..", f"http://{'a' * 64}", "http://
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "127.0.0.1:22824", "ftp://there", "/healthz", *NOWHERE])
-def test_what_is_no_url_of_a_server_is_refused(url):
+def test_an_invalid_server_url_is_refused(url):
     with pytest.raises(Invalid, match="is not the http"):
         url_of(Namespace(url=url, ca_bundle=None, config=None))

@@ -57,7 +57,7 @@ def told(batchq, *words):
     return json.loads(batchq(*words, "--json"))
 
 
-def test_the_first_who_gets_a_key_is_an_admin_and_is_told_so(data, batchq, capsys):
+def test_the_first_user_with_a_key_is_an_admin(data, batchq, capsys):
     assert main(["key", "create", "--user", "amy"]) == 0
 
     said = capsys.readouterr()
@@ -137,7 +137,7 @@ def test_the_root_has_limits_as_others_have(group, batchq):
         (("key", "delete", "gone"), "there is no key gone"),
     ],
 )
-def test_what_cannot_be_is_refused_in_a_line_and_changes_nothing(group, refused, words, said):
+def test_an_invalid_change_is_refused_in_one_line_and_changes_nothing(group, refused, words, said):
     assert refused(*words) == f"batchq: {said}\n"
 
 

@@ -1,4 +1,4 @@
-"""`batchq cancel` and `batchq terminate`: what they say of a server's answer, and how they end."""
+"""`batchq cancel` and `batchq terminate`: output and exit status for each response of the server."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from batchq.api.native import bulk_stop
 from batchq.cli.bulk_stop import DONE
 from batchq.cli.job_filters import STATES
 from batchq.domain.bulk_stop import Outcome
-from tests.cli.asked import ARRAY, GANG, NOWHERE, batchq, job
+from tests.cli.scripted_server import ARRAY, GANG, NOWHERE, batchq, job
 
 OUTCOMES = [
     ("CANCELLED", 0, ["cancelled  sim (RUNNABLE)", "1 cancelled"]),
@@ -49,7 +49,7 @@ async def test_no_match_is_success(server, capsys):
     assert capsys.readouterr().out == "no job matches\n"
 
 
-async def test_a_dry_run_says_that_it_is_one(server, capsys):
+async def test_a_dry_run_prints_what_would_be_done(server, capsys):
     server.jobs = [job("STOPPING")]
 
     assert await batchq("terminate", "-t", "all", "--dry-run") == 0
@@ -62,7 +62,7 @@ async def test_a_dry_run_says_that_it_is_one(server, capsys):
 
 
 @pytest.mark.parametrize("jobs", [[], [job("CANCELLED")], [job("CANCELLED"), job("NOT_FOUND")]], ids=len)
-async def test_as_json_it_is_the_answer(server, capsys, jobs):
+async def test_json_prints_the_whole_response(server, capsys, jobs):
     server.jobs = jobs
 
     await batchq("cancel", ARRAY, "--json")
@@ -71,7 +71,7 @@ async def test_as_json_it_is_the_answer(server, capsys, jobs):
     assert json.loads(capsys.readouterr().out) == {"jobs": jobs, "counts": counts, "dryRun": False}
 
 
-async def test_quiet_tells_only_of_what_was_not_done(server, capsys):
+async def test_quiet_prints_only_jobs_that_were_not_stopped(server, capsys):
     server.jobs = [job("CANCELLED"), job("NOT_FOUND", jobId=GANG, message="There is none.")]
 
     assert await batchq("cancel", ARRAY, GANG, "-Q") == 1
@@ -80,7 +80,7 @@ async def test_quiet_tells_only_of_what_was_not_done(server, capsys):
 
 
 @pytest.mark.fault("SE12")
-async def test_what_is_in_a_name_turns_no_line(server, capsys):
+async def test_control_characters_in_a_job_name_are_escaped(server, capsys):
     server.jobs = [job("CANCELLED", jobName="a\n\x1b[31mb\u202e")]
 
     await batchq("cancel", ARRAY)
@@ -89,7 +89,7 @@ async def test_what_is_in_a_name_turns_no_line(server, capsys):
 
 
 @pytest.mark.parametrize(("http", "status"), [(400, 2), (403, 2), (413, 2), (429, 3), (500, 3), (503, 3)])
-async def test_a_refusal_is_told_in_the_servers_words(server, capsys, http, status):
+async def test_a_refusal_is_printed_with_the_servers_message(server, capsys, http, status):
     server.refuses = http, "It cannot be."
 
     assert await batchq("cancel", ARRAY) == status
@@ -97,13 +97,13 @@ async def test_a_refusal_is_told_in_the_servers_words(server, capsys, http, stat
     assert capsys.readouterr() == ("", "batchq: It cannot be.\n")
 
 
-async def test_where_nobody_answers_it_says_so(server, capsys):
+async def test_an_unreachable_server_is_an_error_of_status_3(server, capsys):
     assert await batchq("cancel", ARRAY, "--url", NOWHERE) == 3
 
     assert capsys.readouterr().err.startswith(f"batchq: cannot reach a batchq server at {NOWHERE}: ")
 
 
-async def test_an_answer_that_breaks_off_tells_what_came_and_that_the_order_stands(server, capsys):
+async def test_an_interrupted_response_is_reported_with_the_outcomes_before_it(server, capsys):
     server.jobs, server.breaks_off = [job("CANCELLED")], True
 
     assert await batchq("cancel", "-t", "all") == 3
@@ -130,7 +130,7 @@ NOT_AN_ANSWER = {
 
 
 @pytest.mark.parametrize("answer", NOT_AN_ANSWER.values(), ids=NOT_AN_ANSWER)
-async def test_an_answer_that_is_not_whole_and_valid_is_an_error(server, capsys, answer):
+async def test_an_incomplete_or_invalid_response_is_an_error(server, capsys, answer):
     server.answer = answer if isinstance(answer, bytes) else answer.encode()
 
     assert await batchq("cancel", "-t", "all") == 3
@@ -138,7 +138,7 @@ async def test_an_answer_that_is_not_whole_and_valid_is_an_error(server, capsys,
     assert re.search("not (from )?batchq|is incomplete", capsys.readouterr().err)
 
 
-async def test_an_answer_of_another_media_type_is_an_error(server, capsys):
+async def test_a_response_of_another_media_type_is_an_error(server, capsys):
     server.media = "text/html"
 
     assert await batchq("cancel", "-t", "all") == 3
@@ -146,7 +146,7 @@ async def test_an_answer_of_another_media_type_is_an_error(server, capsys):
     assert capsys.readouterr().err.endswith("is not batchq\n")
 
 
-async def test_what_cannot_be_written_is_said(server):
+async def test_output_that_cannot_be_written_is_reported(server):
     server.jobs = [job("CANCELLED")]
 
     shell = f"{sys.executable} -m batchq cancel -t all > /dev/full"
@@ -157,7 +157,7 @@ async def test_what_cannot_be_written_is_said(server):
 
 
 @pytest.mark.parametrize("more", [[], ["--json"]])
-async def test_when_nobody_reads_it_goes_on_to_the_end(server, more):
+async def test_a_closed_pipe_does_not_end_the_command(server, more):
     server.jobs = [job("CANCELLED")] * 3000 + [job("NOT_FOUND")]
 
     shell = f"{sys.executable} -m batchq cancel -t all {' '.join(more)} | head -1; echo ${{PIPESTATUS[0]}}"
@@ -177,7 +177,7 @@ async def test_when_nobody_reads_it_goes_on_to_the_end(server, more):
         (1, "batchq: interrupted; before that: 1 cancelled. The server completes the request\n"),
     ],
 )
-async def test_who_interrupts_it_is_told_what_is_known(server, holds_after, said):
+async def test_an_interrupt_reports_the_outcomes_so_far(server, holds_after, said):
     server.jobs, server.holds_after = [job("CANCELLED")], holds_after
     command = [sys.executable, "-u", "-m", "batchq", "cancel", "-t", "all"]
     piped = asyncio.subprocess.PIPE

@@ -1,4 +1,4 @@
-"""A server that is asked to stop jobs and answers as it is told to, and the commands that ask it."""
+"""A scripted server that records requests to stop jobs, and the commands that call it."""
 
 import asyncio
 import json
