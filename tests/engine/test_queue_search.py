@@ -27,7 +27,7 @@ async def held_licence(world):
         name=LICENCE, total=1, kind=ResourceKind.REPLENISHABLE, tags=(), caller=ADMIN
     )
     holder = await waiting(world, 1, Script(seconds=3600))
-    await world.then(holder[0], Status.RUNNING)
+    await world.wait_for(holder[0], Status.RUNNING)
 
 
 async def waiting(world, count, script=None):
@@ -44,7 +44,7 @@ async def test_an_array_behind_a_blocked_head_fills_the_room():
         await waiting(world, 1)
 
         array = await world.submit(Script(seconds=600), array_size=200, millicpus=1, memory_mib=4)
-        await world.passes(5)
+        await world.sleep(5)
 
         counts = dict((await world.job(array)).array_state.counts)
         assert counts == {Status.RUNNING: 200}
@@ -60,8 +60,8 @@ async def test_jobs_behind_many_blocked_ones_start_and_then_the_scheduler_rests(
         free = await world.submit_many(5, Script(seconds=600), millicpus=1, memory_mib=4)
 
         for it in free:
-            await world.then(it, Status.RUNNING)
-        await world.passes(2)
+            await world.wait_for(it, Status.RUNNING)
+        await world.sleep(2)
         assert world.engine.loop.scheduler.searching is False
 
 

@@ -34,7 +34,7 @@ def fail(name):
 async def fail_often(world, name):
     for _ in range(4):
         fail(name)
-        await world.passes(2 * A_WHILE)
+        await world.sleep(2 * A_WHILE)
 
 
 async def test_these_are_all_the_loops(world):
@@ -45,18 +45,18 @@ async def test_these_are_all_the_loops(world):
 async def test_whichever_loop_fails_jobs_run_end_and_are_stopped(world, name, caplog):
     runs = await world.submit(Script(seconds=10))
     overdue = await world.submit(Script(seconds=60, on_term=1), limit=8)
-    await world.then(runs, Status.RUNNING)
-    await world.then(overdue, Status.RUNNING)
+    await world.wait_for(runs, Status.RUNNING)
+    await world.wait_for(overdue, Status.RUNNING)
 
     fail(name)
-    await world.passes(A_WHILE)
+    await world.sleep(A_WHILE)
     fail(name)
     health = world.engine.health()
     later = await world.submit(Script(seconds=1))
 
-    await world.then(later, Status.SUCCEEDED)
-    done = await world.then(runs, Status.SUCCEEDED)
-    await world.then(overdue, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
+    await world.wait_for(later, Status.SUCCEEDED)
+    done = await world.wait_for(runs, Status.SUCCEEDED)
+    await world.wait_for(overdue, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
     assert len(done.attempts) == 1
     assert health.loops[name] == "restarted 1 times"
     assert not health.healthy
@@ -67,18 +67,18 @@ async def test_whichever_loop_fails_jobs_run_end_and_are_stopped(world, name, ca
 @pytest.mark.parametrize("name", LOOPS)
 async def test_a_loop_that_was_down_for_long_catches_up(world, name):
     job = await world.submit(Script(seconds=20))
-    await world.then(job, Status.RUNNING)
+    await world.wait_for(job, Status.RUNNING)
 
     await fail_often(world, name)
 
-    await world.then(job, Status.SUCCEEDED)
+    await world.wait_for(job, Status.SUCCEEDED)
     assert len((await world.job(job)).attempts) == 1
 
 
 async def test_a_job_that_cannot_be_thought_through_stops_no_other(world, monkeypatch):
     """Each message about one job comes to a bad end; the others are read all the same."""
     poison = await world.submit(Script(seconds=5))
-    await world.then(poison, Status.RUNNING)
+    await world.wait_for(poison, Status.RUNNING)
     handler = world.engine.loop._handler
     handle = handler.handle
 
@@ -89,11 +89,11 @@ async def test_a_job_that_cannot_be_thought_through_stops_no_other(world, monkey
 
     monkeypatch.setattr(handler, "handle", stumbles)
     others = [await world.submit(Script(seconds=1)) for _ in range(3)]
-    ends = [await world.then(it, Status.SUCCEEDED) for it in others]
-    await world.passes(20)
+    ends = [await world.wait_for(it, Status.SUCCEEDED) for it in others]
+    await world.sleep(20)
     stuck = await world.job(poison)
     monkeypatch.undo()
 
     assert len(ends) == 3
     assert stuck.status is Status.RUNNING
-    await world.then(poison, Status.SUCCEEDED)
+    await world.wait_for(poison, Status.SUCCEEDED)
