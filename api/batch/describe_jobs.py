@@ -15,7 +15,7 @@ from batchq.domain.catalog import JobDefinition
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.created_paths import container_reason, status_reason
 from batchq.domain.ids import Tag, node_of, stream_name
-from batchq.domain.job import Attempt, Dependency, Job, JobSpec, Part, Status
+from batchq.domain.job import Attempt, AttemptContainer, Dependency, Job, JobSpec, Status
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.task import Nodes, Task
 from batchq.errors import Invalid
@@ -216,7 +216,7 @@ def attempt_to_wire(job: Job, run: Attempt, arns: BatchArns, *, in_tasks: bool) 
     )
 
 
-def exit_to_wire(run: Attempt | Part) -> Content:
+def exit_to_wire(run: Attempt | AttemptContainer) -> Content:
     return without_none({"exitCode": run.exit_code, "reason": container_reason(run)})
 
 
@@ -225,15 +225,15 @@ def attempt_container(job: Job, run: Attempt, arns: BatchArns) -> Content:
 
     Of several containers it describes the one that decided the attempt, until then the leading one.
     """
-    key = run.decided or _leading_key(job)
-    part = next((it for it in run.parts if it.key == key), None)
-    began = run.started_at if part is None else part.started_at
+    key = run.decided_by or _leading_key(job)
+    own = next((it for it in run.containers if it.key == key), None)
+    began = run.started_at if own is None else own.started_at
     return without_none(
         {
             **exit_to_wire(run),
             **task_location(job, run, arns),
             "logStreamName": _stream(job, run, key) if began else None,
-            "networkInterfaces": _interfaces(part),
+            "networkInterfaces": _interfaces(own),
         }
     )
 
@@ -248,15 +248,15 @@ def task_location(job: Job, run: Attempt, arns: BatchArns) -> Content:
 def task_container(job: Job, run: Attempt | None, name: str) -> Content:
     """The state of one container of a task. AWS: it has a log stream name once it is RUNNING."""
     key = f"{_leading_key(job).partition('/')[0]}/{name}"
-    part = None if run is None else next((it for it in run.parts if it.key == key), None)
-    if run is None or part is None:
+    own = None if run is None else next((it for it in run.containers if it.key == key), None)
+    if run is None or own is None:
         return {"networkInterfaces": []}
-    stream = _stream(job, run, key) if part.started_at else None
-    return without_none({**exit_to_wire(part), "logStreamName": stream, "networkInterfaces": _interfaces(part)})
+    stream = _stream(job, run, key) if own.started_at else None
+    return without_none({**exit_to_wire(own), "logStreamName": stream, "networkInterfaces": _interfaces(own)})
 
 
 def _task_to_wire(job: Job, run: Attempt, arns: BatchArns) -> Content:
-    containers = [{"name": it.name, **task_container(job, run, it.name)} for it in run.parts]
+    containers = [{"name": it.name, **task_container(job, run, it.name)} for it in run.containers]
     return {**task_location(job, run, arns), "containers": containers}
 
 
@@ -269,15 +269,15 @@ def _leading_key(job: Job) -> str:
 
 
 def _tag(job: Job, run: Attempt, key: str) -> Tag:
-    return Tag(job_id=node_of(job.id)[0], attempt=run.number, part=key)
+    return Tag(job_id=node_of(job.id)[0], attempt=run.number, container_key=key)
 
 
 def _stream(job: Job, run: Attempt, key: str) -> str:
     return stream_name(job.spec.definition.name, _tag(job, run, key))
 
 
-def _interfaces(part: Part | None) -> list[Content]:
-    return [] if part is None or part.address is None else [{"privateIpv4Address": part.address}]
+def _interfaces(own: AttemptContainer | None) -> list[Content]:
+    return [] if own is None or own.address is None else [{"privateIpv4Address": own.address}]
 
 
 def registered_properties(document: Registered, spec: JobSpec, node: int | None) -> Registered:

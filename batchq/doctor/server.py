@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from batchq.doctor.facts import DatabaseFacts, EngineFacts, Facts, Findings, ok, problem, warning
 from batchq.domain.ids import Tag
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.containers import tags_kept, tags_under_way
+from batchq.domain.lifecycle.containers import tags_to_keep, tags_under_way
 
 SERVER, JOBS, CONTAINERS = "server", "jobs", "containers"
 
@@ -135,7 +135,7 @@ def _other_engine(engine: EngineFacts, database: DatabaseFacts) -> Findings:
 
 def _containers(engine: EngineFacts, database: DatabaseFacts, now: datetime) -> Findings:
     tags = [it.tag for it in engine.containers]
-    owned = {tag for job in database.active for tag in (*tags_under_way(job), *tags_kept(job))}
+    owned = {tag for job in database.active for tag in (*tags_under_way(job), *tags_to_keep(job))}
     orphans = [tag for tag in tags if tag.job_id not in database.container_jobs and tag not in database.spared]
     leftovers = [tag for tag in tags if tag not in owned and _ended_long_ago(tag, database, now)]
     if orphans:
@@ -173,8 +173,8 @@ def _ended_long_ago(tag: Tag, database: DatabaseFacts, now: datetime) -> bool:
 
 def _kill_times(job: Job) -> Iterator[datetime]:
     """The times at which containers that have not ended were first killed."""
-    if job.attempt is not None and job.attempt.parts:
-        yield from (it.killed_at for it in job.attempt.parts if it.killed_at is not None and it.stopped_at is None)
+    if job.attempt is not None and job.attempt.containers:
+        yield from (it.killed_at for it in job.attempt.containers if it.killed_at is not None and it.stopped_at is None)
     elif job.stop is not None and job.stop.killed_at is not None:
         yield job.stop.killed_at
 

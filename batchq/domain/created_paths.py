@@ -6,7 +6,7 @@ text with and without a created path.
 
 from collections.abc import Iterable
 
-from batchq.domain.job import QUEUED, Attempt, Job, Part
+from batchq.domain.job import QUEUED, Attempt, AttemptContainer, Job
 
 MAX_REASON_LENGTH = 1024
 """AWS: the limit of container.reason."""
@@ -17,7 +17,7 @@ def merge(known: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*known, *new)))
 
 
-def container_reason(run: Attempt | Part) -> str | None:
+def container_reason(run: Attempt | AttemptContainer) -> str | None:
     """The reason of an attempt or container, followed by its created paths; None if there is neither."""
     return _followed(run.reason, _paths(run))
 
@@ -36,9 +36,9 @@ def status_reason(job: Job) -> str | None:
     return _followed(job.status_reason, merge((), tuple(path for it in attempts for path in _paths(it))))
 
 
-def _paths(run: Attempt | Part) -> tuple[str, ...]:
-    parts: Iterable[Part] = () if isinstance(run, Part) else run.parts
-    return merge(run.created_host_paths, tuple(path for it in parts for path in it.created_host_paths))
+def _paths(run: Attempt | AttemptContainer) -> tuple[str, ...]:
+    containers: Iterable[AttemptContainer] = () if isinstance(run, AttemptContainer) else run.containers
+    return merge(run.created_host_paths, tuple(path for it in containers for path in it.created_host_paths))
 
 
 def _followed(reason: str | None, paths: tuple[str, ...]) -> str | None:

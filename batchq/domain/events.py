@@ -72,9 +72,9 @@ class ContainerCreated(Struct, frozen=True, kw_only=True):
     """The container was created. It is started only once its id is saved (decision 0013)."""
 
     attempt: int
-    part: str = ""
+    container_key: str = ""
     #: The engine's id of the container.
-    container: str
+    container_id: str
     #: Host paths of its mounts that did not exist and were created for it.
     created_host_paths: tuple[str, ...] = ()
 
@@ -83,7 +83,7 @@ class ContainerStarted(Struct, frozen=True, kw_only=True):
     """The container is running."""
 
     attempt: int
-    part: str = ""
+    container_key: str = ""
     #: By the engine's clock.
     started_at: datetime
     #: The address of its node on the attempt's network; None without one.
@@ -94,7 +94,7 @@ class StartFailed(Struct, frozen=True, kw_only=True):
     """The engine reported definitely that the container cannot start, or that its image cannot be pulled."""
 
     attempt: int
-    part: str = ""
+    container_key: str = ""
     #: The container's reason.
     reason: str
     exit_code: int | None = None
@@ -106,14 +106,14 @@ class StartAbandoned(Struct, frozen=True, kw_only=True):
     """The start was abandoned before it was requested from the engine, because the job is ordered to stop."""
 
     attempt: int
-    part: str = ""
+    container_key: str = ""
 
 
 class ContainerExited(Struct, frozen=True, kw_only=True):
     """The container ran and has exited; all members are from an inspection of it."""
 
     attempt: int
-    part: str = ""
+    container_key: str = ""
     exit_code: int
     #: By the engine's clock.
     started_at: datetime
@@ -129,16 +129,16 @@ class ContainerLost(Struct, frozen=True, kw_only=True):
     """The container existed and no longer does, or is in an impossible state."""
 
     attempt: int
-    part: str = ""
+    container_key: str = ""
     #: The status reason of the attempt.
     reason: str = status_reasons.DISAPPEARED
 
 
-class StopAsked(Struct, frozen=True, kw_only=True):
+class StopSignalDelivered(Struct, frozen=True, kw_only=True):
     """The stop signal was delivered: the grace period starts."""
 
     attempt: int
-    part: str = ""
+    container_key: str = ""
 
 
 class TimedOut(Struct, frozen=True, kw_only=True):
@@ -151,14 +151,14 @@ class GraceExpired(Struct, frozen=True, kw_only=True):
     """The grace period is over, or it is time to repeat the kill, and the container has not exited."""
 
     attempt: int
-    part: str = ""
+    container_key: str = ""
 
 
 class StartTimedOut(Struct, frozen=True, kw_only=True):
     """A container did not meet within its startTimeout the conditions that others of its task wait for."""
 
     attempt: int
-    part: str
+    container_key: str
 
 
 class CancelRequested(Struct, frozen=True, kw_only=True):
@@ -190,16 +190,16 @@ class ForceFailed(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-#: The events about an attempt. `attempt` is its number; `part` is the container as in `Tag.part`, empty if the attempt
-#: has one container.
-News = (
+#: The events about an attempt. `attempt` is its number; `container_key` is that of the container's `Tag`, empty if the
+#: attempt has one container.
+AttemptEvent = (
     ContainerCreated
     | ContainerStarted
     | StartFailed
     | StartAbandoned
     | ContainerExited
     | ContainerLost
-    | StopAsked
+    | StopSignalDelivered
     | TimedOut
     | GraceExpired
     | StartTimedOut
@@ -214,15 +214,15 @@ Event = (
     | FoundBlocked
     | BlockedTooLong
     | Placed
-    | News
+    | AttemptEvent
     | CancelRequested
     | TerminateRequested
     | ForceFailed
 )
 
-_NEWS = frozenset(get_args(News))
+_ATTEMPT_EVENTS = frozenset(get_args(AttemptEvent))
 
 
-def is_news(event: Event) -> TypeGuard[News]:
+def is_attempt_event(event: Event) -> TypeGuard[AttemptEvent]:
     """Whether the event is about an attempt. A lookup by type is ten times as fast as isinstance with the union."""
-    return type(event) in _NEWS
+    return type(event) in _ATTEMPT_EVENTS

@@ -34,24 +34,28 @@ class Tag(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: The number of the attempt, from 1.
     attempt: int
     #: `NODE/CONTAINER`, as `3/sidecar`; empty if the job has one container.
-    part: str = ""
+    container_key: str = ""
 
     def __hash__(self) -> int:
-        """Strings cache their hashes. The attempt is left out: a job has thousands of parts, but few attempts."""
-        return hash(self.job_id) ^ hash(self.part)
+        """Strings cache their hashes. The attempt is left out: a job has thousands of containers, but few attempts."""
+        return hash(self.job_id) ^ hash(self.container_key)
 
     def __str__(self) -> str:
-        return f"{self.job_id}/{self.attempt}/{self.part}" if self.part else f"{self.job_id}/{self.attempt}"
+        return (
+            f"{self.job_id}/{self.attempt}/{self.container_key}"
+            if self.container_key
+            else f"{self.job_id}/{self.attempt}"
+        )
 
     @property
     def node(self) -> str:
         """The index of its node as text; empty if the job has one container."""
-        return self.part.partition("/")[0]
+        return self.container_key.partition("/")[0]
 
     @property
     def container(self) -> str:
         """Its name in its task; AWS: `default` for the container of a job with one."""
-        return self.part.partition("/")[2] or "default"
+        return self.container_key.partition("/")[2] or "default"
 
     @property
     def log_id(self) -> str:
@@ -68,7 +72,7 @@ class Tag(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.attempt == 1:
             own = self.job_id.replace(":", "_")
             return own if self.node in {"", "0"} else f"{own}#{self.node}"
-        return _hex(f"{self.job_id}/{self.attempt}/{self.node}") if self.part else self.log_id
+        return _hex(f"{self.job_id}/{self.attempt}/{self.node}") if self.container_key else self.log_id
 
 
 def stream_name(definition_name: str, tag: Tag) -> str:

@@ -143,7 +143,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return any(it.job_id is None for it in self.depends_on)
 
 
-class PartState(StrEnum):
+class AttemptContainerState(StrEnum):
     """The state of one container of an attempt with several."""
 
     #: It waits for another container, or for the main node.
@@ -154,16 +154,16 @@ class PartState(StrEnum):
     ENDED = "ENDED"
 
 
-class Part(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AttemptContainer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One container of an attempt that has several."""
 
-    #: `NODE/CONTAINER`: the `part` of its tag.
+    #: `NODE/CONTAINER`: the `container_key` of its tag.
     key: str
-    state: PartState = PartState.WAITING
+    state: AttemptContainerState = AttemptContainerState.WAITING
     #: When its start was requested; None while it waits.
-    begun_at: datetime | None = None
+    start_requested_at: datetime | None = None
     #: The engine's id of the container; None until it is created.
-    container: str | None = None
+    container_id: str | None = None
     #: As the engine reports it; None until it runs.
     started_at: datetime | None = None
     #: As the engine reports it; None until it exits.
@@ -173,9 +173,9 @@ class Part(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: Why it failed, or never started; None if it did not fail.
     reason: str | None = None
     #: Whether it has been ordered to stop.
-    stopping: bool = False
+    stop_ordered: bool = False
     #: The caller's reason when its node alone was terminated, else None.
-    terminated: str | None = None
+    terminate_reason: str | None = None
     #: The time between the stop signal and the kill; None until a stop is ordered.
     grace: timedelta | None = None
     #: The stop signal; None: the image's StopSignal, or SIGTERM.
@@ -211,7 +211,7 @@ class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     environment: str
     placed_at: datetime | None = None
     #: The engine's id of its container, saved before the container is started; it is never created again.
-    container: str | None = None
+    container_id: str | None = None
     #: When its first container began to run; None until then.
     started_at: datetime | None = None
     #: When the attempt ended; None until then.
@@ -222,13 +222,13 @@ class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: AWS: the reason of the attempt's end.
     status_reason: str | None = None
     #: The containers of an attempt with several, main node first; empty for an attempt with one.
-    parts: tuple[Part, ...] = ()
+    containers: tuple[AttemptContainer, ...] = ()
     #: The key of the container whose end decided the attempt: an essential one of the main node, or one whose
     #: condition can no longer be met. None until then.
-    decided: str | None = None
+    decided_by: str | None = None
     #: Whether a container was refused because the job may not have what it requests: it is not retried.
     forbidden: bool = False
-    #: As in `Part`, for an attempt with one container.
+    #: As in `AttemptContainer`, for an attempt with one container.
     created_host_paths: tuple[str, ...] = ()
 
 
@@ -366,5 +366,5 @@ def tags(job: Job) -> tuple[Tag, ...]:
     """The tags of the containers of all attempts of the job, including containers that may never have run."""
     attempts = (*job.attempts, *(() if job.attempt is None else (job.attempt,)))
     whole = (Tag(job_id=job.id, attempt=it.number) for it in attempts)
-    parts = ([part.key for part in it.parts] or [""] for it in attempts)
-    return tuple(replace(tag, part=key) for tag, keys in zip(whole, parts, strict=True) for key in keys)
+    keys_of = ([container.key for container in it.containers] or [""] for it in attempts)
+    return tuple(replace(tag, container_key=key) for tag, keys in zip(whole, keys_of, strict=True) for key in keys)

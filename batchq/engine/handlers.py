@@ -13,8 +13,8 @@ from batchq.domain.ids import JobId, QueueName, Tag, parent_of
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.clock_shift import bounded
-from batchq.domain.lifecycle.container_rules import part_of
-from batchq.domain.lifecycle.containers import has_parts, tag_looked_at
+from batchq.domain.lifecycle.container_rules import container_of
+from batchq.domain.lifecycle.containers import has_task, tag_to_inspect
 from batchq.domain.lifecycle.reconcile import Reconciled, reconcile
 from batchq.domain.lifecycle.transitions import due
 from batchq.domain.scheduling.capacity import usable
@@ -179,7 +179,7 @@ class MessageHandler:
             if not isinstance(effect, do.CleanUpContainer) or effect.tag not in spared:
                 unit.effects.append((effect, unit.get(effect.tag.job_id)))
         for job in unit.active().values():  # an inspection requested by a timeout may have failed
-            inspections = (tag_looked_at(job, alarm) for alarm in due(job, unit.now))
+            inspections = (tag_to_inspect(job, alarm) for alarm in due(job, unit.now))
             unit.effects += ((do.InspectContainer(tag=tag), job) for tag in inspections if tag is not None)
         self._remove_orphans(unit, found.strays, spared)
 
@@ -244,7 +244,7 @@ class MessageHandler:
         have ended in time without a report. A timer that waits for an inspection does not delay the other timers.
         """
         for alarm in due(job, unit.now):
-            tag = tag_looked_at(job, alarm)
+            tag = tag_to_inspect(job, alarm)
             if tag is None:
                 unit.step(job.id, alarm)
                 return
@@ -260,7 +260,9 @@ class MessageHandler:
         Decision 0035.
         """
         assert message.running_container is not None, f"{message} is of no container"
-        ours = part_of(job, message.running_container.part).started_at if has_parts(job) else job.started_at
+        ours = (
+            container_of(job, message.running_container.container_key).started_at if has_task(job) else job.started_at
+        )
         if (
             message.container_started_at is None
             or ours is None

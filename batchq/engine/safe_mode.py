@@ -13,8 +13,8 @@ from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.ids import Tag
 from batchq.domain.job import ACTIVE, QUEUED, Job, Status
-from batchq.domain.lifecycle.container_rules import part_of
-from batchq.domain.lifecycle.containers import has_parts, tags_running, tags_under_way
+from batchq.domain.lifecycle.container_rules import container_of
+from batchq.domain.lifecycle.containers import has_task, tags_running, tags_under_way
 from batchq.domain.lifecycle.reconcile import Reconciled, Seen, reconcile
 from batchq.engine.scheduling.catalog_view import CatalogView
 from batchq.engine.unit_of_work import Committed, UnitOfWork, will_be_spawned
@@ -80,7 +80,7 @@ class SafeMode:
         return (
             self.active
             and isinstance(event, on.ContainerLost)
-            and _should_run(job, Tag(job_id=job.id, attempt=event.attempt, part=event.part))
+            and _should_run(job, Tag(job_id=job.id, attempt=event.attempt, container_key=event.container_key))
         )
 
     def resume(self, unit: UnitOfWork, *, purge: bool) -> None:
@@ -140,13 +140,13 @@ def _should_run(job: Job, tag: Tag) -> bool:
     """Whether the container should run and has no stop order."""
     if tag not in tags_running(job):
         return False
-    return job.stop is None and not (has_parts(job) and part_of(job, tag.part).stopping)
+    return job.stop is None and not (has_task(job) and container_of(job, tag.container_key).stop_ordered)
 
 
 def _lose(unit: UnitOfWork, job: Job) -> None:
     """Report the first container of the current attempt as lost."""
     tag = tags_under_way(job)[0]
-    unit.step(job.id, on.ContainerLost(attempt=tag.attempt, part=tag.part))
+    unit.step(job.id, on.ContainerLost(attempt=tag.attempt, container_key=tag.container_key))
 
 
 def _place(unit: UnitOfWork, job: Job, environment: str) -> None:

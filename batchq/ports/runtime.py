@@ -43,7 +43,7 @@ class Created(Struct, frozen=True, kw_only=True):
     """The result of `create`: a new container, or an existing one with the same tag."""
 
     #: The engine's id of the container, which is never used again.
-    container: str
+    container_id: str
     state: ContainerState
     #: The container is CREATED, and the engine or the machine went down since it was created: if a start was
     #: requested before that, its program may have run. Only set for a container whose id is in the launch.
@@ -84,9 +84,9 @@ class DeathReport(Struct, frozen=True, kw_only=True):
 class LaunchSpec(Struct, frozen=True, kw_only=True):
     """All that is needed to create a container.
 
-    A tag with a `part` belongs to an attempt with several containers. They are on a private network of the attempt;
-    the containers of a node share one IP address and localhost, and find each other by name. Node N is found as
-    `node-N`.
+    A tag with a `container_key` belongs to an attempt with several containers. They are on a private network of the
+    attempt; the containers of a node share one IP address and localhost, and find each other by name. Node N is found
+    as `node-N`.
     """
 
     tag: Tag
@@ -95,7 +95,7 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
     environment: tuple[tuple[str, str], ...]
     #: The engine's id of the container that was created for this launch before; None: it has not been created.
     #: That container may have run, so it is not replaced if it does not exist any more.
-    container: str | None = None
+    container_id: str | None = None
     #: Whether the containers of the node share an IPC namespace.
     share_ipc: bool = False
     #: Whether the containers of the node share a PID namespace.
@@ -106,8 +106,8 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
     placed_on: str = "local"
     #: The account of the job; empty: no account.
     account: str = ""
-    #: The network of a container without a `part`; None: the runtime's default. A SHARED network is shared by the
-    #: containers of the same compute environment and the same account (all accounts, if `account` is empty).
+    #: The network of a container without a `container_key`; None: the runtime's default. A SHARED network is shared by
+    #: the containers of the same compute environment and the same account (all accounts, if `account` is empty).
     network: Network | None = None
     #: What the account may use of the machine; None: whatever the server permits.
     allowance: ContainerPolicy | None = None
@@ -124,7 +124,7 @@ class ContainerCalls(Protocol):
         """Create the container, named by its tag; an existing container of this launch is returned instead.
 
         Raises ImageMissing; NameTaken; StartRefused, also for what `launch.allowance` does not permit; ContainerGone
-        if the container `launch.container` does not exist any more.
+        if the container `launch.container_id` does not exist any more.
         """
 
     async def pull(self, image: str, platform: str | None, *, account: str = "") -> None:

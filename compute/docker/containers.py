@@ -120,7 +120,7 @@ class Containers:
             admission.check_launch(
                 launch, self._policy, network, is_new=is_new, inspect=lambda: self._inspect(client, launch.tag)
             )
-        self._created_ids[launch.tag] = created.container
+        self._created_ids[launch.tag] = created.container_id
         return replace(created, created_host_paths=self._mounts.created(launch.tag))
 
     def start(self, client: Client, tag: Tag) -> None:
@@ -160,7 +160,7 @@ class Containers:
             return replace(it, host_lost=may_have_run(client, inspected))
         if failed(it):
             return replace(it, host_lost=ended_with_host(it, self._lost_before()))
-        if not tag.part or it.state is not ContainerState.RUNNING:
+        if not tag.container_key or it.state is not ContainerState.RUNNING:
             return it
         return replace(it, address=self._placement.address(client, inspected))
 
@@ -213,7 +213,7 @@ class Containers:
 
     def _create(self, client: Client, launch: LaunchSpec) -> Created:
         with self._placement.hold(launch.tag):
-            is_new = launch.container is None and not launch.tag.part
+            is_new = launch.container_id is None and not launch.tag.container_key
             there = None if is_new else self._find_existing(client, launch)
             return there or self._create_new(client, launch, self._placement.namespaces_for(client, launch))
 
@@ -229,15 +229,15 @@ class Containers:
         created = parse_created(launch.tag, inspected)
         if created.state is not ContainerState.CREATED:
             return created
-        start_requested = launch.container is not None and launch.tag not in self._fresh
+        start_requested = launch.container_id is not None and launch.tag not in self._fresh
         if start_requested and may_have_run(client, inspected):
             return replace(created, host_lost=True)
         if self._can_start(client, launch, inspected):
             return created
-        created = parse_created(launch.tag, client.inspect_container(created.container))
+        created = parse_created(launch.tag, client.inspect_container(created.container_id))
         if created.state is not ContainerState.CREATED:
             return created
-        self._discard(client, launch.tag, created.container)
+        self._discard(client, launch.tag, created.container_id)
         return None
 
     def _can_start(self, client: Client, launch: LaunchSpec, inspected: object) -> bool:
@@ -245,7 +245,7 @@ class Containers:
 
     def _find(self, client: Client, launch: LaunchSpec) -> object | None:
         """Inspect the container by the id in the launch, or by its name. Raises ContainerGone if the id is gone."""
-        container_id = None if launch.container in self._discarded else launch.container
+        container_id = None if launch.container_id in self._discarded else launch.container_id
         if container_id is not None:
             self._ids[launch.tag] = container_id
         inspected = self._inspect(client, launch.tag)
@@ -287,7 +287,7 @@ class Containers:
         container_id = member(created, "Id", of=str)
         self._ids[launch.tag] = container_id
         self._fresh.add(launch.tag)
-        return Created(container=container_id, state=ContainerState.CREATED)
+        return Created(container_id=container_id, state=ContainerState.CREATED)
 
     def _resolve_inputs(self, client: Client, launch: LaunchSpec, namespaces: Namespaces | None) -> LaunchInputs:
         spec = launch.spec
@@ -322,10 +322,10 @@ class Containers:
         if not self._is_ours(inspected, tag):
             raise NameTaken(f"{message_of(conflict)} The container does not belong to this server.") from conflict
         created = parse_created(tag, inspected)
-        self._ids[tag] = created.container
+        self._ids[tag] = created.container_id
         if created.state is ContainerState.CREATED and not self._mounts.are_open(tag, inspected):
             # Its folders were open in a server process that has ended, so it can never start.
-            self._discard(client, tag, created.container)
+            self._discard(client, tag, created.container_id)
             raise EngineUnknown(
                 f"create: the container of {tag} was created by an earlier server process, and is created again"
             ) from conflict

@@ -96,7 +96,11 @@ class LaunchInputs(Struct, frozen=True, kw_only=True):
 
 def container_name(instance: str, tag: Tag) -> str:
     """The container's name, unique for a tag and an instance: a repeated create request finds the first container."""
-    return f"{attempt_name(instance, tag)}-{tag.node}-{tag.container}" if tag.part else attempt_name(instance, tag)
+    return (
+        f"{attempt_name(instance, tag)}-{tag.node}-{tag.container}"
+        if tag.container_key
+        else attempt_name(instance, tag)
+    )
 
 
 def attempt_name(instance: str, tag: Tag) -> str:
@@ -119,7 +123,7 @@ def container_labels(instance: str, tag: Tag, gpus: Iterable[str] = ()) -> dict[
     return (
         dict.fromkeys(CONTAINER_LABELS, "")
         | attempt_container_labels(instance, tag)
-        | {PART: tag.part, GPUS: ",".join(gpus)}
+        | {PART: tag.container_key, GPUS: ",".join(gpus)}
     )
 
 
@@ -133,7 +137,7 @@ def tag_of(labels: Mapping[str, str], instance: str) -> Tag | None:
     attempt = labels.get(ATTEMPT, "")
     if labels.get(INSTANCE) != instance or not labels.get(JOB) or not attempt.isdecimal():
         return None
-    return Tag(job_id=JobId(labels[JOB]), attempt=int(attempt), part=labels.get(PART, ""))
+    return Tag(job_id=JobId(labels[JOB]), attempt=int(attempt), container_key=labels.get(PART, ""))
 
 
 def attempt_object_labels(instance: str, tag: Tag) -> dict[str, str]:
@@ -142,7 +146,7 @@ def attempt_object_labels(instance: str, tag: Tag) -> dict[str, str]:
 
 
 def attempt_in(labels: Mapping[str, str], instance: str) -> Tag | None:
-    """The attempt whose containers share the object with these labels, as a tag without a part.
+    """The attempt whose containers share the object with these labels, as a tag without a container key.
 
     None: not such an object, or not of this instance.
     """
@@ -292,7 +296,7 @@ def _mount(mount: Mount, instance: str, tag: Tag, devices: Mapping[str, str]) ->
         return _open_folder(devices[mount.host_path], mount)
     if mount.host_path is not None:
         return {"Type": "bind", "Source": mount.host_path} | where
-    if mount.volume is None or not tag.part:
+    if mount.volume is None or not tag.container_key:
         return {"Type": "volume"} | where
     # A named volume, as an anonymous one would be removed with the first container.
     options = {"Labels": attempt_object_labels(instance, tag) | {VOLUME: mount.volume}}

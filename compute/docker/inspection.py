@@ -92,7 +92,7 @@ def parse_inspection(tag: Tag, inspected: object) -> Inspection:
 
 def parse_created(tag: Tag, inspected: object) -> Created:
     """The result of `create` for an existing container."""
-    return Created(container=member(inspected, "Id", of=str), state=parse_inspection(tag, inspected).state)
+    return Created(container_id=member(inspected, "Id", of=str), state=parse_inspection(tag, inspected).state)
 
 
 def stop_signal(inspected: object) -> str:

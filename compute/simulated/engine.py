@@ -147,7 +147,7 @@ class SimulatedEngine:
         self.foreign_names: set[Tag] = set()
         #: The images that are missing, each with the error of its pull; None: a pull succeeds. All others exist.
         self.missing_images: dict[str, str | None] = {}
-        #: By the attempt's tag without a part.
+        #: By the attempt's tag without a container key.
         self.networks: dict[Tag, AttemptNetwork] = {}
         #: When the machine went down last; None: never.
         self.lost_before: datetime | None = None
@@ -157,12 +157,12 @@ class SimulatedEngine:
         self._ids = count(1)
 
     def create(self, launch: LaunchSpec) -> Created:
-        if launch.container is not None and self._id_of(launch.tag) != launch.container:
+        if launch.container_id is not None and self._id_of(launch.tag) != launch.container_id:
             raise ContainerGone(f"the container of {launch.tag} does not exist any more")
         if launch.tag in self.foreign_names:
             raise NameTaken(f"the name of {launch.tag} is used by a container that does not belong to this server")
         known = self.containers.get(launch.tag)
-        if known is not None and launch.container == known.id and self._may_have_run(known):
+        if known is not None and launch.container_id == known.id and self._may_have_run(known):
             return replace(self._created(known), host_lost=True)
         if known is not None and not self._network_is_gone(known):
             return self._created(known)
@@ -244,7 +244,7 @@ class SimulatedEngine:
         return self._existing(tag).lines()
 
     def _created(self, container: SimulatedContainer) -> Created:
-        return Created(container=container.id, state=container.inspect(self._now()).state)
+        return Created(container_id=container.id, state=container.inspect(self._now()).state)
 
     def _may_have_run(self, container: SimulatedContainer) -> bool:
         """Whether a container that the engine reports as never started was created before the engine last ended."""
@@ -258,9 +258,9 @@ class SimulatedEngine:
 
         The network exists from the attempt's first container to its last.
         """
-        if not tag.part:
+        if not tag.container_key:
             return None
-        network = self.networks.setdefault(replace(tag, part=""), AttemptNetwork())
+        network = self.networks.setdefault(replace(tag, container_key=""), AttemptNetwork())
         network.members.add(tag)
         if tag.node not in network.addresses:
             network.addresses[tag.node] = str(FIRST_ADDRESS + next(self._addresses))
@@ -271,7 +271,7 @@ class SimulatedEngine:
 
         None: the launch is not on a shared network.
         """
-        if launch.tag.part or (launch.network or self._network) is not Network.SHARED:
+        if launch.tag.container_key or (launch.network or self._network) is not Network.SHARED:
             return None
         shared = launch.placed_on, launch.account
         if shared not in self.pause_containers:
@@ -291,7 +291,7 @@ class SimulatedEngine:
         )
 
     def _leave(self, tag: Tag) -> None:
-        attempt = replace(tag, part="") if tag.part else tag
+        attempt = replace(tag, container_key="") if tag.container_key else tag
         if attempt in self.networks:
             self.networks[attempt].members.discard(tag)
             if not self.networks[attempt].members:

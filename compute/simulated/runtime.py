@@ -182,7 +182,7 @@ class SimulatedRuntime:
 
     @property
     def networks(self) -> Mapping[Tag, AttemptNetwork]:
-        """The networks of attempts with several containers, by the attempts' tags without a part.
+        """The networks of attempts with several containers, by the attempts' tags without a container key.
 
         A network exists while at least one of its containers does.
         """

@@ -166,8 +166,8 @@ async def created(server, submit):
         JobId(job_id),
         on.DependenciesMet(),
         on.Placed(environment="local"),
-        on.ContainerCreated(attempt=1, container="first", created_host_paths=("/scratch/dta",)),
-        on.ContainerCreated(attempt=1, container="second"),
+        on.ContainerCreated(attempt=1, container_id="first", created_host_paths=("/scratch/dta",)),
+        on.ContainerCreated(attempt=1, container_id="second"),
         on.ContainerStarted(attempt=1, started_at=NOON),
     )
     return job_id

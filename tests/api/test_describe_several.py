@@ -9,7 +9,7 @@ from batchq.api.batch.arns import BatchArns
 from batchq.api.batch.describe_jobs import job_detail
 from batchq.domain import events as on
 from batchq.domain.ids import JobId, Tag, child_id
-from batchq.domain.job import ArrayChild, ArrayState, Part, PartState, Status
+from batchq.domain.job import ArrayChild, ArrayState, AttemptContainer, AttemptContainerState, Status
 from batchq.domain.lifecycle import node_view
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
 from batchq.ports.jobs import Changes
@@ -24,16 +24,16 @@ LISTS = {"environment": [], "mountPoints": [], "secrets": [], "ulimits": [], "vo
 
 
 def part(key, **changes):
-    return Part(**{"key": key, "state": PartState.RUNNING, "started_at": NOON} | changes)
+    return AttemptContainer(**{"key": key, "state": AttemptContainerState.RUNNING, "started_at": NOON} | changes)
 
 
 def over(key, exit_code, **changes):
-    ended = {"state": PartState.ENDED, "exit_code": exit_code, "stopped_at": NOON + timedelta(seconds=90)}
+    ended = {"state": AttemptContainerState.ENDED, "exit_code": exit_code, "stopped_at": NOON + timedelta(seconds=90)}
     return part(key, **ended | changes)
 
 
 def stream(job_id, part, name="gang"):
-    tag = Tag(job_id=JobId(job_id), attempt=1, part=part)
+    tag = Tag(job_id=JobId(job_id), attempt=1, container_key=part)
     return f"{name}/{tag.container}/{tag.task_id}"
 
 
@@ -60,7 +60,7 @@ def runs(becomes):
     """A job whose attempt has these containers."""
 
     async def runs(job_id, *parts):
-        attempt = builders.attempt(parts=parts, started_at=NOON)
+        attempt = builders.attempt(containers=parts, started_at=NOON)
         await becomes(job_id, status=Status.RUNNING, attempt=attempt, started_at=NOON)
 
     return runs
@@ -73,12 +73,12 @@ def ends(becomes):
     async def ends(job_id, *parts, status=Status.SUCCEEDED):
         first = parts[0]
         attempt = builders.attempt(
-            parts=parts,
+            containers=parts,
             started_at=first.started_at,
             stopped_at=first.stopped_at,
             exit_code=first.exit_code,
             status_reason=EXITED,
-            decided=first.key,
+            decided_by=first.key,
         )
         await becomes(
             job_id, status=status, status_reason=EXITED, attempt=None, attempts=(attempt,), stopped_at=first.stopped_at
@@ -218,7 +218,7 @@ async def test_a_queued_task_has_its_containers(several, described):
 
 async def test_a_created_host_path_is_shown_with_its_container(server, several, described):
     job_id = await several(jobDefinition="duo")
-    made = on.ContainerCreated(attempt=1, part="0/side", container="x", created_host_paths=("/a", "/b"))
+    made = on.ContainerCreated(attempt=1, container_key="0/side", container_id="x", created_host_paths=("/a", "/b"))
     await server.engine.happens(JobId(job_id), on.DependenciesMet(), on.Placed(environment="local"), made)
 
     job = await described(job_id)
@@ -229,14 +229,14 @@ async def test_a_created_host_path_is_shown_with_its_container(server, several, 
 
 async def test_a_running_task_has_a_log_stream_for_each_container(several, runs, described):
     job_id = await several(jobDefinition="duo")
-    await runs(job_id, part("0/side"), part("0/work", state=PartState.STARTING, started_at=None))
+    await runs(job_id, part("0/side"), part("0/work", state=AttemptContainerState.STARTING, started_at=None))
 
     (task,) = (await described(job_id))["ecsProperties"]["taskProperties"]
 
     side, work = task["containers"]
     assert side["logStreamName"] == stream(job_id, "0/side", "duo")
     assert "logStreamName" not in work
-    assert task["taskArn"].endswith(Tag(job_id=JobId(job_id), attempt=1, part="0/work").task_id)
+    assert task["taskArn"].endswith(Tag(job_id=JobId(job_id), attempt=1, container_key="0/work").task_id)
 
 
 async def test_a_finished_task_has_the_outcome_of_each_container(several, ends, described):

@@ -24,7 +24,7 @@ from tests.support import builders
 
 JOB = JobId("8a0e5a1c-0000-4000-8000-000000000001")
 WHOLE = Tag(job_id=JOB, attempt=2)
-PART = replace(WHOLE, part="3/side-car")
+PART = replace(WHOLE, container_key="3/side-car")
 OWN, CONTAINER_MODE = Namespaces(network="n1", node="node-3"), Namespaces(network="container:k1")
 
 
@@ -115,12 +115,12 @@ def test_a_shared_volume_has_a_name_and_tells_whose_it_is():
 
 
 def test_a_shared_volume_is_that_of_its_node_and_attempt():
-    tags = [PART, replace(PART, part="4/side-car"), replace(PART, attempt=3)]
+    tags = [PART, replace(PART, container_key="4/side-car"), replace(PART, attempt=3)]
 
     names = {volume_name("i1", tag, volume) for tag in tags for volume in ("a", "b")}
 
     assert len(names) == 6
-    assert volume_name("i1", PART, "a") == volume_name("i1", replace(PART, part="3/main"), "a")
+    assert volume_name("i1", PART, "a") == volume_name("i1", replace(PART, container_key="3/main"), "a")
 
 
 def test_the_name_of_a_volume_may_be_as_long_as_aws_allows():

@@ -75,7 +75,7 @@ async def test_many_creates_at_once_make_one_container(runtime, docker_engine):
         made = await asyncio.gather(*(insisting(partial(each.create, it)) for each in [runtime, other] * 4))
 
         assert {it.state for it in made} == {ContainerState.CREATED}
-        assert len({it.container for it in made}) == 1
+        assert len({it.container_id for it in made}) == 1
         assert [found.tag for found in await runtime.survey()] == [it.tag]
 
 

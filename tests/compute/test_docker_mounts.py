@@ -98,11 +98,11 @@ async def test_a_container_made_and_not_begun_before_a_restart_is_made_again(
     if not marked:
         with pytest.raises(EngineUnknown, match="by an earlier server"):
             await runtime.create(it)
-    again = await runtime.create(replace(it, container=made.container if marked else None))
+    again = await runtime.create(replace(it, container_id=made.container_id if marked else None))
     await runtime.start(it.tag)
 
     await over(runtime, it.tag)
-    assert again.container != made.container
+    assert again.container_id != made.container_id
     assert await output(runtime, it.tag) == ["ours"]
 
 
@@ -116,8 +116,8 @@ async def test_folders_are_open_until_a_start_is_refused_or_the_container_is_rem
         await runtime.start(it.tag)
     assert open_below(lab) == []
 
-    again = await runtime.create(replace(it, container=made.container))
-    assert again.container != made.container
+    again = await runtime.create(replace(it, container_id=made.container_id))
+    assert again.container_id != made.container_id
     assert len(open_below(lab)) == 1
 
     await runtime.remove(it.tag)

@@ -174,7 +174,7 @@ async def test_who_comes_after_its_death_has_a_new_one(shared, engine):
     made = await shared.create(it)
     with pytest.raises(EngineUnknown, match="start"):
         await shared.start(it.tag)
-    await shared.create(replace(it, container=made.container))
+    await shared.create(replace(it, container_id=made.container_id))
     await shared.start(it.tag)
 
     assert (await over(shared, it.tag)).exit_code == 0
@@ -188,11 +188,11 @@ async def test_who_was_made_before_it_was_removed_is_made_again_and_begins_once(
 
     with pytest.raises(EngineUnknown):
         await shared.start(it.tag)
-    again = await shared.create(replace(it, container=made.container))
+    again = await shared.create(replace(it, container_id=made.container_id))
     await shared.start(it.tag)
 
     await over(shared, it.tag)
-    assert again.container != made.container
+    assert again.container_id != made.container_id
     assert await output(shared, it.tag) == ["done"]
 
 
@@ -203,9 +203,9 @@ async def test_one_that_has_begun_is_never_made_again(shared, engine):
     await over(shared, it.tag)
     engine.remove_container(keeper_of(engine, shared)["Id"], force=True)
 
-    again = await shared.create(replace(it, container=made.container))
+    again = await shared.create(replace(it, container_id=made.container_id))
 
-    assert (again.container, again.state) == (made.container, ContainerState.EXITED)
+    assert (again.container_id, again.state) == (made.container_id, ContainerState.EXITED)
 
 
 async def test_many_at_once_have_one_keeper(shared, engine):

@@ -141,7 +141,7 @@ async def test_a_shared_volume_outlives_the_container_that_wrote_it(runtime):
     side = member_of(tag, "side", mounts=SCRATCH, **shell("cat /scratch/it"))
     await runtime.create(side)
 
-    await runtime.remove(replace(tag, part="0/main"))
+    await runtime.remove(replace(tag, container_key="0/main"))
 
     assert await said(runtime, side) == ["hello"]
 

@@ -70,7 +70,7 @@ async def test_after_the_engine_died_a_network_that_jobs_share_is_made_anew(engi
         assert (await over(runtime, ran.tag)).stopped_at is not None
         with pytest.raises(EngineUnknown):
             await runtime.start(waits.tag)
-        await begin(runtime, replace(waits, container=made.container))
+        await begin(runtime, replace(waits, container_id=made.container_id))
         assert (await over(runtime, waits.tag)).exit_code == 0
 
 

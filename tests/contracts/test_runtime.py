@@ -100,7 +100,7 @@ async def test_one_made_before_is_found_by_its_id(runtime):
     it = launch(QUICK)
     made = await runtime.create(it)
 
-    again = await runtime.create(replace(it, container=made.container))
+    again = await runtime.create(replace(it, container_id=made.container_id))
     await runtime.start(it.tag)
 
     assert again == made
@@ -113,7 +113,7 @@ async def test_one_made_before_and_removed_is_not_made_again(runtime):
     await runtime.remove(it.tag)
 
     with pytest.raises(ContainerGone):
-        await runtime.create(replace(it, container=made.container))
+        await runtime.create(replace(it, container_id=made.container_id))
 
     assert await runtime.survey() == ()
 
@@ -125,9 +125,9 @@ async def test_another_with_the_name_of_one_made_before_is_not_taken_for_it(runt
     other = await runtime.create(it)
 
     with pytest.raises(ContainerGone):
-        await runtime.create(replace(it, container=made.container))
+        await runtime.create(replace(it, container_id=made.container_id))
 
-    assert other.container != made.container
+    assert other.container_id != made.container_id
     assert (await runtime.inspect(it.tag)).state is ContainerState.CREATED
 
 
@@ -505,11 +505,11 @@ async def test_one_whose_network_died_before_its_start_is_made_again_with_anothe
 
     with pytest.raises(EngineUnknown):
         await runtime.start(it.tag)
-    again = await runtime.create(replace(it, container=made.container))
+    again = await runtime.create(replace(it, container_id=made.container_id))
     await runtime.start(it.tag)
 
     assert (await over(runtime, it.tag)).exit_code == 0
-    assert again.container != made.container
+    assert again.container_id != made.container_id
     assert keepers(runtime).keys() == before.keys()
     assert keepers(runtime) != before
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from batchq.doctor.facts import Level
 from batchq.domain.ids import Tag
-from batchq.domain.job import Part, PartState, Status
+from batchq.domain.job import AttemptContainer, AttemptContainerState, Status
 from batchq.domain.lifecycle.containers import tags_under_way
 from batchq.ports.runtime import ContainerState, Inspection
 from tests.doctor.installation import active, engine, failure, failures
@@ -54,12 +54,16 @@ def test_a_job_within_its_grace_period_is_healthy(ordered):
 
 
 def test_one_stuck_container_of_several_is_reported():
-    dead = Part(key="0/app", state=PartState.ENDED, stopped_at=LONG_AGO, killed_at=LONG_AGO)
-    stuck_container = Part(key="0/sidecar", state=PartState.RUNNING, stopping=True, killed_at=LONG_AGO)
-    stuck = job(status=Status.RUNNING, attempt=attempt(parts=(dead, stuck_container)), stop=stop(ordered_at=LONG_AGO))
+    dead = AttemptContainer(key="0/app", state=AttemptContainerState.ENDED, stopped_at=LONG_AGO, killed_at=LONG_AGO)
+    stuck_container = AttemptContainer(
+        key="0/sidecar", state=AttemptContainerState.RUNNING, stop_ordered=True, killed_at=LONG_AGO
+    )
+    stuck = job(
+        status=Status.RUNNING, attempt=attempt(containers=(dead, stuck_container)), stop=stop(ordered_at=LONG_AGO)
+    )
 
     assert [it[:2] for it in failures(**active(stuck))] == [("problem", "jobs")]
-    assert failures(**active(replace(stuck, attempt=attempt(parts=(dead,)), stop=None))) == []
+    assert failures(**active(replace(stuck, attempt=attempt(containers=(dead,)), stop=None))) == []
 
 
 def test_containers_of_active_jobs_are_healthy():

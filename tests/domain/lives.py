@@ -63,8 +63,8 @@ def placed():
     return on.Placed(environment="local")
 
 
-def made(attempt=1, *, container="an-id"):
-    return on.ContainerCreated(attempt=attempt, container=container)
+def made(attempt=1, *, container_id="an-id"):
+    return on.ContainerCreated(attempt=attempt, container_id=container_id)
 
 
 def started(attempt=1, *, at=NOON):
@@ -86,7 +86,7 @@ def lost(attempt=1):
 
 
 def asked(attempt=1):
-    return on.StopAsked(attempt=attempt)
+    return on.StopSignalDelivered(attempt=attempt)
 
 
 def timed_out(attempt=1):

@@ -189,8 +189,8 @@ RECOVERY = [
     ("what began after its host was up was lost with it", " or began >= before:", ":"),
     (
         "of several none is lost with the host",
-        "part_of(job, tag.part).started_at if has_parts(job)",
-        "None if has_parts(job)",
+        "container_of(job, tag.container_key).started_at if has_task(job)",
+        "None if has_task(job)",
     ),
     (
         "an attempt that has ended is lost",
@@ -225,10 +225,10 @@ RECOVERY = [
     ),
     (
         "the lost one of several has no name",
-        "on.ContainerLost(attempt=tag.attempt, part=tag.part)",
+        "on.ContainerLost(attempt=tag.attempt, container_key=tag.container_key)",
         "on.ContainerLost(attempt=tag.attempt)",
     ),
-    ("what runs is started again", "starts = part.state is PartState.STARTING", "starts = True"),
+    ("what runs is started again", "starts = container.state is AttemptContainerState.STARTING", "starts = True"),
 ]
 HOST = [
     ("a success went down with its host", "host_lost and exit_code != 0", "host_lost"),
@@ -239,12 +239,20 @@ FORCING = [
     ("who is given up has no end", "stopped_at=stopped, status_reason=reason", "status_reason=reason"),
     ("who is given up shows a cancel", "        cancelled=None,\n", ""),
     ("who is given up ends before he began", "max(now, attempt.started_at or now)", "now"),
-    ("what is kept of several stays", "*tags_kept(job)", "*()"),
-    ("what is over of several ends again", "    if part.state is PartState.ENDED:\n        return part\n", ""),
+    ("what is kept of several stays", "*tags_to_keep(job)", "*()"),
+    (
+        "what is over of several ends again",
+        "    if container.state is AttemptContainerState.ENDED:\n        return container\n",
+        "",
+    ),
     ("an order that was not followed is not told", "None if job.stop is None else job.stop.reason", "None"),
 ]
 STARTS = [
-    ("what was made is not launched by its id", "replace(self._launch, container=container.container)", "self._launch"),
+    (
+        "what was made is not launched by its id",
+        "replace(self._launch, container_id=container.container_id)",
+        "self._launch",
+    ),
     ("what was made is not saved", "        await self._save(event)\n", ""),
     (
         "a start given up while it is saved is made",

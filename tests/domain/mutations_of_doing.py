@@ -25,8 +25,8 @@ EXECUTOR = [
     ),
     (
         "a stop that was delivered is not told",
-        "self._post_events(tag, (on.StopAsked(",
-        "self._post_events(tag, () and (on.StopAsked(",
+        "self._post_events(tag, (on.StopSignalDelivered(",
+        "self._post_events(tag, () and (on.StopSignalDelivered(",
     ),
     ("a container goes before its log is kept", "if not await self._captured_and_removed(tag, job):", "if True:"),
     ("a look that came too early is the last", "while ops.must_inspect_again:", "if ops.must_inspect_again:"),

@@ -39,40 +39,42 @@ def sidecar(**changes):
     return task_container("sidecar", **{"essential": False} | changes)
 
 
-def is_made(part, *, container="an-id"):
-    return on.ContainerCreated(attempt=1, part=part, container=container)
+def is_made(container_key, *, container_id="an-id"):
+    return on.ContainerCreated(attempt=1, container_key=container_key, container_id=container_id)
 
 
-def runs(part, *, attempt=1, since=NOON, address=None):
-    return on.ContainerStarted(attempt=attempt, part=part, started_at=since, address=address)
+def runs(container_key, *, attempt=1, since=NOON, address=None):
+    return on.ContainerStarted(attempt=attempt, container_key=container_key, started_at=since, address=address)
 
 
-def ends(part, code=0, **changes):
-    return replace(lives.exited(code, **changes), part=part)
+def ends(container_key, code=0, **changes):
+    return replace(lives.exited(code, **changes), container_key=container_key)
 
 
-def never_starts(part, *, reason="no such file", exit_code=None, forbidden=False):
-    return on.StartFailed(attempt=1, part=part, reason=reason, exit_code=exit_code, forbidden=forbidden)
+def never_starts(container_key, *, reason="no such file", exit_code=None, forbidden=False):
+    return on.StartFailed(
+        attempt=1, container_key=container_key, reason=reason, exit_code=exit_code, forbidden=forbidden
+    )
 
 
-def given_up(part):
-    return on.StartAbandoned(attempt=1, part=part)
+def given_up(container_key):
+    return on.StartAbandoned(attempt=1, container_key=container_key)
 
 
-def is_lost(part):
-    return on.ContainerLost(attempt=1, part=part)
+def is_lost(container_key):
+    return on.ContainerLost(attempt=1, container_key=container_key)
 
 
-def is_asked(part):
-    return on.StopAsked(attempt=1, part=part)
+def is_asked(container_key):
+    return on.StopSignalDelivered(attempt=1, container_key=container_key)
 
 
-def grace_over(part):
-    return on.GraceExpired(attempt=1, part=part)
+def grace_over(container_key):
+    return on.GraceExpired(attempt=1, container_key=container_key)
 
 
-def too_late(part):
-    return on.StartTimedOut(attempt=1, part=part)
+def too_late(container_key):
+    return on.StartTimedOut(attempt=1, container_key=container_key)
 
 
 def states(job):
@@ -81,7 +83,7 @@ def states(job):
 
 def parts(job):
     """Of the attempt under way, or else of the last."""
-    return (job.attempt or job.attempts[-1]).parts
+    return (job.attempt or job.attempts[-1]).containers
 
 
 def part(job, key):
@@ -96,7 +98,7 @@ def asks(job, *events, now=NOON):
 
 
 def in_words(effect):
-    return f"{VERBS[type(effect)]} {effect.tag.part}"
+    return f"{VERBS[type(effect)]} {effect.tag.container_key}"
 
 
 def ended_at(seconds):

@@ -84,7 +84,7 @@ def happening(it, now, *, which, detail, ago):
         case on.Placed:
             return on.Placed(environment="local")
         case on.ContainerCreated:
-            return kind(attempt=attempt, container=f"container {detail}")
+            return kind(attempt=attempt, container_id=f"container {detail}")
         case on.ContainerStarted:
             return on.ContainerStarted(attempt=attempt, started_at=now + timedelta(seconds=30) - ago)
         case on.StartFailed:
@@ -93,7 +93,7 @@ def happening(it, now, *, which, detail, ago):
             code = EXIT_CODES[detail % 4]
             times = {"started_at": now - ago, "stopped_at": now - timedelta(seconds=detail % 60)}
             return on.ContainerExited(attempt=attempt, exit_code=code, out_of_memory=detail % 5 == 0, **times)
-    return kind(attempt=attempt) if issubclass(kind, on.News) else kind()
+    return kind(attempt=attempt) if issubclass(kind, on.AttemptEvent) else kind()
 
 
 def any_event(it, which):

@@ -5,7 +5,7 @@ from datetime import timedelta
 from hypothesis import strategies as some
 
 from batchq.domain import events as on
-from batchq.domain.job import ACTIVE, QUEUED, PartState
+from batchq.domain.job import ACTIVE, QUEUED, AttemptContainerState
 from batchq.domain.lifecycle.containers import TRANSITIONS
 from batchq.domain.lifecycle.transitions import ring, step
 from batchq.domain.task import Condition, ContainerDependency, NodeRange, Nodes, Task
@@ -14,7 +14,7 @@ from tests.domain.part_lives import in_words, parts
 from tests.support.builders import NOON, job, task_container
 
 EXIT_CODES = [0, 0, 1, 137]
-ONWARD = {PartState.STARTING: on.ContainerStarted, PartState.RUNNING: on.ContainerExited}
+ONWARD = {AttemptContainerState.STARTING: on.ContainerStarted, AttemptContainerState.RUNNING: on.ContainerExited}
 DUE, TERMINATES, CANCELS, TIMES_OUT, LEADS_ON = 30, 40, 46, 52, 190
 
 seconds = some.integers(0, 20).map(lambda number: timedelta(seconds=number))
@@ -109,15 +109,15 @@ def happening(it, now, *, which, whom, detail):
 
 def news(it, now, *, which, whom, detail):
     """Of a container that is under way, mostly of what leads on; now and then of one that is over."""
-    under_way = [part for part in it.attempt.parts if part.state is not PartState.WAITING]
-    living = [part for part in under_way if part.state is not PartState.ENDED]
+    under_way = [part for part in it.attempt.containers if part.state is not AttemptContainerState.WAITING]
+    living = [part for part in under_way if part.state is not AttemptContainerState.ENDED]
     part = (living or under_way)[whom % len(living or under_way)] if detail < 240 else under_way[whom % len(under_way)]
-    legal = [kind for kind in TRANSITIONS[part.state] if kind is not on.StartAbandoned or part.stopping]
+    legal = [kind for kind in TRANSITIONS[part.state] if kind is not on.StartAbandoned or part.stop_ordered]
     kind = ONWARD.get(part.state, legal[0]) if which > LEADS_ON else legal[which % len(legal)]
-    about = {"attempt": it.attempt.number, "part": part.key}
+    about = {"attempt": it.attempt.number, "container_key": part.key}
     match kind:
         case on.ContainerCreated:
-            return kind(**about, container=f"container {detail}")
+            return kind(**about, container_id=f"container {detail}")
         case on.ContainerStarted:
             return kind(**about, started_at=now, address=f"10.0.0.{part.node}")
         case on.StartFailed:

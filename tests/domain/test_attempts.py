@@ -36,14 +36,16 @@ def test_a_placed_job_has_its_first_attempt_on_that_environment():
 
 
 def test_the_id_of_what_was_made_is_remembered_before_it_runs_and_after():
-    job = after(starting(), made(container="an id"))
+    job = after(starting(), made(container_id="an id"))
 
-    assert (job.status, job.attempt.container) == (Status.STARTING, "an id")
-    assert after(job, started(), exited(0)).attempts[0].container == "an id"
+    assert (job.status, job.attempt.container_id) == (Status.STARTING, "an id")
+    assert after(job, started(), exited(0)).attempts[0].container_id == "an id"
 
 
 def test_what_was_made_anew_has_another_id():
-    assert after(starting(), made(container="lost its place"), made(container="anew")).attempt.container == "anew"
+    assert (
+        after(starting(), made(container_id="lost its place"), made(container_id="anew")).attempt.container_id == "anew"
+    )
 
 
 def test_a_job_that_succeeds_has_its_attempt_with_code_and_times():

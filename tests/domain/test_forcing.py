@@ -3,7 +3,7 @@
 import pytest
 
 from batchq.domain import effects as do
-from batchq.domain.job import FINISHED, PartState, Status
+from batchq.domain.job import FINISHED, AttemptContainerState, Status
 from tests.domain.lives import (
     after,
     asked,
@@ -83,7 +83,7 @@ def test_of_a_task_every_container_is_given_up_also_those_that_wait_and_those_th
 
     over, effects = lived(job, force_fail(), now=at(9))
 
-    assert set(states(over).values()) == {PartState.ENDED}
+    assert set(states(over).values()) == {AttemptContainerState.ENDED}
     assert (over.status, over.status_reason) == (Status.FAILED, WHY)
     assert sorted(map(in_words, effects)) == ["clear 0/app", "clear 0/init", "clear 0/sidecar"]
     assert (part(over, "0/app").reason, part(over, "0/app").stopped_at) == (WHY, at(9))

@@ -97,7 +97,7 @@ def test_the_main_node_decides_status_code_and_times():
     over = after(job, ends("2/app", 143, **ended_at(9)), now=at(9))
 
     assert job.status is Status.RUNNING
-    assert (over.status, over.attempts[0].decided, over.attempts[0].exit_code) == (Status.SUCCEEDED, "0/app", 0)
+    assert (over.status, over.attempts[0].decided_by, over.attempts[0].exit_code) == (Status.SUCCEEDED, "0/app", 0)
     assert (over.started_at, over.stopped_at) == (at(0), at(5))
     assert [it.exit_code for it in parts(over)] == [0, 3, 143]
 
@@ -131,14 +131,14 @@ def test_within_another_node_who_waits_in_vain_closes_that_node_only():
     later = after(job, too_late("1/init"))
 
     assert asks(job, too_late("1/init")) == ["stop 1/init"]
-    assert (later.attempt.decided, states(later)["1/app"], states(later)["2/app"]) == (None, "ENDED", "WAITING")
+    assert (later.attempt.decided_by, states(later)["1/app"], states(later)["2/app"]) == (None, "ENDED", "WAITING")
 
 
 def test_a_main_node_that_cannot_start_ends_it_before_the_others_began():
     over = after(ganged(), never_starts("0/app"))
 
     assert (over.status, over.status_reason) == (Status.FAILED, status_reasons.NOT_STARTED)
-    assert {it.begun_at for it in parts(over) if it.key != "0/app"} == {None}
+    assert {it.start_requested_at for it in parts(over) if it.key != "0/app"} == {None}
 
 
 def test_a_failed_main_node_begins_the_whole_gang_anew():
@@ -156,7 +156,7 @@ def test_terminate_of_the_main_node_is_terminate_of_the_job():
 
     assert asks(job, node(0)) == ["stop 0/app", "stop 1/app", "stop 2/app"]
     assert after(job, node(0)) == after(job, whole())
-    assert {it.terminated for it in parts(after(job, whole()))} == {None}
+    assert {it.terminate_reason for it in parts(after(job, whole()))} == {None}
 
 
 def test_terminate_of_another_node_stops_that_node_and_the_job_goes_on():
@@ -166,14 +166,14 @@ def test_terminate_of_another_node_stops_that_node_and_the_job_goes_on():
 
     assert asks(job, node(1)) == ["stop 1/app"]
     assert (later.status, later.stop, later.status_reason) == (Status.RUNNING, None, None)
-    assert (part(later, "1/app").exit_code, part(later, "1/app").terminated) == (143, "not you")
+    assert (part(later, "1/app").exit_code, part(later, "1/app").terminate_reason) == (143, "not you")
     assert after(later, ends("2/app"), ends("0/app")).status is Status.SUCCEEDED
 
 
 def test_terminate_of_a_node_that_has_not_begun_keeps_it_from_beginning():
     job = after(ganged(), node(1, "not you"))
 
-    assert (states(job)["1/app"], part(job, "1/app").terminated) == ("ENDED", "not you")
+    assert (states(job)["1/app"], part(job, "1/app").terminate_reason) == ("ENDED", "not you")
     assert asks(job, runs("0/app")) == ["start 2/app"]
 
 

@@ -76,4 +76,4 @@ def test_one_that_is_not_there_any_more_was_lost_with_it(job, lost_before, reaso
 
     found = reconcile(active={job.id: job}, known=(), seen=(), expected=[tag], lost_before=lost_before)
 
-    assert found.news == ((job.id, on.ContainerLost(attempt=1, part=tag.part, reason=reason)),)
+    assert found.news == ((job.id, on.ContainerLost(attempt=1, container_key=tag.container_key, reason=reason)),)

@@ -26,15 +26,15 @@ FIRST = Tag(job_id=ID, attempt=1)
     ],
 )
 def test_the_task_id_of_a_first_attempt_is_the_jobs_own_without_colons(of, part, expected):
-    assert Tag(job_id=of, attempt=1, part=part).task_id == expected
+    assert Tag(job_id=of, attempt=1, container_key=part).task_id == expected
 
 
-@given(number=st.integers(0, 10**6), part=st.sampled_from(["", "0/default", "3/sidecar"]))
-def test_the_task_id_of_a_later_attempt_is_a_uuid_of_its_own(number, part):
-    tag = Tag(job_id=job_id(number), attempt=2, part=part)
+@given(number=st.integers(0, 10**6), container_key=st.sampled_from(["", "0/default", "3/sidecar"]))
+def test_the_task_id_of_a_later_attempt_is_a_uuid_of_its_own(number, container_key):
+    tag = Tag(job_id=job_id(number), attempt=2, container_key=container_key)
 
     assert tag.log_id == uuid5(TASKS, str(tag)).hex
-    assert tag.task_id == uuid5(TASKS, str(replace(tag, part=part.partition("/")[0]))).hex
+    assert tag.task_id == uuid5(TASKS, str(replace(tag, container_key=container_key.partition("/")[0]))).hex
 
 
 def test_the_ids_of_this_version_are_those_of_the_next():

@@ -118,7 +118,7 @@ def a_running_container_that_is_to_stop_is_asked_once(life):
 
 @law
 def the_grace_counts_from_the_first_asking_and_whole(life):
-    heard = [it for it in life if isinstance(it.event, on.StopAsked) and it.before.stop and of_now(it)]
+    heard = [it for it in life if isinstance(it.event, on.StopSignalDelivered) and it.before.stop and of_now(it)]
     counted = [it for it in life if kill_at(it.after) is not None and kill_at(it.before) is None]
 
     assert counted == heard[:1]

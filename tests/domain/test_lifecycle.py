@@ -60,15 +60,15 @@ HAPPENINGS = {
     on.StartAbandoned: on.StartAbandoned(attempt=1),
     on.ContainerExited: exited(0),
     on.ContainerLost: lost(),
-    on.StopAsked: asked(),
+    on.StopSignalDelivered: asked(),
     on.TimedOut: timed_out(),
     on.GraceExpired: grace_over(),
-    on.StartTimedOut: on.StartTimedOut(attempt=1, part="0/default"),
+    on.StartTimedOut: on.StartTimedOut(attempt=1, container_key="0/default"),
     on.CancelRequested: cancel(),
     on.TerminateRequested: terminate(),
     on.ForceFailed: force_fail(),
 }
-NEWS = set(get_args(on.News))
+NEWS = set(get_args(on.AttemptEvent))
 
 # What a job with one attempt and no stop order comes to, and what is asked of the outside; where it says so, with one.
 CELLS = {
@@ -103,7 +103,7 @@ CELLS = {
     (Status.RUNNING, on.ContainerStarted): (Status.RUNNING, []),
     (Status.RUNNING, on.ContainerExited): (Status.SUCCEEDED, [do.CleanUpContainer]),
     (Status.RUNNING, on.ContainerLost): (Status.FAILED, [do.CleanUpContainer]),
-    (Status.RUNNING, on.StopAsked): (Status.RUNNING, []),  # with a stop order
+    (Status.RUNNING, on.StopSignalDelivered): (Status.RUNNING, []),  # with a stop order
     (Status.RUNNING, on.TimedOut): (Status.RUNNING, [do.StopContainer]),
     (Status.RUNNING, on.GraceExpired): (Status.RUNNING, [do.KillContainer]),  # with a stop order that was asked
     (Status.RUNNING, on.CancelRequested): (Status.RUNNING, []),
@@ -127,7 +127,7 @@ LATE = {
 REFUSED = set(product([Status.SUBMITTED, Status.PENDING, Status.RUNNABLE], [on.ForceFailed]))
 BEFORE = {
     on.StartAbandoned: (terminate(),),
-    on.StopAsked: (terminate(),),
+    on.StopSignalDelivered: (terminate(),),
     on.GraceExpired: (terminate(), asked()),
 }
 LEGAL = set(CELLS) | set(product(FINISHED, LATE)) | REFUSED
@@ -145,7 +145,7 @@ def test_these_cells_are_legal_and_no_others():
 
 def test_the_table_has_a_row_for_each_status_and_these_are_all_events():
     assert set(TRANSITIONS) == set(LIVES) == set(Status)
-    assert set(HAPPENINGS) == NEWS | set(get_args(on.Event)) - {on.News}
+    assert set(HAPPENINGS) == NEWS | set(get_args(on.Event)) - {on.AttemptEvent}
 
 
 @pytest.mark.parametrize(("status", "event"), cells(CELLS))

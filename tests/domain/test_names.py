@@ -27,6 +27,6 @@ def test_what_no_node_is_called_names_the_whole(number):
 
 
 def test_the_many_containers_of_one_job_are_found_as_quickly_as_those_of_many():
-    tags = [Tag(job_id=WHOLE, attempt=1, part=f"{node}:app") for node in range(1000)]
+    tags = [Tag(job_id=WHOLE, attempt=1, container_key=f"{node}:app") for node in range(1000)]
 
     assert len({hash(it) for it in tags}) == len(tags)

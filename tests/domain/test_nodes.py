@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import status_reasons
-from batchq.domain.job import Part, PartState, Status
+from batchq.domain.job import AttemptContainer, AttemptContainerState, Status
 from batchq.domain.lifecycle import node_view
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
 from tests.support import builders
@@ -24,23 +24,23 @@ TWO = Task(
 GANG = Nodes(count=3, main=1, ranges=(NodeRange(first=0, last=2, task=ONE), NodeRange(first=2, last=2, task=TWO)))
 
 
-def part(key, state=PartState.RUNNING, **changes):
-    started = None if state in {PartState.WAITING, PartState.STARTING} else NOON
-    return Part(**{"key": key, "state": state, "started_at": started} | changes)
+def part(key, state=AttemptContainerState.RUNNING, **changes):
+    started = None if state in {AttemptContainerState.WAITING, AttemptContainerState.STARTING} else NOON
+    return AttemptContainer(**{"key": key, "state": state, "started_at": started} | changes)
 
 
 def over(key, exit_code=0, **changes):
-    return part(key, PartState.ENDED, **{"exit_code": exit_code, "stopped_at": LATER} | changes)
+    return part(key, AttemptContainerState.ENDED, **{"exit_code": exit_code, "stopped_at": LATER} | changes)
 
 
 def running(*parts, **changes):
-    attempt = builders.attempt(parts=parts, started_at=NOON)
+    attempt = builders.attempt(containers=parts, started_at=NOON)
     return builders.job(nodes=GANG, status=Status.RUNNING, started_at=NOON, attempt=attempt, **changes)
 
 
 def ended(*parts, status=Status.SUCCEEDED, **changes):
     last = builders.attempt(
-        parts=parts, started_at=NOON, stopped_at=LATER, status_reason=status_reasons.EXITED, exit_code=0
+        containers=parts, started_at=NOON, stopped_at=LATER, status_reason=status_reasons.EXITED, exit_code=0
     )
     return builders.job(nodes=GANG, status=status, attempts=(last,), started_at=NOON, stopped_at=LATER, **changes)
 
@@ -58,24 +58,24 @@ def test_a_node_has_its_own_containers_only():
 
     seen = node_view.view(job, 2)
 
-    assert [it.key for it in seen.attempt.parts] == ["2/side", "2/work"]
+    assert [it.key for it in seen.attempt.containers] == ["2/side", "2/work"]
     assert (seen.spec.task, seen.spec.container.command) == (TWO, ("two",))
 
 
 def test_the_main_node_fares_as_the_job():
     job = ended(over("1/default", 3), over("0/default"), status=Status.FAILED, status_reason="why")
-    attempts = (replace(job.attempts[0], exit_code=3, decided="1/default"),)
+    attempts = (replace(job.attempts[0], exit_code=3, decided_by="1/default"),)
 
     main = node_view.view(replace(job, attempts=attempts), 1)
 
     assert (main.status, main.status_reason, main.attempts[0].exit_code) == (Status.FAILED, "why", 3)
-    assert [it.key for it in main.attempts[0].parts] == ["1/default"]
+    assert [it.key for it in main.attempts[0].containers] == ["1/default"]
 
 
 STATES = [
     ((), Status.STARTING),
-    ((part("0/default", PartState.WAITING),), Status.STARTING),
-    ((part("0/default", PartState.STARTING),), Status.STARTING),
+    ((part("0/default", AttemptContainerState.WAITING),), Status.STARTING),
+    ((part("0/default", AttemptContainerState.STARTING),), Status.STARTING),
     ((part("0/default"),), Status.RUNNING),
     ((over("0/default"),), Status.SUCCEEDED),
     ((over("0/default", 1),), Status.FAILED),
@@ -105,7 +105,7 @@ def test_a_node_that_is_over_before_the_job_shows_its_attempt_as_finished():
 
 
 def test_a_node_ends_when_its_last_container_does():
-    job = running(part("1/default"), over("2/side"), over("2/work"), part("2/more", stopping=True))
+    job = running(part("1/default"), over("2/side"), over("2/work"), part("2/more", stop_ordered=True))
 
     assert node_view.view(job, 2).status is Status.RUNNING
 
@@ -116,11 +116,11 @@ def test_the_essential_container_that_ended_first_tells_how_a_node_fared():
 
     seen = node_view.view(running(part("1/default"), *parts), 2)
 
-    assert (seen.status, seen.attempts[0].decided) == (Status.SUCCEEDED, "2/more")
+    assert (seen.status, seen.attempts[0].decided_by) == (Status.SUCCEEDED, "2/more")
 
 
 def test_what_a_node_did_not_start_for():
-    parts = (part("0/default", PartState.ENDED, started_at=None, reason="CannotPullContainerError: no"),)
+    parts = (part("0/default", AttemptContainerState.ENDED, started_at=None, reason="CannotPullContainerError: no"),)
 
     seen = node_view.view(running(part("1/default"), *parts), 0)
 
@@ -129,7 +129,7 @@ def test_what_a_node_did_not_start_for():
 
 
 def test_a_node_that_waited_until_its_job_was_over_did_not_fail_to_start():
-    never = part("0/default", PartState.ENDED, started_at=None, stopped_at=LATER)
+    never = part("0/default", AttemptContainerState.ENDED, started_at=None, stopped_at=LATER)
 
     seen = node_view.view(ended(over("1/default"), never), 0)
 
@@ -137,13 +137,13 @@ def test_a_node_that_waited_until_its_job_was_over_did_not_fail_to_start():
 
 
 def test_a_node_whose_container_was_lost_says_so():
-    lost = part("0/default", PartState.ENDED, reason=status_reasons.DISAPPEARED, stopped_at=LATER)
+    lost = part("0/default", AttemptContainerState.ENDED, reason=status_reasons.DISAPPEARED, stopped_at=LATER)
 
     assert node_view.view(running(part("1/default"), lost), 0).status_reason == status_reasons.DISAPPEARED
 
 
 def test_a_node_that_was_stopped_with_its_job_has_the_callers_reason():
-    job = ended(over("1/default", 143), over("0/default", 143, stopping=True), status=Status.FAILED)
+    job = ended(over("1/default", 143), over("0/default", 143, stop_ordered=True), status=Status.FAILED)
 
     seen = node_view.view(replace(job, stop=builders.stop(reason="enough")), 0)
 
@@ -160,7 +160,7 @@ def test_a_node_that_succeeded_before_the_terminate_was_not_terminated():
 
 @pytest.mark.parametrize("exit_code", [0, 143])
 def test_a_node_that_alone_was_terminated_has_the_callers_reason_whatever_its_exit_code(exit_code):
-    job = running(part("1/default"), over("0/default", exit_code, stopping=True, terminated="not you"))
+    job = running(part("1/default"), over("0/default", exit_code, stop_ordered=True, terminate_reason="not you"))
 
     seen = node_view.view(job, 0)
 
@@ -170,7 +170,7 @@ def test_a_node_that_alone_was_terminated_has_the_callers_reason_whatever_its_ex
 
 
 def test_until_it_is_over_it_runs_and_is_terminated():
-    job = running(part("1/default"), part("0/default", stopping=True, terminated="not you"))
+    job = running(part("1/default"), part("0/default", stop_ordered=True, terminate_reason="not you"))
 
     seen = node_view.view(job, 0)
 
@@ -178,7 +178,7 @@ def test_until_it_is_over_it_runs_and_is_terminated():
 
 
 def test_a_node_that_was_stopped_before_its_job_keeps_its_own_end():
-    job = ended(over("1/default", 143), over("0/default", 7, stopping=True), status=Status.FAILED)
+    job = ended(over("1/default", 143), over("0/default", 7, stop_ordered=True), status=Status.FAILED)
 
     seen = node_view.view(replace(job, stop=builders.stop(ordered_at=LATER + timedelta(seconds=1))), 0)
 

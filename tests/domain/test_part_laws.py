@@ -7,9 +7,9 @@ from hypothesis import given, settings
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.job import ACTIVE, FINISHED, PartState, Status
-from batchq.domain.lifecycle.container_gates import closed, container_of, main_node
-from batchq.domain.lifecycle.containers import came_to_run, tags_kept, tags_running, tags_under_way
+from batchq.domain.job import ACTIVE, FINISHED, AttemptContainerState, Status
+from batchq.domain.lifecycle.container_gates import closed, main_node, task_container_of
+from batchq.domain.lifecycle.containers import came_to_run, tags_running, tags_to_keep, tags_under_way
 from batchq.domain.lifecycle.reconcile import Seen, reconcile
 from batchq.domain.lifecycle.transitions import next_wakeup, ring, step
 from batchq.domain.task import Condition
@@ -42,26 +42,28 @@ def no_container_is_started_twice(life):
 @law
 def nothing_starts_on_a_node_that_is_to_end(life):
     for it in life:
-        begun = [tag.part for tag in told(it, do.StartContainer)]
+        begun = [tag.container_key for tag in told(it, do.StartContainer)]
         assert not [key for key in begun if it.after.attempt and node_of(key) in closed(it.after)]
 
 
 @law
 def who_waits_starts_when_all_it_waits_for_has_come_true_and_not_before(life):
     for it in life:
-        begun = {tag.part for tag in told(it, do.StartContainer)}
-        for part in it.after.attempt.parts if it.after.attempt else ():
+        begun = {tag.container_key for tag in told(it, do.StartContainer)}
+        for part in it.after.attempt.containers if it.after.attempt else ():
             may = may_start(it.after, part)
-            assert may if part.key in begun else not (may and part.state is PartState.WAITING)
+            assert may if part.key in begun else not (may and part.state is AttemptContainerState.WAITING)
 
 
 @law
 def what_is_to_end_has_ended_or_was_asked_to(life):
     for number, it in enumerate(life):
         asked_for = set(asked(life[: number + 1], do.StopContainer, do.AbandonStart))
-        for part in it.after.attempt.parts if it.after.attempt else ():
+        for part in it.after.attempt.containers if it.after.attempt else ():
             if part.node in closed(it.after):
-                assert part.state is PartState.ENDED or (part.stopping and tag_of(it.after, part) in asked_for)
+                assert part.state is AttemptContainerState.ENDED or (
+                    part.stop_ordered and tag_of(it.after, part) in asked_for
+                )
 
 
 @law
@@ -69,8 +71,8 @@ def a_running_container_that_is_to_end_is_asked_once(life):
     to_stop = {
         tag_of(it.after, part)
         for it in life
-        for part in (it.after.attempt.parts if it.after.attempt else ())
-        if part.state is PartState.RUNNING and part.stopping
+        for part in (it.after.attempt.containers if it.after.attempt else ())
+        if part.state is AttemptContainerState.RUNNING and part.stop_ordered
     }
 
     assert asked(life, do.StopContainer) == Counter(to_stop)
@@ -80,7 +82,9 @@ def a_running_container_that_is_to_end_is_asked_once(life):
 def nothing_is_killed_that_was_not_asked_to_stop(life):
     for it in life:
         for tag in told(it, do.KillContainer):
-            assert next(part.kill_at for part in it.before.attempt.parts if part.key == tag.part) is not None
+            assert (
+                next(part.kill_at for part in it.before.attempt.containers if part.key == tag.container_key) is not None
+            )
 
 
 @law
@@ -89,12 +93,12 @@ def what_was_started_is_cleared_away_once_when_the_attempt_is_over_and_none_befo
     begun, gone = asked(life, do.StartContainer), asked(life, do.CleanUpContainer)
 
     assert [count for count in gone.values() if count > 1] == []
-    assert begun.keys() - gone.keys() == {*(tags_under_way(last) + tags_kept(last) if last.attempt else ())}
+    assert begun.keys() - gone.keys() == {*(tags_under_way(last) + tags_to_keep(last) if last.attempt else ())}
 
 
 @law
 def while_a_container_is_yet_to_start_none_is_cleared_away(life):
-    waits = {PartState.WAITING, PartState.STARTING}
+    waits = {AttemptContainerState.WAITING, AttemptContainerState.STARTING}
     for it in life:
         assert not (
             told(it, do.CleanUpContainer) and it.after.attempt and {part.state for part in parts(it.after)} & waits
@@ -105,13 +109,18 @@ def while_a_container_is_yet_to_start_none_is_cleared_away(life):
 def when_it_is_over_all_its_containers_are(life):
     over = [it.after for it in life if it.after.attempt is None]
 
-    assert all(part.state is PartState.ENDED for it in over for attempt in it.attempts for part in attempt.parts)
+    assert all(
+        part.state is AttemptContainerState.ENDED
+        for it in over
+        for attempt in it.attempts
+        for part in attempt.containers
+    )
 
 
 @law
 def the_verdict_is_that_of_the_container_that_decided(life):
     for attempt in life[-1].after.attempts:
-        decider = next((part for part in attempt.parts if part.key == attempt.decided), None)
+        decider = next((part for part in attempt.containers if part.key == attempt.decided_by), None)
         assert attempt.exit_code == (decider and decider.exit_code)
         assert decider is None or decider.node == main_node(life[-1].after)
 
@@ -119,8 +128,8 @@ def the_verdict_is_that_of_the_container_that_decided(life):
 @law
 def what_decided_stands(life):
     for it in life:
-        if it.before.attempt and it.before.attempt.decided is not None and it.after.attempt:
-            assert it.after.attempt.decided == it.before.attempt.decided
+        if it.before.attempt and it.before.attempt.decided_by is not None and it.after.attempt:
+            assert it.after.attempt.decided_by == it.before.attempt.decided_by
 
 
 @law
@@ -144,16 +153,16 @@ def it_runs_exactly_since_one_of_its_containers_has(life):
     active = [it.after for it in life if it.after.status in ACTIVE]
 
     for it in active:
-        ran = any(part.started_at is not None for part in it.attempt.parts)
+        ran = any(part.started_at is not None for part in it.attempt.containers)
         assert (it.status is Status.RUNNING) == ran == (it.attempt.started_at is not None)
 
 
 @law
 def each_container_comes_to_run_once(life):
     begun = [tag for it in life for tag in came_to_run(it.before, it.after)]
-    ran = {(attempt.number, part.key) for attempt in attempts(life) for part in attempt.parts if part.started_at}
+    ran = {(attempt.number, part.key) for attempt in attempts(life) for part in attempt.containers if part.started_at}
 
-    assert sorted((tag.attempt, tag.part) for tag in begun) == sorted(ran)
+    assert sorted((tag.attempt, tag.container_key) for tag in begun) == sorted(ran)
 
 
 @law
@@ -170,8 +179,8 @@ def its_alarm_rings_when_it_is_due_and_falls_silent(life):
 @law
 def who_was_asked_to_stop_and_runs_has_an_alarm(life):
     for it in life:
-        for part in it.after.attempt.parts if it.after.attempt else ():
-            if part.state is PartState.RUNNING and part.kill_at is not None:
+        for part in it.after.attempt.containers if it.after.attempt else ():
+            if part.state is AttemptContainerState.RUNNING and part.kill_at is not None:
                 assert next_wakeup(it.after) <= part.kill_at
 
 
@@ -180,7 +189,7 @@ def after_a_crash_a_survey_asks_for_all_that_is_still_to_be_done(life):
     job = life[-1].after
     if job.attempt is None:
         return
-    seen = [Seen(tag=tag, lives=True) for tag in (*tags_running(job), *tags_kept(job))]
+    seen = [Seen(tag=tag, lives=True) for tag in (*tags_running(job), *tags_to_keep(job))]
 
     found = reconcile(active={job.id: job}, known={job.id}, seen=seen, expected=tags_running(job))
 
@@ -213,7 +222,14 @@ def test_among_the_lives_is_everything_that_matters():
 
     assert seen >= {Status.RUNNABLE, Status.STARTING, Status.RUNNING, Status.SUCCEEDED, Status.FAILED}
     assert seen >= {do.StartContainer, do.StopContainer, do.KillContainer, do.AbandonStart, do.CleanUpContainer}
-    assert seen >= {on.StartTimedOut, on.GraceExpired, on.TimedOut, on.StartAbandoned, on.ContainerLost, on.StopAsked}
+    assert seen >= {
+        on.StartTimedOut,
+        on.GraceExpired,
+        on.TimedOut,
+        on.StartAbandoned,
+        on.ContainerLost,
+        on.StopSignalDelivered,
+    }
 
 
 def told(step, *kinds):
@@ -234,32 +250,32 @@ def node_of(key):
 
 
 def tag_of(job, part):
-    return next(tag for tag in (*tags_under_way(job), *tags_kept(job)) if tag.part == part.key)
+    return next(tag for tag in (*tags_under_way(job), *tags_to_keep(job)) if tag.container_key == part.key)
 
 
 def may_start(job, part):
     """As the words of AWS have it, of containers and of nodes."""
-    here = {it.name: it for it in job.attempt.parts if it.node == part.node}
-    of_main = [it for it in job.attempt.parts if it.node == main_node(job)]
-    main_runs = any(it.address or (it.started_at and container_of(job, it).essential) for it in of_main)
+    here = {it.name: it for it in job.attempt.containers if it.node == part.node}
+    of_main = [it for it in job.attempt.containers if it.node == main_node(job)]
+    main_runs = any(it.address or (it.started_at and task_container_of(job, it).essential) for it in of_main)
     spec = (job.spec.task or job.spec.nodes.task(part.node)).container(part.name)
     come_true = {
         Condition.START: lambda it: it.started_at is not None,
-        Condition.COMPLETE: lambda it: it.state is PartState.ENDED,
-        Condition.SUCCESS: lambda it: it.state is PartState.ENDED and it.exit_code == 0,
+        Condition.COMPLETE: lambda it: it.state is AttemptContainerState.ENDED,
+        Condition.SUCCESS: lambda it: it.state is AttemptContainerState.ENDED and it.exit_code == 0,
     }
     met = all(come_true[it.condition](here[it.container]) for it in spec.depends_on)
     return met and (main_runs or part.node == main_node(job))
 
 
 def still_to_do(job):
-    for part in job.attempt.parts:
-        tag = next((tag for tag in tags_under_way(job) if tag.part == part.key), None)
-        if part.state is PartState.STARTING:
+    for part in job.attempt.containers:
+        tag = next((tag for tag in tags_under_way(job) if tag.container_key == part.key), None)
+        if part.state is AttemptContainerState.STARTING:
             yield do.StartContainer(tag=tag)
-        if part.state is PartState.STARTING and part.stopping:
+        if part.state is AttemptContainerState.STARTING and part.stop_ordered:
             yield do.AbandonStart(tag=tag)
-        if part.state is PartState.RUNNING and part.stopping and part.kill_at is None:
+        if part.state is AttemptContainerState.RUNNING and part.stop_ordered and part.kill_at is None:
             yield do.StopContainer(tag=tag)
 
 
@@ -268,7 +284,15 @@ def what_leads_on(job):
     if job.status is Status.RUNNABLE:
         return placed()
     number = job.attempt.number
-    part = next(it for it in job.attempt.parts if it.state in {PartState.STARTING, PartState.RUNNING})
-    if part.state is PartState.RUNNING:
+    part = next(
+        it
+        for it in job.attempt.containers
+        if it.state in {AttemptContainerState.STARTING, AttemptContainerState.RUNNING}
+    )
+    if part.state is AttemptContainerState.RUNNING:
         return ends(part.key, attempt=number, started_at=part.started_at, stopped_at=part.started_at)
-    return type(given_up(part.key))(attempt=number, part=part.key) if part.stopping else runs(part.key, attempt=number)
+    return (
+        type(given_up(part.key))(attempt=number, container_key=part.key)
+        if part.stop_ordered
+        else runs(part.key, attempt=number)
+    )

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import events as on
-from batchq.domain.job import PartState, Status
+from batchq.domain.job import AttemptContainerState, Status
 from batchq.domain.lifecycle.containers import ORDERS, TRANSITIONS
 from batchq.domain.lifecycle.transitions import step
 from batchq.errors import IllegalTransition
@@ -44,10 +44,10 @@ def life(*events, **changes):
 
 # To begin with, `it` is STARTING; where it is to be WAITING it waits for the app.
 LIVES = {
-    PartState.WAITING: lambda: life(after={"app": "START"}),
-    PartState.STARTING: life,
-    PartState.RUNNING: lambda: life(runs("0/app"), runs(KEY)),
-    PartState.ENDED: lambda: life(runs("0/app"), runs(KEY), ends(KEY, 1)),
+    AttemptContainerState.WAITING: lambda: life(after={"app": "START"}),
+    AttemptContainerState.STARTING: life,
+    AttemptContainerState.RUNNING: lambda: life(runs("0/app"), runs(KEY)),
+    AttemptContainerState.ENDED: lambda: life(runs("0/app"), runs(KEY), ends(KEY, 1)),
 }
 HAPPENINGS = {
     on.ContainerCreated: is_made(KEY),
@@ -56,7 +56,7 @@ HAPPENINGS = {
     on.StartAbandoned: given_up(KEY),
     on.ContainerExited: ends(KEY),
     on.ContainerLost: is_lost(KEY),
-    on.StopAsked: is_asked(KEY),
+    on.StopSignalDelivered: is_asked(KEY),
     on.GraceExpired: grace_over(KEY),
     on.StartTimedOut: too_late(KEY),
 }
@@ -64,31 +64,31 @@ OF_JOBS = {on.TimedOut}
 
 # What becomes of the container, and what is asked of the outside about any of them; where it says so, one that is told.
 CELLS = {
-    (PartState.STARTING, on.ContainerCreated): ("STARTING", []),
-    (PartState.STARTING, on.ContainerStarted): ("RUNNING", []),
-    (PartState.STARTING, on.StartFailed): ("ENDED", []),
-    (PartState.STARTING, on.StartAbandoned): ("ENDED", []),  # told to end
-    (PartState.STARTING, on.ContainerExited): ("ENDED", ["abandon 0/it", "start 0/waits"]),
-    (PartState.STARTING, on.ContainerLost): ("ENDED", []),
-    (PartState.STARTING, on.StartTimedOut): ("STARTING", ["abandon 0/it", "abandon 0/app"]),
-    (PartState.RUNNING, on.ContainerStarted): ("RUNNING", []),
-    (PartState.RUNNING, on.ContainerExited): ("ENDED", ["start 0/waits"]),
-    (PartState.RUNNING, on.ContainerLost): ("ENDED", ["clear 0/it"]),
-    (PartState.RUNNING, on.StopAsked): ("RUNNING", []),  # told to end
-    (PartState.RUNNING, on.GraceExpired): ("RUNNING", ["kill 0/it"]),  # told to end, and asked
-    (PartState.RUNNING, on.StartTimedOut): ("RUNNING", ["stop 0/it", "stop 0/app"]),
+    (AttemptContainerState.STARTING, on.ContainerCreated): ("STARTING", []),
+    (AttemptContainerState.STARTING, on.ContainerStarted): ("RUNNING", []),
+    (AttemptContainerState.STARTING, on.StartFailed): ("ENDED", []),
+    (AttemptContainerState.STARTING, on.StartAbandoned): ("ENDED", []),  # told to end
+    (AttemptContainerState.STARTING, on.ContainerExited): ("ENDED", ["abandon 0/it", "start 0/waits"]),
+    (AttemptContainerState.STARTING, on.ContainerLost): ("ENDED", []),
+    (AttemptContainerState.STARTING, on.StartTimedOut): ("STARTING", ["abandon 0/it", "abandon 0/app"]),
+    (AttemptContainerState.RUNNING, on.ContainerStarted): ("RUNNING", []),
+    (AttemptContainerState.RUNNING, on.ContainerExited): ("ENDED", ["start 0/waits"]),
+    (AttemptContainerState.RUNNING, on.ContainerLost): ("ENDED", ["clear 0/it"]),
+    (AttemptContainerState.RUNNING, on.StopSignalDelivered): ("RUNNING", []),  # told to end
+    (AttemptContainerState.RUNNING, on.GraceExpired): ("RUNNING", ["kill 0/it"]),  # told to end, and asked
+    (AttemptContainerState.RUNNING, on.StartTimedOut): ("RUNNING", ["stop 0/it", "stop 0/app"]),
 }
 BEFORE = {
     on.StartAbandoned: (on.TerminateRequested(reason="enough"),),
-    on.StopAsked: (on.TerminateRequested(reason="enough"),),
+    on.StopSignalDelivered: (on.TerminateRequested(reason="enough"),),
     on.GraceExpired: (on.TerminateRequested(reason="enough"), is_asked(KEY)),
 }
-LEGAL = set(CELLS) | set(product([PartState.ENDED], HAPPENINGS))
-ILLEGAL = set(product(PartState, HAPPENINGS)) - LEGAL
+LEGAL = set(CELLS) | set(product([AttemptContainerState.ENDED], HAPPENINGS))
+ILLEGAL = set(product(AttemptContainerState, HAPPENINGS)) - LEGAL
 
 
 def cells(chosen):
-    return sorted(chosen, key=lambda cell: (list(PartState).index(cell[0]), cell[1].__name__))
+    return sorted(chosen, key=lambda cell: (list(AttemptContainerState).index(cell[0]), cell[1].__name__))
 
 
 def test_these_cells_are_legal_and_no_others():
@@ -96,8 +96,8 @@ def test_these_cells_are_legal_and_no_others():
 
 
 def test_the_table_has_a_row_for_each_state_and_these_are_all_news():
-    assert set(TRANSITIONS) == set(PartState)
-    assert HAPPENINGS.keys() | OF_JOBS == set(get_args(on.News))
+    assert set(TRANSITIONS) == set(AttemptContainerState)
+    assert HAPPENINGS.keys() | OF_JOBS == set(get_args(on.AttemptEvent))
 
 
 def test_of_the_whole_job_it_takes_timeouts_and_terminates_only():
@@ -107,7 +107,7 @@ def test_of_the_whole_job_it_takes_timeouts_and_terminates_only():
     }
 
 
-@pytest.mark.parametrize("state", PartState)
+@pytest.mark.parametrize("state", AttemptContainerState)
 def test_these_are_containers_in_these_states(state):
     assert part(LIVES[state](), KEY).state is state
 
@@ -124,13 +124,13 @@ def test_a_legal_event_leads_where_the_table_says(state, event):
 
 @pytest.mark.parametrize("event", HAPPENINGS)
 def test_what_comes_late_of_a_container_that_is_over_is_dropped(event):
-    job = LIVES[PartState.ENDED]()
+    job = LIVES[AttemptContainerState.ENDED]()
 
     assert step(job, HAPPENINGS[event], NOON) == (job, ())
 
 
 @pytest.mark.parametrize("event", HAPPENINGS)
-@pytest.mark.parametrize("state", PartState)
+@pytest.mark.parametrize("state", AttemptContainerState)
 def test_news_of_another_attempt_is_dropped(state, event):
     job = LIVES[state]()
 

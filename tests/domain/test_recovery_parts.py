@@ -9,7 +9,7 @@ from tests.support.builders import task_container
 
 
 def tag(job, key):
-    return Tag(job_id=job.id, attempt=1, part=key)
+    return Tag(job_id=job.id, attempt=1, container_key=key)
 
 
 def effects(job, *, seen=(), expected=()):
@@ -42,7 +42,7 @@ def test_the_lost_one_is_the_one_that_is_not_there():
 
     news, _, _ = reconciled(job, seen=[lives(both[0])], expected=both)
 
-    assert news == ((job.id, on.ContainerLost(attempt=1, part="0/sidecar")),)
+    assert news == ((job.id, on.ContainerLost(attempt=1, container_key="0/sidecar")),)
 
 
 def test_the_one_that_is_over_is_looked_at():

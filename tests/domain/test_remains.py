@@ -1,6 +1,6 @@
 """What a job leaves behind: the containers of all its attempts, whatever became of them."""
 
-from batchq.domain.job import Part, Status, tags
+from batchq.domain.job import AttemptContainer, Status, tags
 from tests.support.builders import attempt, job
 
 
@@ -11,8 +11,8 @@ def test_each_attempt_that_ended_leaves_one():
 
 
 def test_one_of_several_containers_leaves_each_of_them():
-    parts = (Part(key="0/app"), Part(key="1/app"))
-    done = job(status=Status.FAILED, attempts=(attempt(number=1), attempt(number=2, parts=parts)))
+    parts = (AttemptContainer(key="0/app"), AttemptContainer(key="1/app"))
+    done = job(status=Status.FAILED, attempts=(attempt(number=1), attempt(number=2, containers=parts)))
 
     assert [str(it) for it in tags(done)] == [f"{done.id}/1", f"{done.id}/2/0/app", f"{done.id}/2/1/app"]
 

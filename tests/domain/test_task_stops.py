@@ -71,7 +71,7 @@ def test_given_up_is_not_what_decides_when_another_ran():
     other = task_container("other")
     job = after(tasked(app(), other), runs("0/other"), terminate(), given_up(APP), ends("0/other", 143))
 
-    assert (job.attempts[0].decided, job.attempts[0].exit_code) == ("0/other", 143)
+    assert (job.attempts[0].decided_by, job.attempts[0].exit_code) == ("0/other", 143)
 
 
 def test_a_terminate_while_the_last_are_being_stopped_still_fails_the_job():
@@ -239,7 +239,7 @@ def test_who_waited_in_vain_fails_the_job():
     assert asks(waiting(), runs(INIT), runs(SIDECAR), too_late(INIT)) == ["stop 0/init", "stop 0/sidecar"]
     assert (over.status, over.status_reason) == (Status.FAILED, status_reasons.NOT_STARTED)
     why = "DependencyTimeoutError: container init did not reach SUCCESS within 5 seconds"
-    assert (over.attempts[0].reason, over.attempts[0].exit_code, over.attempts[0].decided) == (why, None, APP)
+    assert (over.attempts[0].reason, over.attempts[0].exit_code, over.attempts[0].decided_by) == (why, None, APP)
 
 
 def test_the_task_stops_also_for_one_that_is_not_essential():
@@ -247,7 +247,7 @@ def test_the_task_stops_also_for_one_that_is_not_essential():
 
     over = after(job, runs(INIT), runs(APP), too_late(INIT), ends(APP, 0), ends(INIT, 0))
 
-    assert (over.status, over.attempts[0].decided, over.attempts[0].exit_code) == (Status.FAILED, SIDECAR, None)
+    assert (over.status, over.attempts[0].decided_by, over.attempts[0].exit_code) == (Status.FAILED, SIDECAR, None)
 
 
 def test_of_those_who_waited_in_vain_an_essential_one_decides():
@@ -257,7 +257,7 @@ def test_of_those_who_waited_in_vain_an_essential_one_decides():
     over = after(job, runs(INIT), too_late(INIT), ends(INIT, 143))
 
     why = "DependencyTimeoutError: container init did not reach COMPLETE within 60 seconds"
-    assert (over.attempts[0].decided, over.attempts[0].reason) == (APP, why)
+    assert (over.attempts[0].decided_by, over.attempts[0].reason) == (APP, why)
 
 
 def test_who_waited_for_another_is_stopped_and_not_blamed():
@@ -266,7 +266,7 @@ def test_who_waited_for_another_is_stopped_and_not_blamed():
 
     over = after(job, runs(INIT), runs(SIDECAR), too_late(INIT), ends(SIDECAR, 143), ends(INIT, 143)).attempts[0]
 
-    assert [it.key for it in over.parts if it.reason is not None] == [APP]
+    assert [it.key for it in over.containers if it.reason is not None] == [APP]
 
 
 def test_a_time_to_start_that_came_true_in_that_moment_is_no_matter():
@@ -288,7 +288,7 @@ def test_a_timeout_that_is_due_before_a_grace_rings_first():
 
 def looked_at(job):
     tag = tag_timed(job)
-    return None if tag is None else tag.part
+    return None if tag is None else tag.container_key
 
 
 def test_before_its_timeout_is_ordered_the_one_that_may_decide_is_looked_at():

@@ -144,14 +144,14 @@ def test_the_job_is_over_when_all_its_containers_are():
 
     assert (job.status, over.status) == (Status.RUNNING, Status.SUCCEEDED)
     assert (over.status_reason, over.attempts[0].exit_code, over.stopped_at) == (status_reasons.EXITED, 0, at(7))
-    assert over.attempts[0].decided == APP
-    assert [it.exit_code for it in over.attempts[0].parts] == [0, 143]
+    assert over.attempts[0].decided_by == APP
+    assert [it.exit_code for it in over.attempts[0].containers] == [0, 143]
 
 
 def test_one_that_is_not_essential_ends_alone_and_decides_nothing():
     job = after(tasked(app(), sidecar()), runs(APP), runs(SIDECAR), ends(SIDECAR, 1))
 
-    assert (job.status, job.attempt.decided) == (Status.RUNNING, None)
+    assert (job.status, job.attempt.decided_by) == (Status.RUNNING, None)
     assert after(job, ends(APP)).status is Status.SUCCEEDED
 
 
@@ -170,7 +170,7 @@ def test_the_first_essential_one_to_end_decides():
 
     over = after(job, ends(APP, 0))
 
-    assert (over.status, over.attempts[0].decided, over.attempts[0].exit_code) == (Status.FAILED, "0/other", 3)
+    assert (over.status, over.attempts[0].decided_by, over.attempts[0].exit_code) == (Status.FAILED, "0/other", 3)
 
 
 def test_one_that_was_starting_when_its_node_closed_is_given_up():

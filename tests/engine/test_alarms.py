@@ -205,15 +205,18 @@ async def test_a_timeout_applies_after_an_inspection_of_the_essential_container(
     job = after(begun, runs("0/sidecar"), runs("0/app"))
     desk = await desk_over(job)
     await asyncio.sleep(61)
-    look = do.InspectContainer(tag=replace(job.tag, part="0/app"))
+    look = do.InspectContainer(tag=replace(job.tag, container_key="0/app"))
 
     await desk.process(
-        TimerFired(job_id=job.id), TimerFired(job_id=job.id, running_container=replace(job.tag, part="0/sidecar"))
+        TimerFired(job_id=job.id),
+        TimerFired(job_id=job.id, running_container=replace(job.tag, container_key="0/sidecar")),
     )
     assert desk.asked == [look, look]
 
     await desk.process(TimerFired(job_id=job.id, running_container=look.tag))
-    assert desk.asked[2:] == [do.StopContainer(tag=replace(job.tag, part=key)) for key in ("0/sidecar", "0/app")]
+    assert desk.asked[2:] == [
+        do.StopContainer(tag=replace(job.tag, container_key=key)) for key in ("0/sidecar", "0/app")
+    ]
 
 
 async def test_an_overdue_container_is_inspected_before_its_dependent_gives_up():
@@ -221,7 +224,7 @@ async def test_an_overdue_container_is_inspected_before_its_dependent_gives_up()
     job = after(tasked(late, app(after={"late": "SUCCESS"})), runs("0/late"))
     desk = await desk_over(job)
     await asyncio.sleep(61)
-    look = do.InspectContainer(tag=replace(job.tag, part="0/late"))
+    look = do.InspectContainer(tag=replace(job.tag, container_key="0/late"))
 
     await desk.process(TimerFired(job_id=job.id))
     assert desk.asked == [look]
@@ -242,5 +245,5 @@ async def test_an_unanswered_inspection_does_not_delay_a_kill():
 
     await desk.process(TimerFired(job_id=job.id))
 
-    asked = [(type(it), it.tag.part) for it in desk.asked]
+    asked = [(type(it), it.tag.container_key) for it in desk.asked]
     assert asked == [(do.InspectContainer, "0/late"), (do.KillContainer, "1/deaf")]

@@ -131,7 +131,7 @@ async def test_the_exit_of_one_of_several_containers_is_reported_with_its_name()
     await outside.does(do.StartContainer(tag=outside.tag))
     await look_answered_after_the_end(outside)
 
-    assert {it.part for it in outside.news} == {"0/app"}
+    assert {it.container_key for it in outside.news} == {"0/app"}
     assert kinds(outside.news) == [on.ContainerStarted, *ENDED, on.ContainerStarted]
     over = after(outside.job, *outside.news[:-1])
     assert after(over, outside.news[-1]) == over

@@ -137,7 +137,7 @@ async def test_a_created_container_is_started_only_after_its_creation_is_saved()
 
     await outside.tasks.drain(max_seconds=1000)
     assert outside.engine.calls(outside.tag) == ["create", "start"]
-    assert [it.container for it in outside.made] == ["1"]
+    assert [it.container_id for it in outside.made] == ["1"]
 
 
 async def test_a_container_whose_creation_cannot_be_saved_is_not_started():
@@ -151,7 +151,7 @@ async def test_a_container_whose_creation_cannot_be_saved_is_not_started():
 
     await outside.tasks.drain(max_seconds=1000)
     assert outside.engine.calls(outside.tag).count("start") == 1
-    assert {it.container for it in outside.made} == {"1"}
+    assert {it.container_id for it in outside.made} == {"1"}
 
 
 async def test_a_start_abandoned_while_its_creation_is_saved_is_not_made():
@@ -200,7 +200,7 @@ async def test_host_paths_that_were_created_are_saved_with_the_container(monkeyp
 
 async def test_an_absent_container_that_was_created_before_is_lost_and_not_created_again():
     outside = Outside(seconds=60)
-    outside.job = after(outside.job, on.ContainerCreated(attempt=1, container="long ago"))
+    outside.job = after(outside.job, on.ContainerCreated(attempt=1, container_id="long ago"))
 
     await outside.does(do.StartContainer(tag=outside.tag))
 
@@ -306,7 +306,7 @@ async def test_a_repeated_stop_sends_no_second_signal():
     await outside.does(do.StopContainer(tag=outside.tag))
 
     assert outside.engine.calls(outside.tag).count("stop") == 1
-    assert outside.news[1:] == [on.StopAsked(attempt=1)] * 2
+    assert outside.news[1:] == [on.StopSignalDelivered(attempt=1)] * 2
 
 
 async def test_a_stop_signal_is_repeated_until_it_is_answered():
@@ -319,7 +319,7 @@ async def test_a_stop_signal_is_repeated_until_it_is_answered():
     outside.engine.unreachable = False
 
     await outside.tasks.drain(max_seconds=1000)
-    assert outside.news[1:] == [on.StopAsked(attempt=1)]
+    assert outside.news[1:] == [on.StopSignalDelivered(attempt=1)]
 
 
 # ------------------------------------------------------------------------------------------------------- one of several
@@ -337,7 +337,7 @@ class Several(Outside):
 
     @property
     def tag(self) -> Tag:
-        return replace(self.job.tag, part="0/app")
+        return replace(self.job.tag, container_key="0/app")
 
 
 async def test_no_stop_signal_is_sent_to_a_container_that_is_cleaned_up():
@@ -370,7 +370,7 @@ async def test_the_address_of_a_started_container_is_reported():
     await outside.does(do.StartContainer(tag=outside.tag))
 
     (started,) = outside.news
-    assert (type(started), started.part, started.address is None) == (on.ContainerStarted, "0/app", False)
+    assert (type(started), started.container_key, started.address is None) == (on.ContainerStarted, "0/app", False)
 
 
 async def test_an_unanswered_inspection_of_the_address_is_repeated_without_another_start():
@@ -380,7 +380,7 @@ async def test_an_unanswered_inspection_of_the_address_is_repeated_without_anoth
     await outside.does(do.StartContainer(tag=outside.tag))
 
     assert outside.engine.calls(outside.tag).count("start") == 1
-    assert [(it.part, it.address is None) for it in outside.news] == [("0/app", False)]
+    assert [(it.container_key, it.address is None) for it in outside.news] == [("0/app", False)]
 
 
 async def test_events_of_a_multi_container_job_name_the_container():
@@ -392,9 +392,9 @@ async def test_events_of_a_multi_container_job_name_the_container():
     await asked.does(do.StartContainer(tag=asked.tag))
     await asked.does(do.StopContainer(tag=asked.tag))
 
-    assert [(type(it), it.part) for it in refused.news] == [(on.StartFailed, "0/app")]
-    assert given_up.news == [on.StartAbandoned(attempt=1, part="0/app")]
-    assert asked.news[-1] == on.StopAsked(attempt=1, part="0/app")
+    assert [(type(it), it.container_key) for it in refused.news] == [(on.StartFailed, "0/app")]
+    assert given_up.news == [on.StartAbandoned(attempt=1, container_key="0/app")]
+    assert asked.news[-1] == on.StopSignalDelivered(attempt=1, container_key="0/app")
 
 
 async def cleared(outside, times):

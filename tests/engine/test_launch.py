@@ -9,7 +9,7 @@ from tests.support.builders import gang, task
 
 
 def tag(job, key=""):
-    return Tag(job_id=job.id, attempt=1, part=key)
+    return Tag(job_id=job.id, attempt=1, container_key=key)
 
 
 def told(job, key=""):
@@ -42,7 +42,7 @@ def test_a_container_of_a_task_gets_the_variables_of_a_single_container():
 
 
 def test_a_created_container_is_launched_by_its_id():
-    one, several = after(starting(), made(container="this")), after(tasked(app(), sidecar()), is_made("0/app"))
+    one, several = after(starting(), made(container_id="this")), after(tasked(app(), sidecar()), is_made("0/app"))
 
     assert launch_spec(starting(), tag(starting())).container is None
     assert launch_spec(one, tag(one)).container == "this"

@@ -386,7 +386,7 @@ async def test_a_changed_catalog_makes_jobs_schedulable_and_places_them():
 async def test_the_loss_of_one_container_abandons_the_start_of_another():
     job = after(tasked(task_container("app"), task_container("other")), runs("0/app"))
     desk = await desk_over(job)
-    app, other = (replace(job.tag, part=key) for key in ("0/app", "0/other"))
+    app, other = (replace(job.tag, container_key=key) for key in ("0/app", "0/other"))
 
     await desk.process(SurveyCompleted(containers=(), expected=frozenset({app}), capacity=HOST))
 

@@ -54,18 +54,18 @@ def test_one_that_is_over_has_started_and_exited():
     )
 
 
-PART = replace(TAG, part="1/app")
+PART = replace(TAG, container_key="1/app")
 
 
 def test_what_is_told_of_one_of_several_names_it_and_its_address():
     runs = found(ContainerState.RUNNING, started_at=at(1), address="10.0.0.7")
     over = found(ContainerState.EXITED, started_at=at(1), stopped_at=at(2), exit_code=0)
 
-    assert events_of_inspection(PART, None) == (on.ContainerLost(attempt=2, part="1/app"),)
+    assert events_of_inspection(PART, None) == (on.ContainerLost(attempt=2, container_key="1/app"),)
     assert events_of_inspection(PART, runs) == (
-        on.ContainerStarted(attempt=2, part="1/app", started_at=at(1), address="10.0.0.7"),
+        on.ContainerStarted(attempt=2, container_key="1/app", started_at=at(1), address="10.0.0.7"),
     )
-    assert [it.part for it in events_of_inspection(PART, over)] == ["1/app", "1/app"]
+    assert [it.container_key for it in events_of_inspection(PART, over)] == ["1/app", "1/app"]
 
 
 def test_nothing_follows_from_it_that_a_job_runs():
@@ -76,7 +76,7 @@ def test_nothing_follows_from_it_that_a_job_runs():
     ("event", "job"),
     [
         (on.ContainerExited(attempt=1, exit_code=0, started_at=at(1), stopped_at=at(2)), starting()),
-        (on.ContainerStarted(attempt=1, started_at=at(1), part="0"), starting()),
+        (on.ContainerStarted(attempt=1, started_at=at(1), container_key="0"), starting()),
         (on.ContainerStarted(attempt=1, started_at=at(1)), TERMINATED),
         (on.ContainerStarted(attempt=1, started_at=at(1)), None),
     ],

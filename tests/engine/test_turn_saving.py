@@ -193,7 +193,7 @@ def test_each_container_that_comes_to_run_has_a_stream_of_its_own():
     unit.step(job.id, runs("0/sidecar"))
     unit.step(job.id, runs("0/sidecar"))
 
-    tags = [replace(job.tag, part=key) for key in ("0/app", "0/sidecar")]
+    tags = [replace(job.tag, container_key=key) for key in ("0/app", "0/sidecar")]
     assert [(it.tag, it.name) for it in changes(unit).streams] == [
         (tag, stream_name("a-definition", tag)) for tag in tags
     ]
@@ -205,7 +205,7 @@ def test_one_that_was_over_before_it_was_seen_to_run_has_a_stream_also_if_it_was
 
     unit.step(job.id, ends("0/app"))
 
-    assert [it.tag.part for it in changes(unit).streams] == ["0/app"]
+    assert [it.tag.container_key for it in changes(unit).streams] == ["0/app"]
 
 
 def test_what_is_given_up_has_none():

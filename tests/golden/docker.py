@@ -13,7 +13,7 @@ from batchq.ports.runtime import LaunchSpec
 INSTANCE = "0123abcd"
 JOB = "8b1f1f7e-0000-4000-8000-000000000001"
 ATTEMPT = Tag(job_id=JobId(JOB), attempt=2)
-NODE = Tag(job_id=JobId(JOB), attempt=2, part="3/sidecar")
+NODE = Tag(job_id=JobId(JOB), attempt=2, container_key="3/sidecar")
 CONTAINERS = {
     "container of a job": ATTEMPT,
     "container of a child of an array": Tag(job_id=JobId(f"{JOB}:4"), attempt=1),

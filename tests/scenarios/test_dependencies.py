@@ -171,7 +171,7 @@ async def test_a_gang_is_waited_for_as_a_whole(world):
     node = task(contained("default", LASTING))
     before = await world.submit(nodes=gang(2, each=node))
     job = await world.submit(after=[before])
-    await world.finish(before, part="0/default")
+    await world.finish(before, container_key="0/default")
 
     done = await world.wait_for(job, Status.SUCCEEDED)
 

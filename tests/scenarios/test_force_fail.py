@@ -104,13 +104,13 @@ async def test_one_whose_start_hangs_is_given_up_and_never_left_running(world):
 async def test_a_job_of_several_containers_is_given_up_as_a_whole(world):
     pair = task(contained("app", DEAF), contained("aside", DEAF, essential=False))
     job = await world.submit(task=pair)
-    await world.wait_for_output(job, "ready", part="0/app")
-    await world.wait_for_output(job, "ready", part="0/aside")
+    await world.wait_for_output(job, "ready", container_key="0/app")
+    await world.wait_for_output(job, "ready", container_key="0/aside")
 
     await world.force_fail(job)
 
     done = await world.wait_for(job, Status.FAILED, status_reason=WHY)
-    assert [it.exit_code for it in done.attempts[0].parts] == [None, None]
+    assert [it.exit_code for it in done.attempts[0].containers] == [None, None]
     await world.wait_until_containers_are_gone()
 
 

@@ -23,7 +23,7 @@ def worked(main, *, others=POLITE, count=3):
 
 
 def codes(attempt):
-    return {it.key: it.exit_code for it in attempt.parts}
+    return {it.key: it.exit_code for it in attempt.containers}
 
 
 async def ends(world, job, *keys):
@@ -42,13 +42,13 @@ async def test_the_main_node_starts_first_and_its_end_ends_all(world):
     job = await world.submit(nodes=worked(LASTING))
     await all_ready(world, job, "1/default", "2/default")
 
-    await world.finish(job, part=MAIN)
+    await world.finish(job, container_key=MAIN)
 
     done = await world.wait_for(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED)
 
     assert (await world.engine_calls_by_container(job, "start"))[0] == MAIN
     assert codes(done.attempts[0])[MAIN] == 0
-    assert await world.engine_calls(job, part="2/default") == ["create", "start", "stop", "remove"]
+    assert await world.engine_calls(job, container_key="2/default") == ["create", "start", "stop", "remove"]
     await world.wait_until_containers_are_gone()
 
 
@@ -57,14 +57,14 @@ async def test_each_node_is_told_who_it_is_and_where_the_main_one_is(world):
     tells = Script(seconds=0, prints_environment=names)
     job = await world.submit(nodes=worked(LASTING, others=tells, count=2))
     await ends(world, job, "1/default")
-    await world.finish(job, part=MAIN)
+    await world.finish(job, container_key=MAIN)
 
     done = await world.wait_for(job, Status.SUCCEEDED)
 
     await world.wait_until_idle()
-    address = done.attempts[0].parts[0].address
+    address = done.attempts[0].containers[0].address
     assert address is not None
-    assert await world.output(job, part="1/default") == [f"{job}#1", "1", address]
+    assert await world.output(job, container_key="1/default") == [f"{job}#1", "1", address]
 
 
 async def test_a_main_node_whose_first_container_is_over_at_once_has_an_address_all_the_same(world):
@@ -73,14 +73,14 @@ async def test_a_main_node_whose_first_container_is_over_at_once_has_an_address_
     tells = Script(seconds=0, prints_environment=("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS",))
     job = await world.submit(nodes=gang(2, leader=leader, each=node(tells)))
     await ends(world, job, "1/default")
-    await world.finish(job, part=MAIN)
+    await world.finish(job, container_key=MAIN)
 
     done = await world.wait_for(job, Status.SUCCEEDED)
 
     await world.wait_until_idle()
-    address = next(it.address for it in done.attempts[0].parts if it.key == MAIN)
+    address = next(it.address for it in done.attempts[0].containers if it.key == MAIN)
     assert address is not None
-    assert await world.output(job, part="1/default") == [address]
+    assert await world.output(job, container_key="1/default") == [address]
 
 
 async def test_a_gang_is_placed_all_or_none(world):
@@ -98,7 +98,7 @@ async def test_a_gang_is_placed_all_or_none(world):
 async def test_the_failure_of_another_node_is_not_the_jobs(world):
     job = await world.submit(nodes=worked(LASTING, others=Script(seconds=0, exit_code=3)))
     await ends(world, job, "1/default", "2/default")
-    await world.finish(job, part=MAIN)
+    await world.finish(job, container_key=MAIN)
 
     done = await world.wait_for(job, Status.SUCCEEDED)
 
@@ -112,7 +112,7 @@ async def test_a_failed_main_node_begins_the_whole_gang_anew(world):
     done = await world.wait_for(job, Status.SUCCEEDED)
 
     assert [it.exit_code for it in done.attempts] == [5, 0]
-    assert [len(it.parts) for it in done.attempts] == [2, 2]
+    assert [len(it.containers) for it in done.attempts] == [2, 2]
 
 
 async def test_a_main_node_that_cannot_start_starts_no_other(world):
@@ -120,13 +120,13 @@ async def test_a_main_node_that_cannot_start_starts_no_other(world):
 
     await world.wait_for(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
 
-    assert await world.engine_calls(job, part="1/default") == []
+    assert await world.engine_calls(job, container_key="1/default") == []
 
 
 async def test_a_main_node_other_than_the_first_leads(world):
     job = await world.submit(nodes=gang(2, main=1, leader=node(LASTING), each=node(POLITE)))
     await all_ready(world, job, MAIN)
-    await world.finish(job, part="1/default")
+    await world.finish(job, container_key="1/default")
 
     await world.wait_for(job, Status.SUCCEEDED)
 
@@ -162,12 +162,12 @@ async def test_a_terminate_of_another_node_stops_that_one_only(world):
 
     await world.terminate(node_id(job, 1), "not you")
     await ends(world, job, "1/default")
-    await world.finish(job, part=MAIN)
+    await world.finish(job, container_key=MAIN)
 
     done = await world.wait_for(job, Status.SUCCEEDED)
     assert not done.is_terminated
-    stopped, spared = done.attempts[0].parts[1:]
-    assert (stopped.exit_code, stopped.terminated) == (0, "not you")
+    stopped, spared = done.attempts[0].containers[1:]
+    assert (stopped.exit_code, stopped.terminate_reason) == (0, "not you")
     assert stopped.stopped_at <= done.stopped_at <= spared.stopped_at
 
 
@@ -175,12 +175,12 @@ async def test_a_deaf_node_keeps_the_room_of_the_gang_until_it_is_dead(world):
     job = await world.submit(nodes=worked(LASTING, others=DEAF, count=2))
     await all_ready(world, job, "1/default")
     waiting = await world.submit(millicpus=4000)
-    await world.finish(job, part=MAIN)
+    await world.finish(job, container_key=MAIN)
 
     done = await world.wait_for(job, Status.SUCCEEDED)
 
     assert codes(done.attempts[0]) == {MAIN: 0, "1/default": 137}
-    assert (await world.wait_for(waiting, Status.SUCCEEDED)).started_at >= done.attempts[0].parts[1].stopped_at
+    assert (await world.wait_for(waiting, Status.SUCCEEDED)).started_at >= done.attempts[0].containers[1].stopped_at
 
 
 async def test_out_of_time_every_node_is_stopped(world):
@@ -197,7 +197,7 @@ async def test_a_cancel_of_a_node_forbids_another_attempt_of_the_job(world):
     await world.wait_for(job, Status.RUNNING)
 
     await world.cancel(node_id(job, 1), "not wanted")
-    await world.finish(job, part=MAIN)
+    await world.finish(job, container_key=MAIN)
 
     done = await world.wait_for(job, Status.FAILED, status_reason="not wanted")
     assert done.is_cancelled
@@ -213,7 +213,7 @@ async def test_after_a_crash_between_the_main_nodes_start_and_the_others_they_st
 
     await world.restart()
     await all_ready(world, job, "1/default")
-    await world.finish(job, part=MAIN)
+    await world.finish(job, container_key=MAIN)
 
     done = await world.wait_for(job, Status.SUCCEEDED)
     assert sorted(await world.engine_calls_by_container(job, "start")) == [MAIN, "1/default"]
@@ -223,7 +223,7 @@ async def test_after_a_crash_between_the_main_nodes_start_and_the_others_they_st
 async def test_a_crash_in_the_midst_of_its_start_starts_no_node_twice(world):
     world.runtime.hold("start")
     job = await world.submit(nodes=worked(SOME_TIME, others=DEAF, count=2))
-    await world.wait_for_call(job, "start", part=MAIN)
+    await world.wait_for_call(job, "start", container_key=MAIN)
 
     await world.crash()
     world.runtime.release("start")

@@ -129,15 +129,15 @@ async def test_a_container_of_a_task_removed_before_its_start_was_saved_is_not_s
     world.runtime.hold("start")
     pair = task(contained("app", Script(seconds=60)), contained("aside", Script(seconds=60), essential=False))
     job = await world.submit(task=pair)
-    tag = replace((await world.wait_for(job, Status.STARTING)).tag, part="0/app")
-    await world.wait_for_call(job, "start", part="0/app")
+    tag = replace((await world.wait_for(job, Status.STARTING)).tag, container_key="0/app")
+    await world.wait_for_call(job, "start", container_key="0/app")
     await world.crash_after("start")
     await world.runtime.remove(tag)
 
     await world.boot()
 
     await world.wait_for(job, Status.FAILED)
-    assert (await world.engine_calls(job, part="0/app")).count("start") == 1
+    assert (await world.engine_calls(job, container_key="0/app")).count("start") == 1
 
 
 @pytest.mark.fault("SP02")

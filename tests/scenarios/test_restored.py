@@ -308,10 +308,10 @@ async def test_a_purge_leaves_a_container_whose_turn_in_its_task_has_not_come_ye
     world.runtime.hold("start")
     both = task(contained("a", Script(seconds=30)), contained("b", Script(seconds=30), after={"a": "START"}))
     job = await world.submit(task=both)
-    await world.wait_for_call(job, "start", part="0/a")
+    await world.wait_for_call(job, "start", container_key="0/a")
     backup = world.backup()
     world.runtime.release("start")
-    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.parts[1].started_at is not None)
+    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.containers[1].started_at is not None)
     world.runtime.hold("create")
     await world.restore(backup)
 
@@ -398,7 +398,7 @@ async def test_nor_is_a_container_that_was_only_made_since(world):
 async def test_nor_is_one_that_was_made_before_the_backup_and_never_begun(world):
     world.runtime.hold("start")
     job = await world.submit(Script(seconds=1))
-    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.container is not None)
+    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.container_id is not None)
     backup = world.backup()
     await world.crash()
     world.runtime.release("start")

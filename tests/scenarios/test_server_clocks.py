@@ -87,9 +87,9 @@ async def test_a_timeout_comes_in_time(virtual):
 
 async def test_a_container_of_a_task_is_killed_in_time(virtual):
     job = await virtual.submit(task=task(contained("app", DEAF)), limit=HOUR)
-    await virtual.wait_for_output(job, "ready", part="0/app")
+    await virtual.wait_for_output(job, "ready", container_key="0/app")
     await virtual.terminate(job)
-    await virtual.wait_until(job, lambda it: it.attempt is not None and it.attempt.parts[0].kill_at is not None)
+    await virtual.wait_until(job, lambda it: it.attempt is not None and it.attempt.containers[0].kill_at is not None)
 
     await virtual.restart_with_clock(virtual.right_clock)
 
@@ -101,7 +101,7 @@ async def test_a_grace_that_a_clock_ahead_has_stamped_before_a_reboot_ends_in_ti
     """The engine is another machine's: its containers have not ended with this one."""
     await with_wrong_clock(simulated, TWO_HOURS)
     job = await simulated.submit(FOREVER_DEAF, **asked)
-    await simulated.wait_for_output(job, "ready", part="0/app" if asked else "")
+    await simulated.wait_for_output(job, "ready", container_key="0/app" if asked else "")
     await simulated.terminate(job)
     await simulated.wait_until_idle()
 

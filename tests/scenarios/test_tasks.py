@@ -32,7 +32,7 @@ def init(script=BRIEF, **changes):
 
 
 def codes(attempt):
-    return {it.key: it.exit_code for it in attempt.parts}
+    return {it.key: it.exit_code for it in attempt.containers}
 
 
 async def both_ready(world, job):
@@ -44,14 +44,14 @@ async def test_when_the_essential_one_is_over_so_is_the_job(world):
     job = await world.submit(task=task(app(LASTING), sidecar()))
     await world.wait_for_output(job, "ready", SIDECAR)
 
-    await world.finish(job, part=APP)
+    await world.finish(job, container_key=APP)
 
     done = await world.wait_for(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED)
 
     assert await world.statuses(job) == ["SUBMITTED", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED"]
     assert done.attempts[0].exit_code == 0
-    assert await world.engine_calls(job, part=APP) == ["create", "start", "remove"]
-    assert await world.engine_calls(job, part=SIDECAR) == ["create", "start", "stop", "remove"]
+    assert await world.engine_calls(job, container_key=APP) == ["create", "start", "remove"]
+    assert await world.engine_calls(job, container_key=SIDECAR) == ["create", "start", "stop", "remove"]
 
 
 async def test_one_that_waits_for_a_success_starts_after_it(world):
@@ -59,7 +59,7 @@ async def test_one_that_waits_for_a_success_starts_after_it(world):
 
     done = await world.wait_for(job, Status.SUCCEEDED)
 
-    first, second = done.attempts[0].parts
+    first, second = done.attempts[0].containers
     assert first.stopped_at <= second.started_at
     assert await world.engine_calls_by_container(job, "start") == [INIT, APP]
 
@@ -82,13 +82,13 @@ async def test_one_that_can_never_start_fails_the_job(world):
 
     assert done.attempts[0].reason == "ContainerDependencyError: container init will not reach SUCCESS"
     assert codes(done.attempts[0]) == {INIT: 3, APP: None}
-    assert await world.engine_calls(job, part=APP) == []
+    assert await world.engine_calls(job, container_key=APP) == []
 
 
 async def test_the_failure_of_one_that_is_not_essential_is_no_failure(world):
     job = await world.submit(task=task(app(LASTING), sidecar(Script(seconds=0, exit_code=3))))
     await world.wait_until(job, lambda it: it.attempt is not None and codes(it.attempt) == {APP: None, SIDECAR: 3})
-    await world.finish(job, part=APP)
+    await world.finish(job, container_key=APP)
 
     done = await world.wait_for(job, Status.SUCCEEDED)
 
@@ -107,27 +107,30 @@ async def test_an_essential_one_that_cannot_start_fails_the_job_and_stops_the_re
 async def test_a_failed_attempt_begins_anew_with_all_of_them(world):
     job = await world.submit(task=task(app(lasting(5), BRIEF), sidecar(DEAF)), attempts=2)
     await world.wait_for_output(job, "ready", SIDECAR)
-    await world.finish(job, part=APP)
+    await world.finish(job, container_key=APP)
 
     done = await world.wait_for(job, Status.SUCCEEDED)
 
     assert [it.exit_code for it in done.attempts] == [5, 0]
-    assert [len(it.parts) for it in done.attempts] == [2, 2]
-    assert [len(await world.engine_calls(job, attempt=it, part=SIDECAR)) > 0 for it in (1, 2)] == [True, True]
+    assert [len(it.containers) for it in done.attempts] == [2, 2]
+    assert [len(await world.engine_calls(job, attempt=it, container_key=SIDECAR)) > 0 for it in (1, 2)] == [True, True]
 
 
 async def test_each_has_a_log_of_its_own(world):
     said, also = lasting(output=("one",)), Script(seconds=0, output=("two",))
     job = await world.submit(task=task(app(said), sidecar(also, after={"app": "START"})))
     await world.wait_until(job, lambda it: it.attempt is not None and codes(it.attempt) == {APP: None, SIDECAR: 0})
-    await world.finish(job, part=APP)
+    await world.finish(job, container_key=APP)
 
     done = await world.wait_for(job, Status.SUCCEEDED)
 
     await world.wait_until_idle()
-    assert (await world.output(job, part=APP), await world.output(job, part=SIDECAR)) == (["one"], ["two"])
+    assert (await world.output(job, container_key=APP), await world.output(job, container_key=SIDECAR)) == (
+        ["one"],
+        ["two"],
+    )
     for key in (APP, SIDECAR):
-        tag = Tag(job_id=job, attempt=1, part=key)
+        tag = Tag(job_id=job, attempt=1, container_key=key)
         assert (await world.store.stream(stream_name(done.spec.definition.name, tag))).tag == tag
 
 
@@ -154,8 +157,8 @@ async def test_one_that_is_deaf_is_killed_after_its_own_grace(world):
 
     done = await world.wait_for(job, Status.FAILED)
     assert codes(done.attempts[0]) == {APP: 0, SIDECAR: 137}
-    assert await world.engine_calls(job, part=SIDECAR) == ["create", "start", "stop", "kill", "remove"]
-    assert await world.engine_calls(job, part=APP) == ["create", "start", "stop", "remove"]
+    assert await world.engine_calls(job, container_key=SIDECAR) == ["create", "start", "stop", "kill", "remove"]
+    assert await world.engine_calls(job, container_key=APP) == ["create", "start", "stop", "remove"]
 
 
 async def test_terminated_before_the_engine_is_asked_none_is_started(world):
@@ -197,7 +200,7 @@ async def test_out_of_time_while_the_next_one_is_being_made_it_is_not_started(wo
     job = await world.submit(task=tasks, limit=IN_TIME)
     await world.wait_for(job, Status.RUNNING)
     world.runtime.hold("create")
-    await world.finish(job, part=INIT)
+    await world.finish(job, container_key=INIT)
     await world.wait_until(job, lambda it: it.stop is not None)
 
     world.runtime.release("create")
@@ -215,7 +218,7 @@ async def test_who_waits_too_long_gives_up(world):
 
     why = "DependencyTimeoutError: container init did not reach COMPLETE within 1 seconds"
     assert done.attempts[0].reason == why
-    assert await world.engine_calls(job, part=APP) == []
+    assert await world.engine_calls(job, container_key=APP) == []
 
 
 async def test_one_that_ended_in_time_and_was_not_seen_to_is_not_waited_for_in_vain(world):
@@ -232,7 +235,7 @@ async def test_a_cancel_leaves_them_alone(world):
     await world.wait_for(job, Status.RUNNING)
 
     await world.cancel(job)
-    await world.finish(job, part=APP)
+    await world.finish(job, container_key=APP)
 
     done = await world.wait_for(job, Status.SUCCEEDED)
     assert not done.is_cancelled
@@ -246,7 +249,7 @@ async def test_after_a_crash_they_go_on(world):
     await world.wait_for_output(job, "ready", SIDECAR)
 
     await world.restart()
-    await world.finish(job, part=APP)
+    await world.finish(job, container_key=APP)
 
     await world.wait_for(job, Status.SUCCEEDED)
     assert sorted(await world.engine_calls_by_container(job, "start")) == [APP, SIDECAR]
@@ -257,7 +260,7 @@ async def test_what_ended_during_the_crash_has_ended(world):
     await world.wait_for_output(job, "ready", SIDECAR)
 
     await world.crash()
-    await world.finish(job, part=APP)
+    await world.finish(job, container_key=APP)
     await world.boot()
 
     done = await world.wait_for(job, Status.SUCCEEDED)
@@ -269,7 +272,7 @@ async def test_one_that_waited_during_the_crash_starts_after_it(world):
     await world.wait_for(job, Status.RUNNING)
 
     await world.crash()
-    await world.finish(job, part=INIT)
+    await world.finish(job, container_key=INIT)
     await world.boot()
 
     await world.wait_for(job, Status.SUCCEEDED)
@@ -293,7 +296,7 @@ async def test_one_that_somebody_removed_is_lost_and_its_job_begins_anew(world):
     job = await world.submit(task=task(app(POLITE, BRIEF), sidecar(DEAF)), attempts=2)
     await both_ready(world, job)
 
-    await world.runtime.remove(Tag(job_id=job, attempt=1, part=APP))
+    await world.runtime.remove(Tag(job_id=job, attempt=1, container_key=APP))
 
     done = await world.wait_for(job, Status.SUCCEEDED)
     assert [(it.status_reason, it.exit_code) for it in done.attempts] == [

@@ -46,12 +46,12 @@ class BulkStopChecks:
     def __init__(self, *, jobs: Mapping[JobId, Job], run_log: RunLog) -> None:
         self._jobs = jobs
         self._run_log = run_log
-        self.decided: dict[JobId, int] = {}
+        self.decided_by: dict[JobId, int] = {}
 
     def last_allowed(self, job: Job) -> int:
         """The last attempt that may begin; none for a child that was created after the order to its array."""
-        of_array = job.child is not None and job.child.parent in self.decided
-        return self.decided.get(job.id, 0 if of_array else job.spec.retry.attempts)
+        of_array = job.child is not None and job.child.parent in self.decided_by
+        return self.decided_by.get(job.id, 0 if of_array else job.spec.retry.attempts)
 
     def begun(self, order: BulkStopOrder, selection: JobFilter) -> None:
         """The order is durable: its set of jobs is fixed."""
@@ -65,7 +65,7 @@ class BulkStopChecks:
                     self._decide(child)
 
     def _decide(self, job: Job) -> None:
-        self.decided.setdefault(job.id, len(job.attempts) + (job.attempt is not None))
+        self.decided_by.setdefault(job.id, len(job.attempts) + (job.attempt is not None))
 
     def reported(self, order: BulkStopOrder, some: tuple[JobOutcome, ...]) -> None:
         """Each reported outcome is true."""

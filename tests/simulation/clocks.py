@@ -150,7 +150,7 @@ class StoredTimes:
         """I16: at each commit."""
         if job.stop is not None and job.attempt is not None:
             self._check_kill_time(job, job.stop.kill_at, job.stop.grace)
-        for part in () if job.attempt is None else job.attempt.parts:
+        for part in () if job.attempt is None else job.attempt.containers:
             self._check_kill_time(job, part.kill_at, part.grace)
 
     def deleted(self, job_id: JobId, retention: timedelta) -> None:
@@ -174,11 +174,11 @@ class StoredTimes:
 
 def _past(attempt: Attempt) -> Iterator[datetime]:
     """The times of an active attempt since its placement."""
-    for it in (attempt, *attempt.parts):
+    for it in (attempt, *attempt.containers):
         yield from (at for at in _stamps(it) if at is not None)
 
 
 def _stamps(it: Any) -> tuple[datetime | None, ...]:
     if isinstance(it, Attempt):
         return it.placed_at, it.started_at
-    return it.begun_at, it.killed_at
+    return it.start_requested_at, it.killed_at

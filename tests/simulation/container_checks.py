@@ -6,7 +6,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from batchq.domain.ids import Tag
-from batchq.domain.job import ACTIVE, Attempt, Job, Part, PartState, Status
+from batchq.domain.job import ACTIVE, Attempt, AttemptContainer, AttemptContainerState, Job, Status
 from batchq.domain.task import Condition, Task
 from tests.simulation.container_records import ContainerRecords
 from tests.simulation.run_log import RunLog
@@ -20,7 +20,7 @@ class ContainerChecks:
 
     def begun(self, job: Job) -> None:
         """A gang is placed with all of its containers, one each."""
-        keys = sorted(it.key for it in job.attempt.parts)
+        keys = sorted(it.key for it in job.attempt.containers)
         if keys != sorted(f"{node}/{it.name}" for node, task in _tasks(job).items() for it in task.containers):
             self._run_log.fail("I4 a gang is placed all or none", f"{self._run_log.name_of(job.tag)} {keys}")
 
@@ -30,20 +30,20 @@ class ContainerChecks:
         if int(tag.node) != main and not any(it.ran for it in self._containers.of_node(tag, main)):
             self._run_log.fail("I11 the main node starts first", self._run_log.name_of(tag))
         for it in _tasks(job)[int(tag.node)].container(tag.container).depends_on:
-            if not self._met(job, replace(tag, part=f"{tag.node}/{it.container}"), it.condition):
+            if not self._met(job, replace(tag, container_key=f"{tag.node}/{it.container}"), it.condition):
                 self._run_log.fail(
                     f"I11 a container waits for the {it.condition} of another", self._run_log.name_of(tag)
                 )
 
     def over(self, job: Job, ended: Attempt) -> None:
         """I6: every container has ended, and the outcome is that of the deciding one."""
-        if not ended.parts:
+        if not ended.containers:
             return
-        if any(it.state is not PartState.ENDED for it in ended.parts):
+        if any(it.state is not AttemptContainerState.ENDED for it in ended.containers):
             self._run_log.fail(
                 "I10 an attempt is over when all its containers are", f"{self._run_log.name_of(job.id)} {ended}"
             )
-        decider = next((it for it in ended.parts if it.key == ended.decided), None)
+        decider = next((it for it in ended.containers if it.key == ended.decided_by), None)
         main = 0 if job.spec.nodes is None else job.spec.nodes.main
         if decider is not None and decider.node != main:
             self._run_log.fail("I6 the main node decides", f"{self._run_log.name_of(job.id)} {ended}")
@@ -62,8 +62,10 @@ class ContainerChecks:
             case Condition.SUCCESS:
                 return any(it.end is not None and it.end.exit_code == 0 for it in ended)
             case Condition.COMPLETE:
-                known = () if job.attempt is None else job.attempt.parts
-                return bool(ended) or any(it.key == other.part and it.state is PartState.ENDED for it in known)
+                known = () if job.attempt is None else job.attempt.containers
+                return bool(ended) or any(
+                    it.key == other.container_key and it.state is AttemptContainerState.ENDED for it in known
+                )
 
 
 def _tasks(job: Job) -> dict[int, Task]:
@@ -74,31 +76,37 @@ def _tasks(job: Job) -> dict[int, Task]:
 
 
 def has(job: Job, tag: Tag) -> bool:
-    return tag.part in {it.key for it in job.attempt.parts} if job.attempt.parts else not tag.part
+    return (
+        tag.container_key in {it.key for it in job.attempt.containers}
+        if job.attempt.containers
+        else not tag.container_key
+    )
 
 
-def may_start(job: Job, part: Part | None) -> bool:
+def may_start(job: Job, part: AttemptContainer | None) -> bool:
     if part is not None:
-        return part.state is PartState.STARTING and not part.stopping
-    return not job.attempt.parts and job.status is Status.STARTING and job.stop is None
+        return part.state is AttemptContainerState.STARTING and not part.stop_ordered
+    return not job.attempt.containers and job.status is Status.STARTING and job.stop is None
 
 
-def must_stop(job: Job, part: Part | None) -> bool:
-    return job.stop is not None if part is None else part.stopping
+def must_stop(job: Job, part: AttemptContainer | None) -> bool:
+    return job.stop is not None if part is None else part.stop_ordered
 
 
-def must_be_kept(job: Job, part: Part | None) -> bool:
+def must_be_kept(job: Job, part: AttemptContainer | None) -> bool:
     """Whether a container must stay: network and volumes go with the last one, so it stays while others will start.
 
     A container of an abandoned start may be removed at once.
     """
     state = job.status if part is None else part.state
-    if must_stop(job, part) and state in {Status.STARTING, PartState.STARTING}:
+    if must_stop(job, part) and state in {Status.STARTING, AttemptContainerState.STARTING}:
         return False
     if part is None:
         return job.status in ACTIVE
-    to_come = any(it.state in {PartState.WAITING, PartState.STARTING} for it in job.attempt.parts)
-    return part.state is not PartState.ENDED or to_come
+    to_come = any(
+        it.state in {AttemptContainerState.WAITING, AttemptContainerState.STARTING} for it in job.attempt.containers
+    )
+    return part.state is not AttemptContainerState.ENDED or to_come
 
 
 def was_forced(job: Job) -> bool:
@@ -108,7 +116,10 @@ def was_forced(job: Job) -> bool:
 
 def outcomes(job: Job, ended: Attempt) -> Iterator[tuple[Tag, tuple[object, ...]]]:
     """The reported outcome of each container that ended by itself."""
-    for it in ended.parts or (ended,):
+    for it in ended.containers or (ended,):
         if it.started_at is not None and it.exit_code is not None:
-            part = it.key if isinstance(it, Part) else ""
-            yield Tag(job_id=job.id, attempt=ended.number, part=part), (it.started_at, it.stopped_at, it.exit_code)
+            part = it.key if isinstance(it, AttemptContainer) else ""
+            yield (
+                Tag(job_id=job.id, attempt=ended.number, container_key=part),
+                (it.started_at, it.stopped_at, it.exit_code),
+            )

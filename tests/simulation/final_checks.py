@@ -162,6 +162,11 @@ def _started_late(world, seen: ContainerRecord) -> bool:
     tag = seen.tag
     job = world.invariants.jobs.get(tag.job_id)
     known = () if job is None else [it for it in job.attempts if it.number == tag.attempt]
-    ran = [it for attempt in known for it in attempt.parts if it.key == tag.part and it.started_at is not None]
-    is_known = bool(ran if tag.part else known)
+    ran = [
+        it
+        for attempt in known
+        for it in attempt.containers
+        if it.key == tag.container_key and it.started_at is not None
+    ]
+    is_known = bool(ran if tag.container_key else known)
     return world.invariants.containers.late["start", tag] > 0 and (seen.started_while_removed or not is_known)

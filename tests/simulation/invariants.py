@@ -161,7 +161,7 @@ class Invariants:
         if before.attempt is None or was_forced(after) or (after.attempt is not None and after.tag == before.tag):
             return
         for seen in self.containers.live(after.id):
-            if replace(seen.tag, part="") == before.tag:
+            if replace(seen.tag, container_key="") == before.tag:
                 self._run_log.fail("I10 room is kept while a container runs", self._run_log.name_of(seen.tag))
 
     def _check_ends(self, before: Job, after: Job) -> None:
@@ -240,7 +240,7 @@ class Invariants:
         if job is None:
             return
         under_way = job.attempt is not None and job.attempt.number == tag.attempt
-        part = next((it for it in job.attempt.parts if it.key == tag.part), None) if under_way else None
+        part = next((it for it in job.attempt.containers if it.key == tag.container_key), None) if under_way else None
         if (
             call == "start"
             and not (under_way and may_start(job, part))
@@ -257,7 +257,7 @@ class Invariants:
         at, job = self._changed_at.get(tag.job_id, (None, None))
         if job is None or at != self._now() or job.attempt is None or job.attempt.number != tag.attempt:
             return False
-        return may_start(job, next((it for it in job.attempt.parts if it.key == tag.part), None))
+        return may_start(job, next((it for it in job.attempt.containers if it.key == tag.container_key), None))
 
     def _check_call_rate(self, call: str, tag: Tag | None) -> None:
         """I12: calls that fail are repeated after a pause."""
@@ -286,7 +286,7 @@ class Invariants:
         everyone = {it.tag.attempt for it in self.containers.of_job(tag.job_id) if it.ran}
         if job is not None and len(everyone) > job.spec.retry.attempts:
             self._run_log.fail("I5 no more starts than attempts", self._run_log.name_of(tag))
-        if job is not None and tag.part and not was_forced(job):
+        if job is not None and tag.container_key and not was_forced(job):
             self._company.started(job, tag)
 
     def interrupted(self, tag: Tag) -> None:

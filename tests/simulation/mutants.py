@@ -68,8 +68,8 @@ MUTANTS = [
     Mutant(
         file="batchq/domain/lifecycle/containers.py",
         breaks="a job of several is over with its first container",
-        old="over = all(it.state is PartState.ENDED",
-        new="over = any(it.state is PartState.ENDED",
+        old="over = all(it.state is AttemptContainerState.ENDED",
+        new="over = any(it.state is AttemptContainerState.ENDED",
     ),
     Mutant(
         file="batchq/engine/arrays.py",
@@ -129,7 +129,7 @@ MUTANTS = [
     Mutant(
         file="batchq/engine/containers/report.py",
         breaks="a lost container has exited with 0",
-        old="return (on.ContainerLost(attempt=number, part=part),)",
+        old="return (on.ContainerLost(attempt=number, container_key=key),)",
         new="at = __import__('tests.support.builders').support.builders.NOON\n"
         "        return (on.ContainerExited(attempt=number, exit_code=0, started_at=at, stopped_at=at),)",
     ),
@@ -148,14 +148,14 @@ MUTANTS = [
     Mutant(
         file="batchq/domain/lifecycle/transitions.py",
         breaks="what was made is forgotten",
-        old="replace(attempt_of(job), container=event.container)",
+        old="replace(attempt_of(job), container_id=event.container_id)",
         new="attempt_of(job)",
     ),
     Mutant(
         file="batchq/domain/lifecycle/containers.py",
         breaks="what was made of several is forgotten",
-        old="replace(part, container=event.container)",
-        new="part",
+        old="replace(container, container_id=event.container_id)",
+        new="container",
     ),
     Mutant(
         file="batchq/engine/containers/start.py",

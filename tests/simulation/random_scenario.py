@@ -109,7 +109,7 @@ class RandomScenario:
         if known:
             job = self._choices.world.choice(known)
             part = self._choices.world.choice(keys(job)) if job.spec.task or job.spec.nodes else ""
-            self._machine.runtime.occupy_name(Tag(job_id=job.id, attempt=len(job.attempts) + 2, part=part))
+            self._machine.runtime.occupy_name(Tag(job_id=job.id, attempt=len(job.attempts) + 2, container_key=part))
 
     def _add_orphan(self) -> None:
         """Create a container of no known job; so few that the server does not suspect a wrong database.

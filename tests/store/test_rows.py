@@ -14,12 +14,12 @@ from batchq.domain.job import (
     ArrayChild,
     ArrayState,
     Attempt,
+    AttemptContainer,
     Dependency,
     ExitRule,
     Job,
     JobSpec,
     Need,
-    Part,
     RetryStrategy,
     Status,
     Stop,
@@ -38,8 +38,8 @@ SPANS = st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=400 * 365
 MAYBE_MOMENT, MAYBE_SPAN = st.none() | MOMENTS, st.none() | SPANS
 
 PARTS = st.builds(
-    Part,
-    begun_at=MAYBE_MOMENT,
+    AttemptContainer,
+    start_requested_at=MAYBE_MOMENT,
     started_at=MAYBE_MOMENT,
     stopped_at=MAYBE_MOMENT,
     exit_code=st.none() | st.integers(),
@@ -47,7 +47,7 @@ PARTS = st.builds(
     killed_at=MAYBE_MOMENT,
 )
 ATTEMPTS = st.builds(
-    Attempt, started_at=MAYBE_MOMENT, stopped_at=MAYBE_MOMENT, parts=st.lists(PARTS, max_size=2).map(tuple)
+    Attempt, started_at=MAYBE_MOMENT, stopped_at=MAYBE_MOMENT, containers=st.lists(PARTS, max_size=2).map(tuple)
 )
 STOPS = st.builds(Stop, ordered_at=MOMENTS, grace=SPANS, kill_at=MAYBE_MOMENT, killed_at=MAYBE_MOMENT)
 CONTAINERS = st.builds(

@@ -120,7 +120,7 @@ async def docker_runtime(base_url, *, sweep=True, **options):
 
 def part_of(tag, part, *played, beside=(), share_ipc=False, share_pids=False, **changes):
     """The launch of one container of an attempt that has several."""
-    it = launch(*played, tag=replace(tag, part=part), **changes)
+    it = launch(*played, tag=replace(tag, container_key=part), **changes)
     return replace(it, beside=beside, share_ipc=share_ipc, share_pids=share_pids)
 
 

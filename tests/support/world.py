@@ -256,12 +256,12 @@ class World:
             it.job_id: str(it.outcome) async for some in await stop(order, asked, caller=self.caller) for it in some
         }
 
-    async def finish(self, job_id: JobId, *, part: str = "") -> None:
+    async def finish(self, job_id: JobId, *, container_key: str = "") -> None:
         """End a job of a LASTING script: its container gets the signal directly, without the server.
 
         The signal is repeated until the container has ended, because the script may not handle it yet.
         """
-        tag = replace((await self.wait_for(job_id, Status.RUNNING)).tag, part=part)
+        tag = replace((await self.wait_for(job_id, Status.RUNNING)).tag, container_key=container_key)
 
         async def holds() -> bool:
             with suppress(ContainerGone):
@@ -301,37 +301,37 @@ class World:
         """The statuses of the job's history, in order."""
         return [str(moment.status) for moment in await self.store.history(job_id)]
 
-    async def engine_calls(self, job_id: JobId, attempt: int = 1, part: str = "") -> list[str]:
+    async def engine_calls(self, job_id: JobId, attempt: int = 1, container_key: str = "") -> list[str]:
         """The calls of the container engine for an attempt's container, once the server is idle.
 
         Repeated removals are reported once, because a survey may find a container that is being removed; so are kills,
         which are repeated until the container is dead.
         """
         await self.wait_until_idle()
-        asked = self.runtime.calls(Tag(job_id=job_id, attempt=attempt, part=part))
+        asked = self.runtime.calls(Tag(job_id=job_id, attempt=attempt, container_key=container_key))
         return [it for after, it in pairwise(["", *asked]) if it != after or it not in {"kill", "remove"}]
 
     async def engine_calls_by_container(self, job_id: JobId, what: str) -> list[str]:
         """The containers of a job for which the engine got this call, in the order of the calls."""
         await self.wait_until_idle()
-        return [tag.part for tag, asked in self.runtime.all_calls if tag.job_id == job_id and asked == what]
+        return [tag.container_key for tag, asked in self.runtime.all_calls if tag.job_id == job_id and asked == what]
 
-    async def output(self, job_id: JobId, attempt: int = 1, part: str = "") -> list[str]:
+    async def output(self, job_id: JobId, attempt: int = 1, container_key: str = "") -> list[str]:
         """The archived output of the attempt, or of one of its containers."""
-        tag = Tag(job_id=job_id, attempt=attempt, part=part)
+        tag = Tag(job_id=job_id, attempt=attempt, container_key=container_key)
         page = await self.archive.read(tag.log_id, position=0, limit=1000, max_bytes=1 << 20)
         return [line.message for line in page.lines]
 
-    async def wait_for_output(self, job_id: JobId, message: str, part: str = "") -> None:
+    async def wait_for_output(self, job_id: JobId, message: str, container_key: str = "") -> None:
         """Wait until the job runs and its container, or the one that is named, has written this line."""
-        tag = replace((await self.wait_for(job_id, Status.RUNNING)).tag, part=part)
+        tag = replace((await self.wait_for(job_id, Status.RUNNING)).tag, container_key=container_key)
         await self._until(lambda: self._wrote(tag, message), f"{job_id} never wrote {message!r}")
 
-    async def wait_for_call(self, job_id: JobId, call: str, *, times: int = 1, part: str = "") -> None:
+    async def wait_for_call(self, job_id: JobId, call: str, *, times: int = 1, container_key: str = "") -> None:
         """Wait until the engine got this call for the job's first attempt, answered or not."""
 
         async def holds() -> bool:
-            return self.runtime.calls(Tag(job_id=job_id, attempt=1, part=part)).count(call) >= times
+            return self.runtime.calls(Tag(job_id=job_id, attempt=1, container_key=container_key)).count(call) >= times
 
         await self._until(holds, f"{call} was never called for {job_id}")
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.domain.job import ArrayState, Attempt, Job, Part, Stop
+from batchq.domain.job import ArrayState, Attempt, AttemptContainer, Job, Stop
 from batchq.domain.lifecycle.stop_order import KILL_AGAIN
 
 
@@ -53,14 +53,16 @@ def bounded(job: Job, now: datetime) -> Job:
     if stop is not None and stop.kill_at is not None and stop.kill_at > now + _longest(stop.grace):
         job = replace(job, stop=replace(stop, kill_at=now + _longest(stop.grace)))
     attempt = job.attempt
-    if attempt is None or not any(_is_late(it, now) for it in attempt.parts):
+    if attempt is None or not any(_is_late(it, now) for it in attempt.containers):
         return job
-    parts = tuple(replace(it, kill_at=now + _longest(it.grace)) if _is_late(it, now) else it for it in attempt.parts)
-    return replace(job, attempt=replace(attempt, parts=parts))
+    containers = tuple(
+        replace(it, kill_at=now + _longest(it.grace)) if _is_late(it, now) else it for it in attempt.containers
+    )
+    return replace(job, attempt=replace(attempt, containers=containers))
 
 
-def _is_late(part: Part, now: datetime) -> bool:
-    return part.kill_at is not None and part.kill_at > now + _longest(part.grace)
+def _is_late(container: AttemptContainer, now: datetime) -> bool:
+    return container.kill_at is not None and container.kill_at > now + _longest(container.grace)
 
 
 def _longest(grace: timedelta | None) -> timedelta:
@@ -72,18 +74,18 @@ def _attempt(attempt: Attempt, shift: ClockShift) -> Attempt:
         attempt,
         placed_at=_of(attempt.placed_at, shift),
         started_at=_of(attempt.started_at, shift),
-        parts=tuple(_part(it, shift) for it in attempt.parts),
+        containers=tuple(_container(it, shift) for it in attempt.containers),
     )
 
 
-def _part(part: Part, shift: ClockShift) -> Part:
+def _container(container: AttemptContainer, shift: ClockShift) -> AttemptContainer:
     return replace(
-        part,
-        begun_at=_of(part.begun_at, shift),
-        started_at=_of(part.started_at, shift),
-        stopped_at=_of(part.stopped_at, shift),
-        kill_at=_deadline(part.kill_at, part.grace, shift),
-        killed_at=_of(part.killed_at, shift),
+        container,
+        start_requested_at=_of(container.start_requested_at, shift),
+        started_at=_of(container.started_at, shift),
+        stopped_at=_of(container.stopped_at, shift),
+        kill_at=_deadline(container.kill_at, container.grace, shift),
+        killed_at=_of(container.killed_at, shift),
     )
 
 

@@ -10,12 +10,12 @@ from enum import Enum, auto
 
 from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import Tag
-from batchq.domain.job import Job, Part, PartState
+from batchq.domain.job import AttemptContainer, AttemptContainerState, Job
 from batchq.domain.lifecycle.status import attempt_of
 from batchq.domain.task import Condition, ContainerDependency, Task, TaskContainer
 
-YET_TO_COME = frozenset({PartState.WAITING, PartState.STARTING})
-BEGUN = frozenset({PartState.STARTING, PartState.RUNNING})
+YET_TO_COME = frozenset({AttemptContainerState.WAITING, AttemptContainerState.STARTING})
+BEGUN = frozenset({AttemptContainerState.STARTING, AttemptContainerState.RUNNING})
 
 
 class Gate(Enum):
@@ -24,7 +24,7 @@ class Gate(Enum):
     #: All conditions are met.
     OPEN = auto()
     #: Not yet.
-    SHUT = auto()
+    WAITING = auto()
     #: A condition can no longer be met.
     NEVER = auto()
 
@@ -38,7 +38,7 @@ def task_of(job: Job, node: int) -> Task:
 
 def spec_of(job: Job, tag: Tag) -> ContainerSpec:
     """The spec of the container that `tag` identifies."""
-    return task_of(job, int(tag.node)).container(tag.container).spec if tag.part else job.spec.container
+    return task_of(job, int(tag.node)).container(tag.container).spec if tag.container_key else job.spec.container
 
 
 def main_node(job: Job) -> int:
@@ -46,9 +46,9 @@ def main_node(job: Job) -> int:
     return 0 if job.spec.nodes is None else job.spec.nodes.main
 
 
-def container_of(job: Job, part: Part) -> TaskContainer:
+def task_container_of(job: Job, container: AttemptContainer) -> TaskContainer:
     """The definition of a container in its task."""
-    return task_of(job, part.node).container(part.name)
+    return task_of(job, container.node).container(container.name)
 
 
 def keys(job: Job) -> tuple[str, ...]:
@@ -61,10 +61,12 @@ def keys(job: Job) -> tuple[str, ...]:
 
 def gates(job: Job) -> dict[str, Gate]:
     """The gate of each waiting container, by key."""
-    parts = {part.key: part for part in attempt_of(job).parts}
-    main_found = any(_finds(job, it) for it in parts.values() if it.node == main_node(job))
+    containers = {container.key: container for container in attempt_of(job).containers}
+    main_found = any(_finds(job, it) for it in containers.values() if it.node == main_node(job))
     return {
-        it.key: _gate(job, it, parts, main_found=main_found) for it in parts.values() if it.state is PartState.WAITING
+        it.key: _gate(job, it, containers, main_found=main_found)
+        for it in containers.values()
+        if it.state is AttemptContainerState.WAITING
     }
 
 
@@ -74,72 +76,84 @@ def closed(job: Job) -> frozenset[int]:
     All nodes if that is the main node, or if the job is ordered to stop. A TerminateJob of one node stops that node's
     containers itself, and is not considered here.
     """
-    parts = attempt_of(job).parts
-    over = {it.node for it in parts if it.state is PartState.ENDED and container_of(job, it).essential}
+    containers = attempt_of(job).containers
+    over = {
+        it.node for it in containers if it.state is AttemptContainerState.ENDED and task_container_of(job, it).essential
+    }
     everything = job.stop is not None or main_node(job) in over
-    return frozenset(it.node for it in parts) if everything else frozenset(over)
+    return frozenset(it.node for it in containers) if everything else frozenset(over)
 
 
-def decides(job: Job, part: Part) -> bool:
+def decides(job: Job, container: AttemptContainer) -> bool:
     """Whether the container decides the attempt: essential, on the main node, and ended after it ran or failed.
 
     One that ended because it was stopped before it started does not decide.
     """
-    failed_or_ran = part.started_at is not None or part.reason is not None
-    over = part.state is PartState.ENDED and failed_or_ran
-    return over and part.node == main_node(job) and container_of(job, part).essential
+    failed_or_ran = container.started_at is not None or container.reason is not None
+    over = container.state is AttemptContainerState.ENDED and failed_or_ran
+    return over and container.node == main_node(job) and task_container_of(job, container).essential
 
 
-def waiting_for(job: Job, part: Part) -> Iterator[tuple[Part, ContainerDependency]]:
-    """The containers that wait for `part`, each with the dependency that is not met."""
-    for other in attempt_of(job).parts:
-        if other.state is PartState.WAITING and other.node == part.node:
-            for dependency in container_of(job, other).depends_on:
-                if dependency.container == part.name and _condition(dependency, part) is not Gate.OPEN:
+def waiting_for(job: Job, container: AttemptContainer) -> Iterator[tuple[AttemptContainer, ContainerDependency]]:
+    """The containers that wait for `container`, each with the dependency that is not met."""
+    for other in attempt_of(job).containers:
+        if other.state is AttemptContainerState.WAITING and other.node == container.node:
+            for dependency in task_container_of(job, other).depends_on:
+                if dependency.container == container.name and _condition(dependency, container) is not Gate.OPEN:
                     yield other, dependency
 
 
 def awaited(job: Job) -> frozenset[str]:
     """The keys of the containers that others wait for, in one pass over all of them."""
-    parts = {it.key: it for it in attempt_of(job).parts}
+    containers = {it.key: it for it in attempt_of(job).containers}
     waits = (
-        (it, on) for it in parts.values() if it.state is PartState.WAITING for on in container_of(job, it).depends_on
+        (it, on)
+        for it in containers.values()
+        if it.state is AttemptContainerState.WAITING
+        for on in task_container_of(job, it).depends_on
     )
     keys = ((f"{it.node}/{on.container}", on) for it, on in waits)
-    return frozenset(key for key, on in keys if _condition(on, parts[key]) is not Gate.OPEN)
+    return frozenset(key for key, on in keys if _condition(on, containers[key]) is not Gate.OPEN)
 
 
-def hopeless(job: Job, part: Part) -> str:
+def why_never(job: Job, container: AttemptContainer) -> str:
     """The reason of a container whose gate is NEVER. StopIteration for any other."""
-    parts = {it.key: it for it in attempt_of(job).parts}
+    containers = {it.key: it for it in attempt_of(job).containers}
     never = next(
         it
-        for it in container_of(job, part).depends_on
-        if _condition(it, parts[f"{part.node}/{it.container}"]) is Gate.NEVER
+        for it in task_container_of(job, container).depends_on
+        if _condition(it, containers[f"{container.node}/{it.container}"]) is Gate.NEVER
     )
     return f"ContainerDependencyError: container {never.container} will not reach {never.condition}"
 
 
-def _gate(job: Job, part: Part, parts: Mapping[str, Part], *, main_found: bool) -> Gate:
-    found = {_condition(it, parts[f"{part.node}/{it.container}"]) for it in container_of(job, part).depends_on}
+def _gate(
+    job: Job, container: AttemptContainer, containers: Mapping[str, AttemptContainer], *, main_found: bool
+) -> Gate:
+    found = {
+        _condition(it, containers[f"{container.node}/{it.container}"])
+        for it in task_container_of(job, container).depends_on
+    }
     if Gate.NEVER in found:
         return Gate.NEVER
-    return Gate.OPEN if found <= {Gate.OPEN} and (main_found or part.node == main_node(job)) else Gate.SHUT
+    return Gate.OPEN if found <= {Gate.OPEN} and (main_found or container.node == main_node(job)) else Gate.WAITING
 
 
-def _finds(job: Job, part: Part) -> bool:
+def _finds(job: Job, container: AttemptContainer) -> bool:
     """Whether the other nodes can find the main node because of this container of it."""
-    return part.address is not None or (part.started_at is not None and container_of(job, part).essential)
+    return container.address is not None or (
+        container.started_at is not None and task_container_of(job, container).essential
+    )
 
 
-def _condition(dependency: ContainerDependency, part: Part) -> Gate:
-    """The gate of one dependency on `part`. COMPLETE: it ended in any way. SUCCESS: it exited with code 0."""
-    over = part.state is PartState.ENDED
+def _condition(dependency: ContainerDependency, container: AttemptContainer) -> Gate:
+    """The gate of one dependency on `container`. COMPLETE: it ended in any way. SUCCESS: it exited with code 0."""
+    over = container.state is AttemptContainerState.ENDED
     met = {
-        Condition.START: part.started_at is not None,
+        Condition.START: container.started_at is not None,
         Condition.COMPLETE: over,
-        Condition.SUCCESS: over and part.exit_code == 0,
+        Condition.SUCCESS: over and container.exit_code == 0,
     }
     if met[dependency.condition]:
         return Gate.OPEN
-    return Gate.NEVER if over else Gate.SHUT
+    return Gate.NEVER if over else Gate.WAITING

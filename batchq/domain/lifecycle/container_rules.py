@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.ids import Tag
-from batchq.domain.job import Job, Part, PartState
+from batchq.domain.job import AttemptContainer, AttemptContainerState, Job
 from batchq.domain.lifecycle import container_gates
 from batchq.domain.lifecycle.status import attempt_of
 
@@ -30,107 +30,122 @@ def apply_rules(job: Job, now: datetime) -> Job:
 
 def _decide(job: Job) -> Job:
     attempt = attempt_of(job)
-    decider = next((it.key for it in attempt.parts if container_gates.decides(job, it)), None)
-    if attempt.decided is not None or decider is None:
+    decider = next((it.key for it in attempt.containers if container_gates.decides(job, it)), None)
+    if attempt.decided_by is not None or decider is None:
         return job
-    return replace(job, attempt=replace(attempt, decided=decider))
+    return replace(job, attempt=replace(attempt, decided_by=decider))
 
 
 def _close(job: Job, now: datetime) -> Job:
     closed = container_gates.closed(job)
-    return each(job, lambda it: told_to_end(job, it, now) if it.node in closed else it)
+    return each(job, lambda it: order_stop(job, it, now) if it.node in closed else it)
 
 
 def _give_up(job: Job, now: datetime) -> Job:
     never = {key for key, gate in container_gates.gates(job).items() if gate is container_gates.Gate.NEVER}
-    return each(job, lambda it: ended(it, now, container_gates.hopeless(job, it)) if it.key in never else it)
+    return each(job, lambda it: ended(it, now, container_gates.why_never(job, it)) if it.key in never else it)
 
 
 def _open(job: Job, now: datetime) -> Job:
     ready = {key for key, gate in container_gates.gates(job).items() if gate is container_gates.Gate.OPEN}
-    return each(job, lambda it: replace(it, state=PartState.STARTING, begun_at=now) if it.key in ready else it)
+    return each(
+        job,
+        lambda it: replace(it, state=AttemptContainerState.STARTING, start_requested_at=now) if it.key in ready else it,
+    )
 
 
-def told_to_end(job: Job, part: Part, now: datetime, own: on.TerminateRequested | None = None) -> Part:
+def order_stop(
+    job: Job, container: AttemptContainer, now: datetime, own: on.TerminateRequested | None = None
+) -> AttemptContainer:
     """Order a container to stop; a waiting one ends at once. One that has ended or is stopping does not change.
 
     `own`: the TerminateJob that causes the stop, else None. The grace period is the request's, else the container's
     stopTimeout, else the job's.
     """
-    if part.state is PartState.ENDED or part.stopping:
-        return part
-    told = replace(part, terminated=None if own is None or own.node is None else own.reason)
-    if part.state is PartState.WAITING:
+    if container.state is AttemptContainerState.ENDED or container.stop_ordered:
+        return container
+    told = replace(container, terminate_reason=None if own is None or own.node is None else own.reason)
+    if container.state is AttemptContainerState.WAITING:
         return ended(told, now, None)
     graces = (
         None if own is None else own.grace,
-        container_gates.container_of(job, part).stop_timeout,
+        container_gates.task_container_of(job, container).stop_timeout,
         job.spec.stop_grace,
     )
     signal = None if own is None else own.signal
-    return replace(told, stopping=True, grace=next(it for it in graces if it is not None), signal=signal)
+    return replace(told, stop_ordered=True, grace=next(it for it in graces if it is not None), signal=signal)
 
 
-def ended(part: Part, now: datetime, reason: str | None) -> Part:
+def ended(container: AttemptContainer, now: datetime, reason: str | None) -> AttemptContainer:
     """The container as ended at `now`; `reason` None: it did not fail."""
-    return replace(part, state=PartState.ENDED, stopped_at=now, reason=reason)
+    return replace(container, state=AttemptContainerState.ENDED, stopped_at=now, reason=reason)
 
 
-def wanted(tag: Tag, before: tuple[Part, ...], after: tuple[Part, ...]) -> Iterator[do.Effect]:
+def wanted(tag: Tag, before: tuple[AttemptContainer, ...], after: tuple[AttemptContainer, ...]) -> Iterator[do.Effect]:
     """The effects that a change of an attempt's containers requires. `tag`: the attempt's."""
     for old, new in zip(before, after, strict=True):
         asks = _asks(old, new)
         if asks is not None:
-            yield asks(tag=replace(tag, part=new.key))
+            yield asks(tag=replace(tag, container_key=new.key))
     gone = cleared(before)
     for key in cleared(after):
         if key not in gone:
-            yield do.CleanUpContainer(tag=replace(tag, part=key))
+            yield do.CleanUpContainer(tag=replace(tag, container_key=key))
 
 
-def _asks(old: Part, new: Part) -> Callable[..., do.Effect] | None:  # type: ignore[explicit-any]  # all take a tag
+def _asks(old: AttemptContainer, new: AttemptContainer) -> Callable[..., do.Effect] | None:  # type: ignore[explicit-any]  # all take a tag
     """The effect that a change of one container requires; None: none.
 
     A container that runs although it was ordered to stop while it was starting gets the stop signal.
     """
-    if new.state is PartState.STARTING and old.state is PartState.WAITING:
+    if new.state is AttemptContainerState.STARTING and old.state is AttemptContainerState.WAITING:
         return do.StartContainer
-    if new.state is PartState.STARTING and new.stopping and not old.stopping:
+    if new.state is AttemptContainerState.STARTING and new.stop_ordered and not old.stop_ordered:
         return do.AbandonStart
-    if new.state is PartState.RUNNING and new.stopping and (old.state is not new.state or not old.stopping):
+    if (
+        new.state is AttemptContainerState.RUNNING
+        and new.stop_ordered
+        and (old.state is not new.state or not old.stop_ordered)
+    ):
         return do.StopContainer
-    if new.state is PartState.ENDED and old.state is PartState.STARTING and new.started_at is not None:
+    if (
+        new.state is AttemptContainerState.ENDED
+        and old.state is AttemptContainerState.STARTING
+        and new.started_at is not None
+    ):
         return do.AbandonStart  # exited before its start was confirmed: a repeated start would run it twice
     return do.KillContainer if new.killed_at is not None and new.kill_at != old.kill_at else None
 
 
-def cleared(parts: tuple[Part, ...]) -> tuple[str, ...]:
+def cleared(containers: tuple[AttemptContainer, ...]) -> tuple[str, ...]:
     """The keys of the ended containers that may be removed: none while any container of the attempt has yet to run.
 
     The volumes that containers share are removed with the attempt's last container, and a later container may read
     what an earlier one wrote.
     """
-    if any(it.state in container_gates.YET_TO_COME for it in parts):
+    if any(it.state in container_gates.YET_TO_COME for it in containers):
         return ()
-    return tuple(it.key for it in parts if it.state is PartState.ENDED and it.begun_at is not None)
+    return tuple(
+        it.key for it in containers if it.state is AttemptContainerState.ENDED and it.start_requested_at is not None
+    )
 
 
-def part_of(job: Job, key: str) -> Part:
+def container_of(job: Job, key: str) -> AttemptContainer:
     """The container with this key of the attempt under way. StopIteration if there is none."""
-    return next(it for it in attempt_of(job).parts if it.key == key)
+    return next(it for it in attempt_of(job).containers if it.key == key)
 
 
-def put(job: Job, part: Part) -> Job:
-    """The job with `part` in place of the container with the same key."""
-    return each(job, lambda it: part if it.key == part.key else it)
+def with_container(job: Job, container: AttemptContainer) -> Job:
+    """The job with `container` in place of the container with the same key."""
+    return each(job, lambda it: container if it.key == container.key else it)
 
 
-def each(job: Job, change: Callable[[Part], Part]) -> Job:
+def each(job: Job, change: Callable[[AttemptContainer], AttemptContainer]) -> Job:
     """Apply `change` to each container of the attempt under way. Returns the same object if nothing changes."""
-    parts = attempt_of(job).parts
-    changed = tuple(change(it) for it in parts)
-    return job if changed == parts else with_parts(job, changed)
+    containers = attempt_of(job).containers
+    changed = tuple(change(it) for it in containers)
+    return job if changed == containers else with_containers(job, changed)
 
 
-def with_parts(job: Job, parts: tuple[Part, ...]) -> Job:
-    return replace(job, attempt=replace(attempt_of(job), parts=parts))
+def with_containers(job: Job, containers: tuple[AttemptContainer, ...]) -> Job:
+    return replace(job, attempt=replace(attempt_of(job), containers=containers))

@@ -2,7 +2,7 @@
 
 `TRANSITIONS[container state][event type]` is a rule that changes one container. `container_rules.apply_rules` then
 derives what follows for the other containers, and `container_rules.wanted` the effects. When all containers have ended,
-the attempt ends with the outcome of its deciding container (`Attempt.decided`), and `status.finish` decides what
+the attempt ends with the outcome of its deciding container (`Attempt.decided_by`), and `status.finish` decides what
 follows for the job.
 """
 
@@ -15,18 +15,18 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.created_paths import merge
 from batchq.domain.ids import Tag
-from batchq.domain.job import Attempt, Job, Part, PartState, Status
+from batchq.domain.job import Attempt, AttemptContainer, AttemptContainerState, Job, Status
 from batchq.domain.lifecycle import container_gates, status, stop_order
 from batchq.domain.lifecycle.container_rules import (
     apply_rules,
     cleared,
+    container_of,
     each,
     ended,
-    part_of,
-    put,
-    told_to_end,
+    order_stop,
     wanted,
-    with_parts,
+    with_container,
+    with_containers,
 )
 from batchq.domain.lifecycle.status import Outcome, abandon, attempt_of, finish, to, with_history
 from batchq.domain.task import Condition
@@ -36,42 +36,43 @@ from batchq.errors import IllegalTransition
 Rule = Callable[..., Job]  # type: ignore[explicit-any]  # as in `transitions`
 
 
-def has_parts(job: Job) -> bool:
+def has_task(job: Job) -> bool:
     """Whether the attempt under way is that of a task or of nodes, even if that is only one container."""
-    return job.attempt is not None and job.attempt.parts != ()
+    return job.attempt is not None and job.attempt.containers != ()
 
 
 def rules(job: Job, event: on.Event) -> bool:
     """Whether this module handles the event. `transitions` handles all other events, for any job."""
-    return has_parts(job) and (on.is_news(event) or isinstance(event, on.TerminateRequested))
+    return has_task(job) and (on.is_attempt_event(event) or isinstance(event, on.TerminateRequested))
 
 
 def begin(job: Job, now: datetime) -> Outcome:
     """Create the containers of a job that was placed, and start those that wait for no other."""
-    parts = tuple(Part(key=key) for key in container_gates.keys(job))
-    placed = with_parts(job, parts)
+    containers = tuple(AttemptContainer(key=key) for key in container_gates.keys(job))
+    placed = with_containers(job, containers)
     return _follow(placed, placed, now)
 
 
 def step(job: Job, event: on.Event, now: datetime) -> Outcome:
     """Apply an event about a container, a timeout or a TerminateJob. Raises IllegalTransition if it cannot happen."""
     order = ORDERS[job.status].get(type(event))
-    return _follow(job, _hear(job, event, now) if order is None else order(job, event, now), now)
+    return _follow(job, _apply_to_container(job, event, now) if order is None else order(job, event, now), now)
 
 
-def _hear(job: Job, event: on.Event, now: datetime) -> Job:
-    part = next((it for it in attempt_of(job).parts if it.key == getattr(event, "part", None)), None)
-    rule = None if part is None else TRANSITIONS[part.state].get(type(event))
+def _apply_to_container(job: Job, event: on.Event, now: datetime) -> Job:
+    key = getattr(event, "container_key", None)
+    container = next((it for it in attempt_of(job).containers if it.key == key), None)
+    rule = None if container is None else TRANSITIONS[container.state].get(type(event))
     if rule is None:
-        raise IllegalTransition(f"{type(event).__name__} cannot happen to {part} of {with_history(job)}")
-    return rule(job, part, event, now)
+        raise IllegalTransition(f"{type(event).__name__} cannot happen to {container} of {with_history(job)}")
+    return rule(job, container, event, now)
 
 
 def _follow(before: Job, after: Job, now: datetime) -> Outcome:
     settled = apply_rules(after, now)
-    parts = attempt_of(settled).parts
-    effects = tuple(wanted(before.tag, attempt_of(before).parts, parts))
-    over = all(it.state is PartState.ENDED for it in parts)
+    containers = attempt_of(settled).containers
+    effects = tuple(wanted(before.tag, attempt_of(before).containers, containers))
+    over = all(it.state is AttemptContainerState.ENDED for it in containers)
     return _finish(settled, now) if over else settled, effects
 
 
@@ -81,8 +82,8 @@ def _finish(job: Job, now: datetime) -> Job:
     Without a deciding container and with no container started, the start was abandoned: the attempt does not count.
     """
     attempt = attempt_of(job)
-    main = [it for it in attempt.parts if it.node == container_gates.main_node(job)]
-    decider = next((it for it in main if it.key == attempt.decided), None)
+    main = [it for it in attempt.containers if it.node == container_gates.main_node(job)]
+    decider = next((it for it in main if it.key == attempt.decided_by), None)
     if decider is None and attempt.started_at is None:
         return abandon(job, now)
     latest = max(it.stopped_at or now for it in main)
@@ -91,7 +92,7 @@ def _finish(job: Job, now: datetime) -> Job:
     return finish(job, over, now, status_reason)
 
 
-def _verdict(over: Attempt, decider: Part) -> tuple[Attempt, str]:
+def _verdict(over: Attempt, decider: AttemptContainer) -> tuple[Attempt, str]:
     """The attempt with the exit code and reason of its deciding container, and its status reason.
 
     Both are as for a job with that container alone.
@@ -103,88 +104,92 @@ def _verdict(over: Attempt, decider: Part) -> tuple[Attempt, str]:
     return replace(over, exit_code=decider.exit_code, reason=decider.reason), status_reason
 
 
-def _made(job: Job, part: Part, event: on.ContainerCreated, _: datetime) -> Job:
-    made = replace(part, container=event.container)
-    return put(job, replace(made, created_host_paths=merge(part.created_host_paths, event.created_host_paths)))
+def _made(job: Job, container: AttemptContainer, event: on.ContainerCreated, _: datetime) -> Job:
+    made = replace(container, container_id=event.container_id)
+    return with_container(
+        job, replace(made, created_host_paths=merge(container.created_host_paths, event.created_host_paths))
+    )
 
 
-def _run(job: Job, part: Part, event: on.ContainerStarted, now: datetime) -> Job:
+def _run(job: Job, container: AttemptContainer, event: on.ContainerStarted, now: datetime) -> Job:
     """The first container that runs makes the job RUNNING."""
-    started = status.began(event.started_at, asked=part.begun_at, now=now)
-    runs = put(job, replace(part, state=PartState.RUNNING, started_at=started, address=event.address))
+    started = status.began(event.started_at, asked=container.start_requested_at, now=now)
+    runs = with_container(
+        job, replace(container, state=AttemptContainerState.RUNNING, started_at=started, address=event.address)
+    )
     if runs.status is Status.RUNNING:
         return runs
     attempt = replace(attempt_of(runs), started_at=started)
     return replace(to(runs, Status.RUNNING), attempt=attempt, started_at=started, stopped_at=None)
 
 
-def _learn_address(job: Job, part: Part, event: on.ContainerStarted, _: datetime) -> Job:
-    return job if part.address is not None else put(job, replace(part, address=event.address))
+def _learn_address(job: Job, container: AttemptContainer, event: on.ContainerStarted, _: datetime) -> Job:
+    return job if container.address is not None else with_container(job, replace(container, address=event.address))
 
 
-def _not_started(job: Job, part: Part, event: on.StartFailed, now: datetime) -> Job:
+def _not_started(job: Job, container: AttemptContainer, event: on.StartFailed, now: datetime) -> Job:
     attempt = attempt_of(job)
     told = replace(job, attempt=replace(attempt, forbidden=attempt.forbidden or event.forbidden))
-    return put(told, replace(ended(part, now, event.reason), exit_code=event.exit_code or None))
+    return with_container(told, replace(ended(container, now, event.reason), exit_code=event.exit_code or None))
 
 
-def _abandoned(job: Job, part: Part, _: on.StartAbandoned, now: datetime) -> Job:
-    assert part.stopping, f"{part} was given up, and was not to stop: {with_history(job)}"
-    return put(job, ended(part, now, None))
+def _abandoned(job: Job, container: AttemptContainer, _: on.StartAbandoned, now: datetime) -> Job:
+    assert container.stop_ordered, f"{container} was given up, and was not to stop: {with_history(job)}"
+    return with_container(job, ended(container, now, None))
 
 
-def _exit_unseen_start(job: Job, part: Part, event: on.ContainerExited, now: datetime) -> Job:
+def _exit_unseen_start(job: Job, container: AttemptContainer, event: on.ContainerExited, now: datetime) -> Job:
     """The first report of the container is its exit. It did run, so it passes through RUNNING."""
-    started = on.ContainerStarted(attempt=event.attempt, part=event.part, started_at=event.started_at)
-    running = _run(job, part, started, now)
-    return _exit(running, part_of(running, part.key), event, now)
+    started = on.ContainerStarted(attempt=event.attempt, container_key=event.container_key, started_at=event.started_at)
+    running = _run(job, container, started, now)
+    return _exit(running, container_of(running, container.key), event, now)
 
 
-def _exit(job: Job, part: Part, event: on.ContainerExited, now: datetime) -> Job:
-    over = ended(part, now, status_reasons.OUT_OF_MEMORY if event.out_of_memory and event.exit_code != 0 else None)
-    started, stopped = status.lasted(event, asked=part.begun_at, now=now)
+def _exit(job: Job, container: AttemptContainer, event: on.ContainerExited, now: datetime) -> Job:
+    over = ended(container, now, status_reasons.OUT_OF_MEMORY if event.out_of_memory and event.exit_code != 0 else None)
+    started, stopped = status.lasted(event, asked=container.start_requested_at, now=now)
     over = replace(over, started_at=started, stopped_at=stopped)
-    return put(job, replace(over, exit_code=event.exit_code, host_lost=event.host_lost))
+    return with_container(job, replace(over, exit_code=event.exit_code, host_lost=event.host_lost))
 
 
-def _lose(job: Job, part: Part, event: on.ContainerLost, now: datetime) -> Job:
-    return put(job, ended(part, max(now, part.started_at or now), event.reason))
+def _lose(job: Job, container: AttemptContainer, event: on.ContainerLost, now: datetime) -> Job:
+    return with_container(job, ended(container, max(now, container.started_at or now), event.reason))
 
 
-def _count_grace(job: Job, part: Part, _: on.StopAsked, now: datetime) -> Job:
+def _count_grace(job: Job, container: AttemptContainer, _: on.StopSignalDelivered, now: datetime) -> Job:
     """Start the grace period at the first delivery of the stop signal, as for a job with one container."""
-    if part.grace is None or part.kill_at is not None:
+    if container.grace is None or container.kill_at is not None:
         return job
-    return put(job, replace(part, kill_at=now + part.grace))
+    return with_container(job, replace(container, kill_at=now + container.grace))
 
 
-def _kill(job: Job, part: Part, _: on.GraceExpired, now: datetime) -> Job:
+def _kill(job: Job, container: AttemptContainer, _: on.GraceExpired, now: datetime) -> Job:
     """Set the next kill: the kill is repeated until the container exits."""
-    if part.kill_at is None:
+    if container.kill_at is None:
         return job
-    killed_at = part.killed_at or now
-    killed = replace(part, kill_at=now + stop_order.KILL_AGAIN, killed_at=killed_at)
-    return put(stop_order.told_of_deaf(job, killed_at, now), killed)
+    killed_at = container.killed_at or now
+    killed = replace(container, kill_at=now + stop_order.KILL_AGAIN, killed_at=killed_at)
+    return with_container(stop_order.mark_unkillable(job, killed_at, now), killed)
 
 
-def _start_timed_out(job: Job, part: Part, _: on.StartTimedOut, now: datetime) -> Job:
-    """AWS: the containers whose conditions `part` did not meet in its startTimeout give up, and the task stops."""
-    waiting = {it.key: dependency for it, dependency in container_gates.waiting_for(job, part)}
-    limit = container_gates.container_of(job, part).start_timeout
+def _start_timed_out(job: Job, container: AttemptContainer, _: on.StartTimedOut, now: datetime) -> Job:
+    """AWS: the containers whose conditions `container` did not meet in its startTimeout give up, and the task stops."""
+    waiting = {it.key: dependency for it, dependency in container_gates.waiting_for(job, container)}
+    limit = container_gates.task_container_of(job, container).start_timeout
     if not waiting or limit is None:
         return job
 
-    def told(it: Part) -> Part:
+    def told(it: AttemptContainer) -> AttemptContainer:
         if it.key in waiting:
-            return ended(it, now, _too_late(part, waiting[it.key].condition, limit))
-        return told_to_end(job, it, now) if it.node == part.node else it
+            return ended(it, now, _too_late(container, waiting[it.key].condition, limit))
+        return order_stop(job, it, now) if it.node == container.node else it
 
-    return _decided_by(each(job, told), part.node, tuple(waiting))
+    return _decided_by(each(job, told), container.node, tuple(waiting))
 
 
-def _too_late(part: Part, condition: Condition, limit: timedelta) -> str:
+def _too_late(container: AttemptContainer, condition: Condition, limit: timedelta) -> str:
     seconds = limit // timedelta(seconds=1)
-    return f"DependencyTimeoutError: container {part.name} did not reach {condition} within {seconds} seconds"
+    return f"DependencyTimeoutError: container {container.name} did not reach {condition} within {seconds} seconds"
 
 
 def _decided_by(job: Job, node: int, given_up: tuple[str, ...]) -> Job:
@@ -193,15 +198,15 @@ def _decided_by(job: Job, node: int, given_up: tuple[str, ...]) -> Job:
     Only the main node's containers decide, and only the first decision counts.
     """
     attempt = attempt_of(job)
-    if node != container_gates.main_node(job) or attempt.decided is not None:
+    if node != container_gates.main_node(job) or attempt.decided_by is not None:
         return job
-    essential = [it for it in given_up if container_gates.container_of(job, part_of(job, it)).essential]
-    return replace(job, attempt=replace(attempt, decided=(*essential, *given_up)[0]))
+    essential = [it for it in given_up if container_gates.task_container_of(job, container_of(job, it)).essential]
+    return replace(job, attempt=replace(attempt, decided_by=(*essential, *given_up)[0]))
 
 
 def _time_out(job: Job, _: on.TimedOut, now: datetime) -> Job:
     """Order the stop, unless the attempt is decided: then it ended in time, and its other containers are stopping."""
-    return job if job.stop is not None or attempt_of(job).decided is not None else stop_order.time_out(job, now)
+    return job if job.stop is not None or attempt_of(job).decided_by is not None else stop_order.time_out(job, now)
 
 
 def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
@@ -210,34 +215,36 @@ def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
         return job
     if event.node is None or event.node == container_gates.main_node(job):
         whole = replace(event, node=None)
-        return each(stop_order.order(job, event, now), lambda it: told_to_end(job, it, now, whole))
-    return each(job, lambda it: told_to_end(job, it, now, event) if it.node == event.node else it)
+        return each(stop_order.order(job, event, now), lambda it: order_stop(job, it, now, whole))
+    return each(job, lambda it: order_stop(job, it, now, event) if it.node == event.node else it)
 
 
-def _ignored(job: Job, _: Part, __: on.News, ___: datetime) -> Job:
+def _ignored(job: Job, _: AttemptContainer, __: on.AttemptEvent, ___: datetime) -> Job:
     return job
 
 
 def tags_under_way(job: Job) -> tuple[Tag, ...]:
     """The containers of an active job that are starting or running."""
-    return _tags(job, container_gates.BEGUN) if has_parts(job) else (job.tag,)
+    return _tags(job, container_gates.BEGUN) if has_task(job) else (job.tag,)
 
 
 def tags_running(job: Job) -> tuple[Tag, ...]:
     """The containers of an active job that were reported as running: a survey must contain them."""
-    if has_parts(job):
-        return _tags(job, frozenset({PartState.RUNNING}))
+    if has_task(job):
+        return _tags(job, frozenset({AttemptContainerState.RUNNING}))
     return (job.tag,) if job.status is Status.RUNNING else ()
 
 
-def tags_kept(job: Job) -> tuple[Tag, ...]:
+def tags_to_keep(job: Job) -> tuple[Tag, ...]:
     """The containers that have ended but are not removed yet, because others of the attempt have still to start."""
-    if not has_parts(job):
+    if not has_task(job):
         return ()
-    parts = attempt_of(job).parts
-    gone = cleared(parts)
-    there = (it.key for it in parts if it.state is PartState.ENDED and it.begun_at is not None)
-    return tuple(replace(job.tag, part=key) for key in there if key not in gone)
+    containers = attempt_of(job).containers
+    gone = cleared(containers)
+    there = (
+        it.key for it in containers if it.state is AttemptContainerState.ENDED and it.start_requested_at is not None
+    )
+    return tuple(replace(job.tag, container_key=key) for key in there if key not in gone)
 
 
 def came_to_run(before: Job, after: Job) -> tuple[Tag, ...]:
@@ -245,12 +252,12 @@ def came_to_run(before: Job, after: Job) -> tuple[Tag, ...]:
     attempt = after.attempt or (after.attempts[-1] if after.attempts else None)
     if before.attempt is None or attempt is None or attempt.number != before.attempt.number:
         return ()
-    if not has_parts(before):
+    if not has_task(before):
         ran = before.attempt.started_at is None and attempt.started_at is not None
         return (before.tag,) if ran else ()
-    pairs = zip(before.attempt.parts, attempt.parts, strict=True)
+    pairs = zip(before.attempt.containers, attempt.containers, strict=True)
     begun = [new.key for old, new in pairs if old.started_at is None and new.started_at is not None]
-    return tuple(replace(before.tag, part=key) for key in begun)
+    return tuple(replace(before.tag, container_key=key) for key in begun)
 
 
 def tag_timed(job: Job) -> Tag | None:
@@ -260,13 +267,13 @@ def tag_timed(job: Job) -> Tag | None:
     container is running.
     """
     running = tags_running(job)
-    if not has_parts(job):
+    if not has_task(job):
         return job.tag
     main = container_gates.main_node(job)
-    return min(running, key=lambda it: _rank(job, part_of(job, it.part), main), default=None)
+    return min(running, key=lambda it: _rank(job, container_of(job, it.container_key), main), default=None)
 
 
-def tag_looked_at(job: Job, alarm: on.Event) -> Tag | None:
+def tag_to_inspect(job: Job, alarm: on.Event) -> Tag | None:
     """The container to inspect before a deadline takes effect, because it may have exited in time without a report.
 
     None if the deadline takes effect at once: a kill, or a startTimeout of a container that is not running yet.
@@ -274,18 +281,18 @@ def tag_looked_at(job: Job, alarm: on.Event) -> Tag | None:
     match alarm:
         case on.TimedOut():
             return tag_timed(job)
-        case on.StartTimedOut(part=key) if part_of(job, key).state is PartState.RUNNING:
-            return replace(job.tag, part=key)
+        case on.StartTimedOut(container_key=key) if container_of(job, key).state is AttemptContainerState.RUNNING:
+            return replace(job.tag, container_key=key)
         case _:
             return None
 
 
-def _rank(job: Job, part: Part, main: int) -> tuple[bool, bool]:
-    return part.node != main, not container_gates.container_of(job, part).essential
+def _rank(job: Job, container: AttemptContainer, main: int) -> tuple[bool, bool]:
+    return container.node != main, not container_gates.task_container_of(job, container).essential
 
 
-def _tags(job: Job, states: frozenset[PartState]) -> tuple[Tag, ...]:
-    return tuple(replace(job.tag, part=it.key) for it in attempt_of(job).parts if it.state in states)
+def _tags(job: Job, states: frozenset[AttemptContainerState]) -> tuple[Tag, ...]:
+    return tuple(replace(job.tag, container_key=it.key) for it in attempt_of(job).containers if it.state in states)
 
 
 #: The row of a container that has ended: late reports change nothing.
@@ -296,15 +303,15 @@ _OVER: Mapping[type[on.Event], Rule] = {
     on.StartAbandoned: _ignored,
     on.ContainerExited: _ignored,
     on.ContainerLost: _ignored,
-    on.StopAsked: _ignored,
+    on.StopSignalDelivered: _ignored,
     on.GraceExpired: _ignored,
     on.StartTimedOut: _ignored,
 }
 
 #: One row for each state of a container, one cell for each event that is legal in it.
-TRANSITIONS: Mapping[PartState, Mapping[type[on.Event], Rule]] = {
-    PartState.WAITING: {},
-    PartState.STARTING: {
+TRANSITIONS: Mapping[AttemptContainerState, Mapping[type[on.Event], Rule]] = {
+    AttemptContainerState.WAITING: {},
+    AttemptContainerState.STARTING: {
         on.ContainerCreated: _made,
         on.ContainerStarted: _run,
         on.StartFailed: _not_started,
@@ -313,15 +320,15 @@ TRANSITIONS: Mapping[PartState, Mapping[type[on.Event], Rule]] = {
         on.ContainerLost: _lose,
         on.StartTimedOut: _start_timed_out,
     },
-    PartState.RUNNING: {
+    AttemptContainerState.RUNNING: {
         on.ContainerStarted: _learn_address,
         on.ContainerExited: _exit,
         on.ContainerLost: _lose,
-        on.StopAsked: _count_grace,
+        on.StopSignalDelivered: _count_grace,
         on.GraceExpired: _kill,
         on.StartTimedOut: _start_timed_out,
     },
-    PartState.ENDED: _OVER,
+    AttemptContainerState.ENDED: _OVER,
 }
 
 #: The events that concern all containers, by the status of the job.

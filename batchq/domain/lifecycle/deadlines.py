@@ -5,7 +5,7 @@ from datetime import datetime
 
 from batchq.domain import events as on
 from batchq.domain.job import Job, Status
-from batchq.domain.lifecycle.container_gates import BEGUN, awaited, container_of
+from batchq.domain.lifecycle.container_gates import BEGUN, awaited, task_container_of
 from batchq.domain.lifecycle.status import attempt_of
 
 #: The event of a deadline that has passed.
@@ -30,15 +30,23 @@ def ring(job: Job, now: datetime) -> Alarm | None:
 
 def _wakeups(job: Job) -> Iterator[tuple[datetime, Alarm]]:
     attempt = attempt_of(job)
-    if job.status is Status.RUNNING and job.spec.timeout is not None and job.stop is None and attempt.decided is None:
+    if (
+        job.status is Status.RUNNING
+        and job.spec.timeout is not None
+        and job.stop is None
+        and attempt.decided_by is None
+    ):
         assert job.started_at is not None, f"{job.id} is RUNNING and was never started"
         yield job.started_at + job.spec.timeout, on.TimedOut(attempt=attempt.number)
     needed = awaited(job)
-    for part in attempt.parts:
-        if part.state not in BEGUN:
+    for container in attempt.containers:
+        if container.state not in BEGUN:
             continue
-        if part.kill_at is not None:
-            yield part.kill_at, on.GraceExpired(attempt=attempt.number, part=part.key)
-        limit = container_of(job, part).start_timeout
-        if limit is not None and part.begun_at is not None and part.key in needed:
-            yield part.begun_at + limit, on.StartTimedOut(attempt=attempt.number, part=part.key)
+        if container.kill_at is not None:
+            yield container.kill_at, on.GraceExpired(attempt=attempt.number, container_key=container.key)
+        limit = task_container_of(job, container).start_timeout
+        if limit is not None and container.start_requested_at is not None and container.key in needed:
+            yield (
+                container.start_requested_at + limit,
+                on.StartTimedOut(attempt=attempt.number, container_key=container.key),
+            )

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import status_reasons
-from batchq.domain.job import Job, Part, PartState, Status
+from batchq.domain.job import AttemptContainer, AttemptContainerState, Job, Status
 from batchq.domain.lifecycle.container_rules import each, ended
-from batchq.domain.lifecycle.containers import has_parts, tags_kept, tags_under_way
+from batchq.domain.lifecycle.containers import has_task, tags_to_keep, tags_under_way
 from batchq.domain.lifecycle.status import Outcome, attempt_of, end
 from batchq.errors import Invalid
 
@@ -20,7 +20,7 @@ def fail(job: Job, event: on.ForceFailed, now: datetime) -> Outcome:
     Its resources are free from then on, even if its containers still run: they are removed as soon as the engine can.
     """
     reason = status_reasons.force_failed(event.reason, ordered=None if job.stop is None else job.stop.reason)
-    attempt = attempt_of(each(job, lambda it: _given_up(it, now, reason)) if has_parts(job) else job)
+    attempt = attempt_of(each(job, lambda it: _given_up(it, now, reason)) if has_task(job) else job)
     stopped = max(now, attempt.started_at or now)
     over = replace(
         job,
@@ -29,7 +29,7 @@ def fail(job: Job, event: on.ForceFailed, now: datetime) -> Outcome:
         stopped_at=stopped,
         cancelled=None,
     )
-    there = (*tags_under_way(job), *tags_kept(job))
+    there = (*tags_under_way(job), *tags_to_keep(job))
     return end(over, Status.FAILED, now, reason), tuple(do.CleanUpContainer(tag=tag) for tag in there)
 
 
@@ -38,7 +38,7 @@ def refuse(job: Job, _: on.ForceFailed, __: datetime) -> Outcome:
     raise Invalid(f"Job {job.id} is {job.status} and has no container to give up: terminate it.")
 
 
-def _given_up(part: Part, now: datetime, reason: str) -> Part:
-    if part.state is PartState.ENDED:
-        return part
-    return ended(part, max(now, part.started_at or now), reason)
+def _given_up(container: AttemptContainer, now: datetime, reason: str) -> AttemptContainer:
+    if container.state is AttemptContainerState.ENDED:
+        return container
+    return ended(container, max(now, container.started_at or now), reason)

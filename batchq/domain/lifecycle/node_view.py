@@ -15,9 +15,9 @@ from batchq.domain.ids import node_id
 from batchq.domain.job import (
     QUEUED,
     Attempt,
+    AttemptContainer,
+    AttemptContainerState,
     Job,
-    Part,
-    PartState,
     Status,
     Stop,
     StopCause,
@@ -45,12 +45,12 @@ def view(job: Job, node: int) -> Job:
     return _main(seen, node) if node == gang.main else _other(seen, task, node)
 
 
-def decisive(parts: Sequence[Part], task: Task) -> Part | None:
+def decisive(containers: Sequence[AttemptContainer], task: Task) -> AttemptContainer | None:
     """The container that decides a node's outcome: the essential one that ended first.
 
-    Until one has ended, the first essential one. None if `parts` has no essential container.
+    Until one has ended, the first essential one. None if `containers` has no essential container.
     """
-    essential = [it for it in parts if task.container(it.name).essential]
+    essential = [it for it in containers if task.container(it.name).essential]
     ended = [(it.stopped_at, place) for place, it in enumerate(essential) if it.stopped_at is not None]
     return essential[min(ended)[1] if ended else 0] if essential else None
 
@@ -58,8 +58,8 @@ def decisive(parts: Sequence[Part], task: Task) -> Part | None:
 def _main(job: Job, node: int) -> Job:
     return replace(
         job,
-        attempts=tuple(replace(it, parts=_parts(it, node)) for it in job.attempts),
-        attempt=job.attempt and replace(job.attempt, parts=_parts(job.attempt, node)),
+        attempts=tuple(replace(it, containers=_containers(it, node)) for it in job.attempts),
+        attempt=job.attempt and replace(job.attempt, containers=_containers(job.attempt, node)),
     )
 
 
@@ -85,7 +85,7 @@ def _over(job: Job, last: Attempt, status: Status) -> Job:
         started_at=last.started_at,
         stopped_at=last.stopped_at or job.stopped_at,
     )
-    if any(it.terminated is not None for it in last.parts):
+    if any(it.terminate_reason is not None for it in last.containers):
         return ended
     untouched = status is Status.SUCCEEDED or _over_before_order(job, last.stopped_at)
     return replace(ended, stop=None, cancelled=None) if untouched else ended
@@ -93,12 +93,14 @@ def _over(job: Job, last: Attempt, status: Status) -> Job:
 
 def _terminated(job: Job, last: Attempt) -> Job:
     """With the stop order of a TerminateJob for this node alone, if there was one."""
-    own = next((it for it in last.parts if it.terminated is not None), None)
-    if own is None or own.terminated is None:
+    own = next((it for it in last.containers if it.terminate_reason is not None), None)
+    if own is None or own.terminate_reason is None:
         return job
     at, grace = own.stopped_at or own.started_at or job.created_at, own.grace or job.spec.stop_grace
-    stop = Stop(cause=StopCause.TERMINATED, reason=own.terminated, ordered_at=at, grace=grace, kill_at=own.kill_at)
-    return replace(job, stop=stop, status_reason=own.terminated, cancelled=None)
+    stop = Stop(
+        cause=StopCause.TERMINATED, reason=own.terminate_reason, ordered_at=at, grace=grace, kill_at=own.kill_at
+    )
+    return replace(job, stop=stop, status_reason=own.terminate_reason, cancelled=None)
 
 
 def _over_before_order(job: Job, stopped_at: datetime | None) -> bool:
@@ -106,31 +108,33 @@ def _over_before_order(job: Job, stopped_at: datetime | None) -> bool:
 
 
 def _outcome(job: Job, attempt: Attempt, task: Task, node: int) -> Attempt:
-    parts = _parts(attempt, node)
-    telling = decisive(parts, task)
+    containers = _containers(attempt, node)
+    telling = decisive(containers, task)
     if telling is None:
-        return replace(attempt, parts=(), started_at=None)
-    started = [it.started_at for it in parts if it.started_at is not None]
-    stopped = [it.stopped_at for it in parts if it.stopped_at is not None]
+        return replace(attempt, containers=(), started_at=None)
+    started = [it.started_at for it in containers if it.started_at is not None]
+    stopped = [it.stopped_at for it in containers if it.stopped_at is not None]
     return replace(
         attempt,
         started_at=min(started, default=None),
-        stopped_at=max(stopped, default=None) if all(it.state is PartState.ENDED for it in parts) else None,
+        stopped_at=max(stopped, default=None)
+        if all(it.state is AttemptContainerState.ENDED for it in containers)
+        else None,
         exit_code=telling.exit_code,
         reason=telling.reason,
         status_reason=_reason(job, attempt, telling),
-        parts=parts,
-        decided=telling.key,
+        containers=containers,
+        decided_by=telling.key,
     )
 
 
-def _reason(job: Job, attempt: Attempt, telling: Part) -> str | None:
+def _reason(job: Job, attempt: Attempt, telling: AttemptContainer) -> str | None:
     """The status reason of the node's attempt: the order that stopped it, else the outcome of its own container."""
-    if telling.terminated is not None:
-        return telling.terminated
-    if telling.state is not PartState.ENDED:
+    if telling.terminate_reason is not None:
+        return telling.terminate_reason
+    if telling.state is not AttemptContainerState.ENDED:
         return attempt.status_reason
-    given_up = telling.stopping or (telling.started_at is None and telling.reason is None)
+    given_up = telling.stop_ordered or (telling.started_at is None and telling.reason is None)
     if given_up and not _over_before_order(job, telling.stopped_at):
         ordered = attempt.status_reason if job.stop is None else job.stop.reason
         return ordered or status_reasons.EXITED
@@ -140,13 +144,13 @@ def _reason(job: Job, attempt: Attempt, telling: Part) -> str | None:
 
 
 def _status(own: Attempt, task: Task) -> Status:
-    if any(it.state is not PartState.ENDED for it in own.parts) or not own.parts:
+    if any(it.state is not AttemptContainerState.ENDED for it in own.containers) or not own.containers:
         return Status.STARTING if own.started_at is None else Status.RUNNING
-    if any(it.terminated is not None for it in own.parts):
+    if any(it.terminate_reason is not None for it in own.containers):
         return Status.FAILED
-    telling = decisive(own.parts, task)
+    telling = decisive(own.containers, task)
     return Status.SUCCEEDED if telling is not None and telling.exit_code == 0 else Status.FAILED
 
 
-def _parts(attempt: Attempt, node: int) -> tuple[Part, ...]:
-    return tuple(it for it in attempt.parts if it.node == node)
+def _containers(attempt: Attempt, node: int) -> tuple[AttemptContainer, ...]:
+    return tuple(it for it in attempt.containers if it.node == node)

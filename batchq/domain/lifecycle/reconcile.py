@@ -14,9 +14,9 @@ from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.ids import JobId, Tag
-from batchq.domain.job import Job, PartState, Status
-from batchq.domain.lifecycle.container_rules import part_of
-from batchq.domain.lifecycle.containers import has_parts, tags_kept, tags_under_way
+from batchq.domain.job import AttemptContainerState, Job, Status
+from batchq.domain.lifecycle.container_rules import container_of
+from batchq.domain.lifecycle.containers import has_task, tags_to_keep, tags_under_way
 
 
 class Seen(Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ def reconcile(
     """
     there = {it.tag: it for it in seen}
     under_way = {tag: job for job in active.values() for tag in tags_under_way(job)}
-    kept = {tag for job in active.values() for tag in tags_kept(job)}
+    kept = {tag for job in active.values() for tag in tags_to_keep(job)}
     lost = [tag for tag in under_way if tag in expected and tag not in there]
     leftovers = [tag for tag in there if tag not in under_way and tag not in kept]
     return Reconciled(
@@ -71,10 +71,10 @@ def reconcile(
 
 
 def _lost(job: Job, tag: Tag, before: datetime | None) -> on.ContainerLost:
-    began = part_of(job, tag.part).started_at if has_parts(job) else job.started_at
+    began = container_of(job, tag.container_key).started_at if has_task(job) else job.started_at
     if before is None or began is None or began >= before:
-        return on.ContainerLost(attempt=tag.attempt, part=tag.part)
-    return on.ContainerLost(attempt=tag.attempt, part=tag.part, reason=status_reasons.HOST_TERMINATED)
+        return on.ContainerLost(attempt=tag.attempt, container_key=tag.container_key)
+    return on.ContainerLost(attempt=tag.attempt, container_key=tag.container_key, reason=status_reasons.HOST_TERMINATED)
 
 
 def wanted(job: Job, tag: Tag, seen: Seen | None) -> tuple[do.Effect, ...]:
@@ -103,9 +103,9 @@ class _Standing(Struct, frozen=True, kw_only=True):
 
 
 def _standing(job: Job, tag: Tag) -> _Standing:
-    if has_parts(job):
-        part = part_of(job, tag.part)
-        starts = part.state is PartState.STARTING
-        return _Standing(starts=starts, is_to_stop=part.stopping, was_asked=part.kill_at is not None)
+    if has_task(job):
+        container = container_of(job, tag.container_key)
+        starts = container.state is AttemptContainerState.STARTING
+        return _Standing(starts=starts, is_to_stop=container.stop_ordered, was_asked=container.kill_at is not None)
     asked = job.stop is not None and job.stop.kill_at is not None
     return _Standing(starts=job.status is Status.STARTING, is_to_stop=job.stop is not None, was_asked=asked)

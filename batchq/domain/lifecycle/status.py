@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain.events import ContainerExited
-from batchq.domain.job import FINISHED, Action, Attempt, ExitRule, Job, Part, Status, Stop
+from batchq.domain.job import FINISHED, Action, Attempt, AttemptContainer, ExitRule, Job, Status, Stop
 
 #: The changed job, and the effects to execute once it is saved.
 Outcome = tuple[Job, tuple[do.Effect, ...]]
@@ -130,7 +130,7 @@ def _time_of(move: tuple[datetime, str]) -> float:
 def _moves_of(attempt: Attempt) -> Iterator[Move]:
     name = f"attempt {attempt.number}"
     yield attempt.placed_at, f"{name} placed on {attempt.environment}"
-    timed: tuple[Attempt | Part, ...] = (attempt, *attempt.parts)
+    timed: tuple[Attempt | AttemptContainer, ...] = (attempt, *attempt.containers)
     for it in timed:
         whole = name if isinstance(it, Attempt) else f"{name} container {it.key}"
         yield it.started_at, f"{whole} started"
@@ -143,9 +143,9 @@ def _moves_of_stop(stop: Stop) -> Iterator[Move]:
 
 
 def _in_short(attempt: Attempt | None) -> str:
-    if attempt is None or not attempt.parts:
+    if attempt is None or not attempt.containers:
         return str(attempt)
-    return f"{attempt.number} ({', '.join(f'{it.key} {it.state}' for it in attempt.parts)})"
+    return f"{attempt.number} ({', '.join(f'{it.key} {it.state}' for it in attempt.containers)})"
 
 
 class Verdict(StrEnum):

@@ -37,15 +37,15 @@ def remember_cancel(job: Job, event: on.CancelRequested) -> Job:
     return replace(job, cancelled=event.reason)
 
 
-def told_of_deaf(job: Job, killed_at: datetime, now: datetime) -> Job:
+def mark_unkillable(job: Job, killed_at: datetime, now: datetime) -> Job:
     """Set the status reason UNKILLABLE if the first kill, at `killed_at`, was UNKILLABLE_AFTER ago or earlier."""
     return replace(job, status_reason=status_reasons.UNKILLABLE) if now - killed_at >= UNKILLABLE_AFTER else job
 
 
 def signal_of(job: Job, tag: Tag) -> str | None:
     """The stop signal for the container of `tag`; None: the image's StopSignal, or SIGTERM."""
-    parts = () if job.attempt is None else job.attempt.parts
-    part = next((it for it in parts if it.key == tag.part), None)
-    if part is not None:
-        return part.signal
+    containers = () if job.attempt is None else job.attempt.containers
+    container = next((it for it in containers if it.key == tag.container_key), None)
+    if container is not None:
+        return container.signal
     return None if job.stop is None else job.stop.signal

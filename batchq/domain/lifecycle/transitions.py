@@ -58,7 +58,7 @@ def step(job: Job, event: on.Event, now: datetime) -> Outcome:
     """
     if job.array_state is not None and job.status is Status.PENDING:
         return arrays.step(job, event, now)
-    if on.is_news(event) and (job.attempt is None or job.attempt.number != event.attempt):
+    if on.is_attempt_event(event) and (job.attempt is None or job.attempt.number != event.attempt):
         return job, ()
     if containers.rules(job, event):
         return containers.step(job, event, now)
@@ -73,7 +73,7 @@ def next_wakeup(job: Job) -> datetime | None:
 
     A stop has no deadline before the stop signal is delivered, because the grace period starts there.
     """
-    if containers.has_parts(job):
+    if containers.has_task(job):
         return deadlines.next_wakeup(job)
     if job.status is not Status.RUNNING:
         return None
@@ -85,7 +85,7 @@ def next_wakeup(job: Job) -> datetime | None:
 
 def ring(job: Job, now: datetime) -> on.TimedOut | on.GraceExpired | on.StartTimedOut | None:
     """The event of the job's earliest deadline that has passed at `now`; None if none has."""
-    if containers.has_parts(job):
+    if containers.has_task(job):
         return deadlines.ring(job, now)
     due = next_wakeup(job)
     if due is None or due > now:
@@ -96,7 +96,7 @@ def ring(job: Job, now: datetime) -> on.TimedOut | on.GraceExpired | on.StartTim
 
 def due(job: Job, now: datetime) -> tuple[deadlines.Alarm, ...]:
     """The events of all deadlines that have passed at `now`, earliest first: each container may have its own."""
-    if containers.has_parts(job):
+    if containers.has_task(job):
         return deadlines.due(job, now)
     alarm = ring(job, now)
     return () if alarm is None else (alarm,)
@@ -171,7 +171,7 @@ def _terminate_queued(job: Job, event: on.TerminateRequested, now: datetime) -> 
 
 def _made(job: Job, event: on.ContainerCreated, _: datetime) -> Outcome:
     """Store the container's id before the container is started."""
-    made = replace(attempt_of(job), container=event.container)
+    made = replace(attempt_of(job), container_id=event.container_id)
     created = merge(made.created_host_paths, event.created_host_paths)
     return replace(job, attempt=replace(made, created_host_paths=created)), ()
 
@@ -245,7 +245,7 @@ def _time_out(job: Job, _: on.TimedOut, now: datetime) -> Outcome:
     return stop_order.time_out(job, now), (do.StopContainer(tag=job.tag),)
 
 
-def _count_grace(job: Job, _: on.StopAsked, now: datetime) -> Outcome:
+def _count_grace(job: Job, _: on.StopSignalDelivered, now: datetime) -> Outcome:
     """Start the grace period at the first delivery of the stop signal, so that a slow engine does not shorten it."""
     if job.stop is None or job.stop.kill_at is not None:
         return job, ()
@@ -261,7 +261,7 @@ def _kill(job: Job, _: on.GraceExpired, now: datetime) -> Outcome:
         return job, ()
     killed_at = job.stop.killed_at or now
     stop = replace(job.stop, kill_at=now + stop_order.KILL_AGAIN, killed_at=killed_at)
-    return replace(stop_order.told_of_deaf(job, killed_at, now), stop=stop), (do.KillContainer(tag=job.tag),)
+    return replace(stop_order.mark_unkillable(job, killed_at, now), stop=stop), (do.KillContainer(tag=job.tag),)
 
 
 def ignored(job: Job, _: on.Event, __: datetime) -> Outcome:
@@ -333,7 +333,7 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
         on.ContainerStarted: ignored,
         on.ContainerExited: _exit,
         on.ContainerLost: _lose,
-        on.StopAsked: _count_grace,
+        on.StopSignalDelivered: _count_grace,
         on.TimedOut: _time_out,
         on.GraceExpired: _kill,
         on.CancelRequested: _remember_cancel,

@@ -215,7 +215,7 @@ class Executor:
                 return
             else:
                 ops.signal_delivered = True
-        self._post_events(tag, (on.StopAsked(attempt=tag.attempt, part=tag.part),))
+        self._post_events(tag, (on.StopSignalDelivered(attempt=tag.attempt, container_key=tag.container_key),))
 
     async def _kill(self, tag: Tag) -> None:
         """Send SIGKILL once. The job's timer repeats it while the container runs."""
@@ -287,7 +287,7 @@ class Executor:
         self._post(JobEvent(job_id=tag.job_id, event=event, answer=saved))
         await saved
 
-    def _post_events(self, tag: Tag, events: tuple[on.News, ...]) -> None:
+    def _post_events(self, tag: Tag, events: tuple[on.AttemptEvent, ...]) -> None:
         job = self._saved_job(tag.job_id)
         for event in events:
             self._post(JobEvent(job_id=tag.job_id, event=event, low_priority=not is_urgent(event, job)))

@@ -9,20 +9,24 @@ from batchq.ports.runtime import ContainerState, Inspection
 NEVER_RAN = "Container state lost"
 
 
-def events_of_inspection(tag: Tag, found: Inspection | None) -> tuple[on.News, ...]:
+def events_of_inspection(tag: Tag, found: Inspection | None) -> tuple[on.AttemptEvent, ...]:
     """The events of an attempt that should be running. For an ended container, its start comes before its exit."""
-    number, part = tag.attempt, tag.part
+    number, key = tag.attempt, tag.container_key
     if found is None:
-        return (on.ContainerLost(attempt=number, part=part),)
+        return (on.ContainerLost(attempt=number, container_key=key),)
     match found.state:
         case ContainerState.GOING:
             return ()
         case ContainerState.CREATED:
             reason = status_reasons.HOST_TERMINATED if found.host_lost else NEVER_RAN
-            return (on.ContainerLost(attempt=number, part=part, reason=reason),)
+            return (on.ContainerLost(attempt=number, container_key=key, reason=reason),)
         case ContainerState.RUNNING:
             assert found.started_at is not None, f"{found} runs and never started"
-            return (on.ContainerStarted(attempt=number, part=part, started_at=found.started_at, address=found.address),)
+            return (
+                on.ContainerStarted(
+                    attempt=number, container_key=key, started_at=found.started_at, address=found.address
+                ),
+            )
         case ContainerState.EXITED:
             return exit_events(tag, found)
 
@@ -32,31 +36,33 @@ def is_known_to_run(tag: Tag, job: Job | None) -> bool:
 
     False for a container of a multi-container job.
     """
-    if job is None or job.attempt is None or tag.part:
+    if job is None or job.attempt is None or tag.container_key:
         return False
     return job.status is Status.RUNNING and job.attempt.number == tag.attempt
 
 
-def is_urgent(event: on.News, job: Job | None) -> bool:
+def is_urgent(event: on.AttemptEvent, job: Job | None) -> bool:
     """Whether the event must be handled without delay.
 
     Only the start of a single container without a pending stop can wait: its timeout counts from `started_at`, whenever
     the event is handled.
     """
-    return not isinstance(event, on.ContainerStarted) or bool(event.part) or job is None or job.stop is not None
+    return (
+        not isinstance(event, on.ContainerStarted) or bool(event.container_key) or job is None or job.stop is not None
+    )
 
 
-def exit_events(tag: Tag, found: Inspection) -> tuple[on.News, ...]:
+def exit_events(tag: Tag, found: Inspection) -> tuple[on.AttemptEvent, ...]:
     """The start and the exit of an ended container."""
-    number, part = tag.attempt, tag.part
+    number, key = tag.attempt, tag.container_key
     assert found.started_at is not None, f"{found} is over and never started"
     assert found.stopped_at is not None, f"{found} is over and has no end"
     assert found.exit_code is not None, f"{found} is over and has no exit code"
     return (
-        on.ContainerStarted(attempt=number, part=part, started_at=found.started_at),
+        on.ContainerStarted(attempt=number, container_key=key, started_at=found.started_at),
         on.ContainerExited(
             attempt=number,
-            part=part,
+            container_key=key,
             exit_code=found.exit_code,
             started_at=found.started_at,
             stopped_at=found.stopped_at,

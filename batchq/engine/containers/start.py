@@ -23,7 +23,7 @@ from batchq.domain.catalog import Network
 from batchq.domain.ids import Tag, node_id
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.container_gates import main_node, task_of
-from batchq.domain.lifecycle.container_rules import part_of
+from batchq.domain.lifecycle.container_rules import container_of
 from batchq.domain.lifecycle.status import attempt_of
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.containers.report import events_of_inspection
@@ -52,17 +52,17 @@ def launch_spec(job: Job, tag: Tag, network: Network | None = None) -> LaunchSpe
         tag=tag,
         spec=job.spec.container,
         environment=tuple(_environment(job, tag).items()),
-        container=attempt.container,
+        container_id=attempt.container_id,
         placed_on=attempt.environment,
         network=network,
     )
-    if not tag.part:
+    if not tag.container_key:
         return single
     task = task_of(job, int(tag.node))
     return replace(
         single,
         spec=task.container(tag.container).spec,
-        container=part_of(job, tag.part).container,
+        container_id=container_of(job, tag.container_key).container_id,
         share_ipc=task.share_ipc,
         share_pids=task.share_pids,
         beside=tuple(it.name for it in task.containers if it.name != tag.container),
@@ -109,7 +109,7 @@ def _node_variables(job: Job, tag: Tag) -> dict[str, str]:
 
 def _main_address(job: Job) -> str | None:
     main = main_node(job)
-    return next((it.address for it in attempt_of(job).parts if it.node == main and it.address is not None), None)
+    return next((it.address for it in attempt_of(job).containers if it.node == main and it.address is not None), None)
 
 
 log = logging.getLogger(__name__)
@@ -153,7 +153,7 @@ class Start:
         #: How many refusals have been followed by a retry.
         self._refusals = 0
         #: Whether a start of the container may have been requested, by this start or an earlier one.
-        self._start_requested = self._launch.container is not None
+        self._start_requested = self._launch.container_id is not None
         #: Seconds before the next try after an unanswered call or a failure of the host.
         self._pause = FIRST_PAUSE
         #: Set from outside to abandon the start.
@@ -164,7 +164,7 @@ class Start:
         if others:
             await self._unless_abandoned(self._tasks.task(f"clean up before {self._tag}", _wait_for_all(others)))
 
-    async def run(self) -> tuple[on.News, ...]:
+    async def run(self) -> tuple[on.AttemptEvent, ...]:
         """Try until there is a result, and return it as events of the attempt.
 
         An engine that does not answer costs no attempt: the calls are repeated until it answers.
@@ -221,7 +221,7 @@ class Start:
             finally:
                 permission.cancel()
 
-    async def _try(self) -> tuple[on.News, ...]:
+    async def _try(self) -> tuple[on.AttemptEvent, ...]:
         """Create and start the container once.
 
         Raises StartRefused, EngineUnknown, ImageUnavailable, NameTaken, Unavailable.
@@ -229,7 +229,7 @@ class Start:
         if self.abandoned.is_set():
             return await self._abandon()
         forbidden = self._policy_refusal()
-        if forbidden is not None and self._launch.container is None:
+        if forbidden is not None and self._launch.container_id is None:
             raise forbidden
         try:
             created = await self._runtime.create(self._launch)
@@ -262,18 +262,18 @@ class Start:
 
     async def _save_created(self, container: Created) -> None:
         """Save that the container was created, unless that is saved already."""
-        if container.container == self._launch.container:
+        if container.container_id == self._launch.container_id:
             return
         event = on.ContainerCreated(
             attempt=self._tag.attempt,
-            part=self._tag.part,
-            container=container.container,
+            container_key=self._tag.container_key,
+            container_id=container.container_id,
             created_host_paths=container.created_host_paths,
         )
         await self._save(event)
-        self._launch = replace(self._launch, container=container.container)
+        self._launch = replace(self._launch, container_id=container.container_id)
 
-    async def _start(self) -> tuple[on.News, ...]:
+    async def _start(self) -> tuple[on.AttemptEvent, ...]:
         """Start the created container.
 
         A started container counts as running from now until an inspection corrects the time. A container of a
@@ -290,21 +290,23 @@ class Start:
         except StartInterrupted as interrupted:
             return self._interrupted(str(interrupted))
         self._breaker.succeeded(self._launch.spec.image)
-        if self._tag.part:
+        if self._tag.container_key:
             return await self._inspect()
         return (on.ContainerStarted(attempt=self._tag.attempt, started_at=self._clock.now()),)
 
-    def _interrupted(self, why: str) -> tuple[on.News, ...]:
+    def _interrupted(self, why: str) -> tuple[on.AttemptEvent, ...]:
         """Report the attempt as lost with the host: its program may have run and is not run again."""
         log.warning("container %s: not started again because its program may have run: %s", self._tag, why)
         return (
-            on.ContainerLost(attempt=self._tag.attempt, part=self._tag.part, reason=status_reasons.HOST_TERMINATED),
+            on.ContainerLost(
+                attempt=self._tag.attempt, container_key=self._tag.container_key, reason=status_reasons.HOST_TERMINATED
+            ),
         )
 
-    async def _inspect(self) -> tuple[on.News, ...]:
+    async def _inspect(self) -> tuple[on.AttemptEvent, ...]:
         return events_of_inspection(self._tag, await self._runtime.inspect(self._tag))
 
-    async def _abandon(self) -> tuple[on.News, ...]:
+    async def _abandon(self) -> tuple[on.AttemptEvent, ...]:
         """Remove the container, or report its state if it was started after all.
 
         An unanswered call, or batchq before a restart, may have started it.
@@ -315,7 +317,7 @@ class Start:
         if found is not None and found.state not in (ContainerState.CREATED, ContainerState.GOING):
             return events_of_inspection(self._tag, found)
         await self._runtime.remove(self._tag)
-        return (on.StartAbandoned(attempt=self._tag.attempt, part=self._tag.part),)
+        return (on.StartAbandoned(attempt=self._tag.attempt, container_key=self._tag.container_key),)
 
     async def _pull(self, missing: ImageMissing) -> None:
         """Pull the image. Abandoning the start ends the wait for the pull.
@@ -355,11 +357,13 @@ class Start:
         if work.done():
             work.result()
 
-    def _refused(self, refused: StartRefused) -> tuple[on.News, ...]:
+    def _refused(self, refused: StartRefused) -> tuple[on.AttemptEvent, ...]:
         return (replace(self._failed(refused.reason, refused.exit_code), forbidden=refused.forbidden),)
 
     def _failed(self, reason: str, exit_code: int | None = None) -> on.StartFailed:
-        return on.StartFailed(attempt=self._tag.attempt, part=self._tag.part, reason=reason, exit_code=exit_code)
+        return on.StartFailed(
+            attempt=self._tag.attempt, container_key=self._tag.container_key, reason=reason, exit_code=exit_code
+        )
 
 
 async def _wait_for_all(tasks: Collection[asyncio.Task[None]]) -> None:

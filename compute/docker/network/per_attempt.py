@@ -95,7 +95,7 @@ class AttemptNetworks:
 
         `living` are the tags of this survey.
         """
-        with_containers = {replace(tag, part="") for tag in living}
+        with_containers = {replace(tag, container_key="") for tag in living}
         now = frozenset(self._attempts_with_objects(client)) - with_containers
         twice = self._orphaned & now
         self._orphaned = now
@@ -103,7 +103,7 @@ class AttemptNetworks:
 
     def _attempt(self, tag: Tag) -> _Attempt:
         with self._lock:
-            return self._attempts.setdefault(replace(tag, part=""), _Attempt())
+            return self._attempts.setdefault(replace(tag, container_key=""), _Attempt())
 
     def _ensure_network(self, client: Client, tag: Tag, *, internal: bool) -> str:
         name, labels = attempt_name(self._instance, tag), attempt_object_labels(self._instance, tag)
@@ -131,7 +131,7 @@ class AttemptNetworks:
             inspected: object = client.inspect_container(name)
         except NotFound:
             return None
-        if attempt_in(labels_of(inspected, "Config", "Labels"), self._instance) != replace(tag, part=""):
+        if attempt_in(labels_of(inspected, "Config", "Labels"), self._instance) != replace(tag, container_key=""):
             raise NameTaken(f"The name {name} is used by a container that does not belong to this server.")
         return inspected
 

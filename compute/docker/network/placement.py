@@ -27,7 +27,7 @@ class NetworkPlacement:
 
     def hold(self, tag: Tag) -> AbstractContextManager[None]:
         """A context in which the objects that the container shares with its attempt are not removed."""
-        return self._attempts.hold(tag) if tag.part else nullcontext()
+        return self._attempts.hold(tag) if tag.container_key else nullcontext()
 
     def namespaces_for(self, client: Client, launch: LaunchSpec) -> Namespaces | None:
         """Return the namespaces for a launch; None: the engine's default network. Missing networks are created.
@@ -48,7 +48,7 @@ class NetworkPlacement:
 
     def suits(self, client: Client, launch: LaunchSpec, inspected: object) -> bool:
         """Whether an existing container that has not started is still on the network that it needs."""
-        if not launch.tag.part:
+        if not launch.tag.container_key:
             return self.pause_container_runs(client, inspected)
         namespaces = self.namespaces_for(client, launch)
         return namespaces is not None and _mode(inspected) == namespaces.network
@@ -73,7 +73,7 @@ class NetworkPlacement:
 
     def remove_if_unused(self, client: Client, tag: Tag) -> None:
         """Remove the shared objects of the attempt, if the removed container `tag` was its last."""
-        if tag.part:
+        if tag.container_key:
             self._attempts.remove_if_unused(client, tag)
 
     def orphaned(self, client: Client, existing: Iterable[Tag]) -> tuple[Tag, ...]:
@@ -99,7 +99,7 @@ class NetworkPlacement:
 
     def _find(self, client: Client, launch: LaunchSpec) -> Namespaces | None:
         network = self.network_of(launch)
-        if launch.tag.part:
+        if launch.tag.container_key:
             return self._attempts.join(client, launch, internal=network is Network.NONE)
         match network:
             case Network.SHARED:
