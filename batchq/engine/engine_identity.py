@@ -18,6 +18,8 @@ class EngineCheck:
         self.accepted = False
         #: The id of an engine that answers but is not the known one; None: no such engine answers.
         self.foreign_id: str | None = None
+        #: The id of the engine that the last survey accepted; None: no survey was accepted, or the engine has no id.
+        self._accepted_id: str | None = None
         #: The active jobs at the last survey.
         self._active_jobs = 0
 
@@ -36,8 +38,16 @@ class EngineCheck:
         """Whether the id matches the known id. An engine without a permanent id always matches."""
         return engine is None or self.known_id is None or engine == self.known_id
 
-    def check_survey(self, engine: str | None, *, seen: Collection[Tag], active: Collection[Job]) -> str | None:
-        """Check a survey; returns the engine's id if it must be saved, else None.
+    @property
+    def unsaved_id(self) -> str | None:
+        """The id of the accepted engine, if it must still be saved; else None.
+
+        Every unit of work saves it, not only that of the survey: that one may fail, and the next may place a job.
+        """
+        return None if self._accepted_id == self.known_id else self._accepted_id
+
+    def check_survey(self, engine: str | None, *, seen: Collection[Tag], active: Collection[Job]) -> None:
+        """Accept the engine of a survey, or not.
 
         An engine that has a container of an unfinished attempt is accepted: it has changed its id.
         """
@@ -45,7 +55,7 @@ class EngineCheck:
         self.accepted = self.matches(engine) or not active or not under_way.isdisjoint(seen)
         self._active_jobs = len(active)
         self.foreign_id = None if self.accepted else engine
-        return engine if self.accepted and engine != self.known_id else None
+        self._accepted_id = engine if self.accepted else None
 
     def on_committed(self, committed: Committed) -> None:
         engine = committed.unit.engine_id

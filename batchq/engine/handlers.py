@@ -151,8 +151,7 @@ class MessageHandler:
         A changed capacity of the host counts as a change of the catalog.
         """
         tags = [it.tag for it in message.containers]
-        renewed = self._state.engine_check.check_survey(message.engine.id, seen=tags, active=unit.active().values())
-        unit.engine_id = renewed or unit.engine_id  # a resume in this unit of work may have set it
+        self._state.engine_check.check_survey(message.engine.id, seen=tags, active=unit.active().values())
         if not self._state.engine_check.accepted:
             self._refuse_engine()
             return

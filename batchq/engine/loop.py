@@ -214,6 +214,7 @@ class EngineLoop:
             await self._place(unit, host)
             await self._propagate(unit)
         self.state.safe_mode.drop_starts(unit)
+        unit.engine_id = self.state.engine_check.unsaved_id or unit.engine_id  # a resume may have set it
         changes = self.scheduler.with_usage(unit, unit.changes(forget_before=unit.now - idempotency.KEPT))
         if not changes.empty:
             began = perf_counter()

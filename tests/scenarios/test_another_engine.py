@@ -168,6 +168,22 @@ async def test_without_unfinished_attempts_any_engine_will_do(world):
     await theirs.close()
 
 
+async def test_its_id_is_saved_with_the_first_job_placed_on_it_if_no_survey_could_be_saved(world):
+    await world.crash()
+    theirs, world.machine = world.machine, SimulatedRuntime(clock=world.clock, capacity=HOST, engine_id="another")
+    world.runtime.runtime = world.machine
+    world.store.failing = True
+    await world.boot()
+    await world.sleep(0.1)  # the unit of work of the survey fails
+    world.store.failing = False
+
+    job = await world.submit(LASTING)
+
+    assert (await world.job(job)).status is Status.STARTING
+    assert await world.store.engine_id() == "another"
+    await theirs.close()
+
+
 async def test_an_engine_that_is_exchanged_while_the_server_runs_proves_nothing_lost(world):
     job = await world.submit(LASTING)
     tag = (await world.wait_for(job, Status.RUNNING)).tag
