@@ -44,9 +44,9 @@ def test_a_container_of_a_task_gets_the_variables_of_a_single_container():
 def test_a_created_container_is_launched_by_its_id():
     one, several = after(starting(), made(container_id="this")), after(tasked(app(), sidecar()), is_made("0/app"))
 
-    assert launch_spec(starting(), tag(starting())).container is None
-    assert launch_spec(one, tag(one)).container == "this"
-    assert [launch_spec(several, tag(several, key)).container for key in ("0/app", "0/sidecar")] == ["an-id", None]
+    assert launch_spec(starting(), tag(starting())).container_id is None
+    assert launch_spec(one, tag(one)).container_id == "this"
+    assert [launch_spec(several, tag(several, key)).container_id for key in ("0/app", "0/sidecar")] == ["an-id", None]
 
 
 def test_each_container_of_a_task_knows_the_others():
