@@ -34,7 +34,7 @@ async def waiting(world, count, script=None):
     submission = replace(
         await world.submission(script, millicpus=1, memory_mib=4), needs=(Need(resource=LICENCE, quantity=1),)
     )
-    return [(await world.service.submit(submission, caller=ADMIN)).id for _ in range(count)]
+    return [(await world.jobs.submit(submission, caller=ADMIN)).id for _ in range(count)]
 
 
 @pytest.mark.fault("CO05")

@@ -93,7 +93,7 @@ async def test_many_are_left_alone_and_an_operator_is_told(world, stray, caplog)
     await world.sleep(200)
 
     assert await there(world) == strays
-    assert "belong to no known job" in caplog.text
+    assert "have no known job" in caplog.text
     for tag in strays:
         await world.machine.remove(tag)
 
