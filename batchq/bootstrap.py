@@ -232,8 +232,8 @@ def assemble(
     inbox, guard = Mailbox(), make_disk_guard(settings)
     people = AccountsFile(settings.data).load
     accounts = AccountPolicies(directory=people, enforced=settings.auth is not Auth.NONE)
-    stored = AccountLogs(store=store, archive=archive)
-    quota = LogQuota(each=settings.log_mib or None, disk_guard=guard, quotas=accounts.quotas, usage=stored, clock=clock)
+    stored, log_mib = AccountLogs(store=store, archive=archive), settings.log_mib or None
+    quota = LogQuota(container_mib=log_mib, disk_guard=guard, quotas=accounts.quotas, usage=stored, clock=clock)
     logs = LogService(store=store, archive=archive, runtime=runtime, clock=clock, quota=quota)
     catalog = CatalogService(store=store, jobs=store, clock=clock, disk_guard=guard, changed=inbox.catalog_changed)
     engine = Engine(
@@ -242,7 +242,7 @@ def assemble(
         catalog=catalog,
         runtime=runtime,
         accounts=accounts,
-        capture_log=logs.keep,
+        capture_log=logs.capture,
         clock=clock,
         survey_interval=settings.survey_every,
         observer=observer,

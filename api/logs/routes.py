@@ -68,15 +68,15 @@ async def filter_log_events(context: LogsContext, request: LogsRequest, body: wi
     translate.check_group(body, request.arns)
     query = translate.query(body)
     token = translate.search_token(query)
-    place = SearchPosition()
+    position = SearchPosition()
     if body.nextToken:
-        place = translate.parse_search_position(context.tokens.read(token, body.nextToken))
+        position = translate.parse_search_position(context.tokens.read(token, body.nextToken))
     events, following = await context.logs.filter(
         query,
-        place=place,
+        position=position,
         limit=body.limit or MAX_EVENTS,
         caller=request.caller,
-        gone=request.is_disconnected,
+        has_disconnected=request.is_disconnected,
     )
     more = {"nextToken": context.tokens.make(token, translate.search_position(following))} if following else {}
     return {**translate.found_events(events), **more}

@@ -24,10 +24,9 @@ from batchq.api.logs.wire import (
 )
 from batchq.api.page_tokens import TokenQuery
 from batchq.errors import Invalid, NotFound
-from batchq.logs.pages import Span
+from batchq.logs.pages import Span, StreamOrder, StreamPosition, StreamQuery
 from batchq.logs.search import Event
 from batchq.logs.service import GROUP, LogQuery, SearchPosition, StreamSummary
-from batchq.logs.streams import Listing, StreamOrder, StreamPosition
 from batchq.ports.logs import LogPage, LogStream, StoredLine
 
 MILLISECOND: Final = 1_000_000  # nanoseconds
@@ -103,14 +102,14 @@ def search_token(query: LogQuery) -> TokenQuery:
     return "FilterLogEvents", query.names, query.prefix, query.span.start, query.span.end, query.pattern
 
 
-def listing(body: DescribeLogStreams) -> Listing:
+def listing(body: DescribeLogStreams) -> StreamQuery:
     order = StreamOrder(body.orderBy or StreamOrder.NAME)
     if order is StreamOrder.LAST_EVENT and body.logStreamNamePrefix is not None:
         raise Invalid("Cannot order by LastEventTime with a logStreamNamePrefix.")
-    return Listing(order=order, descending=bool(body.descending), prefix=body.logStreamNamePrefix or "")
+    return StreamQuery(order=order, descending=bool(body.descending), prefix=body.logStreamNamePrefix or "")
 
 
-def streams_token(listing: Listing) -> TokenQuery:
+def streams_token(listing: StreamQuery) -> TokenQuery:
     return "DescribeLogStreams", listing.order, listing.descending, listing.prefix
 
 
@@ -197,13 +196,13 @@ def _digits(of: LogStream, position: int) -> str:
 
 
 def search_position(position: SearchPosition) -> str:
-    return json.dumps([position.after, position.until, position.beyond])
+    return json.dumps([position.after_name, position.until_name, position.after_key])
 
 
 def parse_search_position(text: str) -> SearchPosition:
     """Parse the text of `search_position`."""
     after, until, beyond = json.loads(text)
-    return SearchPosition(after=after, until=until, beyond=None if beyond is None else tuple(beyond))
+    return SearchPosition(after_name=after, until_name=until, after_key=None if beyond is None else tuple(beyond))
 
 
 def stream_position(position: StreamPosition) -> str:

@@ -29,14 +29,14 @@ from batchq.ports.logs import LogArchive, LogLine, StoredLine
 from batchq.ports.runtime import ContainerRuntime
 
 OVERLAP = 1_000_000_000  # nanoseconds by which lines may be out of order
-PERHAPS_CUT = 4096  # characters; engines cut at 16 KiB, which are at least this many characters in UTF-8
-EVENT_BYTES = 262_118
+MIN_CUT_CHARACTERS = 4096  # characters; engines cut at 16 KiB, which are at least this many characters in UTF-8
+MAX_EVENT_BYTES = 262_118
 BATCH_LINES = 2000
 BATCH_CHARACTERS = 1024 * 1024
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MEMORY = timedelta(seconds=1)  # how long the time of a container's last copy is remembered
-ENGINE_STORES = 400_000_000  # bytes; the engine stores at least this much of a log, as JSON, and may drop older lines
-ENGINE_LINE = 85  # bytes of a line's JSON apart from its text
+COPY_TIME_KEPT = timedelta(seconds=1)  # how long the time of a container's last copy is remembered
+ENGINE_LOG_BYTES = 400_000_000  # the engine stores at least this much of a log, as JSON, and may drop older lines
+ENGINE_LINE_OVERHEAD = 85  # bytes of a line's JSON apart from its text
 DROPPED = "batchq: the engine stores only the last 400 to 500 MB of a container's output; lines {} may be missing"
 STOPPED = (
     "batchq: log capture stopped: {}; {:.1f} MiB of this log are stored. "
@@ -52,15 +52,15 @@ class LogCapture:
         self._quota = quota
         self._runtime = runtime
         self._clock = clock
-        self._turns: WeakValueDictionary[Tag, asyncio.Lock] = WeakValueDictionary()
-        self._caught_up: dict[str, datetime] = {}
+        self._locks: WeakValueDictionary[Tag, asyncio.Lock] = WeakValueDictionary()
+        self._copied_at: dict[str, datetime] = {}
 
-    async def keep(self, tag: Tag) -> bool:
+    async def capture(self, tag: Tag) -> bool:
         """Copy all output that is not stored yet. Returns True if the container wrote nothing and was removed.
 
         For a container that does not exist any more, nothing is copied.
         """
-        async with self._turn_of(tag):
+        async with self._lock_of(tag):
             try:
                 written = await self._runtime.remove_silent(tag)
             except ContainerGone:
@@ -69,34 +69,35 @@ class LogCapture:
                 await self._copy(tag, whole=True)
             return written is None
 
-    async def catch_up(self, tag: Tag, *, fresh: timedelta) -> None:
-        """Copy new output, unless the last copy began less than `fresh` ago."""
-        async with self._turn_of(tag):
+    async def copy_new(self, tag: Tag, *, max_age: timedelta) -> None:
+        """Copy new output, unless the last copy began less than `max_age` ago."""
+        async with self._lock_of(tag):
             now = self._clock.now()
-            if now - self._caught_up.get(tag.log_id, EPOCH) < fresh:
+            if now - self._copied_at.get(tag.log_id, EPOCH) < max_age:
                 return
             await self._copy(tag, whole=False)
-            self._remember(tag.log_id, now)
+            self._record_copy(tag.log_id, now)
 
-    async def horizon(self, tags: Collection[Tag]) -> int | None:
+    async def complete_until(self, tags: Collection[Tag]) -> int | None:
         """The time until which all output of these containers is stored, in nanoseconds since the epoch.
 
         None if none of them was copied recently, or if a stored timestamp shows that the engine's clock is ahead
         of batchq's clock.
         """
-        known = [self._caught_up[tag.log_id] for tag in tags if tag.log_id in self._caught_up]
+        known = [self._copied_at[tag.log_id] for tag in tags if tag.log_id in self._copied_at]
         latest = max([await self._archive.last(tag.log_id) for tag in tags], default=0)
         if not known or latest > _nanoseconds(self._clock.now()):
             return None
         return _nanoseconds(min(known))
 
-    def _turn_of(self, tag: Tag) -> asyncio.Lock:
+    def _lock_of(self, tag: Tag) -> asyncio.Lock:
         """The container's lock, which exists as long as a copy holds it or waits for it."""
-        return self._turns.setdefault(tag, asyncio.Lock())
+        return self._locks.setdefault(tag, asyncio.Lock())
 
-    def _remember(self, log_id: str, now: datetime) -> None:
-        """Record that a copy of this container began at `now`, and drop entries older than MEMORY."""
-        self._caught_up = {task: at for task, at in self._caught_up.items() if now - at < MEMORY} | {log_id: now}
+    def _record_copy(self, log_id: str, now: datetime) -> None:
+        """Record that a copy of this container began at `now`, and drop entries older than COPY_TIME_KEPT."""
+        self._copied_at = {key: at for key, at in self._copied_at.items() if now - at < COPY_TIME_KEPT}
+        self._copied_at[log_id] = now
 
     async def _copy_first(self, tag: Tag, written: AsyncGenerator[LogLine, None]) -> bool:
         """Store all of `written` if nothing is stored yet; else store nothing and return False.
@@ -104,18 +105,18 @@ class LogCapture:
         The archive is not accessed if `written` is empty.
         """
         batch = LogBatch(self._archive, tag, self._quota, stored=0)
-        asked, read = False, 0
+        checked, read_bytes = False, 0
         with suppress(ContainerGone):
             async with aclosing(written) as lines:
                 async for line in lines:
-                    if not asked and await self._archive.last(tag.log_id):
+                    if not checked and await self._archive.last(tag.log_id):
                         return False
-                    asked = True
-                    read += len(line.message) + ENGINE_LINE
+                    checked = True
+                    read_bytes += len(line.message) + ENGINE_LINE_OVERHEAD
                     if not await batch.add(line.at, line.message):
                         return True
         await batch.append()
-        if read >= ENGINE_STORES:
+        if read_bytes >= ENGINE_LOG_BYTES:
             await batch.annotate(DROPPED.format("before the first of this log"))
         return True
 
@@ -130,15 +131,15 @@ class LogCapture:
         if await self._is_stopped(tag, stored):
             return
         since = max(last - OVERLAP, 0)
-        kept = await self._kept(log_id, since=since, whole=whole) if last else {}
-        newest, oldest = max(kept, default=0), 0
+        stored_characters = await self._stored_characters(log_id, since=since, whole=whole) if last else {}
+        newest, oldest = max(stored_characters, default=0), 0
         batch = LogBatch(self._archive, tag, self._quota, stored=stored)
-        after = min([since, *(stamp - 1 for stamp in kept)])
+        after = min([since, *(stamp - 1 for stamp in stored_characters)])
         with suppress(ContainerGone):  # nothing more to copy
             async with aclosing(self._runtime.logs(tag, after=after)) as lines:
                 async for line in lines:
                     oldest = min(oldest or line.at, line.at)
-                    if not await batch.add(line.at, _rest(line, kept, since=since)):
+                    if not await batch.add(line.at, _unstored_part(line, stored_characters, since=since)):
                         return
         await batch.append()
         if newest and oldest > newest:  # the engine dropped the newest line that is stored, and perhaps the next ones
@@ -153,18 +154,18 @@ class LogCapture:
         page = await self._archive.read_back(tag.log_id, position=None, limit=1, max_bytes=1)
         return any(_is_annotation(line) for line in page.lines)
 
-    async def _kept(self, log_id: str, *, since: int, whole: bool) -> dict[int, int]:
+    async def _stored_characters(self, log_id: str, *, since: int, whole: bool) -> dict[int, int]:
         """The stored characters by timestamp: of lines after `since` and, with `whole`, of lines that may be cut."""
-        kept: dict[int, int] = {}
+        stored: dict[int, int] = {}
         position = 0 if whole else await self._archive.seek(log_id, since)
         while True:
             page = await self._archive.read(log_id, position=position, limit=BATCH_LINES, max_bytes=BATCH_CHARACTERS)
             for line in page.lines:
-                perhaps_cut = whole and (line.stamped in kept or len(line.message) >= PERHAPS_CUT)
+                perhaps_cut = whole and (line.stamped in stored or len(line.message) >= MIN_CUT_CHARACTERS)
                 if line.stamped > since or perhaps_cut:
-                    kept[line.stamped] = kept.get(line.stamped, 0) + len(line.message)
+                    stored[line.stamped] = stored.get(line.stamped, 0) + len(line.message)
             if not page.lines:
-                return kept
+                return stored
             position = page.end
 
 
@@ -182,7 +183,7 @@ class LogBatch:
 
     async def add(self, at: int, message: str) -> bool:
         """Add a line of output. Returns False if the quota refused a batch; then the capture must stop."""
-        for event in events(message):
+        for event in split_into_events(message):
             self._lines.append(LogLine(at=at, message=event))
             self._characters += len(event)
             if (len(self._lines) >= BATCH_LINES or self._characters >= BATCH_CHARACTERS) and not await self.append():
@@ -198,9 +199,9 @@ class LogBatch:
         if why is None:
             appended = await self._archive.append(self._tag.log_id, lines)
             self._stored += appended
-            await self._quota.count(self._tag, appended)
+            await self._quota.add_appended(self._tag, appended)
             return True
-        self._quota.stopped(self._tag, why)
+        self._quota.report_stop(self._tag, why)
         await self.annotate(STOPPED.format(why, self._stored / MIB), at=lines[0].at)
         return False
 
@@ -213,15 +214,15 @@ class LogBatch:
             await self._archive.annotate(self._tag.log_id, LogLine(at=at, message=message))
 
 
-def events(message: str) -> Sequence[str]:
+def split_into_events(message: str) -> Sequence[str]:
     """AWS: a line as CloudWatch events: none for an empty line, several for a long one. No character is cut in two."""
-    if message.isascii() and len(message) <= EVENT_BYTES:
+    if message.isascii() and len(message) <= MAX_EVENT_BYTES:
         return (message,) if message else ()
     data = message.encode("utf-8", "replace")
     cut = []
     start = 0
     while start < len(data):
-        end = min(start + EVENT_BYTES, len(data))
+        end = min(start + MAX_EVENT_BYTES, len(data))
         while end < len(data) and data[end] & 0xC0 == 0x80:  # noqa: PLR2004 - a byte inside a character
             end -= 1
         cut.append(data[start:end].decode())
@@ -229,14 +230,14 @@ def events(message: str) -> Sequence[str]:
     return cut
 
 
-def _rest(line: LogLine, kept: dict[int, int], *, since: int) -> str:
-    """The part of a line that is not stored yet, perhaps empty. Deducts the stored part from `kept`."""
-    if line.at <= since and line.at not in kept:
+def _unstored_part(line: LogLine, stored: dict[int, int], *, since: int) -> str:
+    """The part of a line that is not stored yet, perhaps empty. Deducts the stored part from `stored`."""
+    if line.at <= since and line.at not in stored:
         return ""
-    known = min(kept.get(line.at, 0), len(line.message))
-    if known:
-        kept[line.at] -= known
-    return line.message[known:]
+    already = min(stored.get(line.at, 0), len(line.message))
+    if already:
+        stored[line.at] -= already
+    return line.message[already:]
 
 
 def _is_annotation(line: StoredLine) -> bool:

@@ -1,11 +1,108 @@
-"""Pages of one log stream, read forwards or backwards."""
+"""Pages of log streams, in four orders, and pages of the events of one stream, read forwards or backwards.
 
+The store has indexes for two orders of streams: by name ascending, and newest first. The other two are the reverse of
+these; a page of them costs a walk through the indexed order from its beginning.
+"""
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime
+from enum import StrEnum
 from typing import Self
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.ports.logs import LogArchive, LogPage
+from batchq.domain.access.accounts import Visibility
+from batchq.ports.jobs import Age, JobStore
+from batchq.ports.logs import LogArchive, LogPage, LogStream
+
+STREAMS_PER_READ = 1000
+
+
+class StreamOrder(StrEnum):
+    """AWS: the order by last event time is only approximate. Here it is the order of creation."""
+
+    NAME = "LogStreamName"
+    LAST_EVENT = "LastEventTime"
+
+
+class StreamQuery(Struct, frozen=True, kw_only=True):
+    """A DescribeLogStreams query."""
+
+    order: StreamOrder
+    descending: bool
+    #: Only streams whose names begin with this.
+    prefix: str = ""
+
+
+class StreamPosition(Struct, frozen=True, kw_only=True):
+    """The last stream of a page, behind which the next page begins. The stream may have been deleted meanwhile."""
+
+    name: str
+    created_at: datetime
+
+    @property
+    def sort_key(self) -> Age:
+        return self.created_at, self.name
+
+
+async def list_streams(
+    store: JobStore, query: StreamQuery, *, reach: Visibility | None, after: StreamPosition | None, limit: int
+) -> tuple[LogStream, ...]:
+    """The first `limit` visible streams after `after`; None: from the beginning."""
+    match query.order, query.descending:
+        case StreamOrder.NAME, False:
+            name = after.name if after else ""
+            return await store.streams(prefix=query.prefix, after=name, limit=limit, reach=reach)
+        case StreamOrder.LAST_EVENT, True:
+            return await store.newest_streams(limit=limit, before=after.sort_key if after else None, reach=reach)
+        case StreamOrder.NAME, True:
+            walk = _by_name(store, query.prefix, reach)
+            return await _reversed_page(walk, until=lambda it: after is not None and it.name >= after.name, limit=limit)
+        case _:
+            walk = _newest_first(store, reach)
+            return await _reversed_page(
+                walk, until=lambda it: after is not None and _sort_key(it) <= after.sort_key, limit=limit
+            )
+
+
+def position_after(stream: LogStream) -> StreamPosition:
+    """The position behind a page that ends with this stream."""
+    return StreamPosition(name=stream.name, created_at=stream.created_at)
+
+
+def _sort_key(stream: LogStream) -> Age:
+    return stream.created_at, stream.name
+
+
+async def _reversed_page(
+    streams: AsyncIterator[LogStream], *, until: Callable[[LogStream], bool], limit: int
+) -> tuple[LogStream, ...]:
+    """The last `limit` streams before the first one for which `until` holds, in reverse order."""
+    last: deque[LogStream] = deque(maxlen=limit)
+    async for stream in streams:
+        if until(stream):
+            break
+        last.append(stream)
+    return tuple(reversed(last))
+
+
+async def _by_name(store: JobStore, prefix: str, reach: Visibility | None) -> AsyncIterator[LogStream]:
+    after = ""
+    while some := await store.streams(prefix=prefix, after=after, limit=STREAMS_PER_READ, reach=reach):
+        for stream in some:
+            yield stream
+        after = some[-1].name
+
+
+async def _newest_first(store: JobStore, reach: Visibility | None) -> AsyncIterator[LogStream]:
+    before = None
+    while some := await store.newest_streams(limit=STREAMS_PER_READ, before=before, reach=reach):
+        for stream in some:
+            yield stream
+        before = _sort_key(some[-1])
+
 
 PAGE_BYTES = 1024 * 1024
 
@@ -24,7 +121,7 @@ class Span(Struct, frozen=True, kw_only=True):
         return replace(self, end=min(ends, default=None))
 
 
-async def forwards(archive: LogArchive, log_id: str, *, span: Span, position: int | None, limit: int) -> LogPage:
+async def read_forwards(archive: LogArchive, log_id: str, *, span: Span, position: int | None, limit: int) -> LogPage:
     """The next events from `position` on; None: from the first. `end` of the page is the position of the next page."""
     low, high = await _window(archive, log_id, span)
     start = low if position is None else max(position, low)
@@ -35,7 +132,7 @@ async def forwards(archive: LogArchive, log_id: str, *, span: Span, position: in
     return LogPage(lines=lines, start=start, end=max(start, high))
 
 
-async def backwards(archive: LogArchive, log_id: str, *, span: Span, position: int | None, limit: int) -> LogPage:
+async def read_backwards(archive: LogArchive, log_id: str, *, span: Span, position: int | None, limit: int) -> LogPage:
     """The events before `position`, oldest first; None: the last ones.
 
     `start` of the page is the position of the next page.

@@ -20,8 +20,8 @@ from batchq.ports.logs import LogArchive, RetentionArchive
 
 log = logging.getLogger(__name__)
 
-PAGE = 500  # log streams read at a time
-REPORTED = timedelta(hours=1)  # how long /healthz reports a stopped capture
+STREAMS_PER_READ = 500  # log streams read at a time
+REPORT_DURATION = timedelta(hours=1)  # how long /healthz reports a stopped capture
 
 
 class LogQuota:
@@ -33,14 +33,14 @@ class LogQuota:
     def __init__(
         self,
         *,
-        each: int | None,
+        container_mib: int | None,
         disk_guard: DiskGuard,
         quotas: Callable[[], Quotas],
         usage: "AccountLogs",
         clock: Clock,
     ) -> None:
-        """`each`: the limit for one container in MiB; None: no limit. `quotas`: the limits of accounts."""
-        self._each = each
+        """`container_mib`: the limit for one container in MiB; None: no limit. `quotas`: the limits of accounts."""
+        self._container_mib = container_mib
         self._disk_guard = disk_guard
         self._quotas = quotas
         self._usage = usage
@@ -53,18 +53,18 @@ class LogQuota:
 
         `stored`: the bytes of its output that are stored already.
         """
-        if self._each is not None and stored >= self._each * MIB:
-            return f"--log-mib {self._each} is the limit of serve for the output of one container"
+        if self._container_mib is not None and stored >= self._container_mib * MIB:
+            return f"--log-mib {self._container_mib} is the limit of serve for the output of one container"
         if self._disk_guard.problem is not None:
             return "the disk of batchq's data is nearly full (--min-free-mib)"
         return await self._refusal_by_account(tag)
 
-    async def count(self, tag: Tag, appended: int) -> None:
+    async def add_appended(self, tag: Tag, appended: int) -> None:
         """Add `appended` bytes to the total of the container's account."""
         if any(it.limits.log_mib is not None for it in self._quotas().limited.values()):
             self._usage.add(await self._usage.account_of(tag), appended)
 
-    def stopped(self, tag: Tag, why: str) -> None:
+    def report_stop(self, tag: Tag, why: str) -> None:
         """Log and report that the capture of a container's output stopped."""
         log.warning("container %s: log capture stopped: %s", tag, why)
         self._stops += 1
@@ -78,9 +78,9 @@ class LogQuota:
     @property
     def trouble(self) -> str | None:
         """The text for /healthz if a capture stopped within REPORTED; else None."""
-        if self._last_stop is None or self._clock.now() - self._last_stop[0] > REPORTED:
+        if self._last_stop is None or self._clock.now() - self._last_stop[0] > REPORT_DURATION:
             return None
-        return f"log capture stopped {self._stops} times since the start; last for {self._last_stop[1]}"
+        return f"log capture stopped {self._stops} times since the start; last: {self._last_stop[1]}"
 
     async def _refusal_by_account(self, tag: Tag) -> str | None:
         quotas = self._quotas()
@@ -104,9 +104,9 @@ class AccountLogs:
     def __init__(self, *, store: JobStore, archive: RetentionLogArchive) -> None:
         self._store = store
         self._archive = archive
-        self._bytes: dict[AccountName, int] = {}
-        self._expired: set[AccountName] = set()
-        self._counting = asyncio.Lock()
+        self._totals: dict[AccountName, int] = {}
+        self._outdated: set[AccountName] = set()
+        self._lock = asyncio.Lock()
 
     async def account_of(self, tag: Tag) -> AccountName:
         """The account of the container's job; empty for a deleted job, whose logs are deleted with it."""
@@ -114,30 +114,30 @@ class AccountLogs:
         return AccountName("") if job is None else job.spec.owner.account
 
     def add(self, account: AccountName, appended: int) -> None:
-        if account in self._bytes:
-            self._bytes[account] += appended
+        if account in self._totals:
+            self._totals[account] += appended
 
     async def discard(self, log_id: str) -> None:
         """Delete a log, and mark all totals for recomputation."""
         await self._archive.discard(log_id)
-        self._expired = set(self._bytes)
+        self._outdated = set(self._totals)
 
     async def reaches(self, accounts: frozenset[AccountName], limit: int) -> bool:
         """Whether the stored logs of these accounts together have at least `limit` bytes."""
-        async with self._counting:
-            for name in accounts - self._bytes.keys():
+        async with self._lock:
+            for name in accounts - self._totals.keys():
                 await self._count(name)
-            if sum(self._bytes[it] for it in accounts) < limit:
+            if sum(self._totals[it] for it in accounts) < limit:
                 return False
-            for name in accounts & self._expired:
+            for name in accounts & self._outdated:
                 await self._count(name)
-            return sum(self._bytes[it] for it in accounts) >= limit
+            return sum(self._totals[it] for it in accounts) >= limit
 
     async def _count(self, account: AccountName) -> None:
-        self._expired.discard(account)
+        self._outdated.discard(account)
         total, after = 0, ""
         reach = Visibility(user=UserName(""), accounts=frozenset({account}))
-        while page := await self._store.streams(after=after, limit=PAGE, reach=reach):
+        while page := await self._store.streams(after=after, limit=STREAMS_PER_READ, reach=reach):
             total += await self._archive.total([it.tag.log_id for it in page if it.owner.account == account])
             after = page[-1].name
-        self._bytes[account] = total
+        self._totals[account] = total

@@ -13,20 +13,17 @@ from batchq.domain.ids import Tag
 from batchq.errors import NotFound
 from batchq.logs import pages
 from batchq.logs.capture import LogCapture
-from batchq.logs.filter_pattern import compiled
-from batchq.logs.pages import Span
+from batchq.logs.pages import Span, StreamPosition, StreamQuery, list_streams, position_after
 from batchq.logs.quota import LogQuota
-from batchq.logs.search import Event, Key, search
-from batchq.logs.search_budget import Budget, never
-from batchq.logs.streams import Listing, StreamPosition, mark, page
-from batchq.logs.tail import Follower
+from batchq.logs.search import Budget, Event, Key, never_disconnected, parse_pattern, search
+from batchq.logs.tail import LogTail
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
 from batchq.ports.logs import LogArchive, LogPage, LogStream
 from batchq.ports.runtime import ContainerRuntime
 
 GROUP = "/aws/batch/job"
-PART = 500  # streams that are searched together
+MAX_STREAMS_PER_SEARCH = 500  # streams that are searched together
 
 
 class LogQuery(Struct, frozen=True, kw_only=True):
@@ -44,11 +41,11 @@ class SearchPosition(Struct, frozen=True, kw_only=True):
     """The position of the next page of a search."""
 
     #: Only streams with names after this.
-    after: str = ""
+    after_name: str = ""
     #: Only streams with names up to this; None: no limit.
-    until: str | None = None
+    until_name: str | None = None
     #: Only lines with keys above this; None: all lines.
-    beyond: Key | None = None
+    after_key: Key | None = None
 
 
 class StreamSummary(Struct, frozen=True, kw_only=True):
@@ -75,17 +72,17 @@ class LogService:
         self._store = store
         self._archive = archive
         self._quota = quota
-        self._keeper = LogCapture(archive=archive, runtime=runtime, clock=clock, quota=quota)
-        self._searches = asyncio.Lock()
-        self._follower = Follower(store=store, runtime=runtime, keeper=self._keeper, clock=clock)
+        self._capture = LogCapture(archive=archive, runtime=runtime, clock=clock, quota=quota)
+        self._search_lock = asyncio.Lock()
+        self._tail = LogTail(store=store, runtime=runtime, capture=self._capture, clock=clock)
 
-    async def keep(self, tag: Tag) -> bool:
+    async def capture(self, tag: Tag) -> bool:
         """Copy all output of a container into the archive, so that the container may be removed.
 
         Returns True if the container wrote nothing and was removed. A container that does not exist any more has no
         output. Repeated or interrupted calls store each line once. Raises EngineUnknown; StoreFailed.
         """
-        return await self._keeper.keep(tag)
+        return await self._capture.capture(tag)
 
     @property
     def trouble(self) -> str | None:
@@ -93,7 +90,7 @@ class LogService:
         return self._quota.trouble
 
     async def close(self) -> None:
-        await self._follower.close()
+        await self._tail.close()
 
     async def stream(self, name: str, *, caller: Caller) -> LogStream:
         """The stream with this name. Raises NotFound."""
@@ -109,41 +106,49 @@ class LogService:
 
         None: from the beginning of the stream, or back from its end. Raises Invalid for an invalid position.
         """
-        await self._follower.follow((stream,))
-        read = pages.backwards if backwards else pages.forwards
+        await self._tail.copy_new((stream,))
+        read = pages.read_backwards if backwards else pages.read_forwards
         return await read(self._archive, stream.tag.log_id, span=span, position=position, limit=limit)
 
     async def filter(
-        self, query: LogQuery, *, place: SearchPosition, limit: int, caller: Caller, gone: Callable[[], bool] = never
+        self,
+        query: LogQuery,
+        *,
+        position: SearchPosition,
+        limit: int,
+        caller: Caller,
+        has_disconnected: Callable[[], bool] = never_disconnected,
     ) -> tuple[tuple[Event, ...], SearchPosition | None]:
         """A page of matching events by time, and the position of the next page; None after the last page.
 
         A page may be empty although more pages follow. With several streams, events after the copy of the first
         container are left out: a client that follows the streams continues from the newest event it received, and
-        would miss older events of containers that were copied earlier. The page ends early once `gone` returns True.
-        Raises NotFound; Invalid for an unsupported pattern.
+        would miss older events of containers that were copied earlier. The page ends early once
+        `has_disconnected` returns True. Raises NotFound; Invalid for an unsupported pattern.
         """
-        pattern, budget = compiled(query.pattern), Budget(self._searches, gone=gone)
-        streams = await self._searched(query, place, caller)
-        horizon = await self._follower.follow(streams)
+        pattern, budget = parse_pattern(query.pattern), Budget(self._search_lock, has_disconnected=has_disconnected)
+        streams = await self._streams_to_search(query, position, caller)
+        horizon = await self._tail.copy_new(streams)
         span = query.span.until(horizon) if len(streams) > 1 else query.span
         hits = await search(
-            self._archive, streams, span=span, pattern=pattern, budget=budget, beyond=place.beyond, limit=limit
+            self._archive, streams, span=span, pattern=pattern, budget=budget, after=position.after_key, limit=limit
         )
-        if hits.reached is not None:
-            return hits.events, SearchPosition(after=place.after, until=streams[-1].name, beyond=hits.reached)
-        if query.names or len(streams) < PART:
+        if hits.last_compared is not None:
+            return hits.events, SearchPosition(
+                after_name=position.after_name, until_name=streams[-1].name, after_key=hits.last_compared
+            )
+        if query.names or len(streams) < MAX_STREAMS_PER_SEARCH:
             return hits.events, None
-        return hits.events, SearchPosition(after=streams[-1].name)
+        return hits.events, SearchPosition(after_name=streams[-1].name)
 
     async def streams(
-        self, asked: Listing, *, after: StreamPosition | None, limit: int, caller: Caller
+        self, query: StreamQuery, *, after: StreamPosition | None, limit: int, caller: Caller
     ) -> tuple[tuple[StreamSummary, ...], StreamPosition | None]:
         """A page of streams, and the position of the next page; None after the last page."""
-        found = await page(self._store, asked, reach=caller.reach, after=after, limit=limit + 1)
-        told = found[:limit]
-        more = mark(told[-1]) if len(found) > limit else None
-        return tuple([await self._summary(stream) for stream in told]), more
+        found = await list_streams(self._store, query, reach=caller.reach, after=after, limit=limit + 1)
+        page = found[:limit]
+        more = position_after(page[-1]) if len(found) > limit else None
+        return tuple([await self._summary(stream) for stream in page]), more
 
     async def _summary(self, stream: LogStream) -> StreamSummary:
         log_id = stream.tag.log_id
@@ -156,15 +161,19 @@ class LogService:
             size=await self._archive.size(log_id),
         )
 
-    async def _searched(self, query: LogQuery, place: SearchPosition, caller: Caller) -> tuple[LogStream, ...]:
+    async def _streams_to_search(
+        self, query: LogQuery, position: SearchPosition, caller: Caller
+    ) -> tuple[LogStream, ...]:
         """The streams of this page: those named in the query, or the next PART streams with its prefix."""
         if query.names:
             return tuple([await self.stream(name, caller=caller) for name in dict.fromkeys(query.names)])
-        part: list[LogStream] = []
-        after = place.after
-        while some := await self._store.streams(prefix=query.prefix, after=after, limit=PART, reach=caller.reach):
-            part += (it for it in some if place.until is None or it.name <= place.until)
-            after = some[-1].name
-            if place.until is None or after >= place.until:
+        streams: list[LogStream] = []
+        after = position.after_name
+        while page := await self._store.streams(
+            prefix=query.prefix, after=after, limit=MAX_STREAMS_PER_SEARCH, reach=caller.reach
+        ):
+            streams += (it for it in page if position.until_name is None or it.name <= position.until_name)
+            after = page[-1].name
+            if position.until_name is None or after >= position.until_name:
                 break
-        return tuple(part)
+        return tuple(streams)

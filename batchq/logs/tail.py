@@ -20,11 +20,11 @@ from batchq.ports.runtime import ContainerRuntime
 
 log = logging.getLogger(__name__)
 
-TOGETHER = 8  # containers whose output is copied concurrently
-FEW = 8  # with more containers than this, a survey first finds out which of them still exist
-FRESH = timedelta(milliseconds=200)  # the shortest time between two copies of a running container's output
-SETTLING = timedelta(minutes=10)  # after the end of an attempt; until then its container may still exist
-WAITING = 3.0  # seconds that readers wait for one call of the engine
+MAX_CONCURRENT_COPIES = 8  # containers whose output is copied concurrently
+MAX_WITHOUT_SURVEY = 8  # with more containers than this, a survey first finds out which of them still exist
+COPY_INTERVAL = timedelta(milliseconds=200)  # the shortest time between two copies of a running container's output
+LATE_OUTPUT_PERIOD = timedelta(minutes=10)  # after the end of an attempt; until then its container may still exist
+READ_TIMEOUT = 3.0  # seconds that readers wait for one call of the engine
 
 
 class SharedRead(Struct, frozen=True, kw_only=True):
@@ -35,19 +35,19 @@ class SharedRead(Struct, frozen=True, kw_only=True):
     since: float
 
 
-class Follower:
+class LogTail:
     """Copies output on behalf of readers. Readers wait a limited time; a slower copy continues without them."""
 
-    def __init__(self, *, store: JobStore, runtime: ContainerRuntime, keeper: LogCapture, clock: Clock) -> None:
+    def __init__(self, *, store: JobStore, runtime: ContainerRuntime, capture: LogCapture, clock: Clock) -> None:
         self._store = store
         self._runtime = runtime
-        self._keeper = keeper
+        self._capture = capture
         self._clock = clock
-        self._together = asyncio.Semaphore(TOGETHER)
-        self._under_way: dict[Hashable, SharedRead] = {}
-        self._there: frozenset[Tag] = frozenset()
+        self._semaphore = asyncio.Semaphore(MAX_CONCURRENT_COPIES)
+        self._running: dict[Hashable, SharedRead] = {}
+        self._existing: frozenset[Tag] = frozenset()
 
-    async def follow(self, streams: Sequence[LogStream]) -> int | None:
+    async def copy_new(self, streams: Sequence[LogStream]) -> int | None:
         """Copy the new output of the streams' containers. If the engine fails, readers see only what is stored.
 
         The containers are not copied at the same instant, so newer lines of one may be stored while older lines of
@@ -55,15 +55,15 @@ class Follower:
         epoch; None if there is no such time.
         """
         growing = await self._growing(streams)
-        if len(growing) > FEW:
-            await self._wait([self._once("look", self._look)])
-            growing = {tag: fresh for tag, fresh in growing.items() if tag in self._there}
-        await self._wait([self._once(copy, partial(self._copy, *copy)) for copy in growing.items()])
-        return await self._keeper.horizon(growing)
+        if len(growing) > MAX_WITHOUT_SURVEY:
+            await self._wait([self._shared("survey", self._survey)])
+            growing = {tag: max_age for tag, max_age in growing.items() if tag in self._existing}
+        await self._wait([self._shared(copy, partial(self._copy, *copy)) for copy in growing.items()])
+        return await self._capture.complete_until(growing)
 
     async def close(self) -> None:
         """Cancel the copies under way. Output that is not stored yet can still be copied later."""
-        tasks = [work.task for work in self._under_way.values()]
+        tasks = [read.task for read in self._running.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -82,46 +82,48 @@ class Follower:
             if job is None or not spec_of(job, tag).logging.captured:
                 continue
             if _runs(job, tag):
-                growing[tag] = FRESH
-            elif _has_ended_lately(job, tag, now):
+                growing[tag] = COPY_INTERVAL
+            elif _ended_recently(job, tag, now):
                 growing[tag] = timedelta(0)
         return growing
 
-    async def _look(self) -> None:
+    async def _survey(self) -> None:
         try:
-            self._there = frozenset(found.tag for found in await self._runtime.survey())
+            self._existing = frozenset(found.tag for found in await self._runtime.survey())
         except EngineUnknown as unknown:
-            log.info("readers get what is kept of the logs, and no more: %s", unknown)
+            log.info("log readers see stored output only: %s", unknown)
 
-    async def _copy(self, tag: Tag, fresh: timedelta) -> None:
-        async with self._together:
+    async def _copy(self, tag: Tag, max_age: timedelta) -> None:
+        async with self._semaphore:
             try:
-                await self._keeper.catch_up(tag, fresh=fresh)
+                await self._capture.copy_new(tag, max_age=max_age)
             except EngineUnknown as unknown:
-                log.info("container %s: readers get what is kept of its log, and no more: %s", tag, unknown)
+                log.info("container %s: log readers see stored output only: %s", tag, unknown)
             except StoreFailed as failure:
-                log.warning("container %s: its output could not be kept for a reader: %s", tag, failure)
+                log.warning("container %s: output could not be stored for a reader: %s", tag, failure)
 
-    def _once(self, what: Hashable, work: Callable[[], Coroutine[None, None, None]]) -> SharedRead:
+    def _shared(self, key: Hashable, work: Callable[[], Coroutine[None, None, None]]) -> SharedRead:
         """The call with the key `what` that is under way, or a new one: concurrent readers share one call."""
-        if what not in self._under_way:
-            task = asyncio.create_task(work(), name=f"reading logs, {what}")
-            self._under_way[what] = SharedRead(task=task, since=asyncio.get_running_loop().time())
-            task.add_done_callback(lambda _: self._under_way.pop(what))
-        return self._under_way[what]
+        if key not in self._running:
+            task = asyncio.create_task(work(), name=f"log copy {key}")
+            self._running[key] = SharedRead(task=task, since=asyncio.get_running_loop().time())
+            task.add_done_callback(lambda _: self._running.pop(key))
+        return self._running[key]
 
-    async def _wait(self, works: Sequence[SharedRead]) -> None:
+    async def _wait(self, reads: Sequence[SharedRead]) -> None:
         """Wait until all calls have ended, or until WAITING seconds after the latest of them began.
 
         The time counts from the beginning of a call, not of this wait: a late reader does not wait for a call that
         has already timed out for others.
         """
-        if not works:
+        if not reads:
             return
-        patience = max(work.since for work in works) + WAITING - asyncio.get_running_loop().time()
-        done, late = await asyncio.wait([work.task for work in works], timeout=max(patience, 0))
-        if late and patience > 0:
-            log.warning("readers get what is kept of the logs: no answer to %s", [task.get_name() for task in late])
+        timeout = max(read.since for read in reads) + READ_TIMEOUT - asyncio.get_running_loop().time()
+        done, late = await asyncio.wait([read.task for read in reads], timeout=max(timeout, 0))
+        if late and timeout > 0:
+            log.warning(
+                "log readers see stored output only: no response in time to %s", [task.get_name() for task in late]
+            )
         for task in done:
             task.result()
 
@@ -130,7 +132,7 @@ def _runs(job: Job, tag: Tag) -> bool:
     return job.attempt is not None and job.attempt.number == tag.attempt
 
 
-def _has_ended_lately(job: Job, tag: Tag, now: datetime) -> bool:
+def _ended_recently(job: Job, tag: Tag, now: datetime) -> bool:
     """Whether the attempt ended less than SETTLING ago, so that its container may still exist."""
     ends = (it.stopped_at for it in job.attempts if it.number == tag.attempt)
-    return any(ended is not None and now - ended < SETTLING for ended in ends)
+    return any(ended is not None and now - ended < LATE_OUTPUT_PERIOD for ended in ends)

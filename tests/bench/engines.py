@@ -76,7 +76,7 @@ async def running(
             ),
             runtime=runtime,
             accounts=builders.NO_ACCOUNTS,
-            capture_log=logs.keep,
+            capture_log=logs.capture,
             clock=clock,
             survey_interval=10.0,
         )  # fmt: skip

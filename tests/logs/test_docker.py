@@ -25,7 +25,7 @@ class Container:
 
     def __init__(self, runtime, files):
         self.runtime = runtime
-        self.keeper = LogCapture(archive=files, runtime=runtime, clock=SystemClock(), quota=UNLIMITED)
+        self.capture = LogCapture(archive=files, runtime=runtime, clock=SystemClock(), quota=UNLIMITED)
         self.tag = new_tag()
         self._files = files
 
@@ -60,11 +60,11 @@ async def test_a_container_read_while_it_writes_loses_and_repeats_nothing(contai
     )
 
     async def read_until_it_is_over():
-        await container.keeper.catch_up(container.tag, fresh=timedelta(0))
+        await container.capture.copy_new(container.tag, max_age=timedelta(0))
         return await container.is_over()
 
     await until(read_until_it_is_over)
-    await container.keeper.keep(container.tag)
+    await container.capture.capture(container.tag)
 
     lines = await container.lines()
     assert [line for line in lines if line.startswith("out")] == [f"out {number}" for number in range(3000)]
@@ -80,14 +80,14 @@ async def test_a_progress_bar_that_was_read_before_it_ended_is_kept_whole(contai
     )
 
     async def is_ready():
-        await container.keeper.catch_up(container.tag, fresh=timedelta(0))
+        await container.capture.copy_new(container.tag, max_age=timedelta(0))
         return "ready" in await container.lines()
 
     await until(is_ready)
     await container.runtime.signal_stop(container.tag)
     await over(container.runtime, container.tag)
-    await container.keeper.keep(container.tag)
-    await container.keeper.keep(container.tag)
+    await container.capture.capture(container.tag)
+    await container.capture.capture(container.tag)
 
     lines = await container.lines()
     assert "".join(line for line in lines if line != "ready") == bar + "the rest"
@@ -108,7 +108,7 @@ async def test_what_is_no_ordinary_line_is_kept(container, script, message):
     await container.run(script)
     await over(container.runtime, container.tag)
 
-    await container.keeper.keep(container.tag)
-    await container.keeper.keep(container.tag)
+    await container.capture.capture(container.tag)
+    await container.capture.capture(container.tag)
 
     assert "".join(await container.lines()) == message

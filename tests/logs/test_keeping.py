@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from batchq.domain.ids import JobId, Tag
 from batchq.errors import EngineUnknown, StoreFailed
-from batchq.logs.capture import BATCH_CHARACTERS, BATCH_LINES, EVENT_BYTES, LogCapture
-from batchq.logs.tail import FRESH
+from batchq.logs.capture import BATCH_CHARACTERS, BATCH_LINES, MAX_EVENT_BYTES, LogCapture
+from batchq.logs.tail import COPY_INTERVAL
 from batchq.ports.logs import LogLine
 from batchq.store.log_files import LogFiles
 from tests.logs.conftest import TAG
@@ -24,7 +24,7 @@ ALL = 10**9
 
 
 @pytest.fixture
-def keeper(archive, engine, clock):
+def capture(archive, engine, clock):
     return LogCapture(archive=archive, runtime=engine, clock=clock, quota=UNLIMITED)
 
 
@@ -36,79 +36,79 @@ async def kept(archive):
 # ----------------------------------------------------------------------------------------------------------- all, once
 
 
-async def test_all_that_a_container_wrote_is_kept(keeper, engine, archive):
+async def test_all_that_a_container_wrote_is_kept(capture, engine, archive):
     engine.write(TAG, "a", "b", "c")
 
-    await keeper.keep(TAG)
+    await capture.capture(TAG)
 
     assert await kept(archive) == ["a", "b", "c"]
 
 
-async def test_what_is_kept_twice_is_there_once(keeper, engine, archive):
+async def test_what_is_kept_twice_is_there_once(capture, engine, archive):
     engine.write(TAG, "a", "b", "a", "a")
 
-    await keeper.keep(TAG)
-    await keeper.keep(TAG)
+    await capture.capture(TAG)
+    await capture.capture(TAG)
 
     assert await kept(archive) == ["a", "b", "a", "a"]
 
 
-async def test_a_container_that_is_gone_has_nothing_to_keep(keeper, archive):
-    await keeper.keep(TAG)
+async def test_a_container_that_is_gone_has_nothing_to_keep(capture, archive):
+    await capture.capture(TAG)
 
     assert await kept(archive) == []
 
 
-async def test_one_that_is_removed_with_its_empty_log_is_told_of(keeper, engine, archive):
+async def test_one_that_is_removed_with_its_empty_log_is_told_of(capture, engine, archive):
     engine.clears_silent = True
     engine.write(TAG)
 
-    assert await keeper.keep(TAG) is True
+    assert await capture.capture(TAG) is True
 
     assert (engine.written, await kept(archive)) == ({}, [])
 
 
-async def test_one_that_wrote_is_left_to_be_removed(keeper, engine, archive):
+async def test_one_that_wrote_is_left_to_be_removed(capture, engine, archive):
     engine.clears_silent = True
     engine.write(TAG, "a")
 
-    assert await keeper.keep(TAG) is False
+    assert await capture.capture(TAG) is False
 
     assert await kept(archive) == ["a"]
 
 
-async def test_a_container_that_goes_leaves_what_was_kept(keeper, engine, archive):
+async def test_a_container_that_goes_leaves_what_was_kept(capture, engine, archive):
     engine.write(TAG, "a")
-    await keeper.keep(TAG)
+    await capture.capture(TAG)
     del engine.written[TAG]
 
-    await keeper.keep(TAG)
+    await capture.capture(TAG)
 
     assert await kept(archive) == ["a"]
 
 
 @pytest.mark.parametrize("lines", [0, 1, BATCH_LINES, BATCH_LINES + 1, 2 * BATCH_LINES + 7])
-async def test_after_an_engine_that_fell_silent_the_rest_is_kept(keeper, engine, archive, lines):
+async def test_after_an_engine_that_fell_silent_the_rest_is_kept(capture, engine, archive, lines):
     written = [str(number) for number in range(3 * BATCH_LINES)]
     engine.write(TAG, *written)
     engine.silent_after = lines
     with pytest.raises(EngineUnknown):
-        await keeper.keep(TAG)
+        await capture.capture(TAG)
     engine.silent_after = None
 
-    await keeper.keep(TAG)
+    await capture.capture(TAG)
 
     assert await kept(archive) == written
 
 
-async def test_after_a_disk_that_was_full_all_is_kept(keeper, engine, archive):
+async def test_after_a_disk_that_was_full_all_is_kept(capture, engine, archive):
     engine.write(TAG, "a", "b")
     archive.failing = True
     with pytest.raises(StoreFailed):
-        await keeper.keep(TAG)
+        await capture.capture(TAG)
     archive.failing = False
 
-    await keeper.keep(TAG)
+    await capture.capture(TAG)
 
     assert await kept(archive) == ["a", "b"]
 
@@ -131,14 +131,16 @@ def test_killed_at_any_byte_each_line_is_kept_once(tmp_path_factory, torn_at, st
 
 async def keep_in_files(directory, engine):
     with closing(LogFiles(directory)) as files:
-        await LogCapture(archive=files, runtime=engine, clock=StillClock(), quota=UNLIMITED).keep(TAG)
+        await LogCapture(archive=files, runtime=engine, clock=StillClock(), quota=UNLIMITED).capture(TAG)
         return await kept(files)
 
 
-async def test_two_who_keep_at_once_keep_each_line_once(keeper, engine, archive):
+async def test_two_who_keep_at_once_keep_each_line_once(capture, engine, archive):
     engine.write(TAG, *"abcdef")
 
-    await asyncio.gather(*(keeper.keep(TAG) for _ in range(5)), *(keeper.catch_up(TAG, fresh=FRESH) for _ in range(5)))
+    await asyncio.gather(
+        *(capture.capture(TAG) for _ in range(5)), *(capture.copy_new(TAG, max_age=COPY_INTERVAL) for _ in range(5))
+    )
 
     assert await kept(archive) == [*"abcdef"]
 
@@ -146,58 +148,58 @@ async def test_two_who_keep_at_once_keep_each_line_once(keeper, engine, archive)
 # ------------------------------------------------------------------------------------------------- stamps as they come
 
 
-async def test_lines_of_one_stamp_are_each_kept_once(keeper, engine, archive):
+async def test_lines_of_one_stamp_are_each_kept_once(capture, engine, archive):
     engine.write(TAG, "a", at=5)
     engine.write(TAG, "b", at=5)
-    await keeper.keep(TAG)
+    await capture.capture(TAG)
     engine.write(TAG, "c", at=5)
 
-    await keeper.keep(TAG)
+    await capture.capture(TAG)
 
     assert await kept(archive) == ["a", "b", "c"]
 
 
-async def test_a_line_that_another_overtook_is_not_lost(keeper, engine, archive):
+async def test_a_line_that_another_overtook_is_not_lost(capture, engine, archive):
     engine.write(TAG, "out", at=10 * SECOND)
-    await keeper.catch_up(TAG, fresh=FRESH)
+    await capture.copy_new(TAG, max_age=COPY_INTERVAL)
     engine.write(TAG, "err", at=10 * SECOND - 5)
 
-    await keeper.keep(TAG)
+    await capture.capture(TAG)
 
     assert await kept(archive) == ["out", "err"]
 
 
-async def test_the_rest_of_a_line_that_was_cut_is_kept_although_its_stamp_is_old(keeper, engine, archive):
+async def test_the_rest_of_a_line_that_was_cut_is_kept_although_its_stamp_is_old(capture, engine, archive):
     engine.write(TAG, "bar " * 5000, at=SECOND)
     engine.write(TAG, "between", at=50 * SECOND)
     engine.write(TAG, "out", at=100 * SECOND)
-    await keeper.catch_up(TAG, fresh=FRESH)
+    await capture.copy_new(TAG, max_age=COPY_INTERVAL)
     engine.write(TAG, "and the rest", at=SECOND)
 
-    await keeper.keep(TAG)
-    await keeper.keep(TAG)
+    await capture.capture(TAG)
+    await capture.capture(TAG)
 
     assert await kept(archive) == ["bar " * 5000, "between", "out", "and the rest"]
 
 
-async def test_a_line_told_in_part_and_then_as_a_whole_is_kept_once(keeper, engine, archive):
+async def test_a_line_told_in_part_and_then_as_a_whole_is_kept_once(capture, engine, archive):
     engine.write(TAG, "x" * 20_000, at=SECOND)
-    await keeper.catch_up(TAG, fresh=FRESH)
+    await capture.copy_new(TAG, max_age=COPY_INTERVAL)
     engine.written[TAG] = [LogLine(at=SECOND, message="x" * 20_000 + "y" * 400_000)]
 
-    await keeper.keep(TAG)
-    await keeper.keep(TAG)
+    await capture.capture(TAG)
+    await capture.capture(TAG)
 
     assert "".join(await kept(archive)) == "x" * 20_000 + "y" * 400_000
 
 
-async def test_what_the_engine_has_dropped_since_stays_stored_and_the_gap_is_reported(keeper, engine, archive):
+async def test_what_the_engine_has_dropped_since_stays_stored_and_the_gap_is_reported(capture, engine, archive):
     engine.write(TAG, "old", at=SECOND)
-    await keeper.catch_up(TAG, fresh=FRESH)
+    await capture.copy_new(TAG, max_age=COPY_INTERVAL)
     engine.written[TAG] = []
     engine.write(TAG, "new", at=50 * SECOND)
 
-    await keeper.keep(TAG)
+    await capture.capture(TAG)
 
     old, new, dropped = await kept(archive)
     assert (old, new) == ("old", "new")
@@ -207,32 +209,32 @@ async def test_what_the_engine_has_dropped_since_stays_stored_and_the_gap_is_rep
 # ---------------------------------------------------------------------------------------------------- what is an event
 
 
-async def test_a_line_without_a_character_is_no_event(keeper, engine, archive):
+async def test_a_line_without_a_character_is_no_event(capture, engine, archive):
     engine.write(TAG, "a", "", " ", "")
 
-    await keeper.keep(TAG)
-    await keeper.keep(TAG)
+    await capture.capture(TAG)
+    await capture.capture(TAG)
 
     assert await kept(archive) == ["a", " "]
 
 
-async def test_a_long_line_is_several_events_and_no_character_is_cut(keeper, engine, archive):
-    line = "é" * EVENT_BYTES
+async def test_a_long_line_is_several_events_and_no_character_is_cut(capture, engine, archive):
+    line = "é" * MAX_EVENT_BYTES
     engine.write(TAG, "x" + line, "after")
 
-    await keeper.keep(TAG)
-    await keeper.keep(TAG)
+    await capture.capture(TAG)
+    await capture.capture(TAG)
 
     *events, last = await kept(archive)
     assert (last, "".join(events)) == ("after", "x" + line)
-    assert max(len(event.encode()) for event in events) <= EVENT_BYTES
+    assert max(len(event.encode()) for event in events) <= MAX_EVENT_BYTES
 
 
-async def test_half_a_character_becomes_a_question_mark(keeper, engine, archive):
+async def test_half_a_character_becomes_a_question_mark(capture, engine, archive):
     engine.write(TAG, "a\ud800b")
 
-    await keeper.keep(TAG)
-    await keeper.keep(TAG)
+    await capture.capture(TAG)
+    await capture.capture(TAG)
 
     assert await kept(archive) == ["a?b"]
 
@@ -250,75 +252,75 @@ async def test_the_archive_gets_no_more_at_a_time_than_a_batch(engine, archive, 
 
     engine.write(TAG, *["x"] * 5000, *["y" * 100_000] * 30)
 
-    await LogCapture(archive=Counting(), runtime=engine, clock=clock, quota=UNLIMITED).keep(TAG)
+    await LogCapture(archive=Counting(), runtime=engine, clock=clock, quota=UNLIMITED).capture(TAG)
 
     assert max(lines for lines, _ in taken) <= BATCH_LINES
-    assert max(characters for _, characters in taken) < BATCH_CHARACTERS + EVENT_BYTES
+    assert max(characters for _, characters in taken) < BATCH_CHARACTERS + MAX_EVENT_BYTES
     assert sum(lines for lines, _ in taken) == 5030
 
 
 async def test_of_a_container_that_wrote_nothing_no_log_is_looked_for(engine, clock):
     engine.write(TAG)
 
-    await LogCapture(archive=None, runtime=engine, clock=clock, quota=UNLIMITED).keep(TAG)
+    await LogCapture(archive=None, runtime=engine, clock=clock, quota=UNLIMITED).capture(TAG)
 
     assert engine.asked == [(TAG, 0)]
 
 
-async def test_what_was_read_before_is_not_read_from_its_beginning_again(keeper, engine, archive):
+async def test_what_was_read_before_is_not_read_from_its_beginning_again(capture, engine, archive):
     engine.write(TAG, "a", at=100 * SECOND)
     engine.write(TAG, "b", at=200 * SECOND)
-    await keeper.catch_up(TAG, fresh=FRESH)
+    await capture.copy_new(TAG, max_age=COPY_INTERVAL)
     engine.asked.clear()
 
-    await keeper.keep(TAG)
+    await capture.capture(TAG)
 
     assert engine.asked == [(TAG, 0), (TAG, 199 * SECOND)]  # of the first no more than one line
     assert await kept(archive) == ["a", "b"]
 
 
-async def test_catching_up_asks_for_the_last_moment_only(keeper, engine, clock):
+async def test_catching_up_asks_for_the_last_moment_only(capture, engine, clock):
     engine.write(TAG, "a", at=100 * SECOND)
-    await keeper.catch_up(TAG, fresh=FRESH)
+    await capture.copy_new(TAG, max_age=COPY_INTERVAL)
     clock.pass_seconds(1)
 
-    await keeper.catch_up(TAG, fresh=FRESH)
+    await capture.copy_new(TAG, max_age=COPY_INTERVAL)
 
     assert engine.asked == [(TAG, 0), (TAG, 99 * SECOND)]
 
 
-async def test_catching_up_is_not_repeated_at_once(keeper, engine, clock):
+async def test_catching_up_is_not_repeated_at_once(capture, engine, clock):
     engine.write(TAG, "a")
-    await keeper.catch_up(TAG, fresh=FRESH)
+    await capture.copy_new(TAG, max_age=COPY_INTERVAL)
 
     clock.pass_seconds(0.19)
-    await keeper.catch_up(TAG, fresh=FRESH)
+    await capture.copy_new(TAG, max_age=COPY_INTERVAL)
     clock.pass_seconds(0.02)
-    await keeper.catch_up(TAG, fresh=FRESH)
+    await capture.copy_new(TAG, max_age=COPY_INTERVAL)
 
     assert len(engine.asked) == 2
 
 
-async def test_a_container_that_is_to_be_removed_is_always_asked(keeper, engine, archive):
+async def test_a_container_that_is_to_be_removed_is_always_asked(capture, engine, archive):
     engine.write(TAG, "a")
-    await keeper.catch_up(TAG, fresh=FRESH)
+    await capture.copy_new(TAG, max_age=COPY_INTERVAL)
     engine.write(TAG, "last words", at=9)
 
-    await keeper.keep(TAG)
+    await capture.capture(TAG)
 
     assert await kept(archive) == ["a", "last words"]
 
 
-async def test_nothing_is_remembered_of_containers_that_nobody_reads(keeper, engine, clock):
+async def test_nothing_is_remembered_of_containers_that_nobody_reads(capture, engine, clock):
     tags = [Tag(job_id=JobId("a-job"), attempt=number) for number in range(20)]
 
     for tag in tags:
-        await keeper.catch_up(tag, fresh=FRESH)
+        await capture.copy_new(tag, max_age=COPY_INTERVAL)
         clock.pass_seconds(0.5)
-    await keeper.keep(TAG)
+    await capture.capture(TAG)
 
-    assert len(keeper._turns) == 0
-    assert len(keeper._caught_up) <= 2
+    assert len(capture._locks) == 0
+    assert len(capture._copied_at) <= 2
 
 
 # ---------------------------------------------------------------------------------------------------------------- laws
@@ -326,8 +328,8 @@ async def test_nothing_is_remembered_of_containers_that_nobody_reads(keeper, eng
 overtaking = st.integers(-SECOND + 1, 0)
 deeds = st.lists(
     st.tuples(st.just("write"), overtaking, st.sampled_from(["", "a", "b", "c" * 5000]))
-    | st.tuples(st.just("catch_up"), st.sampled_from([None, 0, 1, 3]), st.none())
-    | st.tuples(st.just("keep"), st.sampled_from([None, 0, 1, 3]), st.none()),
+    | st.tuples(st.just("copy_new"), st.sampled_from([None, 0, 1, 3]), st.none())
+    | st.tuples(st.just("capture"), st.sampled_from([None, 0, 1, 3]), st.none()),
     max_size=40,
 )
 
@@ -336,16 +338,16 @@ deeds = st.lists(
 @given(deeds=deeds)
 def test_whatever_is_done_in_whatever_order_each_line_is_kept_once(deeds):
     engine, archive, clock = Engine(), InlineLogFiles(), StillClock()
-    keeper = LogCapture(archive=archive, runtime=engine, clock=clock, quota=UNLIMITED)
+    capture = LogCapture(archive=archive, runtime=engine, clock=clock, quota=UNLIMITED)
     engine.written[TAG] = []
 
-    asyncio.run(done(deeds, engine=engine, keeper=keeper, clock=clock))
+    asyncio.run(done(deeds, engine=engine, capture=capture, clock=clock))
 
     written = sorted(line.message for line in engine.written[TAG] if line.message)
     assert sorted(asyncio.run(kept(archive))) == written
 
 
-async def done(deeds, *, engine, keeper, clock):
+async def done(deeds, *, engine, capture, clock):
     """Each deed, and a last keep. Of two lines one may overtake the other by a second, not more."""
     now = count(10 * SECOND, SECOND // 3)
     for deed, how, message in deeds:
@@ -355,9 +357,9 @@ async def done(deeds, *, engine, keeper, clock):
             continue
         engine.silent_after = how
         with suppress(EngineUnknown):
-            await (keeper.keep(TAG) if deed == "keep" else keeper.catch_up(TAG, fresh=FRESH))
+            await (capture.capture(TAG) if deed == "capture" else capture.copy_new(TAG, max_age=COPY_INTERVAL))
         engine.silent_after = None
-    await keeper.keep(TAG)
+    await capture.capture(TAG)
 
 
 @pytest.mark.fault("SE44")
@@ -371,6 +373,6 @@ async def test_a_write_of_many_short_lines_holds_thousands_of_them(logs, running
         return await append(log_id, lines)
 
     monkeypatch.setattr(archive, "append", count)
-    await logs.keep(stream.tag)
+    await logs.capture(stream.tag)
 
     assert appended == [2000] * 5

@@ -4,12 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.logs.streams import Listing, StreamOrder
+from batchq.logs.pages import StreamOrder, StreamQuery
 from tests.logs.fakes import SECOND
 from tests.support.builders import ADMIN, NOON
 
-BY_NAME = Listing(order=StreamOrder.NAME, descending=False)
-NEWEST_FIRST = Listing(order=StreamOrder.LAST_EVENT, descending=True)
+BY_NAME = StreamQuery(order=StreamOrder.NAME, descending=False)
+NEWEST_FIRST = StreamQuery(order=StreamOrder.LAST_EVENT, descending=True)
 
 
 @pytest.fixture
@@ -42,17 +42,17 @@ async def pages(logs, listing, *, limit=2, before_second_page=None):
     ],
 )
 async def test_streams_are_listed_in_each_order(logs, five, order, descending, found):
-    assert await pages(logs, Listing(order=order, descending=descending)) == found
+    assert await pages(logs, StreamQuery(order=order, descending=descending)) == found
 
 
 @pytest.mark.parametrize("descending", [True, False])
 async def test_a_full_last_page_says_that_it_is_the_last(logs, five, descending):
-    assert len(await pages(logs, Listing(order=StreamOrder.NAME, descending=descending), limit=5)) == 1
+    assert len(await pages(logs, StreamQuery(order=StreamOrder.NAME, descending=descending), limit=5)) == 1
 
 
 @pytest.mark.parametrize("descending", [True, False])
 async def test_only_streams_with_the_prefix_are_listed(logs, five, descending):
-    assert await pages(logs, Listing(order=StreamOrder.NAME, descending=descending, prefix="d/")) == ["d"]
+    assert await pages(logs, StreamQuery(order=StreamOrder.NAME, descending=descending, prefix="d/")) == ["d"]
 
 
 async def test_no_streams_are_an_empty_page(logs):
@@ -71,7 +71,7 @@ async def test_streams_that_come_meanwhile_repeat_none_on_the_next_page(logs, fi
 @pytest.mark.parametrize("order", StreamOrder)
 @pytest.mark.parametrize("descending", [True, False])
 async def test_a_list_goes_on_behind_a_stream_that_is_deleted_between_two_pages(logs, five, store, order, descending):
-    listing = Listing(order=order, descending=descending)
+    listing = StreamQuery(order=order, descending=descending)
     whole = "".join(await pages(logs, listing))
 
     async def last_of_first_page_is_deleted():
@@ -92,7 +92,7 @@ async def test_streams_of_one_moment_are_listed_once_each(logs, running):
 async def test_a_stream_is_told_with_its_first_and_last_times_and_its_size(logs, running, engine):
     stream = await running()
     engine.write(stream.tag, "a", "b", at=SECOND)
-    await logs.keep(stream.tag)
+    await logs.capture(stream.tag)
 
     ((summary,), _) = await logs.streams(BY_NAME, after=None, limit=5, caller=ADMIN)
 

@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from batchq.errors import Invalid
-from batchq.logs.filter_pattern import compiled
-from batchq.logs.search_budget import Budget
+from batchq.logs.search import Budget, parse_pattern
 from tests.support.spending import little_spent
 
 MESSAGES = (
@@ -18,7 +17,7 @@ MESSAGES = (
 
 
 async def found(pattern):
-    asked, budget = compiled(pattern), Budget(asyncio.Lock())
+    asked, budget = parse_pattern(pattern), Budget(asyncio.Lock())
     return [number for number, message in enumerate(MESSAGES) if await asked.matches(message, budget)]
 
 
@@ -54,30 +53,30 @@ async def test_terms_are_all_any_or_none(pattern, numbers):
 @pytest.mark.parametrize("pattern", ['{ $.level = "ERROR" }', "[ip, user]", "%ERR.*%", "  {"])
 def test_patterns_of_other_kinds_are_refused_in_words(pattern):
     with pytest.raises(Invalid, match="not supported by this server"):
-        compiled(pattern)
+        parse_pattern(pattern)
 
 
 @pytest.mark.parametrize("pattern", ['"', 'a "b', '"a"b', 'a"b"', '"a" -"', "'\"", '"\\'])
 def test_a_pattern_without_sense_is_refused(pattern):
     with pytest.raises(Invalid, match="Invalid filter pattern"):
-        compiled(pattern)
+        parse_pattern(pattern)
 
 
 @pytest.mark.fault("SE18")
 @pytest.mark.parametrize("pattern", ['"' + "\\\\" * 511 + '"', "?a" * 512, "-" * 1024, "a " * 20, "(a+)+$" * 170])
 async def test_the_longest_pattern_is_read_and_held_against_a_long_message_at_once(pattern):
     with little_spent():
-        await compiled(pattern).matches("a" * 256 * 1024, Budget(asyncio.Lock()))
+        await parse_pattern(pattern).matches("a" * 256 * 1024, Budget(asyncio.Lock()))
 
 
 def test_a_pattern_of_more_than_twenty_terms_is_refused():
-    compiled("a " * 20)
+    parse_pattern("a " * 20)
     with pytest.raises(Invalid, match="it has 21 terms"):
-        compiled("a " * 21)
+        parse_pattern("a " * 21)
 
 
 @pytest.mark.fault("SE18")
 @pytest.mark.parametrize("pattern", ['"' * 1023, '"a"' * 340 + '"', "\\" * 1024 + '"', ('"\\' * 511) + " x"])
 def test_the_longest_that_has_no_sense_is_refused_at_once(pattern):
     with little_spent(), pytest.raises(Invalid):
-        compiled(pattern)
+        parse_pattern(pattern)

@@ -17,7 +17,7 @@ from batchq.domain.access.accounts import (
 from batchq.domain.job import Status
 from batchq.domain.scheduling.quotas import NO_QUOTAS, Quotas
 from batchq.host import MIB, DiskGuard
-from batchq.logs.capture import ENGINE_STORES, LogCapture
+from batchq.logs.capture import ENGINE_LOG_BYTES, LogCapture
 from batchq.logs.quota import AccountLogs, LogQuota
 from batchq.ports.jobs import Changes
 from tests.logs.conftest import TAG
@@ -47,9 +47,11 @@ def usage(store, archive):
 
 
 @pytest.fixture
-def keeper_with(engine, archive, clock, disk, usage):
-    def make(*, each=None, quotas=NO_QUOTAS):
-        quota = LogQuota(each=each, disk_guard=disk.disk_guard, quotas=lambda: quotas, usage=usage, clock=clock)
+def capture_with(engine, archive, clock, disk, usage):
+    def make(*, container_mib=None, quotas=NO_QUOTAS):
+        quota = LogQuota(
+            container_mib=container_mib, disk_guard=disk.disk_guard, quotas=lambda: quotas, usage=usage, clock=clock
+        )
         return LogCapture(archive=archive, runtime=engine, clock=clock, quota=quota)
 
     return make
@@ -60,12 +62,12 @@ async def stored(archive, tag=TAG):
 
 
 @pytest.mark.fault("SE27")
-async def test_a_log_ends_at_its_quota_with_one_line_that_says_so(keeper_with, engine, archive):
-    keeper = keeper_with(each=2)
+async def test_a_log_ends_at_its_quota_with_one_line_that_says_so(capture_with, engine, archive):
+    capture = capture_with(container_mib=2)
     engine.write(TAG, *[LINE] * 80)
 
-    await keeper.keep(TAG)
-    await keeper.keep(TAG)
+    await capture.capture(TAG)
+    await capture.capture(TAG)
 
     *lines, last = await stored(archive)
     assert lines == [LINE] * 16
@@ -73,40 +75,40 @@ async def test_a_log_ends_at_its_quota_with_one_line_that_says_so(keeper_with, e
     assert "2.0 MiB of this log are stored. Later output is lost" in last
 
 
-async def test_what_a_quota_refused_is_not_read_from_the_engine_again(keeper_with, engine, clock):
-    keeper = keeper_with(each=1)
+async def test_what_a_quota_refused_is_not_read_from_the_engine_again(capture_with, engine, clock):
+    capture = capture_with(container_mib=1)
     engine.write(TAG, *[LINE] * 16)
     for _ in range(3):
         clock.pass_seconds(1)
-        await keeper.catch_up(TAG, fresh=timedelta(0))
+        await capture.copy_new(TAG, max_age=timedelta(0))
 
     assert len(engine.asked) == 1
 
 
 @pytest.mark.fault("SE27")
-async def test_below_the_minimum_of_the_disk_nothing_is_stored_until_there_is_room(keeper_with, engine, archive, disk):
-    keeper = keeper_with()
+async def test_below_the_minimum_of_the_disk_nothing_is_stored_until_there_is_room(capture_with, engine, archive, disk):
+    capture = capture_with()
     engine.write(TAG, "a", at=10 * SECOND)
-    await keeper.keep(TAG)
+    await capture.capture(TAG)
     disk.free = 63 * MIB
     engine.write(TAG, "b", at=20 * SECOND)
-    await keeper.keep(TAG)
-    await keeper.keep(TAG)
+    await capture.capture(TAG)
+    await capture.capture(TAG)
     disk.free = 64 * MIB
-    await keeper.keep(TAG)
+    await capture.capture(TAG)
 
     first, stop, second = await stored(archive)
     assert (first, second) == ("a", "b")
     assert "the disk of batchq's data is nearly full" in stop
 
 
-async def test_on_a_disk_with_nothing_left_not_even_that_line_is_stored(keeper_with, engine, archive, disk):
-    keeper, disk.free = keeper_with(), 31 * MIB
+async def test_on_a_disk_with_nothing_left_not_even_that_line_is_stored(capture_with, engine, archive, disk):
+    capture, disk.free = capture_with(), 31 * MIB
     engine.write(TAG, "a")
 
-    await keeper.catch_up(TAG, fresh=timedelta(0))
+    await capture.copy_new(TAG, max_age=timedelta(0))
     asked = len(engine.asked)
-    await keeper.keep(TAG)
+    await capture.capture(TAG)
 
     assert asked == 0
     assert await stored(archive) == []
@@ -121,23 +123,23 @@ async def job_of(store, account, number):
 
 
 @pytest.mark.fault("SE27")
-async def test_an_account_has_a_quota_together_with_those_below_it(keeper_with, engine, archive, store, usage):
+async def test_an_account_has_a_quota_together_with_those_below_it(capture_with, engine, archive, store, usage):
     below = Account(name=LABB, parent=LABA)
     quotas = Quotas(Directory(accounts={LABA: Account(name=LABA, limits=AccountLimits(log_mib=2)), LABB: below}))
-    keeper = keeper_with(quotas=quotas)
+    capture = capture_with(quotas=quotas)
     first, second, third = [await job_of(store, it, n) for n, it in enumerate((LABA, LABB, LABA))]
     for tag in (first, second, third):
         engine.write(tag, *[LINE] * 8)
-        await keeper.keep(tag)
+        await capture.capture(tag)
 
     assert [len(await stored(archive, it)) for it in (first, second, third)] == [8, 8, 1]
     assert "limit of account laba for all its stored logs" in (await stored(archive, third))[0]
 
     await usage.discard(first.log_id)
-    await keeper.keep(third)
+    await capture.capture(third)
     assert (await stored(archive, third))[1:] == [LINE] * 8
 
 
 def test_the_engine_stores_as_much_as_its_settings_say():
     size, files = ROTATED_LOG["Config"]["max-size"], int(ROTATED_LOG["Config"]["max-file"])
-    assert int(size.removesuffix("m")) * 10**6 * (files - 1) == ENGINE_STORES
+    assert int(size.removesuffix("m")) * 10**6 * (files - 1) == ENGINE_LOG_BYTES

@@ -7,15 +7,15 @@ import pytest
 from batchq.domain.job import Status
 from batchq.errors import Invalid, NotFound
 from batchq.logs.pages import Span
-from batchq.logs.search_budget import SLICE
-from batchq.logs.service import PART, LogQuery, SearchPosition
+from batchq.logs.search import SLICE_BYTES
+from batchq.logs.service import MAX_STREAMS_PER_SEARCH, LogQuery, SearchPosition
 from batchq.ports.jobs import Changes
 from batchq.ports.logs import LogLine
 from tests.logs.fakes import SECOND
 from tests.support.builders import ADMIN, NOON, job, log_stream
 
 EVERYTHING = LogQuery(span=Span())
-MANY = PART + 20
+MANY = MAX_STREAMS_PER_SEARCH + 20
 NOW = int(NOON.timestamp()) * SECOND
 
 
@@ -25,9 +25,9 @@ def messages(events):
 
 async def search(logs, query=EVERYTHING, *, limit=10_000):
     """Every page, as (page's messages, ...)."""
-    pages, place = [], SearchPosition()
-    while place is not None:
-        events, place = await logs.filter(query, place=place, limit=limit, caller=ADMIN)
+    pages, position = [], SearchPosition()
+    while position is not None:
+        events, position = await logs.filter(query, position=position, limit=limit, caller=ADMIN)
         pages.append(messages(events))
     return pages
 
@@ -59,9 +59,9 @@ async def test_events_of_all_streams_come_by_time_however_they_are_paged(logs, t
 
 
 async def test_the_last_page_says_so(logs, three):
-    events, place = await logs.filter(EVERYTHING, place=SearchPosition(), limit=12, caller=ADMIN)
+    events, position = await logs.filter(EVERYTHING, position=SearchPosition(), limit=12, caller=ADMIN)
 
-    assert (len(events), place) == (12, None)
+    assert (len(events), position) == (12, None)
 
 
 async def test_only_the_streams_named_are_searched(logs, three):
@@ -114,7 +114,7 @@ async def test_a_page_holds_no_more_than_a_mebibyte(logs, running, engine):
 async def test_a_search_may_pause_before_it_has_found_anything(logs, running, engine, archive):
     stream = await running()
     engine.write(stream.tag, *["chaff"] * 60_000, "wheat")
-    await logs.keep(stream.tag)
+    await logs.capture(stream.tag)
 
     pages = await search(logs, LogQuery(span=Span(), pattern="wheat"))
 
@@ -139,27 +139,27 @@ async def test_more_streams_than_one_search_holds_are_searched_in_parts(logs, ma
 
 
 async def test_streams_that_come_into_a_part_while_it_is_searched_push_none_into_the_next(logs, many, running):
-    first, place = await logs.filter(EVERYTHING, place=SearchPosition(), limit=300, caller=ADMIN)
+    first, position = await logs.filter(EVERYTHING, position=SearchPosition(), limit=300, caller=ADMIN)
     for number in range(20):
         await running(name=f"a new one {number}")
 
     rest = []
-    while place is not None:
-        events, place = await logs.filter(EVERYTHING, place=place, limit=300, caller=ADMIN)
+    while position is not None:
+        events, position = await logs.filter(EVERYTHING, position=position, limit=300, caller=ADMIN)
         rest += messages(events)
 
     assert sorted(messages(first) + rest) == sorted(f"line {number}" for number in range(MANY))
 
 
 async def test_a_stream_that_comes_while_a_search_is_paged_breaks_nothing(logs, three, running, engine):
-    first, place = await logs.filter(EVERYTHING, place=SearchPosition(), limit=5, caller=ADMIN)
+    first, position = await logs.filter(EVERYTHING, position=SearchPosition(), limit=5, caller=ADMIN)
     new = await running(name="xx/default/0")
     engine.write(new.tag, "new", at=SECOND)
 
-    rest, place = await logs.filter(EVERYTHING, place=place, limit=100, caller=ADMIN)
+    rest, position = await logs.filter(EVERYTHING, position=position, limit=100, caller=ADMIN)
 
     assert sorted(messages(first) + messages(rest)) == sorted([*BY_TIME, "new"])
-    assert place is None
+    assert position is None
 
 
 @pytest.fixture
@@ -180,11 +180,11 @@ async def two_that_write_while_they_are_read(running, engine, clock):
 
 
 async def test_who_follows_from_the_newest_time_misses_nothing(logs, two_that_write_while_they_are_read, clock):
-    first, _ = await logs.filter(EVERYTHING, place=SearchPosition(), limit=100, caller=ADMIN)
+    first, _ = await logs.filter(EVERYTHING, position=SearchPosition(), limit=100, caller=ADMIN)
     newest = max(event.line.at for event in first)
     clock.pass_seconds(1)
     second, _ = await logs.filter(
-        LogQuery(span=Span(start=newest + 1)), place=SearchPosition(), limit=100, caller=ADMIN
+        LogQuery(span=Span(start=newest + 1)), position=SearchPosition(), limit=100, caller=ADMIN
     )
 
     assert [messages(first), messages(second)] == [["x0", "y0"], ["x1", "y1"]]
@@ -247,7 +247,7 @@ async def test_the_event_loop_goes_on_while_long_lines_are_searched_and_all_page
     pages = await asyncio.gather(*searches)
     watching.cancel()
 
-    assert most <= SLICE + 2 * 200_002
+    assert most <= SLICE_BYTES + 2 * 200_002
     assert [message[200_000:] for message in everything(pages[0])] == [
         str(it) for it in range(1, 61) if set("17") & set(str(it))
     ]
@@ -258,7 +258,9 @@ async def test_a_search_ends_early_when_its_client_has_gone(logs, running, engin
     stream = await running()
     engine.write(stream.tag, *["chaff"] * 10)
 
-    _, place = await logs.filter(EVERYTHING, place=SearchPosition(), limit=10, caller=ADMIN, gone=lambda: True)
+    _, position = await logs.filter(
+        EVERYTHING, position=SearchPosition(), limit=10, caller=ADMIN, has_disconnected=lambda: True
+    )
 
-    assert place is not None
-    assert place.beyond is not None
+    assert position is not None
+    assert position.after_key is not None

@@ -6,14 +6,14 @@ from batchq.domain.access.accounts import Caller, Owner
 from batchq.domain.catalog import Network
 from batchq.domain.job import Status
 from batchq.errors import Invalid, NotFound
-from batchq.logs.streams import Listing, StreamOrder
+from batchq.logs.pages import StreamOrder, StreamQuery
 from tests.support.scripts import LASTING, Script
 
 NETWORK = Network.BRIDGE  # which each account may have, and the host's not
 ADA = Caller(user="ada", account="team", lineage=("team", "root"))
 BOB = Caller(user="bob", account="team", lineage=("team", "root"))
 CORA = Caller(user="cora", account="lab", coordinates=frozenset({"lab", "team"}))
-STREAMS = Listing(order=StreamOrder.NAME, descending=False)
+STREAMS = StreamQuery(order=StreamOrder.NAME, descending=False)
 
 
 @pytest.fixture

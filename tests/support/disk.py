@@ -8,7 +8,7 @@ from tests.support.inline import InlineLogFiles, InlineStore
 
 BOTTOMLESS = DiskGuard(free=lambda: 2**40, min_free=0)
 UNLIMITED = LogQuota(
-    each=None,
+    container_mib=None,
     disk_guard=BOTTOMLESS,
     quotas=lambda: NO_QUOTAS,
     usage=AccountLogs(store=InlineStore(), archive=InlineLogFiles()),

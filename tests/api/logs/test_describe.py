@@ -25,7 +25,7 @@ async def three(backend):
 
 async def test_a_stream_has_its_times_and_its_arn(boto, backend):
     stream = await backend.runs("a", "b")
-    await backend.logs.keep(stream.tag)
+    await backend.logs.capture(stream.tag)
 
     response = await boto.describe_log_streams(logGroupName=GROUP)
 

@@ -21,7 +21,7 @@ def test_every_request_member_of_aws_is_in_the_shape(operation):
 @pytest.mark.parametrize("operation", OPERATIONS)
 async def test_every_response_member_is_one_of_aws(raw, backend, operation):
     stream = await backend.runs("a", "b")
-    await backend.logs.keep(stream.tag)
+    await backend.logs.capture(stream.tag)
     asked = {} if operation == "DescribeLogGroups" else {"logGroupName": GROUP, "limit": 1}
 
     _, _, answer = await raw.post(operation, {**asked, "logStreamName": stream.name})
