@@ -1,4 +1,4 @@
-"""Logs on fakes: an engine that has written, an archive and a store in memory; in virtual time."""
+"""Fixtures of the log service on fakes: an engine with output, an archive and a store in memory, virtual time."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""An engine that has written logs, and a clock that stands still."""
+"""A fake engine with the output of containers, and a clock that stands still."""
 
 import asyncio
 from datetime import timedelta

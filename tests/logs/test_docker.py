@@ -1,4 +1,4 @@
-"""The logs of real containers, kept while they run and when they are over."""
+"""Logs of real containers, captured while they run and after their end."""
 
 import asyncio
 from contextlib import closing
@@ -53,7 +53,7 @@ async def container(docker_engine, tmp_path):
             yield Container(runtime, files)
 
 
-async def test_a_container_read_while_it_writes_loses_and_repeats_nothing(container):
+async def test_lines_of_a_writing_container_are_stored_once(container):
     await container.run(
         "n=0; while [ $n -lt 3000 ]; do echo out $n; n=$((n+1)); done & "
         "n=0; while [ $n -lt 3000 ]; do echo err $n >&2; n=$((n+1)); done; wait"
@@ -72,7 +72,7 @@ async def test_a_container_read_while_it_writes_loses_and_repeats_nothing(contai
     assert len(lines) == 6000
 
 
-async def test_a_progress_bar_that_was_read_before_it_ended_is_kept_whole(container):
+async def test_an_unfinished_line_is_completed_later(container):
     bar = 3000 * "12345678"
     await container.run(
         "trap 'echo the rest; exit 0' TERM; n=0; while [ $n -lt 3000 ]; do printf 12345678; n=$((n+1)); done; "
@@ -104,7 +104,7 @@ async def test_a_progress_bar_that_was_read_before_it_ended_is_kept_whole(contai
     ],
     ids=["no end", "carriage returns", "binary", "a megabyte"],
 )
-async def test_what_is_no_ordinary_line_is_kept(container, script, message):
+async def test_unusual_lines_are_stored(container, script, message):
     await container.run(script)
     await over(container.runtime, container.tag)
 

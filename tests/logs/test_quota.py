@@ -1,4 +1,4 @@
-"""Output is stored up to a quota, and the log says where that ended."""
+"""Output is stored up to a quota, and the log reports where it ended."""
 
 from datetime import timedelta
 
@@ -62,7 +62,7 @@ async def stored(archive, tag=TAG):
 
 
 @pytest.mark.fault("SE27")
-async def test_a_log_ends_at_its_quota_with_one_line_that_says_so(capture_with, engine, archive):
+async def test_a_log_at_its_quota_ends_with_one_annotation(capture_with, engine, archive):
     capture = capture_with(container_mib=2)
     engine.write(TAG, *[LINE] * 80)
 
@@ -75,7 +75,7 @@ async def test_a_log_ends_at_its_quota_with_one_line_that_says_so(capture_with, 
     assert "2.0 MiB of this log are stored. Later output is lost" in last
 
 
-async def test_what_a_quota_refused_is_not_read_from_the_engine_again(capture_with, engine, clock):
+async def test_refused_output_is_not_read_again(capture_with, engine, clock):
     capture = capture_with(container_mib=1)
     engine.write(TAG, *[LINE] * 16)
     for _ in range(3):
@@ -86,7 +86,7 @@ async def test_what_a_quota_refused_is_not_read_from_the_engine_again(capture_wi
 
 
 @pytest.mark.fault("SE27")
-async def test_below_the_minimum_of_the_disk_nothing_is_stored_until_there_is_room(capture_with, engine, archive, disk):
+async def test_below_the_minimum_free_space_nothing_is_stored(capture_with, engine, archive, disk):
     capture = capture_with()
     engine.write(TAG, "a", at=10 * SECOND)
     await capture.capture(TAG)
@@ -102,7 +102,7 @@ async def test_below_the_minimum_of_the_disk_nothing_is_stored_until_there_is_ro
     assert "the disk of batchq's data is nearly full" in stop
 
 
-async def test_on_a_disk_with_nothing_left_not_even_that_line_is_stored(capture_with, engine, archive, disk):
+async def test_on_a_full_disk_no_annotation_is_stored(capture_with, engine, archive, disk):
     capture, disk.free = capture_with(), 31 * MIB
     engine.write(TAG, "a")
 
@@ -123,7 +123,7 @@ async def job_of(store, account, number):
 
 
 @pytest.mark.fault("SE27")
-async def test_an_account_has_a_quota_together_with_those_below_it(capture_with, engine, archive, store, usage):
+async def test_the_quota_of_an_account_includes_its_descendants(capture_with, engine, archive, store, usage):
     below = Account(name=LABB, parent=LABA)
     quotas = Quotas(Directory(accounts={LABA: Account(name=LABA, limits=AccountLimits(log_mib=2)), LABB: below}))
     capture = capture_with(quotas=quotas)
@@ -140,6 +140,6 @@ async def test_an_account_has_a_quota_together_with_those_below_it(capture_with,
     assert (await stored(archive, third))[1:] == [LINE] * 8
 
 
-def test_the_engine_stores_as_much_as_its_settings_say():
+def test_the_engine_stores_as_much_as_batchq_configures():
     size, files = ROTATED_LOG["Config"]["max-size"], int(ROTATED_LOG["Config"]["max-file"])
     assert int(size.removesuffix("m")) * 10**6 * (files - 1) == ENGINE_LOG_BYTES

@@ -1,4 +1,4 @@
-"""A store on disk, one that was left there, and a way into its threads."""
+"""Fixtures: a store on disk, a data directory after a clean shutdown, and access to the store's threads."""
 
 import asyncio
 import threading

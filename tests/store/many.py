@@ -1,4 +1,4 @@
-"""A data directory with as many jobs as one likes, made by SQL: quicker than they would be run."""
+"""A data directory with any number of jobs, written by SQL because that is faster than running them."""
 
 import sqlite3
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""A backup is whole, of one moment, and nobody else's to read, whatever its server does meanwhile."""
+"""A backup is consistent and private, whatever the server does meanwhile."""
 
 import os
 import signal
@@ -53,7 +53,7 @@ async def data(tmp_path):
 
 
 @pytest.mark.fault("DB14")
-def test_under_load_it_has_all_that_was_acknowledged_before_it_and_nothing_half(tmp_path):
+def test_a_backup_under_load_has_all_acknowledged_jobs_and_no_partial_commit(tmp_path):
     with busy(tmp_path / "data") as acknowledged:
         made = []
         for number in range(ROUNDS):
@@ -70,7 +70,7 @@ def test_under_load_it_has_all_that_was_acknowledged_before_it_and_nothing_half(
 
 
 @pytest.mark.fault("DB15")
-async def test_backups_and_checks_beside_a_server_that_is_killed_lose_nothing_of_it(tmp_path):
+async def test_backups_and_checks_beside_a_killed_server_lose_no_data(tmp_path):
     with busy(tmp_path / "data") as acknowledged:
         for number in range(ROUNDS):
             acknowledged(WARM)
@@ -84,7 +84,7 @@ async def test_backups_and_checks_beside_a_server_that_is_killed_lose_nothing_of
 
 
 @pytest.mark.fault("SE14")
-def test_it_is_one_file_that_nobody_else_may_read(data, tmp_path):
+def test_a_backup_is_one_file_that_only_its_owner_may_read(data, tmp_path):
     before = os.umask(0)
     back_up(data, tmp_path / "copy.db", force=False)
     os.umask(before)
@@ -94,7 +94,7 @@ def test_it_is_one_file_that_nobody_else_may_read(data, tmp_path):
     assert sorted(it.name for it in tmp_path.iterdir()) == ["copy.db", "data"]
 
 
-def test_what_a_killed_server_left_in_its_log_of_writes_is_in_it(tmp_path):
+def test_a_backup_has_the_write_ahead_log_of_a_killed_server(tmp_path):
     with busy(tmp_path / "data") as acknowledged:
         acked = acknowledged(WARM)
 
@@ -104,7 +104,7 @@ def test_what_a_killed_server_left_in_its_log_of_writes_is_in_it(tmp_path):
     assert orders(tmp_path / "copy.db")[-1] >= acked
 
 
-def test_a_file_that_is_there_is_replaced_only_by_force(data, tmp_path):
+def test_an_existing_file_is_replaced_only_by_force(data, tmp_path):
     (tmp_path / "copy.db").write_text("dear")
 
     with pytest.raises(StoreRefused, match="--force"):
@@ -116,7 +116,7 @@ def test_a_file_that_is_there_is_replaced_only_by_force(data, tmp_path):
     assert check(tmp_path / "copy.db").problems == ()
 
 
-def test_none_is_made_among_the_data_not_even_by_force(data, tmp_path):
+def test_a_backup_inside_the_data_directory_is_refused(data, tmp_path):
     (tmp_path / "link").symlink_to(data)
 
     for file in (data / NAME, data / "copy.db", tmp_path / "link" / NAME):
@@ -124,7 +124,7 @@ def test_none_is_made_among_the_data_not_even_by_force(data, tmp_path):
             back_up(data, file, force=True)
 
 
-def test_data_that_is_damaged_makes_none(data, tmp_path):
+def test_damaged_data_is_not_backed_up(data, tmp_path):
     whole = bytearray((data / NAME).read_bytes())
     whole[4096 * 3 : 4096 * 6] = b"\xff" * 4096 * 3
     (data / NAME).write_bytes(whole)
@@ -136,7 +136,7 @@ def test_data_that_is_damaged_makes_none(data, tmp_path):
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_no_data_makes_none(tmp_path, there, capsys):
+def test_a_missing_database_is_not_backed_up(tmp_path, there, capsys):
     (tmp_path / "data").mkdir() if there else None
 
     status = main(["backup", str(tmp_path / "copy.db"), "--data", str(tmp_path / "data")])
@@ -146,14 +146,14 @@ def test_no_data_makes_none(tmp_path, there, capsys):
     assert not (tmp_path / "copy.db").exists()
 
 
-def test_where_it_cannot_be_written_is_told_in_one_line(data, tmp_path, capsys):
+def test_an_unwritable_target_is_reported_in_one_line(data, tmp_path, capsys):
     status = main(["backup", str(tmp_path / "nowhere" / "copy.db"), "--data", str(data)])
 
     assert status == 1
     assert capsys.readouterr().err == f"batchq: {tmp_path}/nowhere is not a directory\n"
 
 
-def test_a_command_says_what_it_has_made(data, tmp_path, capsys):
+def test_the_backup_command_reports_the_file(data, tmp_path, capsys):
     status = main(["backup", str(tmp_path / "copy.db"), "--data", str(data)])
 
     assert status == 0

@@ -1,4 +1,4 @@
-"""A bulk stop costs what its caller may see: neither its read nor its commit looks at the jobs of others."""
+"""The read and the commit of a bulk stop do not read jobs that the caller may not see."""
 
 import asyncio
 
@@ -49,7 +49,7 @@ async def costs(data, count):
 
 
 @pytest.mark.fault("SE25")
-async def test_neither_the_read_nor_the_commit_of_a_bulk_stop_grows_with_jobs_of_others(tmp_path):
+async def test_the_cost_of_a_bulk_stop_does_not_grow_with_jobs_of_others(tmp_path):
     few = await costs(tmp_path / "few", 10)
 
     many = await costs(tmp_path / "many", 5_000)

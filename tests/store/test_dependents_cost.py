@@ -1,4 +1,4 @@
-"""A page of dependents costs what it has, however many more wait for the jobs that have ended."""
+"""The cost of a page of dependents grows with the page, not with the waiting jobs."""
 
 import sqlite3
 
@@ -26,5 +26,5 @@ def cost(count):
 
 
 @pytest.mark.fault("CO11")
-def test_a_page_of_dependents_does_not_grow_with_all_that_wait():
+def test_the_cost_of_a_page_of_dependents_does_not_grow_with_waiting_jobs():
     assert cost(5_000) <= cost(50) + 3

@@ -1,4 +1,4 @@
-"""What a commit has promised holds, whatever becomes of the process; and it promises only what the disk has taken."""
+"""An acknowledged commit is durable, whatever happens to the process."""
 
 import os
 import re
@@ -34,7 +34,7 @@ def acked_until_killed(data):
     return [int(line) for line in lines if re.fullmatch(r"\d+\n", line)]
 
 
-async def test_a_writer_killed_again_and_again_loses_nothing_it_was_told_is_saved(tmp_path):
+async def test_a_writer_killed_repeatedly_loses_no_acknowledged_commit(tmp_path):
     acked = [order for _ in range(ROUNDS) for order in acked_until_killed(tmp_path)]
 
     store = await SqliteStore.open(tmp_path)
@@ -50,7 +50,7 @@ async def test_a_writer_killed_again_and_again_loses_nothing_it_was_told_is_save
 
 
 @pytest.mark.fault("DB05", "DB18")
-def test_a_commit_is_told_only_when_the_disk_has_it(tmp_path):
+def test_a_commit_is_acknowledged_only_when_it_is_durable(tmp_path):
     """Where the kernel answers every fsync with an input/output error, a commit that asked for none would be told."""
     deaf = started("tests.store.deaf_disk", tmp_path)
 

@@ -33,7 +33,7 @@ async def database(tmp_path):
 @pytest.mark.exhaustive
 @pytest.mark.fault("DB11")
 @pytest.mark.timeout(600)  # a process for each statement, on a machine that may be busy
-def test_a_kill_at_any_statement_leaves_one_version_or_the_other(database):
+def test_a_kill_at_any_statement_of_a_migration_leaves_the_old_or_the_new_schema(database):
     schemas = {version: schema_of(version) for version in (EARLIER, second_version.VERSION)}
 
     done = subprocess.run(

@@ -103,7 +103,7 @@ async def costs_of_pruning(data, count):
 
 
 @pytest.mark.parametrize("count", MANY)
-async def test_what_is_ones_own_costs_the_same_however_much_others_have(tmp_path, count):
+async def test_the_cost_of_an_owners_list_does_not_grow_with_jobs_of_others(tmp_path, count):
     few = await costs_of_ones_own(tmp_path / "few", FEW)
     many = await costs_of_ones_own(tmp_path / "many", count)
 
@@ -112,7 +112,7 @@ async def test_what_is_ones_own_costs_the_same_however_much_others_have(tmp_path
 
 @pytest.mark.fault("DB17")
 @pytest.mark.parametrize("count", MANY)
-async def test_a_page_and_a_look_cost_what_they_tell(tmp_path, count):
+async def test_the_cost_of_a_page_does_not_grow_with_stored_jobs(tmp_path, count):
     few = await costs_of_looking(tmp_path / "few", FEW)
     many = await costs_of_looking(tmp_path / "many", count)
 
@@ -121,7 +121,7 @@ async def test_a_page_and_a_look_cost_what_they_tell(tmp_path, count):
 
 @pytest.mark.fault("DB17")
 @pytest.mark.parametrize("count", MANY)
-async def test_forgetting_goes_in_small_steps_and_its_log_of_writes_stays_small(tmp_path, count):
+async def test_retention_deletes_in_small_steps_with_a_small_write_ahead_log(tmp_path, count):
     few, _, _ = await costs_of_pruning(tmp_path / "few", FEW)
     many, log, gone = await costs_of_pruning(tmp_path / "many", count)
 

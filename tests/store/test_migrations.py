@@ -1,4 +1,4 @@
-"""Data of an earlier schema is upgraded whole. The later schema is synthetic: `second_version`."""
+"""Data of an earlier schema is migrated completely. The later schema is synthetic: `second_version`."""
 
 import logging
 import sqlite3
@@ -68,7 +68,7 @@ async def test_an_upgrade_keeps_every_row_and_is_logged(data, request, caplog):
     assert after == before
 
 
-async def test_a_batchq_of_the_earlier_schema_refuses_upgraded_data(data, monkeypatch):
+async def test_an_earlier_version_refuses_migrated_data(data, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(migrations, "STEPS", second_version.STEPS)
         await open_and_close(data)
@@ -80,7 +80,7 @@ async def test_a_batchq_of_the_earlier_schema_refuses_upgraded_data(data, monkey
     assert dump(data) == before
 
 
-async def test_check_reports_an_earlier_schema_and_leaves_its_rows_to_the_upgrade(data, later, capsys):
+async def test_check_reports_an_earlier_schema_and_does_not_read_its_rows(data, later, capsys):
     with closing(sqlite3.connect(data / NAME, isolation_level=None)) as connection:
         connection.execute("UPDATE job_queues SET value = '{'")
 

@@ -1,4 +1,4 @@
-"""How SQLite finds what it is asked for: by an index, never by looking at every row, and without sorting."""
+"""SQLite finds rows by an index, without a scan of the table and without sorting."""
 
 import re
 import sqlite3
@@ -87,7 +87,7 @@ def test_every_statement_finds_its_rows_by_an_index_and_in_order(plan, name):
     steps = plan(STATEMENTS[name], named(STATEMENTS[name]))
 
     # What a statement has itself found, what it was given, and what hardly ever has a row.
-    few = ("SCAN waiting", "SCAN next", "SCAN named", "SCAN page", "SCAN quarantine")
+    few = ("SCAN asked", "SCAN waiting", "SCAN next", "SCAN named", "SCAN page", "SCAN quarantine")
     looked_at = [step for step in steps if step.startswith("SCAN") and not step.startswith(few)]
     put_in_order = [] if name in FEW else [step for step in steps if "TEMP B-TREE" in step]
     assert looked_at + put_in_order == []
@@ -105,7 +105,7 @@ def test_queued_jobs_are_counted_in_indexes_alone(plan, name):
 
 
 @pytest.mark.parametrize("name", sorted(WHOLE))
-def test_what_is_told_whole_is_read_in_order(plan, name):
+def test_small_tables_are_read_in_order(plan, name):
     (step,) = plan(STATEMENTS[name], named(STATEMENTS[name]))
 
     assert re.fullmatch(r"SCAN \w+( USING (COVERING )?INDEX \w+)?", step)
@@ -121,7 +121,7 @@ def test_what_is_told_whole_is_read_in_order(plan, name):
         ("lists.count_unfinished_in_queue", "COVERING INDEX jobs_by_status"),
     ],
 )
-def test_what_the_engine_asks_reads_only_the_rows_it_gets(plan, name, index):
+def test_reads_of_the_engine_visit_only_the_rows_they_return(plan, name, index):
     steps = plan(STATEMENTS[name], named(STATEMENTS[name]))
 
     assert f"USING {index} " in steps[0]
@@ -136,7 +136,7 @@ def test_what_the_engine_asks_reads_only_the_rows_it_gets(plan, name, index):
         "lists.children_failed_or_queued",
     ],
 )
-def test_the_children_of_an_array_are_read_as_one_stretch_of_the_table(plan, name):
+def test_the_children_of_an_array_are_read_as_one_range(plan, name):
     stretch, spec = plan(STATEMENTS[name], named(STATEMENTS[name]))
 
     assert stretch == "SEARCH jobs USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"
@@ -144,7 +144,7 @@ def test_the_children_of_an_array_are_read_as_one_stretch_of_the_table(plan, nam
 
 
 @pytest.mark.parametrize("status", [Status.PENDING, Status.FAILED])
-def test_what_is_over_in_all_but_its_row_costs_a_list_no_walk(plan, status):
+def test_jobs_with_pending_end_cost_a_list_no_scan(plan, status):
     query = JobQuery(queue="default", status=status, limit=10, over=frozenset({1, 2}))
 
     walks = [plan(*lists.select(part, None, among))[0] for part, among in lists._split(query)]
@@ -153,7 +153,7 @@ def test_what_is_over_in_all_but_its_row_costs_a_list_no_walk(plan, status):
     assert all(walk.startswith(f"SEARCH jobs USING {index}") for walk in walks), walks
 
 
-def test_a_share_is_entered_where_the_last_page_ended(plan):
+def test_a_page_of_a_share_begins_by_a_seek(plan):
     steps = plan(job_reads.SQL["runnable_jobs_in_share"], named(job_reads.SQL["runnable_jobs_in_share"]))
 
     found = [step.removeprefix("SEARCH jobs USING COVERING INDEX jobs_runnable_in_share ") for step in steps]
@@ -164,7 +164,7 @@ def test_a_share_is_entered_where_the_last_page_ended(plan):
     assert found == ["MERGE (UNION ALL)", "LEFT", rest_of_this_rank, "RIGHT", other_ranks]
 
 
-def test_waiting_shares_are_each_found_by_a_jump_in_the_index(plan):
+def test_shares_with_runnable_jobs_are_found_by_seeks(plan):
     steps = [
         step
         for step in plan(job_reads.SQL["shares_with_runnable_jobs"], named(job_reads.SQL["shares_with_runnable_jobs"]))
@@ -177,7 +177,7 @@ def test_waiting_shares_are_each_found_by_a_jump_in_the_index(plan):
 
 @pytest.mark.parametrize("status", [None, Status.RUNNING])
 @pytest.mark.parametrize("name", [None, "a", "a*"])
-def test_who_needs_a_resource_is_walked_newest_first_and_looked_at_one_by_one(plan, status, name):
+def test_jobs_that_require_a_resource_are_read_newest_first(plan, status, name):
     query = NeedQuery(resource="a", status=status, name=name, limit=10)
 
     walk, look = plan(*lists.select_requiring(query))
@@ -191,7 +191,7 @@ LISTS = [(None, by) for by in [None, *Filter]] + [(Status.RUNNING, None), (Statu
 
 @pytest.mark.parametrize("value", ["a", "a*", "a:1", "5"])
 @pytest.mark.parametrize(("status", "by"), LISTS)
-def test_every_list_is_read_in_an_index_alone_whatever_its_filter(plan, status, by, value):
+def test_every_filter_of_a_list_reads_only_an_index(plan, status, by, value):
     query = JobQuery(queue="default", status=status, filter=by, values=(value, "b"), limit=10)
 
     (step,) = plan(*lists.select(query))
@@ -202,7 +202,7 @@ def test_every_list_is_read_in_an_index_alone_whatever_its_filter(plan, status, 
 
 @pytest.mark.parametrize("column", ["owner", "account"])
 @pytest.mark.parametrize(("by", "value"), [(None, "a"), *((by, "a*") for by in Filter)])
-def test_what_is_somebodys_is_walked_in_an_index_of_his_own(plan, column, by, value):
+def test_the_list_of_an_owner_is_read_from_an_index(plan, column, by, value):
     query = JobQuery(queue="default", status=Status.SUCCEEDED, filter=by, values=(value, "b"), limit=10)
 
     (step,) = plan(*lists.select(query, (column, "ada")))
@@ -226,13 +226,13 @@ NAMED = tuple((job_id(number), None) for number in range(3))
         (JobFilter(statuses=frozenset(Status)), "SCAN jobs USING INDEX jobs_unfinished"),
     ],
 )
-def test_of_the_finished_none_is_looked_at_to_choose_whom_an_order_means(plan, asked, index):
+def test_a_bulk_stop_selects_targets_without_reading_finished_jobs(plan, asked, index):
     first, *_ = plan(*bulk_stops.select(asked))
 
     assert first.startswith(index)
 
 
-def test_those_that_are_named_are_found_by_their_ids(plan):
+def test_named_targets_are_found_by_their_ids(plan):
     steps = plan(*bulk_stops.select(JobFilter(members=NAMED, statuses=frozenset(Status))))
 
     looked_at = [step for step in steps if " jobs " in step or " array " in step]

@@ -1,4 +1,4 @@
-"""On a full disk the database is written to with what a reserve gives up."""
+"""On a full disk, writes use the space that the reserve releases."""
 
 import sqlite3
 from contextlib import closing
@@ -38,7 +38,7 @@ def reserve(tmp_path):
 
 
 @pytest.mark.fault("SE27")
-def test_a_write_that_finds_the_disk_full_is_done_with_as_many_pieces_as_it_needs(reserve, tmp_path):
+def test_a_write_on_a_full_disk_releases_as_many_pieces_as_it_needs(reserve, tmp_path):
     write = FullDisk(tmp_path, wanted=2 * PIECE_BYTES)
 
     assert reserve.trouble is None
@@ -49,12 +49,12 @@ def test_a_write_that_finds_the_disk_full_is_done_with_as_many_pieces_as_it_need
     )
 
 
-def test_when_nothing_is_left_of_it_the_write_fails(reserve, tmp_path):
+def test_a_write_fails_once_the_reserve_is_used_up(reserve, tmp_path):
     with pytest.raises(sqlite3.OperationalError, match="full"):
         reserve.retry_when_full(FullDisk(tmp_path, wanted=5 * PIECE_BYTES))
 
 
-def test_its_blocks_are_taken_and_it_is_made_again_when_there_is_room(reserve, tmp_path, monkeypatch):
+def test_the_reserve_allocates_blocks_and_is_restored_when_there_is_space(reserve, tmp_path, monkeypatch):
     reserve.retry_when_full(FullDisk(tmp_path, wanted=PIECE_BYTES))
     monkeypatch.setattr(reserving, "free", lambda _: PIECE_BYTES - 1)
     reserve.allocate()
@@ -66,7 +66,7 @@ def test_its_blocks_are_taken_and_it_is_made_again_when_there_is_room(reserve, t
     assert (tmp_path / NAME).stat().st_blocks * 512 >= 4 * PIECE_BYTES
 
 
-def test_what_a_link_in_its_place_leads_to_is_not_cut_off(reserve, tmp_path):
+def test_the_target_of_a_symbolic_link_is_not_truncated(reserve, tmp_path):
     (tmp_path / "another").write_bytes(b"x" * 10)
     (tmp_path / NAME).unlink()
     (tmp_path / NAME).symlink_to(tmp_path / "another")
@@ -77,7 +77,7 @@ def test_what_a_link_in_its_place_leads_to_is_not_cut_off(reserve, tmp_path):
     assert (tmp_path / "another").stat().st_size == 10
 
 
-async def test_a_store_makes_it_again_with_its_next_check(tmp_path):
+async def test_a_check_of_the_store_restores_the_reserve(tmp_path):
     store = await SqliteStore.open(tmp_path, reserve=4 * PIECE_BYTES, min_free=0)
     (tmp_path / NAME).unlink()
     await store.commit(Changes(inserted=(job(),)))

@@ -1,4 +1,4 @@
-"""Whatever is kept is read back as it was, today and by a later batchq."""
+"""Every stored value is read back unchanged, also by a later version."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -98,33 +98,33 @@ def all_of(values):
 
 
 @all_of(JOBS)
-def test_every_job_is_read_back_as_it_was(given_job):
+def test_every_job_survives_a_round_trip(given_job):
     read = rows.job(rows.state_row(given_job, version=given_job.version)["state"], rows.spec_row(given_job)["spec"])
 
     assert read == given_job
 
 
 @all_of(JOBS)
-def test_a_job_is_read_back_at_the_version_it_was_written_as(given_job):
+def test_a_job_is_read_with_its_written_version(given_job):
     state = rows.state_row(given_job, version=given_job.version + 1)["state"]
 
     assert rows.job(state, rows.spec_row(given_job)["spec"]) == replace(given_job, version=given_job.version + 1)
 
 
 @all_of(st.builds(Moment, at=MOMENTS))
-def test_every_line_of_history_is_read_back_as_it_was(moment):
+def test_every_history_entry_survives_a_round_trip(moment):
     assert rows.moment(moment.job_id, rows.moment_value(moment)) == moment
 
 
 @all_of(st.builds(LogStream, created_at=MOMENTS))
-def test_every_log_stream_is_read_back_as_it_was(stream):
+def test_every_log_stream_survives_a_round_trip(stream):
     row = rows.stream_row(stream)
 
     assert rows.stream(row["name"], row["value"]) == stream
 
 
 @all_of(st.builds(ShareUse, as_of=MOMENTS, used=st.floats(0, allow_infinity=False)))
-def test_every_use_of_a_share_is_read_back_as_it_was(use):
+def test_every_share_usage_survives_a_round_trip(use):
     key = ShareKey(QueueName("q"), "s")
     row = rows.share_usage_row(key, use)
 
@@ -132,22 +132,22 @@ def test_every_use_of_a_share_is_read_back_as_it_was(use):
 
 
 @all_of(st.builds(JobDefinition, created_at=MOMENTS, timeout=MAYBE_SPAN))
-def test_every_definition_is_read_back_as_it_was(definition):
+def test_every_definition_survives_a_round_trip(definition):
     assert rows.DEFINITION.decode(rows.definition_row(definition)["value"]) == definition
 
 
 @all_of(st.builds(JobQueue, created_at=MOMENTS))
-def test_every_queue_is_read_back_as_it_was(queue):
+def test_every_queue_survives_a_round_trip(queue):
     assert rows.QUEUE.decode(rows.as_json(queue)) == queue
 
 
 @all_of(st.builds(ComputeEnvironment, created_at=MOMENTS))
-def test_every_environment_is_read_back_as_it_was(environment):
+def test_every_environment_survives_a_round_trip(environment):
     assert rows.ENVIRONMENT.decode(rows.as_json(environment)) == environment
 
 
 @given(st.text(alphabet=st.characters(), max_size=20))
-def test_no_text_is_too_strange_to_be_written(said):
+def test_every_text_can_be_written(said):
     broken = job(status_reason=said, name=said, tags=((said, said),), share_identifier=said)
     row = rows.job_row(broken) | rows.spec_row(broken)
 
@@ -158,7 +158,7 @@ def test_no_text_is_too_strange_to_be_written(said):
     assert read.status_reason == said.encode(errors="replace").decode()
 
 
-def test_what_has_its_default_is_not_written():
+def test_members_with_their_default_are_omitted():
     given_job = job(number=1, name="n", depends_on=())
 
     plain = rows.job_row(given_job) | rows.spec_row(given_job)
@@ -173,7 +173,7 @@ def test_what_has_its_default_is_not_written():
     )
 
 
-def test_rows_written_by_the_first_batchq_are_read_as_they_were_meant():
+def test_rows_of_the_first_version_are_readable():
     """A default that changes, or a member that is renamed, changes what is already on disk: then write a migration."""
     state = (
         '{"id":"00000000-0000-4000-8000-000000000001","order":1,"created_at":"2026-11-21T12:00:00.000001Z",'
@@ -250,7 +250,7 @@ def test_rows_written_by_the_first_batchq_are_read_as_they_were_meant():
     )
 
 
-def test_a_retry_strategy_that_says_nothing_is_one_attempt():
+def test_an_empty_retry_strategy_is_one_attempt():
     given_job = job(retry=RetryStrategy(attempts=1, evaluate_on_exit=()))
 
     row = rows.job_row(given_job) | rows.spec_row(given_job)

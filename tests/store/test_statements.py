@@ -1,4 +1,4 @@
-"""What a row has by name is written where the statement says it."""
+"""Named parameters are bound to the values of a row."""
 
 import sqlite3
 from contextlib import closing
@@ -9,7 +9,7 @@ OUT_OF_ORDER = "INSERT INTO kept (b, a, c) VALUES (:b, :a, :b || :c)"
 ROWS = [{"a": 1, "b": "b", "c": "c", "beside": 0}, {"beside": 0, "c": "z", "b": "y", "a": None}]
 
 
-def test_each_value_comes_where_its_name_stands_however_often_and_in_whatever_order():
+def test_named_parameters_are_bound_in_any_order_and_repeatedly():
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute("CREATE TABLE kept (a, b, c)")
 
@@ -19,6 +19,6 @@ def test_each_value_comes_where_its_name_stands_however_often_and_in_whatever_or
         assert list(connection.execute("SELECT a, b, c FROM kept")) == [(1, "b", "bc"), (None, "y", "yz")]
 
 
-def test_what_is_carried_out_for_nothing_changes_nothing():
+def test_no_rows_execute_no_statement():
     with closing(sqlite3.connect(":memory:")) as connection:
         assert execute_each(connection, "INSERT INTO nowhere VALUES (:a, :b)", []) == 0

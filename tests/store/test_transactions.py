@@ -1,4 +1,4 @@
-"""All of it or nothing, whoever is cancelled, fails, or is in the way."""
+"""Transactions are atomic and isolated, whichever caller is cancelled or fails."""
 
 import asyncio
 import sqlite3
@@ -40,7 +40,7 @@ async def parts_kept(store, number):
 
 @pytest.mark.fault("DB01")
 @pytest.mark.parametrize("steps", range(8))
-async def test_a_commit_cancelled_at_any_step_of_its_caller_is_whole_or_nothing(store, writer, steps):
+async def test_a_cancelled_commit_is_atomic(store, writer, steps):
     commit = asyncio.ensure_future(store.commit(submitted(1)))
     for _ in range(steps):
         await asyncio.sleep(0)
@@ -56,7 +56,7 @@ async def test_a_commit_cancelled_at_any_step_of_its_caller_is_whole_or_nothing(
 
 @pytest.mark.fault("DB01")
 @pytest.mark.parametrize("number", range(STATEMENTS_OF_A_SUBMISSION))
-async def test_a_commit_cancelled_before_any_of_its_statements_is_carried_out_whole(store, writer, number):
+async def test_a_commit_cancelled_before_its_first_statement_is_complete(store, writer, number):
     async with Gate(writer, number) as gate:
         commit = asyncio.ensure_future(store.commit(submitted(1)))
         await gate.reached.wait()
@@ -73,7 +73,7 @@ async def test_a_commit_cancelled_before_any_of_its_statements_is_carried_out_wh
 
 
 @pytest.mark.fault("DB01")
-async def test_a_read_that_is_cancelled_does_not_disturb_the_next(store):
+async def test_a_cancelled_read_does_not_disturb_the_next(store):
     await store.commit(submitted(1))
     async with Gate(store._database._reader) as gate:
         read = asyncio.ensure_future(store.active())
@@ -89,7 +89,7 @@ async def test_a_read_that_is_cancelled_does_not_disturb_the_next(store):
 
 
 @pytest.mark.fault("DB02")
-async def test_a_commit_that_fails_does_not_take_another_with_it(store):
+async def test_a_failed_commit_does_not_fail_another(store):
     await store.commit(Changes(inserted=(job(number=0),)))
     commits = [
         store.commit(Changes(inserted=(job(number=number),), updated=(job(number=0, version=number % 2 * 99),)))
@@ -106,7 +106,7 @@ async def test_a_commit_that_fails_does_not_take_another_with_it(store):
 
 
 @pytest.mark.fault("DB03")
-async def test_a_full_disk_keeps_nothing_and_when_there_is_room_again_all_goes_on(store, writer):
+async def test_a_commit_on_a_full_disk_is_rolled_back_and_can_be_repeated(store, writer):
     known = job(number=10)
     await store.commit(Changes(inserted=(known,)))
     ((pages,),) = await writer.execute_fetchall("PRAGMA page_count")
@@ -123,7 +123,7 @@ async def test_a_full_disk_keeps_nothing_and_when_there_is_room_again_all_goes_o
     assert await store.jobs([known.id]) == {known.id: replace(much, version=1)}
 
 
-async def test_an_order_that_no_column_holds_is_refused_and_nothing_else_is_kept(store):
+async def test_an_order_out_of_the_column_range_is_rolled_back(store):
     with pytest.raises(StoreFailed):
         await store.commit(Changes(inserted=(job(number=1), job(order=2**63))))
 
@@ -149,7 +149,7 @@ async def test_a_commit_waits_for_another_program_that_writes(store, writer, tmp
 
 
 @pytest.mark.fault("DB02")
-async def test_nobody_else_writes_between_what_a_transaction_reads_and_what_it_writes(store, writer, tmp_path):
+async def test_no_other_writer_runs_inside_a_transaction(store, writer, tmp_path):
     await store.add_definition(definition(name="a"), caller=None)
     other = sqlite3.connect(tmp_path / NAME, isolation_level=None, timeout=0)
     async with Gate(writer, 2) as gate:  # after BEGIN and the last revision, before the INSERT
@@ -166,7 +166,7 @@ async def test_nobody_else_writes_between_what_a_transaction_reads_and_what_it_w
 
 
 @pytest.mark.fault("DB07")
-async def test_a_commit_does_not_wait_for_ever(store, writer, tmp_path):
+async def test_a_commit_waits_a_limited_time_for_another_writer(store, writer, tmp_path):
     await writer.execute_fetchall("PRAGMA busy_timeout = 20")
     other = sqlite3.connect(tmp_path / NAME, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -180,7 +180,7 @@ async def test_a_commit_does_not_wait_for_ever(store, writer, tmp_path):
     assert await parts_kept(store, 2) == {True}
 
 
-async def test_a_read_does_not_wait_for_a_commit_and_sees_nothing_of_it(store, writer):
+async def test_a_read_during_a_commit_sees_the_state_before_it(store, writer):
     async with Gate(writer, STATEMENTS_OF_A_SUBMISSION - 1) as gate:
         commit = asyncio.ensure_future(store.commit(submitted(1)))
         await gate.reached.wait()
@@ -193,7 +193,7 @@ async def test_a_read_does_not_wait_for_a_commit_and_sees_nothing_of_it(store, w
     assert await parts_kept(store, 1) == {True}
 
 
-async def test_what_the_engine_asks_does_not_wait_for_a_long_list(store):
+async def test_reads_of_the_engine_do_not_wait_for_a_long_list(store):
     await store.commit(Changes(inserted=(job(number=1, status=Status.RUNNING),)))
     async with Gate(store._database._browser) as gate:
         listing = asyncio.ensure_future(store.list(JobQuery(queue="default", limit=10)))
@@ -207,7 +207,7 @@ async def test_what_the_engine_asks_does_not_wait_for_a_long_list(store):
 
 
 @pytest.mark.fault("DB08")
-async def test_a_file_that_was_removed_takes_no_more_commits(store, tmp_path):
+async def test_a_removed_database_accepts_no_commits(store, tmp_path):
     await store.commit(submitted(1))
     await store.check()
     (tmp_path / NAME).unlink()
@@ -218,7 +218,7 @@ async def test_a_file_that_was_removed_takes_no_more_commits(store, tmp_path):
         await store.check()
 
 
-async def test_a_store_whose_writer_is_gone_says_so(store, writer):
+async def test_a_lost_writer_thread_is_reported(store, writer):
     its_own = writer._thread
     writer._thread = threading.Thread()  # one that does not run: only its own may close the connection in the end
 
@@ -228,7 +228,7 @@ async def test_a_store_whose_writer_is_gone_says_so(store, writer):
     writer._thread = its_own
 
 
-async def test_what_was_begun_is_carried_out_before_the_store_closes(store, tmp_path):
+async def test_a_close_waits_for_running_transactions(store, tmp_path):
     commit = asyncio.ensure_future(store.commit(submitted(1)))
     await asyncio.sleep(0)
 
@@ -250,7 +250,7 @@ def counted(connection):
     return count
 
 
-async def test_a_read_of_several_statements_sees_one_moment(store, tmp_path):
+async def test_a_read_of_several_statements_sees_one_snapshot(store, tmp_path):
     def twice(connection):
         first = counted(connection)
         with sqlite3.connect(tmp_path / NAME) as other:
@@ -264,6 +264,6 @@ async def test_a_read_of_several_statements_sees_one_moment(store, tmp_path):
     assert await store._database.read(counted) == before + 1
 
 
-async def test_who_reads_cannot_write(store):
+async def test_a_read_connection_cannot_write(store):
     with pytest.raises(StoreFailed, match="readonly"):
         await store._database.read(lambda it: it.execute("DELETE FROM metadata"))

@@ -1,4 +1,4 @@
-"""Saves one job after another, and says each order on stdout once it is saved. Ends when it is killed."""
+"""Saves jobs one after the other, and prints each order to stdout once it is saved, until it is killed."""
 
 import asyncio
 import sys

@@ -65,7 +65,7 @@ class InProcessServer:
             catalog=self.catalog,
             runtime=runtime,
             accounts=AccountPolicies(directory=people, enforced=restricts_accounts),
-            capture_log=self.logs.keep,
+            capture_log=self.logs.capture,
             clock=clock,
             survey_interval=survey_interval,
             observer=NoObserver(),

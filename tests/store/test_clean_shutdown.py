@@ -1,4 +1,4 @@
-"""A database that was left whole is used at once, and read through beside that; any other is read through before."""
+"""After a clean shutdown the database is used at once and checked in the background; otherwise it is checked first."""
 
 import os
 import threading
@@ -46,7 +46,7 @@ async def is_over():
 
 
 @pytest.mark.fault("DB09")
-async def test_what_its_disk_did_to_a_sealed_database_is_found_while_it_is_used_and_that_is_its_end(left):
+async def test_damage_after_a_clean_shutdown_is_found_in_the_background_and_stops_the_server(left):
     ruin(left)
     seal_again(left)
 
@@ -61,7 +61,7 @@ async def test_what_its_disk_did_to_a_sealed_database_is_found_while_it_is_used_
         await open_database(left)
 
 
-async def test_one_of_which_a_part_cannot_be_read_is_used_and_read_first_at_the_next_start(left, caplog):
+async def test_a_failed_background_check_is_repeated_at_the_next_start(left, caplog):
     """As its disk may refuse it; here the whole file is not where it is looked for."""
     with locked(left) as held:
         seal = CleanShutdownMarker(held, left / NAME)
@@ -75,7 +75,7 @@ async def test_one_of_which_a_part_cannot_be_read_is_used_and_read_first_at_the_
     assert "integrity check failed" in caplog.text
 
 
-async def test_one_that_is_whole_goes_on_when_it_was_read_through(left):
+async def test_a_passed_background_check_keeps_the_marker(left):
     database = await open_database(left, delay=0.0)
     await until(is_over)
 
@@ -87,14 +87,14 @@ async def test_one_that_is_whole_goes_on_when_it_was_read_through(left):
 
 @pytest.mark.fault("DB09")
 @pytest.mark.parametrize("_time", range(20))
-async def test_a_change_right_after_the_end_breaks_the_seal(left, _time):
+async def test_a_change_right_after_the_shutdown_invalidates_the_marker(left, _time):
     ruin(left)
 
     with pytest.raises(StoreRefused, match="is damaged: "):
         await open_database(left)
 
 
-async def test_there_is_no_seal_while_it_is_open_nor_after_an_end_without_ceremony(left):
+async def test_an_open_or_killed_server_leaves_no_marker(left):
     sealed = is_sealed(left)
 
     store = await SqliteStore.open(left)
@@ -105,7 +105,7 @@ async def test_there_is_no_seal_while_it_is_open_nor_after_an_end_without_ceremo
 
 
 @pytest.mark.fault("DB08")
-async def test_another_file_in_its_place_is_not_sealed(left):
+async def test_a_replaced_file_gets_no_marker(left):
     store = await SqliteStore.open(left)
     (left / "copy").write_bytes((left / NAME).read_bytes())
     (left / "copy").replace(left / NAME)
@@ -115,7 +115,7 @@ async def test_another_file_in_its_place_is_not_sealed(left):
     assert not is_sealed(left)
 
 
-async def test_what_stands_in_a_log_beside_it_is_under_no_seal(left):
+async def test_a_write_ahead_log_invalidates_the_marker(left):
     (left / "batchq.db-wal").touch()
 
     with locked(left) as held:
@@ -126,7 +126,7 @@ async def test_what_stands_in_a_log_beside_it_is_under_no_seal(left):
 
 
 @pytest.mark.parametrize("note", ["{instance}\n", "{instance}\n12 34", "{instance}\n{seal} 1", "{instance}\n\xff\n"])
-async def test_a_note_of_before_or_one_that_was_cut_short_is_no_seal_and_says_whose_data_it_is(left, note):
+async def test_a_truncated_lock_file_has_no_marker_but_the_instance(left, note):
     instance, seal = (left / lock.NAME).read_text().splitlines()
     (left / lock.NAME).write_text(note.format(instance=instance, seal=seal))
 
@@ -138,7 +138,7 @@ async def test_a_note_of_before_or_one_that_was_cut_short_is_no_seal_and_says_wh
     assert not intact
 
 
-async def test_a_sealed_database_that_was_replaced_by_a_copy_is_read_through_first(left):
+async def test_a_copied_database_is_checked_before_it_is_used(left):
     ruined = left / "copy"
     ruined.write_bytes((left / NAME).read_bytes())
     ruined.replace(left / NAME)
@@ -148,7 +148,7 @@ async def test_a_sealed_database_that_was_replaced_by_a_copy_is_read_through_fir
         await open_database(left)
 
 
-async def test_a_seal_that_cannot_be_written_is_none_and_no_failure(left):
+async def test_an_unwritable_marker_is_not_an_error(left):
     with locked(left) as held:
         CleanShutdownMarker(held, left / NAME).remove()
     descriptor = os.open(left / lock.NAME, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Pages of one stream, and what a reader sees of a container that still runs."""
+"""Pages of the events of one stream, also while its container runs."""
 
 import asyncio
 from datetime import timedelta
@@ -48,7 +48,7 @@ async def test_a_stream_is_found_by_its_name(logs, running):
 # --------------------------------------------------------------------------------------------------------------- pages
 
 
-async def test_pages_forwards_come_to_an_end_and_stay_there(logs, running, engine):
+async def test_forward_pages_stay_at_the_end(logs, running, engine):
     stream = await running()
     engine.write(stream.tag, "a", "b", "c")
 
@@ -60,7 +60,7 @@ async def test_pages_forwards_come_to_an_end_and_stay_there(logs, running, engin
     assert third.end == second.end
 
 
-async def test_pages_backwards_come_to_the_beginning_and_stay_there(logs, running, engine):
+async def test_backward_pages_stay_at_the_beginning(logs, running, engine):
     stream = await running()
     engine.write(stream.tag, "a", "b", "c")
 
@@ -72,7 +72,7 @@ async def test_pages_backwards_come_to_the_beginning_and_stay_there(logs, runnin
     assert none.start == first.start
 
 
-async def test_from_the_end_of_yesterday_todays_lines_are_read(logs, running, engine, clock):
+async def test_a_position_at_the_end_finds_later_lines(logs, running, engine, clock):
     stream = await running()
     engine.write(stream.tag, "a")
     first = await page(logs, stream)
@@ -96,7 +96,7 @@ async def test_from_the_end_of_yesterday_todays_lines_are_read(logs, running, en
         (Span(start=10**30, end=10**40), ""),
     ],
 )
-async def test_a_span_has_its_start_and_not_its_end(logs, letters, span, found, backwards):
+async def test_a_span_includes_its_start_and_excludes_its_end(logs, letters, span, found, backwards):
     whole = await page(logs, letters, span=span, backwards=backwards)
     end = whole.start if backwards else whole.end
     again = await page(logs, letters, span=span, backwards=backwards, position=end)
@@ -105,7 +105,7 @@ async def test_a_span_has_its_start_and_not_its_end(logs, letters, span, found, 
     assert messages(again) == []
 
 
-async def test_a_span_read_line_by_line_tells_each_once(logs, letters):
+async def test_a_span_read_line_by_line_has_each_line_once(logs, letters):
     span = Span(start=2, end=5)
 
     found = []
@@ -117,19 +117,19 @@ async def test_a_span_read_line_by_line_tells_each_once(logs, letters):
     assert "".join(found) == "bcd"
 
 
-async def test_from_the_end_of_a_span_all_that_follows_can_be_read_on(logs, letters):
+async def test_a_read_continues_behind_the_end_of_a_span(logs, letters):
     some = await page(logs, letters, span=Span(start=2, end=4))
 
     assert messages(await page(logs, letters, position=some.end)) == ["d", "e"]
 
 
-async def test_from_the_start_of_a_span_all_that_precedes_can_be_read_back(logs, letters):
+async def test_a_read_continues_before_the_start_of_a_span(logs, letters):
     some = await page(logs, letters, span=Span(start=3, end=5), backwards=True)
 
     assert messages(await page(logs, letters, position=some.start, backwards=True)) == ["a", "b"]
 
 
-async def test_a_position_that_is_none_is_refused(logs, running, engine):
+async def test_an_invalid_position_is_refused(logs, running, engine):
     stream = await running()
     engine.write(stream.tag, "a")
 
@@ -150,20 +150,20 @@ async def test_a_running_container_is_read_up_to_now(logs, running, engine, cloc
     assert (before, messages(await page(logs, stream))) == (["a"], ["a", "b"])
 
 
-async def test_a_container_that_is_not_there_yet_has_written_nothing(logs, running):
+async def test_a_missing_container_has_no_events(logs, running):
     stream = await running()
 
     assert messages(await page(logs, stream)) == []
 
 
-async def test_what_a_job_wrote_last_is_read_before_its_container_is_cleared_away(logs, ended, engine):
+async def test_the_last_output_of_an_ended_job_is_read(logs, ended, engine):
     stream = await ended(NOON)
     engine.write(stream.tag, "last words")
 
     assert messages(await page(logs, stream)) == ["last words"]
 
 
-async def test_of_a_job_long_ended_the_engine_is_not_asked(logs, ended, engine):
+async def test_the_output_of_an_old_job_is_read_without_the_engine(logs, ended, engine):
     stream = await ended(NOON - timedelta(hours=1))
 
     await page(logs, stream)
@@ -171,7 +171,7 @@ async def test_of_a_job_long_ended_the_engine_is_not_asked(logs, ended, engine):
     assert engine.asked == []
 
 
-async def test_of_a_job_that_runs_anew_the_last_attempt_is_not_asked(logs, store, engine):
+async def test_the_output_of_an_earlier_attempt_is_read_without_the_engine(logs, store, engine):
     retried = job(status=Status.RUNNING, attempts=(attempt(stopped_at=NOON - timedelta(hours=1)),))
     stream = log_stream(retried, tag=Tag(job_id=retried.id, attempt=1))
     await store.commit(Changes(inserted=(retried,), streams=(stream,)))
@@ -181,7 +181,7 @@ async def test_of_a_job_that_runs_anew_the_last_attempt_is_not_asked(logs, store
     assert engine.asked == []
 
 
-async def test_an_engine_without_an_answer_leaves_what_is_kept(logs, running, engine, clock):
+async def test_without_the_engine_stored_output_is_read(logs, running, engine, clock):
     stream = await running()
     engine.write(stream.tag, "a")
     await page(logs, stream)
@@ -191,7 +191,7 @@ async def test_an_engine_without_an_answer_leaves_what_is_kept(logs, running, en
     assert messages(await page(logs, stream)) == ["a"]
 
 
-async def test_an_engine_that_answers_again_is_asked_again(logs, running, engine):
+async def test_a_recovered_engine_is_read_again(logs, running, engine):
     stream = await running()
     engine.write(stream.tag, "a")
     engine.silent_after = 0
@@ -201,7 +201,7 @@ async def test_an_engine_that_answers_again_is_asked_again(logs, running, engine
     assert messages(await page(logs, stream)) == ["a"]
 
 
-async def test_the_last_words_are_read_although_others_have_read_a_moment_ago(logs, store, running, engine):
+async def test_the_last_output_is_read_although_a_copy_is_recent(logs, store, running, engine):
     stream = await running()
     engine.write(stream.tag, "a")
     await page(logs, stream)
@@ -213,9 +213,7 @@ async def test_the_last_words_are_read_although_others_have_read_a_moment_ago(lo
     assert messages(await page(logs, stream)) == ["a", "last words"]
 
 
-async def test_an_engine_that_hangs_lets_a_reader_wait_three_seconds_and_the_next_one_not_at_all(
-    logs, running, engine, clock
-):
+async def test_a_hanging_engine_delays_the_first_reader_only(logs, running, engine, clock):
     stream = await running()
     engine.write(stream.tag, "a")
     engine.hang()
@@ -240,7 +238,7 @@ async def test_readers_of_one_container_share_one_copy(logs, running, engine):
     assert len(engine.asked) == 1
 
 
-async def test_a_container_that_hangs_keeps_no_reader_of_another_waiting(logs, running, engine):
+async def test_a_hanging_container_does_not_delay_readers_of_others(logs, running, engine):
     hanging, other = await running(), await running()
     engine.write(other.tag, "a")
     engine.hang(hanging.tag)
@@ -252,7 +250,7 @@ async def test_a_container_that_hangs_keeps_no_reader_of_another_waiting(logs, r
     assert asyncio.get_running_loop().time() == waited
 
 
-async def test_what_took_longer_than_a_reader_waits_is_kept_without_it(logs, running, engine, clock):
+async def test_a_slow_copy_completes_without_its_reader(logs, running, engine, clock):
     stream = await running()
     engine.write(stream.tag, "a")
     engine.hang()
@@ -270,14 +268,14 @@ class Unreadable(InlineStore):
 
 
 @pytest.mark.parametrize("store", [Unreadable()], indirect=True)
-async def test_a_store_that_fails_is_told_to_the_reader(logs, running):
+async def test_a_failed_store_is_reported_to_the_reader(logs, running):
     stream = await running()
 
     with pytest.raises(StoreFailed):
         await page(logs, stream)
 
 
-async def test_a_full_disk_leaves_what_is_kept(logs, running, engine, archive, clock):
+async def test_on_a_full_disk_stored_output_is_read(logs, running, engine, archive, clock):
     stream = await running()
     engine.write(stream.tag, "a")
     await page(logs, stream)

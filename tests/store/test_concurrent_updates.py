@@ -1,4 +1,4 @@
-"""Two who read jobs and write them back, in any order of each other: nobody's write is lost."""
+"""Two writers of the same jobs, interleaved in any order, lose no acknowledged write."""
 
 import asyncio
 
@@ -53,7 +53,7 @@ async def play(steps):
 @pytest.mark.fault("DB02")
 @settings(max_examples=examples(200), deadline=None)
 @given(STEPS)
-def test_what_either_was_told_is_kept_and_nothing_else(steps):
+def test_concurrent_updates_keep_exactly_the_acknowledged_writes(steps):
     kept, told = asyncio.run(play(steps))
 
     assert sorted(kept) == sorted(told)

@@ -1,4 +1,4 @@
-"""What is opened, and what is refused and left as it was."""
+"""Which data directories are opened, and which are refused and left unchanged."""
 
 import os
 import sqlite3
@@ -30,7 +30,7 @@ def changed_by(data, statement):
 # ------------------------------------------------------------------------------------------------------------ reopened
 
 
-async def test_all_is_there_again_after_a_restart(tmp_path):
+async def test_all_data_survives_a_restart(tmp_path):
     store = await SqliteStore.open(tmp_path)
     running = job(status=Status.RUNNING)
     stream = log_stream(running)
@@ -72,7 +72,7 @@ async def test_each_data_has_an_instance_of_its_own(tmp_path):
 
 
 @pytest.mark.fault("SE14")
-async def test_nobody_else_may_read_what_is_kept(tmp_path):
+async def test_the_data_is_readable_only_by_its_owner(tmp_path):
     before = os.umask(0)
     data = tmp_path / "data"
     store = await SqliteStore.open(data)
@@ -86,7 +86,7 @@ async def test_nobody_else_may_read_what_is_kept(tmp_path):
     assert modes == dict.fromkeys(["batchq.db", "batchq.db-wal", "batchq.db-shm", "batchq.lock"], "0o600")
 
 
-async def test_the_database_is_set_to_lose_nothing(tmp_path):
+async def test_the_database_is_configured_for_durability(tmp_path):
     store = await SqliteStore.open(tmp_path)
     writer = store._database._writer
     names = ["journal_mode", "synchronous", "foreign_keys", "busy_timeout"]
@@ -107,7 +107,7 @@ async def test_the_database_is_set_to_lose_nothing(tmp_path):
 
 
 @pytest.mark.fault("DB12")
-async def test_a_second_server_is_refused_and_the_first_goes_on(tmp_path):
+async def test_a_second_server_is_refused_and_the_first_keeps_running(tmp_path):
     first = await SqliteStore.open(tmp_path)
 
     await refused(tmp_path, "another batchq server uses")
@@ -138,7 +138,7 @@ async def test_another_programs_database_is_refused(tmp_path):
 
 
 @pytest.mark.fault("DB09")
-async def test_what_is_no_database_is_refused(tmp_path):
+async def test_a_file_that_is_not_a_database_is_refused(tmp_path):
     (tmp_path / NAME).write_bytes(b"no database\n" * 1000)
 
     await refused(tmp_path, "damaged, or not a database")
@@ -170,7 +170,7 @@ async def test_a_database_with_a_damaged_page_is_refused(left):
 
 
 @pytest.mark.fault("DB09")
-async def test_an_empty_file_where_data_was_is_refused(left):
+async def test_an_emptied_database_is_refused(left):
     (left / NAME).write_bytes(b"")
 
     await refused(left, "missing or empty")
@@ -179,14 +179,14 @@ async def test_an_empty_file_where_data_was_is_refused(left):
 
 
 @pytest.mark.fault("DB09")
-async def test_no_file_where_data_was_is_refused(left):
+async def test_a_deleted_database_is_refused(left):
     (left / NAME).unlink()
 
     await refused(left, "missing or empty")
     await refused(left, "missing or empty")
 
 
-async def test_without_its_note_an_empty_directory_is_a_beginning(left):
+async def test_without_the_lock_file_a_new_database_is_created(left):
     (left / NAME).unlink()
     (left / lock.NAME).unlink()
 
@@ -197,7 +197,7 @@ async def test_without_its_note_an_empty_directory_is_a_beginning(left):
 
 
 @pytest.mark.parametrize("began", ["PRAGMA journal_mode = WAL", "SELECT 1 FROM sqlite_schema"])
-async def test_a_first_start_that_was_cut_short_is_begun_again(tmp_path, began):
+async def test_an_interrupted_first_start_is_repeated(tmp_path, began):
     changed_by(tmp_path, began)
 
     store = await SqliteStore.open(tmp_path)
@@ -206,7 +206,7 @@ async def test_a_first_start_that_was_cut_short_is_begun_again(tmp_path, began):
     await store.close()
 
 
-async def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
+async def test_a_directory_that_cannot_be_created_is_refused(tmp_path):
     (tmp_path / "file").write_text("in the way")
 
     await refused(tmp_path / "file" / "data", "cannot use the data directory")
@@ -241,7 +241,7 @@ def tables(connection):
 
 
 @pytest.mark.fault("DB11")
-def test_a_step_that_fails_leaves_nothing_of_itself_and_can_be_taken_again(bare):
+def test_a_failed_migration_is_rolled_back_and_can_be_repeated(bare):
     first = "CREATE TABLE one (x);"
     wrong = "CREATE TABLE two (x);\nCREATE TABLE three (y);\nCREATE TABLE one (z);"
 
@@ -264,5 +264,5 @@ def test_migrating_again_changes_nothing(bare):
     assert migrations.version(bare) == migrations.newest()
 
 
-def test_steps_are_numbered_without_gaps():
+def test_migrations_are_numbered_without_gaps():
     assert list(migrations.STEPS) == list(range(1, migrations.newest() + 1))

@@ -1,4 +1,4 @@
-"""Each line of a container is kept, and kept once, whatever happens on the way."""
+"""Each line of a container is stored exactly once."""
 
 import asyncio
 from contextlib import closing, suppress
@@ -36,7 +36,7 @@ async def kept(archive):
 # ----------------------------------------------------------------------------------------------------------- all, once
 
 
-async def test_all_that_a_container_wrote_is_kept(capture, engine, archive):
+async def test_all_output_is_stored(capture, engine, archive):
     engine.write(TAG, "a", "b", "c")
 
     await capture.capture(TAG)
@@ -44,7 +44,7 @@ async def test_all_that_a_container_wrote_is_kept(capture, engine, archive):
     assert await kept(archive) == ["a", "b", "c"]
 
 
-async def test_what_is_kept_twice_is_there_once(capture, engine, archive):
+async def test_a_repeated_capture_stores_each_line_once(capture, engine, archive):
     engine.write(TAG, "a", "b", "a", "a")
 
     await capture.capture(TAG)
@@ -53,13 +53,13 @@ async def test_what_is_kept_twice_is_there_once(capture, engine, archive):
     assert await kept(archive) == ["a", "b", "a", "a"]
 
 
-async def test_a_container_that_is_gone_has_nothing_to_keep(capture, archive):
+async def test_a_missing_container_has_no_output(capture, archive):
     await capture.capture(TAG)
 
     assert await kept(archive) == []
 
 
-async def test_one_that_is_removed_with_its_empty_log_is_told_of(capture, engine, archive):
+async def test_a_silent_container_is_reported_as_removed(capture, engine, archive):
     engine.clears_silent = True
     engine.write(TAG)
 
@@ -68,7 +68,7 @@ async def test_one_that_is_removed_with_its_empty_log_is_told_of(capture, engine
     assert (engine.written, await kept(archive)) == ({}, [])
 
 
-async def test_one_that_wrote_is_left_to_be_removed(capture, engine, archive):
+async def test_a_container_with_output_is_not_removed(capture, engine, archive):
     engine.clears_silent = True
     engine.write(TAG, "a")
 
@@ -77,7 +77,7 @@ async def test_one_that_wrote_is_left_to_be_removed(capture, engine, archive):
     assert await kept(archive) == ["a"]
 
 
-async def test_a_container_that_goes_leaves_what_was_kept(capture, engine, archive):
+async def test_stored_output_survives_the_container(capture, engine, archive):
     engine.write(TAG, "a")
     await capture.capture(TAG)
     del engine.written[TAG]
@@ -88,7 +88,7 @@ async def test_a_container_that_goes_leaves_what_was_kept(capture, engine, archi
 
 
 @pytest.mark.parametrize("lines", [0, 1, BATCH_LINES, BATCH_LINES + 1, 2 * BATCH_LINES + 7])
-async def test_after_an_engine_that_fell_silent_the_rest_is_kept(capture, engine, archive, lines):
+async def test_a_capture_continues_after_an_engine_failure(capture, engine, archive, lines):
     written = [str(number) for number in range(3 * BATCH_LINES)]
     engine.write(TAG, *written)
     engine.silent_after = lines
@@ -101,7 +101,7 @@ async def test_after_an_engine_that_fell_silent_the_rest_is_kept(capture, engine
     assert await kept(archive) == written
 
 
-async def test_after_a_disk_that_was_full_all_is_kept(capture, engine, archive):
+async def test_a_capture_continues_after_a_full_disk(capture, engine, archive):
     engine.write(TAG, "a", "b")
     archive.failing = True
     with pytest.raises(StoreFailed):
@@ -115,7 +115,7 @@ async def test_after_a_disk_that_was_full_all_is_kept(capture, engine, archive):
 
 @settings(max_examples=examples(40), deadline=None)
 @given(torn_at=st.integers(0, 2_000), stamps=st.lists(st.integers(1, 5 * SECOND), max_size=30))
-def test_killed_at_any_byte_each_line_is_kept_once(tmp_path_factory, torn_at, stamps):
+def test_a_kill_at_any_byte_stores_each_line_once(tmp_path_factory, torn_at, stamps):
     directory = tmp_path_factory.mktemp("torn")
     engine = Engine()
     for number, at in enumerate(sorted(stamps)):
@@ -135,7 +135,7 @@ async def keep_in_files(directory, engine):
         return await kept(files)
 
 
-async def test_two_who_keep_at_once_keep_each_line_once(capture, engine, archive):
+async def test_concurrent_captures_store_each_line_once(capture, engine, archive):
     engine.write(TAG, *"abcdef")
 
     await asyncio.gather(
@@ -148,7 +148,7 @@ async def test_two_who_keep_at_once_keep_each_line_once(capture, engine, archive
 # ------------------------------------------------------------------------------------------------- stamps as they come
 
 
-async def test_lines_of_one_stamp_are_each_kept_once(capture, engine, archive):
+async def test_lines_with_the_same_timestamp_are_stored_once(capture, engine, archive):
     engine.write(TAG, "a", at=5)
     engine.write(TAG, "b", at=5)
     await capture.capture(TAG)
@@ -159,7 +159,7 @@ async def test_lines_of_one_stamp_are_each_kept_once(capture, engine, archive):
     assert await kept(archive) == ["a", "b", "c"]
 
 
-async def test_a_line_that_another_overtook_is_not_lost(capture, engine, archive):
+async def test_a_line_out_of_order_is_stored(capture, engine, archive):
     engine.write(TAG, "out", at=10 * SECOND)
     await capture.copy_new(TAG, max_age=COPY_INTERVAL)
     engine.write(TAG, "err", at=10 * SECOND - 5)
@@ -169,7 +169,7 @@ async def test_a_line_that_another_overtook_is_not_lost(capture, engine, archive
     assert await kept(archive) == ["out", "err"]
 
 
-async def test_the_rest_of_a_line_that_was_cut_is_kept_although_its_stamp_is_old(capture, engine, archive):
+async def test_a_late_part_of_a_cut_line_is_stored(capture, engine, archive):
     engine.write(TAG, "bar " * 5000, at=SECOND)
     engine.write(TAG, "between", at=50 * SECOND)
     engine.write(TAG, "out", at=100 * SECOND)
@@ -182,7 +182,7 @@ async def test_the_rest_of_a_line_that_was_cut_is_kept_although_its_stamp_is_old
     assert await kept(archive) == ["bar " * 5000, "between", "out", "and the rest"]
 
 
-async def test_a_line_told_in_part_and_then_as_a_whole_is_kept_once(capture, engine, archive):
+async def test_a_partly_stored_line_is_completed_once(capture, engine, archive):
     engine.write(TAG, "x" * 20_000, at=SECOND)
     await capture.copy_new(TAG, max_age=COPY_INTERVAL)
     engine.written[TAG] = [LogLine(at=SECOND, message="x" * 20_000 + "y" * 400_000)]
@@ -193,7 +193,7 @@ async def test_a_line_told_in_part_and_then_as_a_whole_is_kept_once(capture, eng
     assert "".join(await kept(archive)) == "x" * 20_000 + "y" * 400_000
 
 
-async def test_what_the_engine_has_dropped_since_stays_stored_and_the_gap_is_reported(capture, engine, archive):
+async def test_lines_dropped_by_the_engine_stay_stored_and_the_gap_is_reported(capture, engine, archive):
     engine.write(TAG, "old", at=SECOND)
     await capture.copy_new(TAG, max_age=COPY_INTERVAL)
     engine.written[TAG] = []
@@ -209,7 +209,7 @@ async def test_what_the_engine_has_dropped_since_stays_stored_and_the_gap_is_rep
 # ---------------------------------------------------------------------------------------------------- what is an event
 
 
-async def test_a_line_without_a_character_is_no_event(capture, engine, archive):
+async def test_an_empty_line_is_not_an_event(capture, engine, archive):
     engine.write(TAG, "a", "", " ", "")
 
     await capture.capture(TAG)
@@ -218,7 +218,7 @@ async def test_a_line_without_a_character_is_no_event(capture, engine, archive):
     assert await kept(archive) == ["a", " "]
 
 
-async def test_a_long_line_is_several_events_and_no_character_is_cut(capture, engine, archive):
+async def test_a_long_line_is_split_between_characters(capture, engine, archive):
     line = "é" * MAX_EVENT_BYTES
     engine.write(TAG, "x" + line, "after")
 
@@ -230,7 +230,7 @@ async def test_a_long_line_is_several_events_and_no_character_is_cut(capture, en
     assert max(len(event.encode()) for event in events) <= MAX_EVENT_BYTES
 
 
-async def test_half_a_character_becomes_a_question_mark(capture, engine, archive):
+async def test_an_invalid_character_becomes_a_question_mark(capture, engine, archive):
     engine.write(TAG, "a\ud800b")
 
     await capture.capture(TAG)
@@ -242,7 +242,7 @@ async def test_half_a_character_becomes_a_question_mark(capture, engine, archive
 # ------------------------------------------------------------------------------------------------------- what it costs
 
 
-async def test_the_archive_gets_no_more_at_a_time_than_a_batch(engine, archive, clock):
+async def test_appends_are_limited_to_a_batch(engine, archive, clock):
     taken = []
 
     class Counting(InlineLogFiles):
@@ -259,7 +259,7 @@ async def test_the_archive_gets_no_more_at_a_time_than_a_batch(engine, archive, 
     assert sum(lines for lines, _ in taken) == 5030
 
 
-async def test_of_a_container_that_wrote_nothing_no_log_is_looked_for(engine, clock):
+async def test_a_container_without_output_does_not_access_the_archive(engine, clock):
     engine.write(TAG)
 
     await LogCapture(archive=None, runtime=engine, clock=clock, quota=UNLIMITED).capture(TAG)
@@ -267,7 +267,7 @@ async def test_of_a_container_that_wrote_nothing_no_log_is_looked_for(engine, cl
     assert engine.asked == [(TAG, 0)]
 
 
-async def test_what_was_read_before_is_not_read_from_its_beginning_again(capture, engine, archive):
+async def test_a_capture_reads_only_new_output(capture, engine, archive):
     engine.write(TAG, "a", at=100 * SECOND)
     engine.write(TAG, "b", at=200 * SECOND)
     await capture.copy_new(TAG, max_age=COPY_INTERVAL)
@@ -279,7 +279,7 @@ async def test_what_was_read_before_is_not_read_from_its_beginning_again(capture
     assert await kept(archive) == ["a", "b"]
 
 
-async def test_catching_up_asks_for_the_last_moment_only(capture, engine, clock):
+async def test_a_copy_reads_only_the_last_second_again(capture, engine, clock):
     engine.write(TAG, "a", at=100 * SECOND)
     await capture.copy_new(TAG, max_age=COPY_INTERVAL)
     clock.pass_seconds(1)
@@ -289,7 +289,7 @@ async def test_catching_up_asks_for_the_last_moment_only(capture, engine, clock)
     assert engine.asked == [(TAG, 0), (TAG, 99 * SECOND)]
 
 
-async def test_catching_up_is_not_repeated_at_once(capture, engine, clock):
+async def test_copies_are_rate_limited(capture, engine, clock):
     engine.write(TAG, "a")
     await capture.copy_new(TAG, max_age=COPY_INTERVAL)
 
@@ -301,7 +301,7 @@ async def test_catching_up_is_not_repeated_at_once(capture, engine, clock):
     assert len(engine.asked) == 2
 
 
-async def test_a_container_that_is_to_be_removed_is_always_asked(capture, engine, archive):
+async def test_the_last_capture_is_not_rate_limited(capture, engine, archive):
     engine.write(TAG, "a")
     await capture.copy_new(TAG, max_age=COPY_INTERVAL)
     engine.write(TAG, "last words", at=9)
@@ -311,7 +311,7 @@ async def test_a_container_that_is_to_be_removed_is_always_asked(capture, engine
     assert await kept(archive) == ["a", "last words"]
 
 
-async def test_nothing_is_remembered_of_containers_that_nobody_reads(capture, engine, clock):
+async def test_copy_times_are_dropped_when_they_expire(capture, engine, clock):
     tags = [Tag(job_id=JobId("a-job"), attempt=number) for number in range(20)]
 
     for tag in tags:
@@ -336,7 +336,7 @@ deeds = st.lists(
 
 @settings(max_examples=examples(150), deadline=None)
 @given(deeds=deeds)
-def test_whatever_is_done_in_whatever_order_each_line_is_kept_once(deeds):
+def test_any_sequence_of_captures_stores_each_line_once(deeds):
     engine, archive, clock = Engine(), InlineLogFiles(), StillClock()
     capture = LogCapture(archive=archive, runtime=engine, clock=clock, quota=UNLIMITED)
     engine.written[TAG] = []
@@ -363,7 +363,7 @@ async def done(deeds, *, engine, capture, clock):
 
 
 @pytest.mark.fault("SE44")
-async def test_a_write_of_many_short_lines_holds_thousands_of_them(logs, running, engine, archive, monkeypatch):
+async def test_short_lines_are_appended_in_batches(logs, running, engine, archive, monkeypatch):
     stream, appended = await running(), []
     engine.write(stream.tag, *["short"] * 10_000)
     append = archive.append

@@ -1,4 +1,4 @@
-"""A data directory seen from outside: what is told of it, and that it is left as it was."""
+"""The read-only inspection of a data directory."""
 
 import os
 import sqlite3
@@ -31,7 +31,7 @@ async def at_rest(tmp_path):
     return tmp_path
 
 
-def test_where_nothing_is_nothing_is_made(tmp_path):
+def test_the_inspection_of_a_missing_directory_creates_nothing(tmp_path):
     data = tmp_path / "none"
 
     facts = inspection.examine_data(data)
@@ -41,7 +41,7 @@ def test_where_nothing_is_nothing_is_made(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_data_at_rest_is_told_and_left_as_it_was(at_rest):
+async def test_the_inspection_of_unused_data_changes_nothing(at_rest):
     before = everything_in(at_rest)
 
     facts = inspection.examine_data(at_rest)
@@ -52,7 +52,7 @@ async def test_data_at_rest_is_told_and_left_as_it_was(at_rest):
     assert facts.database.newest_created_at == NOON + timedelta(hours=1)
 
 
-async def test_data_that_is_in_use_is_told_with_who_holds_it(tmp_path):
+async def test_data_in_use_is_reported_with_the_pid_of_its_server(tmp_path):
     store = await SqliteStore.open(tmp_path)
     await store.commit(Changes(inserted=(job(number=1, status=Status.STARTING),)))
 
@@ -71,13 +71,13 @@ async def test_jobs_are_found_by_the_ids_of_containers(at_rest):
     assert set(facts.database.container_jobs) == {job_id(1)}
 
 
-async def test_whoever_cannot_tell_locks_says_so(at_rest, monkeypatch, tmp_path):
+async def test_an_unknown_lock_holder_is_reported_as_unknown(at_rest, monkeypatch, tmp_path):
     monkeypatch.setattr(inspection.lock, "LOCKS", tmp_path / "no such file")
 
     assert inspection.examine_data(at_rest).locked is None
 
 
-async def test_modes_are_told_as_they_are_and_should_be(at_rest):
+async def test_actual_and_allowed_file_modes_are_reported(at_rest):
     (at_rest / "batchq.db").chmod(0o644)
 
     modes = {it.path.name: (it.mode, it.allowed_mode, it.owner_uid) for it in inspection.examine_data(at_rest).files}
@@ -86,13 +86,13 @@ async def test_modes_are_told_as_they_are_and_should_be(at_rest):
     assert modes["batchq.lock"] == (0o600, 0o600, os.geteuid())
 
 
-async def test_a_database_that_is_missing_is_told(at_rest):
+async def test_a_missing_database_is_reported(at_rest):
     (at_rest / "batchq.db").unlink()
 
     assert "batchq.db" in inspection.examine_data(at_rest).refusal
 
 
-async def test_what_is_no_database_is_told_and_left_as_it_was(at_rest):
+async def test_a_file_that_is_not_a_database_is_reported_and_unchanged(at_rest):
     (at_rest / "batchq.db").write_bytes(b"no database at all, but long enough to be read as one" * 100)
     before = everything_in(at_rest)
 
@@ -102,7 +102,7 @@ async def test_what_is_no_database_is_told_and_left_as_it_was(at_rest):
     assert everything_in(at_rest) == before
 
 
-async def test_a_newer_schema_is_told(at_rest):
+async def test_a_newer_schema_is_reported(at_rest):
     with closing(sqlite3.connect(at_rest / "batchq.db")) as connection:
         connection.execute(f"PRAGMA user_version = {migrations.newest() + 1}")
 
@@ -118,7 +118,7 @@ async def test_the_rows_of_an_earlier_schema_are_not_read(at_rest, monkeypatch):
     assert (facts.refusal, facts.schema, facts.database) == (None, earlier, None)
 
 
-async def test_what_an_operator_has_to_say_after_a_restore_is_told(at_rest):
+async def test_an_unconfirmed_restore_is_reported(at_rest):
     store = await SqliteStore.open(at_rest)
     spared = Tag(job_id=job_id(7), attempt=1)
     await store.commit(Changes(restoration=Restoration(at=NOON, spared=frozenset({spared}))))
@@ -129,7 +129,7 @@ async def test_what_an_operator_has_to_say_after_a_restore_is_told(at_rest):
     assert (records.restored_at, records.spared) == (NOON, {spared})
 
 
-async def test_a_row_that_cannot_be_read_is_told(at_rest):
+async def test_an_unreadable_row_is_reported(at_rest):
     with closing(sqlite3.connect(at_rest / "batchq.db")) as connection:
         connection.execute("UPDATE jobs SET state = 'no JSON' WHERE ord = 1")
         connection.commit()
@@ -139,7 +139,7 @@ async def test_a_row_that_cannot_be_read_is_told(at_rest):
 
 @pytest.mark.fault("SE14")
 @pytest.mark.parametrize("name", ["accounts.json", "keys.json", "acts.log"])
-async def test_what_others_may_read_of_people_and_keys_is_told(at_rest, name):
+async def test_modes_of_the_access_key_and_account_files_are_reported(at_rest, name):
     (at_rest / name).touch()
     (at_rest / name).chmod(0o640)
 

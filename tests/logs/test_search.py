@@ -1,4 +1,4 @@
-"""Events of many streams, by time."""
+"""Events of several streams, merged by time."""
 
 import asyncio
 
@@ -49,7 +49,7 @@ BY_TIME = ["x0", "x1", "y0", "x2", "y1", "z0", "x3", "y2", "z1", "y3", "z2", "z3
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5, 11, 12, 13])
-async def test_events_of_all_streams_come_by_time_however_they_are_paged(logs, three, limit):
+async def test_events_of_all_streams_are_sorted_by_time_for_any_page_size(logs, three, limit):
     pages = await search(logs, limit=limit)
 
     stamps = [12 + int(it[1]) - "zyx".index(it[0]) for it in everything(pages)]
@@ -58,19 +58,19 @@ async def test_events_of_all_streams_come_by_time_however_they_are_paged(logs, t
     assert max(map(len, pages)) <= limit
 
 
-async def test_the_last_page_says_so(logs, three):
+async def test_the_last_page_has_no_next_position(logs, three):
     events, position = await logs.filter(EVERYTHING, position=SearchPosition(), limit=12, caller=ADMIN)
 
     assert (len(events), position) == (12, None)
 
 
-async def test_only_the_streams_named_are_searched(logs, three):
+async def test_only_named_streams_are_searched(logs, three):
     query = LogQuery(names=(three[2].name, three[0].name, three[0].name), span=Span())
 
     assert set(everything(await search(logs, query, limit=3))) == {it for it in BY_TIME if it[0] in "xz"}
 
 
-async def test_a_named_stream_that_is_not_there_does_not_exist(logs, three):
+async def test_an_unknown_named_stream_is_not_found(logs, three):
     with pytest.raises(NotFound, match=r"^The specified log stream does not exist\.$"):
         await search(logs, LogQuery(names=(three[0].name, "nobody"), span=Span()))
 
@@ -79,30 +79,30 @@ async def test_only_streams_with_the_prefix_are_searched(logs, three):
     assert everything(await search(logs, LogQuery(prefix="y/", span=Span()))) == ["y0", "y1", "y2", "y3"]
 
 
-async def test_nothing_is_found_where_nothing_is(logs):
+async def test_without_events_the_result_is_empty(logs):
     assert await search(logs) == [[]]
 
 
 @pytest.mark.parametrize("limit", [1, 100])
-async def test_a_span_has_its_start_and_not_its_end(logs, three, limit):
+async def test_a_span_includes_its_start_and_excludes_its_end(logs, three, limit):
     pages = await search(logs, LogQuery(span=Span(start=12, end=14)), limit=limit)
 
     assert sorted(everything(pages)) == ["x2", "x3", "y1", "y2", "z0", "z1"]
 
 
 @pytest.mark.parametrize("limit", [1, 100])
-async def test_only_what_matches_is_told(logs, three, limit):
+async def test_only_matching_events_are_returned(logs, three, limit):
     pages = await search(logs, LogQuery(span=Span(), pattern="?0 ?3 -y"), limit=limit)
 
     assert sorted(everything(pages)) == ["x0", "x3", "z0", "z3"]
 
 
-async def test_a_pattern_that_is_not_served_is_refused(logs):
+async def test_an_unsupported_pattern_is_refused(logs):
     with pytest.raises(Invalid):
         await search(logs, LogQuery(span=Span(), pattern="{ $.a = 1 }"))
 
 
-async def test_a_page_holds_no_more_than_a_mebibyte(logs, running, engine):
+async def test_a_page_has_at_most_one_mebibyte(logs, running, engine):
     stream = await running()
     engine.write(stream.tag, *["x" * 200_000] * 12)
 
@@ -111,7 +111,7 @@ async def test_a_page_holds_no_more_than_a_mebibyte(logs, running, engine):
     assert [len(page) for page in pages] == [5, 5, 2]
 
 
-async def test_a_search_may_pause_before_it_has_found_anything(logs, running, engine, archive):
+async def test_a_page_may_be_empty_before_the_last(logs, running, engine, archive):
     stream = await running()
     engine.write(stream.tag, *["chaff"] * 60_000, "wheat")
     await logs.capture(stream.tag)
@@ -131,14 +131,14 @@ async def many(store, engine):
         engine.write(stream.tag, f"line {number}", at=1 + number)
 
 
-async def test_more_streams_than_one_search_holds_are_searched_in_parts(logs, many):
+async def test_many_streams_are_searched_in_parts(logs, many):
     pages = await search(logs, limit=300)
 
     assert sorted(everything(pages)) == sorted(f"line {number}" for number in range(MANY))
     assert [len(page) for page in pages] == [300, 200, 20]
 
 
-async def test_streams_that_come_into_a_part_while_it_is_searched_push_none_into_the_next(logs, many, running):
+async def test_new_streams_do_not_move_others_into_the_next_part(logs, many, running):
     first, position = await logs.filter(EVERYTHING, position=SearchPosition(), limit=300, caller=ADMIN)
     for number in range(20):
         await running(name=f"a new one {number}")
@@ -151,7 +151,7 @@ async def test_streams_that_come_into_a_part_while_it_is_searched_push_none_into
     assert sorted(messages(first) + rest) == sorted(f"line {number}" for number in range(MANY))
 
 
-async def test_a_stream_that_comes_while_a_search_is_paged_breaks_nothing(logs, three, running, engine):
+async def test_a_new_stream_does_not_break_a_paged_search(logs, three, running, engine):
     first, position = await logs.filter(EVERYTHING, position=SearchPosition(), limit=5, caller=ADMIN)
     new = await running(name="xx/default/0")
     engine.write(new.tag, "new", at=SECOND)
@@ -179,7 +179,7 @@ async def two_that_write_while_they_are_read(running, engine, clock):
     engine.meanwhile = write
 
 
-async def test_who_follows_from_the_newest_time_misses_nothing(logs, two_that_write_while_they_are_read, clock):
+async def test_a_follower_misses_no_events(logs, two_that_write_while_they_are_read, clock):
     first, _ = await logs.filter(EVERYTHING, position=SearchPosition(), limit=100, caller=ADMIN)
     newest = max(event.line.at for event in first)
     clock.pass_seconds(1)
@@ -190,7 +190,7 @@ async def test_who_follows_from_the_newest_time_misses_nothing(logs, two_that_wr
     assert [messages(first), messages(second)] == [["x0", "y0"], ["x1", "y1"]]
 
 
-async def test_stamps_ahead_of_the_clock_are_told_at_once(logs, running, engine):
+async def test_timestamps_ahead_of_the_clock_are_returned(logs, running, engine):
     for number in range(2):
         stream = await running()
         engine.write(stream.tag, f"{number}", at=NOW + 3600 * SECOND)
@@ -198,7 +198,7 @@ async def test_stamps_ahead_of_the_clock_are_told_at_once(logs, running, engine)
     assert sorted(everything(await search(logs))) == ["0", "1"]
 
 
-async def test_many_running_containers_are_looked_for_once(logs, store, engine, running):
+async def test_many_containers_are_found_by_one_survey(logs, store, engine, running):
     streams = [await running() for _ in range(20)]
     engine.write(streams[3].tag, "a")
 
@@ -207,7 +207,7 @@ async def test_many_running_containers_are_looked_for_once(logs, store, engine, 
     assert (engine.surveys, [tag for tag, _ in engine.asked]) == (1, [streams[3].tag])
 
 
-async def test_an_engine_without_an_answer_leaves_what_is_kept(logs, running, engine, clock):
+async def test_without_the_engine_stored_output_is_read(logs, running, engine, clock):
     streams = [await running() for _ in range(20)]
     engine.write(streams[3].tag, "a")
     await search(logs)
@@ -229,7 +229,7 @@ class Compared(str):
 
 
 @pytest.mark.fault("SE24")
-async def test_the_event_loop_goes_on_while_long_lines_are_searched_and_all_pages_come(logs, running, archive):
+async def test_a_search_of_long_lines_yields_the_event_loop(logs, running, archive):
     stream = await running()
     lines = [LogLine(at=number, message=Compared("x" * 200_000 + str(number))) for number in range(1, 61)]
     await archive.append(stream.tag.log_id, lines)
@@ -254,7 +254,7 @@ async def test_the_event_loop_goes_on_while_long_lines_are_searched_and_all_page
     assert len(pages[0]) > 2
 
 
-async def test_a_search_ends_early_when_its_client_has_gone(logs, running, engine):
+async def test_a_search_ends_early_when_the_client_disconnects(logs, running, engine):
     stream = await running()
     engine.write(stream.tag, *["chaff"] * 10)
 

@@ -1,4 +1,4 @@
-"""Which messages a filter pattern finds."""
+"""Which messages a filter pattern matches."""
 
 import asyncio
 
@@ -46,25 +46,25 @@ async def found(pattern):
         ("401]", [1]),
     ],
 )
-async def test_terms_are_all_any_or_none(pattern, numbers):
+async def test_terms_are_required_optional_or_excluded(pattern, numbers):
     assert await found(pattern) == numbers
 
 
 @pytest.mark.parametrize("pattern", ['{ $.level = "ERROR" }', "[ip, user]", "%ERR.*%", "  {"])
-def test_patterns_of_other_kinds_are_refused_in_words(pattern):
+def test_unsupported_patterns_are_refused_with_the_reason(pattern):
     with pytest.raises(Invalid, match="not supported by this server"):
         parse_pattern(pattern)
 
 
 @pytest.mark.parametrize("pattern", ['"', 'a "b', '"a"b', 'a"b"', '"a" -"', "'\"", '"\\'])
-def test_a_pattern_without_sense_is_refused(pattern):
+def test_a_malformed_pattern_is_refused(pattern):
     with pytest.raises(Invalid, match="Invalid filter pattern"):
         parse_pattern(pattern)
 
 
 @pytest.mark.fault("SE18")
 @pytest.mark.parametrize("pattern", ['"' + "\\\\" * 511 + '"', "?a" * 512, "-" * 1024, "a " * 20, "(a+)+$" * 170])
-async def test_the_longest_pattern_is_read_and_held_against_a_long_message_at_once(pattern):
+async def test_the_longest_pattern_is_matched_quickly(pattern):
     with little_spent():
         await parse_pattern(pattern).matches("a" * 256 * 1024, Budget(asyncio.Lock()))
 
@@ -77,6 +77,6 @@ def test_a_pattern_of_more_than_twenty_terms_is_refused():
 
 @pytest.mark.fault("SE18")
 @pytest.mark.parametrize("pattern", ['"' * 1023, '"a"' * 340 + '"', "\\" * 1024 + '"', ('"\\' * 511) + " x"])
-def test_the_longest_that_has_no_sense_is_refused_at_once(pattern):
+def test_the_longest_malformed_pattern_is_refused_quickly(pattern):
     with little_spent(), pytest.raises(Invalid):
         parse_pattern(pattern)

@@ -1,4 +1,4 @@
-"""Streams, in each order, a page at a time."""
+"""Pages of log streams in each order."""
 
 from datetime import timedelta
 
@@ -46,7 +46,7 @@ async def test_streams_are_listed_in_each_order(logs, five, order, descending, f
 
 
 @pytest.mark.parametrize("descending", [True, False])
-async def test_a_full_last_page_says_that_it_is_the_last(logs, five, descending):
+async def test_a_full_last_page_has_no_next_position(logs, five, descending):
     assert len(await pages(logs, StreamQuery(order=StreamOrder.NAME, descending=descending), limit=5)) == 1
 
 
@@ -55,11 +55,11 @@ async def test_only_streams_with_the_prefix_are_listed(logs, five, descending):
     assert await pages(logs, StreamQuery(order=StreamOrder.NAME, descending=descending, prefix="d/")) == ["d"]
 
 
-async def test_no_streams_are_an_empty_page(logs):
+async def test_without_streams_the_page_is_empty(logs):
     assert [await pages(logs, it) for it in (BY_NAME, NEWEST_FIRST)] == [[""], [""]]
 
 
-async def test_streams_that_come_meanwhile_repeat_none_on_the_next_page(logs, five, running):
+async def test_new_streams_do_not_repeat_any_on_the_next_page(logs, five, running):
     async def more_come():
         for number in range(3):
             await running(name=f"{number}/default/0", created_at=NOON + timedelta(hours=1))
@@ -70,7 +70,7 @@ async def test_streams_that_come_meanwhile_repeat_none_on_the_next_page(logs, fi
 @pytest.mark.fault("CO10")
 @pytest.mark.parametrize("order", StreamOrder)
 @pytest.mark.parametrize("descending", [True, False])
-async def test_a_list_goes_on_behind_a_stream_that_is_deleted_between_two_pages(logs, five, store, order, descending):
+async def test_a_list_continues_behind_a_deleted_stream(logs, five, store, order, descending):
     listing = StreamQuery(order=order, descending=descending)
     whole = "".join(await pages(logs, listing))
 
@@ -82,14 +82,14 @@ async def test_a_list_goes_on_behind_a_stream_that_is_deleted_between_two_pages(
     assert found == [whole[:2], whole[2:4], whole[4]]
 
 
-async def test_streams_of_one_moment_are_listed_once_each(logs, running):
+async def test_streams_with_the_same_time_are_listed_once(logs, running):
     for name in "caedb":
         await running(name=f"{name}/default/0", created_at=NOON)
 
     assert await pages(logs, NEWEST_FIRST) == ["ed", "cb", "a"]
 
 
-async def test_a_stream_is_told_with_its_first_and_last_times_and_its_size(logs, running, engine):
+async def test_a_stream_has_its_first_and_last_times_and_size(logs, running, engine):
     stream = await running()
     engine.write(stream.tag, "a", "b", at=SECOND)
     await logs.capture(stream.tag)
@@ -100,7 +100,7 @@ async def test_a_stream_is_told_with_its_first_and_last_times_and_its_size(logs,
     assert summary.size >= 2
 
 
-async def test_a_stream_nobody_wrote_to_has_no_times(logs, running):
+async def test_an_empty_stream_has_no_times(logs, running):
     await running()
 
     ((summary,), _) = await logs.streams(BY_NAME, after=None, limit=5, caller=ADMIN)

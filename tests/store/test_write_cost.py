@@ -10,7 +10,7 @@ from tests.support.builders import job
 PAGE = 24 + 4096  # bytes of the log of writes
 
 
-async def test_of_a_job_that_is_searched_as_before_only_its_row_is_written(store, tmp_path):
+async def test_an_update_without_searched_changes_writes_only_the_row(store, tmp_path):
     before = job(status=Status.STARTING)
     await store.commit(Changes(inserted=(before,)))
     log = tmp_path / f"{NAME}-wal"

@@ -1,4 +1,4 @@
-"""A backup takes the place of the data, whole or not at all; and what stood there is kept."""
+"""A restore replaces the data completely or not at all, and keeps the replaced database."""
 
 import shutil
 import sqlite3
@@ -45,7 +45,7 @@ async def last_order(data):
     return order, restoration
 
 
-async def test_the_data_is_that_of_the_backup_and_says_so(data, copy):
+async def test_a_restore_installs_the_backup_and_records_it(data, copy):
     done = restore(copy, data, now=NOON, take_over=False)
 
     assert await last_order(data) == (0, Restoration(at=NOON))
@@ -53,7 +53,7 @@ async def test_the_data_is_that_of_the_backup_and_says_so(data, copy):
     assert oct((data / NAME).stat().st_mode & 0o777) == "0o600"
 
 
-async def test_what_stood_there_is_kept_under_a_dated_name(data, copy):
+async def test_the_replaced_database_is_kept_under_a_dated_name(data, copy):
     done = restore(copy, data, now=NOON, take_over=False)
 
     assert done.kept == data / "batchq.db.before-20261121T120000000000Z"
@@ -62,7 +62,7 @@ async def test_what_stood_there_is_kept_under_a_dated_name(data, copy):
     assert (await last_order(data))[0] == 1
 
 
-async def test_what_a_killed_server_had_not_moved_yet_is_kept_too_and_never_mixed_with_the_backup(tmp_path, data, copy):
+async def test_the_write_ahead_log_of_a_killed_server_is_kept_and_not_applied_to_the_backup(tmp_path, data, copy):
     store = await SqliteStore.open(data)
     await store.commit(Changes(inserted=(job(number=2),)))
     killed = tmp_path / "killed"
@@ -78,7 +78,7 @@ async def test_what_a_killed_server_had_not_moved_yet_is_kept_too_and_never_mixe
         assert kept.execute("SELECT max(ord) FROM jobs").fetchone() == (2,)
 
 
-async def test_data_that_is_damaged_is_replaced_and_kept_as_it_is(data, copy):
+async def test_damaged_data_is_replaced_and_kept_unchanged(data, copy):
     (data / NAME).write_bytes(b"no database\n" * 1000)
 
     done = restore(copy, data, now=NOON, take_over=False)
@@ -87,7 +87,7 @@ async def test_data_that_is_damaged_is_replaced_and_kept_as_it_is(data, copy):
     assert done.kept.read_bytes() == b"no database\n" * 1000
 
 
-async def test_what_was_written_beside_data_that_is_lost_is_never_mixed_with_the_backup(data, copy):
+async def test_the_write_ahead_log_of_a_lost_database_is_not_applied_to_the_backup(data, copy):
     (data / NAME).unlink()
     (data / f"{NAME}-wal").write_bytes(b"of the lost one")
 
@@ -97,7 +97,7 @@ async def test_what_was_written_beside_data_that_is_lost_is_never_mixed_with_the
     assert (await last_order(data))[0] == 0
 
 
-async def test_data_that_somebody_reads_is_not_replaced(data, copy):
+async def test_data_in_use_by_a_reader_is_not_replaced(data, copy):
     """Whoever has it open would go on by its name, and with what belongs to the backup."""
     with closing(sqlite3.connect(data / NAME, timeout=0)) as reader:
         reader.execute("SELECT * FROM jobs").fetchone()
@@ -107,7 +107,7 @@ async def test_data_that_somebody_reads_is_not_replaced(data, copy):
     assert await last_order(data) == (1, Restoration())
 
 
-async def test_data_that_is_lost_is_there_again(data, copy):
+async def test_lost_data_is_restored(data, copy):
     (data / NAME).unlink()
 
     done = restore(copy, data, now=NOON, take_over=False)
@@ -116,14 +116,14 @@ async def test_data_that_is_lost_is_there_again(data, copy):
     assert (await last_order(data))[0] == 0
 
 
-async def test_it_makes_data_where_there_was_none(tmp_path, copy):
+async def test_a_restore_creates_a_missing_directory(tmp_path, copy):
     done = restore(copy, tmp_path / "elsewhere", now=NOON, take_over=False)
 
     assert (done.kept, done.instance_before) == (None, None)
     assert (await last_order(tmp_path / "elsewhere"))[0] == 0
 
 
-async def test_a_backup_of_an_earlier_schema_is_upgraded(tmp_path, copy, monkeypatch):
+async def test_a_backup_of_an_earlier_schema_is_migrated(tmp_path, copy, monkeypatch):
     monkeypatch.setattr(migrations, "STEPS", second_version.STEPS)
 
     restore(copy, tmp_path / "elsewhere", now=NOON, take_over=False)
@@ -132,7 +132,7 @@ async def test_a_backup_of_an_earlier_schema_is_upgraded(tmp_path, copy, monkeyp
     assert (await last_order(tmp_path / "elsewhere"))[0] == 0
 
 
-async def test_while_a_server_has_the_data_nothing_is_restored(data, copy):
+async def test_a_restore_beside_a_server_is_refused(data, copy):
     store = await SqliteStore.open(data)
 
     with pytest.raises(StoreRefused, match="another batchq server uses"):
@@ -151,7 +151,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("wrong", "why"), WRONG.items(), ids=WRONG)
-async def test_a_backup_that_is_not_whole_is_refused_and_the_data_is_as_it_was(data, copy, wrong, why):
+async def test_a_damaged_backup_is_refused_and_the_data_is_unchanged(data, copy, wrong, why):
     with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
         connection.execute(wrong)
 
@@ -162,7 +162,7 @@ async def test_a_backup_that_is_not_whole_is_refused_and_the_data_is_as_it_was(d
     assert await last_order(data) == (1, Restoration())
 
 
-async def test_killed_before_its_last_step_it_has_changed_nothing(data, copy, monkeypatch):
+async def test_a_restore_killed_before_its_last_step_changes_nothing(data, copy, monkeypatch):
     """The last step is one rename, of a file that is durable."""
     monkeypatch.setattr(restoring, "_keep_replaced", killed)
 
@@ -176,7 +176,7 @@ def killed(*_):
     raise KeyboardInterrupt
 
 
-async def test_the_command_says_what_it_has_done(data, copy, capsys):
+async def test_the_restore_command_reports_its_result(data, copy, capsys):
     status = main(["restore", str(copy), "--data", str(data)])
 
     said = capsys.readouterr().out.splitlines()
@@ -185,7 +185,7 @@ async def test_the_command_says_what_it_has_done(data, copy, capsys):
     assert said[1].startswith(f"{data} is restored; ")
 
 
-async def test_whose_containers_are_nobodys_now_is_told(tmp_path, data, copy, capsys):
+async def test_the_restore_command_reports_containers_of_the_replaced_instance(tmp_path, data, copy, capsys):
     other = await SqliteStore.open(tmp_path / "other")
     await other.close()
 
@@ -211,7 +211,7 @@ async def test_in_another_directory_a_backup_becomes_a_new_instance(tmp_path, da
 
 
 @pytest.mark.fault("CO02")
-async def test_a_copied_directory_is_not_served_before_it_is_taken_over(tmp_path, data):
+async def test_a_copied_directory_is_refused_until_take_over(tmp_path, data):
     copied, moved = tmp_path / "copied", tmp_path / "moved"
     shutil.copytree(data, copied)
     data.rename(moved)
@@ -226,5 +226,5 @@ async def test_a_copied_directory_is_not_served_before_it_is_taken_over(tmp_path
     assert (await last_order(copied))[1].at is not None
 
 
-async def test_to_restore_nothing_is_misuse(data):
+async def test_a_restore_without_arguments_is_misuse(data):
     assert main(["restore", "--data", str(data)]) == MISUSED

@@ -1,4 +1,4 @@
-"""Rows that nothing can be made of, in every table: whoever reads them gets all the others."""
+"""Unreadable rows of each table do not fail the read of the others."""
 
 import pytest
 from msgspec.structs import replace
@@ -35,7 +35,7 @@ async def change(store, statement):
 
 
 @pytest.mark.parametrize("ruin", ["'{'", "''", BLOB])
-async def test_an_order_to_stop_many_that_cannot_be_read_stops_nobody_and_is_in_nobody_s_way(store, ruin):
+async def test_an_unreadable_bulk_stop_is_skipped_and_its_number_reused(store, ruin):
     cancel = BulkStop(number=1, order=BulkStopOrder(kind=Kind.CANCEL, reason="enough"))
     await store.commit(Changes(inserted=(job(number=1), job(number=2, name="mine")), sweeps=((cancel, JobFilter()),)))
     await change(store, f"UPDATE bulk_stops SET value = {ruin}")
@@ -49,7 +49,7 @@ async def test_an_order_to_stop_many_that_cannot_be_read_stops_nobody_and_is_in_
 
 @pytest.mark.parametrize("ruin", ["'{'", "''", BLOB])
 @pytest.mark.parametrize("table", ["jobs SET state", "job_specs SET spec"])
-async def test_a_list_tells_of_all_jobs_and_of_a_damaged_one_what_its_columns_tell(store, table, ruin):
+async def test_a_list_shows_a_damaged_job_from_its_columns(store, table, ruin):
     jobs = [job(number=number, name="A-Name", millicpus=2000) for number in range(3)]
     await store.commit(Changes(inserted=tuple(jobs)))
     await change(store, f"UPDATE {table} = {ruin} WHERE ord = 1")
@@ -68,7 +68,7 @@ async def test_a_list_tells_of_all_jobs_and_of_a_damaged_one_what_its_columns_te
     assert await store.damaged() == (job_id(1),)
 
 
-async def test_a_quarantined_record_is_logged_with_what_is_left_of_the_jobs_history(store, caplog):
+async def test_a_quarantined_record_is_logged_with_the_recovered_history(store, caplog):
     await store.commit(Changes(inserted=(job(number=1),)))
     await change(store, "UPDATE jobs SET state = '{' WHERE ord = 1")
 
@@ -81,7 +81,7 @@ async def test_a_quarantined_record_is_logged_with_what_is_left_of_the_jobs_hist
 
 @pytest.mark.fault("SE08")
 @pytest.mark.parametrize("table", ["jobs SET state", "job_specs SET spec"])
-async def test_a_damaged_job_is_still_its_owners(store, table):
+async def test_a_damaged_job_keeps_its_owner(store, table):
     whose = Owner(user="ada", account="lab")
     await store.commit(Changes(inserted=(job(number=1, owner=whose),)))
     await change(store, f"UPDATE {table} = '{{' WHERE ord = 1")
@@ -91,7 +91,7 @@ async def test_a_damaged_job_is_still_its_owners(store, table):
     assert await store.jobs([job_id(1)], reach=Visibility(user="bob")) == {}
 
 
-async def test_a_row_that_tells_of_another_moment_than_its_columns_is_one_that_cannot_be_read(store):
+async def test_a_row_that_disagrees_with_its_columns_is_unreadable(store):
     await store.commit(Changes(inserted=(job(number=1, status=Status.RUNNABLE),)))
     await change(store, "UPDATE jobs SET status = 'RUNNING'")
 
@@ -100,7 +100,7 @@ async def test_a_row_that_tells_of_another_moment_than_its_columns_is_one_that_c
     assert (found.status, found.status_reason) == (Status.RUNNING, status_reasons.UNREADABLE)
 
 
-async def test_what_was_put_aside_stays_aside_after_a_restart(store, tmp_path):
+async def test_the_quarantine_survives_a_restart(store, tmp_path):
     await store.commit(Changes(inserted=(job(number=1, status=Status.RUNNABLE),)))
     await change(store, "UPDATE jobs SET state = '{'")
     await store.jobs([job_id(1)])
@@ -113,7 +113,7 @@ async def test_what_was_put_aside_stays_aside_after_a_restart(store, tmp_path):
     await again.close()
 
 
-async def test_a_damaged_job_can_be_saved_again_like_any_other(store):
+async def test_a_damaged_job_can_be_updated(store):
     await store.commit(Changes(inserted=(job(number=1, status=Status.RUNNABLE),)))
     await change(store, "UPDATE jobs SET state = '{'")
     left = (await store.jobs([job_id(1)]))[job_id(1)]
@@ -124,7 +124,7 @@ async def test_a_damaged_job_can_be_saved_again_like_any_other(store):
     assert await store.damaged() == ()
 
 
-async def test_a_line_of_history_is_passed_over(store):
+async def test_an_unreadable_history_entry_is_skipped(store):
     told = job(number=1)
     await store.commit(Changes(inserted=(told,), history=(moment(told), moment(told))))
     await change(store, f"UPDATE job_history SET value = {BLOB} WHERE number = 0")
@@ -132,7 +132,7 @@ async def test_a_line_of_history_is_passed_over(store):
     assert await store.history(told.id) == (moment(told),)
 
 
-async def test_a_log_stream_is_passed_over_and_a_page_is_as_long_as_it_was_asked_for(store):
+async def test_an_unreadable_log_stream_is_skipped_and_the_page_is_full(store):
     jobs = [job(number=number, status=Status.RUNNING) for number in range(4)]
     streams = sorted((log_stream(it) for it in jobs), key=lambda it: it.name)
     await store.commit(Changes(inserted=tuple(jobs), streams=tuple(streams)))
@@ -143,7 +143,7 @@ async def test_a_log_stream_is_passed_over_and_a_page_is_as_long_as_it_was_asked
     assert set(await store.newest_streams(limit=3)) == {streams[0], streams[2], streams[3]}
 
 
-async def test_a_job_definition_is_passed_over_and_its_revision_is_not_given_again(store):
+async def test_an_unreadable_job_definition_is_skipped_and_its_revision_is_not_reused(store):
     for _ in range(3):
         await store.add_definition(definition(name="a"), caller=None)
     await change(store, "UPDATE job_definitions SET value = '{' WHERE revision = 3")
@@ -158,7 +158,7 @@ async def test_a_job_definition_is_passed_over_and_its_revision_is_not_given_aga
     assert added.ref.revision == 4
 
 
-async def test_what_is_kept_of_a_share_is_counted_anew(store):
+async def test_an_unreadable_share_usage_is_recounted(store):
     share = {"queue": "fair", "share_identifier": "red", "millicpus": 2000}
     jobs = [
         job(number=1, status=Status.RUNNABLE, **share),

@@ -1,4 +1,4 @@
-"""An instance has one server on a machine, in whichever directory. Decision 0036."""
+"""An instance has at most one server on a machine, in any directory. Decision 0036."""
 
 import logging
 import os
@@ -17,7 +17,7 @@ INSTANCE = os.urandom(4).hex()
 pytestmark = pytest.mark.fault("CO02")
 
 
-async def test_a_second_server_of_the_instance_is_refused_and_told_of_the_first(tmp_path):
+async def test_a_second_server_of_an_instance_is_refused_with_the_pid_of_the_first(tmp_path):
     store = await SqliteStore.open(tmp_path / "first")
     (tmp_path / "second").mkdir()
 
@@ -35,7 +35,7 @@ async def test_a_second_server_of_the_instance_is_refused_and_told_of_the_first(
 
 
 @pytest.mark.parametrize("listens", [True, False])
-def test_a_name_that_another_user_has_bound_keeps_no_server_from_starting(tmp_path, monkeypatch, caplog, listens):
+def test_a_lock_of_an_untrusted_user_is_ignored(tmp_path, monkeypatch, caplog, listens):
     with closing(socket.socket(socket.AF_UNIX)) as squatter:
         squatter.bind(f"\0batchq/{INSTANCE}")
         if listens:

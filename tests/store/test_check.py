@@ -1,4 +1,4 @@
-"""What is not whole is told, row by row; and nothing is changed by looking."""
+"""The check reports each damaged row and changes nothing."""
 
 import sqlite3
 from contextlib import closing
@@ -37,7 +37,7 @@ def changed_by(data, statement):
         connection.execute(statement)
 
 
-def test_what_is_whole_is_said_to_be(data):
+def test_an_undamaged_database_has_no_problems(data):
     found = check(data / NAME)
 
     assert found.problems == ()
@@ -63,7 +63,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("wrong", "told"), WRONG.items(), ids=WRONG)
-def test_a_row_that_is_wrong_is_told(data, wrong, told):
+def test_a_damaged_row_is_reported(data, wrong, told):
     changed_by(data, wrong)
 
     problems = check(data / NAME).problems
@@ -77,7 +77,7 @@ UPDATE sqlite_schema SET sql = replace(sql, 'parent_ord IS NULL', 'parent_ord IS
 """
 
 
-def test_an_index_that_does_not_hold_its_rows_is_told(data):
+def test_a_damaged_index_is_reported(data):
     with closing(sqlite3.connect(data / NAME, isolation_level=None)) as connection:
         connection.execute("PRAGMA writable_schema = ON")
         connection.execute(ANOTHER_INDEX)
@@ -92,21 +92,21 @@ def test_an_index_that_does_not_hold_its_rows_is_told(data):
         ("PRAGMA application_id = 1", "another program"),
     ],
 )
-def test_what_is_not_ours_to_read_is_refused(data, statement, why):
+def test_a_foreign_or_newer_database_is_refused(data, statement, why):
     changed_by(data, statement)
 
     with pytest.raises(StoreRefused, match=why):
         check(data / NAME)
 
 
-def test_an_empty_file_holds_nothing(tmp_path):
+def test_an_empty_file_is_refused(tmp_path):
     (tmp_path / NAME).touch()
 
     with pytest.raises(StoreRefused, match="is empty"):
         check(tmp_path / NAME)
 
 
-def test_looking_changes_nothing(data):
+def test_a_check_changes_nothing(data):
     before = (data / NAME).read_bytes()
 
     check(data / NAME)
@@ -114,7 +114,7 @@ def test_looking_changes_nothing(data):
     assert (data / NAME).read_bytes() == before
 
 
-async def test_it_looks_beside_a_server(data, capsys):
+async def test_a_check_runs_beside_a_server(data, capsys):
     store = await SqliteStore.open(data)
 
     status = main(["check", "--data", str(data)])
@@ -127,7 +127,7 @@ async def test_it_looks_beside_a_server(data, capsys):
     )
 
 
-def test_the_command_fails_when_something_is_wrong(data, capsys):
+def test_the_check_command_fails_for_a_damaged_database(data, capsys):
     changed_by(data, "UPDATE job_queues SET value = '{}'")
 
     status = main(["check", str(data / NAME)])

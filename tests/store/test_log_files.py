@@ -1,4 +1,4 @@
-"""What only files can do: be torn, be damaged, be read by somebody else, find no room."""
+"""Properties of log files alone: torn and damaged records, permissions, failed writes."""
 
 import asyncio
 import stat
@@ -47,25 +47,25 @@ def mode(path):
 
 
 @pytest.mark.fault("SE14")
-async def test_only_the_owner_can_read_what_containers_wrote(files, file):
+async def test_log_files_are_readable_only_by_their_owner(files, file):
     await files.append(TASK, [line("secret")])
 
     assert [mode(it) for it in (file.parent.parent, file.parent, file)] == [0o700, 0o700, 0o600]
 
 
-async def test_reading_makes_no_file(files, file):
+async def test_a_read_creates_no_file(files, file):
     await messages(files)
 
     assert not file.parent.parent.exists()
 
 
-async def test_a_record_is_a_line_that_people_can_read(files, file):
+async def test_a_record_is_a_readable_line_of_text(files, file):
     await files.append(TASK, [line('é "b"\n', at=7), line("late", at=5)])
 
     assert file.read_text() == '7 0 "é \\"b\\"\\n"\n7 2 "late"\n'
 
 
-async def test_what_was_kept_is_there_when_the_directory_is_opened_again(files, file):
+async def test_stored_logs_survive_a_restart(files, file):
     await files.append(TASK, [line("a", at=7)])
 
     with closing(LogFiles(file.parent.parent)) as again:
@@ -89,7 +89,7 @@ async def test_a_torn_record_is_not_read(files, file, rest):
     assert await files.seek(TASK, 6) == await files.size(TASK) == file.stat().st_size - len(rest)
 
 
-async def test_the_next_append_cuts_a_torn_record_off(files, file):
+async def test_the_next_append_removes_a_torn_record(files, file):
     await files.append(TASK, [line("whole")])
     with file.open("ab") as torn:
         torn.write(b'9 0 "torn and longer than what follows')
@@ -107,7 +107,7 @@ async def test_a_log_that_is_one_torn_record_is_empty(files, file):
     assert await files.last(TASK) == 0
 
 
-async def test_a_damaged_record_is_shown_and_hides_nothing(files, file):
+async def test_a_damaged_record_is_shown_and_hides_no_others(files, file):
     await files.append(TASK, [line("a", at=5)])
     with file.open("ab") as damaged:
         damaged.write(b"\0\xff\0 junk\n")
@@ -151,7 +151,7 @@ async def test_records_that_end_at_a_block_are_read_whole(files, length):
 # ---------------------------------------------------------------------------------------------------------------- disk
 
 
-async def test_a_disk_that_does_not_take_it_is_told(files, file):
+async def test_a_failed_write_is_reported(files, file):
     file.parent.parent.mkdir()
     file.parent.write_text("a file where a folder should be")
 
@@ -159,7 +159,7 @@ async def test_a_disk_that_does_not_take_it_is_told(files, file):
         await files.append(TASK, [line("a")])
 
 
-def test_what_the_disk_has_not_taken_for_good_is_not_said_to_be_kept(files, file):
+def test_an_append_is_acknowledged_only_when_it_is_durable(files, file):
     """Where the kernel answers every fsync with an input/output error, an append that asked for none would be told."""
     asyncio.run(files.append(TASK, [line("a")]))
 
@@ -186,7 +186,7 @@ files.close()
 """
 
 
-async def test_a_link_in_the_place_of_a_log_is_not_followed(files, file, tmp_path):
+async def test_a_symbolic_link_in_place_of_a_log_is_not_followed(files, file, tmp_path):
     file.parent.mkdir(parents=True)
     file.symlink_to(tmp_path / "elsewhere")
 
@@ -196,7 +196,7 @@ async def test_a_link_in_the_place_of_a_log_is_not_followed(files, file, tmp_pat
     assert not (tmp_path / "elsewhere").exists()
 
 
-async def test_appends_at_once_leave_whole_records(files):
+async def test_concurrent_appends_write_whole_records(files):
     await asyncio.gather(*(files.append(TASK, [line(f"{number}" * 5000)]) for number in range(20)))
 
     assert sorted(await messages(files)) == sorted(f"{number}" * 5000 for number in range(20))

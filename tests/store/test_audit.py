@@ -1,4 +1,4 @@
-"""Acts beside the database and in it: each is told once, and old ones go."""
+"""Audit records in the journal and in the database: each is listed once, and old ones are deleted."""
 
 import sqlite3
 from contextlib import closing
@@ -60,7 +60,7 @@ async def told(audit):
     return [it.act for it in await audit.records(ALL)]
 
 
-async def test_what_is_noted_beside_the_database_is_told_at_once(audit, journal, tmp_path):
+async def test_a_journal_record_is_listed_at_once(audit, journal, tmp_path):
     journal.append(DONE)
     journal.append(replace(DONE, user="bob"))
 
@@ -68,7 +68,7 @@ async def test_what_is_noted_beside_the_database_is_told_at_once(audit, journal,
     assert (tmp_path / "acts.log").read_bytes() == b""
 
 
-async def test_what_was_taken_over_and_could_not_be_dropped_is_told_once(audit, journal, store):
+async def test_a_record_ingested_twice_is_listed_once(audit, journal, store):
     journal.append(DONE)
     store.fails = 1
     with pytest.raises(Unavailable):
@@ -77,7 +77,7 @@ async def test_what_was_taken_over_and_could_not_be_dropped_is_told_once(audit, 
     assert await told(audit) == [DONE]
 
 
-async def test_what_is_noted_while_others_are_taken_over_stays(journal):
+async def test_a_record_journaled_during_ingestion_is_kept(journal):
     journal.append(DONE)
     _, length = journal.read()
     journal.append(replace(DONE, user="bob"))
@@ -87,7 +87,7 @@ async def test_what_is_noted_while_others_are_taken_over_stays(journal):
     assert [it.act.user for it in journal.read()[0]] == ["bob"]
 
 
-async def test_old_acts_are_forgotten_all_of_them_and_no_others(audit, store):
+async def test_old_audit_records_are_deleted_and_no_others(audit, store):
     now = NOON
     old = tuple(replace(DONE, at=now - 2 * YEAR, about=f"job/{number}") for number in range(BATCH_SIZE + 5))
     new = replace(DONE, at=now - YEAR / 2)
@@ -98,7 +98,7 @@ async def test_old_acts_are_forgotten_all_of_them_and_no_others(audit, store):
     assert await told(audit) == [new]
 
 
-async def test_without_an_end_nothing_is_forgotten(store, journal):
+async def test_without_a_retention_period_nothing_is_deleted(store, journal):
     await store.commit(Changes(inserted=(job(),), acts=(replace(DONE, at=NOON - 100 * YEAR),)))
 
     await AuditLog(store=store, journal=journal, clock=AtNoon(), retention=None).run_once()
@@ -130,7 +130,7 @@ def test_a_page_is_read_from_an_index_in_its_order(asked, index):
         (Visibility(user="", accounts=frozenset({"team"})), "audit_log_by_owner_account"),
     ],
 )
-def test_acts_of_others_about_jobs_are_read_from_an_index_in_its_order(reach, index):
+def test_records_about_jobs_of_an_owner_are_read_from_an_index_in_its_order(reach, index):
     assert_index(index, *select(AuditQuery(limit=5, reach=reach), by_owner=True))
 
 
