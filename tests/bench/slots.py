@@ -21,6 +21,7 @@ from tests.engine.turns import ground
 from tests.support import builders, scripts
 from tests.support.clock import TimerLoop, VirtualClock
 from tests.support.inline import InlineStore
+from tests.support.observing import NoObserver
 from tests.support.store_proxy import StatusChanges, StoreProxy
 
 SHORTEST, LONGEST = 60, 3600  # seconds
@@ -54,6 +55,7 @@ async def run(jobs: int, slots: int) -> float:
         capture_log=_keep_nothing,
         clock=clock,
         survey_interval=600.0,
+        observer=NoObserver(),
     )
     await engine.start()
     dice, began = Random(1), clock.now()
