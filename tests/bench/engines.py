@@ -22,6 +22,7 @@ from batchq.store.sqlite_store import SqliteStore
 from tests.engine.turns import ground
 from tests.support import builders
 from tests.support.disk import UNLIMITED
+from tests.support.observing import NoObserver
 from tests.support.store_proxy import StatusChanges, StoreProxy
 
 HOST = Resources(millicpus=10_000_000, memory_mib=10_000_000)
@@ -79,6 +80,7 @@ async def running(
             capture_log=logs.capture,
             clock=clock,
             survey_interval=10.0,
+            observer=NoObserver(),
         )  # fmt: skip
         at_work = Running(engine, store)
         await engine.start()
