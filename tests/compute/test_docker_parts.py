@@ -342,7 +342,7 @@ async def test_what_is_in_use_is_never_swept(runtime, engine):
     await runtime.create(it)
     for _ in range(3):
         await runtime.survey()
-        await runtime._sweeps.idle()
+        await runtime._sweep_tasks.idle()
 
     await runtime.start(it.tag)
 
@@ -357,7 +357,7 @@ async def test_what_another_instance_left_is_not_touched(runtime, engine, docker
         await runtime.remove(it.tag)
         for _ in range(3):
             await runtime.survey()
-            await runtime._sweeps.idle()
+            await runtime._sweep_tasks.idle()
 
         assert len(left_over(docker_engine, instance_of(other))) == 2
         await other.remove(it.tag)
