@@ -3,6 +3,7 @@
 import signal
 import time
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from uuid import uuid4
 
 import pytest
@@ -21,6 +22,8 @@ LASTS_AT_FIRST = "[ $AWS_BATCH_JOB_ATTEMPT -gt 1 ] || { sleep 100 & wait $!; }"
 ENDS = ["stop", "kill"]
 AT_ONCE = 9.0  # seconds, for answers that need no engine: less than any wait for it, on a busy machine too
 IN_TIME = 25.0  # seconds, for an end that does not wait until the engine is back
+# The container's shim records an end a moment after the process has gone. An engine takes longer than this to start.
+RECORDED_WITHIN = timedelta(milliseconds=250)
 
 
 def until_there(name):
@@ -167,7 +170,7 @@ def test_with_live_restore_jobs_go_on_and_those_that_end_meanwhile_tell_their_ow
 
     done = stage.then(ends, "FAILED")
     assert told(done) == [(3, EXITED)]
-    assert done["stoppedAt"] <= over.timestamp() * 1000
+    assert done["stoppedAt"] <= (over + RECORDED_WITHIN).timestamp() * 1000
     stage.truth.leave(f"{mark}-late")
     assert told(stage.then(outlives, "SUCCEEDED")) == [(0, EXITED)]
     assert set(stage.truth.said("start").values()) == {1}
