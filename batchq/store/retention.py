@@ -97,7 +97,11 @@ class _KeptJobs:
         self._newest = connection.execute(SQL["newest_job"]).fetchone()
 
     def holds(self, job: _FinishedJob) -> bool:
-        """Whether a job must stay: the newest job, which determines the next `order`; kept ids; dependencies."""
+        """Whether a job must not be deleted.
+
+        That is the newest job, whose `order` determines the next one; jobs that the caller keeps; and jobs on which
+        others depend.
+        """
         if job.position.order == self._newest[0] or job.job_id in self._ids:
             return True
         parameters = {"id": rows.text(job.job_id)}

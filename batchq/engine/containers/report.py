@@ -53,7 +53,7 @@ def is_urgent(event: on.AttemptEvent, job: Job | None) -> bool:
 
 
 def exit_events(tag: Tag, found: Inspection) -> tuple[on.AttemptEvent, ...]:
-    """The start and the exit of an ended container."""
+    """The events that report when an ended container started, and how and when it exited."""
     number, key = tag.attempt, tag.container_key
     assert found.started_at is not None, f"{found} is over and never started"
     assert found.stopped_at is not None, f"{found} is over and has no end"
