@@ -18,7 +18,7 @@ from batchq.api.operations import Answer, Operation, takes
 from batchq.api.page_tokens import PageTokens
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.errors import Invalid, NotFound, Unavailable
-from batchq.logs.service import LogService, SearchPosition
+from batchq.logs.service import LogSearchPosition, LogService
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ async def filter_log_events(context: LogsContext, request: LogsRequest, body: wi
     translate.check_group(body, request.arns)
     query = translate.query(body)
     token = translate.search_token(query)
-    position = SearchPosition()
+    position = LogSearchPosition()
     if body.nextToken:
         position = translate.parse_search_position(context.tokens.read(token, body.nextToken))
     events, following = await context.logs.filter(

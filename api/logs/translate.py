@@ -26,7 +26,7 @@ from batchq.api.page_tokens import TokenQuery
 from batchq.errors import Invalid, NotFound
 from batchq.logs.pages import Span, StreamOrder, StreamPosition, StreamQuery
 from batchq.logs.search import Event
-from batchq.logs.service import GROUP, LogQuery, SearchPosition, StreamSummary
+from batchq.logs.service import GROUP, LogQuery, LogSearchPosition, StreamSummary
 from batchq.ports.logs import LogPage, LogStream, StoredLine
 
 MILLISECOND: Final = 1_000_000  # nanoseconds
@@ -195,14 +195,14 @@ def _digits(of: LogStream, position: int) -> str:
 # --------------------------------------------------------------------------------------------- positions in page tokens
 
 
-def search_position(position: SearchPosition) -> str:
+def search_position(position: LogSearchPosition) -> str:
     return json.dumps([position.after_name, position.until_name, position.after_key])
 
 
-def parse_search_position(text: str) -> SearchPosition:
+def parse_search_position(text: str) -> LogSearchPosition:
     """Parse the text of `search_position`."""
     after, until, beyond = json.loads(text)
-    return SearchPosition(after_name=after, until_name=until, after_key=None if beyond is None else tuple(beyond))
+    return LogSearchPosition(after_name=after, until_name=until, after_key=None if beyond is None else tuple(beyond))
 
 
 def stream_position(position: StreamPosition) -> str:

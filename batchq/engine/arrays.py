@@ -59,7 +59,9 @@ class ArrayCoordinator:
         ids = {*self._unfinished, *[job.id for job in unit.changed_arrays()]}
         if not ids:
             return NO_CHILDREN
-        return IntervalSet([arrays.untold(job) for job in self._select(unit, ids) if arrays.order(job) is not None])
+        return IntervalSet(
+            [arrays.orders_left(job) for job in self._select(unit, ids) if arrays.order(job) is not None]
+        )
 
     def has_spawning_array(self, before: int) -> bool:
         """Whether an array with an order below `before` still has children to spawn."""

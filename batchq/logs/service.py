@@ -37,7 +37,7 @@ class LogQuery(Struct, frozen=True, kw_only=True):
     pattern: str = ""
 
 
-class SearchPosition(Struct, frozen=True, kw_only=True):
+class LogSearchPosition(Struct, frozen=True, kw_only=True):
     """The position of the next page of a search."""
 
     #: Only streams with names after this.
@@ -114,11 +114,11 @@ class LogService:
         self,
         query: LogQuery,
         *,
-        position: SearchPosition,
+        position: LogSearchPosition,
         limit: int,
         caller: Caller,
         has_disconnected: Callable[[], bool] = never_disconnected,
-    ) -> tuple[tuple[Event, ...], SearchPosition | None]:
+    ) -> tuple[tuple[Event, ...], LogSearchPosition | None]:
         """A page of matching events by time, and the position of the next page; None after the last page.
 
         A page may be empty although more pages follow. With several streams, events after the copy of the first
@@ -134,12 +134,12 @@ class LogService:
             self._archive, streams, span=span, pattern=pattern, budget=budget, after=position.after_key, limit=limit
         )
         if hits.last_compared is not None:
-            return hits.events, SearchPosition(
+            return hits.events, LogSearchPosition(
                 after_name=position.after_name, until_name=streams[-1].name, after_key=hits.last_compared
             )
         if query.names or len(streams) < MAX_STREAMS_PER_SEARCH:
             return hits.events, None
-        return hits.events, SearchPosition(after_name=streams[-1].name)
+        return hits.events, LogSearchPosition(after_name=streams[-1].name)
 
     async def streams(
         self, query: StreamQuery, *, after: StreamPosition | None, limit: int, caller: Caller
@@ -162,7 +162,7 @@ class LogService:
         )
 
     async def _streams_to_search(
-        self, query: LogQuery, position: SearchPosition, caller: Caller
+        self, query: LogQuery, position: LogSearchPosition, caller: Caller
     ) -> tuple[LogStream, ...]:
         """The streams of this page: those named in the query, or the next PART streams with its prefix."""
         if query.names:

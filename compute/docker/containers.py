@@ -350,11 +350,8 @@ class Containers:
             if is_interrupted(message_of(error)):
                 raise StartInterrupted(message_of(error)) from error
             raise StartHadNoEffect(f"start: {message_of(error)}") from error
-        failure = start_error(
-            error,
-            state=state,
-            exit_code=0 if inspected is None else member(inspected, "State", "ExitCode", of=int),
-        )
+        exit_code = 0 if inspected is None else member(inspected, "State", "ExitCode", of=int)
+        failure = start_error(error, state=state, exit_code=exit_code)
         if failure is not None:
             raise failure from error
 

@@ -300,7 +300,7 @@ def test_an_account_below_its_share_is_served_first(queue):
     list(put(queue, "a", "a", "a", "b"))
 
     assert takes(queue, first, second) == ["a", "b"]
-    assert takes(queue, second) == ["a"], "nobody else waits"
+    assert takes(queue, second) == ["a"], "no other task waits"
 
 
 async def test_a_task_cancelled_before_its_start_is_not_executed():

@@ -36,12 +36,16 @@ LIFECYCLE = [
     ),
     (
         "a job starts before it was placed",
-        "asked=attempt.placed_at, now=now)\n    attempt",
-        "asked=None, now=now)\n    attempt",
+        "requested_at=attempt.placed_at, now=now)\n    attempt",
+        "requested_at=None, now=now)\n    attempt",
     ),
-    ("a job lasted from before it was placed", "lasted(event, asked=attempt.placed_at", "lasted(event, asked=None"),
     (
-        "a container that started in spite of an order is not asked",
+        "a job lasted from before it was placed",
+        "lasted(event, requested_at=attempt.placed_at",
+        "lasted(event, requested_at=None",
+    ),
+    (
+        "a container that started in spite of an order gets no stop signal",
         "return running, () if job.stop is None else (do.StopContainer(tag=job.tag),)",
         "return running, ()",
     ),
@@ -54,7 +58,7 @@ LIFECYCLE = [
     ("a lost attempt ends before it began", "stopped_at=max(now, attempt.started_at or now)", "stopped_at=now"),
     ("the last terminate wins", "    if job.stop is not None:\n        return job, ()\n    ask =", "    ask ="),
     (
-        "a start is asked to stop, not given up",
+        "a start gets a stop signal and is not abandoned",
         "do.AbandonStart(tag=job.tag) if job.status is Status.STARTING else do.StopContainer(tag=job.tag)",
         "do.StopContainer(tag=job.tag)",
     ),
@@ -64,8 +68,12 @@ LIFECYCLE = [
         "    return stop_order.time_out",
     ),
     ("the grace counts from the order", "kill_at=now + job.stop.grace", "kill_at=job.stop.ordered_at + job.stop.grace"),
-    ("being asked twice stretches the grace", "job.stop is None or job.stop.kill_at is not None", "job.stop is None"),
-    ("who was not asked is killed", "job.stop is None or job.stop.kill_at is None", "job.stop is None"),
+    (
+        "a second stop signal extends the grace period",
+        "job.stop is None or job.stop.kill_at is not None",
+        "job.stop is None",
+    ),
+    ("a container without a stop signal is killed", "job.stop is None or job.stop.kill_at is None", "job.stop is None"),
     ("a kill is not repeated", "kill_at=now + stop_order.KILL_AGAIN", "kill_at=None"),
     ("nobody is ever unkillable", "job.stop.killed_at or now", "now"),
     (
@@ -164,7 +172,7 @@ RETRY = [
     ),
     ("the last rule that matches decides", "for rule in rules if", "for rule in reversed(rules) if"),
     ("one condition that holds is enough", "        and _like(rule.on_reason", "        or _like(rule.on_reason"),
-    ("the exit code is not asked about", "_like(rule.on_exit_code, code)", "True"),
+    ("the exit code is not compared", "_like(rule.on_exit_code, code)", "True"),
     ("a lone star does not match what is missing", 'pattern is None or pattern == "*"', "pattern is None"),
     ("a pattern matches in the middle", "text.startswith(pattern[:-1])", "pattern[:-1] in text"),
     ("a pattern without a star matches a beginning", "else text == pattern", "else text.startswith(pattern)"),
@@ -212,9 +220,9 @@ RECOVERY = [
         "if standing.is_to_stop else ()",
     ),
     ("what died while we were away is not looked at", "if seen is not None and not seen.lives:", "if False:"),
-    ("an order is not asked again", "if standing.is_to_stop and not standing.was_asked else", "if False else"),
+    ("a stop signal is not sent again", "if standing.is_to_stop and not standing.was_asked else", "if False else"),
     (
-        "an order is asked again and again",
+        "a stop signal is sent again and again",
         "if standing.is_to_stop and not standing.was_asked",
         "if standing.is_to_stop",
     ),
@@ -245,7 +253,7 @@ FORCING = [
         "    if container.state is AttemptContainerState.ENDED:\n        return container\n",
         "",
     ),
-    ("an order that was not followed is not told", "None if job.stop is None else job.stop.reason", "None"),
+    ("an order without effect is not reported", "None if job.stop is None else job.stop.reason", "None"),
 ]
 STARTS = [
     (
@@ -277,7 +285,7 @@ READING = [
     ("one lost container changes nothing for others", "        if found.news:", "        if False:"),
     ("a timeout is ordered unseen", "            if tag is None:", "            if True:"),
     (
-        "whoever is seen alive will do",
+        "any running container counts as that of the job",
         "if tag == message.running_container:",
         "if message.running_container is not None:",
     ),
@@ -286,7 +294,7 @@ READING = [
         "if self._state.clock_since is None or ours >= self._state.clock_since:",
         "if False:",
     ),
-    ("the engine's clock is not asked", "unit.now - max(excess, timedelta())", "unit.now"),
+    ("the engine's clock is ignored", "unit.now - max(excess, timedelta())", "unit.now"),
     ("what runs on another engine is lost", "        if not self._state.engine_check.accepted:", "        if False:"),
 ]
 TURN = [
@@ -304,7 +312,7 @@ TURN = [
 ALARMS = [
     ("an alarm taken off rings", "if self._due.get(job_id) == due:", "if True:"),
     ("an alarm put off rings", "if self._due.get(job_id) == due:", "if job_id in self._due:"),
-    ("a sooner alarm wakes nobody", "            self._added.set()\n", ""),
+    ("an earlier timer does not wake the loop", "            self._added.set()\n", ""),
 ]
 STRAYS = [
     ("three strays are too many", "len(seen) > MAX_ORPHANS", "len(seen) >= MAX_ORPHANS"),
@@ -315,12 +323,20 @@ STRAYS = [
     ),
 ]
 MOMENTS = [
-    ("a start in the future is believed", "return min(told + _set_back(told, asked, now), now)", "return told"),
-    ("a start before it was asked for is believed", "min(told + _set_back(told, asked, now), now)", "min(told, now)"),
-    ("one ends before it began", "max(told.stopped_at, told.started_at)", "told.stopped_at"),
-    ("one lasts longer when the clock was set back", "told.started_at) + set_back", "told.started_at)"),
-    ("a clock that was set ahead moves what was", "max(asked - told, NOTHING)", "asked - told"),
-    ("our own clock set back is the engine's", "asked is None or asked > now", "asked is None"),
+    (
+        "a start in the future is believed",
+        "return min(reported + _set_back(reported, requested_at, now), now)",
+        "return reported",
+    ),
+    (
+        "a start before its request is believed",
+        "min(reported + _set_back(reported, requested_at, now), now)",
+        "min(reported, now)",
+    ),
+    ("one ends before it began", "max(reported.stopped_at, reported.started_at)", "reported.stopped_at"),
+    ("one lasts longer when the clock was set back", "reported.started_at) + set_back", "reported.started_at)"),
+    ("a clock that was set ahead moves what was", "max(requested_at - reported, NOTHING)", "requested_at - reported"),
+    ("our own clock set back is the engine's", "requested_at is None or requested_at > now", "requested_at is None"),
 ]
 MUTATIONS = {
     "batchq/domain/lifecycle/transitions.py": LIFECYCLE,

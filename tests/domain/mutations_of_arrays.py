@@ -13,7 +13,7 @@ ARRAYS = {
             "and job.array_state.spawned < size(job) - 1\n",
         ),
         (
-            "an order is told to one less",
+            "an order is applied to one child less",
             "order(job) is not None and job.array_state.order_applied_to < size(job)",
             "order(job) is not None and job.array_state.order_applied_to < size(job) - 1",
         ),
@@ -29,7 +29,7 @@ ARRAYS = {
             "state.spawned + most",
         ),
         (
-            "who is not there yet is told",
+            "an order is applied to children not spawned yet",
             "min(state.order_applied_to + most, state.spawned)",
             "min(state.order_applied_to + most, size(job))",
         ),
@@ -65,12 +65,12 @@ ARRAYS = {
             "",
         ),
         (
-            "a failure is told in the place of an order",
+            "a failure is applied in place of an order",
             "    if job.stop is not None or job.cancelled is not None:\n        return state\n",
             "",
         ),
-        ("a failure is told to the one that failed", "order_applied_to=index + 1)", "order_applied_to=index)"),
-        ("a failure is not told to the next", "order_applied_to=index + 1)", "order_applied_to=index + 2)"),
+        ("a failure is applied to the failed child itself", "order_applied_to=index + 1)", "order_applied_to=index)"),
+        ("a failure is not applied to the next child", "order_applied_to=index + 1)", "order_applied_to=index + 2)"),
         (
             "an array succeeds in spite of a failure",
             "status_reasons.CHILD_FAILED) if failed else",
@@ -87,17 +87,17 @@ ARRAYS = {
             "if job.cancelled is not None and failed:\n        return end(job",
         ),
         (
-            "a cancel after a terminate is told",
+            "a cancel after a terminate is applied",
             "if job.cancelled is not None or job.stop is not None:\n        return job\n    return",
             "if job.cancelled is not None:\n        return job\n    return",
         ),
         (
-            "a cancel is told to those alone who come after it",
+            "a cancel is applied only to children spawned after it",
             "return _tell_all(replace(job, cancelled=event.reason), now)",
             "return replace(job, cancelled=event.reason)",
         ),
         (
-            "a terminate is told to those alone who have not heard of the cancel",
+            "a terminate is applied only to children without the cancel",
             "return _tell_all(stop_order.order(job, event, now), now)",
             "return stop_order.order(job, event, now)",
         ),
@@ -122,7 +122,7 @@ ARRAYS = {
             "state.ordered_at is None or any",
         ),
         (
-            "an array that nobody told anything is over when no child runs",
+            "an array without an order ends when no child runs",
             "state.ordered_at is None or spawning(job) or any",
             "spawning(job) or any",
         ),
@@ -147,9 +147,9 @@ ARRAYS = {
             "if job.cancelled is not None:",
         ),
         (
-            "a failure before it is told to one that may run",
-            "if isinstance(told, on.DependencyFailed) and may_run else told",
-            "if False else told",
+            "an earlier failure is applied to a child that may run",
+            "if isinstance(ordered, on.DependencyFailed) and may_run else ordered",
+            "if False else ordered",
         ),
         (
             "who waits does not count as FAILED",
@@ -158,9 +158,9 @@ ARRAYS = {
         ),
     ],
     "batchq/domain/lifecycle/array_view.py": [
-        ("a child ended when it was told", "else max(ordered_at, child.created_at)", "else now"),
+        ("a child ends when the order reaches it", "else max(ordered_at, child.created_at)", "else now"),
         ("a child ended before it was born", "else max(ordered_at, child.created_at)", "else ordered_at"),
-        ("a child that runs was asked when its array was", " or child.status not in QUEUED else", " else"),
+        ("a running child is ordered at the time of its array", " or child.status not in QUEUED else", " else"),
         ("who runs is shown as over", "parent is None or job.status not in QUEUED else", "parent is None else"),
         (
             "an array under order is over",
@@ -181,7 +181,7 @@ ARRAYS = {
             "        job = self.get(job_id)\n        if job",
         ),
         (
-            "who asks has ordered what the array was told",
+            "the caller counts as the author of the array's order",
             "caller, self.caller = self.caller, None",
             "caller = self.caller",
         ),
@@ -189,7 +189,7 @@ ARRAYS = {
     ],
     "batchq/engine/arrays.py": [
         ("after a restart an array is forgotten", "{job.id: job for job in await store.parents_at_work()}", "{}"),
-        ("children of an array under order may start", "if arrays.order(job) is not None])", "if False])"),
+        ("children of an array under order may start", "if arrays.order(job) is not None]\n", "if False]\n"),
         (
             "an order of this very unit is not known",
             "ids = {*self._unfinished, *[job.id for job in unit.changed_arrays()]}",
@@ -247,7 +247,7 @@ OF_CHILDREN = [
         "{known[before].status if before in known else Status.PENDING}",
     ),
     (
-        "who waits for a child is not told of its array",
+        "a dependent of a child does not see its array",
         "return (dependency.job_id,) if parent is None else (dependency.job_id, parent[0])",
         "return (dependency.job_id,)",
     ),

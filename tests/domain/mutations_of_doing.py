@@ -2,7 +2,7 @@
 
 EXECUTOR = [
     ("calls about one container cross", "async with ops.lock:", "async with asyncio.Lock():"),
-    ("what is under way is asked for again", "if type(effect) in ops.in_progress:", "if None:"),
+    ("a call in progress is made again", "if type(effect) in ops.in_progress:", "if None:"),
     (
         "a start is made again before its end is saved",
         "ops.start_reported = ops.start_reported or events != ()\n",
@@ -24,7 +24,7 @@ EXECUTOR = [
         "            except ContainerGone:\n                return\n",
     ),
     (
-        "a stop that was delivered is not told",
+        "a delivered stop signal is not reported",
         "self._post_events(tag, (on.StopSignalDelivered(",
         "self._post_events(tag, () and (on.StopSignalDelivered(",
     ),
@@ -41,12 +41,12 @@ EXECUTOR = [
         "self._post_inspection(report.tag, report.found, None)",
     ),
     (
-        "an end is told without its beginning",
+        "an exit is reported without its start",
         "events[-1:] if is_known_to_run(tag, self._saved_job(tag.job_id)) else events",
         "events[-1:]",
     ),
     (
-        "nobody is told that a container is alive",
+        "a running container is not reported",
         "if found is not None and found.state is ContainerState.RUNNING:",
         "if None:",
     ),

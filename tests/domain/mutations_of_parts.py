@@ -2,9 +2,9 @@
 
 PARTS = [
     (
-        "one starts before it was asked to",
-        "began(event.started_at, asked=container.start_requested_at",
-        "began(event.started_at, asked=None",
+        "a container starts before its request",
+        "began(event.started_at, requested_at=container.start_requested_at",
+        "began(event.started_at, requested_at=None",
     ),
     ("an address is not kept", "started_at=started, address=event.address)", "started_at=started)"),
     (
@@ -20,19 +20,19 @@ PARTS = [
     ("a start that failed may have code 0", "exit_code=event.exit_code or None)", "exit_code=event.exit_code)"),
     ("one that succeeds is out of memory", "if event.out_of_memory and event.exit_code != 0", "if event.out_of_memory"),
     (
-        "one lasted from before it was asked to",
-        "lasted(event, asked=container.start_requested_at",
-        "lasted(event, asked=None",
+        "a container ran from before its request",
+        "lasted(event, requested_at=container.start_requested_at",
+        "lasted(event, requested_at=None",
     ),
     ("a lost one ends before it began", "max(now, container.started_at or now)", "now"),
     (
-        "one asked twice has a longer grace",
+        "a second stop signal extends the grace period",
         "container.grace is None or container.kill_at is not None",
         "container.grace is None",
     ),
-    ("one that was not asked is killed", "    if container.kill_at is None:\n        return job\n", ""),
+    ("a container without a stop signal is killed", "    if container.kill_at is None:\n        return job\n", ""),
     ("a kill of one is not repeated", "kill_at=now + stop_order.KILL_AGAIN", "kill_at=None"),
-    ("one that is deaf never says so", "container.killed_at or now", "now"),
+    ("an unkillable container is never reported", "container.killed_at or now", "now"),
     (
         "who waited in vain waits on",
         "return ended(it, now, _too_late(container, waiting[it.key].condition, limit))",
@@ -123,7 +123,7 @@ PARTS = [
     ("what is kept for the next is cleared away", "for key in there if key not in gone)", "for key in there if False)"),
     ("the second container has no log", "    if not has_task(before):\n        ran", "    if True:\n        ran"),
     (
-        "late news of one that is over is illegal",
+        "a late event of an ended container is illegal",
         "    AttemptContainerState.ENDED: _OVER,",
         "    AttemptContainerState.ENDED: {},",
     ),
@@ -137,12 +137,12 @@ CONSEQUENCES = [
     ("who can never start waits for ever", "_give_up(_close(_decide(job), now), now)", "_close(_decide(job), now)"),
     ("the others go on", "_give_up(_close(_decide(job), now), now)", "_give_up(_decide(job), now)"),
     (
-        "who starts is asked before it is clear",
+        "a starting container gets a stop signal",
         "_give_up(_close(_decide(job), now), now)",
         "_give_up(_close(_open(_decide(job), now), now), now)",
     ),
     (
-        "an end is told again",
+        "an exit is reported again",
         "    if container.state is AttemptContainerState.ENDED or container.stop_ordered:",
         "    if container.state is AttemptContainerState.ENDED:",
     ),
@@ -164,12 +164,12 @@ CONSEQUENCES = [
         "if False:",
     ),
     (
-        "one that started all the same is not asked",
+        "a container that started in spite of an order gets no stop signal",
         "        and (old.state is not new.state or not old.stop_ordered)\n",
         "        and not old.stop_ordered\n",
     ),
     (
-        "one is asked again and again",
+        "a stop signal is sent again and again",
         "        and (old.state is not new.state or not old.stop_ordered)\n",
         "",
     ),
@@ -262,7 +262,7 @@ DEADLINES = [
     ),
     ("what is decided times out", "        and attempt.decided_by is None\n", ""),
     ("what is to stop times out", "        and job.stop is None\n", ""),
-    ("who nobody waits for has a time to start in", " and container.key in needed:", ":"),
+    ("a container without dependents has a startTimeout", " and container.key in needed:", ":"),
     ("what is over is killed", "        if container.state not in BEGUN:\n            continue\n", ""),
 ]
 SEVERAL = {

@@ -18,7 +18,7 @@ PLACEMENT = [
     ("what could never fit waits for ever", "if within(amounts, self._most)}", "}"),
     ("the largest of the queue's environments does not count", "most = max(", "most = min("),
     (
-        "memory too large is told of the vCPUs",
+        "too much memory is reported as vCPUs",
         "if job.resources.millicpus > most:",
         "if job.resources.millicpus >= most:",
     ),
@@ -124,7 +124,7 @@ SCHEDULING = [
         "self.capacity.offer if cursor.head is None else",
         "self.capacity.offer if True else",
     ),
-    ("nobody behind a head is looked at", "if cursor.tried <= MAX_TRIED and cursor", "if False and cursor"),
+    ("no job behind a head is examined", "if cursor.tried <= MAX_TRIED and cursor", "if False and cursor"),
     ("everybody behind a head is looked at", "cursor.tried <= MAX_TRIED and cursor.read", "cursor.read"),
     ("a reservation keeps the first from starting", "self.held == 0 or", ""),
     ("a reservation is not kept within a unit", "cursor.reservation.held += job.resources.millicpus", "pass"),
@@ -172,7 +172,11 @@ OUTLOOK = [
         "            self._full_queues |= self._staged.full_queues\n",
     ),
     ("who comes to wait is not offered", " and not any(stands_in_line(after) for _, after in changes)", ""),
-    ("nobody stands where somebody was passed by", " if all(committed.unit.touched(it.job_id) for it in line)", ""),
+    (
+        "a queue counts as empty although a job was skipped",
+        " if all(committed.unit.touched(it.job_id) for it in line)",
+        "",
+    ),
     (
         "where nobody stood nobody ever stands",
         "self.empty_queues -= {after.spec.queue for _, after in committed.changes if stands_in_line(after)}",

@@ -2,8 +2,8 @@
 
 SWEEP = [
     ("a cancel ends what runs, it is said", "if status in QUEUED else Outcome.NOT_RETRIED", "if True else None"),
-    ("an array is told to be over at once", "    if has_children:\n        return Outcome.STOPPING\n", ""),
-    ("a status asked for means the array as well", "return self.statuses is not None or", "return"),
+    ("an array is reported as ended at once", "    if has_children:\n        return Outcome.STOPPING\n", ""),
+    ("a requested status includes the array", "return self.statuses is not None or", "return"),
     ("nobody waits for children that are named", "return self.by_child or any(", "return self.by_child and any("),
     ("the order's signal is forgotten", "node=node, signal=order.signal", "node=node"),
     ("the order's grace is forgotten", "grace=order.grace, node", "node"),
@@ -16,7 +16,7 @@ SPANS = [
 SWEEPS = [
     ("an order is carried out no further than one unit", "over=len(page) < most", "over=True"),
     (
-        "whom an order means is not asked for",
+        "the targets of an order are not selected",
         "            self._targets_outdated = True\n        for progress",
         "        for progress",
     ),

@@ -8,7 +8,7 @@ from batchq.domain.job import Status
 from batchq.errors import Invalid, NotFound
 from batchq.logs.pages import Span
 from batchq.logs.search import SLICE_BYTES
-from batchq.logs.service import MAX_STREAMS_PER_SEARCH, LogQuery, SearchPosition
+from batchq.logs.service import MAX_STREAMS_PER_SEARCH, LogQuery, LogSearchPosition
 from batchq.ports.jobs import Changes
 from batchq.ports.logs import LogLine
 from tests.logs.fakes import SECOND
@@ -25,7 +25,7 @@ def messages(events):
 
 async def search(logs, query=EVERYTHING, *, limit=10_000):
     """Every page, as (page's messages, ...)."""
-    pages, position = [], SearchPosition()
+    pages, position = [], LogSearchPosition()
     while position is not None:
         events, position = await logs.filter(query, position=position, limit=limit, caller=ADMIN)
         pages.append(messages(events))
@@ -59,7 +59,7 @@ async def test_events_of_all_streams_are_sorted_by_time_for_any_page_size(logs, 
 
 
 async def test_the_last_page_has_no_next_position(logs, three):
-    events, position = await logs.filter(EVERYTHING, position=SearchPosition(), limit=12, caller=ADMIN)
+    events, position = await logs.filter(EVERYTHING, position=LogSearchPosition(), limit=12, caller=ADMIN)
 
     assert (len(events), position) == (12, None)
 
@@ -139,7 +139,7 @@ async def test_many_streams_are_searched_in_parts(logs, many):
 
 
 async def test_new_streams_do_not_move_others_into_the_next_part(logs, many, running):
-    first, position = await logs.filter(EVERYTHING, position=SearchPosition(), limit=300, caller=ADMIN)
+    first, position = await logs.filter(EVERYTHING, position=LogSearchPosition(), limit=300, caller=ADMIN)
     for number in range(20):
         await running(name=f"a new one {number}")
 
@@ -152,7 +152,7 @@ async def test_new_streams_do_not_move_others_into_the_next_part(logs, many, run
 
 
 async def test_a_new_stream_does_not_break_a_paged_search(logs, three, running, engine):
-    first, position = await logs.filter(EVERYTHING, position=SearchPosition(), limit=5, caller=ADMIN)
+    first, position = await logs.filter(EVERYTHING, position=LogSearchPosition(), limit=5, caller=ADMIN)
     new = await running(name="xx/default/0")
     engine.write(new.tag, "new", at=SECOND)
 
@@ -180,11 +180,11 @@ async def two_that_write_while_they_are_read(running, engine, clock):
 
 
 async def test_a_follower_misses_no_events(logs, two_that_write_while_they_are_read, clock):
-    first, _ = await logs.filter(EVERYTHING, position=SearchPosition(), limit=100, caller=ADMIN)
+    first, _ = await logs.filter(EVERYTHING, position=LogSearchPosition(), limit=100, caller=ADMIN)
     newest = max(event.line.at for event in first)
     clock.pass_seconds(1)
     second, _ = await logs.filter(
-        LogQuery(span=Span(start=newest + 1)), position=SearchPosition(), limit=100, caller=ADMIN
+        LogQuery(span=Span(start=newest + 1)), position=LogSearchPosition(), limit=100, caller=ADMIN
     )
 
     assert [messages(first), messages(second)] == [["x0", "y0"], ["x1", "y1"]]
@@ -259,7 +259,7 @@ async def test_a_search_ends_early_when_the_client_disconnects(logs, running, en
     engine.write(stream.tag, *["chaff"] * 10)
 
     _, position = await logs.filter(
-        EVERYTHING, position=SearchPosition(), limit=10, caller=ADMIN, has_disconnected=lambda: True
+        EVERYTHING, position=LogSearchPosition(), limit=10, caller=ADMIN, has_disconnected=lambda: True
     )
 
     assert position is not None

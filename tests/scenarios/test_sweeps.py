@@ -13,7 +13,7 @@ from tests.support import builders
 from tests.support import world as worlds
 from tests.support.scripts import LASTING, Script
 
-DEAF = Script(seconds=None)
+IGNORES_SIGTERM = Script(seconds=None)
 CHILD = "{}:{}".format
 
 
@@ -40,9 +40,9 @@ async def test_a_cancel_ends_what_waits_and_what_runs_is_not_retried(world):
     pending = await world.submit(after=[waits])
     await world.wait_for(pending, Status.PENDING)
 
-    told = await world.cancel_all(reason="enough", queues=["default"])
+    outcomes = await world.cancel_all(reason="enough", queues=["default"])
 
-    assert told == {holder: "NOT_RETRIED", waits: "CANCELLED", pending: "CANCELLED"}
+    assert outcomes == {holder: "NOT_RETRIED", waits: "CANCELLED", pending: "CANCELLED"}
     assert (await world.wait_for(waits, Status.FAILED, status_reason="enough", attempts=())).is_cancelled
     assert (await world.wait_for(pending, Status.FAILED, status_reason="enough")).is_cancelled
     assert (await world.job(holder)).status is Status.RUNNING
@@ -51,64 +51,64 @@ async def test_a_cancel_ends_what_waits_and_what_runs_is_not_retried(world):
 async def test_a_terminate_ends_all_of_them_each_in_its_way(world):
     holder, waits = await queued(world)
 
-    told = await world.terminate_all(reason="enough", queues=["default"])
+    outcomes = await world.terminate_all(reason="enough", queues=["default"])
 
-    assert told == {holder: "STOPPING", waits: "TERMINATED"}
+    assert outcomes == {holder: "STOPPING", waits: "TERMINATED"}
     assert (await world.wait_for(waits, Status.FAILED, status_reason="enough", attempts=())).is_terminated
     assert (await world.wait_for(holder, Status.FAILED, status_reason="enough")).is_terminated
     assert await world.engine_calls(holder) == ["create", "start", "stop", "remove"]
 
 
 async def test_a_terminate_has_a_signal_and_a_grace_of_its_own(world):
-    hears = await world.submit(LASTING)
-    await world.wait_for(hears, Status.RUNNING)
+    running = await world.submit(LASTING)
+    await world.wait_for(running, Status.RUNNING)
 
     order = BulkStopOrder(kind=Kind.TERMINATE, reason="at once", signal="SIGKILL")
-    await world.stop_many(order, hears)
+    await world.stop_many(order, running)
 
-    over = await world.wait_for(hears, Status.FAILED, status_reason="at once")
+    over = await world.wait_for(running, Status.FAILED, status_reason="at once")
     assert over.attempts[0].exit_code == 137
-    assert await world.engine_calls(hears) == ["create", "start", "stop", "remove"]
+    assert await world.engine_calls(running) == ["create", "start", "stop", "remove"]
 
 
 async def test_a_grace_of_an_order_counts_though_the_server_is_another_by_then(simulated):
-    deaf = await simulated.submit(DEAF)
-    await simulated.wait_for(deaf, Status.RUNNING)
+    stubborn = await simulated.submit(IGNORES_SIGTERM)
+    await simulated.wait_for(stubborn, Status.RUNNING)
 
     order = BulkStopOrder(kind=Kind.TERMINATE, reason="soon", grace=5 * worlds.GRACE, signal="SIGINT")
-    await simulated.stop_many(order, deaf)
+    await simulated.stop_many(order, stubborn)
     await simulated.restart()
 
-    over = await simulated.wait_for(deaf, Status.FAILED, status_reason="soon")
+    over = await simulated.wait_for(stubborn, Status.FAILED, status_reason="soon")
     assert over.stop.signal == "SIGINT"
     assert over.stop.killed_at - over.stop.ordered_at >= 5 * worlds.GRACE
 
 
 async def test_what_is_named_and_cannot_be_stopped_is_told_why_and_hinders_nobody(simulated):
     over, waits = await simulated.submit(), await simulated.submit(LASTING)
-    nobody = str(builders.job_id(7))
+    unknown = str(builders.job_id(7))
     await simulated.wait_for(over, Status.SUCCEEDED)
 
-    told = await simulated.terminate_all(over, nobody, waits, f"{waits}:0", f"{waits}#1", statuses=[*Status])
+    outcomes = await simulated.terminate_all(over, unknown, waits, f"{waits}:0", f"{waits}#1", statuses=[*Status])
 
-    assert {told.pop(it) for it in (nobody, f"{waits}:0", f"{waits}#1")} == {"NOT_FOUND"}
-    assert (told.pop(over), len(told)) == ("ALREADY_FINISHED", 1)
+    assert {outcomes.pop(it) for it in (unknown, f"{waits}:0", f"{waits}#1")} == {"NOT_FOUND"}
+    assert (outcomes.pop(over), len(outcomes)) == ("ALREADY_FINISHED", 1)
     await simulated.wait_for(waits, Status.FAILED)
 
 
 async def test_what_is_named_and_does_not_match_another_filter_is_left_alone(simulated):
     holder, waits = await queued(simulated)
 
-    told = await simulated.terminate_all(holder, waits, statuses=[Status.RUNNABLE])
+    outcomes = await simulated.terminate_all(holder, waits, statuses=[Status.RUNNABLE])
 
-    assert told == {holder: "NOT_MATCHED", waits: "TERMINATED"}
+    assert outcomes == {holder: "NOT_MATCHED", waits: "TERMINATED"}
     assert (await simulated.job(holder)).stop is None
 
 
 async def test_no_match_is_nothing_done(simulated):
     job = await simulated.submit(LASTING)
 
-    assert await simulated.cancel_all(names=["nobody*"]) == {}
+    assert await simulated.cancel_all(names=["unknown*"]) == {}
     assert (await simulated.wait_for(job, Status.RUNNING)).cancelled is None
 
 
@@ -116,10 +116,10 @@ async def test_what_would_be_done_is_told_and_nothing_is(simulated):
     holder, waits = await queued(simulated, name="Sim-7")
     order = BulkStopOrder(kind=Kind.CANCEL, reason="tried")
 
-    told = await simulated.stop_many(order, preview=True, queues=["default"])
+    outcomes = await simulated.stop_many(order, preview=True, queues=["default"])
     named = await simulated.stop_many(order, waits, str(builders.job_id(7)), preview=True, names=["sim*"])
 
-    assert told == {holder: "NOT_RETRIED", waits: "CANCELLED"}
+    assert outcomes == {holder: "NOT_RETRIED", waits: "CANCELLED"}
     assert named == {waits: "CANCELLED", str(builders.job_id(7)): "NOT_FOUND"}
     assert ((await simulated.job(waits)).status, (await simulated.job(holder)).cancelled) == ("RUNNABLE", None)
 
@@ -131,9 +131,9 @@ async def test_an_array_that_matches_is_stopped_as_one(world):
     array = await world.submit(LASTING, array_size=5, millicpus=2000, name="Sim")
     await world.wait_for(CHILD(array, 1), Status.RUNNING)
 
-    told = await world.terminate_all(names=["sim"])
+    outcomes = await world.terminate_all(names=["sim"])
 
-    assert told == {array: "STOPPING"}
+    assert outcomes == {array: "STOPPING"}
     await world.wait_for(array, Status.FAILED, status_reason="stop it")
     assert (await world.wait_for(CHILD(array, 4), Status.FAILED)).is_terminated
 
@@ -142,18 +142,18 @@ async def test_where_a_state_is_asked_for_those_children_stop_that_are_in_it(sim
     array = await simulated.submit(LASTING, array_size=5, millicpus=2000)
     await simulated.wait_for(CHILD(array, 1), Status.RUNNING)
 
-    told = await simulated.cancel_all(statuses=[Status.RUNNABLE])
+    outcomes = await simulated.cancel_all(statuses=[Status.RUNNABLE])
 
-    assert told == {CHILD(array, index): "CANCELLED" for index in (2, 3, 4)}
+    assert outcomes == {CHILD(array, index): "CANCELLED" for index in (2, 3, 4)}
     assert (await simulated.job(CHILD(array, 0))).cancelled is None
 
 
 async def test_children_that_are_yet_to_come_are_waited_for(simulated):
     array = await simulated.submit(LASTING, array_size=600, millicpus=4000)
 
-    told = await simulated.terminate_all(statuses=[*Status])
+    outcomes = await simulated.terminate_all(statuses=[*Status])
 
-    assert set(told) == {CHILD(array, index) for index in range(600)}
+    assert set(outcomes) == {CHILD(array, index) for index in range(600)}
     await simulated.wait_for(array, Status.FAILED)
 
 
@@ -172,9 +172,9 @@ async def test_an_environment_is_cleared_of_what_runs_there_children_too(simulat
     await simulated.wait_for(CHILD(array, 1), Status.RUNNING)
     await simulated.wait_for(here, Status.RUNNING)
 
-    told = await simulated.terminate_all(environments=["big"])
+    outcomes = await simulated.terminate_all(environments=["big"])
 
-    assert told == {CHILD(array, 0): "STOPPING", CHILD(array, 1): "STOPPING"}
+    assert outcomes == {CHILD(array, 0): "STOPPING", CHILD(array, 1): "STOPPING"}
     await simulated.wait_for(CHILD(array, 2), Status.RUNNING)
     assert (await simulated.job(here)).stop is None
 
@@ -185,9 +185,9 @@ async def test_a_node_is_stopped_by_itself(world):
     )
     await world.wait_for(gang, Status.RUNNING)
 
-    told = await world.terminate_all(f"{gang}.1")
+    outcomes = await world.terminate_all(f"{gang}.1")
 
-    assert told == {f"{gang}#1": "STOPPING"}
+    assert outcomes == {f"{gang}#1": "STOPPING"}
     assert (await world.job(gang)).stop is None
 
 
@@ -198,10 +198,10 @@ async def test_nobody_stops_what_he_does_not_reach(simulated):
     mine, theirs = await of(simulated, "ann", "physics"), await of(simulated, "bob", "maths")
     simulated.caller = Caller(user="ann", account="physics")
 
-    told = await simulated.terminate_all(mine, theirs)
+    outcomes = await simulated.terminate_all(mine, theirs)
     all_of = await simulated.terminate_all(users=["bob"])
 
-    assert (told, all_of) == ({mine: "STOPPING", theirs: "NOT_FOUND"}, {})
+    assert (outcomes, all_of) == ({mine: "STOPPING", theirs: "NOT_FOUND"}, {})
     assert (await simulated.job(theirs)).stop is None
     simulated.caller = builders.ADMIN
 
@@ -232,9 +232,9 @@ async def test_none_of_many_starts_once_it_is_decided_and_others_do(simulated):
     other = await simulated.submit(LASTING)
     await simulated.wait_for(other, Status.RUNNABLE)
 
-    told, _ = await asyncio.gather(simulated.cancel_all(names=["sim"]), simulated.terminate(holder))
+    outcomes, _ = await asyncio.gather(simulated.cancel_all(names=["sim"]), simulated.terminate(holder))
 
-    assert told == dict.fromkeys(many, "CANCELLED")
+    assert outcomes == dict.fromkeys(many, "CANCELLED")
     await simulated.wait_for(other, Status.RUNNING)
     assert {tag.job_id for tag, _ in simulated.runtime.all_calls} == {holder, other}
 
@@ -289,7 +289,7 @@ async def test_an_order_under_way_goes_on_when_the_disk_takes_writes_again(simul
     await simulated.sleep(5)
 
     simulated.store.failing = False
-    told = await asking
+    outcomes = await asking
 
-    assert set(told) == set(many)
-    assert set(told.values()) == {"CANCELLED", "NOT_RETRIED"}
+    assert set(outcomes) == set(many)
+    assert set(outcomes.values()) == {"CANCELLED", "NOT_RETRIED"}

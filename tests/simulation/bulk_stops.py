@@ -74,7 +74,7 @@ class BulkStopChecks:
             if it.outcome is Outcome.NOT_FOUND or job is None or node_of(it.job_id)[1] is not None:
                 continue
             if it.outcome in END_AT_ONCE and not self._is_over(job):
-                self._run_log.fail("I7, I8 what is told of a sweep is so", f"{it} {job}")
+                self._run_log.fail("I7, I8 the reported outcome of a bulk stop is true", f"{it} {job}")
             if it.outcome in END_AT_ONCE:
                 self._decide(job)
             if it.outcome is Outcome.STOPPING and not _ends(job, order):

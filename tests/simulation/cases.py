@@ -188,7 +188,11 @@ FAILING = Case(
 DEPENDENT = Case(name="one after another", steps=_another_waits, ends={"a": SUCCEEDED, "b": SUCCEEDED})
 NO_ROOM = Case(name="one without room", steps=_no_room, ends=dict.fromkeys("abc", SUCCEEDED))
 PULLED = Case(name="one whose image is pulled", steps=_pulled, ends={"a": SUCCEEDED})
-KILLED = Case(name="a deaf one is terminated", steps=lambda it: _terminated(it, IGNORES_SIGNAL), ends={"a": TERMINATED})
+KILLED = Case(
+    name="a job that ignores the signal is terminated",
+    steps=lambda it: _terminated(it, IGNORES_SIGNAL),
+    ends={"a": TERMINATED},
+)
 STOPPED = Case(
     name="a polite one is terminated", steps=lambda it: _terminated(it, HANDLES_SIGNAL), ends={"a": TERMINATED}
 )

@@ -157,8 +157,8 @@ class Choices:
     def death_delays(self) -> tuple[float, ...]:
         """After how many seconds the next death is reported, once for each number."""
         usual = self.engine.random() >= self.luck.death_report_faults
-        told = [(), (0.0, 0.5), (3.0,), (0.0, 0.0, 7.0), (self.engine.uniform(0, 2),)]
-        return (0.0,) if usual else self.engine.choice(told)
+        delays = [(), (0.0, 0.5), (3.0,), (0.0, 0.0, 7.0), (self.engine.uniform(0, 2),)]
+        return (0.0,) if usual else self.engine.choice(delays)
 
     def reports_inspection(self) -> bool:
         """Whether the next death report includes an inspection."""

@@ -44,7 +44,7 @@ class DependencyChecks:
         """I11: the commit that ends a job also decides its dependents. I1: the counts of arrays are true."""
         touched = (*changes.inserted, *changes.updated)
         if any(job.status is Status.SUBMITTED for job in touched):
-            self._fail("I11 new jobs are judged at once", f"{[self._name(it) for it in touched]}")
+            self._fail("I11 new jobs are evaluated at once", f"{[self._name(it) for it in touched]}")
         if any(job.status in FINISHED or job.array_state is not None for job in touched):
             for job in self._jobs.values():
                 if job.status is Status.PENDING and job.array_state is None and self._is_decided(job):

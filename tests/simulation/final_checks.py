@@ -57,7 +57,9 @@ async def check(world) -> None:
             "I9 nothing is left over", f"{world.server.engine.tasks.names} {world.server.engine.loop.state.active}"
         )
     health = world.server.engine.health()
-    if health.engine is not None or (set(health.loops.values()) != {"ok"} and not world.run_log.counts["bugs told"]):
+    if health.engine is not None or (
+        set(health.loops.values()) != {"ok"} and not world.run_log.counts["bugs reported"]
+    ):
         world.run_log.fail("I12 the server is well", f"{health}")
     surveys = IDLE_TIME / SURVEY_INTERVAL + 1
     if world.run_log.counts["engine calls"] - calls > 2 * surveys or len(world.run_log.lines) != changes:

@@ -74,8 +74,8 @@ MUTANTS = [
     Mutant(
         file="batchq/engine/arrays.py",
         breaks="children of an array under order start",
-        old="if arrays.order(job) is not None])",
-        new="if False])",
+        old="if arrays.order(job) is not None]\n",
+        new="if False]\n",
     ),
     Mutant(
         file="batchq/domain/lifecycle/arrays.py",

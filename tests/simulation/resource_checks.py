@@ -15,7 +15,7 @@ from tests.simulation.accounts import is_limited
 from tests.simulation.audit_checks import AuditChecks
 from tests.simulation.run_log import RunLog
 
-CATALOG_DELAY = timedelta(seconds=1)  # a server hears of what there is a moment after the store has it
+CATALOG_DELAY = timedelta(seconds=1)  # a server knows a change of the catalog a moment after the store
 
 
 class ResourceChecks:
@@ -74,7 +74,7 @@ class ResourceChecks:
             active = sum(it.status not in FINISHED and it.child is None for it in of)
             held = sum(it.spec.resources.millicpus for it in of if it.attempt is not None)
             if (use.active, use.millicpus) != (active, held) or use.used < 0:
-                self._fail("I10 a share is told what its jobs hold", f"{key} {use}, and it is {active} {held}")
+                self._fail("I10 the usage of a share is what its jobs hold", f"{key} {use}, and it is {active} {held}")
 
     def _active(self) -> list[Job]:
         return [it for it in self._jobs.values() if it.attempt is not None]

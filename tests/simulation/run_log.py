@@ -31,7 +31,7 @@ class RunLog:
     def name_of(self, it: object) -> str:
         """The name of a job, with the rest of a tag."""
         job_id, slash, attempt = str(it).partition("/")
-        return self._names.get(job_id, "nobody") + slash + attempt
+        return self._names.get(job_id, "unknown") + slash + attempt
 
     def write(self, what: str) -> None:
         self.lines.append(f"{asyncio.get_running_loop().time():9.3f} {what}")
@@ -65,7 +65,7 @@ class UnexpectedErrors(logging.Handler):
         restarted because it cannot read the store after a conflict.
         """
         put_in = isinstance(why, InjectedError) or (text == "task scheduler failed" and isinstance(why, StoreFailed))
-        self._run_log.counts["bugs told"] += put_in
+        self._run_log.counts["bugs reported"] += put_in
         if text.startswith("Task was destroyed") or put_in:
             return
         self._run_log.fail("I17 nothing looks like a bug", f"{text} {why!r}")

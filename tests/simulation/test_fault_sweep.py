@@ -73,12 +73,12 @@ def test_a_failure_of_any_commit_does_not_change_the_outcome(case):
 def test_an_unexpected_error_at_any_point_does_not_change_the_outcome(case):
     runs = [run_case(case, planned) for planned in bugs(case)]
 
-    assert sum(it.world.run_log.counts["bugs told"] for it in runs) > len(runs) / 3
+    assert sum(it.world.run_log.counts["bugs reported"] for it in runs) > len(runs) / 3
 
 
 @pytest.mark.fault("EN11")
 @pytest.mark.parametrize("death_delays", [(), (0.0, 0.0), (0.0, 0.5, 7.0), (3.0,), (30.0,)], ids=str)
-@pytest.mark.parametrize("looks", [False, True], ids=["told", "looked at"])
+@pytest.mark.parametrize("looks", [False, True], ids=["event", "inspection"])
 @pytest.mark.parametrize("case", SUCCEEDS_RETRIED_STOPPED, ids=lambda it: it.name)
 def test_late_or_repeated_death_reports_do_not_change_the_outcome(case, looks, death_delays):
     run_case(case, PlannedFault(death_delays=death_delays, looks=looks))
@@ -150,7 +150,7 @@ def test_a_crash_in_the_grace_period_keeps_the_deadline():
         assert timedelta() <= late < timedelta(seconds=planned.downtime) + A_MOMENT
 
 
-# ---------------------------------------------------------------------------------- where it says: somebody asks a stop
+# -------------------------------------------------------------------------- where a step says that a stop is requested
 
 
 @pytest.mark.fault("SP06")

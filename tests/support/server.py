@@ -51,7 +51,7 @@ class Wire:
 
     async def lets_in(self, number):
         """Wait until so many connections are open on its side, too."""
-        while len(self._site._connections._open) < number:  # noqa: ASYNC110 - nobody tells of it
+        while len(self._site._connections._open) < number:  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0)
 
     async def connect(self, *said):

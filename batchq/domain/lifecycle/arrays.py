@@ -103,7 +103,7 @@ def _broken_by(job: Job, state: ArrayState) -> on.DependencyFailed | None:
     return None if state.failed_index is None else on.DependencyFailed(job_id=child_id(job.id, state.failed_index))
 
 
-def untold(job: Job) -> tuple[int, int]:
+def orders_left(job: Job) -> tuple[int, int]:
     """The `Job.order` of the first and the last child to which the array's order has not been applied."""
     return job.order + 1 + _state_of(job).order_applied_to, job.order + size(job)
 
@@ -121,9 +121,9 @@ def order_to(child: Job, job: Job) -> Order | None:
         return None
     if child.status in QUEUED and job.cancelled is not None:
         return on.CancelRequested(reason=job.cancelled)
-    told = order(job)
+    ordered = order(job)
     may_run = child.status not in {Status.SUBMITTED, Status.PENDING}
-    return None if isinstance(told, on.DependencyFailed) and may_run else told
+    return None if isinstance(ordered, on.DependencyFailed) and may_run else ordered
 
 
 def spawn(job: Job, most: int, now: datetime) -> tuple[Job, tuple[Job, ...]]:

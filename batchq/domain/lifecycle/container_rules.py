@@ -64,16 +64,16 @@ def order_stop(
     """
     if container.state is AttemptContainerState.ENDED or container.stop_ordered:
         return container
-    told = replace(container, terminate_reason=None if own is None or own.node is None else own.reason)
+    ordered = replace(container, terminate_reason=None if own is None or own.node is None else own.reason)
     if container.state is AttemptContainerState.WAITING:
-        return ended(told, now, None)
+        return ended(ordered, now, None)
     graces = (
         None if own is None else own.grace,
         container_gates.task_container_of(job, container).stop_timeout,
         job.spec.stop_grace,
     )
     signal = None if own is None else own.signal
-    return replace(told, stop_ordered=True, grace=next(it for it in graces if it is not None), signal=signal)
+    return replace(ordered, stop_ordered=True, grace=next(it for it in graces if it is not None), signal=signal)
 
 
 def ended(container: AttemptContainer, now: datetime, reason: str | None) -> AttemptContainer:

@@ -113,7 +113,7 @@ def _made(job: Job, container: AttemptContainer, event: on.ContainerCreated, _: 
 
 def _run(job: Job, container: AttemptContainer, event: on.ContainerStarted, now: datetime) -> Job:
     """The first container that runs makes the job RUNNING."""
-    started = status.began(event.started_at, asked=container.start_requested_at, now=now)
+    started = status.began(event.started_at, requested_at=container.start_requested_at, now=now)
     runs = with_container(
         job, replace(container, state=AttemptContainerState.RUNNING, started_at=started, address=event.address)
     )
@@ -129,8 +129,8 @@ def _learn_address(job: Job, container: AttemptContainer, event: on.ContainerSta
 
 def _not_started(job: Job, container: AttemptContainer, event: on.StartFailed, now: datetime) -> Job:
     attempt = attempt_of(job)
-    told = replace(job, attempt=replace(attempt, forbidden=attempt.forbidden or event.forbidden))
-    return with_container(told, replace(ended(container, now, event.reason), exit_code=event.exit_code or None))
+    refused = replace(job, attempt=replace(attempt, forbidden=attempt.forbidden or event.forbidden))
+    return with_container(refused, replace(ended(container, now, event.reason), exit_code=event.exit_code or None))
 
 
 def _abandoned(job: Job, container: AttemptContainer, _: on.StartAbandoned, now: datetime) -> Job:
@@ -147,7 +147,7 @@ def _exit_unseen_start(job: Job, container: AttemptContainer, event: on.Containe
 
 def _exit(job: Job, container: AttemptContainer, event: on.ContainerExited, now: datetime) -> Job:
     over = ended(container, now, status_reasons.OUT_OF_MEMORY if event.out_of_memory and event.exit_code != 0 else None)
-    started, stopped = status.lasted(event, asked=container.start_requested_at, now=now)
+    started, stopped = status.lasted(event, requested_at=container.start_requested_at, now=now)
     over = replace(over, started_at=started, stopped_at=stopped)
     return with_container(job, replace(over, exit_code=event.exit_code, host_lost=event.host_lost))
 
@@ -179,12 +179,12 @@ def _start_timed_out(job: Job, container: AttemptContainer, _: on.StartTimedOut,
     if not waiting or limit is None:
         return job
 
-    def told(it: AttemptContainer) -> AttemptContainer:
+    def give_up_or_stop(it: AttemptContainer) -> AttemptContainer:
         if it.key in waiting:
             return ended(it, now, _too_late(container, waiting[it.key].condition, limit))
         return order_stop(job, it, now) if it.node == container.node else it
 
-    return _decided_by(each(job, told), container.node, tuple(waiting))
+    return _decided_by(each(job, give_up_or_stop), container.node, tuple(waiting))
 
 
 def _too_late(container: AttemptContainer, condition: Condition, limit: timedelta) -> str:

@@ -198,27 +198,27 @@ def _like(pattern: str | None, text: str | None) -> bool:
 NOTHING = timedelta()
 
 
-def began(told: datetime, *, asked: datetime | None, now: datetime) -> datetime:
+def began(reported: datetime, *, requested_at: datetime | None, now: datetime) -> datetime:
     """When a container started, by batchq's clock: not before its start was requested, and not after `now`.
 
-    `told`: the start by the engine's clock. `asked`: when batchq requested the start; None: not known. Timeouts count
-    from the result.
+    `reported`: the start by the engine's clock. `requested_at`: when batchq requested the start; None: not known.
+    Timeouts count from the result.
     """
-    return min(told + _set_back(told, asked, now), now)
+    return min(reported + _set_back(reported, requested_at, now), now)
 
 
-def lasted(told: ContainerExited, *, asked: datetime | None, now: datetime) -> tuple[datetime, datetime]:
+def lasted(reported: ContainerExited, *, requested_at: datetime | None, now: datetime) -> tuple[datetime, datetime]:
     """When a container started and stopped, by batchq's clock. The duration is the engine's, and never negative.
 
-    `asked`: when batchq requested the start; None: not known.
+    `requested_at`: when batchq requested the start; None: not known.
     """
-    set_back = _set_back(told.started_at, asked, now)
-    return told.started_at + set_back, max(told.stopped_at, told.started_at) + set_back
+    set_back = _set_back(reported.started_at, requested_at, now)
+    return reported.started_at + set_back, max(reported.stopped_at, reported.started_at) + set_back
 
 
-def _set_back(told: datetime, asked: datetime | None, now: datetime) -> timedelta:
+def _set_back(reported: datetime, requested_at: datetime | None, now: datetime) -> timedelta:
     """The least correction of the engine's times: a container cannot have started before its start was requested.
 
     Zero if the request's time is not known, or lies after `now` because batchq's own clock was set back.
     """
-    return NOTHING if asked is None or asked > now else max(asked - told, NOTHING)
+    return NOTHING if requested_at is None or requested_at > now else max(requested_at - reported, NOTHING)

@@ -179,7 +179,7 @@ def _made(job: Job, event: on.ContainerCreated, _: datetime) -> Outcome:
 def _run(job: Job, event: on.ContainerStarted, now: datetime) -> Outcome:
     """The container runs. A stop that was ordered while it was starting is sent now."""
     attempt = attempt_of(job)
-    started = began(event.started_at, asked=attempt.placed_at, now=now)
+    started = began(event.started_at, requested_at=attempt.placed_at, now=now)
     attempt = replace(attempt, started_at=started)
     running = replace(to(job, Status.RUNNING), attempt=attempt, started_at=started, stopped_at=None)
     return running, () if job.stop is None else (do.StopContainer(tag=job.tag),)
@@ -206,7 +206,7 @@ def _exit_unseen_start(job: Job, event: on.ContainerExited, now: datetime) -> Ou
 def _exit(job: Job, event: on.ContainerExited, now: datetime) -> Outcome:
     """End the attempt with the container's exit code. `finish` decides whether the job is retried."""
     attempt = attempt_of(job)
-    started, stopped = lasted(event, asked=attempt.placed_at, now=now)
+    started, stopped = lasted(event, requested_at=attempt.placed_at, now=now)
     ended = replace(
         attempt,
         started_at=started,
