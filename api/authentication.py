@@ -124,7 +124,7 @@ def gate(verifier: SignatureVerifier, throttle: Throttle, callers: Callers, *, n
             log.warning("request %s: the user of access key %s has been deleted", request[REQUEST_ID], key)
             raise HttpRefusal(_NO_USER, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
         async with throttle.limit_concurrency(caller.user):
-            request[CALLER] = replace(caller, request_id=request[REQUEST_ID], asked_at=now())
+            request[CALLER] = replace(caller, request_id=request[REQUEST_ID], requested_at=now())
             yield
 
     async def authenticate(request: web.Request) -> tuple[str, Caller | None]:
@@ -148,7 +148,7 @@ def open_gate(user: UserName, *, now: Callable[[], datetime]) -> Gate:
 
     @asynccontextmanager
     async def unauthenticated(request: web.Request) -> AsyncIterator[None]:
-        request[CALLER] = replace(owner, request_id=request[REQUEST_ID], asked_at=now())
+        request[CALLER] = replace(owner, request_id=request[REQUEST_ID], requested_at=now())
         yield
 
     return unauthenticated

@@ -16,7 +16,7 @@ from batchq.api.page_tokens import page
 from batchq.domain.catalog import ConsumableResource, Operation, ResourceKind
 from batchq.domain.created_paths import status_reason
 from batchq.domain.ids import ConsumableName
-from batchq.domain.job import Job, Need, Status
+from batchq.domain.job import ConsumableRequirement, Job, Status
 from batchq.domain.task import Nodes
 from batchq.errors import Invalid, NotFound
 from batchq.ports.catalog import NeedQuery
@@ -27,7 +27,7 @@ MAX_FILTER_VALUES = 100
 MAX_LISTED_JOBS = 100
 _BY_NAME = "CONSUMABLE_RESOURCE_NAME"
 _BY_STATUS, _BY_JOB_NAME = "JOB_STATUS", "JOB_NAME"
-Needs = tuple[Need, ...]
+Needs = tuple[ConsumableRequirement, ...]
 MAX_QUANTITY = 2**63 - 1  # the largest quantity that clients can read
 
 
@@ -294,17 +294,17 @@ def _total(listed: Iterable[Needs]) -> Needs:
     for it in listed:
         for need in it:
             amounts[need.resource] = amounts.get(need.resource, 0) + need.quantity
-    return tuple(Need(resource=name, quantity=quantity) for name, quantity in amounts.items())
+    return tuple(ConsumableRequirement(resource=name, quantity=quantity) for name, quantity in amounts.items())
 
 
-def _to_need(given: ConsumableResourceRequirement, arns: BatchArns) -> Need:
+def _to_need(given: ConsumableResourceRequirement, arns: BatchArns) -> ConsumableRequirement:
     text = validation.required(given.consumableResource or "", "consumableResource")
     name = arns.named(ArnKind.CONSUMABLE, text)
     if name is None:
         raise NotFound(f"ConsumableResource {text} not found.")
     if given.quantity is None or given.quantity < 1:
         raise Invalid("The quantity of a consumable resource must be at least 1.")
-    return Need(resource=ConsumableName(name), quantity=given.quantity)
+    return ConsumableRequirement(resource=ConsumableName(name), quantity=given.quantity)
 
 
 def needs_to_wire(listed: Needs, arns: BatchArns) -> dict[str, object]:

@@ -23,7 +23,7 @@ from batchq.api.operations import takes
 from batchq.domain.catalog import DefinitionStatus, JobDefinition
 from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import DefinitionRef
-from batchq.domain.job import Need
+from batchq.domain.job import ConsumableRequirement
 from batchq.domain.job import RetryStrategy as Retry
 from batchq.domain.task import Nodes, Task
 from batchq.errors import Invalid, NotSupported
@@ -171,7 +171,7 @@ class DefinedWork(Struct, frozen=True, kw_only=True):
     #: Set if the definition has nodeProperties.
     nodes: Nodes | None = None
     #: The consumable resources that a job requires, for all its nodes.
-    needs: tuple[Need, ...]
+    needs: tuple[ConsumableRequirement, ...]
 
     @property
     def privileged(self) -> bool:
@@ -200,7 +200,9 @@ def _to_work(given: RegisterJobDefinition, arns: BatchArns) -> DefinedWork:
     return DefinedWork(container=to_single_container(given.containerProperties, on_fargate=fargate), needs=own)
 
 
-def _gang(given: RegisterJobDefinition, own: tuple[Need, ...], arns: BatchArns, *, fargate: bool) -> DefinedWork:
+def _gang(
+    given: RegisterJobDefinition, own: tuple[ConsumableRequirement, ...], arns: BatchArns, *, fargate: bool
+) -> DefinedWork:
     if given.containerProperties is not None or given.ecsProperties is not None:
         raise Invalid("A multinode job definition has the properties of its containers in nodeProperties only.")
     if fargate:

@@ -95,7 +95,7 @@ READ_PREFIXES = ("Describe", "List", "Get")
 
 def required_permission(name: str) -> Permission:
     """The permission an operation requires: operators change queues and other resources, all users describe them."""
-    return Permission.GROUND if name in RESOURCES and not name.startswith(READ_PREFIXES) else Permission.OWN
+    return Permission.CATALOG if name in RESOURCES and not name.startswith(READ_PREFIXES) else Permission.SELF
 
 
 def dialect(context: BatchContext) -> Dialect:

@@ -129,7 +129,7 @@ def _changed(kind: ArnKind, caller: Caller) -> ArnKind:
     Resources other than jobs and job definitions require the permission to change them.
     """
     own = kind in {ArnKind.JOB, ArnKind.DEFINITION}
-    require(caller, Permission.OWN if own else Permission.GROUND, caller.operation)
+    require(caller, Permission.SELF if own else Permission.CATALOG, caller.operation)
     return kind
 
 

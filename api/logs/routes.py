@@ -150,5 +150,5 @@ async def _request(request: web.Request, context: LogsContext, name: str) -> Log
         body=await read_body(request),
         is_disconnected=lambda: request.transport is None,
         arns=LogArns(account=context.account, region=credential.region or context.region),
-        caller=authorize(request, Permission.OWN, name),
+        caller=authorize(request, Permission.SELF, name),
     )

@@ -59,13 +59,13 @@ class AuditContext(Struct, frozen=True, kw_only=True):
 
 def dialect(context: AuditContext) -> Dialect:
     async def list_audit(request: web.Request) -> web.Response:
-        caller = authorize(request, Permission.OWN, NAME)
+        caller = authorize(request, Permission.SELF, NAME)
         body = parse(ListAuditRequest, await read_body(request))
         found = await context.audit.records(await _query(body, context, caller))
         token = (
             context.tokens.make(_token_query(body), _position(found[-1])) if len(found) == body.max_results else None
         )
-        return reply({"acts": [audit_record(it.act) for it in found], **({"nextToken": token} if token else {})})
+        return reply({"acts": [audit_record(it.record) for it in found], **({"nextToken": token} if token else {})})
 
     def mount(app: web.Application) -> None:
         document(app, app.router.add_post(LIST_AUDIT, list_audit), OperationDoc(name=NAME, body=ListAuditRequest))
@@ -82,8 +82,8 @@ async def _query(body: ListAuditRequest, context: AuditContext, caller: Caller) 
         since=None if body.since is None else EPOCH + timedelta(milliseconds=body.since),
         user=None if body.user is None else UserName(body.user),
         operation=body.operation,
-        about=body.about if job is None else f"job/{job}",
-        reach=None if is_visible else caller.reach,
+        resource=body.about if job is None else f"job/{job}",
+        visibility=None if is_visible else caller.visibility,
         before=_parse_position(context.tokens.read(_token_query(body), body.next_token)) if body.next_token else None,
         limit=body.max_results,
     )
@@ -94,7 +94,7 @@ def _token_query(body: ListAuditRequest) -> TokenQuery:
 
 
 def _position(it: StoredAudit) -> str:
-    return f"{(it.act.at - EPOCH) // timedelta(microseconds=1)} {it.number}"
+    return f"{(it.record.at - EPOCH) // timedelta(microseconds=1)} {it.number}"
 
 
 def _parse_position(position: str) -> tuple[datetime, int]:

@@ -139,7 +139,7 @@ def _endpoint(
     service: BulkStopService, shape: type[CancelJobsRequest], name: str, streams: ConcurrencyLimit[UserName]
 ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def stop(request: web.Request) -> web.StreamResponse:
-        caller = authorize(request, Permission.OWN, name)
+        caller = authorize(request, Permission.SELF, name)
         it = parse(shape, await read_body(request))
         order, filters = to_order(it, str(caller.user)), to_request(it)
         await service.check(filters, caller=caller)

@@ -12,7 +12,7 @@ from batchq.api.openapi import OperationDoc, document
 from batchq.domain.access.accounts import Permission
 from batchq.domain.ids import JobId
 from batchq.errors import NotFound
-from batchq.ports.jobs import Moment
+from batchq.ports.jobs import HistoryEntry
 from batchq.services.jobs import JobService
 
 GET_JOB_HISTORY = "GetJobHistory"
@@ -29,7 +29,7 @@ class ForceFailRequest(BaseModel):
 
 def dialect(jobs: JobService) -> Dialect:
     async def history(request: web.Request) -> web.Response:
-        caller = authorize(request, Permission.OWN, GET_JOB_HISTORY)
+        caller = authorize(request, Permission.SELF, GET_JOB_HISTORY)
         job_id = JobId(request.match_info["job"])
         entries = await jobs.history(job_id, caller=caller)
         if not entries:
@@ -37,7 +37,7 @@ def dialect(jobs: JobService) -> Dialect:
         return reply({"jobId": job_id, "history": [_history_entry(it) for it in entries]})
 
     async def force_fail(request: web.Request) -> web.Response:
-        caller = authorize(request, Permission.DATA, FORCE_FAIL)
+        caller = authorize(request, Permission.MAINTENANCE, FORCE_FAIL)
         body = parse(ForceFailRequest, await read_body(request))
         try:
             job = await jobs.force_fail(JobId(request.match_info["job"]), body.reason, caller=caller)
@@ -53,7 +53,7 @@ def dialect(jobs: JobService) -> Dialect:
     return mount
 
 
-def _history_entry(entry: Moment) -> dict[str, object]:
+def _history_entry(entry: HistoryEntry) -> dict[str, object]:
     members = {
         "at": milliseconds(entry.at),
         "status": entry.status.value,

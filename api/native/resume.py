@@ -27,7 +27,7 @@ class ResumeRequest(BaseModel):
 
 def dialect(jobs: JobService) -> Dialect:
     async def resume(request: web.Request) -> web.Response:
-        caller = authorize(request, Permission.DATA, NAME)
+        caller = authorize(request, Permission.MAINTENANCE, NAME)
         body = parse(ResumeRequest, await read_body(request))
         await jobs.resume(purge=body.purge, new_engine=body.newEngine, caller=caller)
         return reply({})

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from batchq.accounts.files import AccessKey, AccessKeyFile, AccountsFile, KeyState, key_not_found, new_key
 from batchq.audit.audit_log import Journal
 from batchq.domain.access.accounts import ROOT, AccountName, Caller, Directory, Role, User, UserName
-from batchq.domain.access.audit import DONE, FAILED, act
-from batchq.domain.access.permissions import knows_account, knows_user, manages
+from batchq.domain.access.audit import DONE, FAILED, audit_record
+from batchq.domain.access.permissions import manages, may_see_account, may_see_user
 from batchq.errors import BatchqError, Forbidden, NotFound, Unavailable
 
 MAX_KEYS = 10  # of one user: enough to replace keys with an overlap, too few to fill the file
@@ -62,7 +62,7 @@ class AccountAdmin:
             raise
 
     def _record(self, caller: Caller, resource: str, outcome: str) -> None:
-        self._journal.append(act(caller, at=self._now(), about=resource, outcome=outcome))
+        self._journal.append(audit_record(caller, at=self._now(), resource=resource, outcome=outcome))
 
     def create_key(self, name: UserName, caller: Caller) -> tuple[AccessKey, bool]:
         """Create a key of a user. Return it, and whether the user was created with it, as the first user, an admin.
@@ -137,18 +137,18 @@ def require_key_access(directory: Directory, name: UserName, caller: Caller) -> 
 def can_see_key(directory: Directory, key: AccessKey, caller: Caller) -> bool:
     """Whether the caller may see a key. Keys of a user who does not exist are visible to operators and admins."""
     user = directory.users.get(key.user)
-    return caller.reaches_all if user is None else knows_user(caller, user)
+    return caller.reaches_all if user is None else may_see_user(caller, user)
 
 
 def require_visible_user(directory: Directory, name: UserName, caller: Caller) -> User:
     """The user of this name. Raises NotFound, also for a user whom the caller may not see."""
     user = directory.users.get(name)
-    if user is None or not knows_user(caller, user):
+    if user is None or not may_see_user(caller, user):
         raise NotFound(f"there is no user {name}")
     return user
 
 
 def require_visible_account(directory: Directory, name: AccountName, caller: Caller) -> None:
     """Raise NotFound for an account that does not exist, or that the caller may not see."""
-    if directory.account(name) is None or not knows_account(caller, name):
+    if directory.account(name) is None or not may_see_account(caller, name):
         raise NotFound(f"there is no account {name}")

@@ -23,12 +23,12 @@ from batchq.domain.access.accounts import (
     UserName,
 )
 from batchq.domain.access.permissions import (
-    knows_account,
-    knows_user,
     manages,
-    may_make,
-    may_name,
-    may_set,
+    may_name_user,
+    may_see_account,
+    may_see_user,
+    may_store_account,
+    may_store_user,
 )
 from batchq.domain.ids import QueueName
 from batchq.errors import Forbidden, Invalid
@@ -92,7 +92,7 @@ def describe_accounts(admin: AccountAdmin, request: wire.OptionalName, caller: C
     if request.name is not None:
         require_visible_account(directory, AccountName(request.name), caller)
     named = [request.name] if request.name is not None else sorted({ROOT, *directory.accounts})
-    found = [it for name in named if (it := directory.account(AccountName(name))) and knows_account(caller, it.name)]
+    found = [it for name in named if (it := directory.account(AccountName(name))) and may_see_account(caller, it.name)]
     return {"accounts": [wire.account(it, directory) for it in found]}
 
 
@@ -102,7 +102,7 @@ def create_user(admin: AccountAdmin, request: wire.SetUser, caller: Caller) -> R
     def change(directory: Directory) -> Directory:
         if user.name in directory.users:
             raise Invalid(f"user {user.name} already exists")
-        if not may_name(caller, user.name, {*directory.gone, machine_user()}):
+        if not may_name_user(caller, user.name, {*directory.deleted_users, machine_user()}):
             raise Forbidden(
                 f"the new user would own the jobs of an earlier user {user.name}: ask an operator to create it"
             )
@@ -137,7 +137,7 @@ def delete_user(admin: AccountAdmin, request: wire.RequiredName, caller: Caller)
 
 def describe_users(admin: AccountAdmin, request: wire.OptionalName, caller: Caller) -> Response:
     directory = admin.accounts.load()
-    found: Sequence[User] = [it for _, it in sorted(directory.users.items()) if knows_user(caller, it)]
+    found: Sequence[User] = [it for _, it in sorted(directory.users.items()) if may_see_user(caller, it)]
     if request.name is not None:
         found = [require_visible_user(directory, UserName(request.name), caller)]
     return {"users": [wire.user(it) for it in found]}
@@ -175,19 +175,19 @@ def who_am_i(admin: AccountAdmin, _: wire.EmptyRequest, caller: Caller) -> Respo
 OPERATIONS: Mapping[str, AdminOperation[wire.AdminRequest]] = {
     name: AdminOperation(request, permission, perform)  # type: ignore[arg-type] # each function takes its own request model
     for name, (request, permission, perform) in {
-        "CreateAccount": (wire.SetAccount, Permission.GROUND, create_account),
-        "UpdateAccount": (wire.SetAccount, Permission.GROUND, update_account),
-        "DeleteAccount": (wire.RequiredName, Permission.GROUND, delete_account),
-        "DescribeAccounts": (wire.OptionalName, Permission.PEOPLE, describe_accounts),
-        "CreateUser": (wire.SetUser, Permission.PEOPLE, create_user),
-        "UpdateUser": (wire.SetUser, Permission.PEOPLE, update_user),
-        "DeleteUser": (wire.RequiredName, Permission.PEOPLE, delete_user),
-        "DescribeUsers": (wire.OptionalName, Permission.PEOPLE, describe_users),
-        "CreateKey": (wire.OptionalUser, Permission.OWN, create_key),
-        "UpdateKey": (wire.SetKey, Permission.OWN, update_key),
-        "DeleteKey": (wire.KeyId, Permission.OWN, delete_key),
-        "ListKeys": (wire.ListKeys, Permission.OWN, list_keys),
-        "WhoAmI": (wire.EmptyRequest, Permission.OWN, who_am_i),
+        "CreateAccount": (wire.SetAccount, Permission.CATALOG, create_account),
+        "UpdateAccount": (wire.SetAccount, Permission.CATALOG, update_account),
+        "DeleteAccount": (wire.RequiredName, Permission.CATALOG, delete_account),
+        "DescribeAccounts": (wire.OptionalName, Permission.ACCOUNTS, describe_accounts),
+        "CreateUser": (wire.SetUser, Permission.ACCOUNTS, create_user),
+        "UpdateUser": (wire.SetUser, Permission.ACCOUNTS, update_user),
+        "DeleteUser": (wire.RequiredName, Permission.ACCOUNTS, delete_user),
+        "DescribeUsers": (wire.OptionalName, Permission.ACCOUNTS, describe_users),
+        "CreateKey": (wire.OptionalUser, Permission.SELF, create_key),
+        "UpdateKey": (wire.SetKey, Permission.SELF, update_key),
+        "DeleteKey": (wire.KeyId, Permission.SELF, delete_key),
+        "ListKeys": (wire.ListKeys, Permission.SELF, list_keys),
+        "WhoAmI": (wire.EmptyRequest, Permission.SELF, who_am_i),
     }.items()
 }
 
@@ -213,7 +213,7 @@ def _with_settings(
         account = replace(account, allowance=allowance)
     if "limits" in given:
         account = replace(account, limits=_limits(account.limits, request.limits))
-    if not may_set(caller, account, before):
+    if not may_store_account(caller, account, before):
         raise Forbidden("only admins may change the container policy of an account")
     return permissions.with_account(directory, account)
 
@@ -251,6 +251,6 @@ def _with_user(directory: Directory, user: User, before: User | None, caller: Ca
     for name in (user.account, *sorted(user.coordinates)):
         if not caller.reaches_all:
             require_visible_account(directory, name, caller)
-    if not may_make(caller, user, before):
+    if not may_store_user(caller, user, before):
         raise Forbidden(f"you lack the permission to create or change user {user.name} with this account and role")
     return permissions.with_user(directory, user)

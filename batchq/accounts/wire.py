@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 
 from batchq.accounts.files import AccessKey, KeyState
 from batchq.domain.access.accounts import (
-    UNSAID,
+    EPOCH,
     Account,
     AccountLimits,
     AccountName,
@@ -194,7 +194,7 @@ def audit_record(it: AuditRecord) -> Response:
         "key": it.key or None,
         "requestId": it.request_id or None,
         "operation": it.operation,
-        "about": it.about,
+        "about": it.resource,
         "outcome": it.outcome,
     }
 
@@ -220,4 +220,4 @@ def _queues(directory: Directory, name: AccountName) -> list[str] | None:
 
 
 def _milliseconds(at: datetime) -> int:
-    return (at - UNSAID) // timedelta(milliseconds=1)
+    return (at - EPOCH) // timedelta(milliseconds=1)

@@ -39,7 +39,7 @@ class Journal:
 
     def append(self, record: AuditRecord) -> None:
         """Append a record. It is durable when this method returns."""
-        line = msgspec.json.encode(PendingAudit(mark=uuid4().hex, act=record))
+        line = msgspec.json.encode(PendingAudit(entry_id=uuid4().hex, record=record))
         try:
             with locked(self._path):
                 append(self._path, b"\n" + line + b"\n")  # the first \n ends a line that a crash cut off
@@ -87,7 +87,7 @@ class AuditLog:
     async def records(self, query: AuditQuery) -> tuple[StoredAudit, ...]:
         """The records that match `query`, those in the journal included. Raises Unavailable."""
         await self._ingest_journal()
-        return await self._store.acts(query)
+        return await self._store.audit_records(query)
 
     async def run(self) -> None:
         while True:
@@ -100,7 +100,10 @@ class AuditLog:
     async def run_once(self) -> None:
         await self._ingest_journal()
         while self._retention is not None:
-            if await self._store.prune_acts(self._clock.now() - self._retention, limit=BATCH_SIZE) < BATCH_SIZE:
+            if (
+                await self._store.prune_audit_records(self._clock.now() - self._retention, limit=BATCH_SIZE)
+                < BATCH_SIZE
+            ):
                 break
             await self._clock.sleep(PAUSE)
 
@@ -113,5 +116,5 @@ class AuditLog:
         async with self._ingest_lock:
             records, length = await asyncio.to_thread(self._journal.read)
             if length:
-                await self._store.take_over(records)
+                await self._store.ingest_audit_records(records)
                 await asyncio.to_thread(self._journal.drop, length)

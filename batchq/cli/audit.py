@@ -63,10 +63,10 @@ def _records_of_files(args: Namespace) -> list[Record]:
         since=None if args.since is None else EPOCH + timedelta(milliseconds=args.since),
         user=args.user,
         operation=args.operation,
-        about=f"job/{args.job}" if args.job else args.about,
+        resource=f"job/{args.job}" if args.job else args.about,
         limit=args.limit,
     )
-    return [dict(audit_record(it.act)) for it in read_audit(args.data, query)]
+    return [dict(audit_record(it.record)) for it in read_audit(args.data, query)]
 
 
 def _render(record: Record) -> str:

@@ -55,7 +55,7 @@ class BulkStopOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: The stop signal; None: the image's StopSignal, or SIGTERM.
     signal: str | None = None
     #: The audit record of the request; None: the caller is not known.
-    act: AuditRecord | None = None
+    record: AuditRecord | None = None
 
 
 class JobFilter(Struct, frozen=True, kw_only=True):
@@ -78,7 +78,7 @@ class JobFilter(Struct, frozen=True, kw_only=True):
     #: Names of the compute environments on which the jobs were placed.
     environments: frozenset[str] | None = None
     #: The owners whose jobs the caller may stop.
-    reach: Visibility | None = None
+    visibility: Visibility | None = None
 
     @property
     def by_child(self) -> bool:
@@ -126,13 +126,13 @@ class Progress(Struct, frozen=True, kw_only=True):
     """How far an order was executed. The youngest job is stopped first, so orders descend."""
 
     #: `BulkStop.number`.
-    sweep: int
+    bulk_stop: int
     #: The `Job.order` of the job that was stopped last.
     order: int
     #: The node that was stopped last; None: the job as a whole.
     node: int | None
     #: Whether all selected jobs have been stopped.
-    over: bool
+    complete: bool
 
 
 class Preview(Struct, frozen=True, kw_only=True):

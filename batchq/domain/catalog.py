@@ -9,10 +9,10 @@ from typing import NewType
 
 from msgspec import Struct
 
-from batchq.domain.access.accounts import NOBODY, Owner
+from batchq.domain.access.accounts import NO_OWNER, Owner
 from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import ConsumableName, DefinitionRef, QueueName
-from batchq.domain.job import Need, RetryStrategy
+from batchq.domain.job import ConsumableRequirement, RetryStrategy
 from batchq.domain.task import Nodes, Task
 
 EnvironmentName = NewType("EnvironmentName", str)
@@ -179,7 +179,7 @@ class JobDefinition(Struct, frozen=True, kw_only=True, omit_defaults=True):
     container: ContainerSpec
     task: Task | None = None
     nodes: Nodes | None = None
-    needs: tuple[Need, ...] = ()
+    needs: tuple[ConsumableRequirement, ...] = ()
     #: Default values for `Ref::name`.
     parameters: tuple[tuple[str, str], ...] = ()
     retry: RetryStrategy
@@ -191,4 +191,4 @@ class JobDefinition(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tags: Tags = ()
     created_at: datetime
     #: The user and account that registered it.
-    owner: Owner = NOBODY
+    owner: Owner = NO_OWNER

@@ -11,8 +11,8 @@ JobId = NewType("JobId", str)
 QueueName = NewType("QueueName", str)
 ConsumableName = NewType("ConsumableName", str)
 
-REMEMBERED = 4096  # cached hashes: a client that polls its jobs needs the same ones again and again
-MOST_DIGITS = 18  # more than any index of a child or a node has
+HASH_CACHE_SIZE = 4096  # cached hashes: a client that polls its jobs needs the same ones again and again
+MAX_DIGITS = 18  # more than any index of a child or a node has
 #: The namespace of the version-5 UUIDs.
 _TASKS = UUID("5f1c9d0e-3c53-4b7a-9a53-0b9c1f6b2f5e").bytes
 
@@ -102,7 +102,7 @@ def parent_of(job_id: JobId) -> tuple[JobId, int] | None:
     return (JobId(parent), int(index)) if mark and _is_number(index) else None
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(HASH_CACHE_SIZE)
 def _hex(name: str) -> str:
     """The digits of `uuid.uuid5`, in a fifth of its time."""
     digits = sha1(_TASKS + name.encode(), usedforsecurity=False).hexdigest()
@@ -111,4 +111,4 @@ def _hex(name: str) -> str:
 
 def _is_number(said: str) -> bool:
     """Whether the text can be an index. Bounded, because `int` refuses thousands of digits."""
-    return said.isascii() and said.isdigit() and len(said) <= MOST_DIGITS
+    return said.isascii() and said.isdigit() and len(said) <= MAX_DIGITS

@@ -9,7 +9,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import NOBODY, Owner
+from batchq.domain.access.accounts import NO_OWNER, Owner
 from batchq.domain.container import ContainerSpec, Overrides, Resources
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, Tag
 from batchq.domain.task import Nodes, Task
@@ -82,7 +82,7 @@ class Dependency(Struct, frozen=True, kw_only=True, omit_defaults=True):
     type: DependencyType | None = None
 
 
-class Need(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ConsumableRequirement(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The units of a consumable resource that a job holds while it holds its other resources."""
 
     resource: ConsumableName
@@ -108,7 +108,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: How many children the array has; None for a job that is not an array.
     array_size: int | None = None
     #: Consumable resources of the whole job.
-    needs: tuple[Need, ...] = ()
+    needs: tuple[ConsumableRequirement, ...] = ()
     #: SubmitJob's containerOverrides, already applied to `container`.
     overrides: Overrides = Overrides()
     #: Names and values for `Ref::name`, already filled in.
@@ -128,7 +128,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: The time between the stop signal and the kill.
     stop_grace: timedelta
     #: The user and account that submitted the job.
-    owner: Owner = NOBODY
+    owner: Owner = NO_OWNER
 
     @property
     def resources(self) -> Resources:

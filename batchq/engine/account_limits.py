@@ -31,7 +31,7 @@ class AccountPolicies:
 
     def container_policy(self, owner: Owner) -> ContainerPolicy | None:
         """The container policy of the owner's jobs; None: all that the server allows. Raises Unavailable."""
-        return self._directory().held_to(owner) if self._enforced else None
+        return self._directory().container_policy_of_owner(owner) if self._enforced else None
 
     def network_account(self, owner: Owner) -> str:
         """The account whose jobs share networks with the owner's; empty if all accounts share them."""

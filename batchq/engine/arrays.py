@@ -6,7 +6,7 @@ from batchq.domain.ids import JobId, child_id
 from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import Job
 from batchq.domain.lifecycle import arrays
-from batchq.domain.lifecycle.array_view import Sealed, is_sealing
+from batchq.domain.lifecycle.array_view import PendingArrayOrders, has_pending_order
 from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.ports.jobs import JobStore
 
@@ -21,7 +21,7 @@ class ArrayCoordinator:
         #: By id.
         self._unfinished: dict[JobId, Job] = {}
         #: The value of `pending_orders`; None: compute it again.
-        self._pending_orders: Sealed | None = None
+        self._pending_orders: PendingArrayOrders | None = None
 
     @property
     def busy(self) -> bool:
@@ -29,14 +29,16 @@ class ArrayCoordinator:
         return bool(self._unfinished)
 
     @property
-    def pending_orders(self) -> Sealed:
+    def pending_orders(self) -> PendingArrayOrders:
         """The arrays with an order that may not have been applied to all children. The value is immutable."""
         if self._pending_orders is None:
-            self._pending_orders = Sealed({job_id: job for job_id, job in self._unfinished.items() if is_sealing(job)})
+            self._pending_orders = PendingArrayOrders(
+                {job_id: job for job_id, job in self._unfinished.items() if has_pending_order(job)}
+            )
         return self._pending_orders
 
     async def load(self, store: JobStore) -> None:
-        self._unfinished = {job.id: job for job in await store.parents_at_work()}
+        self._unfinished = {job.id: job for job in await store.arrays_with_work()}
         self._pending_orders = None
 
     def on_committed(self, committed: Committed) -> None:

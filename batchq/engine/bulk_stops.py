@@ -56,7 +56,7 @@ class BulkStops:
 
     async def load(self) -> None:
         """Load the bulk stops in progress, and end the reports of those that are not stored."""
-        self._in_progress = {it.number: it for it in await self._store.sweeps()}
+        self._in_progress = {it.number: it for it in await self._store.bulk_stops()}
         self._targets_outdated = True
         for number in self._receivers.keys() - self._in_progress.keys():  # the next bulk stop may get this number
             self._receivers.pop(number)(None)
@@ -64,7 +64,7 @@ class BulkStops:
     async def prepare(self) -> None:
         """Read the targets of newly saved bulk stops. Called before anything is decided in a unit of work."""
         if self._targets_outdated:
-            self.targets = IntervalSet([run for it in self._in_progress for run in await self._store.meant_orders(it)])
+            self.targets = IntervalSet([run for it in self._in_progress for run in await self._store.target_ranges(it)])
             self._targets_outdated = False
 
     def begin(self, unit: UnitOfWork, message: BulkStopRequest) -> None:
@@ -74,7 +74,7 @@ class BulkStops:
             raise Throttled(f"User {unit.caller.user} has {MAX_PER_USER} bulk stops in progress: Rate exceeded")
         number = max((it.number for it in known), default=0) + 1
         unit.audit("jobs", REQUESTED)
-        order = replace(message.order, act=unit.audit_records[-1]) if unit.caller is not None else message.order
+        order = replace(message.order, record=unit.audit_records[-1]) if unit.caller is not None else message.order
         unit.bulk_stops.append((BulkStop(number=number, order=order), message))
 
     async def stop_targets(self, unit: UnitOfWork) -> None:
@@ -86,7 +86,7 @@ class BulkStops:
         for before, sweep in enumerate(self._in_progress.values()):
             most = math.ceil(left / (len(self._in_progress) - before))
             if most > 0:
-                page = await self._store.next_meant(sweep.number, most)
+                page = await self._store.next_targets(sweep.number, most)
                 unit.load(it.job for it in page)
                 unit.outcomes[sweep.number] = tuple(_stop_target(unit, sweep.order, it) for it in page)
                 unit.progress.append(_progress(sweep, page, over=len(page) < most))
@@ -99,17 +99,17 @@ class BulkStops:
             self._receivers[sweep.number] = message.report
             self._targets_outdated = True
         for progress in unit.progress:
-            report = self._receivers.get(progress.sweep, _discard_outcomes)
-            report(unit.outcomes[progress.sweep])
-            if progress.over:
-                del self._in_progress[progress.sweep]
-                self._receivers.pop(progress.sweep, _discard_outcomes)(None)
+            report = self._receivers.get(progress.bulk_stop, _discard_outcomes)
+            report(unit.outcomes[progress.bulk_stop])
+            if progress.complete:
+                del self._in_progress[progress.bulk_stop]
+                self._receivers.pop(progress.bulk_stop, _discard_outcomes)(None)
         if not self._in_progress:
             self.targets = NO_TARGETS
 
 
 def _belongs_to(sweep: BulkStop, user: Caller) -> bool:
-    return sweep.order.act is not None and sweep.order.act.user == user.user
+    return sweep.order.record is not None and sweep.order.record.user == user.user
 
 
 def _stop_target(unit: UnitOfWork, order: BulkStopOrder, target: StopTarget) -> JobOutcome:
@@ -119,8 +119,8 @@ def _stop_target(unit: UnitOfWork, order: BulkStopOrder, target: StopTarget) -> 
     unit.step(job.id, request(order, target.node))
     shown = job if target.node is None else node_view.view(job, target.node)
     became = outcome(order.kind, shown.status, has_children=has_children(shown))
-    if order.act is not None and unit.get(job.id) is not job:
-        unit.audit_records.append(replace(order.act, at=unit.now).about_job(shown.id, job.spec.owner, became))
+    if order.record is not None and unit.get(job.id) is not job:
+        unit.audit_records.append(replace(order.record, at=unit.now).about_job(shown.id, job.spec.owner, became))
     return JobOutcome(
         job_id=shown.id, name=job.spec.name, status=shown.status, outcome=became, note=note(order.kind, shown)
     )
@@ -128,7 +128,7 @@ def _stop_target(unit: UnitOfWork, order: BulkStopOrder, target: StopTarget) -> 
 
 def _progress(sweep: BulkStop, page: tuple[StopTarget, ...], *, over: bool) -> Progress:
     order, node = (page[-1].job.order, page[-1].node) if page else (-1, None)
-    return Progress(sweep=sweep.number, order=order, node=node, over=over)
+    return Progress(bulk_stop=sweep.number, order=order, node=node, complete=over)
 
 
 def _discard_outcomes(_: tuple[JobOutcome, ...] | None) -> None:

@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from batchq.domain.ids import JobId, child_id
 from batchq.domain.job import QUEUED, Job, Status
-from batchq.domain.scheduling.dependencies import asked_of, evaluate
+from batchq.domain.scheduling.dependencies import dependencies_to_read, evaluate
 from batchq.engine.unit_of_work import PendingDependents, UnitOfWork, pending_dependents
 from batchq.ports.jobs import JobStore
 
@@ -83,7 +83,7 @@ def _next_sequential(job: Job) -> tuple[JobId, ...]:
 async def _evaluate(job_ids: Iterable[JobId], unit: UnitOfWork, store: JobStore) -> None:
     """Apply to each queued job the state of its dependencies, in the order of submission."""
     jobs = [job for job_id in job_ids if (job := unit.get(job_id)) is not None and job.status in QUEUED]
-    named = {job_id for job in jobs for job_id in asked_of(job)}
+    named = {job_id for job in jobs for job_id in dependencies_to_read(job)}
     if named:
         await _load(unit, store, named)
     known: dict[JobId, Job] = {job_id: job for job_id in named if (job := unit.get(job_id)) is not None}

@@ -14,7 +14,7 @@ from batchq.domain.access.accounts import Caller
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome
 from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.job import Job, JobSpec
-from batchq.domain.lifecycle.array_view import Sealed
+from batchq.domain.lifecycle.array_view import PendingArrayOrders
 from batchq.domain.scheduling.usage import UsageSnapshot
 from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
 from batchq.engine.bulk_stops import OutcomeReceiver
@@ -261,7 +261,7 @@ class Engine:
         """The next jobs of a queue in their order, and the resources that its running jobs hold."""
         return await self.loop.snapshot(queue)
 
-    def pending_array_orders(self) -> Sealed:
+    def pending_array_orders(self) -> PendingArrayOrders:
         """The array orders, as last saved, that may not have been applied to all children."""
         return self.loop.pending_array_orders
 

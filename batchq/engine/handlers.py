@@ -16,7 +16,7 @@ from batchq.domain.lifecycle.clock_shift import bounded
 from batchq.domain.lifecycle.container_rules import container_of
 from batchq.domain.lifecycle.containers import has_task, tag_to_inspect
 from batchq.domain.lifecycle.reconcile import Reconciled, reconcile
-from batchq.domain.lifecycle.transitions import due
+from batchq.domain.lifecycle.transitions import due_timers
 from batchq.domain.scheduling.capacity import usable
 from batchq.domain.scheduling.dependencies import named, refusal
 from batchq.engine.messages import (
@@ -169,18 +169,18 @@ class MessageHandler:
             self._state.safe_mode.reconcile_survey(unit, message.containers)
             return
         found = _reconciled(unit, message)
-        for job_id, lost in found.news:
+        for job_id, lost in found.events:
             unit.step(job_id, lost)
-        if found.news:  # the loss of one container may change what its other containers need
+        if found.events:  # the loss of one container may change what its other containers need
             found = _reconciled(unit, message)
         spared = self._state.safe_mode.spared(unit, tags)
         for effect in found.effects:
             if not isinstance(effect, do.CleanUpContainer) or effect.tag not in spared:
                 unit.effects.append((effect, unit.get(effect.tag.job_id)))
         for job in unit.active().values():  # an inspection requested by a timeout may have failed
-            inspections = (tag_to_inspect(job, alarm) for alarm in due(job, unit.now))
+            inspections = (tag_to_inspect(job, alarm) for alarm in due_timers(job, unit.now))
             unit.effects += ((do.InspectContainer(tag=tag), job) for tag in inspections if tag is not None)
-        self._remove_orphans(unit, found.strays, spared)
+        self._remove_orphans(unit, found.orphans, spared)
 
     def _remove_orphans(self, unit: UnitOfWork, found: Sequence[Tag], spared: Collection[Tag]) -> None:
         """Remove the containers without a job that an operator purged, and those whose quarantine is over."""
@@ -242,7 +242,7 @@ class MessageHandler:
         A timeout that depends on a container is applied only after an inspection shows that the container runs: it may
         have ended in time without a report. A timer that waits for an inspection does not delay the other timers.
         """
-        for alarm in due(job, unit.now):
+        for alarm in due_timers(job, unit.now):
             tag = tag_to_inspect(job, alarm)
             if tag is None:
                 unit.step(job.id, alarm)
@@ -309,7 +309,7 @@ def _reconciled(unit: UnitOfWork, message: SurveyCompleted) -> Reconciled:
     return reconcile(
         active=unit.active(),
         known={it.tag.job_id for it in message.containers if unit.has_loaded(it.tag.job_id)},
-        seen=message.containers,
+        surveyed=message.containers,
         expected=message.expected,
         lost_before=message.lost_before,
     )

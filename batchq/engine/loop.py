@@ -16,7 +16,7 @@ from batchq.domain import effects as do
 from batchq.domain.container import Resources
 from batchq.domain.ids import QueueName, Tag
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.array_view import Sealed
+from batchq.domain.lifecycle.array_view import PendingArrayOrders
 from batchq.domain.lifecycle.containers import tags_running
 from batchq.domain.lifecycle.status import with_history
 from batchq.engine import idempotency
@@ -144,7 +144,7 @@ class EngineLoop:
                 await self.process(messages)
 
     @property
-    def pending_array_orders(self) -> Sealed:
+    def pending_array_orders(self) -> PendingArrayOrders:
         """The array orders, as last saved, that may not have been applied to all children."""
         return self._arrays.pending_orders
 

@@ -17,7 +17,7 @@ from batchq.domain.bulk_stop import BulkStopOrder, Candidates, JobFilter, JobOut
 from batchq.domain.container import Resources
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import Job, JobSpec
-from batchq.domain.lifecycle.reconcile import Seen
+from batchq.domain.lifecycle.reconcile import SurveyedContainer
 from batchq.ports.jobs import SubmissionKey
 from batchq.ports.runtime import EngineIdentity
 
@@ -72,7 +72,7 @@ class SurveyCompleted(Struct, frozen=True, kw_only=True):
 
     #: The engine's id and clock.
     engine: EngineIdentity = UNKNOWN_ENGINE
-    containers: tuple[Seen, ...]
+    containers: tuple[SurveyedContainer, ...]
     #: The containers that jobs were known to run when the survey began.
     expected: frozenset[Tag]
     #: The total resources of the engine's host.

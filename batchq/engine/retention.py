@@ -81,10 +81,10 @@ class Pruner:
             log.info("removed %d jobs that ended more than %s ago", removed, retention)
 
     async def _delete_logs(self) -> None:
-        while log_ids := await self._store.discarded(BATCH_SIZE):
+        while log_ids := await self._store.deleted_log_ids(BATCH_SIZE):
             for log_id in log_ids:
                 await self._archive.discard(log_id)
-            await self._store.forget_discarded(log_ids)
+            await self._store.mark_deleted(log_ids)
 
     async def _prune_shares(self) -> None:
         before = self._clock.now() - OLD_SHARES

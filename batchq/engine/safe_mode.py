@@ -15,7 +15,7 @@ from batchq.domain.ids import Tag
 from batchq.domain.job import ACTIVE, QUEUED, Job, Status
 from batchq.domain.lifecycle.container_rules import container_of
 from batchq.domain.lifecycle.containers import has_task, tags_running, tags_under_way
-from batchq.domain.lifecycle.reconcile import Reconciled, Seen, reconcile
+from batchq.domain.lifecycle.reconcile import Reconciled, SurveyedContainer, reconcile
 from batchq.engine.scheduling.catalog_view import CatalogView
 from batchq.engine.unit_of_work import Committed, UnitOfWork, will_be_spawned
 from batchq.errors import Invalid
@@ -49,16 +49,16 @@ class SafeMode:
         )
         return f"restored from a backup, {seen}: no container is started until `batchq resume`"
 
-    def reconcile_survey(self, unit: UnitOfWork, seen: Sequence[Seen]) -> None:
+    def reconcile_survey(self, unit: UnitOfWork, seen: Sequence[SurveyedContainer]) -> None:
         """Handle a survey in safe mode."""
         present = {it.tag for it in seen}
-        self._started = frozenset(it.tag for it in seen if it.begun)
+        self._started = frozenset(it.tag for it in seen if it.started)
         for it in seen:
-            if it.begun:
+            if it.started:
                 self._resume_attempt(unit, it.tag, present)
         known = {tag.job_id for tag in present if unit.has_loaded(tag.job_id)}
-        found = reconcile(active=unit.active(), known=known, seen=seen, expected=())
-        ended = {it.tag for it in seen if not it.lives and _is_recorded_as_ended(unit, it.tag)}
+        found = reconcile(active=unit.active(), known=known, surveyed=seen, expected=())
+        ended = {it.tag for it in seen if not it.running and _is_recorded_as_ended(unit, it.tag)}
         for effect in found.effects:
             if not isinstance(effect, do.CleanUpContainer) or effect.tag in ended:
                 unit.effects.append((effect, unit.get(effect.tag.job_id)))
@@ -176,4 +176,4 @@ def _is_recorded_as_ended(unit: UnitOfWork, tag: Tag) -> bool:
 def _unclaimed(found: Reconciled) -> frozenset[Tag]:
     """The containers that reconciliation would remove."""
     cleared = (it.tag for it in found.effects if isinstance(it, do.CleanUpContainer))
-    return frozenset({*found.strays, *cleared})
+    return frozenset({*found.orphans, *cleared})

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Caller
-from batchq.domain.access.audit import DONE, AuditRecord, act
+from batchq.domain.access.audit import DONE, AuditRecord, audit_record
 from batchq.domain.bulk_stop import BulkStop, Candidates, JobOutcome, Progress
 from batchq.domain.ids import JobId, QueueName, Tag, child_id, parent_of, stream_name
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Job, Status
@@ -27,7 +27,7 @@ from batchq.domain.lifecycle.transitions import step
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.domain.scheduling.fairshare import Change, ShareKey
 from batchq.engine.messages import BulkStopRequest, Message
-from batchq.ports.jobs import Changes, Moment, Restoration, StatusChanged, SubmissionKey
+from batchq.ports.jobs import Changes, HistoryEntry, Restoration, StatusChanged, SubmissionKey
 from batchq.ports.logs import LogStream
 
 MAX_DEPENDENTS = 500  # stored dependents of ended jobs that one unit of work evaluates
@@ -103,7 +103,7 @@ class UnitOfWork:
         self._loaded: dict[JobId, Job] = {}
         self._inserted: dict[JobId, Job] = {}
         self._updated: dict[JobId, Job] = {}
-        self._history: list[Moment] = []
+        self._history: list[HistoryEntry] = []
         self._transitions: list[StatusChanged] = []
         self._streams: list[LogStream] = []
         self._new: list[JobId] = []
@@ -208,12 +208,12 @@ class UnitOfWork:
     def audit(self, resource: str, outcome: str = DONE) -> None:
         """Add an audit record about a resource if a user's message is being handled."""
         if self.caller is not None:
-            self.audit_records.append(act(self.caller, at=self.now, about=resource, outcome=outcome))
+            self.audit_records.append(audit_record(self.caller, at=self.now, resource=resource, outcome=outcome))
 
     def audit_job(self, job: Job, job_id: JobId | None = None) -> None:
         """Add an audit record about a job, or about its child `job_id` that has not been spawned yet."""
         if self.caller is not None:
-            record = act(self.caller, at=self.now, about="")
+            record = audit_record(self.caller, at=self.now, resource="")
             self.audit_records.append(record.about_job(job_id or job.id, job.spec.owner, job.status))
 
     def active(self) -> dict[JobId, Job]:
@@ -281,11 +281,11 @@ class UnitOfWork:
             streams=tuple(self._streams),
             restoration=self.restoration,
             engine_id=self.engine_id,
-            sweeps=tuple([(sweep, message.selection) for sweep, message in self.bulk_stops]),
+            bulk_stops=tuple([(sweep, message.selection) for sweep, message in self.bulk_stops]),
             candidates=self._candidates(),
             progress=tuple(self.progress),
-            acts=tuple(self.audit_records),
-            forget_before=forget_before if self.submitted else None,
+            audit_records=tuple(self.audit_records),
+            delete_submissions_before=forget_before if self.submitted else None,
         )
 
     def _candidates(self) -> tuple[tuple[int, Candidates], ...]:
@@ -318,7 +318,7 @@ class UnitOfWork:
         attempt = after.attempt.number if after.attempt else None
         at = _stop_time(before, after) or self.now
         self._history.append(
-            Moment(job_id=after.id, at=at, status=after.status, reason=after.status_reason, attempt=attempt)
+            HistoryEntry(job_id=after.id, at=at, status=after.status, reason=after.status_reason, attempt=attempt)
         )
         self._transitions.append(StatusChanged(before=before.status if before else None, job=after))
         if after.status in FINISHED:

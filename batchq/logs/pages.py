@@ -48,20 +48,22 @@ class StreamPosition(Struct, frozen=True, kw_only=True):
 
 
 async def list_streams(
-    store: JobStore, query: StreamQuery, *, reach: Visibility | None, after: StreamPosition | None, limit: int
+    store: JobStore, query: StreamQuery, *, visibility: Visibility | None, after: StreamPosition | None, limit: int
 ) -> tuple[LogStream, ...]:
     """The first `limit` visible streams after `after`; None: from the beginning."""
     match query.order, query.descending:
         case StreamOrder.NAME, False:
             name = after.name if after else ""
-            return await store.streams(prefix=query.prefix, after=name, limit=limit, reach=reach)
+            return await store.streams(prefix=query.prefix, after=name, limit=limit, visibility=visibility)
         case StreamOrder.LAST_EVENT, True:
-            return await store.newest_streams(limit=limit, before=after.sort_key if after else None, reach=reach)
+            return await store.newest_streams(
+                limit=limit, before=after.sort_key if after else None, visibility=visibility
+            )
         case StreamOrder.NAME, True:
-            walk = _by_name(store, query.prefix, reach)
+            walk = _by_name(store, query.prefix, visibility)
             return await _reversed_page(walk, until=lambda it: after is not None and it.name >= after.name, limit=limit)
         case _:
-            walk = _newest_first(store, reach)
+            walk = _newest_first(store, visibility)
             return await _reversed_page(
                 walk, until=lambda it: after is not None and _sort_key(it) <= after.sort_key, limit=limit
             )
@@ -88,17 +90,17 @@ async def _reversed_page(
     return tuple(reversed(last))
 
 
-async def _by_name(store: JobStore, prefix: str, reach: Visibility | None) -> AsyncIterator[LogStream]:
+async def _by_name(store: JobStore, prefix: str, visibility: Visibility | None) -> AsyncIterator[LogStream]:
     after = ""
-    while some := await store.streams(prefix=prefix, after=after, limit=STREAMS_PER_READ, reach=reach):
+    while some := await store.streams(prefix=prefix, after=after, limit=STREAMS_PER_READ, visibility=visibility):
         for stream in some:
             yield stream
         after = some[-1].name
 
 
-async def _newest_first(store: JobStore, reach: Visibility | None) -> AsyncIterator[LogStream]:
+async def _newest_first(store: JobStore, visibility: Visibility | None) -> AsyncIterator[LogStream]:
     before = None
-    while some := await store.newest_streams(limit=STREAMS_PER_READ, before=before, reach=reach):
+    while some := await store.newest_streams(limit=STREAMS_PER_READ, before=before, visibility=visibility):
         for stream in some:
             yield stream
         before = _sort_key(some[-1])

@@ -136,8 +136,8 @@ class AccountLogs:
     async def _count(self, account: AccountName) -> None:
         self._outdated.discard(account)
         total, after = 0, ""
-        reach = Visibility(user=UserName(""), accounts=frozenset({account}))
-        while page := await self._store.streams(after=after, limit=STREAMS_PER_READ, reach=reach):
+        visibility = Visibility(user=UserName(""), accounts=frozenset({account}))
+        while page := await self._store.streams(after=after, limit=STREAMS_PER_READ, visibility=visibility):
             total += await self._archive.total([it.tag.log_id for it in page if it.owner.account == account])
             after = page[-1].name
         self._totals[account] = total

@@ -145,7 +145,7 @@ class LogService:
         self, query: StreamQuery, *, after: StreamPosition | None, limit: int, caller: Caller
     ) -> tuple[tuple[StreamSummary, ...], StreamPosition | None]:
         """A page of streams, and the position of the next page; None after the last page."""
-        found = await list_streams(self._store, query, reach=caller.reach, after=after, limit=limit + 1)
+        found = await list_streams(self._store, query, visibility=caller.visibility, after=after, limit=limit + 1)
         page = found[:limit]
         more = position_after(page[-1]) if len(found) > limit else None
         return tuple([await self._summary(stream) for stream in page]), more
@@ -170,7 +170,7 @@ class LogService:
         streams: list[LogStream] = []
         after = position.after_name
         while page := await self._store.streams(
-            prefix=query.prefix, after=after, limit=MAX_STREAMS_PER_SEARCH, reach=caller.reach
+            prefix=query.prefix, after=after, limit=MAX_STREAMS_PER_SEARCH, visibility=caller.visibility
         ):
             streams += (it for it in page if position.until_name is None or it.name <= position.until_name)
             after = page[-1].name

@@ -10,10 +10,10 @@ from batchq.domain.access.audit import AuditQuery, PendingAudit, StoredAudit
 class AuditStore(Protocol):
     """Stored audit records. Each call is one transaction, and raises StoreFailed if it cannot be committed."""
 
-    async def acts(self, query: AuditQuery) -> tuple[StoredAudit, ...]: ...
+    async def audit_records(self, query: AuditQuery) -> tuple[StoredAudit, ...]: ...
 
-    async def take_over(self, noted: Sequence[PendingAudit]) -> None:
+    async def ingest_audit_records(self, noted: Sequence[PendingAudit]) -> None:
         """Insert records of the journal. A record whose `mark` is stored already is skipped."""
 
-    async def prune_acts(self, before: datetime, *, limit: int) -> int:
+    async def prune_audit_records(self, before: datetime, *, limit: int) -> int:
         """Delete at most `limit` records from before `before`, oldest first. Returns how many were deleted."""

@@ -9,16 +9,16 @@ from batchq.domain.bulk_stop import BulkStop, JobFilter, Preview, StopTarget, Ta
 class BulkStopStore(Protocol):
     """Reads of bulk stops. They are created and advanced by `JobStore.commit`. Every method may raise StoreFailed."""
 
-    async def sweeps(self) -> tuple[BulkStop, ...]:
+    async def bulk_stops(self) -> tuple[BulkStop, ...]:
         """The bulk stops that are not complete, oldest first."""
 
-    async def meant_orders(self, sweep: int) -> Sequence[tuple[int, int]]:
+    async def target_ranges(self, sweep: int) -> Sequence[tuple[int, int]]:
         """The `order` values of all targets that are not stopped yet and of their children, as disjoint intervals.
 
         Each interval is (first, last), both included; adjacent intervals are merged.
         """
 
-    async def next_meant(self, sweep: int, limit: int) -> tuple[StopTarget, ...]:
+    async def next_targets(self, sweep: int, limit: int) -> tuple[StopTarget, ...]:
         """The next targets to stop: at most `limit`, by order and node, highest first."""
 
     async def candidates(self, selection: JobFilter) -> tuple[Target, ...]:

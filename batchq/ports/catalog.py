@@ -34,9 +34,9 @@ class NeedQuery(Struct, frozen=True, kw_only=True):
     #: Only jobs with an `order` below this; None: from the newest.
     before: int | None = None
     #: Only jobs of these owners; None: of all owners.
-    reach: Visibility | None = None
-    #: As `JobQuery.over`.
-    over: frozenset[int] = frozenset()
+    visibility: Visibility | None = None
+    #: As `JobQuery.ended_arrays`.
+    ended_arrays: frozenset[int] = frozenset()
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
@@ -121,7 +121,7 @@ class CatalogStore(Protocol):
         status: str | None,
         limit: int,
         after: DefinitionRef | None,
-        reach: Visibility | None = None,
+        visibility: Visibility | None = None,
     ) -> tuple[JobDefinition, ...]:
         """The first `limit` revisions after `after`, by name, then by revision, both ascending. None: no filter."""
 

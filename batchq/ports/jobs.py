@@ -21,7 +21,7 @@ from batchq.ports.logs import LogStream
 from batchq.ports.queue import QueueStore
 
 
-class Moment(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class HistoryEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One entry of a job's history: a status that the job entered."""
 
     job_id: JobId
@@ -85,7 +85,7 @@ class Changes(Struct, frozen=True, kw_only=True):
     inserted: tuple[Job, ...] = ()
     #: Changed jobs. `version` is that of the row as it was read; the store writes `version + 1`.
     updated: tuple[Job, ...] = ()
-    history: tuple[Moment, ...] = ()
+    history: tuple[HistoryEntry, ...] = ()
     #: Idempotency keys, each with the job that the request created and the time of the request.
     submissions: tuple[tuple[SubmissionKey, JobId, datetime], ...] = ()
     #: Each replaces the stored usage of its share.
@@ -98,21 +98,21 @@ class Changes(Struct, frozen=True, kw_only=True):
     #: The container engine that attempts run on, if it has changed; None: no change.
     engine_id: str | None = None
     #: New bulk stops. The store selects their targets last, so that the selection sees all other changes.
-    sweeps: tuple[tuple[BulkStop, JobFilter], ...] = ()
+    bulk_stops: tuple[tuple[BulkStop, JobFilter], ...] = ()
     #: Targets that were selected in advance, by the number of the bulk stop: only changed jobs are matched again.
     candidates: tuple[tuple[int, Candidates], ...] = ()
     #: Progress of earlier bulk stops.
     progress: tuple[Progress, ...] = ()
     #: The audit records of the requests that caused these changes.
-    acts: tuple[AuditRecord, ...] = ()
+    audit_records: tuple[AuditRecord, ...] = ()
     #: Submissions older than this may be deleted; None: none is deleted.
-    forget_before: datetime | None = None
+    delete_submissions_before: datetime | None = None
 
     @property
     def empty(self) -> bool:
         rows = (self.inserted, self.updated, self.history, self.submissions, self.streams, self.shares, self.used_up)
         kept = (self.restoration, self.engine_id)
-        return not any(rows) and not any(it is not None for it in kept) and not self.sweeps and not self.progress
+        return not any(rows) and not any(it is not None for it in kept) and not self.bulk_stops and not self.progress
 
 
 class ChildQuery(Struct, frozen=True, kw_only=True):
@@ -125,7 +125,7 @@ class ChildQuery(Struct, frozen=True, kw_only=True):
     #: Only children with an `order` below this; None: from the highest index.
     before: int | None = None
     #: Whether an order to the array has ended its queued children: they count as FAILED. Decision 0027.
-    over: bool = False
+    ended: bool = False
 
 
 class Filter(StrEnum):
@@ -156,9 +156,9 @@ class JobQuery(Struct, frozen=True, kw_only=True):
     #: Only jobs with an `order` below this; None: from the newest.
     before: int | None = None
     #: Only jobs of these owners; None: of all owners.
-    reach: Visibility | None = None
+    visibility: Visibility | None = None
     #: `order` values of arrays that an order has ended: while they are PENDING they count as FAILED. Decision 0027.
-    over: frozenset[int] = frozenset()
+    ended_arrays: frozenset[int] = frozenset()
 
 
 class StatusChanged(Struct, frozen=True, kw_only=True):
@@ -178,7 +178,7 @@ class JobStore(ClockStore, QueueStore, BulkStopStore, Protocol):
     async def commit(self, changes: Changes) -> None:
         """Save all changes in one durable transaction. Raises Conflict if a job's stored version is another."""
 
-    async def jobs(self, ids: Sequence[JobId], *, reach: Visibility | None = None) -> Mapping[JobId, Job]:
+    async def jobs(self, ids: Sequence[JobId], *, visibility: Visibility | None = None) -> Mapping[JobId, Job]:
         """The jobs with these ids; missing ids are omitted. Jobs outside `reach` are treated as missing.
 
         The number of ids is not limited.
@@ -202,7 +202,7 @@ class JobStore(ClockStore, QueueStore, BulkStopStore, Protocol):
     async def waiting_for_others(self) -> int:
         """The number of dependencies of waiting jobs: a job counts once for each job that it depends on."""
 
-    async def parents_at_work(self) -> tuple[Job, ...]:
+    async def arrays_with_work(self) -> tuple[Job, ...]:
         """Array parents that have children to spawn, or an order to pass on to their children."""
 
     async def children(self, parent: JobId, first: int, limit: int) -> tuple[Job, ...]:
@@ -242,17 +242,17 @@ class JobStore(ClockStore, QueueStore, BulkStopStore, Protocol):
     async def damaged(self) -> tuple[JobId, ...]:
         """Unfinished jobs with an unreadable record: their values are what could be recovered of it. Decision 0015."""
 
-    async def history(self, job_id: JobId) -> tuple[Moment, ...]:
+    async def history(self, job_id: JobId) -> tuple[HistoryEntry, ...]:
         """The history of a job, oldest first."""
 
     async def stream(self, name: str) -> LogStream | None: ...
 
     async def streams(
-        self, *, prefix: str = "", after: str = "", limit: int = 50, reach: Visibility | None = None
+        self, *, prefix: str = "", after: str = "", limit: int = 50, visibility: Visibility | None = None
     ) -> tuple[LogStream, ...]:
         """The first `limit` log streams whose names begin with `prefix` and sort after `after`, by name, ascending."""
 
     async def newest_streams(
-        self, *, limit: int = 50, before: Age | None = None, reach: Visibility | None = None
+        self, *, limit: int = 50, before: Age | None = None, visibility: Visibility | None = None
     ) -> tuple[LogStream, ...]:
         """The first `limit` log streams after `before`, by creation time, then by name, both descending."""

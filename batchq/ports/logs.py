@@ -6,7 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from batchq.domain.access.accounts import NOBODY, Owner
+from batchq.domain.access.accounts import NO_OWNER, Owner
 from batchq.domain.ids import Tag
 
 
@@ -26,7 +26,7 @@ class LogStream(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tag: Tag
     created_at: datetime
     #: The owner of the job.
-    owner: Owner = NOBODY
+    owner: Owner = NO_OWNER
 
 
 class LogLine(Struct, frozen=True, kw_only=True):

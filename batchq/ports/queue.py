@@ -22,7 +22,7 @@ class QueueReader(Protocol):
     """
 
     async def runnable(
-        self, queue: QueueName, limit: int, after: int = -1, *, beside: Names = NONE
+        self, queue: QueueName, limit: int, after: int = -1, *, excluding: Names = NONE
     ) -> tuple[Candidate, ...]:
         """The first `limit` RUNNABLE jobs of a queue above `after`, by `order`.
 
@@ -30,7 +30,7 @@ class QueueReader(Protocol):
         """
 
     async def runnable_in_share(
-        self, queue: QueueName, share: str, limit: int, after: Rank | None = None, *, beside: Names = NONE
+        self, queue: QueueName, share: str, limit: int, after: Rank | None = None, *, excluding: Names = NONE
     ) -> tuple[Candidate, ...]:
         """The first `limit` RUNNABLE jobs of a share after `after`, by priority, highest first, then by `order`.
 
@@ -44,7 +44,7 @@ class QueueReader(Protocol):
 class QueueStore(QueueReader, Protocol):
     """Reads of all jobs that wait: those of `QueueReader`, unschedulable jobs, and counts for quotas."""
 
-    async def misfits(self, limit: int, after: int = -1) -> tuple[Job, ...]:
+    async def unschedulable(self, limit: int, after: int = -1) -> tuple[Job, ...]:
         """The first `limit` unschedulable RUNNABLE jobs above `after`, by `order`."""
 
     async def queued(self) -> Mapping[AccountName, int]:

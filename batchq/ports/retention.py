@@ -22,10 +22,10 @@ class RetentionStore(Protocol):
         and the newest job of all.
         """
 
-    async def discarded(self, limit: int) -> tuple[str, ...]:
-        """Log ids of deleted jobs whose files may still exist; each is listed until `forget_discarded`."""
+    async def deleted_log_ids(self, limit: int) -> tuple[str, ...]:
+        """Log ids of deleted jobs whose files may still exist; each is listed until `mark_deleted`."""
 
-    async def forget_discarded(self, log_ids: Sequence[str]) -> None:
+    async def mark_deleted(self, log_ids: Sequence[str]) -> None:
         """Remove these log ids from the list: their files have been deleted."""
 
     async def prune_shares(self, before: datetime, *, after: ShareKey | None = None, limit: int) -> ShareKey | None:

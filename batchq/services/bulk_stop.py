@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import ROOT, AccountName, Caller, Directory
-from batchq.domain.access.permissions import knows_account, knows_user
+from batchq.domain.access.permissions import may_see_account, may_see_user
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Outcome, Preview, outcome
 from batchq.domain.ids import JobId, child_id, node_id, node_of, parent_of
 from batchq.domain.job import FINISHED, Job
@@ -68,8 +68,8 @@ class BulkStopService:
         unfinished job of it.
         """
         directory, rest = self._directory(), selector.rest
-        users = {caller.user, *(name for name, user in directory.users.items() if knows_user(caller, user))}
-        accounts = {caller.account, *(name for name in (ROOT, *directory.accounts) if knows_account(caller, name))}
+        users = {caller.user, *(name for name, user in directory.users.items() if may_see_user(caller, user))}
+        accounts = {caller.account, *(name for name in (ROOT, *directory.accounts) if may_see_account(caller, name))}
         invisible = [
             *(
                 ("JobQueue", it, JobSelector(rest=JobFilter(queues=frozenset({it}))))
@@ -113,7 +113,7 @@ class BulkStopService:
         if selector.accounts is not None:
             accounts = frozenset(below for it in selector.accounts for below in directory.below(it))
         members = None if ids is None else tuple(map(node_of, ids))
-        return replace(selector.rest, members=members, accounts=accounts, reach=caller.reach)
+        return replace(selector.rest, members=members, accounts=accounts, visibility=caller.visibility)
 
     async def _previewed(self, order: BulkStopOrder, selection: JobFilter) -> AsyncIterator[Outcomes]:
         after = None
@@ -128,7 +128,7 @@ class BulkStopService:
         for some in _pages(list(dict.fromkeys(ids))):
             steps = [_parse_id(it) for it in some]
             asked = [job_id for whole, _, number in steps for job_id in (whole, child_id(whole, number or 0))]
-            known = await self._projected.jobs(asked, reach=caller.reach)
+            known = await self._projected.jobs(asked, visibility=caller.visibility)
             found += (_outcome_before(known, *step) for step in steps)
         refused = [it for it in found if it.outcome is not Outcome.NOT_MATCHED]
         return list(dict.fromkeys(it.job_id for it in found if it.outcome is Outcome.NOT_MATCHED)), refused

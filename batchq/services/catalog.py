@@ -143,7 +143,7 @@ class CatalogService:
         caller: Caller | None,
     ) -> ComputeEnvironment:
         """Create an environment. Raises Invalid if the name is taken."""
-        rules.must_be_free(name, self.environments)
+        rules.require_free_name(name, self.environments)
         environment = ComputeEnvironment(
             name=name,
             state=state,
@@ -173,8 +173,8 @@ class CatalogService:
         """
         if name not in self.environments:
             return
-        rules.must_be_disabled(_ENVIRONMENT, name, self.environments[name].state)
-        rules.must_be_unused(name, [queue.environments for queue in self.queues.values()])
+        rules.require_disabled(_ENVIRONMENT, name, self.environments[name].state)
+        rules.require_unused(name, [queue.environments for queue in self.queues.values()])
         await self.compute_environments.drop(name, caller=caller)
 
     # -------------------------------------------------------------------------------------------------------- queues
@@ -204,7 +204,7 @@ class CatalogService:
         caller: Caller | None,
     ) -> JobQueue:
         """Create a queue. Raises Invalid if the name is taken; NotFound for an unknown environment or policy."""
-        rules.must_be_free(name, self.queues)
+        rules.require_free_name(name, self.queues)
         queue = JobQueue(
             name=name,
             state=state,
@@ -230,7 +230,7 @@ class CatalogService:
         """
         before = self.job_queues.get(name)
         after = change(before)
-        rules.must_keep_its_kind(before, after)
+        rules.require_same_kind(before, after)
         self._check_references(after)
         return await self.job_queues.put(after, caller=caller)
 
@@ -242,16 +242,16 @@ class CatalogService:
         """
         if name not in self.queues:
             return
-        rules.must_be_disabled(_QUEUE, name, self.queues[name].state)
-        rules.must_be_empty(name, await self._jobs.unfinished_in(name))
+        rules.require_disabled(_QUEUE, name, self.queues[name].state)
+        rules.require_empty(name, await self._jobs.unfinished_in(name))
         await self.job_queues.drop(name, caller=caller)
 
     # -------------------------------------------------------------------------------------------------------- inside
 
     def _check_references(self, queue: JobQueue) -> None:
-        rules.must_exist(_ENVIRONMENT, queue.environments, self.environments)
+        rules.require_existing(_ENVIRONMENT, queue.environments, self.environments)
         if queue.policy is not None:
-            rules.must_exist(_POLICY, [queue.policy], self.policies)
+            rules.require_existing(_POLICY, [queue.policy], self.policies)
 
 
 DEFAULT_ENVIRONMENT = EnvironmentName("local")

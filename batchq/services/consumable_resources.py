@@ -97,11 +97,11 @@ class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource
 
         Raises Invalid if the name is taken, if the quantity is invalid, or beyond MAX_RESOURCES resources.
         """
-        rules.must_be_free(name, self.known)
-        rules.must_leave_room(KIND, len(self.known), MAX_RESOURCES)
+        rules.require_free_name(name, self.known)
+        rules.require_room(KIND, len(self.known), MAX_RESOURCES)
         resource = ConsumableResource(
             name=name,
-            total=rules.quantity(total),
+            total=rules.valid_quantity(total),
             kind=kind,
             tags=rules.tagged((), tags),
             created_at=self._clock.now(),
@@ -120,7 +120,9 @@ class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource
         """
         before = self.get(name)
         now = self._clock.now()
-        requested = ConsumableUpdate(token=token or "", operation=operation, quantity=rules.quantity(quantity), at=now)
+        requested = ConsumableUpdate(
+            token=token or "", operation=operation, quantity=rules.valid_quantity(quantity), at=now
+        )
         if token is not None and await self._was_applied(before, requested):
             return before
         after = self._updated(before, requested)

@@ -146,7 +146,9 @@ class JobDefinitionService:
         self, *, name: str | None, status: str | None, limit: int, after: DefinitionRef | None, caller: Caller
     ) -> tuple[JobDefinition, ...]:
         """The first `limit` visible revisions after `after`, by name, then by revision. None: no filter."""
-        return await self._store.definitions(name=name, status=status, limit=limit, after=after, reach=caller.uses)
+        return await self._store.definitions(
+            name=name, status=status, limit=limit, after=after, visibility=caller.usable
+        )
 
     @serialized
     async def tag(self, ref: DefinitionRef, tags: Tags, *, caller: Caller) -> None:

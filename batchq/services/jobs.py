@@ -21,22 +21,22 @@ from batchq.domain.ids import JobId, QueueName, node_id, node_of, parent_of
 from batchq.domain.job import (
     ACTIVE,
     FINISHED,
+    ConsumableRequirement,
     Dependency,
     Job,
     JobSpec,
-    Need,
     RetryStrategy,
 )
 from batchq.domain.lifecycle import arrays, node_view
-from batchq.domain.lifecycle.array_view import Sealed
-from batchq.domain.scheduling.capacity import stands_in_line
+from batchq.domain.lifecycle.array_view import PendingArrayOrders
+from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.domain.scheduling.dependencies import invalid
 from batchq.domain.task import Nodes, Task, effective_nodes, effective_task
 from batchq.engine.engine import Engine
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.host import DiskGuard
 from batchq.ports.catalog import NeedQuery, Snapshot
-from batchq.ports.jobs import ChildQuery, JobQuery, JobStore, Moment, SubmissionKey
+from batchq.ports.jobs import ChildQuery, HistoryEntry, JobQuery, JobStore, SubmissionKey
 from batchq.services.catalog import CatalogService
 
 MAX_CHILDREN_NAMED = 10
@@ -63,7 +63,7 @@ class Submission(Struct, frozen=True, kw_only=True):
     #: None: not an array.
     array_size: int | None = None
     #: Replaces the definition's requirements of consumable resources.
-    needs: tuple[Need, ...] | None = None
+    needs: tuple[ConsumableRequirement, ...] | None = None
     parameters: tuple[tuple[str, str], ...] = ()
     retry: RetryStrategy | None = None
     timeout: timedelta | None = None
@@ -126,7 +126,7 @@ class JobService:
         """One page of a queue's jobs. Raises NotFound for an unknown queue."""
         if query.queue not in self._catalog.queues_of(caller):
             raise NotFound(f"JobQueue {query.queue} not found.")
-        return await self._projected.list(replace(query, reach=caller.reach))
+        return await self._projected.list(replace(query, visibility=caller.visibility))
 
     async def list_children(self, query: ChildQuery, *, caller: Caller) -> tuple[Job, ...]:
         """One page of an array's children; empty if the job is not an array."""
@@ -134,8 +134,8 @@ class JobService:
 
     async def list_needing(self, query: NeedQuery, *, caller: Caller) -> tuple[Job, ...]:
         """One page of the jobs that require a consumable resource. Raises NotFound for an unknown resource."""
-        rules.must_exist("ConsumableResource", [query.resource], self._catalog.consumables)
-        return await self._projected.list_needing(replace(query, reach=caller.reach))
+        rules.require_existing("ConsumableResource", [query.resource], self._catalog.consumables)
+        return await self._projected.list_needing(replace(query, visibility=caller.visibility))
 
     async def list_nodes(self, job_id: JobId, *, caller: Caller) -> tuple[Job, ...]:
         """The nodes of a multi-node job, each shown as a job; empty for any other job."""
@@ -148,7 +148,7 @@ class JobService:
         For callers below OPERATOR, jobs that are not visible to them are left out, and so are all shares, because their
         names may come from other users.
         """
-        rules.must_exist("JobQueue", [queue], self._catalog.queues_of(caller))
+        rules.require_existing("JobQueue", [queue], self._catalog.queues_of(caller))
         snapshot = await self._engine.snapshot(queue)
         if caller.reaches_all:
             return snapshot
@@ -197,7 +197,7 @@ class JobService:
         await self._engine.deliver(job_id, on.ForceFailed(reason=reason), caller=caller)
         return await self._must_exist(job_id, caller)
 
-    async def history(self, job_id: JobId, *, caller: Caller) -> tuple[Moment, ...]:
+    async def history(self, job_id: JobId, *, caller: Caller) -> tuple[HistoryEntry, ...]:
         """The history of a job, oldest first; empty for an unknown job."""
         return await self._store.history(job_id) if await self._visible_jobs([job_id], caller) else ()
 
@@ -214,7 +214,7 @@ class JobService:
 
     async def _visible_jobs(self, ids: Sequence[JobId], caller: Caller) -> Mapping[JobId, Job]:
         """The jobs that are visible to the caller, with the projections of PendingOrdersView."""
-        return await self._projected.jobs(ids, reach=caller.reach)
+        return await self._projected.jobs(ids, visibility=caller.visibility)
 
     async def _deliver_orders(self, order: Order, ids: Sequence[JobId], *, reason: str, caller: Caller) -> Errors:
         """Deliver an order to all jobs at once. An error of one job does not affect the others."""
@@ -346,7 +346,10 @@ class PendingOrdersView:
     """
 
     def __init__(
-        self, store: JobStore, pending_orders: Callable[[], Sealed], start_obstacle: Callable[[], str | None]
+        self,
+        store: JobStore,
+        pending_orders: Callable[[], PendingArrayOrders],
+        start_obstacle: Callable[[], str | None],
     ) -> None:
         """`pending_orders`: the arrays with pending orders, as of the last commit.
 
@@ -357,28 +360,28 @@ class PendingOrdersView:
         self._pending_orders = pending_orders
         self._start_obstacle = start_obstacle
 
-    async def jobs(self, ids: Sequence[JobId], *, reach: Visibility | None = None) -> Mapping[JobId, Job]:
-        sealed = self._pending_orders()
-        found = await self._store.jobs(ids, reach=reach)
-        return {it.id: it for it in self._project(sealed, tuple(found.values()))}
+    async def jobs(self, ids: Sequence[JobId], *, visibility: Visibility | None = None) -> Mapping[JobId, Job]:
+        pending = self._pending_orders()
+        found = await self._store.jobs(ids, visibility=visibility)
+        return {it.id: it for it in self._project(pending, tuple(found.values()))}
 
     async def list(self, query: JobQuery) -> tuple[Job, ...]:
-        sealed = self._pending_orders()
-        return self._project(sealed, await self._store.list(replace(query, over=sealed.over)))
+        pending = self._pending_orders()
+        return self._project(pending, await self._store.list(replace(query, ended_arrays=pending.ended_arrays)))
 
     async def list_needing(self, query: NeedQuery) -> tuple[Job, ...]:
-        sealed = self._pending_orders()
-        return self._project(sealed, await self._store.list_needing(replace(query, over=sealed.over)))
+        pending = self._pending_orders()
+        return self._project(pending, await self._store.list_needing(replace(query, ended_arrays=pending.ended_arrays)))
 
     async def list_children(self, query: ChildQuery) -> tuple[Job, ...]:
-        sealed = self._pending_orders()
+        pending = self._pending_orders()
         return self._project(
-            sealed, await self._store.list_children(replace(query, over=query.parent in sealed.parents))
+            pending, await self._store.list_children(replace(query, ended=query.parent in pending.parents))
         )
 
-    def _project(self, sealed: Sealed, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
-        shown = tuple(map(sealed.shown, jobs)) if sealed.parents else jobs
+    def _project(self, pending: PendingArrayOrders, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+        shown = tuple(map(pending.project, jobs)) if pending.parents else jobs
         obstacle = self._start_obstacle()
         if obstacle is None:
             return shown
-        return tuple(replace(it, status_reason=obstacle) if stands_in_line(it) else it for it in shown)
+        return tuple(replace(it, status_reason=obstacle) if is_queued_for_placement(it) else it for it in shown)

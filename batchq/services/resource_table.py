@@ -54,7 +54,7 @@ class ResourceTable(Generic[K, R]):
 
     def get(self, name: K) -> R:
         """The resource with this name. Raises NotFound."""
-        rules.must_exist(self._kind, [name], self.known)
+        rules.require_existing(self._kind, [name], self.known)
         return self.known[name]
 
     async def put(self, resource: R, *, caller: Caller | None) -> R:

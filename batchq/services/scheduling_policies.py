@@ -56,7 +56,7 @@ class SchedulingPolicyService(ResourceTable[PolicyName, SchedulingPolicy]):
         caller: Caller,
     ) -> SchedulingPolicy:
         """Create a policy. Raises Invalid if the name is taken or two shares overlap."""
-        rules.must_be_free(name, self.known)
+        rules.require_free_name(name, self.known)
         policy = SchedulingPolicy(
             name=name,
             shares=shares,
@@ -66,7 +66,7 @@ class SchedulingPolicyService(ResourceTable[PolicyName, SchedulingPolicy]):
             tags=rules.tagged((), tags),
             created_at=self._clock.now(),
         )
-        rules.must_not_overlap(shares)
+        rules.require_disjoint_shares(shares)
         return await self.put(policy, caller=caller)
 
     @serialized
@@ -78,7 +78,7 @@ class SchedulingPolicyService(ResourceTable[PolicyName, SchedulingPolicy]):
         Raises NotFound; Invalid if two shares overlap.
         """
         after = change(self.get(name))
-        rules.must_not_overlap(after.shares)
+        rules.require_disjoint_shares(after.shares)
         return await self.put(after, caller=caller)
 
     @serialized
@@ -86,5 +86,5 @@ class SchedulingPolicyService(ResourceTable[PolicyName, SchedulingPolicy]):
         """Delete the policy. An unknown name is success. Raises Invalid while a queue uses the policy."""
         if name not in self.known:
             return
-        rules.must_be_unused(name, [(queue.policy,) for queue in self._queues.values() if queue.policy is not None])
+        rules.require_unused(name, [(queue.policy,) for queue in self._queues.values() if queue.policy is not None])
         await self.drop(name, caller=caller)

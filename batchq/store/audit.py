@@ -39,7 +39,9 @@ def insert_with(connection: Connection, act: AuditRecord, work: Callable[[Connec
 
 
 def ingest(connection: Connection, noted: Sequence[PendingAudit]) -> None:
-    execute_each(connection, SQL["insert_record"], [_row(it.act, journal_entry=rows.text(it.mark)) for it in noted])
+    execute_each(
+        connection, SQL["insert_record"], [_row(it.record, journal_entry=rows.text(it.entry_id)) for it in noted]
+    )
 
 
 def delete_old(connection: Connection, before: datetime, limit: int) -> int:
@@ -48,7 +50,7 @@ def delete_old(connection: Connection, before: datetime, limit: int) -> int:
 
 def page(connection: Connection, query: AuditQuery) -> tuple[StoredAudit, ...]:
     """The newest matching records. Each part of the caller's visibility is read by an index, then they are merged."""
-    directions = (False,) if query.reach is None else (False, True)
+    directions = (False,) if query.visibility is None else (False, True)
     statements = (select(part, by_owner=by_owner) for part in _parts(query) for by_owner in directions)
     found = {row[0]: row for statement in statements for row in connection.execute(*statement)}
     newest = sorted(found.values(), key=lambda row: (row[1], row[0]), reverse=True)
@@ -60,14 +62,14 @@ def select(query: AuditQuery, *, by_owner: bool = False) -> tuple[str, Values]:
 
     `query.reach` is None, or one user, or one account. `by_owner`: records of other users about jobs of these owners.
     """
-    named = {"user": query.user, "operation": query.operation, "resource": query.about}
+    named = {"user": query.user, "operation": query.operation, "resource": query.resource}
     conditions: list[tuple[str, Values]] = [
         (f"{column} = ?", [rows.text(it)]) for column, it in named.items() if it is not None
     ]
-    if query.reach is not None:
-        accounts: Values = [rows.text(it) for it in query.reach.accounts]
+    if query.visibility is not None:
+        accounts: Values = [rows.text(it) for it in query.visibility.accounts]
         user, account = ("owner", "owner_account") if by_owner else ("user", "account")
-        column, value = (account, accounts) if accounts else (user, Values([rows.text(query.reach.user)]))
+        column, value = (account, accounts) if accounts else (user, Values([rows.text(query.visibility.user)]))
         conditions.append((f"{column} = ? AND {column} <> ''" if by_owner else f"{column} = ?", value))
     if query.since is not None:
         conditions.append(("at >= ?", [rows.microseconds(query.since)]))
@@ -81,9 +83,9 @@ def select(query: AuditQuery, *, by_owner: bool = False) -> tuple[str, Values]:
 
 
 def _parts(query: AuditQuery) -> Iterator[AuditQuery]:
-    yield query if query.reach is None else replace(query, reach=Visibility(user=query.reach.user))
-    for account in () if query.reach is None else sorted(query.reach.accounts):
-        yield replace(query, reach=Visibility(user=UserName(""), accounts=frozenset({account})))
+    yield query if query.visibility is None else replace(query, visibility=Visibility(user=query.visibility.user))
+    for account in () if query.visibility is None else sorted(query.visibility.accounts):
+        yield replace(query, visibility=Visibility(user=UserName(""), accounts=frozenset({account})))
 
 
 def _row(act: AuditRecord, journal_entry: str | None = None) -> Row:
@@ -100,9 +102,9 @@ def _stored_audit(number: int, at: int, user: str, account: str, *texts: str) ->
         key=key,
         request_id=request_id,
         operation=operation,
-        about=about,
+        resource=about,
         outcome=outcome,
         owner=UserName(owner),
         owner_account=AccountName(owner_account),
     )
-    return StoredAudit(number=number, act=record)
+    return StoredAudit(number=number, record=record)

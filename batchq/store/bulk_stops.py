@@ -74,7 +74,7 @@ def commit(connection: Connection, changes: Changes) -> None:
     job_writes.commit(connection, changes)
     for progress in changes.progress:
         _delete_stopped(connection, progress)
-    for sweep, job_filter in changes.sweeps:
+    for sweep, job_filter in changes.bulk_stops:
         _insert_bulk_stop(connection, sweep, job_filter, dict(changes.candidates).get(sweep.number))
 
 
@@ -94,23 +94,23 @@ def _insert_bulk_stop(
 
 def _delete_stopped(connection: Connection, progress: Progress) -> None:
     """Delete the targets that are stopped. A complete bulk stop is deleted, because its number may be used again."""
-    parameters = {"bulk_stop": progress.sweep, "ord": progress.order, "node": _stored_node(progress.node)}
-    if progress.over:
+    parameters = {"bulk_stop": progress.bulk_stop, "ord": progress.order, "node": _stored_node(progress.node)}
+    if progress.complete:
         parameters |= ALL_TARGETS
-        connection.execute(SQL["delete_bulk_stop"], {"bulk_stop": progress.sweep})
+        connection.execute(SQL["delete_bulk_stop"], {"bulk_stop": progress.bulk_stop})
     connection.execute(SQL["delete_targets"], parameters)
 
 
-def sweeps(connection: Connection) -> tuple[BulkStop, ...]:
+def unfinished(connection: Connection) -> tuple[BulkStop, ...]:
     """The bulk stops. An unreadable one is skipped: its order is unknown, so its targets keep running."""
     return tuple(skip_unreadable(connection.execute(SQL["bulk_stops"]), _sweep))
 
 
-def meant_orders(connection: Connection, sweep: int) -> tuple[tuple[int, int], ...]:
+def target_ranges(connection: Connection, sweep: int) -> tuple[tuple[int, int], ...]:
     return tuple(merged(connection.execute(SQL["target_ranges"], {"bulk_stop": sweep})))
 
 
-def next_meant(connection: Connection, sweep: int, limit: int) -> tuple[StopTarget, ...]:
+def next_targets(connection: Connection, sweep: int, limit: int) -> tuple[StopTarget, ...]:
     found = connection.execute(SQL["next_targets"], {"bulk_stop": sweep, "limit": limit})
     return job_reads.decode_rows(
         found, lambda row: StopTarget(job=rows.job_of_row(row[1:]), node=_node_or_none(row[0])), order=1
@@ -180,13 +180,13 @@ def _sources(job_filter: JobFilter) -> list[Source]:
         return [own, children] if job_filter.by_child else [own]
     if _statuses(job_filter) <= ACTIVE:
         return [(str(WHOLE), "jobs INDEXED BY jobs_active WHERE TRUE", [])]
-    if job_filter.reach is None:
+    if job_filter.visibility is None:
         return [(str(WHOLE), "jobs INDEXED BY jobs_unfinished WHERE TRUE", [])]
-    user = rows.text(job_filter.reach.user)
+    user = rows.text(job_filter.visibility.user)
     own = (str(WHOLE), "jobs INDEXED BY jobs_unfinished WHERE jobs.owner = ?", [user])
-    if not job_filter.reach.accounts:
+    if not job_filter.visibility.accounts:
         return [own]
-    condition, accounts = _is_in("jobs.account", job_filter.reach.accounts)
+    condition, accounts = _is_in("jobs.account", job_filter.visibility.accounts)
     others = f"{_OWNERS} CROSS JOIN jobs INDEXED BY jobs_unfinished ON jobs.owner = owners.owner"
     return [own, (str(WHOLE), f"{others} WHERE owners.owner <> ? AND {condition}", [user, *accounts])]
 
@@ -215,8 +215,8 @@ def _json_of_members(members: Iterable[tuple[JobId, int | None]]) -> str:
 def _conditions(job_filter: JobFilter) -> Iterator[Part]:
     """The conditions, cheap ones first: visibility excludes most rows of other users; name patterns come last."""
     statuses = _statuses(job_filter)
-    if job_filter.reach is not None:
-        yield is_visible(job_filter.reach)
+    if job_filter.visibility is not None:
+        yield is_visible(job_filter.visibility)
     if statuses <= ACTIVE:
         yield "jobs.status IN ('STARTING', 'RUNNING')", []  # literally the condition of the partial index
     else:

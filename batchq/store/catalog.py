@@ -136,9 +136,9 @@ def definitions(
     status: str | None,
     limit: int,
     after: DefinitionRef | None,
-    reach: Visibility | None,
+    visibility: Visibility | None,
 ) -> tuple[JobDefinition, ...]:
-    found = _definitions(connection, name=name, status=status, after=after, reach=reach)
+    found = _definitions(connection, name=name, status=status, after=after, visibility=visibility)
     return tuple(islice(skip_unreadable(found, rows.DEFINITION.decode), limit))
 
 
@@ -148,7 +148,7 @@ def _definitions(
     name: str | None,
     status: str | None,
     after: DefinitionRef | None,
-    reach: Visibility | None,
+    visibility: Visibility | None,
 ) -> Iterable[tuple[str]]:
     """The rows of a page. All revisions of a name have the same owner, so access to one name is checked once."""
     prefix = "job_definitions" if name is None else "revisions"
@@ -159,19 +159,19 @@ def _definitions(
         "after_name": "" if after is None else rows.text(after.name),
         "after_revision": _after(name, after),
     }
-    if reach is None or (name is not None and _is_visible(reach, definition_owner(connection, name))):
+    if visibility is None or (name is not None and _is_visible(visibility, definition_owner(connection, name))):
         return connection.execute(SQL[statement], parameters)
     if name is not None:
         return ()
     sorted_rows = [
         connection.execute(SQL[f"job_definitions_of_{column}"], parameters | {column: it})
-        for column, it in visible_columns(reach)
+        for column, it in visible_columns(visibility)
     ]
     return ((value,) for value, *_ in merge(sorted_rows, key=itemgetter(1, 2)))
 
 
-def _is_visible(reach: Visibility, owner: Owner | None) -> bool:
-    return owner is not None and reach.has(owner)
+def _is_visible(visibility: Visibility, owner: Owner | None) -> bool:
+    return owner is not None and visibility.has(owner)
 
 
 def _after(name: str | None, after: DefinitionRef | None) -> int:

@@ -17,7 +17,7 @@ from batchq.domain.job_counts import JobGroup
 from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.errors import Unreadable
-from batchq.ports.jobs import Moment, Restoration, SubmissionKey
+from batchq.ports.jobs import HistoryEntry, Restoration, SubmissionKey
 from batchq.store import rows
 from batchq.store.quarantine import skip_unreadable
 from batchq.store.rows import EPOCH
@@ -29,12 +29,12 @@ Connection = sqlite3.Connection
 T = TypeVar("T")
 
 
-def find(connection: Connection, ids: Sequence[JobId], reach: Visibility | None) -> Mapping[JobId, Job]:
+def find(connection: Connection, ids: Sequence[JobId], visibility: Visibility | None) -> Mapping[JobId, Job]:
     """The jobs with these ids. Jobs outside `reach` are not loaded, so that timing hardly reveals that they exist."""
     visible = dict.fromkeys(ids)
-    if reach is not None:
+    if visibility is not None:
         owners = connection.execute(SQL["owners_by_id"], _ids(visible))
-        visible = dict.fromkeys(JobId(job_id) for job_id, *owner in owners if reach.has(rows.owner(*owner)))
+        visible = dict.fromkeys(JobId(job_id) for job_id, *owner in owners if visibility.has(rows.owner(*owner)))
     found = {job.id: job for job in decode_jobs(connection.execute(SQL["jobs_by_id"], _ids(visible)))}
     return {job_id: found[job_id] for job_id in visible if job_id in found}
 
@@ -93,7 +93,7 @@ def waiting_shares(connection: Connection, queue: QueueName) -> tuple[str, ...]:
     )
 
 
-def misfits(connection: Connection, limit: int, after: int) -> tuple[Job, ...]:
+def unschedulable(connection: Connection, limit: int, after: int) -> tuple[Job, ...]:
     parameters = {"limit": limit, "after": rows.integer(after)}
     return decode_jobs(connection.execute(SQL["unschedulable_jobs"], parameters))
 
@@ -113,7 +113,7 @@ def waiting_for_others(connection: Connection) -> int:
     return int(count)
 
 
-def parents_at_work(connection: Connection) -> tuple[Job, ...]:
+def arrays_with_work(connection: Connection) -> tuple[Job, ...]:
     return decode_jobs(connection.execute(SQL["arrays_with_work"]))
 
 
@@ -185,7 +185,7 @@ def engine_id(connection: Connection) -> str | None:
     return None if row is None else str(row[0])
 
 
-def history(connection: Connection, job_id: JobId) -> tuple[Moment, ...]:
+def history(connection: Connection, job_id: JobId) -> tuple[HistoryEntry, ...]:
     found = connection.execute(SQL["job_history"], {"id": rows.text(job_id)})
     return tuple(skip_unreadable(((job_id, value) for (value,) in found), rows.moment))
 

@@ -8,7 +8,7 @@ from batchq.domain.ids import ConsumableName, JobId
 from batchq.domain.job import FINISHED, Job
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.errors import Conflict
-from batchq.ports.jobs import Changes, Moment, Restoration, SubmissionKey
+from batchq.ports.jobs import Changes, HistoryEntry, Restoration, SubmissionKey
 from batchq.store import audit, lists, rows
 from batchq.store.statements import Row, execute_each, load_statements
 
@@ -28,7 +28,7 @@ def commit(connection: Connection, changes: Changes) -> None:
     execute_each(connection, lists.SQL["insert_stream"], [rows.stream_row(it) for it in changes.streams])
     execute_each(connection, SQL["put_share_usage"], [rows.share_usage_row(*it) for it in changes.shares])
     execute_each(connection, SQL["put_consumed_units"], [_consumed_units_row(it) for it in changes.used_up])
-    audit.insert(connection, changes.acts)
+    audit.insert(connection, changes.audit_records)
     if changes.restoration is not None:
         put_restoration(connection, changes.restoration)
     if changes.engine_id is not None:
@@ -102,7 +102,7 @@ def _insert_history(connection: Connection, changes: Changes, ends: Mapping[JobI
     execute_each(connection, SQL["set_finished_at"], late)
 
 
-def _ends(history: Iterable[Moment]) -> dict[JobId, int]:
+def _ends(history: Iterable[HistoryEntry]) -> dict[JobId, int]:
     return {it.job_id: rows.microseconds(it.at) for it in history if it.status in FINISHED}
 
 
@@ -122,7 +122,7 @@ def _insert_submissions(connection: Connection, changes: Changes) -> None:
 
     An expired row that is not deleted yet is replaced: a burst may leave more of them than one commit deletes.
     """
-    before = 0 if changes.forget_before is None else rows.microseconds(changes.forget_before)
+    before = 0 if changes.delete_submissions_before is None else rows.microseconds(changes.delete_submissions_before)
     if before:
         connection.execute(SQL["delete_submissions"], {"before": before, "limit": MAX_SUBMISSIONS_DELETED})
     new = [_submission_row(*it, before=before) for it in changes.submissions]

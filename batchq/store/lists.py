@@ -42,7 +42,7 @@ VisibleColumn = tuple[Literal["owner", "account"], str]
 
 def list_jobs(connection: Connection, query: JobQuery) -> tuple[Job, ...]:
     """A page of jobs. Their orders are read from indexes; only the jobs of the page itself are loaded."""
-    columns = [None] if query.reach is None else visible_columns(query.reach)
+    columns = [None] if query.visibility is None else visible_columns(query.visibility)
     statements = (select(part, column, among) for column in columns for part, among in _split(query))
     pages = [connection.execute(*it).fetchall() for it in statements]  # fetchall, so that a statement is prepared once
     found = merge(pages, key=itemgetter(0), reverse=True)
@@ -59,9 +59,9 @@ def list_children(connection: Connection, query: ChildQuery) -> tuple[Job, ...]:
     parameters = {**job_reads.order_range(below), "limit": query.limit}
     if query.status is None:
         return job_reads.decode_jobs(connection.execute(SQL["children"], parameters))
-    if query.over and query.status in QUEUED:
+    if query.ended and query.status in QUEUED:
         return ()
-    if query.over and query.status is Status.FAILED:
+    if query.ended and query.status is Status.FAILED:
         return job_reads.decode_jobs(connection.execute(SQL["children_failed_or_queued"], parameters))
     return job_reads.decode_jobs(
         connection.execute(SQL["children_with_status"], parameters | {"status": query.status.value})
@@ -79,7 +79,7 @@ def find_stream(connection: Connection, name: str) -> LogStream | None:
 
 
 def streams_by_name(
-    connection: Connection, prefix: str, after: str, limit: int, reach: Visibility | None
+    connection: Connection, prefix: str, after: str, limit: int, visibility: Visibility | None
 ) -> tuple[LogStream, ...]:
     start = rows.text(prefix)
     parameters = {
@@ -87,36 +87,36 @@ def streams_by_name(
         "beyond": start + rows.AFTER_ANY_SUFFIX,
         "after": rows.text(after),
     }
-    if reach is None:
+    if visibility is None:
         found: Iterable[Any] = connection.execute(SQL["streams_by_name"], parameters)
     else:
         streams = [
             connection.execute(SQL[f"streams_by_name_of_{column}"], parameters | {column: it})
-            for column, it in visible_columns(reach)
+            for column, it in visible_columns(visibility)
         ]
         found = merge(streams, key=itemgetter(0))
     return tuple(islice(skip_unreadable(found, rows.stream), limit))
 
 
 def newest_streams(
-    connection: Connection, limit: int, before: Age | None, reach: Visibility | None
+    connection: Connection, limit: int, before: Age | None, visibility: Visibility | None
 ) -> tuple[LogStream, ...]:
     at, name = (rows.MAX_INTEGER, "") if before is None else (rows.microseconds(before[0]), rows.text(before[1]))
     parameters = {"at": at, "name": name}
-    if reach is None:
+    if visibility is None:
         found: Iterable[Any] = connection.execute(SQL["newest_streams"], parameters)
     else:
         streams = [
             connection.execute(SQL[f"newest_streams_of_{column}"], parameters | {column: it})
-            for column, it in visible_columns(reach)
+            for column, it in visible_columns(visibility)
         ]
         found = (row[:2] for row in merge(streams, key=itemgetter(2, 0), reverse=True))
     return tuple(islice(skip_unreadable(found, rows.stream), limit))
 
 
-def visible_columns(reach: Visibility) -> list[VisibleColumn]:
+def visible_columns(visibility: Visibility) -> list[VisibleColumn]:
     """The owner and the accounts whose rows are visible."""
-    return [("owner", rows.text(reach.user)), *(("account", rows.text(it)) for it in sorted(reach.accounts))]
+    return [("owner", rows.text(visibility.user)), *(("account", rows.text(it)) for it in sorted(visibility.accounts))]
 
 
 def merge(sorted_rows: Iterable[Iterable[Row]], *, key: Callable[[Row], Any], reverse: bool = False) -> Iterator[Row]:
@@ -138,9 +138,9 @@ def select(
     if query.status is not None:
         conditions.append("status = ?")
         parameters.append(query.status.value)
-    if among is not None or (query.over and query.status is Status.PENDING):
+    if among is not None or (query.ended_arrays and query.status is Status.PENDING):
         conditions.append(f"ord {'NOT IN' if among is None else 'IN'} ({_ORDERS})")
-        parameters.append(_json_array(query.over if among is None else among))
+        parameters.append(_json_array(query.ended_arrays if among is None else among))
     if column is not None:
         conditions.append(f"{column[0]} = ?")
         parameters.append(column[1])
@@ -161,11 +161,11 @@ def select_requiring(query: NeedQuery) -> tuple[str, Values]:
     conditions = ["resource = ?", "needed.ord < ?"]
     parameters: Values = [rows.text(query.resource), _order_limit(query.before)]
     if query.status is not None:
-        condition, values = _has_listed_status(query.status, query.over)
+        condition, values = _has_listed_status(query.status, query.ended_arrays)
         conditions.append(condition)
         parameters += values
-    if query.reach is not None:
-        condition, values = is_visible(query.reach)
+    if query.visibility is not None:
+        condition, values = is_visible(query.visibility)
         conditions.append(condition)
         parameters += values
     if query.name is not None:
@@ -198,14 +198,16 @@ def _split(query: JobQuery) -> list[tuple[JobQuery, frozenset[int] | None]]:
     that count as FAILED are a part of their own, because the indexes have them under PENDING.
     """
     starts = range(0, len(query.values), _MAX_VALUES) or (0,)
-    statuses = [query.status] if query.reach is None or query.status is not None else list(Status)
-    over = frozenset[int]() if query.status is None else query.over
+    statuses = [query.status] if query.visibility is None or query.status is not None else list(Status)
+    over = frozenset[int]() if query.status is None else query.ended_arrays
     parts: list[tuple[Status | None, frozenset[int] | None]] = [(status, None) for status in statuses]
     if over and query.status is Status.FAILED:
         parts.append((Status.PENDING, over))
     values = [query.values[start : start + _MAX_VALUES] for start in starts]
     return [
-        (replace(query, status=status, values=page, over=over), among) for status, among in parts for page in values
+        (replace(query, status=status, values=page, ended_arrays=over), among)
+        for status, among in parts
+        for page in values
     ]
 
 
@@ -227,10 +229,13 @@ def _matches_filter(by: Filter, value: str) -> tuple[str, Values]:
             return "share_identifier = ?", [rows.text(value)]
 
 
-def is_visible(reach: Visibility) -> tuple[str, Values]:
+def is_visible(visibility: Visibility) -> tuple[str, Values]:
     """The condition for visible jobs. The accounts are one JSON text: SQLite limits the number of variables."""
-    accounts = json.dumps(sorted(reach.accounts))
-    return "(jobs.owner = ? OR jobs.account IN (SELECT value FROM json_each(?)))", [rows.text(reach.user), accounts]
+    accounts = json.dumps(sorted(visibility.accounts))
+    return "(jobs.owner = ? OR jobs.account IN (SELECT value FROM json_each(?)))", [
+        rows.text(visibility.user),
+        accounts,
+    ]
 
 
 def matches_name(column: str, pattern: str) -> tuple[str, Values]:

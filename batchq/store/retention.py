@@ -59,11 +59,11 @@ def prune(
     return Pruned(jobs=deleted, after=at if len(jobs) == limit else None)
 
 
-def discarded(connection: Connection, limit: int) -> tuple[str, ...]:
+def deleted_log_ids(connection: Connection, limit: int) -> tuple[str, ...]:
     return tuple(log_id for (log_id,) in connection.execute(SQL["discarded_logs"], {"limit": limit}))
 
 
-def forget_discarded(connection: Connection, log_ids: Sequence[str]) -> None:
+def mark_deleted(connection: Connection, log_ids: Sequence[str]) -> None:
     connection.executemany(SQL["delete_discarded_log"], [{"log_id": it} for it in log_ids])
 
 
@@ -91,7 +91,7 @@ class _KeptJobs:
 
     def __init__(self, connection: Connection, keep: Collection[JobId]) -> None:
         self._connection = connection
-        working = job_reads.parents_at_work(connection)
+        working = job_reads.arrays_with_work(connection)
         dependencies = (it.job_id for parent in working for it in parent.spec.depends_on if it.job_id is not None)
         self._ids = {*keep, *dependencies}
         self._newest = connection.execute(SQL["newest_job"]).fetchone()

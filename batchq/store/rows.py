@@ -24,12 +24,12 @@ from batchq.domain.catalog import (
 )
 from batchq.domain.container import Resources
 from batchq.domain.ids import JobId, QueueName
-from batchq.domain.job import Job, JobSpec, Need
+from batchq.domain.job import ConsumableRequirement, Job, JobSpec
 from batchq.domain.lifecycle.arrays import at_work
 from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.clock import ClockAnchor
-from batchq.ports.jobs import Moment, Restoration, SubmissionKey
+from batchq.ports.jobs import HistoryEntry, Restoration, SubmissionKey
 from batchq.ports.logs import LogStream
 from batchq.store.statements import Row
 
@@ -45,7 +45,7 @@ CONSUMABLE_UPDATE = Decoder(ConsumableUpdate)
 RESTORATION = Decoder(Restoration)
 CLOCK_ANCHOR = Decoder(ClockAnchor)
 _SPEC = Decoder(JobSpec)
-_NEEDS = Decoder(tuple[Need, ...])
+_NEEDS = Decoder(tuple[ConsumableRequirement, ...])
 _SHARE_USE = Decoder(ShareUse)
 _ENCODER = Encoder()
 
@@ -151,15 +151,15 @@ def candidate(row: CandidateRow) -> Candidate:
         job_id=JobId(job_id),
         order=order,
         resources=Resources(millicpus=millicpus, memory_mib=memory_mib, gpus=gpus),
-        needs=needs(requirements),
-        longest=None if longest is None else timedelta(microseconds=longest),
+        requirements=needs(requirements),
+        timeout=None if longest is None else timedelta(microseconds=longest),
         share=share,
         priority=-rank,
         account=AccountName(account),
     )
 
 
-def needs(json_text: str | None) -> tuple[Need, ...]:
+def needs(json_text: str | None) -> tuple[ConsumableRequirement, ...]:
     return () if json_text is None else _NEEDS.decode(json_text)
 
 
@@ -171,13 +171,13 @@ def share_usage(queue: str, name: str, value: str) -> tuple[ShareKey, ShareUse]:
     return ShareKey(QueueName(queue), name), _SHARE_USE.decode(value)
 
 
-def moment_value(moment: Moment) -> str:
+def moment_value(moment: HistoryEntry) -> str:
     """The history entry as JSON without `job_id`, which the row's `ord` implies."""
     return as_json(replace(moment, job_id=UNSET))
 
 
-def moment(job_id: JobId, value: str) -> Moment:
-    return convert(decode_json(value) | {"job_id": job_id}, Moment)
+def moment(job_id: JobId, value: str) -> HistoryEntry:
+    return convert(decode_json(value) | {"job_id": job_id}, HistoryEntry)
 
 
 def submission_key_row(key: SubmissionKey) -> dict[str, str | int | None]:

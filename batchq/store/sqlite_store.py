@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from batchq.domain.access.accounts import AccountName, Caller, Owner, Visibility
-from batchq.domain.access.audit import AuditQuery, PendingAudit, StoredAudit, act_about
+from batchq.domain.access.audit import AuditQuery, PendingAudit, StoredAudit, audit_record_of_change
 from batchq.domain.bulk_stop import BulkStop, JobFilter, Preview, StopTarget, Target
 from batchq.domain.catalog import (
     ComputeEnvironment,
@@ -30,8 +30,8 @@ from batchq.ports.jobs import (
     Changes,
     ChildQuery,
     Finished,
+    HistoryEntry,
     JobQuery,
-    Moment,
     Pruned,
     Restoration,
     SubmissionKey,
@@ -105,28 +105,28 @@ class SqliteStore:
     async def commit(self, changes: Changes) -> None:
         await self._database.write(lambda it: bulk_stops.commit(it, changes))
 
-    async def jobs(self, ids: Sequence[JobId], *, reach: Visibility | None = None) -> Mapping[JobId, Job]:
-        return await self._read(lambda it: job_reads.find(it, ids, reach))
+    async def jobs(self, ids: Sequence[JobId], *, visibility: Visibility | None = None) -> Mapping[JobId, Job]:
+        return await self._read(lambda it: job_reads.find(it, ids, visibility))
 
     async def active(self) -> tuple[Job, ...]:
         return await self._read(job_reads.active)
 
     async def runnable(
-        self, queue: QueueName, limit: int, after: int = -1, *, beside: Names = NONE
+        self, queue: QueueName, limit: int, after: int = -1, *, excluding: Names = NONE
     ) -> tuple[Candidate, ...]:
-        return await self._read(lambda it: job_reads.runnable(it, queue, limit, after, beside))
+        return await self._read(lambda it: job_reads.runnable(it, queue, limit, after, excluding))
 
     async def runnable_in_share(
-        self, queue: QueueName, share: str, limit: int, after: Rank | None = None, *, beside: Names = NONE
+        self, queue: QueueName, share: str, limit: int, after: Rank | None = None, *, excluding: Names = NONE
     ) -> tuple[Candidate, ...]:
         key = ShareKey(queue, share)
-        return await self._read(lambda it: job_reads.runnable_in_share(it, key, limit, after, beside))
+        return await self._read(lambda it: job_reads.runnable_in_share(it, key, limit, after, excluding))
 
     async def waiting_shares(self, queue: QueueName) -> tuple[str, ...]:
         return await self._read(lambda it: job_reads.waiting_shares(it, queue))
 
-    async def misfits(self, limit: int, after: int = -1) -> tuple[Job, ...]:
-        return await self._read(lambda it: job_reads.misfits(it, limit, after))
+    async def unschedulable(self, limit: int, after: int = -1) -> tuple[Job, ...]:
+        return await self._read(lambda it: job_reads.unschedulable(it, limit, after))
 
     async def dependents(self, ids: Sequence[JobId], *, after: int = -1, limit: int | None = None) -> tuple[Job, ...]:
         return await self._read(lambda it: job_reads.dependents(it, ids, after, limit))
@@ -144,8 +144,8 @@ class SqliteStore:
     async def waiting_for_others(self) -> int:
         return await self._read(job_reads.waiting_for_others)
 
-    async def parents_at_work(self) -> tuple[Job, ...]:
-        return await self._read(job_reads.parents_at_work)
+    async def arrays_with_work(self) -> tuple[Job, ...]:
+        return await self._read(job_reads.arrays_with_work)
 
     async def children(self, parent: JobId, first: int, limit: int) -> tuple[Job, ...]:
         return await self._read(lambda it: job_reads.children(it, parent, first, limit))
@@ -198,23 +198,23 @@ class SqliteStore:
         write = self._database.write
         return await with_repair(write, lambda it: retention.prune(it, before, keep, after, limit), write=write)
 
-    async def discarded(self, limit: int) -> tuple[str, ...]:
-        return await self._database.read(lambda it: retention.discarded(it, limit))
+    async def deleted_log_ids(self, limit: int) -> tuple[str, ...]:
+        return await self._database.read(lambda it: retention.deleted_log_ids(it, limit))
 
-    async def forget_discarded(self, log_ids: Sequence[str]) -> None:
-        await self._database.write(lambda it: retention.forget_discarded(it, log_ids))
+    async def mark_deleted(self, log_ids: Sequence[str]) -> None:
+        await self._database.write(lambda it: retention.mark_deleted(it, log_ids))
 
     async def prune_shares(self, before: datetime, *, after: ShareKey | None = None, limit: int) -> ShareKey | None:
         return await self._database.write(lambda it: retention.prune_shares(it, before, after, limit))
 
-    async def sweeps(self) -> tuple[BulkStop, ...]:
-        return await self._read(bulk_stops.sweeps)
+    async def bulk_stops(self) -> tuple[BulkStop, ...]:
+        return await self._read(bulk_stops.unfinished)
 
-    async def meant_orders(self, sweep: int) -> Sequence[tuple[int, int]]:
-        return await self._read(lambda it: bulk_stops.meant_orders(it, sweep))
+    async def target_ranges(self, sweep: int) -> Sequence[tuple[int, int]]:
+        return await self._read(lambda it: bulk_stops.target_ranges(it, sweep))
 
-    async def next_meant(self, sweep: int, limit: int) -> tuple[StopTarget, ...]:
-        return await self._read(lambda it: bulk_stops.next_meant(it, sweep, limit))
+    async def next_targets(self, sweep: int, limit: int) -> tuple[StopTarget, ...]:
+        return await self._read(lambda it: bulk_stops.next_targets(it, sweep, limit))
 
     async def candidates(self, selection: JobFilter) -> tuple[Target, ...]:
         return await self._browse(lambda it: bulk_stops.candidates(it, selection))
@@ -224,21 +224,21 @@ class SqliteStore:
     ) -> tuple[Preview, ...]:
         return await self._browse(lambda it: bulk_stops.preview(it, selection, limit, after))
 
-    async def history(self, job_id: JobId) -> tuple[Moment, ...]:
+    async def history(self, job_id: JobId) -> tuple[HistoryEntry, ...]:
         return await self._read(lambda it: job_reads.history(it, job_id))
 
     async def stream(self, name: str) -> LogStream | None:
         return await self._read(lambda it: lists.find_stream(it, name))
 
     async def streams(
-        self, *, prefix: str = "", after: str = "", limit: int = 50, reach: Visibility | None = None
+        self, *, prefix: str = "", after: str = "", limit: int = 50, visibility: Visibility | None = None
     ) -> tuple[LogStream, ...]:
-        return await self._browse(lambda it: lists.streams_by_name(it, prefix, after, limit, reach))
+        return await self._browse(lambda it: lists.streams_by_name(it, prefix, after, limit, visibility))
 
     async def newest_streams(
-        self, *, limit: int = 50, before: Age | None = None, reach: Visibility | None = None
+        self, *, limit: int = 50, before: Age | None = None, visibility: Visibility | None = None
     ) -> tuple[LogStream, ...]:
-        return await self._browse(lambda it: lists.newest_streams(it, limit, before, reach))
+        return await self._browse(lambda it: lists.newest_streams(it, limit, before, visibility))
 
     # ------------------------------------------------------------------------------------------------------- catalog
 
@@ -319,10 +319,12 @@ class SqliteStore:
         status: str | None,
         limit: int,
         after: DefinitionRef | None,
-        reach: Visibility | None = None,
+        visibility: Visibility | None = None,
     ) -> tuple[JobDefinition, ...]:
         return await self._browse(
-            lambda it: catalog.definitions(it, name=name, status=status, limit=limit, after=after, reach=reach)
+            lambda it: catalog.definitions(
+                it, name=name, status=status, limit=limit, after=after, visibility=visibility
+            )
         )
 
     async def flag(self, name: str) -> bool:
@@ -333,20 +335,20 @@ class SqliteStore:
 
     # ----------------------------------------------------------------------------------------------------------- acts
 
-    async def acts(self, query: AuditQuery) -> tuple[StoredAudit, ...]:
+    async def audit_records(self, query: AuditQuery) -> tuple[StoredAudit, ...]:
         return await self._browse(lambda it: audit.page(it, query))
 
-    async def take_over(self, noted: Sequence[PendingAudit]) -> None:
+    async def ingest_audit_records(self, noted: Sequence[PendingAudit]) -> None:
         await self._database.write(lambda it: audit.ingest(it, noted))
 
-    async def prune_acts(self, before: datetime, *, limit: int) -> int:
+    async def prune_audit_records(self, before: datetime, *, limit: int) -> int:
         return await self._database.write(lambda it: audit.delete_old(it, before, limit))
 
     # --------------------------------------------------------------------------------------------------------- inside
 
     async def _change(self, about: str, caller: Caller | None, work: Work[T]) -> T:
         """Write the change and the caller's audit record in one transaction."""
-        done = act_about(about, caller)
+        done = audit_record_of_change(about, caller)
         return await self._database.write(work if done is None else lambda it: audit.insert_with(it, done, work))
 
     async def _read(self, work: Work[T]) -> T:

@@ -20,14 +20,14 @@ from batchq.domain.bulk_stop import (
 from batchq.domain.catalog import EnvironmentName, State
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.array_view import Sealed
+from batchq.domain.lifecycle.array_view import PendingArrayOrders
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.scheduling.dependencies import named, refusal
 from batchq.engine.account_limits import SubmitRateLimiter
 from batchq.errors import Invalid
 from batchq.host import DiskGuard
 from batchq.ports.catalog import Snapshot
-from batchq.ports.jobs import Changes, Moment
+from batchq.ports.jobs import Changes, HistoryEntry
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
 from batchq.services.jobs import JobService
@@ -60,7 +60,7 @@ class FakeEngine:
 
     def pending_array_orders(self):
         """No pending orders: all are applied at once."""
-        return Sealed()
+        return PendingArrayOrders()
 
     def start_obstacle(self):
         return None
@@ -97,9 +97,9 @@ class FakeEngine:
         """All jobs are stopped before the first outcome is returned."""
         await self._enter()
         sweep = BulkStop(number=1, order=order)
-        await self._store.commit(Changes(sweeps=((sweep, selection),)))
-        meant = await self._store.next_meant(1, 10**6)
-        over = Progress(sweep=1, order=-1, node=None, over=True)
+        await self._store.commit(Changes(bulk_stops=((sweep, selection),)))
+        meant = await self._store.next_targets(1, 10**6)
+        over = Progress(bulk_stop=1, order=-1, node=None, complete=True)
         for it in meant:
             await self.deliver(it.job.id, request(order, it.node), caller=caller)
         await self._store.commit(Changes(progress=(over,)))
@@ -136,7 +136,9 @@ class FakeEngine:
 
     def _moment(self, job):
         attempt = None if job.attempt is None else job.attempt.number
-        return Moment(job_id=job.id, at=self._clock.now(), status=job.status, reason=job.status_reason, attempt=attempt)
+        return HistoryEntry(
+            job_id=job.id, at=self._clock.now(), status=job.status, reason=job.status_reason, attempt=attempt
+        )
 
 
 class EmptyJournal:

@@ -228,9 +228,9 @@ async def test_who_am_i_returns_the_caller(ask):
 async def test_changes_are_audited_with_user_and_request(ask, data):
     await ask("cora", "CreateUser", {"name": "new", "account": "team"})
 
-    act = Journal(data).read()[0][-1].act
+    act = Journal(data).read()[0][-1].record
     assert (act.user, act.account, act.key, act.request_id) == ("cora", "lab", "BQIA", "a-request")
-    assert (act.operation, act.about) == ("CreateUser", "user/new")
+    assert (act.operation, act.resource) == ("CreateUser", "user/new")
 
 
 @pytest.mark.parametrize(

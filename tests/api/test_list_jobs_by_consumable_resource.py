@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchq.domain.job import Need, Status
+from batchq.domain.job import ConsumableRequirement, Status
 from batchq.ports.jobs import Changes
 from tests.api.conftest import ARN
 from tests.support.builders import NOON, job, job_id
@@ -15,7 +15,7 @@ def resource(name):
 
 
 def needy(number, *, name="a-job", quantity=2, of="licences", **changes):
-    needs = (Need(resource="other", quantity=1), Need(resource=of, quantity=quantity))
+    needs = (ConsumableRequirement(resource="other", quantity=1), ConsumableRequirement(resource=of, quantity=quantity))
     return job(number=number, name=name, needs=needs, **changes)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from batchq.domain.container import Resources
-from batchq.domain.job import Need
+from batchq.domain.job import ConsumableRequirement
 from tests.api.conftest import ARN, CONTAINER
 from tests.api.several import DUO, ECS, GANG, RANGES, with_nodes, with_range
 
@@ -126,7 +126,10 @@ async def test_required_resources_are_stored_by_name_and_returned_as_registered(
     made = await registered(needing(*entries))
 
     (described,) = (await boto.describe_job_definitions(jobDefinitions=["duo:1"]))["jobDefinitions"]
-    assert made.needs == (Need(resource="licence", quantity=2), Need(resource="seat", quantity=1))
+    assert made.needs == (
+        ConsumableRequirement(resource="licence", quantity=2),
+        ConsumableRequirement(resource="seat", quantity=1),
+    )
     assert described["consumableResourceProperties"] == {"consumableResourceList": entries}
 
 
@@ -137,7 +140,7 @@ async def test_a_gang_requires_the_resources_of_each_nodes_range(registered):
 
     made = await registered(needing({"consumableResource": "licence", "quantity": 1}, of=asked))
 
-    assert made.needs == (Need(resource="licence", quantity=1 + 2 * 2),)
+    assert made.needs == (ConsumableRequirement(resource="licence", quantity=1 + 2 * 2),)
 
 
 @pytest.mark.parametrize("operation", ["RegisterJobDefinition", "SubmitJob"])

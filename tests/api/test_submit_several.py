@@ -3,7 +3,7 @@
 import pytest
 
 from batchq.domain.container import length
-from batchq.domain.job import DependencyType, Need
+from batchq.domain.job import ConsumableRequirement, DependencyType
 from tests.api.conftest import ARN
 from tests.api.several import DUO, GANG, RANGES, with_nodes
 
@@ -105,8 +105,8 @@ async def test_required_resources_replace_those_of_the_definition(boto, submitte
     kept = await submitted(jobDefinition="duo", consumableResourcePropertiesOverride={"consumableResourceList": []})
     taken = await submitted(jobDefinition="duo", consumableResourcePropertiesOverride=LICENCE)
 
-    assert kept.needs == (Need(resource="seat", quantity=1),)
-    assert taken.needs == (Need(resource="licence", quantity=2),)
+    assert kept.needs == (ConsumableRequirement(resource="seat", quantity=1),)
+    assert taken.needs == (ConsumableRequirement(resource="licence", quantity=2),)
 
 
 async def test_the_required_resources_of_a_gang_are_totalled_again(boto, submitted):
@@ -116,7 +116,10 @@ async def test_the_required_resources_of_a_gang_are_totalled_again(boto, submitt
 
     spec = await submitted(**gang({"targetNodes": "2:3", "consumableResourcePropertiesOverride": LICENCE}, numNodes=5))
 
-    assert spec.needs == (Need(resource="seat", quantity=1 + 3), Need(resource="licence", quantity=4))
+    assert spec.needs == (
+        ConsumableRequirement(resource="seat", quantity=1 + 3),
+        ConsumableRequirement(resource="licence", quantity=4),
+    )
 
 
 async def test_empty_lists_keep_the_required_resources_of_the_definition(boto, submitted):
@@ -130,7 +133,7 @@ async def test_empty_lists_keep_the_required_resources_of_the_definition(boto, s
         consumableResourcePropertiesOverride=none,
     )
 
-    assert spec.needs == (Need(resource="seat", quantity=1 + 2),)
+    assert spec.needs == (ConsumableRequirement(resource="seat", quantity=1 + 2),)
 
 
 async def test_a_gang_without_overrides_is_as_registered(server, submitted):

@@ -67,7 +67,7 @@ def test_shares_overlap_where_one_of_them_covers_another(identifiers):
     refused = False
 
     try:
-        rules.must_not_overlap(weights(*identifiers))
+        rules.require_disjoint_shares(weights(*identifiers))
     except Invalid:
         refused = True
 

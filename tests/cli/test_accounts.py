@@ -206,7 +206,7 @@ def test_of_several_who_write_at_once_nobody_loses_anything(group, data):
     at_once(add_some, 3)
 
     assert len(AccountsFile(data).load().users) == 3 + 30
-    assert sum(it.act.operation == "CreateUser" for it in Journal(data).read()[0]) == 2 + 30
+    assert sum(it.record.operation == "CreateUser" for it in Journal(data).read()[0]) == 2 + 30
 
 
 def test_what_is_done_to_people_is_noted_with_who_did_it(group, data, batchq, refused):
@@ -214,15 +214,15 @@ def test_what_is_done_to_people_is_noted_with_who_did_it(group, data, batchq, re
     batchq("user", "delete", "ada")
 
     noted, _ = Journal(data).read()
-    assert [(it.act.operation, it.act.about) for it in noted[1:]] == [
+    assert [(it.record.operation, it.record.resource) for it in noted[1:]] == [
         ("CreateAccount", "account/lab"),
         ("CreateAccount", "account/team"),
         ("CreateUser", "user/cora"),
         ("CreateUser", "user/ada"),
         ("DeleteUser", "user/ada"),
     ]
-    assert noted[0].act.about.startswith("key/BQIA")
-    assert len({it.mark for it in noted}) == len(noted)
+    assert noted[0].record.resource.startswith("key/BQIA")
+    assert len({it.entry_id for it in noted}) == len(noted)
 
 
 def test_nothing_is_done_that_cannot_be_noted(group, data, refused):
@@ -243,7 +243,7 @@ def test_what_a_crash_left_of_a_line_is_passed_over(group, data, batchq):
 
     noted, _ = Journal(data).read()
     assert noted[:-1] == whole
-    assert noted[-1].act.about == "user/eve"
+    assert noted[-1].record.resource == "user/eve"
 
 
 @pytest.mark.parametrize("server", [("--url", "http://127.0.0.1:1"), ("--config", "lab.toml")], ids=lambda it: it[0])
@@ -270,7 +270,7 @@ def test_what_is_noted_and_then_cannot_be_written_is_told_to_have_failed(group, 
 
     assert "ada" in AccountsFile(data).load().users
     assert "keys.json" in capsys.readouterr().err
-    assert [(it.act.operation, it.act.about, it.act.outcome) for it in Journal(data).read()[0][-2:]] == [
+    assert [(it.record.operation, it.record.resource, it.record.outcome) for it in Journal(data).read()[0][-2:]] == [
         ("DeleteUser", "user/ada", "done"),
         ("DeleteUser", "user/ada", "failed"),
     ]

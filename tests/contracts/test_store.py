@@ -88,7 +88,7 @@ async def test_jobs_saved_together_are_found_as_they_are_left_whatever_of_them_i
 
     assert await store.jobs([it.id for it in left]) == {it.id: saved(it) for it in left}
     assert [it.order for it in await store.runnable(QueueName("default"), 9)] == [1, 4]
-    assert [it.order for it in await store.misfits(9)] == [3]
+    assert [it.order for it in await store.unschedulable(9)] == [3]
     assert [it.order for it in await store.active()] == [2]
 
 
@@ -219,8 +219,8 @@ async def test_misfits_of_all_queues_come_in_order(store):
     )
     await update(store, inserted=inserted)
 
-    assert [it.order for it in await store.misfits(2)] == [1, 3]
-    assert [it.order for it in await store.misfits(2, after=3)] == [5]
+    assert [it.order for it in await store.unschedulable(2)] == [1, 3]
+    assert [it.order for it in await store.unschedulable(2, after=3)] == [5]
 
 
 async def test_dependents_are_those_who_still_wait(store):
@@ -280,7 +280,7 @@ async def test_old_submissions_are_forgotten(store):
     later = NOON + timedelta(days=1)
     await update(store, inserted=(known,), submissions=((old, known.id, NOON), (new, known.id, later)))
 
-    await update(store, forget_before=later)
+    await update(store, delete_submissions_before=later)
 
     assert await store.submissions([old, new]) == {new: known.id}
 
@@ -290,7 +290,9 @@ async def test_one_that_is_forgotten_may_come_anew_at_that_moment(store):
     later = NOON + timedelta(days=1)
     await update(store, inserted=(first,), submissions=((submission(), first.id, NOON),))
 
-    await update(store, inserted=(again,), submissions=((submission(), again.id, later),), forget_before=later)
+    await update(
+        store, inserted=(again,), submissions=((submission(), again.id, later),), delete_submissions_before=later
+    )
 
     assert await store.submissions([submission()]) == {submission(): again.id}
 
@@ -302,7 +304,7 @@ async def test_one_that_expired_may_come_anew_though_more_expired_than_one_commi
     await update(store, inserted=(first,), submissions=tuple((it, first.id, NOON) for it in keys))
 
     anew = tuple((it, again.id, later) for it in (keys[0], keys[-1]))
-    await update(store, inserted=(again,), submissions=anew, forget_before=later)
+    await update(store, inserted=(again,), submissions=anew, delete_submissions_before=later)
 
     assert await store.submissions([keys[0], keys[-1]]) == {keys[0]: again.id, keys[-1]: again.id}
 
@@ -312,7 +314,9 @@ async def test_one_that_has_not_expired_is_never_replaced(store):
     await update(store, inserted=(first,), submissions=((submission(), first.id, NOON),))
 
     with pytest.raises(Conflict):
-        await update(store, inserted=(again,), submissions=((submission(), again.id, NOON),), forget_before=NOON)
+        await update(
+            store, inserted=(again,), submissions=((submission(), again.id, NOON),), delete_submissions_before=NOON
+        )
 
     assert await store.submissions([submission()]) == {submission(): first.id}
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import Owner
 from batchq.domain.ids import child_id
 from batchq.domain.job import ArrayChild, ArrayState, Status
-from batchq.ports.jobs import Changes, Moment
+from batchq.ports.jobs import Changes, HistoryEntry
 from tests.support.builders import NOON, attempt, job
 
 LAB, OTHER = Owner(user="ada", account="lab"), Owner(user="bob", account="other")
@@ -23,7 +23,7 @@ def child_of(parent, index, **changes):
 
 
 def over(it):
-    return Moment(job_id=it.id, at=NOON, status=it.status, reason=None, attempt=None)
+    return HistoryEntry(job_id=it.id, at=NOON, status=it.status, reason=None, attempt=None)
 
 
 async def test_jobs_that_wait_are_counted_by_account(store):
@@ -69,7 +69,7 @@ async def test_jobs_of_some_accounts_are_passed_over(store):
     await store.commit(Changes(inserted=(mine, *other, *thirds, elsewhere, misfit)))
 
     async def found(limit, after, *beside):
-        return [it.order for it in await store.runnable("default", limit, after, beside=frozenset(beside))]
+        return [it.order for it in await store.runnable("default", limit, after, excluding=frozenset(beside))]
 
     assert await found(10, -1) == [1, 2, 3, 4, 5, 6]
     assert await found(10, -1, "lab") == [2, 3, 4, 5, 6]
@@ -83,7 +83,7 @@ async def test_a_candidate_says_whose_it_is(store):
     await store.commit(Changes(inserted=(owned(1),)))
 
     assert [it.account for it in await store.runnable("default", 1)] == ["lab"]
-    assert [it.account for it in await store.runnable("default", 1, beside=frozenset({"other"}))] == ["lab"]
+    assert [it.account for it in await store.runnable("default", 1, excluding=frozenset({"other"}))] == ["lab"]
 
 
 async def test_in_a_share_too_jobs_of_some_accounts_are_passed_over(store):
@@ -94,7 +94,7 @@ async def test_in_a_share_too_jobs_of_some_accounts_are_passed_over(store):
     await store.commit(Changes(inserted=(*inserted, in_share(5, OTHER, 1))))
 
     async def found(limit, after, *beside):
-        got = await store.runnable_in_share("default", "red", limit, after, beside=frozenset(beside))
+        got = await store.runnable_in_share("default", "red", limit, after, excluding=frozenset(beside))
         return [it.order for it in got]
 
     assert await found(10, None) == [3, 4, 1, 2, 5]

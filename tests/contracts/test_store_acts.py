@@ -19,10 +19,10 @@ DONE = AuditRecord(
     key="BQIA1",
     request_id="a-request",
     operation="SubmitJob",
-    about="job/1",
+    resource="job/1",
     outcome="RUNNABLE",
 )
-BY_ADA = Caller(user="ada", account="team", key="BQIA1", request_id="r", operation="AnOperation", asked_at=NOON)
+BY_ADA = Caller(user="ada", account="team", key="BQIA1", request_id="r", operation="AnOperation", requested_at=NOON)
 
 
 def act(second, **said):
@@ -30,7 +30,7 @@ def act(second, **said):
 
 
 async def told(store, **asked):
-    return [it.act for it in await store.acts(AuditQuery(**{"limit": 100} | asked))]
+    return [it.record for it in await store.audit_records(AuditQuery(**{"limit": 100} | asked))]
 
 
 @pytest.fixture
@@ -38,11 +38,11 @@ async def several(store):
     """Of ada, bob and eve, one each second; ada's are the first and the last."""
     acts = (
         act(0),
-        act(1, user="bob", about="job/2", operation="CancelJob"),
-        act(2, user="eve", account="other", about="job/1"),
-        act(3, about="job/3"),
+        act(1, user="bob", resource="job/2", operation="CancelJob"),
+        act(2, user="eve", account="other", resource="job/1"),
+        act(3, resource="job/3"),
     )
-    await store.commit(Changes(inserted=(job(),), acts=acts))
+    await store.commit(Changes(inserted=(job(),), audit_records=acts))
     return acts
 
 
@@ -53,7 +53,7 @@ async def test_acts_are_kept_whole_and_told_newest_first(store, several):
 
 async def test_acts_of_a_commit_that_fails_are_not_kept(store):
     with pytest.raises(Conflict):
-        await store.commit(Changes(updated=(job(version=5),), acts=(DONE,)))
+        await store.commit(Changes(updated=(job(version=5),), audit_records=(DONE,)))
 
     assert await told(store) == []
 
@@ -62,37 +62,37 @@ async def test_acts_of_a_commit_that_fails_are_not_kept(store):
     ("asked", "found"),
     [
         ({"user": "ada"}, [3, 0]),
-        ({"about": "job/1"}, [2, 0]),
+        ({"resource": "job/1"}, [2, 0]),
         ({"operation": "CancelJob"}, [1]),
         ({"since": NOON + 2 * SECOND}, [3, 2]),
-        ({"user": "ada", "about": "job/1"}, [0]),
+        ({"user": "ada", "resource": "job/1"}, [0]),
         ({"user": "a%"}, []),
-        ({"reach": Visibility(user="ada")}, [3, 0]),
-        ({"reach": Visibility(user="nobody")}, []),
-        ({"reach": Visibility(user="ada", accounts=frozenset({"other"}))}, [3, 2, 0]),
-        ({"reach": Visibility(user="cora", accounts=frozenset({"other", "team"}))}, [3, 2, 1, 0]),
-        ({"reach": Visibility(user="cora", accounts=frozenset({"team"})), "limit": 2}, [3, 1]),
-        ({"reach": Visibility(user="eve"), "user": "ada"}, []),
+        ({"visibility": Visibility(user="ada")}, [3, 0]),
+        ({"visibility": Visibility(user="nobody")}, []),
+        ({"visibility": Visibility(user="ada", accounts=frozenset({"other"}))}, [3, 2, 0]),
+        ({"visibility": Visibility(user="cora", accounts=frozenset({"other", "team"}))}, [3, 2, 1, 0]),
+        ({"visibility": Visibility(user="cora", accounts=frozenset({"team"})), "limit": 2}, [3, 1]),
+        ({"visibility": Visibility(user="eve"), "user": "ada"}, []),
     ],
 )
 async def test_what_is_asked_for_is_told_and_nothing_else(store, several, asked, found):
     assert await told(store, **asked) == [several[it] for it in found]
 
 
-@pytest.mark.parametrize("reach", [None, Visibility(user="ada", accounts=frozenset({"team", "other"}))])
-async def test_pages_go_on_where_the_last_one_ended_also_in_one_moment(store, reach):
-    acts = tuple(act(number // 3, about=f"job/{number}") for number in range(7))
-    await store.commit(Changes(inserted=(job(),), acts=acts))
+@pytest.mark.parametrize("visibility", [None, Visibility(user="ada", accounts=frozenset({"team", "other"}))])
+async def test_pages_go_on_where_the_last_one_ended_also_in_one_moment(store, visibility):
+    acts = tuple(act(number // 3, resource=f"job/{number}") for number in range(7))
+    await store.commit(Changes(inserted=(job(),), audit_records=acts))
 
-    first = await store.acts(AuditQuery(limit=4, reach=reach))
+    first = await store.audit_records(AuditQuery(limit=4, visibility=visibility))
     last = first[-1]
-    second = await store.acts(AuditQuery(limit=4, reach=reach, before=(last.act.at, last.number)))
+    second = await store.audit_records(AuditQuery(limit=4, visibility=visibility, before=(last.record.at, last.number)))
 
-    assert [it.act for it in (*first, *second)] == [*acts[::-1]]
+    assert [it.record for it in (*first, *second)] == [*acts[::-1]]
 
 
 @pytest.mark.parametrize(
-    ("reach", "found"),
+    ("visibility", "found"),
     [
         (Visibility(user="ada"), [0]),
         (Visibility(user="eve"), []),
@@ -100,21 +100,21 @@ async def test_pages_go_on_where_the_last_one_ended_also_in_one_moment(store, re
         (Visibility(user="cora", accounts=frozenset({"other"})), []),
     ],
 )
-async def test_acts_about_a_job_reach_its_owner_and_the_coordinators_of_its_account(store, reach, found):
+async def test_acts_about_a_job_reach_its_owner_and_the_coordinators_of_its_account(store, visibility, found):
     by_others = (
         act(0, user="amy", account="root", operation="TerminateJob", owner="ada", owner_account="team"),
         act(1, user="amy", account="root", operation="TerminateJob", owner="bob", owner_account="team"),
     )
-    await store.commit(Changes(inserted=(job(),), acts=by_others))
+    await store.commit(Changes(inserted=(job(),), audit_records=by_others))
 
-    assert await told(store, reach=reach) == [by_others[it] for it in found]
+    assert await told(store, visibility=visibility) == [by_others[it] for it in found]
 
 
 async def test_what_was_noted_elsewhere_is_taken_over_once(store):
-    noted = [PendingAudit(mark="a", act=act(0)), PendingAudit(mark="b", act=act(1))]
-    await store.take_over(noted)
+    noted = [PendingAudit(entry_id="a", record=act(0)), PendingAudit(entry_id="b", record=act(1))]
+    await store.ingest_audit_records(noted)
 
-    await store.take_over([*noted, PendingAudit(mark="c", act=act(2))])
+    await store.ingest_audit_records([*noted, PendingAudit(entry_id="c", record=act(2))])
 
     assert await told(store) == [act(2), act(1), act(0)]
 
@@ -122,7 +122,7 @@ async def test_what_was_noted_elsewhere_is_taken_over_once(store):
 async def test_old_acts_are_forgotten_the_oldest_first_so_many_at_a_time(store, several):
     before = NOON + 3 * SECOND
 
-    gone = [await store.prune_acts(before, limit=2) for _ in range(3)]
+    gone = [await store.prune_audit_records(before, limit=2) for _ in range(3)]
 
     assert gone == [2, 1, 0]
     assert await told(store) == [several[3]]
@@ -154,7 +154,7 @@ async def test_a_change_of_the_catalog_is_saved_with_the_audit_record_of_its_cal
     done = [await change(store) for change in changes]
 
     (*acts,) = await told(store)
-    assert [(it.about, it.user, it.operation, it.at) for it in acts] == [(about, "ada", "AnOperation", NOON)] * len(
+    assert [(it.resource, it.user, it.operation, it.at) for it in acts] == [(about, "ada", "AnOperation", NOON)] * len(
         done
     )
 

@@ -78,7 +78,10 @@ async def test_all_times_on_which_decisions_depend_are_moved_once(store):
     blocked = job(number=1, status=Status.RUNNABLE, unschedulable=True, blocked_at=then, created_at=then)
     waits = job(number=2, status=Status.RUNNABLE, created_at=then)
     update = ConsumableUpdate(token="once", operation=Operation.ADD, quantity=1, at=then)
-    asked, noted = replace(DONE, at=then), PendingAudit(mark="by a command", act=replace(DONE, at=then, user="root"))
+    asked, noted = (
+        replace(DONE, at=then),
+        PendingAudit(entry_id="by a command", record=replace(DONE, at=then, user="root")),
+    )
     await store.put_queue(queue("default", created_at=then), caller=None)
     await store.put_consumable(consumable("licences"), caller=None)
     await store.update_consumable(consumable("licences"), update, forget_before=then, caller=None)
@@ -88,10 +91,10 @@ async def test_all_times_on_which_decisions_depend_are_moved_once(store):
             history=(moment(blocked, at=then), moment(waits, at=then)),
             submissions=((key, blocked.id, then),),
             shares=((SHARE, ShareUse(as_of=then)),),
-            acts=(asked,),
+            audit_records=(asked,),
         )
     )
-    await store.take_over([noted])
+    await store.ingest_audit_records([noted])
     next_one = AClock(NOON, up=timedelta(minutes=6))
 
     await align(store, next_one)
@@ -103,8 +106,8 @@ async def test_all_times_on_which_decisions_depend_are_moved_once(store):
     assert stored[waits.id] == waits
     assert (await store.shares())[SHARE].as_of == at
     assert (await store.queues())[0].created_at == at
-    assert [it.act.at for it in await store.acts(AuditQuery(limit=10))] == [at, then]
-    await store.commit(Changes(inserted=(job(number=3),), forget_before=at))
+    assert [it.record.at for it in await store.audit_records(AuditQuery(limit=10))] == [at, then]
+    await store.commit(Changes(inserted=(job(number=3),), delete_submissions_before=at))
     assert await store.submissions([key]) == {key: blocked.id}
     other = replace(update, token="another", at=NOON)
     await store.update_consumable(consumable("licences"), other, forget_before=at, caller=None)

@@ -92,7 +92,7 @@ async def test_what_the_engine_asks_for_finds_children_too(store, family):
 
     assert {it.id for it in await store.active()} == {starting.id, running.id}
     assert [it.job_id for it in await store.runnable(DEFAULT, 10)] == [child_id(job_id(10), 2)]
-    assert [it.id for it in await store.misfits(10)] == [pending.id]
+    assert [it.id for it in await store.unschedulable(10)] == [pending.id]
 
 
 # ------------------------------------------------------------------------------------------------------ by their array
@@ -142,7 +142,7 @@ async def test_children_are_listed_by_status(store, family):
     + [(status, []) for status in sorted(QUEUED)],
 )
 async def test_where_children_are_over_those_that_wait_count_as_failed(store, family, status, found):
-    asked = ChildQuery(parent=job_id(10), status=status, over=True, limit=100)
+    asked = ChildQuery(parent=job_id(10), status=status, ended=True, limit=100)
     first = replace(asked, limit=2)
     next_ = replace(asked, before=16)
 
@@ -209,7 +209,7 @@ async def test_an_array_has_taken_the_orders_of_all_its_children(store):
 async def test_a_parent_with_children_to_spawn_or_to_tell_is_at_work(store, busy):
     await store.commit(Changes(inserted=(job(), busy)))
 
-    assert await store.parents_at_work() == (busy,)
+    assert await store.arrays_with_work() == (busy,)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ async def test_a_parent_with_children_to_spawn_or_to_tell_is_at_work(store, busy
 async def test_a_parent_that_waits_or_is_done_is_not_at_work(store, idle):
     await store.commit(Changes(inserted=(idle,)))
 
-    assert await store.parents_at_work() == ()
+    assert await store.arrays_with_work() == ()
 
 
 async def test_a_parent_comes_to_work_and_goes_from_it(store):
@@ -235,18 +235,18 @@ async def test_a_parent_comes_to_work_and_goes_from_it(store):
 
     begun = replace(parent, status=Status.PENDING, array_state=ArrayState())
     await store.commit(Changes(updated=(begun,)))
-    at_work = await store.parents_at_work()
+    at_work = await store.arrays_with_work()
     await store.commit(Changes(updated=(replace(begun, version=1, array_state=ArrayState(spawned=4)),)))
 
     assert at_work == (replace(begun, version=1),)
-    assert await store.parents_at_work() == ()
+    assert await store.arrays_with_work() == ()
 
 
 async def test_parents_at_work_come_in_order(store):
     parents = tuple(array(4, number=number, array_state=ArrayState()) for number in (30, 10, 20))
     await store.commit(Changes(inserted=parents))
 
-    assert [it.order for it in await store.parents_at_work()] == [10, 20, 30]
+    assert [it.order for it in await store.arrays_with_work()] == [10, 20, 30]
 
 
 # -------------------------------------------------------------------------------------------------------- dependencies

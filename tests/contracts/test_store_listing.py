@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import NOBODY, Visibility
+from batchq.domain.access.accounts import NO_OWNER, Visibility
 from batchq.domain.ids import DefinitionRef, QueueName
 from batchq.domain.job import Status
 from batchq.ports.jobs import Changes, Filter, JobQuery
@@ -59,12 +59,12 @@ async def test_who_is_over_counts_as_failed_though_its_row_says_pending(store, s
     jobs = tuple(job(number=number, status=Status[status]) for number, status in rows.items())
     elsewhere = job(number=7, status=Status.PENDING, queue=QueueName("other"))
     await store.commit(Changes(inserted=(*jobs, elsewhere)))
-    asked = query(status=status, over=frozenset({1, 4, 5, 7}))
+    asked = query(status=status, ended_arrays=frozenset({1, 4, 5, 7}))
 
     assert [it.order for it in await store.list(asked)] == found
     assert [it.order for it in await store.list(replace(asked, before=5))] == [it for it in found if it < 5]
     assert [it.order for it in await store.list(replace(asked, limit=2))] == found[:2]
-    assert [it.order for it in await store.list(replace(asked, reach=Visibility(user=NOBODY.user)))] == found
+    assert [it.order for it in await store.list(replace(asked, visibility=Visibility(user=NO_OWNER.user)))] == found
 
 
 async def test_a_listed_job_is_the_job(store):
@@ -194,7 +194,7 @@ QUERIES = st.builds(
     status=st.none() | st.sampled_from(Status),
     before=st.none() | st.integers(-1, 10**30),
     limit=st.integers(1, 5),
-    over=st.frozensets(st.integers(0, 7), max_size=4),
+    ended_arrays=st.frozensets(st.integers(0, 7), max_size=4),
 )
 JOBS = st.lists(
     st.fixed_dictionaries(

@@ -11,9 +11,9 @@ from batchq.domain.ids import ConsumableName, QueueName, child_id, stream_name
 from batchq.domain.job import (
     ArrayChild,
     ArrayState,
+    ConsumableRequirement,
     Dependency,
     DependencyType,
-    Need,
     Status,
     tags,
 )
@@ -27,7 +27,7 @@ from tests.support.inline import InlineStore
 DEFAULT = QueueName("default")
 DAY = timedelta(days=1)
 ENDED = Status.SUCCEEDED
-NEEDS = (Need(resource=ConsumableName("licences"), quantity=1),)
+NEEDS = (ConsumableRequirement(resource=ConsumableName("licences"), quantity=1),)
 
 
 async def saved(store, *jobs, at=NOON, **changes):
@@ -116,7 +116,7 @@ async def test_all_that_is_kept_of_it_goes_with_it(kept):
     assert await kept.stream(_stream(stays)) == streams[1]
     assert await kept.submissions([submission()]) == {}
     assert [it.order for it in await kept.list_needing(NeedQuery(resource="licences", limit=10))] == [2]
-    assert await kept.discarded(10) == (tags(gone)[0].log_id,)
+    assert await kept.deleted_log_ids(10) == (tags(gone)[0].log_id,)
 
 
 def _stream(of):
@@ -126,12 +126,12 @@ def _stream(of):
 async def test_a_log_that_is_gone_need_not_go_again(kept):
     await saved(kept, over(1), over(2))
     await pruned(kept)
-    first, second = await kept.discarded(10)
+    first, second = await kept.deleted_log_ids(10)
 
-    await kept.forget_discarded([first])
+    await kept.mark_deleted([first])
 
-    assert await kept.discarded(10) == (second,)
-    assert len(await kept.discarded(1)) == 1
+    assert await kept.deleted_log_ids(10) == (second,)
+    assert len(await kept.deleted_log_ids(1)) == 1
 
 
 async def test_the_oldest_go_first_a_few_at_a_time(kept):
@@ -206,7 +206,7 @@ async def test_an_array_goes_with_its_children_and_they_go_first(kept):
     assert half_way == ([10, 900], 1)
     assert await left(kept) == [900]
     assert await kept.jobs([child_id(job_id(10), index) for index in range(5)]) == {}
-    assert len(await kept.discarded(100)) == 5
+    assert len(await kept.deleted_log_ids(100)) == 5
 
 
 async def test_no_child_goes_before_the_whole_array_is_over(kept):
@@ -318,7 +318,7 @@ async def test_any_families_that_nothing_keeps_are_forgotten_and_no_others(famil
     assert set(await store.jobs([it.id for of in jobs for it in of])) == {it.id for of in jobs for it in of} - {
         it.id for it in gone
     }
-    assert set(await store.discarded(1000)) == {tag.log_id for it in gone for tag in tags(it)}
+    assert set(await store.deleted_log_ids(1000)) == {tag.log_id for it in gone for tag in tags(it)}
     assert await store.last_order() == last
     assert sum(done) == len(gone)
     assert all(step <= limit for step in done)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from batchq.domain.access.accounts import ROOT, Owner, Visibility
 from batchq.domain.ids import DefinitionRef, QueueName
-from batchq.domain.job import Need, Status
+from batchq.domain.job import ConsumableRequirement, Status
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.jobs import Changes, Filter, JobQuery
 from tests.support import filters
@@ -36,8 +36,8 @@ async def test_a_job_that_is_not_reached_is_not_there(store):
     await store.commit(Changes(inserted=tuple(jobs)))
     ids = [it.id for it in jobs] + ["nobody's"]
 
-    assert await store.jobs(ids, reach=OWN) == {jobs[0].id: jobs[0]}
-    assert (await store.jobs(ids, reach=LAB)).keys() == set(ids[:2])
+    assert await store.jobs(ids, visibility=OWN) == {jobs[0].id: jobs[0]}
+    assert (await store.jobs(ids, visibility=LAB)).keys() == set(ids[:2])
     assert (await store.jobs(ids)).keys() == set(ids[:3])
 
 
@@ -49,11 +49,11 @@ async def test_pages_have_ones_own_jobs_in_their_order_and_each_once(store):
     async def listed(**asked):
         return [it.order for it in await store.list(JobQuery(**{"queue": QueueName("default"), "limit": 9} | asked))]
 
-    assert await listed(reach=OWN) == [4, 2, 0]
-    assert await listed(reach=OWN, limit=2) == [4, 2]
-    assert await listed(reach=OWN, before=2) == [0]
-    assert await listed(reach=OWN, status=list(Status)[2]) == [2]
-    assert await listed(reach=Visibility(user="ada", accounts=frozenset({"lab", "team"}))) == [5, 4, 3, 2, 1, 0]
+    assert await listed(visibility=OWN) == [4, 2, 0]
+    assert await listed(visibility=OWN, limit=2) == [4, 2]
+    assert await listed(visibility=OWN, before=2) == [0]
+    assert await listed(visibility=OWN, status=list(Status)[2]) == [2]
+    assert await listed(visibility=Visibility(user="ada", accounts=frozenset({"lab", "team"}))) == [5, 4, 3, 2, 1, 0]
 
 
 async def test_a_list_of_streams_has_those_of_ones_own_jobs(store):
@@ -65,11 +65,13 @@ async def test_a_list_of_streams_has_those_of_ones_own_jobs(store):
     ]
     await store.commit(Changes(inserted=(of,), streams=tuple(made)))
 
-    assert await store.streams(reach=OWN) == (made[1], made[0])
-    assert [it.name for it in await store.streams(reach=LAB, limit=2)] == ["a", "b"]
-    assert [it.name for it in await store.streams(reach=LAB, after="a", prefix="c")] == ["c"]
-    assert [it.name for it in await store.newest_streams(reach=LAB)] == ["b", "a", "c"]
-    assert [it.name for it in await store.newest_streams(reach=LAB, before=(made[2].created_at, "b"), limit=1)] == ["a"]
+    assert await store.streams(visibility=OWN) == (made[1], made[0])
+    assert [it.name for it in await store.streams(visibility=LAB, limit=2)] == ["a", "b"]
+    assert [it.name for it in await store.streams(visibility=LAB, after="a", prefix="c")] == ["c"]
+    assert [it.name for it in await store.newest_streams(visibility=LAB)] == ["b", "a", "c"]
+    assert [
+        it.name for it in await store.newest_streams(visibility=LAB, before=(made[2].created_at, "b"), limit=1)
+    ] == ["a"]
 
 
 async def test_a_name_of_definitions_is_that_of_its_first_owner(store):
@@ -85,12 +87,12 @@ async def test_a_list_of_definitions_has_those_that_are_there_for_one(store):
     await register(store, a=ADA, b=BOB, c=Owner(account=ROOT))
     usable = Visibility(user="ada", accounts=frozenset({ROOT}))
 
-    assert await page(store, reach=usable) == ["a:1", "a:2", "c:1", "c:2"]
-    assert await page(store, reach=usable, limit=1, after=DefinitionRef(name="a", revision=1)) == ["a:2"]
-    assert await page(store, reach=usable, limit=1, after=DefinitionRef(name="a", revision=2)) == ["c:1"]
-    assert await page(store, reach=usable, status="INACTIVE") == []
-    assert await page(store, reach=usable, name="b") == await page(store, reach=usable, name="x") == []
-    assert await page(store, reach=usable, name="c") == ["c:1", "c:2"]
+    assert await page(store, visibility=usable) == ["a:1", "a:2", "c:1", "c:2"]
+    assert await page(store, visibility=usable, limit=1, after=DefinitionRef(name="a", revision=1)) == ["a:2"]
+    assert await page(store, visibility=usable, limit=1, after=DefinitionRef(name="a", revision=2)) == ["c:1"]
+    assert await page(store, visibility=usable, status="INACTIVE") == []
+    assert await page(store, visibility=usable, name="b") == await page(store, visibility=usable, name="x") == []
+    assert await page(store, visibility=usable, name="c") == ["c:1", "c:2"]
 
 
 # ------------------------------------------------------------------------------------------- SQL and the specification
@@ -100,27 +102,27 @@ BEFORE = (NOON + timedelta(seconds=2), "b")
 USERS, ACCOUNTS = st.sampled_from(["", "ada", "a'b", "%"]), st.sampled_from([ROOT, "lab", "l*b"])
 REACHES = st.none() | st.builds(Visibility, user=USERS, accounts=st.frozensets(ACCOUNTS))
 OWNERS = st.lists(st.tuples(st.builds(Owner, user=USERS, account=ACCOUNTS), st.sampled_from(Status)), max_size=8)
-NEEDS = (Need(resource="gold", quantity=1),)
+NEEDS = (ConsumableRequirement(resource="gold", quantity=1),)
 
 
 async def lists(store, every, named, needing):
     """Everything that the store lists within the reach of these queries."""
-    reach, limit = every.reach, every.limit
+    visibility, limit = every.visibility, every.limit
     return [
         await store.list(every),
         await store.list(named),
         await store.list_needing(needing),
-        await store.streams(limit=limit, reach=reach),
-        await store.newest_streams(limit=limit, before=BEFORE, reach=reach),
-        await store.definitions(name=None, status="ACTIVE", limit=limit, after=None, reach=reach),
+        await store.streams(limit=limit, visibility=visibility),
+        await store.newest_streams(limit=limit, before=BEFORE, visibility=visibility),
+        await store.definitions(name=None, status="ACTIVE", limit=limit, after=None, visibility=visibility),
     ]
 
 
 def specified(jobs, streams, definitions, queries):
     """The same lists, by predicates."""
     every, named, needing = queries
-    reach, limit = every.reach, every.limit
-    by_name = [it for it in sorted(streams, key=lambda it: it.name) if filters.visible(it.owner, reach)]
+    visibility, limit = every.visibility, every.limit
+    by_name = [it for it in sorted(streams, key=lambda it: it.name) if filters.visible(it.owner, visibility)]
     newest = sorted(by_name, key=lambda it: (it.created_at, it.name), reverse=True)
     return [
         filters.listed(jobs, every),
@@ -128,25 +130,25 @@ def specified(jobs, streams, definitions, queries):
         filters.listed_needing(jobs, needing),
         tuple(by_name[:limit]),
         tuple([it for it in newest if (it.created_at, it.name) < BEFORE][:limit]),
-        tuple([it for it in definitions if filters.visible(it.owner, reach)][:limit]),
+        tuple([it for it in definitions if filters.visible(it.owner, visibility)][:limit]),
     ]
 
 
 @pytest.mark.fault("SE08")
 @pytest.mark.fault("SE18")
 @settings(max_examples=examples(30))
-@given(owners=OWNERS, reach=REACHES, limit=st.integers(1, 5))
-async def test_any_reach_lists_what_belongs_to_it_and_nothing_else(owners, reach, limit):
+@given(owners=OWNERS, visibility=REACHES, limit=st.integers(1, 5))
+async def test_any_reach_lists_what_belongs_to_it_and_nothing_else(owners, visibility, limit):
     jobs = [
         job(number=number, owner=owner, status=status, needs=NEEDS) for number, (owner, status) in enumerate(owners)
     ]
     running = job(number=1000, status=Status.RUNNING)
     streams = [log_stream(running, name=f"s{it.order}", owner=it.spec.owner) for it in jobs]
-    store, of = InlineStore(), {"queue": QueueName("default"), "limit": limit, "reach": reach}
+    store, of = InlineStore(), {"queue": QueueName("default"), "limit": limit, "visibility": visibility}
     queries = (
         JobQuery(**of),
         JobQuery(**of, filter=Filter.JOB_NAME, values=("a*", "a-job"), before=5),
-        NeedQuery(resource="gold", limit=limit, reach=reach),
+        NeedQuery(resource="gold", limit=limit, visibility=visibility),
     )
     await store.commit(Changes(inserted=tuple(jobs), streams=tuple(streams)))
     definitions = [

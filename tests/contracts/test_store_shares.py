@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from batchq.domain.ids import ConsumableName, QueueName, child_id
-from batchq.domain.job import FINISHED, ArrayChild, ArrayState, Need, Status
+from batchq.domain.job import FINISHED, ArrayChild, ArrayState, ConsumableRequirement, Status
 from batchq.domain.scheduling.capacity import candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
@@ -34,7 +34,7 @@ def use(**changes):
 
 
 def needs(*quantities, resource=LICENCES):
-    return tuple(Need(resource=resource, quantity=quantity) for quantity in quantities)
+    return tuple(ConsumableRequirement(resource=resource, quantity=quantity) for quantity in quantities)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ async def test_a_candidate_is_all_that_placing_needs(store, insert):
 
     assert (found.job_id, found.order, found.share, found.priority) == (full.id, 5, "red", 7)
     assert found.resources == resources(gpus=2, millicpus=250, memory_mib=64)
-    assert (found.needs, found.longest) == (needs(3), timedelta(seconds=60.5))
+    assert (found.requirements, found.timeout) == (needs(3), timedelta(seconds=60.5))
     assert await store.runnable_in_share(DEFAULT, "red", 10) == (found,)
 
 
@@ -65,7 +65,7 @@ async def test_what_a_job_does_not_say_its_candidate_does_not_have(store, insert
 
     (found,) = await store.runnable(DEFAULT, 10)
 
-    assert (found.needs, found.longest, found.share, found.priority) == ((), None, None, 0)
+    assert (found.requirements, found.timeout, found.share, found.priority) == ((), None, None, 0)
 
 
 async def test_a_job_of_several_containers_wants_the_sum_of_them(store, insert):
@@ -213,7 +213,7 @@ async def test_who_needs_it_and_is_over_counts_as_failed_though_its_row_says_pen
     rows = {1: Status.FAILED, 2: Status.PENDING, 3: Status.PENDING}
     await store.commit(Changes(inserted=tuple(job(number=it, status=rows[it], needs=needs(1)) for it in rows)))
 
-    asked = query(status=status, over=frozenset({1, 2}))
+    asked = query(status=status, ended_arrays=frozenset({1, 2}))
 
     assert [it.order for it in await store.list_needing(asked)] == found
 
@@ -314,7 +314,7 @@ async def pages(store, limit, after):
         shares,
         [await store.runnable_in_share(DEFAULT, share, limit, after=after) for share in shares],
         await store.runnable(DEFAULT, limit, after=-1 if order is None else order),
-        await store.misfits(limit),
+        await store.unschedulable(limit),
         await store.list_needing(query(limit=limit, before=order)),
         await store.unfinished_in(DEFAULT),
     )
@@ -323,7 +323,7 @@ async def pages(store, limit, after):
 def specified(jobs, limit, after):
     """The same pages, by predicates. `after` is a priority and an order."""
     in_order = [it for it in jobs if it.status is Status.RUNNABLE]
-    misfits = [it for it in in_order if it.unschedulable]
+    unschedulable = [it for it in in_order if it.unschedulable]
     waiting = [candidate(it) for it in in_order if it.spec.queue == DEFAULT and not it.unschedulable]
     shares = sorted({it.share for it in waiting if it.share is not None})
     order = -1 if after is None else after[1]
@@ -333,7 +333,7 @@ def specified(jobs, limit, after):
         tuple(shares),
         [tuple([it for it in behind if it.share == share][:limit]) for share in shares],
         tuple([it for it in waiting if it.order > order][:limit]),
-        tuple(misfits[:limit]),
+        tuple(unschedulable[:limit]),
         filters.listed_needing(jobs, query(limit=limit, before=None if after is None else order)),
         sum(it.spec.queue == DEFAULT and it.status not in FINISHED for it in jobs),
     )

@@ -18,7 +18,7 @@ from batchq.domain.bulk_stop import (
 )
 from batchq.domain.ids import child_id
 from batchq.domain.job import ArrayChild, ArrayState, Status
-from batchq.ports.jobs import Changes, Moment
+from batchq.ports.jobs import Changes, HistoryEntry
 from tests.support import filters
 from tests.support.builders import NOON, attempt, gang, job, job_id
 from tests.support.examples import examples
@@ -58,8 +58,8 @@ def chosen(store):
         asked = JobFilter(**selection)
         await store.commit(Changes(inserted=tuple(jobs), history=ended(jobs)))
         previewed = [it.place for it in await store.preview(asked, 100)]
-        await store.commit(Changes(sweeps=((SWEEP, asked),)))
-        meant = [(it.job.order, it.node) for it in await store.next_meant(1, 100)]
+        await store.commit(Changes(bulk_stops=((SWEEP, asked),)))
+        meant = [(it.job.order, it.node) for it in await store.next_targets(1, 100)]
         assert meant == previewed[::-1]
         return previewed
 
@@ -68,7 +68,7 @@ def chosen(store):
 
 def ended(jobs):
     over = (it for it in jobs if it.status in {Status.SUCCEEDED, Status.FAILED})
-    return tuple(Moment(job_id=it.id, at=NOON, status=it.status, reason=None, attempt=None) for it in over)
+    return tuple(HistoryEntry(job_id=it.id, at=NOON, status=it.status, reason=None, attempt=None) for it in over)
 
 
 def whole(*orders):
@@ -111,7 +111,7 @@ async def test_users_and_accounts_are_those_of_the_owner(chosen):
 async def test_nobody_reaches_further_than_he_reaches(chosen):
     jobs = [anns(number=1), job(number=2, owner=Owner(user="bob", account="maths")), job(number=3)]
 
-    assert await chosen(jobs, reach=Visibility(user="bob", accounts=frozenset({"physics"}))) == whole(1, 2)
+    assert await chosen(jobs, visibility=Visibility(user="bob", accounts=frozenset({"physics"}))) == whole(1, 2)
 
 
 async def test_an_environment_is_where_a_job_runs_now(chosen):
@@ -189,52 +189,56 @@ async def test_who_is_meant_is_decided_by_all_else_that_is_saved_with_the_order(
     runs = replace(waits, status=Status.STARTING, attempt=attempt())
 
     asked = JobFilter(statuses=frozenset({Status.RUNNABLE, Status.SUBMITTED}))
-    await store.commit(Changes(inserted=(comes,), updated=(runs,), sweeps=((SWEEP, asked),)))
+    await store.commit(Changes(inserted=(comes,), updated=(runs,), bulk_stops=((SWEEP, asked),)))
 
-    assert [it.job.order for it in await store.next_meant(1, 10)] == [2]
+    assert [it.job.order for it in await store.next_targets(1, 10)] == [2]
 
 
 async def test_what_comes_later_is_not_meant(store):
-    await store.commit(Changes(inserted=(job(number=1),), sweeps=((SWEEP, ALL),)))
+    await store.commit(Changes(inserted=(job(number=1),), bulk_stops=((SWEEP, ALL),)))
     await store.commit(Changes(inserted=(job(number=2),)))
 
-    assert [it.job.order for it in await store.next_meant(1, 10)] == [1]
+    assert [it.job.order for it in await store.next_targets(1, 10)] == [1]
 
 
 async def test_an_order_goes_on_where_it_was_and_is_gone_when_it_is_over(store):
-    await store.commit(Changes(inserted=tuple(job(number=number) for number in range(4)), sweeps=((SWEEP, ALL),)))
-    [_, last] = await store.next_meant(1, 2)
+    await store.commit(Changes(inserted=tuple(job(number=number) for number in range(4)), bulk_stops=((SWEEP, ALL),)))
+    [_, last] = await store.next_targets(1, 2)
 
-    await store.commit(Changes(progress=(Progress(sweep=1, order=last.job.order, node=None, over=False),)))
+    await store.commit(Changes(progress=(Progress(bulk_stop=1, order=last.job.order, node=None, complete=False),)))
 
-    assert [it.job.order for it in await store.next_meant(1, 10)] == [1, 0]
-    assert await store.sweeps() == (SWEEP,)
-    await store.commit(Changes(progress=(Progress(sweep=1, order=0, node=None, over=True),)))
-    assert (await store.sweeps(), await store.next_meant(1, 10), list(await store.meant_orders(1))) == ((), (), [])
+    assert [it.job.order for it in await store.next_targets(1, 10)] == [1, 0]
+    assert await store.bulk_stops() == (SWEEP,)
+    await store.commit(Changes(progress=(Progress(bulk_stop=1, order=0, node=None, complete=True),)))
+    assert (await store.bulk_stops(), await store.next_targets(1, 10), list(await store.target_ranges(1))) == (
+        (),
+        (),
+        [],
+    )
 
 
 async def test_of_an_order_that_is_over_nothing_is_left_for_the_next_of_its_number(store):
     over = job(number=1, status=Status.FAILED)
-    await store.commit(Changes(inserted=(job(number=1), job(number=2)), sweeps=((SWEEP, ALL),)))
+    await store.commit(Changes(inserted=(job(number=1), job(number=2)), bulk_stops=((SWEEP, ALL),)))
     await store.commit(Changes(updated=(over,), history=ended([over])))
     await store.prune(NOON + timedelta(days=1), keep=(), limit=10)
-    assert [it.job.order for it in await store.next_meant(1, 10)] == [2]
+    assert [it.job.order for it in await store.next_targets(1, 10)] == [2]
 
-    await store.commit(Changes(progress=(Progress(sweep=1, order=2, node=None, over=True),)))
-    await store.commit(Changes(sweeps=((SWEEP, JobFilter(names=frozenset({"nobody"}))),)))
+    await store.commit(Changes(progress=(Progress(bulk_stop=1, order=2, node=None, complete=True),)))
+    await store.commit(Changes(bulk_stops=((SWEEP, JobFilter(names=frozenset({"nobody"}))),)))
     await store.commit(Changes(inserted=(replace(over, id=job_id(7), status=Status.RUNNABLE),)))
 
-    assert (await store.next_meant(1, 10), list(await store.meant_orders(1))) == ((), [])
+    assert (await store.next_targets(1, 10), list(await store.target_ranges(1))) == ((), [])
 
 
 async def test_the_nodes_of_a_gang_are_told_one_after_another(store):
     await store.commit(Changes(inserted=(job(number=1, nodes=gang(3)),)))
     members = ((job_id(1), 0), (job_id(1), 2), (job_id(1), None))
-    await store.commit(Changes(sweeps=((SWEEP, JobFilter(members=members)),)))
+    await store.commit(Changes(bulk_stops=((SWEEP, JobFilter(members=members)),)))
 
-    await store.commit(Changes(progress=(Progress(sweep=1, order=1, node=2, over=False),)))
+    await store.commit(Changes(progress=(Progress(bulk_stop=1, order=1, node=2, complete=False),)))
 
-    assert [it.node for it in await store.next_meant(1, 10)] == [0, None]
+    assert [it.node for it in await store.next_targets(1, 10)] == [0, None]
 
 
 async def test_an_order_knows_its_jobs_with_the_places_of_their_children(store):
@@ -242,17 +246,17 @@ async def test_an_order_knows_its_jobs_with_the_places_of_their_children(store):
     others = [job(number=number) for number in (1, 14, 15)]
     await store.commit(Changes(inserted=(*others, parent)))
 
-    await store.commit(Changes(sweeps=((SWEEP, JobFilter()),)))
+    await store.commit(Changes(bulk_stops=((SWEEP, JobFilter()),)))
 
-    assert list(await store.meant_orders(1)) == [(1, 1), (10, 15)]
+    assert list(await store.target_ranges(1)) == [(1, 1), (10, 15)]
 
 
 async def test_two_orders_may_mean_one_job(store):
     await store.commit(
-        Changes(inserted=(job(number=1),), sweeps=((SWEEP, ALL), (BulkStop(number=2, order=ORDER), ALL)))
+        Changes(inserted=(job(number=1),), bulk_stops=((SWEEP, ALL), (BulkStop(number=2, order=ORDER), ALL)))
     )
 
-    assert [len(await store.next_meant(number, 10)) for number in (1, 2)] == [1, 1]
+    assert [len(await store.next_targets(number, 10)) for number in (1, 2)] == [1, 1]
 
 
 # ------------------------------------------------------------------------------------------- SQL and the specification
@@ -279,7 +283,7 @@ SELECTIONS = st.builds(
     queues=SETS,
     statuses=st.none() | st.frozensets(st.sampled_from(Status)),
     environments=st.none() | st.frozensets(st.sampled_from(["local", "other"])),
-    reach=st.none() | st.builds(Visibility, user=WORDS, accounts=st.frozensets(WORDS, max_size=2)),
+    visibility=st.none() | st.builds(Visibility, user=WORDS, accounts=st.frozensets(WORDS, max_size=2)),
 )
 
 
@@ -313,9 +317,9 @@ async def test_candidates_and_what_changed_since_mean_the_same_jobs_as_a_choice_
             inserted=(job(number=20),),
             updated=tuple(changed),
             history=ended(changed),
-            sweeps=((SWEEP, asked), (BulkStop(number=2, order=ORDER), asked)),
+            bulk_stops=((SWEEP, asked), (BulkStop(number=2, order=ORDER), asked)),
             candidates=((1, candidates),),
         )
     )
 
-    assert await store.next_meant(1, 100) == await store.next_meant(2, 100)
+    assert await store.next_targets(1, 100) == await store.next_targets(2, 100)

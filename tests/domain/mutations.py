@@ -41,8 +41,8 @@ LIFECYCLE = [
     ),
     (
         "a job lasted from before it was placed",
-        "lasted(event, requested_at=attempt.placed_at",
-        "lasted(event, requested_at=None",
+        "run_times(event, requested_at=attempt.placed_at",
+        "run_times(event, requested_at=None",
     ),
     (
         "a container that started in spite of an order gets no stop signal",
@@ -99,15 +99,15 @@ LIFECYCLE = [
     ),
     (
         "what is given up for waiting is no cancel",
-        "end(replace(job, cancelled=reason), Status.FAILED, now, reason)",
-        "end(job, Status.FAILED, now, reason)",
+        "move_to_final(replace(job, cancelled=reason), Status.FAILED, now, reason)",
+        "move_to_final(job, Status.FAILED, now, reason)",
     ),
 ]
 MOVES = [
     (
         "an abandoned start shows a remembered cancel",
-        "    return end(replace(job, cancelled=None), Status.FAILED, now, job.stop.reason)",
-        "    return end(job, Status.FAILED, now, job.stop.reason)",
+        "    return move_to_final(replace(job, cancelled=None), Status.FAILED, now, job.stop.reason)",
+        "    return move_to_final(job, Status.FAILED, now, job.stop.reason)",
     ),
     ("earlier attempts are forgotten", "attempts=(*job.attempts, ended)", "attempts=(ended,)"),
     (
@@ -115,7 +115,11 @@ MOVES = [
         "status_reason if job.stop is None else job.stop.reason",
         "status_reason",
     ),
-    ("a success shows a cancel", "end(replace(over, cancelled=None), Status.SUCCEEDED", "end(over, Status.SUCCEEDED"),
+    (
+        "a success shows a cancel",
+        "move_to_final(replace(over, cancelled=None), Status.SUCCEEDED",
+        "move_to_final(over, Status.SUCCEEDED",
+    ),
     (
         "a retry shows the end of the attempt before",
         "attempt=None, stopped_at=None, status_reason",
@@ -183,9 +187,9 @@ DEPENDENCIES = [
         "return Status.FAILED if array is None or",
         "return Status.SUCCEEDED if array is None or",
     ),
-    ("overrides may be a little longer", "> LONGEST_OVERRIDES", "> LONGEST_OVERRIDES + 1"),
-    ("overrides may be a little shorter only", "> LONGEST_OVERRIDES", ">= LONGEST_OVERRIDES"),
-    ("one tag more may be propagated", "> MOST_TAGS", "> MOST_TAGS + 1"),
+    ("overrides may be a little longer", "> MAX_OVERRIDES_LENGTH", "> MAX_OVERRIDES_LENGTH + 1"),
+    ("overrides may be a little shorter only", "> MAX_OVERRIDES_LENGTH", ">= MAX_OVERRIDES_LENGTH"),
+    ("one tag more may be propagated", "> MAX_PROPAGATED_TAGS", "> MAX_PROPAGATED_TAGS + 1"),
     (
         "a failure waits for the others",
         "if failed is not None:",
@@ -211,20 +215,20 @@ RECOVERY = [
     ("leftovers are strays", "for tag in leftovers if tag.job_id not in known)", "for tag in leftovers)"),
     (
         "a start that is to stop is made",
-        "(start, do.AbandonStart(tag=tag)) if standing.is_to_stop else (start,)",
+        "(start, do.AbandonStart(tag=tag)) if standing.must_stop else (start,)",
         "(start,)",
     ),
     (
         "a start is forgotten in a crash",
-        "if standing.is_to_stop else (start,)",
-        "if standing.is_to_stop else ()",
+        "if standing.must_stop else (start,)",
+        "if standing.must_stop else ()",
     ),
-    ("what died while we were away is not looked at", "if seen is not None and not seen.lives:", "if False:"),
-    ("a stop signal is not sent again", "if standing.is_to_stop and not standing.was_asked else", "if False else"),
+    ("what died while we were away is not looked at", "if surveyed is not None and not surveyed.running:", "if False:"),
+    ("a stop signal is not sent again", "if standing.must_stop and not standing.was_signalled else", "if False else"),
     (
         "a stop signal is sent again and again",
-        "if standing.is_to_stop and not standing.was_asked",
-        "if standing.is_to_stop",
+        "if standing.must_stop and not standing.was_signalled",
+        "if standing.must_stop",
     ),
     (
         "what is kept for the next is a leftover",
@@ -282,7 +286,7 @@ SETTLING = [
     ("dependents that are new are forgotten", "return [*in_unit, *next_children]", "return [*next_children]"),
 ]
 READING = [
-    ("one lost container changes nothing for others", "        if found.news:", "        if False:"),
+    ("one lost container changes nothing for others", "        if found.events:", "        if False:"),
     ("a timeout is ordered unseen", "            if tag is None:", "            if True:"),
     (
         "any running container counts as that of the job",
@@ -325,12 +329,12 @@ STRAYS = [
 MOMENTS = [
     (
         "a start in the future is believed",
-        "return min(reported + _set_back(reported, requested_at, now), now)",
+        "return min(reported + clock_step_back(reported, requested_at, now), now)",
         "return reported",
     ),
     (
         "a start before its request is believed",
-        "min(reported + _set_back(reported, requested_at, now), now)",
+        "min(reported + clock_step_back(reported, requested_at, now), now)",
         "min(reported, now)",
     ),
     ("one ends before it began", "max(reported.stopped_at, reported.started_at)", "reported.stopped_at"),

@@ -4,7 +4,7 @@ ARRAYS = {
     "batchq/domain/lifecycle/arrays.py": [
         (
             "an array with children is RUNNABLE",
-            "job if job.status is Status.PENDING else to(job, Status.PENDING)",
+            "job if job.status is Status.PENDING else move_to(job, Status.PENDING)",
             "job",
         ),
         (
@@ -73,18 +73,18 @@ ARRAYS = {
         ("a failure is not applied to the next child", "order_applied_to=index + 1)", "order_applied_to=index + 2)"),
         (
             "an array succeeds in spite of a failure",
-            "status_reasons.CHILD_FAILED) if failed else",
+            "status_reasons.CHILD_FAILED)\n        if failed\n        else",
             "status_reasons.CHILD_FAILED) if not failed else",
         ),
         (
             "a terminated array shows a cancel",
-            "return end(replace(job, cancelled=None), Status.FAILED, now, job.stop.reason)",
-            "return end(job, Status.FAILED, now, job.stop.reason)",
+            "return move_to_final(replace(job, cancelled=None), Status.FAILED, now, job.stop.reason)",
+            "return move_to_final(job, Status.FAILED, now, job.stop.reason)",
         ),
         (
             "a cancelled array whose children succeed has succeeded",
-            "if job.cancelled is not None:\n        return end(job",
-            "if job.cancelled is not None and failed:\n        return end(job",
+            "if job.cancelled is not None:\n        return move_to_final(job",
+            "if job.cancelled is not None and failed:\n        return move_to_final(job",
         ),
         (
             "a cancel after a terminate is applied",
@@ -98,8 +98,8 @@ ARRAYS = {
         ),
         (
             "a terminate is applied only to children without the cancel",
-            "return _tell_all(stop_order.order(job, event, now), now)",
-            "return stop_order.order(job, event, now)",
+            "return _tell_all(stop_order.order_stop(job, event, now), now)",
+            "return stop_order.order_stop(job, event, now)",
         ),
         (
             "a second terminate is the one that counts",
@@ -188,7 +188,7 @@ ARRAYS = {
         ("history tells when a row was written", "at = _came(before, after) or self.now", "at = self.now"),
     ],
     "batchq/engine/arrays.py": [
-        ("after a restart an array is forgotten", "{job.id: job for job in await store.parents_at_work()}", "{}"),
+        ("after a restart an array is forgotten", "{job.id: job for job in await store.arrays_with_work()}", "{}"),
         ("children of an array under order may start", "if arrays.order(job) is not None]\n", "if False]\n"),
         (
             "an order of this very unit is not known",

@@ -3,8 +3,8 @@
 PARTS = [
     (
         "a container starts before its request",
-        "began(event.started_at, requested_at=container.start_requested_at",
-        "began(event.started_at, requested_at=None",
+        "start_time(event.started_at, requested_at=container.start_requested_at",
+        "start_time(event.started_at, requested_at=None",
     ),
     ("an address is not kept", "started_at=started, address=event.address)", "started_at=started)"),
     (
@@ -21,8 +21,8 @@ PARTS = [
     ("one that succeeds is out of memory", "if event.out_of_memory and event.exit_code != 0", "if event.out_of_memory"),
     (
         "a container ran from before its request",
-        "lasted(event, requested_at=container.start_requested_at",
-        "lasted(event, requested_at=None",
+        "run_times(event, requested_at=container.start_requested_at",
+        "run_times(event, requested_at=None",
     ),
     ("a lost one ends before it began", "max(now, container.started_at or now)", "now"),
     (

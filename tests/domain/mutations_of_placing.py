@@ -1,9 +1,9 @@
 """The bugs of `mutations` that are in placing: who goes first, what is free, who may pass whom."""
 
 PLACEMENT = [
-    ("who waits keeps nothing", "            self._set_aside(job, self._able(job, names))\n", "            pass\n"),
+    ("who waits keeps nothing", "            self._reserve(job, self._able(job, names))\n", "            pass\n"),
     ("what is placed takes no room", "                self._take(wanted, until)\n", ""),
-    ("what runs holds no room", "self._hold(self._returning(held.sums), until=None)", "pass"),
+    ("what runs holds no room", "self._add_ending(self._returning(held.sums), until=None)", "pass"),
     (
         "only what fits on the first environment is set aside",
         "for wanted in able.values() for",
@@ -25,8 +25,8 @@ PLACEMENT = [
     ("a machine keeps nothing for itself", "min(machine.memory_mib // 10, 2048)", "0"),
     (
         "a promise is put off",
-        "known = (starts(list(able.values()), there, self._all_endings()), self._promised.get(job.job_id))",
-        "known = (starts(list(able.values()), there, self._all_endings()),)",
+        "known = (latest_start(list(able.values()), there, self._all_endings()), self._promised.get(job.job_id))",
+        "known = (latest_start(list(able.values()), there, self._all_endings()),)",
     ),
     (
         "a deleted environment's jobs stop the scheduler",
@@ -45,7 +45,7 @@ PLACEMENT = [
 ]
 BACKFILL = [
     ("the grace of what runs is forgotten", "+ job.spec.timeout + _grace(job)", "+ job.spec.timeout"),
-    ("what has not started yet is nearly over", "return would_end(job.spec.timeout, now)", "return now"),
+    ("what has not started yet is nearly over", "return latest_end_if_placed(job.spec.timeout, now)", "return now"),
     ("a start takes no time", "now + START_ALLOWANCE + longest", "now + longest"),
     ("an end takes no time", "longest + STOP_ALLOWANCE", "longest"),
     ("one that ends too late passes", "bisect_right(self._known, until, key=_start)", "0"),
@@ -96,14 +96,18 @@ FAIRSHARE = [
         "self._each / self._weights[share], share))",
     ),
     ("what a unit places counts for the next only", "weighted + millicpus *", "weighted + 0 *"),
-    ("children of arrays are jobs of their own", "0 if after.child is not None else _lives(after)", "_lives(after)"),
+    (
+        "children of arrays are jobs of their own",
+        "0 if after.child is not None else _active_count(after)",
+        "_active_count(after)",
+    ),
     (
         "what is held is accrued after it has changed",
         "use = changed.get(key) or accrued(",
         "use = changed.get(key) or (lambda it, *_: it)(",
     ),
     ("a reservation does not shrink", "** active", "** min(active, 1)"),
-    ("one share too many", "len(newer) < MOST_SHARES", "len(newer) <= MOST_SHARES"),
+    ("one share too many", "len(newer) < MAX_SHARES", "len(newer) <= MAX_SHARES"),
     ("a share that is over counts as active", "key.queue == queue and use.active > 0", "key.queue == queue"),
 ]
 SCHEDULING = [
@@ -121,8 +125,8 @@ SCHEDULING = [
     ),
     (
         "everybody who waits is a head",
-        "self.capacity.offer if cursor.head is None else",
-        "self.capacity.offer if True else",
+        "self.capacity.place_or_reserve if cursor.head is None else",
+        "self.capacity.place_or_reserve if True else",
     ),
     ("no job behind a head is examined", "if cursor.tried <= MAX_TRIED and cursor", "if False and cursor"),
     ("everybody behind a head is looked at", "cursor.tried <= MAX_TRIED and cursor.read", "cursor.read"),
@@ -171,7 +175,7 @@ OUTLOOK = [
         "            self._full_queues = self._staged.full_queues\n",
         "            self._full_queues |= self._staged.full_queues\n",
     ),
-    ("who comes to wait is not offered", " and not any(stands_in_line(after) for _, after in changes)", ""),
+    ("who comes to wait is not offered", " and not any(is_queued_for_placement(after) for _, after in changes)", ""),
     (
         "a queue counts as empty although a job was skipped",
         " if all(committed.unit.touched(it.job_id) for it in line)",
@@ -179,7 +183,7 @@ OUTLOOK = [
     ),
     (
         "where nobody stood nobody ever stands",
-        "self.empty_queues -= {after.spec.queue for _, after in committed.changes if stands_in_line(after)}",
+        "self.empty_queues -= {after.spec.queue for _, after in committed.changes if is_queued_for_placement(after)}",
         "pass",
     ),
 ]

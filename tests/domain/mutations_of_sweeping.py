@@ -25,7 +25,7 @@ SWEEPS = [
         "        self._targets_outdated = True\n        for number",
         "        for number",
     ),
-    ("an order goes on for ever", "del self._in_progress[progress.sweep]", "pass"),
+    ("an order goes on for ever", "del self._in_progress[progress.bulk_stop]", "pass"),
     ("one order holds up all others", "math.ceil(left / (len(self._in_progress) - before))", "left"),
     ("each order of a unit tells as many as one may", "left -= len(page)", "pass"),
 ]

@@ -7,7 +7,7 @@ from hypothesis import strategies as some
 from batchq.domain import events as on
 from batchq.domain.job import ACTIVE, QUEUED, AttemptContainerState
 from batchq.domain.lifecycle.containers import TRANSITIONS
-from batchq.domain.lifecycle.transitions import ring, step
+from batchq.domain.lifecycle.transitions import due_event, step
 from batchq.domain.task import Condition, ContainerDependency, NodeRange, Nodes, Task
 from tests.domain.lives import cancel, placed, timed_out
 from tests.domain.part_lives import in_words, parts
@@ -95,7 +95,7 @@ def happening(it, now, *, which, whom, detail):
         return placed()
     if it.status not in ACTIVE:
         return None
-    if which < DUE and (due := ring(it, now)) is not None:
+    if which < DUE and (due := due_event(it, now)) is not None:
         return due
     if which < TERMINATES:
         node = None if detail % 2 or it.spec.nodes is None else whom % (it.spec.nodes.count + 1)

@@ -231,12 +231,12 @@ def test_a_job_is_held_to_what_is_said_of_its_account_and_its_owner_now():
         users={"amy": User(name="amy", role=Role.ADMIN), "ada": User(name="ada", account="lab")},
     )
 
-    assert lab.held_to(Owner(user="amy", account="lab")) is None
-    assert lab.held_to(Owner(user="ada", account="team")) == GENEROUS
-    assert lab.held_to(Owner(user="gone", account="team")) == GENEROUS
-    assert lab.held_to(Owner(user="gone", account="gone")) == STRICT
-    assert lab.caller("ada").held_to == GENEROUS
-    assert lab.caller("amy").held_to is None
+    assert lab.container_policy_of_owner(Owner(user="amy", account="lab")) is None
+    assert lab.container_policy_of_owner(Owner(user="ada", account="team")) == GENEROUS
+    assert lab.container_policy_of_owner(Owner(user="gone", account="team")) == GENEROUS
+    assert lab.container_policy_of_owner(Owner(user="gone", account="gone")) == STRICT
+    assert lab.caller("ada").container_policy == GENEROUS
+    assert lab.caller("amy").container_policy is None
 
 
 GIVEN = ContainerPolicy(log_drivers=("fluentd", "gelf", "journald", "splunk", "syslog"))

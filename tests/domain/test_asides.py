@@ -20,7 +20,7 @@ def test_all_is_kept_for_those_who_may_start_before_it_ends_and_nothing_for_othe
     for start, amounts in listed:
         asides.add(Reservation(amounts=amounts, starts=moment(start)))
 
-    kept = asides.kept_for(asides.before(moment(minute)))
+    kept = asides.reserved_for(asides.before(moment(minute)))
 
     mine = [amounts for start, amounts in listed if start is None or minute is None or start <= minute]
     assert {of: amount for of, amount in kept.items() if amount} == {

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Account, ContainerPolicy, Role, User
-from batchq.domain.access.permissions import knows_user, manages, may_make, may_name, may_set
+from batchq.domain.access.permissions import manages, may_name_user, may_see_user, may_store_account, may_store_user
 from tests.domain.test_people import caller
 
 IN_TEAM = User(name="new", account="team")
@@ -41,31 +41,41 @@ def test_who_sees_to_whom(name, managed):
     ],
 )
 def test_who_makes_whom(name, made):
-    assert {what for what, user in USERS.items() if may_make(caller(name), user, None)} == made
-    assert {what for what, user in USERS.items() if may_make(caller(name), user, IN_TEAM)} == made
+    assert {what for what, user in USERS.items() if may_store_user(caller(name), user, None)} == made
+    assert {what for what, user in USERS.items() if may_store_user(caller(name), user, IN_TEAM)} == made
 
 
 @pytest.mark.parametrize("name", ["ada", "cora", "oda"])
 def test_nobody_but_an_admin_touches_an_admin(name):
-    assert not may_make(caller(name), IN_TEAM, USERS["admin"])
+    assert not may_store_user(caller(name), IN_TEAM, USERS["admin"])
 
 
 def test_a_coordinator_knows_all_of_his_accounts_and_a_user_himself():
-    assert knows_user(caller("cora"), USERS["admin"])
-    assert not knows_user(caller("cora"), USERS["of another account"])
-    assert knows_user(caller("ada"), User(name="ada", account="team"))
-    assert not knows_user(caller("ada"), IN_TEAM)
+    assert may_see_user(caller("cora"), USERS["admin"])
+    assert not may_see_user(caller("cora"), USERS["of another account"])
+    assert may_see_user(caller("ada"), User(name="ada", account="team"))
+    assert not may_see_user(caller("ada"), IN_TEAM)
 
 
 def test_a_name_that_somebody_had_is_given_again_by_those_who_reach_what_he_left():
-    assert [may_name(caller(it), "bob", {"bob"}) for it in ("cora", "oda", "amy")] == [False, True, True]
-    assert may_name(caller("cora"), "new", {"bob"})
+    assert [may_name_user(caller(it), "bob", {"bob"}) for it in ("cora", "oda", "amy")] == [False, True, True]
+    assert may_name_user(caller("cora"), "new", {"bob"})
 
 
 def test_what_containers_may_have_is_said_by_admins_and_the_rest_by_operators():
     before, limited = Account(name="lab"), Account(name="lab", queues=("night",))
     given = replace(before, allowance=ContainerPolicy(privileged=True))
 
-    assert [may_set(caller(it), limited, before) for it in ("ada", "cora", "oda", "amy")] == [False, False, True, True]
-    assert [may_set(caller(it), given, before) for it in ("ada", "cora", "oda", "amy")] == [False, False, False, True]
-    assert not may_set(caller("oda"), before, given), "nor does he take it away"
+    assert [may_store_account(caller(it), limited, before) for it in ("ada", "cora", "oda", "amy")] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+    assert [may_store_account(caller(it), given, before) for it in ("ada", "cora", "oda", "amy")] == [
+        False,
+        False,
+        False,
+        True,
+    ]
+    assert not may_store_account(caller("oda"), before, given), "nor does he take it away"

@@ -6,9 +6,9 @@ from itertools import count
 import pytest
 
 from batchq.domain import status_reasons
-from batchq.domain.job import Need, Status
+from batchq.domain.job import ConsumableRequirement, Status
 from batchq.domain.scheduling.backfill import START_ALLOWANCE, STOP_ALLOWANCE
-from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity, Misfit, Waits
+from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity, Insufficient, Unschedulable
 from batchq.domain.scheduling.resources import Stock
 from batchq.domain.scheduling.usage import Usage
 from tests.domain.lives import after, at, running, terminate
@@ -34,8 +34,8 @@ def one(*needs, longest=None, number=None, **asked):
         job_id=job_id(next(numbers) if number is None else number),
         order=0,
         resources=resources(**{"memory_mib": 1} | asked),
-        needs=needs,
-        longest=longest,
+        requirements=needs,
+        timeout=longest,
     )
 
 
@@ -45,7 +45,7 @@ def under_way(*, started_at=NOON, on="local", **asked):
 
 
 def need(quantity, resource="licence"):
-    return Need(resource=resource, quantity=quantity)
+    return ConsumableRequirement(resource=resource, quantity=quantity)
 
 
 def licences(amount, *, returns=True):
@@ -57,34 +57,34 @@ def licences(amount, *, returns=True):
 
 def test_what_is_beside_the_waiting_job_may_be_taken():
     free = room(under_way(gpus=2))
-    assert isinstance(free.offer(one(millicpus=1000, gpus=1), ["local"]), Waits)
+    assert isinstance(free.place_or_reserve(one(millicpus=1000, gpus=1), ["local"]), Insufficient)
 
-    assert free.squeeze(one(millicpus=2000), ["local"]) == LOCAL
-    assert isinstance(free.squeeze(one(millicpus=1), ["local"]), Waits)
+    assert free.place_if_no_delay(one(millicpus=2000), ["local"]) == LOCAL
+    assert isinstance(free.place_if_no_delay(one(millicpus=1), ["local"]), Insufficient)
 
 
 def test_what_the_waiting_job_needs_of_memory_is_kept_too():
     free = room(under_way(millicpus=4000, memory_mib=1), environments=[environment(), environment("other")])
-    assert isinstance(free.offer(one(memory_mib=6_000), ["local"]), Waits)
+    assert isinstance(free.place_or_reserve(one(memory_mib=6_000), ["local"]), Insufficient)
 
-    assert isinstance(free.squeeze(one(memory_mib=2_000), ["other"]), Waits)
-    assert free.squeeze(one(memory_mib=1_999), ["other"]) == Fits(environment="other")
+    assert isinstance(free.place_if_no_delay(one(memory_mib=2_000), ["other"]), Insufficient)
+    assert free.place_if_no_delay(one(memory_mib=1_999), ["other"]) == Fits(environment="other")
 
 
 def test_one_that_is_squeezed_in_and_does_not_fit_keeps_nothing_from_others():
     free = room(under_way(millicpus=1000))
 
-    assert isinstance(free.squeeze(one(millicpus=4000), ["local"]), Waits)
-    assert free.squeeze(one(millicpus=3000), ["local"]) == LOCAL
+    assert isinstance(free.place_if_no_delay(one(millicpus=4000), ["local"]), Insufficient)
+    assert free.place_if_no_delay(one(millicpus=3000), ["local"]) == LOCAL
 
 
 def test_what_is_set_aside_for_two_is_the_sum():
     free = room(under_way(gpus=2))
-    free.offer(one(millicpus=1000, gpus=1), ["local"])
-    free.offer(one(millicpus=1000, gpus=1), ["local"])
+    free.place_or_reserve(one(millicpus=1000, gpus=1), ["local"])
+    free.place_or_reserve(one(millicpus=1000, gpus=1), ["local"])
 
-    assert isinstance(free.squeeze(one(millicpus=1001), ["local"]), Waits)
-    assert free.squeeze(one(millicpus=1000), ["local"]) == LOCAL
+    assert isinstance(free.place_if_no_delay(one(millicpus=1001), ["local"]), Insufficient)
+    assert free.place_if_no_delay(one(millicpus=1000), ["local"]) == LOCAL
 
 
 # ----------------------------------------------------------------------------------------------- before its known start
@@ -92,106 +92,106 @@ def test_what_is_set_aside_for_two_is_the_sum():
 
 def test_one_that_ends_before_the_known_start_may_take_what_is_set_aside():
     free = room(under_way(millicpus=1000, timeout=HOUR, stop_grace=timedelta()))
-    free.offer(one(millicpus=4000), ["local"])
+    free.place_or_reserve(one(millicpus=4000), ["local"])
 
-    assert free.squeeze(one(longest=HOUR - ALLOWANCES - MINUTE), ["local"]) == LOCAL
+    assert free.place_if_no_delay(one(longest=HOUR - ALLOWANCES - MINUTE), ["local"]) == LOCAL
 
 
 @pytest.mark.parametrize("longest", [None, HOUR - ALLOWANCES])
 def test_one_that_may_not_end_before_it_may_not(longest):
     free = room(under_way(millicpus=1000, timeout=HOUR, stop_grace=timedelta()))
-    free.offer(one(millicpus=4000), ["local"])
+    free.place_or_reserve(one(millicpus=4000), ["local"])
 
-    assert isinstance(free.squeeze(one(longest=longest), ["local"]), Waits)
+    assert isinstance(free.place_if_no_delay(one(longest=longest), ["local"]), Insufficient)
 
 
 def test_the_grace_of_what_runs_counts():
     free = room(under_way(millicpus=1000, timeout=HOUR, stop_grace=2 * MINUTE))
-    free.offer(one(millicpus=4000), ["local"])
+    free.place_or_reserve(one(millicpus=4000), ["local"])
 
-    assert free.squeeze(one(longest=HOUR - ALLOWANCES + MINUTE), ["local"]) == LOCAL
+    assert free.place_if_no_delay(one(longest=HOUR - ALLOWANCES + MINUTE), ["local"]) == LOCAL
 
 
 def test_a_start_that_no_timeout_tells_is_unknown():
     free = room(under_way(millicpus=1000), under_way(millicpus=1000, timeout=HOUR))
-    free.offer(one(millicpus=4000), ["local"])
+    free.place_or_reserve(one(millicpus=4000), ["local"])
 
-    assert isinstance(free.squeeze(one(longest=MINUTE), ["local"]), Waits)
+    assert isinstance(free.place_if_no_delay(one(longest=MINUTE), ["local"]), Insufficient)
 
 
 def test_only_as_many_must_end_as_make_room():
     free = room(under_way(millicpus=1000), under_way(millicpus=2000, timeout=HOUR))
-    free.offer(one(millicpus=3000), ["local"])
+    free.place_or_reserve(one(millicpus=3000), ["local"])
 
-    assert free.squeeze(one(longest=MINUTE), ["local"]) == LOCAL
+    assert free.place_if_no_delay(one(longest=MINUTE), ["local"]) == LOCAL
 
 
 def test_what_ends_elsewhere_makes_no_room():
     environments = [environment(), environment("other")]
     free = room(under_way(millicpus=1000, timeout=HOUR, on="other"), under_way(), environments=environments)
-    free.offer(one(millicpus=4000), ["local"])
+    free.place_or_reserve(one(millicpus=4000), ["local"])
 
-    assert isinstance(free.squeeze(one(longest=MINUTE), ["local"]), Waits)
+    assert isinstance(free.place_if_no_delay(one(longest=MINUTE), ["local"]), Insufficient)
 
 
 def test_the_first_environment_to_have_room_counts():
     environments = [environment(), environment("other")]
     soon, late = under_way(timeout=HOUR, on="other"), under_way(timeout=3 * HOUR)
     free = room(soon, late, environments=environments)
-    free.offer(one(millicpus=4000), ["local", "other"])
+    free.place_or_reserve(one(millicpus=4000), ["local", "other"])
 
-    assert isinstance(free.squeeze(one(longest=2 * HOUR), ["local"]), Waits)
-    assert free.squeeze(one(longest=HOUR / 2), ["local"]) == LOCAL
+    assert isinstance(free.place_if_no_delay(one(longest=2 * HOUR), ["local"]), Insufficient)
+    assert free.place_if_no_delay(one(longest=HOUR / 2), ["local"]) == LOCAL
 
 
 def test_a_job_that_is_past_its_timeout_may_end_at_once():
     free = room(under_way(millicpus=1000, timeout=MINUTE), now=at(3600))
-    free.offer(one(millicpus=4000), ["local"])
+    free.place_or_reserve(one(millicpus=4000), ["local"])
 
-    assert isinstance(free.squeeze(one(longest=timedelta(seconds=1)), ["local"]), Waits)
+    assert isinstance(free.place_if_no_delay(one(longest=timedelta(seconds=1)), ["local"]), Insufficient)
 
 
 def test_a_job_that_was_told_to_stop_ends_within_its_grace():
     free = room(after(running(stop_grace=HOUR), terminate()))
-    free.offer(one(millicpus=4000), ["local"])
+    free.place_or_reserve(one(millicpus=4000), ["local"])
 
-    assert free.squeeze(one(longest=MINUTE), ["local"]) == LOCAL
+    assert free.place_if_no_delay(one(longest=MINUTE), ["local"]) == LOCAL
 
 
 def test_a_job_that_is_not_started_yet_has_all_its_time():
     free = room(job(status=Status.STARTING, timeout=HOUR))
-    free.offer(one(millicpus=4000), ["local"])
+    free.place_or_reserve(one(millicpus=4000), ["local"])
 
-    assert free.squeeze(one(longest=HOUR - MINUTE), ["local"]) == LOCAL
-    assert isinstance(free.squeeze(one(longest=HOUR), ["local"]), Waits)
+    assert free.place_if_no_delay(one(longest=HOUR - MINUTE), ["local"]) == LOCAL
+    assert isinstance(free.place_if_no_delay(one(longest=HOUR), ["local"]), Insufficient)
 
 
 def test_who_waits_behind_another_does_not_count_on_what_is_kept_for_it():
     free = room(under_way(millicpus=1000, timeout=HOUR))
-    free.offer(one(millicpus=4000), ["local"])
-    free.offer(one(millicpus=4000), ["local"])
+    free.place_or_reserve(one(millicpus=4000), ["local"])
+    free.place_or_reserve(one(millicpus=4000), ["local"])
 
-    assert isinstance(free.squeeze(one(longest=MINUTE), ["local"]), Waits)
+    assert isinstance(free.place_if_no_delay(one(longest=MINUTE), ["local"]), Insufficient)
 
 
 def test_a_promise_is_never_put_off():
     slow = job(status=Status.STARTING, timeout=HOUR)
     first = room(slow)
-    first.offer(one(millicpus=4000, number=7), ["local"])
+    first.place_or_reserve(one(millicpus=4000, number=7), ["local"])
 
     later = room(slow, now=at(1800), promised=first.promises)
-    later.offer(one(millicpus=4000, number=7), ["local"])
+    later.place_or_reserve(one(millicpus=4000, number=7), ["local"])
 
     assert later.promises == first.promises
-    assert isinstance(later.squeeze(one(longest=HOUR / 2), ["local"]), Waits)
+    assert isinstance(later.place_if_no_delay(one(longest=HOUR / 2), ["local"]), Insufficient)
 
 
 def test_a_promise_comes_nearer():
     first = room(under_way(millicpus=1000, timeout=3 * HOUR))
-    first.offer(one(millicpus=4000, number=7), ["local"])
+    first.place_or_reserve(one(millicpus=4000, number=7), ["local"])
 
     later = room(under_way(millicpus=1000, timeout=HOUR), promised=first.promises)
-    later.offer(one(millicpus=4000, number=7), ["local"])
+    later.place_or_reserve(one(millicpus=4000, number=7), ["local"])
 
     assert later.promises[job_id(7)] < first.promises[job_id(7)]
 
@@ -202,48 +202,54 @@ def test_a_promise_comes_nearer():
 def test_units_in_use_are_not_there():
     free = room(under_way(needs=(need(2),)), licence=licences(3))
 
-    assert isinstance(free.squeeze(one(need(2)), ["local"]), Waits)
-    assert free.squeeze(one(need(1)), ["local"]) == LOCAL
-    assert isinstance(free.squeeze(one(need(1)), ["local"]), Waits)
+    assert isinstance(free.place_if_no_delay(one(need(2)), ["local"]), Insufficient)
+    assert free.place_if_no_delay(one(need(1)), ["local"]) == LOCAL
+    assert isinstance(free.place_if_no_delay(one(need(1)), ["local"]), Insufficient)
 
 
 def test_units_that_are_used_up_are_not_counted_twice():
     free = room(under_way(needs=(need(2),)), licence=licences(1, returns=False))
 
-    assert free.squeeze(one(need(1)), ["local"]) == LOCAL
+    assert free.place_if_no_delay(one(need(1)), ["local"]) == LOCAL
 
 
 def test_more_units_than_there_are_is_a_misfit():
     free = room(licence=licences(3))
 
     for needs in ([need(4)], [need(2), need(2)]):
-        assert free.offer(one(*needs), ["local"]) == Misfit(reason=status_reasons.too_many_units("licence", 4, 3))
+        assert free.place_or_reserve(one(*needs), ["local"]) == Unschedulable(
+            reason=status_reasons.too_many_units("licence", 4, 3)
+        )
 
 
 def test_units_of_a_resource_that_is_not_there_are_a_misfit():
-    assert room().offer(one(need(1)), ["local"]) == Misfit(reason=status_reasons.no_such_resource("licence"))
+    assert room().place_or_reserve(one(need(1)), ["local"]) == Unschedulable(
+        reason=status_reasons.no_such_resource("licence")
+    )
 
 
 def test_what_others_have_used_up_makes_a_misfit_of_the_next():
     free = room(token=licences(3, returns=False))
 
-    assert free.offer(one(need(2, "token")), ["local"]) == LOCAL
-    assert free.offer(one(need(2, "token")), ["local"]) == Misfit(reason=status_reasons.too_many_units("token", 2, 1))
+    assert free.place_or_reserve(one(need(2, "token")), ["local"]) == LOCAL
+    assert free.place_or_reserve(one(need(2, "token")), ["local"]) == Unschedulable(
+        reason=status_reasons.too_many_units("token", 2, 1)
+    )
 
 
 def test_units_are_set_aside_and_nothing_else_is_kept_from_those_who_need_none():
     free = room(under_way(needs=(need(2),)), licence=licences(3))
-    free.offer(one(need(2), millicpus=1000), ["local"])
+    free.place_or_reserve(one(need(2), millicpus=1000), ["local"])
 
-    assert isinstance(free.squeeze(one(need(1)), ["local"]), Waits)
-    assert free.squeeze(one(millicpus=2000), ["local"]) == LOCAL
+    assert isinstance(free.place_if_no_delay(one(need(1)), ["local"]), Insufficient)
+    assert free.place_if_no_delay(one(millicpus=2000), ["local"]) == LOCAL
 
 
 def test_units_come_back_when_a_timeout_says_so():
     free = room(under_way(needs=(need(2),), timeout=HOUR), licence=licences(3))
-    free.offer(one(need(3)), ["local"])
+    free.place_or_reserve(one(need(3)), ["local"])
 
-    assert free.squeeze(one(need(1), longest=MINUTE), ["local"]) == LOCAL
+    assert free.place_if_no_delay(one(need(1), longest=MINUTE), ["local"]) == LOCAL
 
 
 # -------------------------------------------------------------------------------------------------------------- reasons
@@ -259,20 +265,20 @@ def test_units_come_back_when_a_timeout_says_so():
     ],
 )
 def test_it_says_what_it_waits_for(asked, waits_for):
-    outcome = room(under_way(millicpus=1000, gpus=1)).offer(one(**asked), ["local"])
+    outcome = room(under_way(millicpus=1000, gpus=1)).place_or_reserve(one(**asked), ["local"])
 
     text = f"CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - The job waits for {waits_for}."
-    assert outcome == Waits(reason=text)
+    assert outcome == Insufficient(reason=text)
 
 
 def test_it_says_which_consumable_resource_it_waits_for():
-    outcome = room(under_way(needs=(need(2),)), licence=licences(3)).offer(one(need(2)), ["local"])
+    outcome = room(under_way(needs=(need(2),)), licence=licences(3)).place_or_reserve(one(need(2)), ["local"])
 
-    assert outcome == Waits(reason=status_reasons.no_room("consumable resource licence"))
+    assert outcome == Insufficient(reason=status_reasons.no_room("consumable resource licence"))
 
 
 def test_with_no_environment_enabled_it_says_so():
-    assert room().offer(one(), ["gone"]) == Waits(reason=status_reasons.NO_ENVIRONMENT)
+    assert room().place_or_reserve(one(), ["gone"]) == Insufficient(reason=status_reasons.NO_ENVIRONMENT)
 
 
 # --------------------------------------------------------------------------------------------------------------- closed
@@ -285,8 +291,8 @@ def test_a_full_environment_is_closed():
 
 def test_what_is_set_aside_for_a_known_start_leaves_it_open():
     known, unknown = room(under_way(timeout=HOUR)), room(under_way())
-    known.offer(one(millicpus=4000), ["local"])
-    unknown.offer(one(millicpus=4000), ["local"])
+    known.place_or_reserve(one(millicpus=4000), ["local"])
+    unknown.place_or_reserve(one(millicpus=4000), ["local"])
 
     assert not known.closed(["local"])
     assert unknown.closed(["local"])

@@ -12,18 +12,18 @@ from batchq.domain import events as on
 from batchq.domain.catalog import SchedulingPolicy, ShareWeight
 from batchq.domain.job import ArrayChild
 from batchq.domain.scheduling.fairshare import (
-    LEAST_DECAY,
-    MOST_SHARES,
+    MAX_SHARES,
+    MIN_DECAY,
     Change,
-    Picker,
     ShareKey,
+    SharePicker,
     ShareUse,
     accrued,
     active_shares,
-    follow,
+    decay_window,
+    max_usable_millicpus,
     may_open,
-    most_held,
-    window,
+    updated_usage,
 )
 from tests.domain.lives import after, at, cancel, exited, pending, placed, runnable, running, starting, submitted
 from tests.support.builders import NOON
@@ -48,12 +48,12 @@ def picks(picker, count, millicpus=1000):
     taken = []
     for _ in range(count):
         taken.append(picker.next)
-        picker.took(millicpus)
+        picker.charge(millicpus)
     return taken
 
 
 def picker(scheme=None, now=NOON, **uses):
-    return Picker(uses=uses, policy=scheme or policy(), now=now)
+    return SharePicker(uses=uses, policy=scheme or policy(), now=now)
 
 
 # ------------------------------------------------------------------------------------------------------------------ use
@@ -90,17 +90,17 @@ def test_time_that_goes_back_changes_nothing():
 
 @pytest.mark.parametrize(
     ("scheme", "decay"),
-    [(policy(), LEAST_DECAY), (policy(decay=TEN_MINUTES * 6), TEN_MINUTES * 6), (None, LEAST_DECAY)],
+    [(policy(), MIN_DECAY), (policy(decay=TEN_MINUTES * 6), TEN_MINUTES * 6), (None, MIN_DECAY)],
 )
 def test_the_window_is_the_policys_or_the_least(scheme, decay):
-    assert window(scheme) == decay
+    assert decay_window(scheme) == decay
 
 
 # --------------------------------------------------------------------------------------------------------------- follow
 
 
 def followed(*changes, uses=None, now=NOON):
-    return follow(uses or {}, [Change(*it) for it in changes], now, {})
+    return updated_usage(uses or {}, [Change(*it) for it in changes], now, {})
 
 
 def test_a_new_job_is_active_and_holds_nothing():
@@ -162,7 +162,7 @@ def test_jobs_without_a_share_are_not_followed():
 
 
 def test_a_queue_has_so_many_active_shares_and_no_more():
-    uses = {ShareKey("default", str(number)): use(active=1) for number in range(MOST_SHARES)}
+    uses = {ShareKey("default", str(number)): use(active=1) for number in range(MAX_SHARES)}
 
     assert not may_open(uses, ShareKey("default", "one more"), ())
     assert may_open(uses, ShareKey("default", "7"), ())
@@ -170,7 +170,7 @@ def test_a_queue_has_so_many_active_shares_and_no_more():
 
 
 def test_shares_that_have_just_been_opened_count_too():
-    uses = {ShareKey("default", str(number)): use(active=1) for number in range(MOST_SHARES - 2)}
+    uses = {ShareKey("default", str(number)): use(active=1) for number in range(MAX_SHARES - 2)}
     opened = [ShareKey("default", "7"), ShareKey("default", "new"), ShareKey("other", "new")]
 
     assert may_open(uses, ShareKey("default", "one more"), opened)
@@ -179,16 +179,16 @@ def test_shares_that_have_just_been_opened_count_too():
 
 
 def test_a_share_whose_jobs_are_over_makes_place_for_another():
-    uses = {ShareKey("default", str(number)): use(active=1) for number in range(MOST_SHARES)}
+    uses = {ShareKey("default", str(number)): use(active=1) for number in range(MAX_SHARES)}
     uses[ShareKey("default", "7")] = use(used=1000.0)
 
-    assert active_shares(uses, "default") == MOST_SHARES - 1
+    assert active_shares(uses, "default") == MAX_SHARES - 1
     assert may_open(uses, ShareKey("default", "one more"), ())
 
 
 @pytest.mark.parametrize(("active", "most"), [(0, 0), (1, 50_000), (2, 75_000), (3, 87_500)])
 def test_a_reservation_of_half_keeps_a_half_a_quarter_an_eighth(active, most):
-    assert most_held(policy(reservation=50), active=active, max_millicpus=100_000) == most
+    assert max_usable_millicpus(policy(reservation=50), active=active, max_millicpus=100_000) == most
 
 
 # ---------------------------------------------------------------------------------------------------------------- picks
@@ -206,7 +206,7 @@ def test_the_lower_the_weight_the_more_it_gets():
 
 def test_large_jobs_count_for_more():
     line = picker(a=use(), b=use())
-    line.took(4000)
+    line.charge(4000)
 
     assert picks(line, 5) == ["b", "b", "b", "b", "a"]
 
@@ -258,10 +258,10 @@ class Shop:
             self.runs = [it for it in self.runs if it[0] > self.second]
 
     def _fill(self):
-        line = Picker(uses=self.uses, policy=self.policy, now=at(self.second))
+        line = SharePicker(uses=self.uses, policy=self.policy, now=at(self.second))
         while self._held() + self.sizes[line.next] <= self.vcpus:
             share = line.next
-            line.took(self.sizes[share])
+            line.charge(self.sizes[share])
             self._hold(share, self.sizes[share])
             self.count += 1
             self.runs.append((self.second + self.lasts[share] + 7 * (self.count % 5), share))
@@ -270,7 +270,7 @@ class Shop:
         return sum(self.sizes[share] for _, share in self.runs)
 
     def _hold(self, share, millicpus):
-        known = accrued(self.uses[share], at(self.second), LEAST_DECAY)
+        known = accrued(self.uses[share], at(self.second), MIN_DECAY)
         self.uses[share] = ShareUse(millicpus=known.millicpus + millicpus, used=known.used, as_of=at(self.second))
 
 

@@ -7,7 +7,7 @@ import pytest
 from batchq.domain import effects as do
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
-from batchq.domain.lifecycle.transitions import next_wakeup, ring
+from batchq.domain.lifecycle.transitions import due_event, next_wakeup
 from tests.domain.lives import after, asked, at, exited, grace_over, lived, marks, running, started, starting, terminate
 
 
@@ -35,7 +35,7 @@ def test_a_terminate_may_bring_its_own_grace():
 def test_a_grace_of_nothing_kills_as_soon_as_it_was_asked():
     job = after(running(stop_grace=timedelta(seconds=30)), terminate(grace=timedelta(0)), asked())
 
-    assert ring(job, at(0)) == grace_over()
+    assert due_event(job, at(0)) == grace_over()
 
 
 def test_a_terminate_in_starting_keeps_its_own_grace():
@@ -53,9 +53,9 @@ def test_a_stop_signal_nobody_ordered_starts_no_grace():
 def test_when_the_grace_is_over_the_container_is_killed():
     job = after(running(), terminate("enough"), asked())
 
-    later, effects = lived(job, ring(job, at(30)), now=at(30))
+    later, effects = lived(job, due_event(job, at(30)), now=at(30))
 
-    assert ring(job, at(29.999)) is None
+    assert due_event(job, at(29.999)) is None
     assert marks(later) == (Status.RUNNING, "enough", False, True)
     assert effects == (do.KillContainer(tag=job.tag),)
 

@@ -5,11 +5,11 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchq.domain.job import Need, Status
+from batchq.domain.job import ConsumableRequirement, Status
 from batchq.domain.scheduling.usage import Usage
 from tests.support.builders import attempt, job, stop
 
-NEEDS = ((), (Need(resource="licences", quantity=2),))
+NEEDS = ((), (ConsumableRequirement(resource="licences", quantity=2),))
 
 
 @st.composite

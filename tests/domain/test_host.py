@@ -74,6 +74,6 @@ def test_of_several_containers_the_one_that_decides_tells():
 def test_one_that_is_not_there_any_more_was_lost_with_it(job, lost_before, reason):
     (tag,) = tags_running(job)
 
-    found = reconcile(active={job.id: job}, known=(), seen=(), expected=[tag], lost_before=lost_before)
+    found = reconcile(active={job.id: job}, known=(), surveyed=(), expected=[tag], lost_before=lost_before)
 
-    assert found.news == ((job.id, on.ContainerLost(attempt=1, container_key=tag.container_key, reason=reason)),)
+    assert found.events == ((job.id, on.ContainerLost(attempt=1, container_key=tag.container_key, reason=reason)),)

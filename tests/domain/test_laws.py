@@ -7,7 +7,7 @@ from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.job import ACTIVE, FINISHED, Status, StopCause
 from batchq.domain.lifecycle.status import EDGES
-from batchq.domain.lifecycle.transitions import next_wakeup, ring, step
+from batchq.domain.lifecycle.transitions import due_event, next_wakeup, step
 from tests.domain.random_lives import lives
 from tests.support.examples import examples
 
@@ -141,10 +141,10 @@ def who_runs_with_a_timeout_and_is_not_to_stop_has_an_alarm(life):
 
 @law
 def an_alarm_rings_when_it_is_due_and_then_not_at_once_again(life):
-    rang = [it for it in life if ring(it.after, it.now) is not None]
+    rang = [it for it in life if due_event(it.after, it.now) is not None]
 
     assert rang == [it for it in life if next_wakeup(it.after) is not None and next_wakeup(it.after) <= it.now]
-    assert all(ring(step(it.after, ring(it.after, it.now), it.now)[0], it.now) is None for it in rang)
+    assert all(due_event(step(it.after, due_event(it.after, it.now), it.now)[0], it.now) is None for it in rang)
 
 
 @law

@@ -102,8 +102,8 @@ def test_what_is_not_there_is_said(deed):
 def test_a_name_is_remembered_for_as_long_as_nobody_has_it():
     gone = without_user(PEOPLE, "ada")
 
-    assert (PEOPLE.gone, gone.gone) == (frozenset(), {"ada"})
-    assert with_user(gone, User(name="ada")).gone == frozenset()
+    assert (PEOPLE.deleted_users, gone.deleted_users) == (frozenset(), {"ada"})
+    assert with_user(gone, User(name="ada")).deleted_users == frozenset()
 
 
 def test_an_account_that_somebody_coordinates_stays():

@@ -49,8 +49,8 @@ class Machine:
         """Offer one; if it is placed it runs for as long as it takes, or its timeout."""
         self.number += 1
         timeout = None if most is None else most * MINUTE
-        offered = Candidate(job_id=job_id(self.number), order=self.number, resources=wanted, longest=timeout)
-        outcome = (room.squeeze if squeezed else room.offer)(offered, NAMES)
+        offered = Candidate(job_id=job_id(self.number), order=self.number, resources=wanted, timeout=timeout)
+        outcome = (room.place_if_no_delay if squeezed else room.place_or_reserve)(offered, NAMES)
         if isinstance(outcome, Fits):
             asked = {"millicpus": wanted.millicpus, "memory_mib": wanted.memory_mib, "gpus": wanted.gpus}
             under_way = attempt(environment=outcome.environment, started_at=self.now)
@@ -60,7 +60,7 @@ class Machine:
     def turn(self, others):
         """Whether the head starts now; if it does not, what comes behind it is tried."""
         room = self.room()
-        started = isinstance(room.offer(self.head, NAMES), Fits)
+        started = isinstance(room.place_or_reserve(self.head, NAMES), Fits)
         self.promised = room.promises
         for wanted, takes, most in others:
             self.put(room, wanted, takes=takes, most=most)

@@ -10,8 +10,8 @@ from batchq.domain import events as on
 from batchq.domain.job import ACTIVE, FINISHED, AttemptContainerState, Status
 from batchq.domain.lifecycle.container_gates import closed, main_node, task_container_of
 from batchq.domain.lifecycle.containers import came_to_run, tags_running, tags_to_keep, tags_under_way
-from batchq.domain.lifecycle.reconcile import Seen, reconcile
-from batchq.domain.lifecycle.transitions import next_wakeup, ring, step
+from batchq.domain.lifecycle.reconcile import SurveyedContainer, reconcile
+from batchq.domain.lifecycle.transitions import due_event, next_wakeup, step
 from batchq.domain.task import Condition
 from tests.domain.lives import placed
 from tests.domain.part_lives import ends, given_up, parts, runs
@@ -169,9 +169,9 @@ def each_container_comes_to_run_once(life):
 def its_alarm_rings_when_it_is_due_and_falls_silent(life):
     for it in life:
         due = next_wakeup(it.after) if it.after.attempt else None
-        assert (ring(it.after, it.now) is not None) == (due is not None and due <= it.now)
+        assert (due_event(it.after, it.now) is not None) == (due is not None and due <= it.now)
     job, rings = life[-1].after, 0
-    while (event := ring(job, life[-1].now)) is not None:
+    while (event := due_event(job, life[-1].now)) is not None:
         job, rings = step(job, event, life[-1].now)[0], rings + 1
         assert rings < MOST_STEPS
 
@@ -189,12 +189,12 @@ def after_a_crash_a_survey_asks_for_all_that_is_still_to_be_done(life):
     job = life[-1].after
     if job.attempt is None:
         return
-    seen = [Seen(tag=tag, lives=True) for tag in (*tags_running(job), *tags_to_keep(job))]
+    seen = [SurveyedContainer(tag=tag, running=True) for tag in (*tags_running(job), *tags_to_keep(job))]
 
-    found = reconcile(active={job.id: job}, known={job.id}, seen=seen, expected=tags_running(job))
+    found = reconcile(active={job.id: job}, known={job.id}, surveyed=seen, expected=tags_running(job))
 
     assert set(found.effects) == set(still_to_do(job))
-    assert (found.news, found.strays) == ((), ())
+    assert (found.events, found.orphans) == ((), ())
 
 
 @law

@@ -55,9 +55,9 @@ def test_a_user_reaches_his_own_a_coordinator_his_accounts_and_others_everything
 @pytest.mark.parametrize(
     ("name", "rights"),
     [
-        ("ada", {Permission.OWN}),
-        ("cora", {Permission.OWN, Permission.PEOPLE}),
-        ("oda", {Permission.OWN, Permission.PEOPLE, Permission.GROUND}),
+        ("ada", {Permission.SELF}),
+        ("cora", {Permission.SELF, Permission.ACCOUNTS}),
+        ("oda", {Permission.SELF, Permission.ACCOUNTS, Permission.CATALOG}),
         ("amy", set(Permission)),
     ],
 )
@@ -67,8 +67,8 @@ def test_each_role_has_its_rights(name, rights):
 
 def test_a_coordinator_of_an_account_is_one_of_those_below():
     assert caller("cora").coordinates == {"lab", "team"}
-    assert caller("cora").reach == Visibility(user="cora", accounts=frozenset({"lab", "team"}))
-    assert caller("oda").reach is None
+    assert caller("cora").visibility == Visibility(user="cora", accounts=frozenset({"lab", "team"}))
+    assert caller("oda").visibility is None
 
 
 def test_what_is_of_the_accounts_above_may_be_used_and_is_not_reached():

@@ -10,8 +10,8 @@ from batchq.domain.scheduling.capacity import (
     Cluster,
     Fits,
     FreeCapacity,
-    Misfit,
-    Waits,
+    Insufficient,
+    Unschedulable,
     usable,
 )
 from batchq.domain.scheduling.usage import Usage
@@ -28,11 +28,11 @@ class Free:
     def __init__(self, room):
         self.room = room
 
-    def offer(self, wanted, names, **asked):
-        return self.room.offer(wants(wanted, **asked), names)
+    def place_or_reserve(self, wanted, names, **asked):
+        return self.room.place_or_reserve(wants(wanted, **asked), names)
 
-    def squeeze(self, wanted, names, **asked):
-        return self.room.squeeze(wants(wanted, **asked), names)
+    def place_if_no_delay(self, wanted, names, **asked):
+        return self.room.place_if_no_delay(wants(wanted, **asked), names)
 
     def could_hold(self, wanted, names, **asked):
         return self.room.could_hold(wants(wanted, **asked), names)
@@ -48,7 +48,7 @@ def wants(wanted, **asked):
 
 
 def waits(outcome):
-    return isinstance(outcome, Waits)
+    return isinstance(outcome, Insufficient)
 
 
 def small(**changes):
@@ -65,37 +65,37 @@ def running(*, on="local", **asked):
 def test_what_fits_exactly_fits_and_not_a_thousandth_more():
     free = room(environment("local", max_millicpus=2000))
 
-    assert free.offer(small(millicpus=1000), ["local"]) == Fits(environment="local")
-    assert free.offer(small(millicpus=1000), ["local"]) == Fits(environment="local")
-    assert waits(free.offer(small(millicpus=1), ["local"]))
+    assert free.place_or_reserve(small(millicpus=1000), ["local"]) == Fits(environment="local")
+    assert free.place_or_reserve(small(millicpus=1000), ["local"]) == Fits(environment="local")
+    assert waits(free.place_or_reserve(small(millicpus=1), ["local"]))
 
 
 def test_what_is_placed_takes_memory_of_the_host():
     free = room(environment("local", max_millicpus=64_000))
 
-    assert free.offer(small(memory_mib=8_000), ["local"]) == Fits(environment="local")
-    assert waits(free.offer(small(memory_mib=1), ["local"]))
+    assert free.place_or_reserve(small(memory_mib=8_000), ["local"]) == Fits(environment="local")
+    assert waits(free.place_or_reserve(small(memory_mib=1), ["local"]))
 
 
 def test_what_is_placed_takes_gpus_of_the_host():
     free = room(environment("local", max_millicpus=64_000))
 
-    assert free.offer(small(gpus=2), ["local"]) == Fits(environment="local")
-    assert waits(free.offer(small(gpus=1), ["local"]))
+    assert free.place_or_reserve(small(gpus=2), ["local"]) == Fits(environment="local")
+    assert waits(free.place_or_reserve(small(gpus=1), ["local"]))
 
 
 def test_memory_and_gpus_are_shared_by_all_environments():
     free = room(environment("a"), environment("b"))
 
-    assert free.offer(small(memory_mib=5_000, gpus=1), ["a"]) == Fits(environment="a")
-    assert waits(free.offer(small(memory_mib=5_000, gpus=1), ["b"]))
+    assert free.place_or_reserve(small(memory_mib=5_000, gpus=1), ["a"]) == Fits(environment="a")
+    assert waits(free.place_or_reserve(small(memory_mib=5_000, gpus=1), ["b"]))
 
 
 def test_vcpus_are_an_environments_own():
     free = room(environment("a", max_millicpus=1000), environment("b", max_millicpus=1000))
 
-    assert free.offer(small(), ["a"]) == Fits(environment="a")
-    assert free.offer(small(), ["b"]) == Fits(environment="b")
+    assert free.place_or_reserve(small(), ["a"]) == Fits(environment="a")
+    assert free.place_or_reserve(small(), ["b"]) == Fits(environment="b")
 
 
 def test_jobs_under_way_hold_their_room():
@@ -104,27 +104,27 @@ def test_jobs_under_way_hold_their_room():
         active=[running(millicpus=3000, memory_mib=100)],
     )
 
-    assert waits(free.offer(small(millicpus=2000), ["local"]))
-    assert waits(free.offer(small(millicpus=1000), ["local"]))  # it may not pass
+    assert waits(free.place_or_reserve(small(millicpus=2000), ["local"]))
+    assert waits(free.place_or_reserve(small(millicpus=1000), ["local"]))  # it may not pass
 
 
 def test_jobs_under_way_leave_the_rest():
     free = room(environment("local", max_millicpus=4000), active=[running(millicpus=3000)])
 
-    assert free.offer(small(millicpus=1000), ["local"]) == Fits(environment="local")
+    assert free.place_or_reserve(small(millicpus=1000), ["local"]) == Fits(environment="local")
 
 
 def test_the_last_jobs_of_a_deleted_environment_still_hold_the_hosts_memory():
     free = room(environment("local"), active=[running(on="deleted", millicpus=4000, memory_mib=7_999, gpus=2)])
 
-    assert free.offer(small(memory_mib=1), ["local"]) == Fits(environment="local")
-    assert waits(free.offer(small(memory_mib=1), ["local"]))
+    assert free.place_or_reserve(small(memory_mib=1), ["local"]) == Fits(environment="local")
+    assert waits(free.place_or_reserve(small(memory_mib=1), ["local"]))
 
 
 def test_an_environment_made_smaller_than_what_runs_in_it_takes_nothing():
     free = room(environment("local", max_millicpus=2000), active=[running(millicpus=3000)])
 
-    assert waits(free.offer(small(millicpus=1), ["local"]))
+    assert waits(free.place_or_reserve(small(millicpus=1), ["local"]))
 
 
 # ---------------------------------------------------------------------------------------------------------------- where
@@ -133,35 +133,35 @@ def test_an_environment_made_smaller_than_what_runs_in_it_takes_nothing():
 def test_environments_are_tried_in_the_order_of_the_queue():
     free = room(environment("a"), environment("b"))
 
-    assert free.offer(small(), ["b", "a"]) == Fits(environment="b")
+    assert free.place_or_reserve(small(), ["b", "a"]) == Fits(environment="b")
 
 
 def test_the_next_environment_is_taken_when_the_first_is_full():
     free = room(environment("a", max_millicpus=1000), environment("b", max_millicpus=1000))
 
-    assert free.offer(small(), ["a", "b"]) == Fits(environment="a")
-    assert free.offer(small(), ["a", "b"]) == Fits(environment="b")
+    assert free.place_or_reserve(small(), ["a", "b"]) == Fits(environment="a")
+    assert free.place_or_reserve(small(), ["a", "b"]) == Fits(environment="b")
 
 
 def test_an_environment_too_small_for_the_job_is_passed_over():
     free = room(environment("tiny", max_millicpus=500), environment("big"))
 
-    assert free.offer(small(), ["tiny", "big"]) == Fits(environment="big")
+    assert free.place_or_reserve(small(), ["tiny", "big"]) == Fits(environment="big")
 
 
 @pytest.mark.parametrize("names", [["off", "local"], ["gone", "local"]])
 def test_an_environment_that_is_disabled_or_deleted_is_passed_over(names):
     free = room(environment("off", state=State.DISABLED), environment("local"))
 
-    assert free.offer(small(), names) == Fits(environment="local")
+    assert free.place_or_reserve(small(), names) == Fits(environment="local")
 
 
 @pytest.mark.parametrize("names", [["off"], ["gone"], []])
 def test_with_no_environment_enabled_a_job_waits_and_holds_back_nobody(names):
     free = room(environment("off", state=State.DISABLED), environment("local"))
 
-    assert waits(free.offer(small(millicpus=999_999), names))
-    assert free.offer(small(), ["local"]) == Fits(environment="local")
+    assert waits(free.place_or_reserve(small(millicpus=999_999), names))
+    assert free.place_or_reserve(small(), ["local"]) == Fits(environment="local")
 
 
 # ------------------------------------------------------------------------------------------------------------ hold back
@@ -170,74 +170,74 @@ def test_with_no_environment_enabled_a_job_waits_and_holds_back_nobody(names):
 def test_a_smaller_job_does_not_slip_past_the_one_that_waits():
     free = room(environment("local", max_millicpus=4000), active=[running(millicpus=1000)])
 
-    assert waits(free.offer(small(millicpus=4000), ["local"]))
-    assert waits(free.offer(small(millicpus=1000), ["local"]))
+    assert waits(free.place_or_reserve(small(millicpus=4000), ["local"]))
+    assert waits(free.place_or_reserve(small(millicpus=1000), ["local"]))
 
 
 def test_who_waits_holds_back_every_environment_it_waits_for():
     full = [running(on="a", millicpus=4000), running(on="b", millicpus=1000)]
     free = room(environment("a"), environment("b"), active=full)
 
-    assert waits(free.offer(small(millicpus=4000), ["a", "b"]))
-    assert waits(free.offer(small(), ["b"]))
+    assert waits(free.place_or_reserve(small(millicpus=4000), ["a", "b"]))
+    assert waits(free.place_or_reserve(small(), ["b"]))
 
 
 def test_elsewhere_others_go_on():
     free = room(environment("full"), environment("free"), active=[running(on="full", millicpus=4000)])
 
-    assert waits(free.offer(small(), ["full"]))
-    assert free.offer(small(), ["full", "free"]) == Fits(environment="free")
+    assert waits(free.place_or_reserve(small(), ["full"]))
+    assert free.place_or_reserve(small(), ["full", "free"]) == Fits(environment="free")
 
 
 def test_who_waits_for_vcpus_leaves_an_environment_too_small_for_it_to_others():
     free = room(environment("big"), environment("tiny", max_millicpus=1000), active=[running(on="big")])
 
-    assert waits(free.offer(small(millicpus=4000), ["tiny", "big"]))
-    assert free.offer(small(), ["tiny"]) == Fits(environment="tiny")
-    assert waits(free.offer(small(), ["big"]))
+    assert waits(free.place_or_reserve(small(millicpus=4000), ["tiny", "big"]))
+    assert free.place_or_reserve(small(), ["tiny"]) == Fits(environment="tiny")
+    assert waits(free.place_or_reserve(small(), ["big"]))
 
 
 def test_who_waits_for_memory_holds_back_everybody():
     free = room(environment("a"), environment("b"), active=[running(on="a", memory_mib=100)])
 
-    assert waits(free.offer(small(memory_mib=8_000), ["a"]))
-    assert waits(free.offer(small(), ["b"]))
+    assert waits(free.place_or_reserve(small(memory_mib=8_000), ["a"]))
+    assert waits(free.place_or_reserve(small(), ["b"]))
 
 
 def test_who_waits_for_gpus_holds_back_those_who_want_some():
     free = room(environment("a"), environment("b"), active=[running(on="a", gpus=1)])
 
-    assert waits(free.offer(small(gpus=2), ["a"]))
-    assert waits(free.offer(small(gpus=1), ["b"]))
-    assert free.offer(small(), ["b"]) == Fits(environment="b")
+    assert waits(free.place_or_reserve(small(gpus=2), ["a"]))
+    assert waits(free.place_or_reserve(small(gpus=1), ["b"]))
+    assert free.place_or_reserve(small(), ["b"]) == Fits(environment="b")
 
 
 def test_who_waits_behind_another_holds_its_own_environments_too():
     full = [running(on="a", millicpus=4000), running(on="b", millicpus=1000)]
     free = room(environment("a"), environment("b"), active=full)
 
-    assert waits(free.offer(small(millicpus=1000), ["a"]))
-    assert waits(free.offer(small(millicpus=4000), ["a", "b"]))
-    assert waits(free.offer(small(millicpus=1000), ["b"]))
+    assert waits(free.place_or_reserve(small(millicpus=1000), ["a"]))
+    assert waits(free.place_or_reserve(small(millicpus=4000), ["a", "b"]))
+    assert waits(free.place_or_reserve(small(millicpus=1000), ["b"]))
 
 
 def test_who_fits_holds_back_nobody():
     free = room(environment("local", max_millicpus=2000))
 
-    assert free.offer(small(), ["local"]) == Fits(environment="local")
-    assert free.offer(small(), ["local"]) == Fits(environment="local")
+    assert free.place_or_reserve(small(), ["local"]) == Fits(environment="local")
+    assert free.place_or_reserve(small(), ["local"]) == Fits(environment="local")
 
 
-# -------------------------------------------------------------------------------------------------------------- misfits
+# ---------------------------------------------------------------------------------------------------- unschedulable
 
 
 def test_more_vcpus_than_any_environment_has_is_a_misfit():
     free = room(environment("a", max_millicpus=2000), environment("b", max_millicpus=4000))
 
-    assert free.offer(small(millicpus=4001), ["a", "b"]) == Misfit(
+    assert free.place_or_reserve(small(millicpus=4001), ["a", "b"]) == Unschedulable(
         reason=f"{status_reasons.TOO_MANY_VCPUS} It asks for 4.001 vCPUs, the largest CE has 4."
     )
-    assert free.offer(small(millicpus=4000), ["a", "b"]) == Fits(environment="b")
+    assert free.place_or_reserve(small(millicpus=4000), ["a", "b"]) == Fits(environment="b")
 
 
 @pytest.mark.parametrize(
@@ -251,13 +251,15 @@ def test_more_vcpus_than_any_environment_has_is_a_misfit():
 def test_more_memory_or_gpus_than_the_host_has_is_a_misfit_that_says_how_much(wanted, figures):
     free = room(environment("local"))
 
-    assert free.offer(small(**wanted), ["local"]) == Misfit(reason=f"{status_reasons.TOO_LARGE} It asks for {figures}.")
+    assert free.place_or_reserve(small(**wanted), ["local"]) == Unschedulable(
+        reason=f"{status_reasons.TOO_LARGE} It asks for {figures}."
+    )
 
 
 def test_a_misfit_of_vcpus_and_memory_is_told_of_the_vcpus():
     free = room(environment("local", max_millicpus=4000))
 
-    assert free.offer(small(millicpus=4001, memory_mib=8_001), ["local"]) == Misfit(
+    assert free.place_or_reserve(small(millicpus=4001, memory_mib=8_001), ["local"]) == Unschedulable(
         reason=status_reasons.too_many_vcpus(4001, 4000)
     )
 
@@ -266,23 +268,25 @@ def test_a_misfit_of_vcpus_and_memory_is_told_of_the_vcpus():
 def test_it_is_not_told_of_the_vcpus_when_one_of_the_environments_has_them(millicpus):
     free = room(environment("a", max_millicpus=2000), environment("b", max_millicpus=4000))
 
-    assert free.offer(small(millicpus=millicpus, memory_mib=8_001), ["a", "b"]) == Misfit(reason=TOO_FAT)
+    assert free.place_or_reserve(small(millicpus=millicpus, memory_mib=8_001), ["a", "b"]) == Unschedulable(
+        reason=TOO_FAT
+    )
 
 
 def test_a_misfit_holds_back_nobody():
     free = room(environment("local"))
 
-    assert free.offer(small(millicpus=999_999), ["local"]) == Misfit(
+    assert free.place_or_reserve(small(millicpus=999_999), ["local"]) == Unschedulable(
         reason=status_reasons.too_many_vcpus(999_999, 4000)
     )
-    assert free.offer(small(memory_mib=8_001), ["local"]) == Misfit(reason=TOO_FAT)
-    assert free.offer(small(), ["local"]) == Fits(environment="local")
+    assert free.place_or_reserve(small(memory_mib=8_001), ["local"]) == Unschedulable(reason=TOO_FAT)
+    assert free.place_or_reserve(small(), ["local"]) == Fits(environment="local")
 
 
 def test_a_disabled_environment_does_not_make_a_job_fit():
     free = room(environment("big", max_millicpus=9000, state=State.DISABLED), environment("local"))
 
-    assert free.offer(small(millicpus=9000), ["big", "local"]) == Misfit(
+    assert free.place_or_reserve(small(millicpus=9000), ["big", "local"]) == Unschedulable(
         reason=status_reasons.too_many_vcpus(9000, 4000)
     )
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as some
 from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Directory, Owner
 from batchq.domain.container import Resources
 from batchq.domain.job import Status
-from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity, Waits
-from batchq.domain.scheduling.quotas import Closed, Quotas
+from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity, Insufficient
+from batchq.domain.scheduling.quotas import ClosedAccounts, Quotas
 from batchq.domain.scheduling.usage import Usage
 from tests.support.builders import NOON, attempt, environment, job, job_id
 
@@ -61,7 +61,9 @@ def test_no_account_comes_to_have_more_in_use_than_its_limit(vcpus, active, want
     limited = quotas(vcpus)
     its, before = room(limited, active), in_use(limited, active)
 
-    placed = [it for number, it in enumerate(wanting) if isinstance(its.offer(offered(number, *it), LOCAL), Fits)]
+    placed = [
+        it for number, it in enumerate(wanting) if isinstance(its.place_or_reserve(offered(number, *it), LOCAL), Fits)
+    ]
 
     after = in_use(limited, [*active, *placed])
     over = {name for name, most in limited.millicpus.items() if after[name] > max(most, before[name])}
@@ -74,15 +76,16 @@ def test_who_is_at_no_limit_waits_for_no_limit(vcpus, active, wanting):
     its = room(limited, active)
 
     outcomes = [
-        (its.at_limit(one, LOCAL), its.offer(one, LOCAL)) for one in (offered(n, *it) for n, it in enumerate(wanting))
+        (its.at_limit(one, LOCAL), its.place_or_reserve(one, LOCAL))
+        for one in (offered(n, *it) for n, it in enumerate(wanting))
     ]
 
-    assert [(at, it) for at, it in outcomes if isinstance(it, Waits) and at is None] == []
+    assert [(at, it) for at, it in outcomes if isinstance(it, Insufficient) and at is None] == []
 
 
 @given(trees, some.sampled_from([*ABOVE]))
 def test_closing_an_account_closes_all_below_it_and_no_other(vcpus, closes):
-    closed = Closed(quotas(vcpus))
+    closed = ClosedAccounts(quotas(vcpus))
 
     closed.close(closes)
 

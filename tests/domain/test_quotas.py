@@ -4,7 +4,7 @@ import pytest
 
 from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Directory
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, ArrayChild, ArrayState, Status
-from batchq.domain.scheduling.quotas import Quotas, made, queued, too_many
+from batchq.domain.scheduling.quotas import Quotas, created_jobs, queued_jobs, quota_exceeded
 from tests.support.builders import job, job_id
 
 FEW, SOME, MANY = AccountLimits(queued=1), AccountLimits(queued=2), AccountLimits(queued=3)
@@ -41,7 +41,7 @@ def test_where_nobody_set_a_limit_none_holds():
 
 @pytest.mark.parametrize("status", Status)
 def test_a_job_counts_until_it_starts(status):
-    assert queued(job(status=status)) == (status in QUEUED)
+    assert queued_jobs(job(status=status)) == (status in QUEUED)
     assert status in QUEUED | ACTIVE | FINISHED
 
 
@@ -57,20 +57,20 @@ def test_a_job_counts_until_it_starts(status):
     ],
 )
 def test_an_array_counts_for_the_children_it_has_yet_to_make(array, count):
-    assert queued(job(array_size=5, **array)) == count
+    assert queued_jobs(job(array_size=5, **array)) == count
 
 
 def test_a_child_counts_for_itself():
     child = job(array_size=5, child=ArrayChild(parent=job_id(1), index=0), status=Status.RUNNABLE)
 
-    assert queued(child) == 1
-    assert [made(None), made(5)] == [1, 5]
+    assert queued_jobs(child) == 1
+    assert [created_jobs(None), created_jobs(5)] == [1, 5]
 
 
 def test_exactly_as_many_may_wait_as_the_limit_says():
     lab = Account(name="lab", limits=AccountLimits(queued=10))
 
-    assert too_many(lab, there=9, more=1) is None
-    assert "Account lab may have 10 jobs that wait" in too_many(lab, there=10, more=1)
-    assert "it has 3, and 8 more jobs cannot be taken" in too_many(lab, there=3, more=8)
-    assert too_many(Account(name="lab"), there=10**6, more=10**6) is None
+    assert quota_exceeded(lab, there=9, more=1) is None
+    assert "Account lab may have 10 jobs that wait" in quota_exceeded(lab, there=10, more=1)
+    assert "it has 3, and 8 more jobs cannot be taken" in quota_exceeded(lab, there=3, more=8)
+    assert quota_exceeded(Account(name="lab"), there=10**6, more=10**6) is None

@@ -3,7 +3,7 @@
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.ids import JobId, Tag
-from batchq.domain.lifecycle.reconcile import Seen, reconcile
+from batchq.domain.lifecycle.reconcile import SurveyedContainer, reconcile
 from tests.domain.lives import after, asked, exited, placed, runnable, running, starting, succeeded, terminate
 
 NOTHING = ((), (), ())
@@ -14,18 +14,18 @@ def reconciled(*jobs, seen=(), expected=()):
     found = reconcile(
         active={job.id: job for job in jobs if job.attempt is not None},
         known={job.id for job in jobs},
-        seen=seen,
+        surveyed=seen,
         expected=expected,
     )
-    return found.news, found.effects, found.strays
+    return found.events, found.effects, found.orphans
 
 
 def lives(tag):
-    return Seen(tag=tag, lives=True)
+    return SurveyedContainer(tag=tag, running=True)
 
 
 def is_over(tag):
-    return Seen(tag=tag, lives=False)
+    return SurveyedContainer(tag=tag, running=False)
 
 
 def test_nothing_remembered_and_nothing_found_is_well():

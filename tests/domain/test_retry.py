@@ -36,7 +36,7 @@ def test_what_may_not_be_is_not_tried_again_whatever_the_rules_say():
     again = job(retry=retry(10, rule(RETRY)))
 
     assert verdict(again, attempt(forbidden=True)) is Verdict.FAIL
-    assert verdict(again, attempt()) is Verdict.AGAIN
+    assert verdict(again, attempt()) is Verdict.RETRY
 
 
 def test_a_rule_without_conditions_matches_everything():
@@ -129,7 +129,7 @@ def test_exit_leaves_the_attempts_left_unused():
 def test_retry_does_not_make_attempts_more():
     eager = job(retry=retry(2, rule(RETRY)))
 
-    assert verdict(eager, attempt(number=1, exit_code=1)) is Verdict.AGAIN
+    assert verdict(eager, attempt(number=1, exit_code=1)) is Verdict.RETRY
     assert verdict(eager, attempt(number=2, exit_code=1)) is Verdict.FAIL
 
 
@@ -150,4 +150,4 @@ def test_a_stop_order_comes_before_exit_0():
 
 
 def test_an_end_without_a_code_is_no_success():
-    assert verdict(job(attempts=2), attempt(exit_code=None)) is Verdict.AGAIN
+    assert verdict(job(attempts=2), attempt(exit_code=None)) is Verdict.RETRY

@@ -8,7 +8,7 @@ from hypothesis import strategies as some
 from batchq.domain.catalog import State
 from batchq.domain.container import Resources
 from batchq.domain.job import Status
-from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity, Misfit, Waits
+from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity, Insufficient, Unschedulable
 from batchq.domain.scheduling.usage import Usage
 from tests.support.builders import NOON, attempt, environment, job, job_id
 from tests.support.examples import examples
@@ -41,7 +41,7 @@ class Offer:
     able: set[str]
     free: set[str]
     beside: set[str]
-    outcome: Fits | Waits | Misfit
+    outcome: Fits | Insufficient | Unschedulable
 
 
 @some.composite
@@ -53,10 +53,10 @@ def offers(draw):
     room = FreeCapacity(site=site, held=Usage(under_way(*it) for it in active).after(()), now=NOON)
     taken, aside, made = list(active), [], []
     for number, (wanted, names) in enumerate(draw(some.lists(some.tuples(resources, queues), min_size=1, max_size=12))):
-        outcome = room.offer(Candidate(job_id=job_id(number), order=number, resources=wanted), names)
+        outcome = room.place_or_reserve(Candidate(job_id=job_id(number), order=number, resources=wanted), names)
         made.append(judged(wanted, names, outcome, grounds=grounds, taken=taken, aside=aside))
         taken += [(wanted, outcome.environment)] if isinstance(outcome, Fits) else []
-        aside += [(wanted, made[-1].able)] if made[-1].able and isinstance(outcome, Waits) else []
+        aside += [(wanted, made[-1].able)] if made[-1].able and isinstance(outcome, Insufficient) else []
     return made
 
 
@@ -122,7 +122,7 @@ def nothing_is_placed_where_it_does_not_go_in(made):
 def a_misfit_is_what_no_enabled_environment_could_hold(made):
     judgeable = [it for it in made if it.names]
 
-    assert [it for it in made if isinstance(it.outcome, Misfit)] == [it for it in judgeable if not it.able]
+    assert [it for it in made if isinstance(it.outcome, Unschedulable)] == [it for it in judgeable if not it.able]
 
 
 @law
@@ -133,4 +133,4 @@ def everybody_gets_the_first_place_that_has_room_beside_what_is_set_aside(made):
     assert [it.outcome for it in judged if isinstance(it.outcome, Fits)] == [
         Fits(environment=names[0]) for names in places if names
     ]
-    assert [isinstance(it.outcome, Waits) for it in judged] == [not names for names in places]
+    assert [isinstance(it.outcome, Insufficient) for it in judged] == [not names for names in places]

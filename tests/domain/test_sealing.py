@@ -9,7 +9,7 @@ from batchq.domain import events as on
 from batchq.domain.job import ACTIVE, QUEUED, Dependency, DependencyType, StopCause
 from batchq.domain.job import Status as Is
 from batchq.domain.lifecycle import arrays
-from batchq.domain.lifecycle.array_view import Sealed, apply_order, is_sealing
+from batchq.domain.lifecycle.array_view import PendingArrayOrders, apply_order, has_pending_order
 from batchq.domain.lifecycle.arrays import Moved
 from batchq.domain.lifecycle.transitions import step
 from tests.support import builders
@@ -41,7 +41,7 @@ def told(parent, *events, at=ORDERED):
 
 
 def sealed(*parents):
-    return Sealed({it.id: it for it in parents})
+    return PendingArrayOrders({it.id: it for it in parents})
 
 
 @pytest.mark.parametrize("status", sorted(QUEUED))
@@ -107,7 +107,7 @@ def test_an_order_of_an_older_batchq_has_no_moment_and_counts_when_it_is_heard()
     parent, (child, _) = family(Is.RUNNABLE, Is.RUNNABLE)
     old = replace(parent, cancelled="enough")
 
-    assert not is_sealing(old)
+    assert not has_pending_order(old)
     assert apply_order(child, old, LATER)[0].stopped_at == LATER
 
 
@@ -127,7 +127,7 @@ def test_a_failure_in_a_sequential_array_is_told_to_none_that_may_run():
 def test_children_are_shown_as_they_will_hear_and_those_under_way_as_they_are(event):
     parent, children = family(Is.PENDING, Is.RUNNABLE, Is.RUNNING, Is.SUCCEEDED)
     under_order = told(parent, event)
-    shown = [sealed(under_order).shown(it) for it in children]
+    shown = [sealed(under_order).project(it) for it in children]
 
     assert shown[:2] == [apply_order(it, under_order, LATER)[0] for it in children[:2]]
     assert shown[2:] == children[2:]
@@ -136,7 +136,7 @@ def test_children_are_shown_as_they_will_hear_and_those_under_way_as_they_are(ev
 def test_an_array_is_shown_with_who_waits_as_failed_while_others_are_under_way():
     parent, _ = family(Is.SUBMITTED, Is.RUNNABLE, Is.RUNNING, Is.FAILED)
 
-    shown = sealed(told(parent, CANCEL)).shown(told(parent, CANCEL))
+    shown = sealed(told(parent, CANCEL)).project(told(parent, CANCEL))
 
     assert (shown.status, shown.array_state.counts) == (Is.PENDING, ((Is.RUNNING, 1), (Is.FAILED, 3)))
 
@@ -146,19 +146,19 @@ def test_it_is_over_when_none_is_under_way(event, reason):
     parent, _ = family(Is.SUBMITTED, Is.RUNNABLE, Is.SUCCEEDED)
     under_order = told(parent, event)
 
-    shown = sealed(under_order).shown(under_order)
+    shown = sealed(under_order).project(under_order)
 
     assert (shown.status, shown.status_reason, shown.stopped_at) == (Is.FAILED, reason, ORDERED)
     assert shown.array_state.counts == ((Is.SUCCEEDED, 1), (Is.FAILED, 2))
     assert shown.array_state.counted_at == ORDERED
-    assert sealed(under_order).over == {parent.order}
+    assert sealed(under_order).ended_arrays == {parent.order}
 
 
 def test_it_is_over_when_the_last_one_under_way_is():
     parent, _ = family(Is.RUNNABLE, Is.RUNNING)
     ended = arrays.count(told(parent, CANCEL), [Moved(index=1, before=Is.RUNNING, after=Is.SUCCEEDED)], THEN)
 
-    shown = sealed(ended).shown(ended)
+    shown = sealed(ended).project(ended)
 
     assert (shown.status, shown.stopped_at) == (Is.FAILED, THEN)
 
@@ -167,20 +167,20 @@ def test_it_is_not_over_before_all_are_there():
     parent, _ = family(Is.RUNNABLE, Is.RUNNABLE, size=3)
     under_order = told(parent, CANCEL)
 
-    assert sealed(under_order).over == frozenset()
-    assert sealed(under_order).shown(under_order).status is Is.PENDING
+    assert sealed(under_order).ended_arrays == frozenset()
+    assert sealed(under_order).project(under_order).status is Is.PENDING
 
 
 def test_it_is_written_as_it_was_shown():
     parent, _ = family(Is.RUNNABLE, Is.RUNNABLE)
     under_order = told(parent, CANCEL)
-    shown = sealed(under_order).shown(under_order)
+    shown = sealed(under_order).project(under_order)
 
     moves = [Moved(index=index, before=Is.RUNNABLE, after=Is.FAILED) for index in range(2)]
     half = arrays.count(under_order, moves[:1], THEN)
     written = arrays.count(half, moves[1:], LATER)
 
-    assert sealed(under_order).shown(half) == shown
+    assert sealed(under_order).project(half) == shown
     assert written == shown
 
 
@@ -196,13 +196,13 @@ def test_it_is_shown_as_far_as_lists_have_it():
     known = told(parent, CANCEL)
     stored = arrays.count(known, [Moved(index=1, before=Is.RUNNING, after=Is.SUCCEEDED)], THEN)
 
-    shown = sealed(known).shown(stored)
+    shown = sealed(known).project(stored)
 
-    assert (sealed(known).over, shown.status) == (frozenset(), Is.PENDING)
+    assert (sealed(known).ended_arrays, shown.status) == (frozenset(), Is.PENDING)
 
 
 def test_others_are_shown_as_they_are():
     parent, (child,) = family(Is.RUNNABLE)
     other = builders.job()
 
-    assert [sealed().shown(it) for it in (parent, child, other)] == [parent, child, other]
+    assert [sealed().project(it) for it in (parent, child, other)] == [parent, child, other]

@@ -6,7 +6,7 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
 from batchq.domain.lifecycle.containers import tag_timed
-from batchq.domain.lifecycle.transitions import next_wakeup, ring
+from batchq.domain.lifecycle.transitions import due_event, next_wakeup
 from tests.domain.lives import after, at, cancel, lived, marks, starting, terminate, timed_out
 from tests.domain.part_lives import (
     app,
@@ -145,7 +145,7 @@ def test_a_container_may_have_a_grace_of_its_own():
 def test_the_terminates_own_grace_beats_the_containers():
     job = after(tasked(app(stop_timeout=MINUTE)), runs(APP), terminate(grace=timedelta(0)), is_asked(APP))
 
-    assert ring(job, at(0)) == grace_over(APP)
+    assert due_event(job, at(0)) == grace_over(APP)
 
 
 def test_a_terminate_without_a_grace_leaves_it_to_the_container():
@@ -169,7 +169,7 @@ def test_a_signal_that_nobody_ordered_starts_no_grace():
 def test_after_its_grace_it_is_killed_and_again_until_it_is_dead():
     job = after(stopping(), is_asked(SIDECAR))
 
-    killed, effects = lived(job, ring(job, at(30)), now=at(30))
+    killed, effects = lived(job, due_event(job, at(30)), now=at(30))
 
     assert [in_words(it) for it in effects] == ["kill 0/sidecar"]
     assert next_wakeup(killed) == at(35)
@@ -195,8 +195,8 @@ def test_each_has_a_deadline_of_its_own_and_the_first_rings_first():
     asked = after(job, is_asked(SIDECAR), is_asked("0/other"))
     later = after(asked, grace_over("0/other"), now=at(29))
 
-    assert ring(asked, at(60)) == grace_over("0/other")
-    assert ring(later, at(30)) == grace_over(SIDECAR)
+    assert due_event(asked, at(60)) == grace_over("0/other")
+    assert due_event(later, at(30)) == grace_over(SIDECAR)
 
 
 def test_what_does_not_die_says_so_and_keeps_its_room():
@@ -222,8 +222,8 @@ def test_the_time_to_start_in_counts_from_the_asking():
     job = after(waiting(), runs(INIT, since=at(3)), now=at(3))
 
     assert (next_wakeup(waiting()), next_wakeup(job)) == (at(5), at(5))
-    assert ring(job, at(4.999)) is None
-    assert ring(job, at(5)) == too_late(INIT)
+    assert due_event(job, at(4.999)) is None
+    assert due_event(job, at(5)) == too_late(INIT)
 
 
 def test_one_that_nobody_waits_for_any_more_has_all_the_time():
@@ -279,8 +279,8 @@ def test_a_time_to_start_that_came_true_in_that_moment_is_no_matter():
 def test_a_timeout_that_is_due_before_a_grace_rings_first():
     job = after(tasked(app(), sidecar(), timeout=MINUTE), runs(APP), runs(SIDECAR))
 
-    assert ring(job, at(60)) == on.TimedOut(attempt=1)
-    assert ring(job, at(59.999)) is None
+    assert due_event(job, at(60)) == on.TimedOut(attempt=1)
+    assert due_event(job, at(59.999)) is None
 
 
 # ------------------------------------------------------------------------------------------ looked at before a timeout

@@ -6,7 +6,7 @@ from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
-from batchq.domain.lifecycle.transitions import next_wakeup, ring
+from batchq.domain.lifecycle.transitions import due_event, next_wakeup
 from tests.domain.lives import (
     after,
     asked,
@@ -33,8 +33,8 @@ def test_the_timeout_rings_from_the_start_of_the_attempt():
     job = after(starting(timeout=TWO_MINUTES), started(at=at(10)), now=at(10))
 
     assert next_wakeup(job) == at(130)
-    assert ring(job, at(129.999)) is None
-    assert ring(job, at(130)) == timed_out()
+    assert due_event(job, at(129.999)) is None
+    assert due_event(job, at(130)) == timed_out()
 
 
 def test_the_timeout_of_the_next_attempt_counts_from_its_own_start():
@@ -43,7 +43,7 @@ def test_the_timeout_of_the_next_attempt_counts_from_its_own_start():
     again = after(job, started(2, at=at(100)), now=at(100))
 
     assert next_wakeup(again) == at(220)
-    assert ring(again, at(220)) == on.TimedOut(attempt=2)
+    assert due_event(again, at(220)) == on.TimedOut(attempt=2)
 
 
 def test_a_job_without_a_timeout_runs_as_long_as_it_likes():
@@ -59,7 +59,7 @@ def test_nothing_rings_for_a_job_that_does_not_run():
 def test_a_timeout_asks_the_container_to_stop():
     job = running(timeout=MINUTE)
 
-    later, effects = lived(job, ring(job, at(60)), now=at(60))
+    later, effects = lived(job, due_event(job, at(60)), now=at(60))
 
     assert marks(later) == (Status.RUNNING, status_reasons.TIMED_OUT, False, False)
     assert effects == (do.StopContainer(tag=job.tag),)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Owner
 from batchq.domain.job import Status
-from batchq.domain.scheduling.capacity import stands_in_line
+from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.engine.scheduling.queue_cache import MAX_CANDIDATES, PAGE, READ_AHEAD, QueueCache
 from batchq.engine.unit_of_work import Committed
 from batchq.ports.jobs import Changes
@@ -28,13 +28,13 @@ class Counting(InlineStore):
         super().__init__()
         self.asked, self.read = 0, 0
 
-    async def runnable(self, *asked, **beside):
+    async def runnable(self, *asked, **options):
         self.asked += 1
-        return await super().runnable(*asked, **beside)
+        return await super().runnable(*asked, **options)
 
-    async def jobs(self, ids, *, reach=None):
+    async def jobs(self, ids, *, visibility=None):
         self.read += len(ids)
-        return await super().jobs(ids, reach=reach)
+        return await super().jobs(ids, visibility=visibility)
 
 
 async def ahead_of(*jobs):
@@ -54,8 +54,8 @@ async def save(store, ahead, *, new=(), gone=()):
     ahead.on_committed(Committed(unit=None, jobs=saved, changes=(), transitions=()))
 
 
-async def tell_the_same(store, ahead, *asked, **beside):
-    return await ahead.runnable(*asked, **beside) == await InlineStore.runnable(store, *asked, **beside)
+async def tell_the_same(store, ahead, *asked, **options):
+    return await ahead.runnable(*asked, **options) == await InlineStore.runnable(store, *asked, **options)
 
 
 async def test_a_cached_candidate_is_not_read_again():
@@ -98,7 +98,7 @@ async def test_excluded_accounts_are_left_out_of_cached_and_stored_jobs():
     owners = [*[LAB] * PAGE, OTHER, LAB, OTHER]
     store, ahead = await ahead_of(*(runnable(order=number, owner=it) for number, it in enumerate(owners)))
 
-    assert await tell_the_same(store, ahead, "default", 8, beside=frozenset({"lab"}))
+    assert await tell_the_same(store, ahead, "default", 8, excluding=frozenset({"lab"}))
     assert store.asked == 2
 
 
@@ -197,7 +197,7 @@ async def test_the_cache_agrees_with_the_store_after_random_changes(moves):
 async def _agree_after(store, ahead, orders, limit, first):
     """After those of these orders have gone who stood there, and the others have come."""
     known = {it.order: it for it in store.all_jobs().values()}
-    standing = {order: known[order] for order in orders & known.keys() if stands_in_line(known[order])}
+    standing = {order: known[order] for order in orders & known.keys() if is_queued_for_placement(known[order])}
     await save(store, ahead, new=[runnable(order=it) for it in orders - known.keys()], gone=standing.values())
     line = await InlineStore.runnable(store, "default", limit, first)
     jobs = await InlineStore.jobs(store, [it.job_id for it in line])

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain.events import TerminateRequested
-from batchq.domain.lifecycle.transitions import ring
+from batchq.domain.lifecycle.transitions import due_event
 from batchq.engine.messages import TimerFired
 from batchq.engine.timers import Timers
 from tests.domain.lives import after, asked, at, exited, grace_over, placed, running, started, starting, terminate
@@ -179,7 +179,7 @@ async def test_the_timer_fires_for_each_of_two_containers_due_at_once(bell):
     bell.alarms.set(job)
     await bell.clock.sleep(31)
 
-    bell.alarms.set(after(job, ring(job, at(31)), now=at(31)))
+    bell.alarms.set(after(job, due_event(job, at(31)), now=at(31)))
     await bell.clock.sleep(1)
 
     assert bell.rang == [(job.id, 30), (job.id, 31)]

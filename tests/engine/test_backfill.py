@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from batchq.domain.catalog import ResourceKind
 from batchq.domain.ids import child_id
 from batchq.domain.intervals import IntervalSet
-from batchq.domain.job import ArrayChild, Need
+from batchq.domain.job import ArrayChild, ConsumableRequirement
 from batchq.engine.scheduling.placement_pass import MAX_TRIED
 from batchq.engine.scheduling.queue_reader import Skip
 from tests.domain.lives import pending, runnable, running
@@ -42,8 +42,8 @@ async def test_a_job_that_ends_before_the_head_can_start_is_placed():
 async def test_a_short_job_takes_no_consumed_resource_of_the_head():
     tokens = consumable("tokens", total=5, kind=ResourceKind.NON_REPLENISHABLE)
     runs = running(millicpus=3000, timeout=HOUR)
-    head = runnable(millicpus=4000, needs=(Need(resource=tokens.name, quantity=5),))
-    short = runnable(millicpus=500, timeout=HOUR / 2, needs=(Need(resource=tokens.name, quantity=1),))
+    head = runnable(millicpus=4000, needs=(ConsumableRequirement(resource=tokens.name, quantity=5),))
+    short = runnable(millicpus=500, timeout=HOUR / 2, needs=(ConsumableRequirement(resource=tokens.name, quantity=1),))
     other = runnable(millicpus=500, timeout=HOUR / 2)
 
     unit = await filled(await stored(runs, head, short, other), ground(consumables=[tokens]))

@@ -34,7 +34,7 @@ def message(candidates, *, final=True):
 
 
 async def targets(desk: Desk):
-    return [it.job.id for it in await desk.store.next_meant(1, 100)]
+    return [it.job.id for it in await desk.store.next_targets(1, 100)]
 
 
 async def test_jobs_that_change_between_the_read_and_the_commit_are_examined_again():
@@ -70,7 +70,7 @@ async def test_candidates_are_read_again_when_too_many_jobs_have_changed(monkeyp
     await desk.process(first)
 
     assert isinstance(first.answer.exception(), StaleRead)
-    assert await desk.store.sweeps() == ()
+    assert await desk.store.bulk_stops() == ()
 
 
 async def test_bulk_stops_of_one_user_wait_for_each_other_and_not_for_other_users(monkeypatch):

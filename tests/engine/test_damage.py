@@ -8,7 +8,7 @@ from batchq.domain import status_reasons
 from batchq.domain.ids import child_id
 from batchq.domain.job import Dependency, Status
 from batchq.domain.lifecycle.containers import tags_under_way
-from batchq.domain.lifecycle.reconcile import Seen
+from batchq.domain.lifecycle.reconcile import SurveyedContainer
 from batchq.domain.scheduling.fairshare import ShareKey
 from batchq.engine.messages import SurveyCompleted, TimerFired, UpdateTags
 from batchq.ports.jobs import Changes
@@ -316,7 +316,7 @@ async def test_the_container_of_a_damaged_job_is_removed_and_its_capacity_is_fre
 
     await look_at_damage(desk)
     await desk.process(
-        SurveyCompleted(containers=(Seen(tag=bad.tag, lives=True),), expected=frozenset(), capacity=HOST)
+        SurveyCompleted(containers=(SurveyedContainer(tag=bad.tag, running=True),), expected=frozenset(), capacity=HOST)
     )
 
     assert do.CleanUpContainer(tag=bad.tag) in desk.asked
@@ -331,7 +331,7 @@ async def test_a_container_missing_from_the_damaged_row_is_found_by_a_survey(dat
 
     await look_at_damage(desk)
     await desk.process(
-        SurveyCompleted(containers=(Seen(tag=bad.tag, lives=True),), expected=frozenset(), capacity=HOST)
+        SurveyCompleted(containers=(SurveyedContainer(tag=bad.tag, running=True),), expected=frozenset(), capacity=HOST)
     )
 
     assert desk.asked == [do.CleanUpContainer(tag=bad.tag)]

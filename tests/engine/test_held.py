@@ -5,7 +5,7 @@ import pytest
 from batchq.domain import effects as do
 from batchq.domain.ids import Tag, child_id
 from batchq.domain.job import Status
-from batchq.domain.lifecycle.reconcile import Seen
+from batchq.domain.lifecycle.reconcile import SurveyedContainer
 from batchq.engine.messages import ContinueWork, Resume, SurveyCompleted
 from batchq.errors import Invalid
 from batchq.ports.jobs import Changes, Restoration
@@ -20,7 +20,7 @@ async def test_safe_mode_attaches_the_container_of_an_unspawned_child():
     await desk.store.commit(Changes(restoration=Restoration(at=NOON)))
     await desk.loop.load()
     tag = Tag(job_id=child_id(ONE, 2), attempt=1)
-    runs = SurveyCompleted(containers=(Seen(tag=tag, lives=True),), expected=frozenset(), capacity=HOST)
+    runs = SurveyCompleted(containers=(SurveyedContainer(tag=tag, running=True),), expected=frozenset(), capacity=HOST)
     await desk.process(runs)
     early, late = Resume(purge=True, answer=answer(), caller=ADMIN), Resume(purge=True, answer=answer(), caller=ADMIN)
 

@@ -7,7 +7,7 @@ import pytest
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.catalog import ResourceKind
-from batchq.domain.job import Need, Status
+from batchq.domain.job import ConsumableRequirement, Status
 from batchq.domain.scheduling.fairshare import ShareKey
 from batchq.engine.messages import CatalogChanged, EngineLost, JobEvent
 from batchq.engine.scheduling import share_usage
@@ -26,7 +26,7 @@ def licences(total, kind=ResourceKind.REPLENISHABLE):
 
 
 def need(quantity):
-    return (Need(resource="licence", quantity=quantity),)
+    return (ConsumableRequirement(resource="licence", quantity=quantity),)
 
 
 async def share(desk):

@@ -21,9 +21,9 @@ class Watched(QueueCache):
         super().__init__(store)
         self.looked = []
 
-    async def runnable(self, queue, *asked, **beside):
+    async def runnable(self, queue, *asked, **options):
         self.looked.append(queue)
-        return await super().runnable(queue, *asked, **beside)
+        return await super().runnable(queue, *asked, **options)
 
 
 async def desk_that_looked(*jobs, on_ground=None):

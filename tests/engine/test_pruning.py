@@ -143,7 +143,7 @@ async def test_killed_between_the_rows_and_the_logs_the_next_round_finishes_it(y
 
     assert (shown, kept) == (None, 2)
     assert yard.logs() == 1
-    assert await yard.store.discarded(10) == ()
+    assert await yard.store.deleted_log_ids(10) == ()
 
 
 async def test_a_store_that_fails_is_tried_again_at_the_next_round(yard, caplog):
@@ -182,7 +182,7 @@ async def test_a_failure_to_discard_a_log_loses_nothing(yard):
     with pytest.raises(StoreFailed):
         await yard.pruner.prune_once()
 
-    assert len(await yard.store.discarded(10)) == 1
+    assert len(await yard.store.deleted_log_ids(10)) == 1
 
 
 async def _failing(log_id):

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from batchq.domain.catalog import ResourceKind
 from batchq.domain.ids import ConsumableName, QueueName
-from batchq.domain.job import Need, Status
+from batchq.domain.job import ConsumableRequirement, Status
 from batchq.engine.messages import SearchQueues
 from batchq.engine.scheduling import placement_pass
 from batchq.engine.scheduling.queue_search import SearchPosition, next_searches
@@ -32,7 +32,8 @@ async def held_licence(world):
 
 async def waiting(world, count, script=None):
     submission = replace(
-        await world.submission(script, millicpus=1, memory_mib=4), needs=(Need(resource=LICENCE, quantity=1),)
+        await world.submission(script, millicpus=1, memory_mib=4),
+        needs=(ConsumableRequirement(resource=LICENCE, quantity=1),),
     )
     return [(await world.jobs.submit(submission, caller=ADMIN)).id for _ in range(count)]
 
@@ -66,7 +67,7 @@ async def test_jobs_behind_many_blocked_ones_start_and_then_the_scheduler_rests(
 
 
 def licensed(**asked):
-    return runnable(needs=(Need(resource=LICENCE, quantity=1),), **asked)
+    return runnable(needs=(ConsumableRequirement(resource=LICENCE, quantity=1),), **asked)
 
 
 @pytest.mark.parametrize("shares", [False, True], ids=["first in first out", "fair share"])

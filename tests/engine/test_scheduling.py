@@ -4,7 +4,7 @@ import pytest
 
 from batchq.domain import events as on
 from batchq.domain.catalog import State
-from batchq.domain.job import Need, Status
+from batchq.domain.job import ConsumableRequirement, Status
 from batchq.engine.scheduling.placement_pass import MAX_DECISIONS
 from batchq.engine.scheduling.queue_reader import FIRST_PAGE, PAGE
 from tests.domain.lives import after, cancel, exited, placed, runnable, running, submitted
@@ -253,8 +253,8 @@ async def test_an_environment_that_shrank_below_what_runs_takes_nobody_until_the
 
 
 async def test_a_resource_that_was_made_anew_while_a_job_holds_of_the_old_one_gives_only_the_rest():
-    runs = running(needs=(Need(resource="licences", quantity=3),))
-    one, two = (runnable(needs=(Need(resource="licences", quantity=2),)) for _ in range(2))
+    runs = running(needs=(ConsumableRequirement(resource="licences", quantity=3),))
+    one, two = (runnable(needs=(ConsumableRequirement(resource="licences", quantity=2),)) for _ in range(2))
     store = await stored(runs, one, two)
 
     unit = await filled(store, ground(consumables=[consumable(total=6)]), turn_over(runs))
@@ -263,8 +263,8 @@ async def test_a_resource_that_was_made_anew_while_a_job_holds_of_the_old_one_gi
 
 
 async def test_a_total_below_what_is_in_use_takes_nothing_from_those_who_hold_it():
-    runs = running(needs=(Need(resource="licences", quantity=3),))
-    waits, other = runnable(needs=(Need(resource="licences", quantity=1),)), runnable()
+    runs = running(needs=(ConsumableRequirement(resource="licences", quantity=3),))
+    waits, other = runnable(needs=(ConsumableRequirement(resource="licences", quantity=1),)), runnable()
     store = await stored(runs, waits, other)
 
     unit = await filled(store, ground(consumables=[consumable(total=1)]), turn_over(runs))

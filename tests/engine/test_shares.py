@@ -9,7 +9,7 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.catalog import SchedulingPolicy, ShareWeight
 from batchq.domain.job import Status
-from batchq.domain.scheduling.fairshare import MOST_SHARES, ShareKey, ShareUse
+from batchq.domain.scheduling.fairshare import MAX_SHARES, ShareKey, ShareUse
 from batchq.errors import Invalid
 from batchq.ports.jobs import Changes
 from tests.domain.lives import after, exited, placed, runnable, running, submitted
@@ -187,7 +187,7 @@ async def test_a_retried_job_goes_before_the_younger_ones_of_its_share():
 async def test_one_active_share_too_many_is_refused():
     on_ground = fair()
     desk = await desk_over(on_ground=on_ground)
-    uses = {ShareKey("default", str(number)): ShareUse(active=1, as_of=NOON) for number in range(MOST_SHARES - 1)}
+    uses = {ShareKey("default", str(number)): ShareUse(active=1, as_of=NOON) for number in range(MAX_SHARES - 1)}
     await desk.store.commit(Changes(shares=tuple(uses.items())))
     await desk.loop.load()
     last, known, more = (submit(job_id(it), share_identifier=name) for it, name in ((1, "new"), (2, "7"), (3, "more")))

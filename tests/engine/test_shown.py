@@ -157,7 +157,7 @@ async def test_who_asks_for_the_end_of_a_child_that_is_over_has_not_ended_it():
     await desk.process(replace(to(child_id(ONE, 5), TERMINATE), caller=ADMIN))
 
     assert (await desk.store.jobs([child_id(ONE, 5)]))[child_id(ONE, 5)].status_reason == "enough"
-    assert await desk.store.acts(AuditQuery(limit=10, about=f"job/{child_id(ONE, 5)}")) == ()
+    assert await desk.store.audit_records(AuditQuery(limit=10, resource=f"job/{child_id(ONE, 5)}")) == ()
 
 
 async def test_who_waits_for_it_is_judged_when_its_row_is_written():

@@ -71,7 +71,7 @@ async def test_as_many_as_one_unit_of_work_tells_are_told_and_then_it_is_seen_th
     await desk.process(ContinueWork())
 
     assert [some and len(some) for some in told] == [3, (), None]
-    assert await desk.store.sweeps() == ()
+    assert await desk.store.bulk_stops() == ()
 
 
 async def test_who_is_meant_does_not_start_and_who_is_not_does():
@@ -151,13 +151,13 @@ async def test_one_user_has_so_many_orders_under_way_and_another_his_own(monkeyp
 
     assert isinstance(third.answer.exception(), Throttled)
     assert fourth.answer.result() is None
-    assert len(await desk.store.sweeps()) == 3
+    assert len(await desk.store.bulk_stops()) == 3
 
 
 async def test_who_waits_for_an_order_that_is_not_there_any_more_waits_no_longer():
     desk, (message, told) = await desk_over(runnable()), order()
     await desk.process(message)
-    await desk.store.commit(Changes(progress=(Progress(sweep=1, order=-1, node=None, over=True),)))
+    await desk.store.commit(Changes(progress=(Progress(bulk_stop=1, order=-1, node=None, complete=True),)))
 
     await desk.loop.load()
 

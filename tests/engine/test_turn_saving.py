@@ -82,7 +82,7 @@ def test_a_submission_is_remembered_with_its_job_and_old_ones_may_go():
 
     assert unit.submitted == {key: job.id}
     assert changes(unit).submissions == ((key, job.id, NOON),)
-    assert changes(unit).forget_before == NOON
+    assert changes(unit).delete_submissions_before == NOON
 
 
 def test_a_unit_of_work_without_submissions_forgets_none():
@@ -91,7 +91,7 @@ def test_a_unit_of_work_without_submissions_forgets_none():
 
     unit.step(job.id, cancel())
 
-    assert changes(unit).forget_before is None
+    assert changes(unit).delete_submissions_before is None
 
 
 # -------------------------------------------------------------------------------------------------------------- history

@@ -18,7 +18,7 @@ from batchq.domain.access.accounts import Account, AccountLimits, Directory, Own
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, Kind
 from batchq.domain.catalog import ResourceKind
 from batchq.domain.ids import child_id
-from batchq.domain.job import ACTIVE, FINISHED, Dependency, DependencyType, Need, Status
+from batchq.domain.job import ACTIVE, FINISHED, ConsumableRequirement, Dependency, DependencyType, Status
 from batchq.domain.scheduling.fairshare import ShareKey, accrued
 from batchq.engine import arrays, bulk_stops
 from batchq.engine.account_limits import AccountPolicies
@@ -104,7 +104,7 @@ class Story:
             [
                 JobFilter(queues=frozenset({self.dice.choice(["default", "fair"])})),
                 JobFilter(statuses=frozenset(self.dice.sample([*Status], 3))),
-                JobFilter(accounts=frozenset({"team"}), reach=Visibility(user="ada")),
+                JobFilter(accounts=frozenset({"team"}), visibility=Visibility(user="ada")),
                 JobFilter(members=(*self.dice.sample(own, len(own) // 3), (self._any(), None))),
             ]
         )
@@ -116,8 +116,8 @@ class Story:
     async def _meant(self):
         """Those who wait, and are meant by an order that is decided; of an array its children."""
         store, found = self.desk.store, set()
-        for sweep in await store.sweeps():
-            for first, last in await store.meant_orders(sweep.number):
+        for sweep in await store.bulk_stops():
+            for first, last in await store.target_ranges(sweep.number):
                 found |= {it.id for it in (await self.known()).values() if first <= it.order <= last}
         return found - self.desk.loop.state.active.keys()
 
@@ -128,7 +128,7 @@ class Story:
             "depends_on": [*self._dependencies(size)],
             "retry": retry(self.dice.choice([1, 2])),
             "millicpus": self.dice.choice([500, 1000, 3000, 5000]),
-            "needs": self.dice.choice([(), (Need(resource="licence", quantity=1),)]),
+            "needs": self.dice.choice([(), (ConsumableRequirement(resource="licence", quantity=1),)]),
             "queue": self.dice.choice(["default", "fair"]),
             "owner": self.dice.choice(OWNERS),
         }
@@ -189,9 +189,9 @@ async def memory_is_what_is_stored(desk):
     if loop._must_load:
         return
     assert loop.state.active == {it.id: it for it in await store.active()}
-    assert loop._arrays._unfinished == {it.id: it for it in await store.parents_at_work()}
+    assert loop._arrays._unfinished == {it.id: it for it in await store.arrays_with_work()}
     assert known_shares(loop) == {key: use for key, use in (await store.shares()).items() if counts(use, loop)}
-    assert loop._bulk_stops._in_progress == {it.number: it for it in await store.sweeps()}
+    assert loop._bulk_stops._in_progress == {it.number: it for it in await store.bulk_stops()}
     assert loop.scheduler.queued_jobs.queued == +Counter(await store.queued())
     assert loop.scheduler._share_usage.used_up == await store.used_up()
     marks = loop.scheduler._blocked_jobs.marks.values()

@@ -1,7 +1,7 @@
 """What a survey reports of the containers that the engine has."""
 
 from batchq.domain.ids import Tag
-from batchq.domain.lifecycle.reconcile import Seen
+from batchq.domain.lifecycle.reconcile import SurveyedContainer
 from batchq.engine.containers.watcher import Watcher
 from batchq.ports.runtime import ContainerState, EngineIdentity, Inspection
 from tests.support.builders import job_id, resources
@@ -39,4 +39,7 @@ async def test_containers_being_removed_are_left_out_of_a_survey_unless_they_are
     await watcher._survey_once()
 
     (surveyed,) = posted
-    assert surveyed.containers == (Seen(tag=EXPECTED, lives=False, begun=True), Seen(tag=RUNS, lives=True, begun=True))
+    assert surveyed.containers == (
+        SurveyedContainer(tag=EXPECTED, running=False, started=True),
+        SurveyedContainer(tag=RUNS, running=True, started=True),
+    )

@@ -27,10 +27,10 @@ from batchq.domain.catalog import (
     SchedulingPolicy,
 )
 from batchq.domain.ids import QueueName
-from batchq.domain.job import Job, JobSpec, Need
+from batchq.domain.job import ConsumableRequirement, Job, JobSpec
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.clock import ClockAnchor
-from batchq.ports.jobs import Moment, Restoration
+from batchq.ports.jobs import HistoryEntry, Restoration
 from batchq.ports.logs import LogLine, LogStream
 from batchq.store import bulk_stops, migrations, rows
 from batchq.store.lock import locked
@@ -50,7 +50,7 @@ class Stored(Struct, frozen=True, kw_only=True):
 
 
 JOB: Job = replace(example(Job), version=7)
-MOMENT: Moment = example(Moment)
+MOMENT: HistoryEntry = example(HistoryEntry)
 STREAM: LogStream = example(LogStream)
 
 VALUES: Mapping[str, Stored] = {
@@ -61,9 +61,9 @@ VALUES: Mapping[str, Stored] = {
         without="spec",
     ),
     "job_spec": Stored(of=JobSpec, write=rows.as_json, read=rows.spec),
-    "consumable_requirements": Stored(of=tuple[Need, ...], write=rows.as_json, read=rows.needs),
+    "consumable_requirements": Stored(of=tuple[ConsumableRequirement, ...], write=rows.as_json, read=rows.needs),
     "job_history": Stored(
-        of=Moment, write=rows.moment_value, read=lambda text: rows.moment(MOMENT.job_id, text), without="job_id"
+        of=HistoryEntry, write=rows.moment_value, read=lambda text: rows.moment(MOMENT.job_id, text), without="job_id"
     ),
     "log_stream": Stored(
         of=LogStream,
@@ -137,7 +137,7 @@ def _written(data: Path) -> dict[str, str]:
     found = {path.name: text for path in sorted(data.iterdir()) if (text := path.read_text())}
     inode = str((data / "batchq.lock").stat().st_ino)
     found["batchq.lock"] = found["batchq.lock"].replace(inode, "INODE")
-    found["acts.log"] = re.sub(r'"mark":"[0-9a-f]{32}"', '"mark":"32 HEXADECIMAL DIGITS"', found["acts.log"])
+    found["acts.log"] = re.sub(r'"entry_id":"[0-9a-f]{32}"', '"entry_id":"32 HEXADECIMAL DIGITS"', found["acts.log"])
     logs = data / "logs"
     logs.mkdir()
     asyncio.run(_write_log(logs))

@@ -38,7 +38,7 @@ async def ada(world):
 
 async def acts(world, **asked):
     """What is known to have been done, the oldest first."""
-    found = [it.act for it in await world.store.acts(AuditQuery(limit=1000, **asked))]
+    found = [it.record for it in await world.store.audit_records(AuditQuery(limit=1000, **asked))]
     assert {(it.user, it.account, it.key, it.request_id) for it in found} <= {("ada", "team", "BQIA1", "a-request")}
     return [(it.operation, it.outcome) for it in reversed(found)]
 
@@ -53,7 +53,7 @@ async def test_a_jobs_life_leaves_the_acts_of_those_who_ordered_it_and_no_other(
     await world.terminate(job)
     await world.wait_for(job, Status.FAILED)
 
-    told = await acts(world, about=f"job/{job}")
+    told = await acts(world, resource=f"job/{job}")
     assert told == [("SubmitJob", "SUBMITTED"), ("CancelJob", "RUNNING"), ("TerminateJob", "RUNNING")]
 
 
@@ -98,7 +98,7 @@ async def test_one_order_to_many_is_an_act_and_one_about_each(world, ada):
     told = await acts(world, operation="TerminateJobs")
     assert told[0] == ("TerminateJobs", "asked")
     assert sorted(told[1:]) == [("TerminateJobs", "STOPPING"), *[("TerminateJobs", "TERMINATED")] * 3]
-    assert await acts(world, about=f"job/{waiting[0]}") == [
+    assert await acts(world, resource=f"job/{waiting[0]}") == [
         ("SubmitJob", "SUBMITTED"),
         ("TerminateJobs", "TERMINATED"),
     ]
@@ -112,7 +112,7 @@ async def test_one_order_to_many_is_no_act_about_those_it_does_not_change(world,
 
     await world.terminate_all(job, reason="again")
 
-    assert await acts(world, operation="TerminateJobs", about=f"job/{job}") == [("TerminateJobs", "STOPPING")]
+    assert await acts(world, operation="TerminateJobs", resource=f"job/{job}") == [("TerminateJobs", "STOPPING")]
     await world.wait_for(job, Status.FAILED)
 
 

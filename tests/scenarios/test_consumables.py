@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from batchq.domain.catalog import Operation, ResourceKind
 from batchq.domain.ids import ConsumableName
-from batchq.domain.job import Need, Status
+from batchq.domain.job import ConsumableRequirement, Status
 from batchq.services.consumable_resources import Quantities
 from tests.support.builders import ADMIN
 from tests.support.scripts import Script
@@ -30,7 +30,7 @@ def quantities(world):
 
 async def needing(world, quantity, script=None, **asked):
     submission = await world.submission(script, **asked)
-    needs = (Need(resource=LICENCES, quantity=quantity),)
+    needs = (ConsumableRequirement(resource=LICENCES, quantity=quantity),)
     return (await world.jobs.submit(replace(submission, needs=needs), caller=ADMIN)).id
 
 

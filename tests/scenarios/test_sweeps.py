@@ -251,7 +251,7 @@ async def test_an_order_goes_on_where_it_was_when_the_server_is_gone(simulated):
     await simulated.terminate(holder)
 
     await simulated.wait_for(many[0], Status.FAILED, status_reason="for ever", attempts=())
-    assert await simulated.store.sweeps() == ()
+    assert await simulated.store.bulk_stops() == ()
 
 
 async def test_an_order_that_is_durable_stands_though_nobody_heard_so(simulated):
@@ -276,7 +276,7 @@ async def test_an_order_that_is_not_saved_is_refused_and_means_nobody(simulated)
         await simulated.cancel_all(waits)
 
     simulated.store.failing = False
-    assert await simulated.store.sweeps() == ()
+    assert await simulated.store.bulk_stops() == ()
     assert (await simulated.job(waits)).status is Status.RUNNABLE
 
 

@@ -13,7 +13,7 @@ class AuditChecks:
 
     def written(self, changes: Changes) -> None:
         """Each submission and stop order has an audit record, and no audit record names an unchanged job."""
-        audited = [it.about.removeprefix("job/") for it in changes.acts if it.about.startswith("job/")]
+        audited = [it.resource.removeprefix("job/") for it in changes.audit_records if it.resource.startswith("job/")]
         changed = {job.id for job in (*changes.inserted, *changes.updated)}
         # An order to a child that is not spawned yet is saved in the row of its array.
         changed |= {

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from batchq.domain.bulk_stop import WHOLE, BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome
 from batchq.domain.ids import JobId, node_of
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
-from batchq.domain.lifecycle.array_view import Sealed, is_sealing
+from batchq.domain.lifecycle.array_view import PendingArrayOrders, has_pending_order
 from batchq.services.bulk_stop import JobSelector
 from tests.simulation.run_log import RunLog
 from tests.simulation.submissions import ENVIRONMENTS, QUEUES
@@ -84,7 +84,10 @@ class BulkStopChecks:
 
     def _is_over(self, job: Job) -> bool:
         """Whether its row is finished, or the saved order to its array has decided that it will be (decision 0027)."""
-        return Sealed({it.id: it for it in self._family(job) if is_sealing(it)}).shown(job).status in FINISHED
+        return (
+            PendingArrayOrders({it.id: it for it in self._family(job) if has_pending_order(it)}).project(job).status
+            in FINISHED
+        )
 
     def _family(self, job: Job) -> tuple[Job, ...]:
         parent = None if job.child is None else self._jobs.get(job.child.parent)

@@ -66,7 +66,7 @@ async def check(world) -> None:
         world.run_log.fail("I12 a world at rest is left in peace", "\n".join(world.run_log.lines[changes:]))
     if world.machine.runtime.networks or not _is_empty(world):
         world.run_log.fail("I9 nothing is left over", f"{world.machine.runtime.networks}")
-    if await world.server.store.sweeps():
+    if await world.server.store.bulk_stops():
         world.run_log.fail("I9 nothing is left over", "an order to stop jobs")
     if world.server.engine.loop.state.counts.read() != await world.server.store.unfinished_counts():
         world.run_log.fail("I1 the counts are those of the store", f"{world.server.engine.loop.state.counts.read()}")

@@ -84,7 +84,7 @@ class Invariants:
                 self._array_begins(job)
         self.dependencies.follows(changes)
         self.resources.written(changes, begun)
-        for sweep, selection in changes.sweeps:
+        for sweep, selection in changes.bulk_stops:
             self.bulk_stops.begun(sweep.order, selection)
 
     def shifted(self, skew: timedelta, stored: Mapping[JobId, Job]) -> None:

@@ -104,14 +104,14 @@ MUTANTS = [
     Mutant(
         file="batchq/domain/scheduling/capacity.py",
         breaks="consumable resources are taken by nobody",
-        old="self._hold(self._returning(held.sums), until=None)",
-        new="self._hold({of: it for of, it in held.sums.items() if 'consumable' not in of}, until=None)",
+        old="self._add_ending(self._returning(held.sums), until=None)",
+        new="self._add_ending({of: it for of, it in held.sums.items() if 'consumable' not in of}, until=None)",
     ),
     Mutant(
         file="batchq/domain/scheduling/fairshare.py",
         breaks="the children of an array are jobs of its share",
-        old="active = 0 if after.child is not None else _lives(after)",
-        new="active = _lives(after)",
+        old="active = 0 if after.child is not None else _active_count(after)",
+        new="active = _active_count(after)",
     ),
     Mutant(
         file="batchq/engine/containers/start.py",
@@ -172,7 +172,7 @@ MUTANTS = [
     Mutant(
         file="batchq/domain/lifecycle/reconcile.py",
         breaks="a start begun before a crash is forgotten",
-        old="return (start, do.AbandonStart(tag=tag)) if standing.is_to_stop else (start,)",
+        old="return (start, do.AbandonStart(tag=tag)) if standing.must_stop else (start,)",
         new="return ()",
     ),
     Mutant(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from batchq.domain.ids import ConsumableName, JobId
 from batchq.domain.job import FINISHED, QUEUED, Job, Status
 from batchq.domain.job_counts import group
-from batchq.domain.scheduling.capacity import candidate, stands_in_line
+from batchq.domain.scheduling.capacity import candidate, is_queued_for_placement
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.engine.loop import EngineLoop
 from batchq.engine.scheduling.queue_cache import QueueCache
@@ -50,7 +50,7 @@ class StateChecks:
 
     def _check_queue_cache(self, ahead: QueueCache) -> None:
         for queue, front in ahead.fronts.items():
-            line = [it for it in self._jobs.values() if it.spec.queue == queue and stands_in_line(it)]
+            line = [it for it in self._jobs.values() if it.spec.queue == queue and is_queued_for_placement(it)]
             ordered = sorted((it for it in line if it.order <= front.until), key=lambda it: it.order)
             self._check_equal("the first jobs of a queue", list(front), [candidate(it) for it in ordered])
         whole = {it: self._jobs[it] for it in ahead.cached_jobs}

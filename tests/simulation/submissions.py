@@ -9,10 +9,10 @@ from batchq.domain.container import ContainerSpec, Overrides, Resources
 from batchq.domain.ids import ConsumableName, JobId, QueueName, child_id
 from batchq.domain.job import (
     Action,
+    ConsumableRequirement,
     Dependency,
     DependencyType,
     ExitRule,
-    Need,
     RetryStrategy,
 )
 from batchq.domain.task import Condition, NodeRange, Nodes, Task
@@ -142,10 +142,12 @@ class SubmissionGenerator:
         size = self._known[job_id].array_size
         return job_id if size is None or self._rng.random() < 0.5 else child_id(job_id, self._rng.randrange(size))
 
-    def _needs(self) -> tuple[Need, ...]:
+    def _needs(self) -> tuple[ConsumableRequirement, ...]:
         rng = self._rng
         return tuple(
-            Need(resource=name, quantity=rng.choice([1, 1, 2])) for name in (LICENCES, TOKENS) if rng.random() < 0.15
+            ConsumableRequirement(resource=name, quantity=rng.choice([1, 1, 2]))
+            for name in (LICENCES, TOKENS)
+            if rng.random() < 0.15
         )
 
     def _scripts(self) -> list[Script]:

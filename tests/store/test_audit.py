@@ -34,8 +34,8 @@ class Lossy(InlineStore):
 
     fails = 0
 
-    async def take_over(self, noted):
-        await super().take_over(noted)
+    async def ingest_audit_records(self, noted):
+        await super().ingest_audit_records(noted)
         if self.fails:
             self.fails -= 1
             raise Unavailable("killed")
@@ -57,7 +57,7 @@ def audit(store, journal):
 
 
 async def told(audit):
-    return [it.act for it in await audit.records(ALL)]
+    return [it.record for it in await audit.records(ALL)]
 
 
 async def test_a_journal_record_is_listed_at_once(audit, journal, tmp_path):
@@ -84,14 +84,14 @@ async def test_a_record_journaled_during_ingestion_is_kept(journal):
 
     journal.drop(length)
 
-    assert [it.act.user for it in journal.read()[0]] == ["bob"]
+    assert [it.record.user for it in journal.read()[0]] == ["bob"]
 
 
 async def test_old_audit_records_are_deleted_and_no_others(audit, store):
     now = NOON
-    old = tuple(replace(DONE, at=now - 2 * YEAR, about=f"job/{number}") for number in range(BATCH_SIZE + 5))
+    old = tuple(replace(DONE, at=now - 2 * YEAR, resource=f"job/{number}") for number in range(BATCH_SIZE + 5))
     new = replace(DONE, at=now - YEAR / 2)
-    await store.commit(Changes(inserted=(job(),), acts=(*old, new)))
+    await store.commit(Changes(inserted=(job(),), audit_records=(*old, new)))
 
     await audit.run_once()
 
@@ -99,11 +99,11 @@ async def test_old_audit_records_are_deleted_and_no_others(audit, store):
 
 
 async def test_without_a_retention_period_nothing_is_deleted(store, journal):
-    await store.commit(Changes(inserted=(job(),), acts=(replace(DONE, at=NOON - 100 * YEAR),)))
+    await store.commit(Changes(inserted=(job(),), audit_records=(replace(DONE, at=NOON - 100 * YEAR),)))
 
     await AuditLog(store=store, journal=journal, clock=AtNoon(), retention=None).run_once()
 
-    assert len(await store.acts(ALL)) == 1
+    assert len(await store.audit_records(ALL)) == 1
 
 
 @pytest.mark.parametrize(
@@ -112,11 +112,11 @@ async def test_without_a_retention_period_nothing_is_deleted(store, journal):
         (AuditQuery(limit=5), "audit_log_by_time"),
         (AuditQuery(limit=5, since=NOON), "audit_log_by_time"),
         (AuditQuery(limit=5, user="ada"), "audit_log_by_user"),
-        (AuditQuery(limit=5, about="job/1"), "audit_log_by_resource"),
-        (AuditQuery(limit=5, about="job/1", user="ada"), "audit_log_by_resource"),
-        (AuditQuery(limit=5, reach=Visibility(user="ada")), "audit_log_by_user"),
-        (AuditQuery(limit=5, reach=Visibility(user="", accounts=frozenset({"team"}))), "audit_log_by_account"),
-        (AuditQuery(limit=5, reach=Visibility(user="ada"), before=(NOON, 7)), "audit_log_by_user"),
+        (AuditQuery(limit=5, resource="job/1"), "audit_log_by_resource"),
+        (AuditQuery(limit=5, resource="job/1", user="ada"), "audit_log_by_resource"),
+        (AuditQuery(limit=5, visibility=Visibility(user="ada")), "audit_log_by_user"),
+        (AuditQuery(limit=5, visibility=Visibility(user="", accounts=frozenset({"team"}))), "audit_log_by_account"),
+        (AuditQuery(limit=5, visibility=Visibility(user="ada"), before=(NOON, 7)), "audit_log_by_user"),
     ],
 )
 def test_a_page_is_read_from_an_index_in_its_order(asked, index):
@@ -124,14 +124,14 @@ def test_a_page_is_read_from_an_index_in_its_order(asked, index):
 
 
 @pytest.mark.parametrize(
-    ("reach", "index"),
+    ("visibility", "index"),
     [
         (Visibility(user="ada"), "audit_log_by_owner"),
         (Visibility(user="", accounts=frozenset({"team"})), "audit_log_by_owner_account"),
     ],
 )
-def test_records_about_jobs_of_an_owner_are_read_from_an_index_in_its_order(reach, index):
-    assert_index(index, *select(AuditQuery(limit=5, reach=reach), by_owner=True))
+def test_records_about_jobs_of_an_owner_are_read_from_an_index_in_its_order(visibility, index):
+    assert_index(index, *select(AuditQuery(limit=5, visibility=visibility), by_owner=True))
 
 
 def assert_index(index, statement, bound):

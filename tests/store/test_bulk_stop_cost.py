@@ -25,8 +25,8 @@ async def costs(data, count):
     store = await SqliteStore.open(data)
     desk, costs = Desk(store, ground()), []
     await desk.loop.load()
-    for reach in REACHES:
-        selection = JobFilter(names=PATTERNS, statuses=frozenset({Status.RUNNABLE}), reach=reach)
+    for visibility in REACHES:
+        selection = JobFilter(names=PATTERNS, statuses=frozenset({Status.RUNNABLE}), visibility=visibility)
         for connection in (store._database._browser, store._database._writer):
             await connection.set_progress_handler(counter := Counter(), EACH)
             costs.append(counter)

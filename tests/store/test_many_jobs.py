@@ -78,10 +78,14 @@ async def costs_of_ones_own(data, count):
     named = replace(asked, filter=Filter.JOB_NAME, values=("a*",))
     asked = [asked, named, replace(asked, status=Status.SUCCEEDED), replace(asked, status=Status.RUNNING)]
     reaches = [Visibility(user="ada"), Visibility(user="cora", accounts=frozenset({"lab", "team"}))]
-    costs = [await counter.cost(store.list(replace(query, reach=reach))) for query in asked for reach in reaches]
-    costs += [await counter.cost(store.streams(reach=reach)) for reach in reaches]
-    costs += [await counter.cost(store.newest_streams(reach=reach)) for reach in reaches]
-    costs += [await counter.cost(store.jobs([it.id for it in own], reach=reach)) for reach in reaches]
+    costs = [
+        await counter.cost(store.list(replace(query, visibility=visibility)))
+        for query in asked
+        for visibility in reaches
+    ]
+    costs += [await counter.cost(store.streams(visibility=visibility)) for visibility in reaches]
+    costs += [await counter.cost(store.newest_streams(visibility=visibility)) for visibility in reaches]
+    costs += [await counter.cost(store.jobs([it.id for it in own], visibility=visibility)) for visibility in reaches]
     await store.close()
     return costs
 

@@ -145,7 +145,7 @@ def test_the_children_of_an_array_are_read_as_one_range(plan, name):
 
 @pytest.mark.parametrize("status", [Status.PENDING, Status.FAILED])
 def test_jobs_with_pending_end_cost_a_list_no_scan(plan, status):
-    query = JobQuery(queue="default", status=status, limit=10, over=frozenset({1, 2}))
+    query = JobQuery(queue="default", status=status, limit=10, ended_arrays=frozenset({1, 2}))
 
     walks = [plan(*lists.select(part, None, among))[0] for part, among in lists._split(query)]
 

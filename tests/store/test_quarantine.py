@@ -37,14 +37,16 @@ async def change(store, statement):
 @pytest.mark.parametrize("ruin", ["'{'", "''", BLOB])
 async def test_an_unreadable_bulk_stop_is_skipped_and_its_number_reused(store, ruin):
     cancel = BulkStop(number=1, order=BulkStopOrder(kind=Kind.CANCEL, reason="enough"))
-    await store.commit(Changes(inserted=(job(number=1), job(number=2, name="mine")), sweeps=((cancel, JobFilter()),)))
+    await store.commit(
+        Changes(inserted=(job(number=1), job(number=2, name="mine")), bulk_stops=((cancel, JobFilter()),))
+    )
     await change(store, f"UPDATE bulk_stops SET value = {ruin}")
-    assert await store.sweeps() == ()
+    assert await store.bulk_stops() == ()
 
-    await store.commit(Changes(sweeps=((cancel, JobFilter(names=frozenset({"mine"}))),)))
+    await store.commit(Changes(bulk_stops=((cancel, JobFilter(names=frozenset({"mine"}))),)))
 
-    assert await store.sweeps() == (cancel,)
-    assert [it.job.order for it in await store.next_meant(1, 10)] == [2]
+    assert await store.bulk_stops() == (cancel,)
+    assert [it.job.order for it in await store.next_targets(1, 10)] == [2]
 
 
 @pytest.mark.parametrize("ruin", ["'{'", "''", BLOB])
@@ -87,8 +89,8 @@ async def test_a_damaged_job_keeps_its_owner(store, table):
     await change(store, f"UPDATE {table} = '{{' WHERE ord = 1")
 
     assert [it.spec.owner for it in (await store.jobs([job_id(1)])).values()] == [whose]
-    assert (await store.jobs([job_id(1)], reach=Visibility(user="ada"))).keys() == {job_id(1)}
-    assert await store.jobs([job_id(1)], reach=Visibility(user="bob")) == {}
+    assert (await store.jobs([job_id(1)], visibility=Visibility(user="ada"))).keys() == {job_id(1)}
+    assert await store.jobs([job_id(1)], visibility=Visibility(user="bob")) == {}
 
 
 async def test_a_row_that_disagrees_with_its_columns_is_unreadable(store):

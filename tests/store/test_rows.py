@@ -15,18 +15,18 @@ from batchq.domain.job import (
     ArrayState,
     Attempt,
     AttemptContainer,
+    ConsumableRequirement,
     Dependency,
     ExitRule,
     Job,
     JobSpec,
-    Need,
     RetryStrategy,
     Status,
     Stop,
 )
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.task import ContainerDependency, NodeRange, Nodes, Task, TaskContainer
-from batchq.ports.jobs import Moment
+from batchq.ports.jobs import HistoryEntry
 from batchq.ports.logs import LogStream
 from batchq.store import rows
 from tests.support.builders import NOON, attempt, job, job_id, stop
@@ -67,7 +67,7 @@ SPECS = st.builds(
     task=st.none() | TASKS,
     nodes=st.none() | NODES,
     array_size=st.none() | st.integers(2, 10_000),
-    needs=st.lists(st.builds(Need), max_size=2).map(tuple),
+    needs=st.lists(st.builds(ConsumableRequirement), max_size=2).map(tuple),
 )
 FAMILIES = st.builds(
     ArrayState,
@@ -111,7 +111,7 @@ def test_a_job_is_read_with_its_written_version(given_job):
     assert rows.job(state, rows.spec_row(given_job)["spec"]) == replace(given_job, version=given_job.version + 1)
 
 
-@all_of(st.builds(Moment, at=MOMENTS))
+@all_of(st.builds(HistoryEntry, at=MOMENTS))
 def test_every_history_entry_survives_a_round_trip(moment):
     assert rows.moment(moment.job_id, rows.moment_value(moment)) == moment
 

@@ -24,7 +24,7 @@ async def cost_of_passing(data, count):
     store = await SqliteStore.open(data)
     counter = await watched(store)
     before = counter.steps
-    found = await store.runnable("default", 64, beside=LAB)
+    found = await store.runnable("default", 64, excluding=LAB)
     steps = counter.steps - before
     await store.close()
     assert [it.order for it in found] == [count - 2, count - 1]

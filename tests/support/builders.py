@@ -43,7 +43,7 @@ from batchq.domain.task import (
     TaskContainer,
 )
 from batchq.engine.account_limits import AccountPolicies
-from batchq.ports.jobs import Moment, SubmissionKey
+from batchq.ports.jobs import HistoryEntry, SubmissionKey
 from batchq.ports.logs import LogStream
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -201,9 +201,9 @@ def consumable(name: str = "licences", **changes: Any) -> ConsumableResource:
     )
 
 
-def moment(of: Job, **changes: Any) -> Moment:
+def moment(of: Job, **changes: Any) -> HistoryEntry:
     """A job's coming into the status it is in."""
-    return Moment(
+    return HistoryEntry(
         **{"job_id": of.id, "at": NOON, "status": of.status, "reason": of.status_reason, "attempt": None} | changes
     )
 

@@ -12,7 +12,7 @@ from batchq.domain.access.audit import AuditRecord, PendingAudit
 from batchq.domain.bulk_stop import BulkStop, BulkStopOrder, JobFilter, Kind
 from batchq.domain.catalog import ConsumableUpdate, Operation
 from batchq.domain.ids import ConsumableName, child_id
-from batchq.domain.job import ArrayChild, ArrayState, Need, Status
+from batchq.domain.job import ArrayChild, ArrayState, ConsumableRequirement, Status
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.clock import ClockAnchor
 from batchq.ports.jobs import Changes, Restoration
@@ -42,7 +42,7 @@ ARRAY = job(
     number=5,
     status=Status.PENDING,
     array_size=2,
-    needs=(Need(resource=LICENCES, quantity=2),),
+    needs=(ConsumableRequirement(resource=LICENCES, quantity=2),),
     array_state=ArrayState(spawned=1, counts=((Status.RUNNABLE, 1),)),
 )
 CHILD = job(
@@ -56,9 +56,9 @@ UNREADABLE = job(number=8, status=Status.FAILED, stopped_at=NOON)
 JOBS = (RUNNABLE, RUNNING, WAITING, FINISHED, ARRAY, CHILD, UNREADABLE)
 
 RECORD = AuditRecord(
-    at=NOON, user=UserName("ada"), account=AccountName("lab"), operation="SubmitJob", about=f"job/{job_id(1)}"
+    at=NOON, user=UserName("ada"), account=AccountName("lab"), operation="SubmitJob", resource=f"job/{job_id(1)}"
 )
-BULK_STOP = BulkStopOrder(kind=Kind.CANCEL, reason="enough", act=RECORD)
+BULK_STOP = BulkStopOrder(kind=Kind.CANCEL, reason="enough", record=RECORD)
 UPDATE = ConsumableUpdate(token="a-token", operation=Operation.ADD, quantity=1, at=NOON)
 
 
@@ -69,9 +69,11 @@ async def fill(data: Path) -> None:
         await _fill_catalog(store)
         await store.commit(_changes())
         await store.anchor_clock(ClockAnchor(boot="a-boot", booted_at=NOON, since=NOON), None)
-        await store.commit(Changes(sweeps=((BulkStop(number=1, order=BULK_STOP), JobFilter(users=frozenset({""}))),)))
-        await store.take_over(
-            [PendingAudit(mark="an-entry", act=replace(RECORD, operation="CreateUser", about="user/ada"))]
+        await store.commit(
+            Changes(bulk_stops=((BulkStop(number=1, order=BULK_STOP), JobFilter(users=frozenset({""}))),))
+        )
+        await store.ingest_audit_records(
+            [PendingAudit(entry_id="an-entry", record=replace(RECORD, operation="CreateUser", resource="user/ada"))]
         )
         await _damage_and_repair(store, data)
         await store.prune(NOON + timedelta(days=1), keep=(), limit=1)
@@ -89,7 +91,7 @@ def _changes() -> Changes:
         streams=(log_stream(RUNNING),),
         restoration=Restoration(at=NOON),
         engine_id="an-engine",
-        acts=(RECORD,),
+        audit_records=(RECORD,),
     )
 
 

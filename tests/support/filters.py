@@ -22,8 +22,8 @@ def listed_needing(jobs: Iterable[Job], query: NeedQuery) -> tuple[Job, ...]:
     return _newest((it for it in needing if query.name is None or _like_folded(it.spec.name, query.name)), query)
 
 
-def visible(owner, reach: Visibility | None) -> bool:
-    return reach is None or reach.has(owner)
+def visible(owner, visibility: Visibility | None) -> bool:
+    return visibility is None or visibility.has(owner)
 
 
 def selected(jobs: Mapping[JobId, Job], selection: JobFilter) -> dict[Target, Job]:
@@ -41,9 +41,9 @@ def _newest(jobs: Iterable[Job], query: JobQuery | NeedQuery) -> tuple[Job, ...]
         it
         for it in jobs
         if it.child is None
-        and query.status in {None, _counts_as(it, query.over)}
+        and query.status in {None, _counts_as(it, query.ended_arrays)}
         and (query.before is None or it.order < query.before)
-        and visible(it.spec.owner, query.reach)
+        and visible(it.spec.owner, query.visibility)
     )
     return tuple(sorted(found, key=lambda it: it.order, reverse=True)[: query.limit])
 
@@ -108,5 +108,5 @@ def _is_selected(job: Job, selection: JobFilter) -> bool:
         job.status not in FINISHED
         and all(values is None or value in values for values, value in wanted)
         and (selection.names is None or any(_like_folded(job.spec.name, it) for it in selection.names))
-        and visible(owner, selection.reach)
+        and visible(owner, selection.visibility)
     )

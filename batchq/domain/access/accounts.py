@@ -33,13 +33,13 @@ class Permission(StrEnum):
     """The permission that an operation requires, whatever resource it names."""
 
     #: Resources with owners. All callers have it; the owner is checked for each resource.
-    OWN = "OWN"
+    SELF = "OWN"
     #: Queues, environments, policies and consumable resources: operators and admins.
-    GROUND = "GROUND"
+    CATALOG = "GROUND"
     #: Users and keys: coordinators, operators and admins. `permissions` checks each user and account.
-    PEOPLE = "PEOPLE"
+    ACCOUNTS = "PEOPLE"
     #: Resume and force-fail: admins.
-    DATA = "DATA"
+    MAINTENANCE = "DATA"
 
 
 class Owner(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -50,8 +50,8 @@ class Owner(Struct, frozen=True, kw_only=True, omit_defaults=True):
     account: AccountName = ROOT
 
 
-UNSAID = datetime.fromtimestamp(0, UTC)  # a caller without the time of its request
-NOBODY = Owner()  # of resources that were created before there were users
+EPOCH = datetime.fromtimestamp(0, UTC)  # a caller without the time of its request
+NO_OWNER = Owner()  # of resources that were created before there were users
 
 
 class Visibility(Struct, frozen=True, kw_only=True):
@@ -152,7 +152,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     #: The name of the operation, as `SubmitJob`.
     operation: str = ""
     #: When the request arrived.
-    asked_at: datetime = UNSAID
+    requested_at: datetime = EPOCH
 
     @property
     def owner(self) -> Owner:
@@ -160,7 +160,7 @@ class Caller(Struct, frozen=True, kw_only=True):
         return Owner(user=self.user, account=self.account)
 
     @property
-    def held_to(self) -> ContainerPolicy | None:
+    def container_policy(self) -> ContainerPolicy | None:
         """The container policy for the caller's jobs. None, for an admin: only the server's settings apply."""
         return None if self.role is Role.ADMIN else self.allowance
 
@@ -170,17 +170,17 @@ class Caller(Struct, frozen=True, kw_only=True):
         return self.role in {Role.OPERATOR, Role.ADMIN}
 
     @property
-    def reach(self) -> Visibility | None:
+    def visibility(self) -> Visibility | None:
         """The owners whose resources the caller sees; None: all."""
         return None if self.reaches_all else Visibility(user=self.user, accounts=self.coordinates)
 
     def reaches(self, owner: Owner) -> bool:
         """Whether the caller may see and stop resources of this owner."""
-        reach = self.reach
-        return reach is None or reach.has(owner)
+        visibility = self.visibility
+        return visibility is None or visibility.has(owner)
 
     @property
-    def uses(self) -> Visibility | None:
+    def usable(self) -> Visibility | None:
         """The owners whose job definitions the caller may use; None: all.
 
         Beside those of `reach` the owners in the caller's account and in the accounts above it.
@@ -189,7 +189,7 @@ class Caller(Struct, frozen=True, kw_only=True):
 
     def may_use(self, owner: Owner) -> bool:
         """Whether the caller may submit jobs with job definitions of this owner."""
-        uses = self.uses
+        uses = self.usable
         return uses is None or uses.has(owner)
 
     def sees_queue(self, name: QueueName) -> bool:
@@ -199,13 +199,13 @@ class Caller(Struct, frozen=True, kw_only=True):
     def has(self, right: Permission) -> bool:
         """Whether the caller has this permission."""
         match right:
-            case Permission.OWN:
+            case Permission.SELF:
                 return True
-            case Permission.GROUND:
+            case Permission.CATALOG:
                 return self.reaches_all
-            case Permission.PEOPLE:
+            case Permission.ACCOUNTS:
                 return self.reaches_all or bool(self.coordinates)
-            case Permission.DATA:
+            case Permission.MAINTENANCE:
                 return self.role is Role.ADMIN
 
 
@@ -217,7 +217,7 @@ class Directory(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: By name.
     users: Mapping[UserName, User] = field(default_factory=dict)
     #: Names of deleted users: their jobs belong to whoever has the name next.
-    gone: frozenset[UserName] = frozenset()
+    deleted_users: frozenset[UserName] = frozenset()
 
     def account(self, name: AccountName) -> Account | None:
         """None if there is no such account. The root always exists."""
@@ -247,7 +247,7 @@ class Directory(Struct, frozen=True, kw_only=True, omit_defaults=True):
         said = (it.allowance for it in self.lineage(name) if it.allowance is not None)
         return next(said, ContainerPolicy())
 
-    def held_to(self, owner: Owner) -> ContainerPolicy | None:
+    def container_policy_of_owner(self, owner: Owner) -> ContainerPolicy | None:
         """The container policy that applies to an owner's jobs now. None, for a present admin: unrestricted."""
         user = self.users.get(owner.user)
         return None if user is not None and user.role is Role.ADMIN else self.allowance(owner.account)

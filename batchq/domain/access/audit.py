@@ -29,7 +29,7 @@ class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: As `SubmitJob`.
     operation: str
     #: The resource that was changed, as `job/ID` or `user/NAME`.
-    about: str
+    resource: str
     #: `done`, or why it was not.
     outcome: str = DONE
     #: The owner of the job it is about; empty if the owner is the acting user.
@@ -41,15 +41,15 @@ class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The same act as a record about a job."""
         user = OWN_USER if owner.user == self.user else owner.user
         account = OWN_ACCOUNT if owner.account == self.account else owner.account
-        return replace(self, about=f"job/{job_id}", outcome=outcome, owner=user, owner_account=account)
+        return replace(self, resource=f"job/{job_id}", outcome=outcome, owner=user, owner_account=account)
 
 
 class PendingAudit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An audit record in the journal, not yet in the database."""
 
     #: Unique, so that a record that is transferred twice is stored once.
-    mark: str
-    act: AuditRecord
+    entry_id: str
+    record: AuditRecord
 
 
 class StoredAudit(Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class StoredAudit(Struct, frozen=True, kw_only=True):
 
     #: Ascending in the order of insertion.
     number: int
-    act: AuditRecord
+    record: AuditRecord
 
 
 class AuditQuery(Struct, frozen=True, kw_only=True):
@@ -69,16 +69,16 @@ class AuditQuery(Struct, frozen=True, kw_only=True):
     user: UserName | None = None
     operation: str | None = None
     #: Records about this resource.
-    about: str | None = None
+    resource: str | None = None
     #: Records of acts of these users and accounts, or about their jobs.
-    reach: Visibility | None = None
+    visibility: Visibility | None = None
     #: The time and number of the last record of the page before: the result begins after it.
     before: tuple[datetime, int] | None = None
     #: The most records to return.
     limit: int
 
 
-def act(caller: Caller, *, at: datetime, about: str, outcome: str = DONE) -> AuditRecord:
+def audit_record(caller: Caller, *, at: datetime, resource: str, outcome: str = DONE) -> AuditRecord:
     """The audit record of a caller's request. `about`: the resource, as `job/ID`."""
     return AuditRecord(
         at=at,
@@ -87,11 +87,11 @@ def act(caller: Caller, *, at: datetime, about: str, outcome: str = DONE) -> Aud
         key=caller.key,
         request_id=caller.request_id,
         operation=caller.operation,
-        about=about,
+        resource=resource,
         outcome=outcome,
     )
 
 
-def act_about(about: str, caller: Caller | None) -> AuditRecord | None:
+def audit_record_of_change(resource: str, caller: Caller | None) -> AuditRecord | None:
     """The audit record of one change; None for a change by the server itself (`caller` None)."""
-    return None if caller is None else act(caller, at=caller.asked_at, about=about)
+    return None if caller is None else audit_record(caller, at=caller.requested_at, resource=resource)

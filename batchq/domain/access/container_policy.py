@@ -37,7 +37,7 @@ class Runnable(Protocol):
 
 def check(work: Runnable, caller: Caller) -> None:
     """Raises Invalid for a container that the caller's account may not run, or that no account may run."""
-    why = refusal(work, caller.held_to, caller.account)
+    why = refusal(work, caller.container_policy, caller.account)
     if why is not None:
         raise Invalid(why)
 

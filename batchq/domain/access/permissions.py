@@ -16,12 +16,12 @@ from batchq.domain.access.accounts import ROOT, Account, AccountName, Caller, Di
 from batchq.errors import Invalid, NotFound
 
 
-def knows_account(caller: Caller, name: AccountName) -> bool:
+def may_see_account(caller: Caller, name: AccountName) -> bool:
     """Whether the caller may see an account. The reply about any other is that about a missing account."""
     return caller.reaches_all or name in caller.coordinates
 
 
-def knows_user(caller: Caller, user: User) -> bool:
+def may_see_user(caller: Caller, user: User) -> bool:
     """Whether the caller may see a user."""
     return caller.reaches_all or user.name == caller.user or user.account in caller.coordinates
 
@@ -35,7 +35,7 @@ def manages(caller: Caller, user: User) -> bool:
     return caller.reaches_all or (user.account in caller.coordinates and user.coordinates <= caller.coordinates)
 
 
-def may_make(caller: Caller, user: User, before: User | None) -> bool:
+def may_store_user(caller: Caller, user: User, before: User | None) -> bool:
     """Whether the caller may store `user`; `before` is the user as stored, None for a new one.
 
     Only operators and admins may change which accounts a user coordinates.
@@ -46,7 +46,7 @@ def may_make(caller: Caller, user: User, before: User | None) -> bool:
     return manages(caller, user) and (caller.reaches_all or user.coordinates == named)
 
 
-def may_name(caller: Caller, name: UserName, had: Collection[UserName]) -> bool:
+def may_name_user(caller: Caller, name: UserName, had: Collection[UserName]) -> bool:
     """Whether the caller may give this name to a new user.
 
     `had`: names of earlier users. Their resources belong to whoever has the name, so only operators and admins may.
@@ -54,7 +54,7 @@ def may_name(caller: Caller, name: UserName, had: Collection[UserName]) -> bool:
     return caller.reaches_all or name not in had
 
 
-def may_set(caller: Caller, account: Account, before: Account | None) -> bool:
+def may_store_account(caller: Caller, account: Account, before: Account | None) -> bool:
     """Whether the caller may store `account`; `before` is the account as stored, None for a new one.
 
     Only admins may set a container policy, because it can give access to the whole machine.
@@ -70,7 +70,7 @@ def with_account(people: Directory, account: Account) -> Directory:
     if account.parent is not None:
         if account.parent in people.below(account.name):
             raise Invalid(f"account {account.parent} is below {account.name}, and cannot be above it")
-        must_know_accounts(people, [account.parent])
+        require_accounts(people, [account.parent])
     return replace(people, accounts={**people.accounts, account.name: account})
 
 
@@ -81,7 +81,7 @@ def without_account(people: Directory, name: AccountName) -> Directory:
     """
     if name == ROOT:
         raise Invalid("the account root is above all others, and stays")
-    must_know_accounts(people, [name])
+    require_accounts(people, [name])
     inside = [
         *(f"account {it.name}" for it in people.accounts.values() if it.parent == name),
         *(f"user {it.name}" for it in people.users.values() if it.account == name or name in it.coordinates),
@@ -93,25 +93,27 @@ def without_account(people: Directory, name: AccountName) -> Directory:
 
 def with_user(people: Directory, user: User) -> Directory:
     """Add or replace a user. Raises Invalid without an admin, and NotFound if one of its accounts does not exist."""
-    must_know_accounts(people, [user.account, *sorted(user.coordinates)])
-    return _with_an_admin(replace(people, users={**people.users, user.name: user}, gone=people.gone - {user.name}))
+    require_accounts(people, [user.account, *sorted(user.coordinates)])
+    return _with_an_admin(
+        replace(people, users={**people.users, user.name: user}, deleted_users=people.deleted_users - {user.name})
+    )
 
 
 def without_user(people: Directory, name: UserName) -> Directory:
     """Remove a user; `gone` gets the name. Raises Invalid for the last admin, and NotFound for an unknown user."""
-    must_know_user(people, name)
+    require_user(people, name)
     left = {it: user for it, user in people.users.items() if it != name}
-    return _with_an_admin(replace(people, users=left, gone=people.gone | {name}))
+    return _with_an_admin(replace(people, users=left, deleted_users=people.deleted_users | {name}))
 
 
-def must_know_user(people: Directory, name: UserName) -> User:
+def require_user(people: Directory, name: UserName) -> User:
     """The user. Raises NotFound if there is none of this name."""
     if name not in people.users:
         raise NotFound(f"there is no user {name}")
     return people.users[name]
 
 
-def must_know_accounts(people: Directory, names: Iterable[AccountName]) -> None:
+def require_accounts(people: Directory, names: Iterable[AccountName]) -> None:
     """Raises NotFound if one of these accounts does not exist."""
     for name in names:
         if people.account(name) is None:

@@ -30,7 +30,7 @@ def apply_order(child: Job, parent: Job, now: datetime) -> Outcome:
     return step(child, order, ends_at)
 
 
-class Sealed(Struct, frozen=True):
+class PendingArrayOrders(Struct, frozen=True):
     """The arrays with an order that may not have been applied to all children.
 
     Take this value before reading jobs from the store, and project the jobs with `shown`. A row that is read later can
@@ -40,25 +40,25 @@ class Sealed(Struct, frozen=True):
     #: By id, as last saved.
     parents: Mapping[JobId, Job] = field(default_factory=dict)
 
-    def shown(self, job: Job) -> Job:
+    def project(self, job: Job) -> Job:
         """The job as it is to be shown: a queued child, or an array, as it will be once the order is applied."""
         if job.child is None:
-            return self._shown_array(job)
+            return self._project_array(job)
         parent = self.parents.get(job.child.parent)
         return job if parent is None or job.status not in QUEUED else apply_order(job, parent, job.created_at)[0]
 
     @property
-    def over(self) -> frozenset[int]:
+    def ended_arrays(self) -> frozenset[int]:
         """The `Job.order` of each array that has ended."""
         return frozenset(it.order for it in self.parents.values() if _ended_at(it) is not None)
 
-    def _shown_array(self, job: Job) -> Job:
+    def _project_array(self, job: Job) -> Job:
         """Only a PENDING array is projected: any other has been finished in the store since."""
         known = self.parents.get(job.id)
         return job if known is None or job.status is not Status.PENDING else arrays.foreseen(job, _ended_at(known))
 
 
-def is_sealing(job: Job) -> bool:
+def has_pending_order(job: Job) -> bool:
     """Whether the array has a stop order that may not have been applied to all children.
 
     False for an order that an older version saved without a time: its children are shown as stored.

@@ -29,7 +29,7 @@ from batchq.domain.job import (
     Status,
 )
 from batchq.domain.lifecycle import stop_order
-from batchq.domain.lifecycle.status import end, to, with_history
+from batchq.domain.lifecycle.status import move_to, move_to_final, with_history
 from batchq.errors import IllegalTransition, Invalid
 
 MAX_CHILD_ORDERS = 32
@@ -57,7 +57,7 @@ def is_parent(job: Job) -> bool:
 
 def begin(job: Job, now: datetime) -> Job:
     """Start to spawn children: the array's own dependencies are met."""
-    waiting = job if job.status is Status.PENDING else to(job, Status.PENDING)
+    waiting = job if job.status is Status.PENDING else move_to(job, Status.PENDING)
     return replace(waiting, array_state=ArrayState(counted_at=now))
 
 
@@ -174,8 +174,8 @@ def ordered(child: Job, job: Job, now: datetime) -> Job:
         return child
     if order.terminate:
         event = on.TerminateRequested(reason=order.reason, grace=order.grace, signal=order.signal)
-        return end(stop_order.order(child, event, now), Status.FAILED, now, order.reason)
-    return end(replace(child, cancelled=order.reason), Status.FAILED, now, order.reason)
+        return move_to_final(stop_order.order_stop(child, event, now), Status.FAILED, now, order.reason)
+    return move_to_final(replace(child, cancelled=order.reason), Status.FAILED, now, order.reason)
 
 
 def pass_order(job: Job, most: int) -> tuple[Job, range]:
@@ -249,11 +249,13 @@ def _finish(job: Job, now: datetime, *, failed: bool) -> Job:
     An array with an order is FAILED even if all its children succeeded.
     """
     if job.stop is not None:
-        return end(replace(job, cancelled=None), Status.FAILED, now, job.stop.reason)
+        return move_to_final(replace(job, cancelled=None), Status.FAILED, now, job.stop.reason)
     if job.cancelled is not None:
-        return end(job, Status.FAILED, now, job.cancelled)
+        return move_to_final(job, Status.FAILED, now, job.cancelled)
     return (
-        end(job, Status.FAILED, now, status_reasons.CHILD_FAILED) if failed else end(job, Status.SUCCEEDED, now, None)
+        move_to_final(job, Status.FAILED, now, status_reasons.CHILD_FAILED)
+        if failed
+        else move_to_final(job, Status.SUCCEEDED, now, None)
     )
 
 
@@ -267,7 +269,7 @@ def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
     """Also after a CancelJob, because active children continue after one. Without any, that cancel ended the array."""
     if job.stop is not None or _state_of(job).ended_at is not None:
         return job
-    return _tell_all(stop_order.order(job, event, now), now)
+    return _tell_all(stop_order.order_stop(job, event, now), now)
 
 
 def _tell_all(job: Job, now: datetime) -> Job:

@@ -28,7 +28,7 @@ from batchq.domain.lifecycle.container_rules import (
     with_container,
     with_containers,
 )
-from batchq.domain.lifecycle.status import Outcome, abandon, attempt_of, finish, to, with_history
+from batchq.domain.lifecycle.status import Outcome, abandon, attempt_of, finish, move_to, with_history
 from batchq.domain.task import Condition
 from batchq.errors import IllegalTransition
 
@@ -113,14 +113,14 @@ def _made(job: Job, container: AttemptContainer, event: on.ContainerCreated, _: 
 
 def _run(job: Job, container: AttemptContainer, event: on.ContainerStarted, now: datetime) -> Job:
     """The first container that runs makes the job RUNNING."""
-    started = status.began(event.started_at, requested_at=container.start_requested_at, now=now)
+    started = status.start_time(event.started_at, requested_at=container.start_requested_at, now=now)
     runs = with_container(
         job, replace(container, state=AttemptContainerState.RUNNING, started_at=started, address=event.address)
     )
     if runs.status is Status.RUNNING:
         return runs
     attempt = replace(attempt_of(runs), started_at=started)
-    return replace(to(runs, Status.RUNNING), attempt=attempt, started_at=started, stopped_at=None)
+    return replace(move_to(runs, Status.RUNNING), attempt=attempt, started_at=started, stopped_at=None)
 
 
 def _learn_address(job: Job, container: AttemptContainer, event: on.ContainerStarted, _: datetime) -> Job:
@@ -147,7 +147,7 @@ def _exit_unseen_start(job: Job, container: AttemptContainer, event: on.Containe
 
 def _exit(job: Job, container: AttemptContainer, event: on.ContainerExited, now: datetime) -> Job:
     over = ended(container, now, status_reasons.OUT_OF_MEMORY if event.out_of_memory and event.exit_code != 0 else None)
-    started, stopped = status.lasted(event, requested_at=container.start_requested_at, now=now)
+    started, stopped = status.run_times(event, requested_at=container.start_requested_at, now=now)
     over = replace(over, started_at=started, stopped_at=stopped)
     return with_container(job, replace(over, exit_code=event.exit_code, host_lost=event.host_lost))
 
@@ -215,7 +215,7 @@ def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
         return job
     if event.node is None or event.node == container_gates.main_node(job):
         whole = replace(event, node=None)
-        return each(stop_order.order(job, event, now), lambda it: order_stop(job, it, now, whole))
+        return each(stop_order.order_stop(job, event, now), lambda it: order_stop(job, it, now, whole))
     return each(job, lambda it: order_stop(job, it, now, event) if it.node == event.node else it)
 
 

@@ -15,7 +15,7 @@ from batchq.domain import status_reasons
 from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.containers import tags_under_way
-from batchq.domain.lifecycle.status import Outcome, end
+from batchq.domain.lifecycle.status import Outcome, move_to_final
 
 
 def is_damaged(job: Job) -> bool:
@@ -31,9 +31,9 @@ def fail(job: Job, now: datetime) -> Outcome:
     if job.array_state is not None:
         return arrays.step(job, on.TerminateRequested(reason=status_reasons.UNREADABLE), now)
     if job.attempt is None:
-        return end(job, Status.FAILED, now, status_reasons.UNREADABLE), ()
+        return move_to_final(job, Status.FAILED, now, status_reasons.UNREADABLE), ()
     stopped = max(now, job.attempt.started_at or now)
     ended = replace(job.attempt, stopped_at=stopped, status_reason=status_reasons.UNREADABLE)
     over = replace(job, attempts=(*job.attempts, ended), started_at=ended.started_at, stopped_at=stopped)
     effects = tuple(do.CleanUpContainer(tag=tag) for tag in tags_under_way(job))
-    return end(over, Status.FAILED, now, status_reasons.UNREADABLE), effects
+    return move_to_final(over, Status.FAILED, now, status_reasons.UNREADABLE), effects

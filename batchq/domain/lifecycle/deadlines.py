@@ -17,15 +17,15 @@ def next_wakeup(job: Job) -> datetime | None:
     return min((at for at, _ in _wakeups(job)), default=None)
 
 
-def due(job: Job, now: datetime) -> tuple[Alarm, ...]:
+def due_timers(job: Job, now: datetime) -> tuple[Alarm, ...]:
     """The events of the deadlines that have passed at `now`, earliest first."""
     found = [it for it in _wakeups(job) if it[0] <= now]
     return tuple(alarm for _, alarm in sorted(found, key=lambda it: it[0]))
 
 
-def ring(job: Job, now: datetime) -> Alarm | None:
+def due_event(job: Job, now: datetime) -> Alarm | None:
     """The event of the earliest deadline that has passed at `now`; None if none has."""
-    return next(iter(due(job, now)), None)
+    return next(iter(due_timers(job, now)), None)
 
 
 def _wakeups(job: Job) -> Iterator[tuple[datetime, Alarm]]:

@@ -10,7 +10,7 @@ from batchq.domain import status_reasons
 from batchq.domain.job import AttemptContainer, AttemptContainerState, Job, Status
 from batchq.domain.lifecycle.container_rules import each, ended
 from batchq.domain.lifecycle.containers import has_task, tags_to_keep, tags_under_way
-from batchq.domain.lifecycle.status import Outcome, attempt_of, end
+from batchq.domain.lifecycle.status import Outcome, attempt_of, move_to_final
 from batchq.errors import Invalid
 
 
@@ -30,7 +30,7 @@ def fail(job: Job, event: on.ForceFailed, now: datetime) -> Outcome:
         cancelled=None,
     )
     there = (*tags_under_way(job), *tags_to_keep(job))
-    return end(over, Status.FAILED, now, reason), tuple(do.CleanUpContainer(tag=tag) for tag in there)
+    return move_to_final(over, Status.FAILED, now, reason), tuple(do.CleanUpContainer(tag=tag) for tag in there)
 
 
 def refuse(job: Job, _: on.ForceFailed, __: datetime) -> Outcome:

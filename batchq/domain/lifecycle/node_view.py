@@ -73,10 +73,10 @@ def _other(job: Job, task: Task, node: int) -> Job:
     if job.attempt is not None and status in {Status.STARTING, Status.RUNNING}:
         latest = own[-1]
         return replace(job, status=status, attempts=tuple(own[:-1]), attempt=latest, started_at=latest.started_at)
-    return _over(replace(job, attempts=tuple(own), attempt=None), own[-1], status)
+    return _ended_node(replace(job, attempts=tuple(own), attempt=None), own[-1], status)
 
 
-def _over(job: Job, last: Attempt, status: Status) -> Job:
+def _ended_node(job: Job, last: Attempt, status: Status) -> Job:
     """The node as ended. A stop order to the job after the node had ended is not shown with the node."""
     ended = replace(
         job,
@@ -87,7 +87,7 @@ def _over(job: Job, last: Attempt, status: Status) -> Job:
     )
     if any(it.terminate_reason is not None for it in last.containers):
         return ended
-    untouched = status is Status.SUCCEEDED or _over_before_order(job, last.stopped_at)
+    untouched = status is Status.SUCCEEDED or _ended_before_order(job, last.stopped_at)
     return replace(ended, stop=None, cancelled=None) if untouched else ended
 
 
@@ -103,7 +103,7 @@ def _terminated(job: Job, last: Attempt) -> Job:
     return replace(job, stop=stop, status_reason=own.terminate_reason, cancelled=None)
 
 
-def _over_before_order(job: Job, stopped_at: datetime | None) -> bool:
+def _ended_before_order(job: Job, stopped_at: datetime | None) -> bool:
     return job.stop is not None and stopped_at is not None and stopped_at < job.stop.ordered_at
 
 
@@ -135,7 +135,7 @@ def _reason(job: Job, attempt: Attempt, telling: AttemptContainer) -> str | None
     if telling.state is not AttemptContainerState.ENDED:
         return attempt.status_reason
     given_up = telling.stop_ordered or (telling.started_at is None and telling.reason is None)
-    if given_up and not _over_before_order(job, telling.stopped_at):
+    if given_up and not _ended_before_order(job, telling.stopped_at):
         ordered = attempt.status_reason if job.stop is None else job.stop.reason
         return ordered or status_reasons.EXITED
     if telling.started_at is not None and telling.exit_code is None:

@@ -19,32 +19,32 @@ from batchq.domain.lifecycle.container_rules import container_of
 from batchq.domain.lifecycle.containers import has_task, tags_to_keep, tags_under_way
 
 
-class Seen(Struct, frozen=True, kw_only=True):
+class SurveyedContainer(Struct, frozen=True, kw_only=True):
     """A batchq container in a survey."""
 
     tag: Tag
     #: Whether it is running or paused.
-    lives: bool
+    running: bool
     #: Whether it was ever started; False: it was only created.
-    begun: bool = True
+    started: bool = True
 
 
 class Reconciled(Struct, frozen=True, kw_only=True):
     """The differences between the stored jobs and a survey."""
 
     #: Events to apply: the containers that ran and no longer exist.
-    news: tuple[tuple[JobId, on.ContainerLost], ...]
+    events: tuple[tuple[JobId, on.ContainerLost], ...]
     #: What the containers under way still need, and the clean-up of containers that stored jobs no longer need.
     effects: tuple[do.Effect, ...]
     #: Containers of jobs that are not stored.
-    strays: tuple[Tag, ...]
+    orphans: tuple[Tag, ...]
 
 
 def reconcile(
     *,
     active: Mapping[JobId, Job],
     known: Collection[JobId],
-    seen: Sequence[Seen],
+    surveyed: Sequence[SurveyedContainer],
     expected: Collection[Tag],
     lost_before: datetime | None = None,
 ) -> Reconciled:
@@ -55,18 +55,18 @@ def reconcile(
     `lost_before`: a lost container that started before this moment was lost because the engine or the machine went
     down, and its attempt gets AWS's reason of a terminated host; None: not known to have gone down.
     """
-    there = {it.tag: it for it in seen}
+    there = {it.tag: it for it in surveyed}
     under_way = {tag: job for job in active.values() for tag in tags_under_way(job)}
     kept = {tag for job in active.values() for tag in tags_to_keep(job)}
     lost = [tag for tag in under_way if tag in expected and tag not in there]
     leftovers = [tag for tag in there if tag not in under_way and tag not in kept]
     return Reconciled(
-        news=tuple((tag.job_id, _lost(under_way[tag], tag, lost_before)) for tag in lost),
+        events=tuple((tag.job_id, _lost(under_way[tag], tag, lost_before)) for tag in lost),
         effects=(
-            *(effect for tag, job in under_way.items() for effect in wanted(job, tag, there.get(tag))),
+            *(effect for tag, job in under_way.items() for effect in effects_for(job, tag, there.get(tag))),
             *(do.CleanUpContainer(tag=tag) for tag in leftovers if tag.job_id in known),
         ),
-        strays=tuple(tag for tag in leftovers if tag.job_id not in known),
+        orphans=tuple(tag for tag in leftovers if tag.job_id not in known),
     )
 
 
@@ -77,35 +77,35 @@ def _lost(job: Job, tag: Tag, before: datetime | None) -> on.ContainerLost:
     return on.ContainerLost(attempt=tag.attempt, container_key=tag.container_key, reason=status_reasons.HOST_TERMINATED)
 
 
-def wanted(job: Job, tag: Tag, seen: Seen | None) -> tuple[do.Effect, ...]:
+def effects_for(job: Job, tag: Tag, surveyed: SurveyedContainer | None) -> tuple[do.Effect, ...]:
     """The effects that a container under way still needs; `seen` None: the survey did not contain it.
 
     Effects are idempotent, so one that is being executed already may be requested again.
     """
-    standing = _standing(job, tag)
-    if standing.starts:
+    standing = _orders(job, tag)
+    if standing.may_start:
         start = do.StartContainer(tag=tag)
-        return (start, do.AbandonStart(tag=tag)) if standing.is_to_stop else (start,)
-    if seen is not None and not seen.lives:
+        return (start, do.AbandonStart(tag=tag)) if standing.must_stop else (start,)
+    if surveyed is not None and not surveyed.running:
         return (do.InspectContainer(tag=tag),)
-    return (do.StopContainer(tag=tag),) if standing.is_to_stop and not standing.was_asked else ()
+    return (do.StopContainer(tag=tag),) if standing.must_stop and not standing.was_signalled else ()
 
 
-class _Standing(Struct, frozen=True, kw_only=True):
+class _Orders(Struct, frozen=True, kw_only=True):
     """The progress of one container."""
 
     #: Whether it has not been reported as running yet.
-    starts: bool
+    may_start: bool
     #: Whether it is ordered to stop.
-    is_to_stop: bool
+    must_stop: bool
     #: Whether its stop signal was delivered.
-    was_asked: bool
+    was_signalled: bool
 
 
-def _standing(job: Job, tag: Tag) -> _Standing:
+def _orders(job: Job, tag: Tag) -> _Orders:
     if has_task(job):
         container = container_of(job, tag.container_key)
         starts = container.state is AttemptContainerState.STARTING
-        return _Standing(starts=starts, is_to_stop=container.stop_ordered, was_asked=container.kill_at is not None)
+        return _Orders(may_start=starts, must_stop=container.stop_ordered, was_signalled=container.kill_at is not None)
     asked = job.stop is not None and job.stop.kill_at is not None
-    return _Standing(starts=job.status is Status.STARTING, is_to_stop=job.stop is not None, was_asked=asked)
+    return _Orders(may_start=job.status is Status.STARTING, must_stop=job.stop is not None, was_signalled=asked)

@@ -45,27 +45,27 @@ def finish(job: Job, ended: Attempt, now: datetime, status_reason: str) -> Job:
     over = replace(job, attempts=(*job.attempts, ended), started_at=ended.started_at, stopped_at=ended.stopped_at)
     match verdict(job, ended):
         case Verdict.SUCCEED:
-            return end(replace(over, cancelled=None), Status.SUCCEEDED, now, status_reason)
+            return move_to_final(replace(over, cancelled=None), Status.SUCCEEDED, now, status_reason)
         case Verdict.FAIL:
-            return end(*_blame(over, ended, now))
-        case Verdict.AGAIN:
+            return move_to_final(*_without_attempt(over, ended, now))
+        case Verdict.RETRY:
             return replace(to_runnable(over, now), attempt=None, stopped_at=None, status_reason=status_reason)
 
 
 def abandon(job: Job, now: datetime) -> Job:
     """End as FAILED a job whose start was abandoned for its stop order. It does not count as an attempt."""
     assert job.stop is not None, f"given up, and was not to stop: {with_history(job)}"
-    return end(replace(job, cancelled=None), Status.FAILED, now, job.stop.reason)
+    return move_to_final(replace(job, cancelled=None), Status.FAILED, now, job.stop.reason)
 
 
-def _blame(job: Job, ended: Attempt, now: datetime) -> tuple[Job, Status, datetime, str | None]:
+def _without_attempt(job: Job, ended: Attempt, now: datetime) -> tuple[Job, Status, datetime, str | None]:
     """The arguments of `end` for a failed job: the reason is the stop order's, the cancel's or the attempt's."""
     if job.stop is not None:
         return replace(job, cancelled=None), Status.FAILED, now, job.stop.reason
     return job, Status.FAILED, now, job.cancelled if job.cancelled is not None else ended.status_reason
 
 
-def end(job: Job, status: Status, now: datetime, reason: str | None) -> Job:
+def move_to_final(job: Job, status: Status, now: datetime, reason: str | None) -> Job:
     """Move the job to a final status with this status reason, and clear what only an unfinished job has."""
     _check_edge(job, status)
     stopped = job.stopped_at or max(now, job.started_at or now)
@@ -81,7 +81,7 @@ def end(job: Job, status: Status, now: datetime, reason: str | None) -> Job:
     )
 
 
-def to(job: Job, status: Status) -> Job:
+def move_to(job: Job, status: Status) -> Job:
     """Move the job to another status. AssertionError if `EDGES` has no such edge."""
     _check_edge(job, status)
     return replace(job, status=status)
@@ -89,7 +89,7 @@ def to(job: Job, status: Status) -> Job:
 
 def to_runnable(job: Job, now: datetime) -> Job:
     """Let the job wait for its next attempt."""
-    return replace(to(job, Status.RUNNABLE), runnable_at=now)
+    return replace(move_to(job, Status.RUNNABLE), runnable_at=now)
 
 
 def _check_edge(job: Job, status: Status) -> None:
@@ -153,7 +153,7 @@ class Verdict(StrEnum):
 
     SUCCEED = "SUCCEED"
     FAIL = "FAIL"
-    AGAIN = "AGAIN"
+    RETRY = "AGAIN"
 
 
 def verdict(job: Job, ended: Attempt) -> Verdict:
@@ -168,7 +168,7 @@ def verdict(job: Job, ended: Attempt) -> Verdict:
         return Verdict.SUCCEED
     if job.cancelled is not None or ended.forbidden or ended.number >= job.spec.retry.attempts:
         return Verdict.FAIL
-    return Verdict.AGAIN if evaluate(job.spec.retry.evaluate_on_exit, ended) is Action.RETRY else Verdict.FAIL
+    return Verdict.RETRY if evaluate(job.spec.retry.evaluate_on_exit, ended) is Action.RETRY else Verdict.FAIL
 
 
 def evaluate(rules: tuple[ExitRule, ...], ended: Attempt) -> Action:
@@ -198,25 +198,25 @@ def _like(pattern: str | None, text: str | None) -> bool:
 NOTHING = timedelta()
 
 
-def began(reported: datetime, *, requested_at: datetime | None, now: datetime) -> datetime:
+def start_time(reported: datetime, *, requested_at: datetime | None, now: datetime) -> datetime:
     """When a container started, by batchq's clock: not before its start was requested, and not after `now`.
 
     `reported`: the start by the engine's clock. `requested_at`: when batchq requested the start; None: not known.
     Timeouts count from the result.
     """
-    return min(reported + _set_back(reported, requested_at, now), now)
+    return min(reported + clock_step_back(reported, requested_at, now), now)
 
 
-def lasted(reported: ContainerExited, *, requested_at: datetime | None, now: datetime) -> tuple[datetime, datetime]:
+def run_times(reported: ContainerExited, *, requested_at: datetime | None, now: datetime) -> tuple[datetime, datetime]:
     """When a container started and stopped, by batchq's clock. The duration is the engine's, and never negative.
 
     `requested_at`: when batchq requested the start; None: not known.
     """
-    set_back = _set_back(reported.started_at, requested_at, now)
+    set_back = clock_step_back(reported.started_at, requested_at, now)
     return reported.started_at + set_back, max(reported.stopped_at, reported.started_at) + set_back
 
 
-def _set_back(reported: datetime, requested_at: datetime | None, now: datetime) -> timedelta:
+def clock_step_back(reported: datetime, requested_at: datetime | None, now: datetime) -> timedelta:
     """The least correction of the engine's times: a container cannot have started before its start was requested.
 
     Zero if the request's time is not known, or lies after `now` because batchq's own clock was set back.

@@ -13,7 +13,7 @@ KILL_AGAIN = timedelta(seconds=5)  # between two kills of a container that does 
 UNKILLABLE_AFTER = timedelta(seconds=60)  # from the first kill to the status reason UNKILLABLE
 
 
-def order(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
+def order_stop(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
     """Set a TerminateJob's stop order. The grace period is the request's, else the job's."""
     grace = job.spec.stop_grace if event.grace is None else event.grace
     cause, signal = StopCause.TERMINATED, event.signal

@@ -36,11 +36,11 @@ from batchq.domain.lifecycle.status import (
     Outcome,
     abandon,
     attempt_of,
-    began,
-    end,
     finish,
-    lasted,
-    to,
+    move_to,
+    move_to_final,
+    run_times,
+    start_time,
     to_runnable,
     with_history,
 )
@@ -83,10 +83,10 @@ def next_wakeup(job: Job) -> datetime | None:
     return None if job.spec.timeout is None else job.started_at + job.spec.timeout
 
 
-def ring(job: Job, now: datetime) -> on.TimedOut | on.GraceExpired | on.StartTimedOut | None:
+def due_event(job: Job, now: datetime) -> on.TimedOut | on.GraceExpired | on.StartTimedOut | None:
     """The event of the job's earliest deadline that has passed at `now`; None if none has."""
     if containers.has_task(job):
-        return deadlines.ring(job, now)
+        return deadlines.due_event(job, now)
     due = next_wakeup(job)
     if due is None or due > now:
         return None
@@ -94,17 +94,17 @@ def ring(job: Job, now: datetime) -> on.TimedOut | on.GraceExpired | on.StartTim
     return on.TimedOut(attempt=attempt) if job.stop is None else on.GraceExpired(attempt=attempt)
 
 
-def due(job: Job, now: datetime) -> tuple[deadlines.Alarm, ...]:
+def due_timers(job: Job, now: datetime) -> tuple[deadlines.Alarm, ...]:
     """The events of all deadlines that have passed at `now`, earliest first: each container may have its own."""
     if containers.has_task(job):
-        return deadlines.due(job, now)
-    alarm = ring(job, now)
+        return deadlines.due_timers(job, now)
+    alarm = due_event(job, now)
     return () if alarm is None else (alarm,)
 
 
 def _wait(job: Job, _: on.DependenciesPending, __: datetime) -> Outcome:
     """Wait for the dependencies."""
-    return to(job, Status.PENDING), ()
+    return move_to(job, Status.PENDING), ()
 
 
 def _ready(job: Job, _: on.DependenciesMet, now: datetime) -> Outcome:
@@ -114,7 +114,7 @@ def _ready(job: Job, _: on.DependenciesMet, now: datetime) -> Outcome:
 
 def _fail_waiting(job: Job, event: on.DependencyFailed | on.FoundInvalid, now: datetime) -> Outcome:
     """Fail a job before its first attempt."""
-    return end(job, Status.FAILED, now, event.reason), ()
+    return move_to_final(job, Status.FAILED, now, event.reason), ()
 
 
 def _hold(job: Job, event: on.FoundUnschedulable, now: datetime) -> Outcome:
@@ -145,14 +145,14 @@ def _release(job: Job, _: on.FoundSchedulable, __: datetime) -> Outcome:
 def _give_up(job: Job, event: on.BlockedTooLong, now: datetime) -> Outcome:
     """AWS: the action of a jobStateTimeLimitAction is CANCEL, so the job is shown as cancelled."""
     reason = status_reasons.BLOCKED_TOO_LONG.format(reason=event.reason)
-    return end(replace(job, cancelled=reason), Status.FAILED, now, reason), ()
+    return move_to_final(replace(job, cancelled=reason), Status.FAILED, now, reason), ()
 
 
 def _place(job: Job, event: on.Placed, now: datetime) -> Outcome:
     """Begin an attempt on the environment."""
     attempt = Attempt(number=len(job.attempts) + 1, environment=event.environment, placed_at=now)
     placed = replace(
-        to(job, Status.STARTING), attempt=attempt, status_reason=None, blocked_at=None, promised_start=None
+        move_to(job, Status.STARTING), attempt=attempt, status_reason=None, blocked_at=None, promised_start=None
     )
     if job.spec.task is not None or job.spec.nodes is not None:
         return containers.begin(placed, now)
@@ -161,12 +161,12 @@ def _place(job: Job, event: on.Placed, now: datetime) -> Outcome:
 
 def _cancel_queued(job: Job, event: on.CancelRequested, now: datetime) -> Outcome:
     """No container runs, so the job ends at once."""
-    return end(replace(job, cancelled=event.reason), Status.FAILED, now, event.reason), ()
+    return move_to_final(replace(job, cancelled=event.reason), Status.FAILED, now, event.reason), ()
 
 
 def _terminate_queued(job: Job, event: on.TerminateRequested, now: datetime) -> Outcome:
     """No container runs, so the job ends at once. The stop order shows that it was terminated."""
-    return end(stop_order.order(job, event, now), Status.FAILED, now, event.reason), ()
+    return move_to_final(stop_order.order_stop(job, event, now), Status.FAILED, now, event.reason), ()
 
 
 def _made(job: Job, event: on.ContainerCreated, _: datetime) -> Outcome:
@@ -179,9 +179,9 @@ def _made(job: Job, event: on.ContainerCreated, _: datetime) -> Outcome:
 def _run(job: Job, event: on.ContainerStarted, now: datetime) -> Outcome:
     """The container runs. A stop that was ordered while it was starting is sent now."""
     attempt = attempt_of(job)
-    started = began(event.started_at, requested_at=attempt.placed_at, now=now)
+    started = start_time(event.started_at, requested_at=attempt.placed_at, now=now)
     attempt = replace(attempt, started_at=started)
-    running = replace(to(job, Status.RUNNING), attempt=attempt, started_at=started, stopped_at=None)
+    running = replace(move_to(job, Status.RUNNING), attempt=attempt, started_at=started, stopped_at=None)
     return running, () if job.stop is None else (do.StopContainer(tag=job.tag),)
 
 
@@ -206,7 +206,7 @@ def _exit_unseen_start(job: Job, event: on.ContainerExited, now: datetime) -> Ou
 def _exit(job: Job, event: on.ContainerExited, now: datetime) -> Outcome:
     """End the attempt with the container's exit code. `finish` decides whether the job is retried."""
     attempt = attempt_of(job)
-    started, stopped = lasted(event, requested_at=attempt.placed_at, now=now)
+    started, stopped = run_times(event, requested_at=attempt.placed_at, now=now)
     ended = replace(
         attempt,
         started_at=started,
@@ -235,7 +235,7 @@ def _terminate_active(job: Job, event: on.TerminateRequested, now: datetime) -> 
     if job.stop is not None:
         return job, ()
     ask = do.AbandonStart(tag=job.tag) if job.status is Status.STARTING else do.StopContainer(tag=job.tag)
-    return stop_order.order(job, event, now), (ask,)
+    return stop_order.order_stop(job, event, now), (ask,)
 
 
 def _time_out(job: Job, _: on.TimedOut, now: datetime) -> Outcome:

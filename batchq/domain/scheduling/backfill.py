@@ -47,15 +47,15 @@ class Reservations:
         self._of_all: dict[Dimension, int] = {}
         self._reserved: dict[Dimension, int] = {}
 
-    def add(self, aside: Reservation) -> None:
-        for amounts in (aside.amounts, aside.reserved):
+    def add(self, reservation: Reservation) -> None:
+        for amounts in (reservation.amounts, reservation.reserved):
             _add(self._of_all, amounts)
-        _add(self._reserved, aside.reserved)
-        if aside.starts is None:
+        _add(self._reserved, reservation.reserved)
+        if reservation.starts is None:
             self._unknown += 1
-            _add(self._of_unknown, aside.amounts)
+            _add(self._of_unknown, reservation.amounts)
         else:
-            insort(self._known, aside, key=_start)
+            insort(self._known, reservation, key=_start)
 
     def before(self, until: datetime | None) -> int:
         """How many reservations a job that ends at `until` must leave alone; None: its end is not known.
@@ -64,7 +64,7 @@ class Reservations:
         """
         return self._unknown + (len(self._known) if until is None else bisect_right(self._known, until, key=_start))
 
-    def kept_for(self, count: int) -> Amounts:
+    def reserved_for(self, count: int) -> Amounts:
         """The resources that the first `count` reservations keep, with the `reserved` ones of all reservations.
 
         First are those without a known start, then the others by start.
@@ -77,7 +77,7 @@ class Reservations:
         return kept
 
 
-def ends(job: Job, now: datetime) -> datetime | None:
+def latest_end(job: Job, now: datetime) -> datetime | None:
     """The latest end of an active job; None if it has neither a timeout nor a stop order.
 
     After that time the job may end at any moment.
@@ -88,16 +88,18 @@ def ends(job: Job, now: datetime) -> datetime | None:
     if job.spec.timeout is None:
         return None
     if job.attempt.started_at is None:
-        return would_end(job.spec.timeout, now)
+        return latest_end_if_placed(job.spec.timeout, now)
     return job.attempt.started_at + job.spec.timeout + _grace(job)
 
 
-def would_end(longest: timedelta | None, now: datetime) -> datetime | None:
+def latest_end_if_placed(longest: timedelta | None, now: datetime) -> datetime | None:
     """The latest end of a job that is placed at `now`; `longest` is its timeout. None without a timeout."""
     return None if longest is None else now + START_ALLOWANCE + longest + STOP_ALLOWANCE
 
 
-def starts(wanted: Sequence[Amounts], free: Mapping[Dimension, int], endings: Iterable[Ending]) -> datetime | None:
+def latest_start(
+    wanted: Sequence[Amounts], free: Mapping[Dimension, int], endings: Iterable[Ending]
+) -> datetime | None:
     """The latest time at which one of the demands `wanted` fits, as running jobs end; None if that is not known."""
     there = dict(free)
     for ending in sorted(endings, key=lambda it: it.at):

@@ -19,8 +19,15 @@ from batchq.domain.access.accounts import ROOT, AccountName
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, State
 from batchq.domain.container import Resources
 from batchq.domain.ids import ConsumableName, JobId
-from batchq.domain.job import Job, Need, Status
-from batchq.domain.scheduling.backfill import Ending, Reservation, Reservations, ends, starts, would_end
+from batchq.domain.job import ConsumableRequirement, Job, Status
+from batchq.domain.scheduling.backfill import (
+    Ending,
+    Reservation,
+    Reservations,
+    latest_end,
+    latest_end_if_placed,
+    latest_start,
+)
 from batchq.domain.scheduling.quotas import NO_QUOTAS, Quotas
 from batchq.domain.scheduling.resources import (
     GPUS,
@@ -46,9 +53,9 @@ class Candidate(Struct, frozen=True, kw_only=True):
     order: int
     resources: Resources
     #: Consumable resources.
-    needs: tuple[Need, ...] = ()
+    requirements: tuple[ConsumableRequirement, ...] = ()
     #: The timeout; None: none.
-    longest: timedelta | None = None
+    timeout: timedelta | None = None
     #: The share identifier; None in a queue without a fair-share policy.
     share: str | None = None
     #: AWS's schedulingPriority: the higher starts first within a share.
@@ -62,7 +69,7 @@ class Fits(Struct, frozen=True, kw_only=True):
     environment: EnvironmentName
 
 
-class Waits(Struct, frozen=True, kw_only=True):
+class Insufficient(Struct, frozen=True, kw_only=True):
     """The job does not fit now."""
 
     #: The status reason.
@@ -71,7 +78,7 @@ class Waits(Struct, frozen=True, kw_only=True):
     known: bool = False
 
 
-class Misfit(Struct, frozen=True, kw_only=True):
+class Unschedulable(Struct, frozen=True, kw_only=True):
     """No environment could hold the job even if nothing else ran. `reason`: the status reason."""
 
     reason: str
@@ -107,15 +114,15 @@ def candidate(job: Job) -> Candidate:
         job_id=job.id,
         order=job.order,
         resources=job.spec.resources,
-        needs=job.spec.needs,
-        longest=job.spec.timeout,
+        requirements=job.spec.needs,
+        timeout=job.spec.timeout,
         share=job.spec.share_identifier,
         priority=job.spec.scheduling_priority or 0,
         account=job.spec.owner.account,
     )
 
 
-def stands_in_line(job: Job) -> bool:
+def is_queued_for_placement(job: Job) -> bool:
     """Whether the job is waiting to be placed: RUNNABLE and not unschedulable."""
     return job.status is Status.RUNNABLE and not job.unschedulable
 
@@ -147,39 +154,41 @@ class FreeCapacity:
         self._endings: list[Ending] = []  # of the jobs placed in this pass
         self.promises: dict[JobId, datetime] = {}
         self._count(held.needed)
-        self._hold(self._returning(held.sums), until=None)
+        self._add_ending(self._returning(held.sums), until=None)
         for account, millicpus in held.accounts.items():
-            self._hold({vcpus_of(it): millicpus for it in site.quotas.on_millicpus(account)}, until=None)
+            self._add_ending({vcpus_of(it): millicpus for it in site.quotas.on_millicpus(account)}, until=None)
 
     @property
     def quotas(self) -> Quotas:
         return self._site.quotas
 
-    def offer(self, job: Candidate, names: Sequence[EnvironmentName]) -> Fits | Waits | Misfit:
+    def place_or_reserve(self, job: Candidate, names: Sequence[EnvironmentName]) -> Fits | Insufficient | Unschedulable:
         """Place the job on the first of these environments that has room; if none has, reserve what it needs."""
-        outcome = self.squeeze(job, names)
-        if isinstance(outcome, Waits):
-            self._set_aside(job, self._able(job, names))
+        outcome = self.place_if_no_delay(job, names)
+        if isinstance(outcome, Insufficient):
+            self._reserve(job, self._able(job, names))
         return outcome
 
-    def squeeze(self, job: Candidate, names: Sequence[EnvironmentName]) -> Fits | Waits | Misfit:
+    def place_if_no_delay(
+        self, job: Candidate, names: Sequence[EnvironmentName]
+    ) -> Fits | Insufficient | Unschedulable:
         """Place a job behind a waiting head, if it delays no reservation. Nothing is reserved for it."""
-        until = would_end(job.longest, self._now)
+        until = latest_end_if_placed(job.timeout, self._now)
         before = self._asides.before(until)
-        shape = (job.resources, job.needs, tuple(names), self._site.quotas.on_millicpus(job.account), before)
+        shape = (job.resources, job.requirements, tuple(names), self._site.quotas.on_millicpus(job.account), before)
         known = self._too_large.get(shape)
         if known is not None:
-            return Waits(reason=known, known=True)
+            return Insufficient(reason=known, known=True)
         able = self._able(job, names)
         if not able:
-            return self._hopeless(job, names)
-        there = self._beside(before)
+            return self._why_never(job, names)
+        there = self._reserved_for(before)
         for name, wanted in able.items():
             if within(wanted, there):
                 self._take(wanted, until)
                 return Fits(environment=name)
         reason = self._too_large[shape] = status_reasons.no_room(*lacking(next(iter(able.values())), there))
-        return Waits(reason=reason)
+        return Insufficient(reason=reason)
 
     def at_limit(self, job: Candidate, names: Sequence[EnvironmentName]) -> AccountName | None:
         """The highest account in the tree whose vCPU limit the job would exceed now; None if no limit blocks it.
@@ -190,12 +199,12 @@ class FreeCapacity:
         binding = self._site.quotas.on_millicpus(job.account)
         if not binding or not self._able(job, names):
             return None
-        there = self._beside(self._asides.before(would_end(job.longest, self._now)))
+        there = self._reserved_for(self._asides.before(latest_end_if_placed(job.timeout, self._now)))
         return next((it for it in reversed(binding) if job.resources.millicpus > there[vcpus_of(it)]), None)
 
     def closed(self, names: Sequence[EnvironmentName]) -> bool:
         """Whether no job, however small and short, could start on one of these environments."""
-        there = self._beside(self._asides.before(self._now))
+        there = self._reserved_for(self._asides.before(self._now))
         return there[MEMORY] <= 0 or all(there[vcpus(name)] <= 0 for name in self._site.enabled(names))
 
     def full(self, names: Sequence[EnvironmentName]) -> bool:
@@ -208,13 +217,13 @@ class FreeCapacity:
 
     def _able(self, job: Candidate, names: Sequence[EnvironmentName]) -> dict[EnvironmentName, Amounts]:
         """The job's demand on each enabled environment that could hold it if nothing else ran."""
-        if job.needs:
-            self._count(need.resource for need in job.needs)
+        if job.requirements:
+            self._count(need.resource for need in job.requirements)
         wanted = {name: self._demand(job, name) for name in self._site.enabled(names)}
         return {name: amounts for name, amounts in wanted.items() if within(amounts, self._most)}
 
     def _demand(self, job: Candidate, environment: EnvironmentName) -> Amounts:
-        wanted = demand(job.resources, job.needs, environment)
+        wanted = demand(job.resources, job.requirements, environment)
         if self._site.quotas.millicpus and job.resources.millicpus > 0:
             wanted |= {vcpus_of(it): job.resources.millicpus for it in self._site.quotas.on_millicpus(job.account)}
         return wanted
@@ -228,17 +237,17 @@ class FreeCapacity:
                 if not stock.returns:
                     self._used_up.add(of)
 
-    def _beside(self, before: int) -> Mapping[Dimension, int]:
+    def _reserved_for(self, before: int) -> Mapping[Dimension, int]:
         """What is free beside the first `before` reservations (`Reservations.before`)."""
-        kept = self._asides.kept_for(before)
+        kept = self._asides.reserved_for(before)
         return {of: amount - kept.get(of, 0) for of, amount in self._free.items()} if kept else self._free
 
-    def _set_aside(self, job: Candidate, able: Mapping[EnvironmentName, Amounts]) -> None:
+    def _reserve(self, job: Candidate, able: Mapping[EnvironmentName, Amounts]) -> None:
         """Reserve on every environment that could hold the job: which of them has room first is not known."""
         if not able:
             return
-        there = self._beside(self._asides.before(None))
-        known = (starts(list(able.values()), there, self._all_endings()), self._promised.get(job.job_id))
+        there = self._reserved_for(self._asides.before(None))
+        known = (latest_start(list(able.values()), there, self._all_endings()), self._promised.get(job.job_id))
         promise = min((it for it in known if it is not None), default=None)
         if promise is not None:
             self.promises[job.job_id] = promise
@@ -248,27 +257,29 @@ class FreeCapacity:
         self._too_large.clear()  # a count in its keys may now mean other reservations
         self._asides.add(Reservation(amounts=amounts, starts=promise, reserved=reserved))
 
-    def _hopeless(self, job: Candidate, names: Sequence[EnvironmentName]) -> Waits | Misfit:
+    def _why_never(self, job: Candidate, names: Sequence[EnvironmentName]) -> Insufficient | Unschedulable:
         """Why no environment can hold the job. If none is enabled, that is not known and the job waits."""
         enabled = self._site.enabled(names)
         if not enabled:
-            return Waits(reason=status_reasons.NO_ENVIRONMENT)
-        for need in job.needs:
+            return Insufficient(reason=status_reasons.NO_ENVIRONMENT)
+        for need in job.requirements:
             if need.resource not in self._site.stocks:
-                return Misfit(reason=status_reasons.no_such_resource(need.resource))
+                return Unschedulable(reason=status_reasons.no_such_resource(need.resource))
         for account in self._site.quotas.on_millicpus(job.account):
             if job.resources.millicpus > (most := self._most[vcpus_of(account)]):
-                return Misfit(reason=status_reasons.beyond_limit(account, job.resources.millicpus, most))
+                return Unschedulable(reason=status_reasons.beyond_limit(account, job.resources.millicpus, most))
         most = max(self._site.environments[name].max_millicpus for name in enabled)
         if job.resources.millicpus > most:
-            return Misfit(reason=status_reasons.too_many_vcpus(job.resources.millicpus, most))
+            return Unschedulable(reason=status_reasons.too_many_vcpus(job.resources.millicpus, most))
         wanted = self._demand(job, enabled[0])
         wanting = {of: (wanted[of], self._most.get(of, 0)) for of in lacking(wanted, self._most)}
-        for need in job.needs:
+        for need in job.requirements:
             if (of := units(need.resource)) in wanting:
-                return Misfit(reason=status_reasons.too_many_units(need.resource, *wanting[of]))
+                return Unschedulable(reason=status_reasons.too_many_units(need.resource, *wanting[of]))
         hosts = {MEMORY: "MiB of memory", GPUS: "GPUs"}
-        return Misfit(reason=status_reasons.too_large((hosts[of], *wanting[of]) for of in hosts if of in wanting))
+        return Unschedulable(
+            reason=status_reasons.too_large((hosts[of], *wanting[of]) for of in hosts if of in wanting)
+        )
 
     def _take(self, wanted: Amounts, until: datetime | None) -> None:
         """Use the resources until `until`. Units that are not returned also reduce the total capacity."""
@@ -277,9 +288,9 @@ class FreeCapacity:
             self._too_large.clear()
             self._free[of] -= wanted[of]
             self._most[of] -= wanted[of]
-        self._hold(returning, until=until)
+        self._add_ending(returning, until=until)
 
-    def _hold(self, amounts: Amounts, *, until: datetime | None) -> None:
+    def _add_ending(self, amounts: Amounts, *, until: datetime | None) -> None:
         for of, amount in amounts.items():
             if of in self._free:  # a deleted environment's last jobs may still run
                 self._free[of] -= amount
@@ -287,14 +298,14 @@ class FreeCapacity:
             self._endings.append(Ending(at=until, amounts=amounts))
 
     def _all_endings(self) -> list[Ending]:
-        return [*self._endings_under_way, *self._endings]
+        return [*self._known_endings, *self._endings]
 
     @cached_property
-    def _endings_under_way(self) -> list[Ending]:
+    def _known_endings(self) -> list[Ending]:
         """Computed once, when the first job of the pass has to wait."""
         endings = []
         for job in self._held.timed():
-            at = ends(job, self._now)
+            at = latest_end(job, self._now)
             if at is not None and job.attempt is not None:
                 wanted = self._demand(candidate(job), EnvironmentName(job.attempt.environment))
                 endings.append(Ending(at=at, amounts=self._returning(wanted)))

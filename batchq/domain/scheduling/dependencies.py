@@ -16,16 +16,16 @@ from batchq.domain.job import FINISHED, Dependency, DependencyType, Job, JobSpec
 #: The result of `evaluate`: an event to apply to the job.
 Judgement = on.DependenciesMet | on.DependenciesPending | on.DependencyFailed | on.FoundInvalid
 
-LONGEST_OVERRIDES = 8192  # AWS: characters of the overrides as JSON
-MOST_TAGS = 50  # AWS: the tags to propagate, of the job and its definition together
+MAX_OVERRIDES_LENGTH = 8192  # AWS: characters of the overrides as JSON
+MAX_PROPAGATED_TAGS = 50  # AWS: the tags to propagate, of the job and its definition together
 _WAITING = frozenset({Status.SUBMITTED, Status.PENDING})
 
 
 def invalid(overrides: Overrides, propagated: int) -> str | None:
     """Why a job is accepted and then FAILED, as AWS does; None for a valid job. `propagated`: the number of tags."""
-    if length(overrides) > LONGEST_OVERRIDES:
+    if length(overrides) > MAX_OVERRIDES_LENGTH:
         return status_reasons.OVERRIDES_TOO_LONG
-    return status_reasons.TOO_MANY_TAGS if propagated > MOST_TAGS else None
+    return status_reasons.TOO_MANY_TAGS if propagated > MAX_PROPAGATED_TAGS else None
 
 
 def evaluate(job: Job, known: Mapping[JobId, Job]) -> Judgement:
@@ -36,7 +36,7 @@ def evaluate(job: Job, known: Mapping[JobId, Job]) -> Judgement:
     """
     if job.spec.invalid is not None:
         return on.FoundInvalid(reason=job.spec.invalid)
-    standing = [(it, _standing(job, it, known)) for it in job.spec.depends_on]
+    standing = [(it, _status_of_dependency(job, it, known)) for it in job.spec.depends_on]
     failed = next((_depended_on(job, it) for it, status in standing if status is Status.FAILED), None)
     if failed is not None:
         return on.DependencyFailed(job_id=failed)
@@ -63,7 +63,7 @@ def waits(job: Job) -> bool:
     return job.status in _WAITING and job.array_state is None
 
 
-def asked_of(job: Job) -> tuple[JobId, ...]:
+def dependencies_to_read(job: Job) -> tuple[JobId, ...]:
     """The ids of all jobs that `evaluate` needs: `waits_for`, and for SEQUENTIAL the child before it."""
     before = _predecessor(job)
     return waits_for(job) if before is None else (*waits_for(job), before)
@@ -96,7 +96,7 @@ def _refusal(dependency: Dependency, array_size: int | None, known: Mapping[JobI
         return f"Job {job_id} in dependsOn does not exist."
     if dependency.type is not DependencyType.N_TO_N:
         return None
-    if _is_being_forgotten(job_id, known):
+    if _is_being_deleted(job_id, known):
         return f"Job {job_id} in dependsOn does not exist any more."
     other = known[job_id].spec.array_size if job_id in known and known[job_id].child is None else None
     if array_size is None or other != array_size:
@@ -104,7 +104,7 @@ def _refusal(dependency: Dependency, array_size: int | None, known: Mapping[JobI
     return None
 
 
-def _is_being_forgotten(job_id: JobId, known: Mapping[JobId, Job]) -> bool:
+def _is_being_deleted(job_id: JobId, known: Mapping[JobId, Job]) -> bool:
     """Whether it is an array that retention is removing: its children are removed first, beginning with index 0."""
     array = known.get(job_id)
     had_children = array is not None and array.array_state is not None and array.status in FINISHED
@@ -129,7 +129,7 @@ def _ids(job: Job, dependency: Dependency) -> tuple[JobId, ...]:
     return (child_id(dependency.job_id, job.child.index),) if dependency.type is DependencyType.N_TO_N else ()
 
 
-def _standing(job: Job, dependency: Dependency, known: Mapping[JobId, Job]) -> Status:
+def _status_of_dependency(job: Job, dependency: Dependency, known: Mapping[JobId, Job]) -> Status:
     """The status of a dependency as it counts for this job.
 
     SUCCEEDED if it is not for this job: an array's own dependencies were met before it had children.

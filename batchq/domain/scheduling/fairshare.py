@@ -18,9 +18,9 @@ from batchq.domain.catalog import SchedulingPolicy
 from batchq.domain.ids import QueueName
 from batchq.domain.job import ACTIVE, FINISHED, Job
 
-LEAST_DECAY = timedelta(seconds=600)
-AHEAD = 0.2  # decay windows to look ahead: more favours large jobs, less makes shares overshoot in turn (measured)
-MOST_SHARES = 500  # AWS: active shares of a queue
+MIN_DECAY = timedelta(seconds=600)
+LOOKAHEAD = 0.2  # decay windows to look ahead: more favours large jobs, less makes shares overshoot in turn (measured)
+MAX_SHARES = 500  # AWS: active shares of a queue
 
 
 class ShareKey(NamedTuple):
@@ -52,9 +52,9 @@ class Change(NamedTuple):
     after: Job
 
 
-def window(policy: SchedulingPolicy | None) -> timedelta:
+def decay_window(policy: SchedulingPolicy | None) -> timedelta:
     """The decay window of a queue. AWS: a shareDecaySeconds of 0 is 600 s; so is a queue without a policy."""
-    return policy.decay if policy is not None and policy.decay else LEAST_DECAY
+    return policy.decay if policy is not None and policy.decay else MIN_DECAY
 
 
 def accrued(use: ShareUse, now: datetime, decay: timedelta) -> ShareUse:
@@ -65,7 +65,7 @@ def accrued(use: ShareUse, now: datetime, decay: timedelta) -> ShareUse:
     return replace(use, used=use.used * kept + held * (1 - kept), as_of=max(now, use.as_of))
 
 
-def follow(
+def updated_usage(
     uses: Mapping[ShareKey, ShareUse],
     changes: Iterable[Change],
     now: datetime,
@@ -79,7 +79,7 @@ def follow(
         if share is None or not (active or millicpus):
             continue
         key = ShareKey(change.after.spec.queue, share)
-        use = changed.get(key) or accrued(uses.get(key) or ShareUse(as_of=now), now, decays.get(key.queue, LEAST_DECAY))
+        use = changed.get(key) or accrued(uses.get(key) or ShareUse(as_of=now), now, decays.get(key.queue, MIN_DECAY))
         changed[key] = replace(use, active=use.active + active, millicpus=use.millicpus + millicpus)
     return changed
 
@@ -97,7 +97,7 @@ def may_open(uses: Mapping[ShareKey, ShareUse], key: ShareKey, opened: Iterable[
             return True
         if other.queue == key.queue and not _is_active(uses, other):
             newer.add(other)
-    return active_shares(uses, key.queue) + len(newer) < MOST_SHARES
+    return active_shares(uses, key.queue) + len(newer) < MAX_SHARES
 
 
 def _is_active(uses: Mapping[ShareKey, ShareUse], key: ShareKey) -> bool:
@@ -109,7 +109,7 @@ def active_shares(uses: Mapping[ShareKey, ShareUse], queue: QueueName) -> int:
     return sum(key.queue == queue and use.active > 0 for key, use in uses.items())
 
 
-def most_held(policy: SchedulingPolicy, *, active: int, max_millicpus: int) -> int:
+def max_usable_millicpus(policy: SchedulingPolicy, *, active: int, max_millicpus: int) -> int:
     """The vCPUs, in thousandths, that the jobs of a queue may hold together. AWS: maxvCpus x (1 - (r/100)^active).
 
     r is the policy's computeReservation: it keeps the rest free for shares that are not active yet.
@@ -117,16 +117,18 @@ def most_held(policy: SchedulingPolicy, *, active: int, max_millicpus: int) -> i
     return int(max_millicpus * (1 - (policy.reservation / 100) ** active))
 
 
-class Picker:
+class SharePicker:
     """The dispatch order of the shares of a queue: `next` is the share whose job is considered next.
 
     After each job the caller calls `took`, or `drop` if the share has no more waiting jobs.
     """
 
     def __init__(self, *, uses: Mapping[str, ShareUse], policy: SchedulingPolicy | None, now: datetime) -> None:
-        decay = window(policy)
-        then = now + AHEAD * decay
-        self._each = decay.total_seconds() * (1 - math.exp(-AHEAD))  # the usage of a thousandth of a vCPU until then
+        decay = decay_window(policy)
+        then = now + LOOKAHEAD * decay
+        self._each = decay.total_seconds() * (
+            1 - math.exp(-LOOKAHEAD)
+        )  # the usage of a thousandth of a vCPU until then
         self._weights = {share: 1.0 if policy is None else policy.weight(share) for share in uses}
         self._line = [(accrued(it, then, decay).used * self._weights[share], share) for share, it in uses.items()]
         heapq.heapify(self._line)
@@ -136,7 +138,7 @@ class Picker:
         """The share with the lowest weighted usage; None if no share is left."""
         return self._line[0][1] if self._line else None
 
-    def took(self, millicpus: int) -> None:
+    def charge(self, millicpus: int) -> None:
         """Charge the next share with a job of this size, whether or not the job was placed."""
         weighted, share = self._line[0]
         heapq.heapreplace(self._line, (weighted + millicpus * self._each * self._weights[share], share))
@@ -149,13 +151,13 @@ class Picker:
 def _moved(change: Change) -> tuple[int, int]:
     """The change of the share's unfinished jobs and of its vCPUs, in thousandths. An array counts as one job."""
     before, after = change
-    active = 0 if after.child is not None else _lives(after) - (0 if before is None else _lives(before))
-    return active, _holds(after) - (0 if before is None else _holds(before))
+    active = 0 if after.child is not None else _active_count(after) - (0 if before is None else _active_count(before))
+    return active, _used_millicpus(after) - (0 if before is None else _used_millicpus(before))
 
 
-def _lives(job: Job) -> int:
+def _active_count(job: Job) -> int:
     return job.status not in FINISHED
 
 
-def _holds(job: Job) -> int:
+def _used_millicpus(job: Job) -> int:
     return job.spec.resources.millicpus if job.status in ACTIVE else 0

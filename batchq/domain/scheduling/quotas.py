@@ -45,7 +45,7 @@ class Quotas:
 NO_QUOTAS = Quotas(Directory())
 
 
-class Closed:
+class ClosedAccounts:
     """The accounts none of whose jobs can start any more in a unit of work, because a limit is reached.
 
     `names`: those accounts, with all accounts below them.
@@ -57,7 +57,7 @@ class Closed:
         self.names: frozenset[AccountName] = frozenset()
 
     @property
-    def everybody(self) -> bool:
+    def everyone(self) -> bool:
         """Whether the root is closed, and so every account, deleted ones included."""
         return ROOT in self._closed
 
@@ -69,10 +69,10 @@ class Closed:
 
     def has(self, account: AccountName) -> bool:
         """Whether the account is closed."""
-        return bool(self._closed) and (self.everybody or account in self.names)
+        return bool(self._closed) and (self.everyone or account in self.names)
 
 
-def queued(job: Job) -> int:
+def queued_jobs(job: Job) -> int:
     """How many queued jobs the job counts as: an array counts as the children that it has not spawned yet."""
     if not is_parent(job):
         return int(job.status in QUEUED)
@@ -81,12 +81,12 @@ def queued(job: Job) -> int:
     return size(job) - (0 if job.array_state is None else job.array_state.spawned)
 
 
-def made(array_size: int | None) -> int:
+def created_jobs(array_size: int | None) -> int:
     """How many queued jobs a new job counts as; `array_size` None: it is not an array."""
     return 1 if array_size is None else array_size
 
 
-def too_many(account: Account, *, there: int, more: int) -> str | None:
+def quota_exceeded(account: Account, *, there: int, more: int) -> str | None:
     """Why `more` jobs may not be submitted to an account with `there` queued jobs; None if they may."""
     most = account.limits.queued
     if most is None or there + more <= most:

@@ -12,7 +12,7 @@ from batchq.domain.access.accounts import AccountName
 from batchq.domain.catalog import ConsumableResource, EnvironmentName, ResourceKind
 from batchq.domain.container import Resources
 from batchq.domain.ids import ConsumableName
-from batchq.domain.job import Job, Need
+from batchq.domain.job import ConsumableRequirement, Job
 
 Dimension = NewType("Dimension", str)
 #: Thousandths of a vCPU, MiB of memory, GPUs, or units, by dimension.
@@ -36,7 +36,9 @@ def units(resource: ConsumableName) -> Dimension:
     return Dimension(f"consumable resource {resource}")
 
 
-def demand(resources: Resources, needs: Iterable[Need], environment: EnvironmentName) -> dict[Dimension, int]:
+def demand(
+    resources: Resources, needs: Iterable[ConsumableRequirement], environment: EnvironmentName
+) -> dict[Dimension, int]:
     """What a job uses in each dimension on this environment, without dimensions that it does not use."""
     wanted = {vcpus(environment): resources.millicpus, MEMORY: resources.memory_mib, GPUS: resources.gpus}
     for need in needs:
@@ -93,7 +95,7 @@ def _stock(resource: ConsumableResource, used_up: int) -> Stock:
     return Stock(amount=max(0, resource.total - used_up), returns=False)
 
 
-def taken(before: Job | None, after: Job) -> tuple[Need, ...]:
+def taken(before: Job | None, after: Job) -> tuple[ConsumableRequirement, ...]:
     """The units that this change of a job takes: all its needs if a new attempt begins, else none."""
     if after.attempt is None or not after.spec.needs:
         return ()

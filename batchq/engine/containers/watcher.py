@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 
 from batchq.domain.ids import Tag
-from batchq.domain.lifecycle.reconcile import Seen
+from batchq.domain.lifecycle.reconcile import SurveyedContainer
 from batchq.engine.messages import EngineLost, SurveyCompleted
 from batchq.engine.supervisor import wait_at_most
 from batchq.errors import EngineUnknown
@@ -91,7 +91,9 @@ class Watcher:
             log.info("the container engine answers: %s", capacity)
         self.engine_failure = None
         seen = tuple(
-            Seen(tag=it.tag, lives=it.state is ContainerState.RUNNING, begun=it.state is not ContainerState.CREATED)
+            SurveyedContainer(
+                tag=it.tag, running=it.state is ContainerState.RUNNING, started=it.state is not ContainerState.CREATED
+            )
             for it in found
             if it.state is not ContainerState.GOING or it.tag in expected
         )

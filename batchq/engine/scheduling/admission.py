@@ -9,7 +9,7 @@ from batchq.domain.access.accounts import AccountName
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle.damage import is_damaged
 from batchq.domain.scheduling.dependencies import waits, waits_for
-from batchq.domain.scheduling.quotas import Quotas, made, queued, too_many
+from batchq.domain.scheduling.quotas import Quotas, created_jobs, queued_jobs, quota_exceeded
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.errors import Invalid
@@ -43,11 +43,11 @@ class QueuedJobs:
         """
         if unit is not self._unit:
             self._unit, self._quotas, self._with_admitted = unit, self._accounts.quotas(), {}
-        more, binding = made(spec.array_size), self._quotas.on(spec.owner.account)
+        more, binding = created_jobs(spec.array_size), self._quotas.on(spec.owner.account)
         if not binding:
             return
         counts = {it.name: self._queued_below(it.name) for it in binding if it.limits.queued is not None}
-        refused = (too_many(it, there=counts[it.name], more=more) for it in binding if it.name in counts)
+        refused = (quota_exceeded(it, there=counts[it.name], more=more) for it in binding if it.name in counts)
         why = next(filter(None, refused), None)
         if why is not None:
             raise Invalid(why)
@@ -57,7 +57,7 @@ class QueuedJobs:
         for before, after in committed.changes:
             if before is not None and before.status is after.status and before.array_state is after.array_state:
                 continue
-            more = queued(after) - (0 if before is None else queued(before))
+            more = queued_jobs(after) - (0 if before is None else queued_jobs(before))
             if more:
                 self._count(after.spec.owner.account, more)
             if after.spec.depends_on:

@@ -18,9 +18,9 @@ from batchq.domain.access.accounts import AccountName
 from batchq.domain.catalog import JobQueue, State
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Status
-from batchq.domain.scheduling.capacity import Candidate, Fits, FreeCapacity, Misfit, Waits, candidate
-from batchq.domain.scheduling.fairshare import ShareKey, ShareUse, active_shares, most_held
-from batchq.domain.scheduling.quotas import Closed
+from batchq.domain.scheduling.capacity import Candidate, Fits, FreeCapacity, Insufficient, Unschedulable, candidate
+from batchq.domain.scheduling.fairshare import ShareKey, ShareUse, active_shares, max_usable_millicpus
+from batchq.domain.scheduling.quotas import ClosedAccounts
 from batchq.engine.scheduling.catalog_view import CatalogView
 from batchq.engine.scheduling.queue_cache import QueueCache
 from batchq.engine.scheduling.queue_reader import Skip, WaitingJobs
@@ -120,7 +120,7 @@ class PlacementPass(Struct, frozen=True, kw_only=True):
     capacity: FreeCapacity
     usage: Mapping[ShareKey, ShareUse]
     #: The accounts whose jobs are passed over.
-    closed_accounts: Closed
+    closed_accounts: ClosedAccounts
     #: The placements and the unschedulable jobs so far.
     decisions: list[Decision] = field(default_factory=list)
     #: The first job of each queue that an account's limit blocks.
@@ -241,15 +241,15 @@ class PlacementPass(Struct, frozen=True, kw_only=True):
 
         Returns whether an equal demand had already failed to fit.
         """
-        offer = self.capacity.offer if cursor.head is None else self.capacity.squeeze
+        offer = self.capacity.place_or_reserve if cursor.head is None else self.capacity.place_if_no_delay
         match offer(job, cursor.queue.environments):
             case Fits(environment=name):
                 self.decisions.append((job.job_id, on.Placed(environment=name)))
                 if cursor.reservation is not None:
                     cursor.reservation.held += job.resources.millicpus
-            case Misfit(reason=reason):
+            case Unschedulable(reason=reason):
                 self.decisions.append((job.job_id, on.FoundUnschedulable(reason=reason)))
-            case Waits(reason=reason, known=known):
+            case Insufficient(reason=reason, known=known):
                 cursor.head = cursor.head or _head(job, reason)
                 return known
         return False
@@ -263,7 +263,7 @@ class PlacementPass(Struct, frozen=True, kw_only=True):
             return QueueCursor(queue=queue, jobs=waiting, reservation=None)
         reservation = ShareReservation(
             held=sum(use.millicpus for key, use in self.usage.items() if key.queue == queue.name),
-            max_held=most_held(
+            max_held=max_usable_millicpus(
                 policy,
                 active=active_shares(self.usage, queue.name),
                 max_millicpus=sum(
@@ -286,7 +286,7 @@ def _new_pass(
     skip: Skip,
     empty_queues: Collection[QueueName],
 ) -> PlacementPass:
-    closed = Closed(capacity.quotas)
+    closed = ClosedAccounts(capacity.quotas)
     waiting = WaitingJobs(unit, queue_cache, skip, closed, empty_queues=empty_queues)
     return PlacementPass(
         unit=unit, waiting=waiting, catalog=catalog, capacity=capacity, usage=usage, closed_accounts=closed
@@ -368,7 +368,7 @@ async def recheck_unschedulable(
 
     A job that an environment could now hold becomes schedulable. Returns the order to continue after, None at the end.
     """
-    page = await store.misfits(UNSCHEDULABLE_PAGE, after)
+    page = await store.unschedulable(UNSCHEDULABLE_PAGE, after)
     unit.load(page)
     for job in filter(None, [unit.get(it.id) for it in page]):
         queue = catalog.queues.get(job.spec.queue)

@@ -13,7 +13,7 @@ from batchq.domain.access.accounts import AccountName
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.damage import is_damaged
-from batchq.domain.scheduling.capacity import Candidate, candidate, stands_in_line
+from batchq.domain.scheduling.capacity import Candidate, candidate, is_queued_for_placement
 from batchq.engine.unit_of_work import Committed
 from batchq.ports.jobs import JobStore
 from batchq.ports.queue import NONE, Names
@@ -66,7 +66,7 @@ class QueueFront:
     def apply(self, job: Job) -> bool:
         """Apply a saved job of this queue. Returns whether it is in the front now."""
         known = self._by_id.get(job.id)
-        waits = stands_in_line(job) and job.order <= self.until
+        waits = is_queued_for_placement(job) and job.order <= self.until
         if waits and known is None:
             self._by_id[job.id] = candidate(job)
             insort(self._candidates, self._by_id[job.id], key=_order)
@@ -106,20 +106,20 @@ class QueueCache:
         self.cached_jobs.pop(job_id, None)
 
     async def runnable(
-        self, queue: QueueName, limit: int, after: int = -1, *, beside: Names = NONE
+        self, queue: QueueName, limit: int, after: int = -1, *, excluding: Names = NONE
     ) -> tuple[Candidate, ...]:
         """The RUNNABLE jobs of a queue, as `QueueReader.runnable`."""
         front = self.fronts.setdefault(queue, QueueFront())
         if after > front.until:
-            return await self._store.runnable(queue, limit, after, beside=beside)
-        found = front.behind(after, limit, beside)
+            return await self._store.runnable(queue, limit, after, excluding=excluding)
+        found = front.behind(after, limit, excluding)
         while len(found) < limit and front.until < math.inf:
-            if beside or len(front) >= MAX_CANDIDATES:  # the excluded accounts may have very many jobs there
+            if excluding or len(front) >= MAX_CANDIDATES:  # the excluded accounts may have very many jobs there
                 rest = limit - len(found)
-                return found + await self._store.runnable(queue, rest, int(front.until), beside=beside)
+                return found + await self._store.runnable(queue, rest, int(front.until), excluding=excluding)
             page = await self._store.runnable(queue, PAGE, int(front.until))
             front.extend(page, until=page[-1].order if len(page) == PAGE else math.inf)
-            found = front.behind(after, limit, beside)
+            found = front.behind(after, limit, excluding)
         return found
 
     async def jobs(self, ids: Collection[JobId]) -> Mapping[JobId, Job]:
@@ -146,7 +146,7 @@ class QueueCache:
 
     def _is_contradicted(self, job_id: JobId, job: Job | None) -> bool:
         """Whether the cache contains a job that does not wait in the store, for example because its row was damaged."""
-        waits = job is not None and stands_in_line(job)
+        waits = job is not None and is_queued_for_placement(job)
         return not waits and any(job_id in front for front in self.fronts.values())
 
     def _jobs_behind(self, ids: Collection[JobId]) -> Iterator[JobId]:

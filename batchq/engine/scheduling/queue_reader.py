@@ -15,9 +15,9 @@ from msgspec import Struct, field
 from batchq.domain.catalog import SchedulingPolicy
 from batchq.domain.ids import QueueName
 from batchq.domain.intervals import IntervalSet
-from batchq.domain.scheduling.capacity import Candidate, candidate, stands_in_line
-from batchq.domain.scheduling.fairshare import Picker, ShareKey, ShareUse
-from batchq.domain.scheduling.quotas import Closed
+from batchq.domain.scheduling.capacity import Candidate, candidate, is_queued_for_placement
+from batchq.domain.scheduling.fairshare import ShareKey, SharePicker, ShareUse
+from batchq.domain.scheduling.quotas import ClosedAccounts
 from batchq.engine.unit_of_work import UnitOfWork
 from batchq.ports.queue import QueueReader
 
@@ -57,7 +57,7 @@ class WaitingJobs:
         unit: UnitOfWork,
         queues: QueueReader,
         skip: Skip,
-        closed: Closed,
+        closed: ClosedAccounts,
         *,
         empty_queues: Collection[QueueName] = (),
     ) -> None:
@@ -81,9 +81,9 @@ class WaitingJobs:
         #: The orders of those jobs.
         self._orders: list[int] = []
         for before, after in unit.job_changes():
-            if stands_in_line(after):
+            if is_queued_for_placement(after):
                 self._changed[after.spec.queue][after.spec.share_identifier].append(candidate(after))
-            if before is not None and stands_in_line(before):
+            if before is not None and is_queued_for_placement(before):
                 self._touched[after.spec.queue] = self._touched.get(after.spec.queue, 0) + 1
                 self._orders.append(after.order)
 
@@ -92,10 +92,10 @@ class WaitingJobs:
         changed = [it for each in self._changed[queue].values() for it in each]
 
         async def read(limit: int, after: int | None) -> tuple[Candidate, ...]:
-            if self._closed.everybody or queue in self._empty_queues:
+            if self._closed.everyone or queue in self._empty_queues:
                 return ()
             first = -1 if after is None else after
-            page = await self._queues.runnable(queue, limit, first, beside=self._closed.names)
+            page = await self._queues.runnable(queue, limit, first, excluding=self._closed.names)
             if after is None and len(page) < limit and not self._closed.names:
                 self.complete_queues[queue] = page
             return page
@@ -110,7 +110,7 @@ class WaitingJobs:
 
         Jobs of closed accounts are left out.
         """
-        return await self._queues.runnable(queue, limit, order, beside=self._closed.names)
+        return await self._queues.runnable(queue, limit, order, excluding=self._closed.names)
 
     async def in_share_order(
         self, queue: QueueName, policy: SchedulingPolicy | None, usage: Mapping[ShareKey, ShareUse]
@@ -122,7 +122,7 @@ class WaitingJobs:
         shares = {*stored, *(it for it in self._changed[queue] if it is not None)}
         now = self._unit.now
         known = {it: usage.get(ShareKey(queue, it)) or ShareUse(as_of=now) for it in sorted(shares)}
-        picker = Picker(uses=known, policy=policy, now=now)
+        picker = SharePicker(uses=known, policy=policy, now=now)
         by_share: dict[str, AsyncIterator[Candidate]] = {}
         while (share := picker.next) is not None:
             jobs = by_share.setdefault(share, self._in_share(queue, share))
@@ -130,14 +130,14 @@ class WaitingJobs:
             if first is None:
                 picker.drop()
             else:
-                picker.took(first.resources.millicpus)
+                picker.charge(first.resources.millicpus)
                 yield first
 
     def _in_share(self, queue: QueueName, share: str) -> AsyncIterator[Candidate]:
         async def read(limit: int, after: tuple[int, int] | None) -> tuple[Candidate, ...]:
-            if self._closed.everybody or queue in self._empty_queues:
+            if self._closed.everyone or queue in self._empty_queues:
                 return ()
-            return await self._queues.runnable_in_share(queue, share, limit, after, beside=self._closed.names)
+            return await self._queues.runnable_in_share(queue, share, limit, after, excluding=self._closed.names)
 
         def place(it: Candidate) -> tuple[int, int]:
             return it.priority, self._skip.end(it.order)

@@ -11,7 +11,7 @@ from batchq.domain.container import Resources
 from batchq.domain.ids import ConsumableName, JobId, QueueName
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.scheduling.capacity import Cluster, FreeCapacity
-from batchq.domain.scheduling.fairshare import MOST_SHARES, Change, ShareKey, ShareUse, may_open
+from batchq.domain.scheduling.fairshare import MAX_SHARES, Change, ShareKey, ShareUse, may_open
 from batchq.domain.scheduling.resources import Stocks
 from batchq.domain.scheduling.usage import Usage, UsageSnapshot
 from batchq.domain.status_reasons import code
@@ -218,9 +218,7 @@ class Scheduler:
         if spec.share_identifier is not None:
             key = ShareKey(spec.queue, spec.share_identifier)
             if not may_open(self._share_usage.shares, key, unit.new_share_keys()):
-                raise Invalid(
-                    f"JobQueue {spec.queue} has {MOST_SHARES} active share identifiers, which is the maximum."
-                )
+                raise Invalid(f"JobQueue {spec.queue} has {MAX_SHARES} active share identifiers, which is the maximum.")
         self.queued_jobs.admit(unit, spec)
 
     def in_use(self, name: ConsumableName, active: Iterable[Job]) -> int:

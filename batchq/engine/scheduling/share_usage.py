@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from batchq.domain.catalog import ResourceKind
 from batchq.domain.ids import ConsumableName, QueueName
-from batchq.domain.scheduling.capacity import stands_in_line
-from batchq.domain.scheduling.fairshare import Change, ShareKey, ShareUse, accrued, follow, window
+from batchq.domain.scheduling.capacity import is_queued_for_placement
+from batchq.domain.scheduling.fairshare import Change, ShareKey, ShareUse, accrued, decay_window, updated_usage
 from batchq.domain.scheduling.resources import taken
 from batchq.engine.scheduling.catalog_view import CatalogView
 from batchq.engine.unit_of_work import Committed
@@ -40,7 +40,7 @@ class QueuePositions:
         for before, after in committed.changes:
             if before is not None and before.status is after.status and before.unschedulable is after.unschedulable:
                 continue
-            waited, waits = before is not None and stands_in_line(before), stands_in_line(after)
+            waited, waits = before is not None and is_queued_for_placement(before), is_queued_for_placement(after)
             if waited != waits:
                 order = -1 if waited and after.spec.share_identifier is not None else after.order
                 first[after.spec.queue] = min(order, first.get(after.spec.queue, order))
@@ -148,11 +148,11 @@ class ShareUsageTotals:
 
     def _shares(self, changes: Sequence[Change], now: datetime) -> dict[ShareKey, ShareUse]:
         named = {it.after.spec.queue for it in changes if it.after.spec.share_identifier is not None}
-        return follow(self.shares, changes, now, {name: self._decay(name) for name in named})
+        return updated_usage(self.shares, changes, now, {name: self._decay(name) for name in named})
 
     def _decay(self, name: QueueName) -> timedelta:
         queue = self._catalog.queues.get(name)
-        return window(None if queue is None or queue.policy is None else self._catalog.policies.get(queue.policy))
+        return decay_window(None if queue is None or queue.policy is None else self._catalog.policies.get(queue.policy))
 
     def _used_up(self, changes: Sequence[Change]) -> dict[ConsumableName, int]:
         known = self._catalog.consumables

@@ -6,7 +6,7 @@ The result holds from one saved unit of work to the next, updated by the jobs th
 from collections.abc import Collection, Iterable, Mapping
 
 from batchq.domain.ids import QueueName
-from batchq.domain.scheduling.capacity import stands_in_line
+from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.domain.scheduling.fairshare import Change
 from batchq.engine.scheduling.placement_pass import PassResult
 from batchq.engine.unit_of_work import Committed
@@ -36,7 +36,7 @@ class PassMemo:
 
     def nothing_queued(self, queues: Collection[QueueName], changes: Iterable[Change]) -> bool:
         """Whether no job waits in these queues, with the changes of the unit of work applied."""
-        return self.empty_queues.issuperset(queues) and not any(stands_in_line(after) for _, after in changes)
+        return self.empty_queues.issuperset(queues) and not any(is_queued_for_placement(after) for _, after in changes)
 
     def needs_pass(self, changed: Mapping[QueueName, int]) -> bool:
         """Whether a pass is needed because of jobs that began or ceased to wait.
@@ -53,4 +53,4 @@ class PassMemo:
                 queue for queue, line in seen if all(committed.unit.touched(it.job_id) for it in line)
             }
         if self.empty_queues:
-            self.empty_queues -= {after.spec.queue for _, after in committed.changes if stands_in_line(after)}
+            self.empty_queues -= {after.spec.queue for _, after in committed.changes if is_queued_for_placement(after)}

@@ -10,7 +10,7 @@ from batchq.domain.catalog import JobQueue, SchedulingPolicy
 from batchq.domain.ids import QueueName
 from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse, active_shares
-from batchq.domain.scheduling.quotas import NO_QUOTAS, Closed
+from batchq.domain.scheduling.quotas import NO_QUOTAS, ClosedAccounts
 from batchq.engine.scheduling.queue_reader import Skip, WaitingJobs
 from batchq.engine.unit_of_work import UnitOfWork
 from batchq.ports.catalog import Snapshot
@@ -36,7 +36,7 @@ async def snapshot(
     `held_millicpus`: what the active jobs of the queue hold, in thousandths of a vCPU. `since`: returns since when a
     job of the given order has had its position.
     """
-    waiting = WaitingJobs(unit, store, skip, Closed(NO_QUOTAS))
+    waiting = WaitingJobs(unit, store, skip, ClosedAccounts(NO_QUOTAS))
     line = waiting.in_order(queue.name) if policy is None else waiting.in_share_order(queue.name, policy, uses)
     first = await _first(line)
     created = {it.id: it.created_at for it in (await store.jobs([it.job_id for it in first])).values()}

@@ -132,7 +132,7 @@ class TimeLimits:
         """Scan a page of unschedulable jobs. Returns the next page or scan, None if none is needed."""
         if not any(it.time_limits for it in self._catalog.queues.values()):
             return None
-        page = await self._store.misfits(PAGE, scan.after)
+        page = await self._store.unschedulable(PAGE, scan.after)
         unit.load(page)
         first = _earliest((scan.first_due, *(self._cancel_if_due(unit, job.id) for job in page)))
         if len(page) == PAGE:

@@ -72,8 +72,8 @@ def with_container_jobs(facts: StoreFacts, ids: Collection[JobId]) -> StoreFacts
 
 def read_audit(data: Path, query: AuditQuery) -> tuple[StoredAudit, ...]:
     """The records of the database, and those of the journal that it has not ingested yet. Raises StoreRefused."""
-    found = {(it.act.at, -it.number): it for it in _matching(Journal(data).read()[0], query)}
-    found |= {(it.act.at, it.number): it for it in _stored(data / NAME, query)}
+    found = {(it.record.at, -it.number): it for it in _matching(Journal(data).read()[0], query)}
+    found |= {(it.record.at, it.number): it for it in _stored(data / NAME, query)}
     return tuple(found[key] for key in sorted(found, reverse=True)[: query.limit])
 
 

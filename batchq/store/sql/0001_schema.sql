@@ -134,7 +134,7 @@ CREATE TABLE jobs (
     timeout INTEGER, -- the longest run of an attempt, in microseconds; NULL without a limit
     parent_ord INTEGER REFERENCES jobs (ord), -- the array of a child; NULL for a job that is not a child
     array_size INTEGER NOT NULL, -- how many children the array has, spawned or not; 0 for a job that is no array
-    consumable_requirements TEXT, -- JSON of a tuple of Need; NULL without consumable resources
+    consumable_requirements TEXT, -- JSON of a tuple of ConsumableRequirement; NULL without consumable resources
     state TEXT NOT NULL -- JSON of Job without `spec`; last, for no search reads it
 );
 
@@ -213,7 +213,7 @@ CREATE INDEX job_consumable_resources_by_job ON job_consumable_resources (ord);
 CREATE TABLE job_history (
     ord INTEGER NOT NULL REFERENCES jobs (ord),
     number INTEGER NOT NULL, -- from 0
-    value TEXT NOT NULL, -- JSON of Moment without `job_id`
+    value TEXT NOT NULL, -- JSON of HistoryEntry without `job_id`
     PRIMARY KEY (ord, number)
 ) WITHOUT ROWID;
 
