@@ -2,11 +2,19 @@
 
 import pytest
 
+from tests.support.forked_service import serving_forked
 from tests.support.service import serving
 
 
 @pytest.fixture
 def simulated(tmp_path):
+    with serving_forked(tmp_path / "data", "--runtime", "simulated") as service:
+        yield service
+
+
+@pytest.fixture
+def simulated_command(tmp_path):
+    """The same, started by the command `batchq`: for tests of the process."""
     with serving(tmp_path / "data", "--runtime", "simulated") as service:
         yield service
 
@@ -14,7 +22,7 @@ def simulated(tmp_path):
 @pytest.fixture(scope="package")
 def shared(tmp_path_factory):
     """A simulated one for whoever leaves queues and environments as they are, and the server alive."""
-    with serving(tmp_path_factory.mktemp("shared") / "data", "--runtime", "simulated") as service:
+    with serving_forked(tmp_path_factory.mktemp("shared") / "data", "--runtime", "simulated") as service:
         yield service
         assert service.blocked_by() == []
 

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from tests.service.ground import FOR_EVER, did, key_of, playing
 from tests.service.waiting import reaches, register
-from tests.support.service import serving
+from tests.support.forked_service import serving_forked
 
 AT_ONCE = 8
 
@@ -24,7 +24,7 @@ def lab(tmp_path_factory):
     for name, account in (("ada", "lab"), ("bob", "group")):
         did("user", "add", name, "--account", account, "--data", data)
         keys[name] = key_of(name, data)
-    with serving(data, "--runtime", "simulated", "--auth", "sigv4", key=key) as service:
+    with serving_forked(data, "--runtime", "simulated", "--auth", "sigv4", key=key) as service:
         batch = service.client()
         register(batch, "quick", "true")
         batch.register_job_definition(

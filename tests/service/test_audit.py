@@ -9,7 +9,7 @@ from batchq.accounts.files import machine_user
 from batchq.cli.main import main
 from tests.service.ground import FOR_EVER, playing
 from tests.service.test_people import batchq, key_of  # noqa: F401 - a fixture
-from tests.support.service import serving
+from tests.support.forked_service import serving_forked
 
 
 def told(said):
@@ -33,7 +33,7 @@ def group(tmp_path, batchq):  # noqa: F811 - the fixture
 
 def test_each_is_told_what_he_may_know_of_who_did_what(tmp_path, batchq, group):  # noqa: F811 - the fixture
     data = tmp_path / "data"
-    with serving(data, "--runtime", "simulated", "--auth", "sigv4") as service:
+    with serving_forked(data, "--runtime", "simulated", "--auth", "sigv4") as service:
         there = ("--url", service.url)
         ada, eve = service.client(key=group["ada"]), service.client(key=group["eve"])
         ada.register_job_definition(jobDefinitionName="a", type="container", containerProperties=playing(FOR_EVER))
@@ -84,7 +84,7 @@ def test_each_is_told_what_he_may_know_of_who_did_what(tmp_path, batchq, group):
 
 
 def test_whoever_runs_a_server_that_asks_nobody_is_who_did_it(tmp_path, batchq):  # noqa: F811 - the fixture
-    with serving(tmp_path / "data", "--runtime", "simulated") as service:
+    with serving_forked(tmp_path / "data", "--runtime", "simulated") as service:
         service.client().create_scheduling_policy(name="fair")
 
         assert main(["user", "add", "amy", "--role", "admin", "--data", str(service.data)]) == 0

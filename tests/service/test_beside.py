@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from tests.service.waiting import PATIENCE, register
-from tests.support.service import BATCHQ, Service
+from tests.support.forked_service import ForkedService
+from tests.support.service import BATCHQ
 
 LOOK = """
 import sqlite3, sys
@@ -18,7 +19,7 @@ database.close()
 
 @pytest.fixture
 def service(tmp_path):
-    service = Service(tmp_path / "data", "--runtime", "simulated").start()
+    service = ForkedService(tmp_path / "data", "--runtime", "simulated").start()
     yield service
     service.kill()
 

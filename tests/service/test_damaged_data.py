@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from tests.service.waiting import reaches, register
-from tests.support.service import serving
+from tests.support.forked_service import serving_forked
 
 pytestmark = pytest.mark.fault("LC06")
 
@@ -31,7 +31,7 @@ def submit(batch, name, **asked):
 
 @pytest.fixture
 def service(tmp_path):
-    with serving(tmp_path / "data", "--runtime", "simulated") as service:
+    with serving_forked(tmp_path / "data", "--runtime", "simulated") as service:
         yield service
 
 

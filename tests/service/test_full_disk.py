@@ -7,13 +7,13 @@ from batchq.errors import StoreFailed
 from batchq.host import DiskGuard
 from batchq.store.log_files import free
 from tests.service.waiting import container
-from tests.support.service import serving
+from tests.support.forked_service import serving_forked
 
 MORE_THAN_THERE_IS = str(2**30)  # MiB
 
 
 def test_its_health_says_so_and_it_takes_no_job(tmp_path):
-    with serving(tmp_path / "data", "--runtime", "simulated", "--min-free-mib", MORE_THAN_THERE_IS) as service:
+    with serving_forked(tmp_path / "data", "--runtime", "simulated", "--min-free-mib", MORE_THAN_THERE_IS) as service:
         batch = service.client()
 
         with pytest.raises(ClientError, match="MiB of free space"):

@@ -19,7 +19,8 @@ from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
 from batchq.cli.main import main
-from tests.support.service import BATCHQ, PATIENCE, Service
+from tests.support.forked_service import ForkedService
+from tests.support.service import BATCHQ, PATIENCE
 
 
 class Keys:
@@ -43,7 +44,7 @@ class Keys:
 def served(tmp_path_factory):
     data = tmp_path_factory.mktemp("signed") / "data"
     limits = ["--requests-per-second", "5"]
-    service = Service(data, "--runtime", "simulated", "--auth", "sigv4", *limits).start()
+    service = ForkedService(data, "--runtime", "simulated", "--auth", "sigv4", *limits).start()
     yield service
     service.stop()
 
@@ -80,7 +81,7 @@ def test_boto3_comes_in_with_a_key(served, keys):
 @pytest.mark.fault("SE40")
 def test_who_is_an_admin_is_logged_at_the_start(tmp_path):
     Keys(tmp_path).create("mallory")
-    service = Service(tmp_path, "--runtime", "simulated", "--auth", "sigv4").start()
+    service = ForkedService(tmp_path, "--runtime", "simulated", "--auth", "sigv4").start()
     service.stop()
 
     assert "users with the role ADMIN: mallory" in service.log.read_text()
@@ -243,7 +244,7 @@ def test_a_stranger_learns_of_its_health_that_it_lives(served):
 
 @pytest.mark.fault("SE13")
 def test_with_keys_it_may_listen_beyond_this_machine(tmp_path):
-    service = Service(tmp_path / "data", "--runtime", "simulated", "--auth", "sigv4", "--host", "0.0.0.0")
+    service = ForkedService(tmp_path / "data", "--runtime", "simulated", "--auth", "sigv4", "--host", "0.0.0.0")
 
     service.start()
 

@@ -9,7 +9,7 @@ from batchq.compute.simulated.script import Script
 from batchq.store.offline.check import check
 from tests.service.ground import did, playing
 from tests.service.waiting import reaches
-from tests.support.service import serving
+from tests.support.forked_service import serving_forked
 
 LOGS = "/aws/batch/job"
 PRINTS = Script(output=("one line", "another line"))
@@ -21,7 +21,7 @@ SECONDS = 300  # longer than any wait below: a share's usage does not decay to a
 
 @pytest.fixture
 def service(tmp_path):
-    with serving(tmp_path / "data", "--runtime", "simulated") as service:
+    with serving_forked(tmp_path / "data", "--runtime", "simulated") as service:
         yield service
 
 

@@ -7,7 +7,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from batchq.cli.main import main
-from tests.support.service import serving
+from tests.support.forked_service import serving_forked
 
 CONTAINER = {
     "image": "x",
@@ -43,7 +43,7 @@ def test_a_coordinator_adds_people_to_his_account_and_they_have_their_own(tmp_pa
     batchq("user", "add", "cora", "--account", "lab", "--coordinates", "lab", *here)
     cora = key_of(batchq("key", "create", "--user", "cora", *here))
 
-    with serving(data, "--runtime", "simulated", "--auth", "sigv4") as service:
+    with serving_forked(data, "--runtime", "simulated", "--auth", "sigv4") as service:
         there = ("--url", service.url)
         added = batchq("user", "add", "ada", "--account", "lab", *there, key=cora)
         assert added == (0, "ada               USER      lab\n")

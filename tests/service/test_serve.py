@@ -5,7 +5,9 @@ import signal
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
 from socket import socket
+from tempfile import NamedTemporaryFile
 
 import pytest
 
@@ -14,18 +16,20 @@ from batchq.cli.main import main
 from batchq.settings import check_variables
 from tests.service.waiting import PATIENCE, reaches, register
 from tests.support.certificates import Authority
-from tests.support.service import BATCHQ, Service, serving
+from tests.support.forked_service import ForkedProcess
+from tests.support.service import Service, serving
 
 
 def refused(*arguments, **environment):
     """The status and the one line of a start that cannot be."""
-    words = [BATCHQ, "serve", *map(str, arguments)]
-    environ = os.environ | environment
-    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False, env=environ)
-    assert done.stdout == ""
-    (line,) = [line for line in done.stderr.splitlines() if line.startswith("batchq:")]
-    assert "Traceback" not in done.stderr
-    return done.returncode, line
+    with NamedTemporaryFile("r") as log:
+        process = ForkedProcess(["serve", *map(str, arguments)], log=Path(log.name), **environment)
+        with process.stdout:
+            assert process.stdout.read() == ""
+        status, errors = process.wait(PATIENCE), log.read()
+    (line,) = [line for line in errors.splitlines() if line.startswith("batchq:")]
+    assert "Traceback" not in errors
+    return status, line
 
 
 @pytest.fixture
@@ -61,14 +65,14 @@ def test_it_finds_a_port_by_itself_when_told_0(tmp_path):
         assert not service.url.endswith(":0")
 
 
-def test_sigterm_ends_it_with_status_0(simulated):
-    assert simulated.stop() == 0
+def test_sigterm_ends_it_with_status_0(simulated_command):
+    assert simulated_command.stop() == 0
 
 
-def test_sigint_ends_it_with_status_0(simulated):
-    simulated.process.send_signal(signal.SIGINT)
+def test_sigint_ends_it_with_status_0(simulated_command):
+    simulated_command.process.send_signal(signal.SIGINT)
 
-    assert simulated.process.wait(PATIENCE) == 0
+    assert simulated_command.process.wait(PATIENCE) == 0
 
 
 def test_the_first_start_makes_an_environment_and_a_queue(shared):

@@ -61,11 +61,11 @@ def stops_listening(service):
 
 
 @pytest.fixture
-def half_asked(simulated):
+def half_asked(simulated_command):
     """Under way until the test gives it up, so that an end has to wait for it."""
-    register(simulated.client(), "late", "true")
-    asking = HalfAsked(simulated)
-    simulated.health()  # by now the server has begun with what came before
+    register(simulated_command.client(), "late", "true")
+    asking = HalfAsked(simulated_command)
+    simulated_command.health()  # by now the server has begun with what came before
     yield asking
     asking.give_up()
 
@@ -113,17 +113,17 @@ def test_sigterm_answers_what_is_under_way_and_leaves_jobs_alone(tmp_path):
 
 @pytest.mark.fault("LC02")
 @pytest.mark.parametrize(("first", "second"), [(signal.SIGTERM, signal.SIGTERM), (signal.SIGINT, signal.SIGINT)])
-def test_a_second_signal_ends_it_at_once_and_the_next_start_is_clean(simulated, half_asked, first, second):
-    batch = simulated.client()
+def test_a_second_signal_ends_it_at_once_and_the_next_start_is_clean(simulated_command, half_asked, first, second):
+    batch = simulated_command.client()
     job = batch.submit_job(jobName="kept", jobQueue="default", jobDefinition="late")["jobId"]
 
-    simulated.process.send_signal(first)
-    stops_listening(simulated)
-    simulated.process.send_signal(second)
-    status = simulated.process.wait(PATIENCE)
+    simulated_command.process.send_signal(first)
+    stops_listening(simulated_command)
+    simulated_command.process.send_signal(second)
+    status = simulated_command.process.wait(PATIENCE)
 
     assert status == FORCED_EXIT, "who waits for the request under way ends with 0"
-    simulated.process.stdout.close()
-    assert simulated.start().health()["status"] == "ok"
-    (kept,) = simulated.client().describe_jobs(jobs=[job])["jobs"]
+    simulated_command.process.stdout.close()
+    assert simulated_command.start().health()["status"] == "ok"
+    (kept,) = simulated_command.client().describe_jobs(jobs=[job])["jobs"]
     assert kept["jobName"] == "kept"

@@ -14,7 +14,8 @@ from botocore.exceptions import ClientError
 
 from tests.service.test_keys import Keys
 from tests.service.waiting import register
-from tests.support.service import BATCHQ, serving
+from tests.support.forked_service import serving_forked
+from tests.support.service import BATCHQ
 
 ASKED = {"jobName": "j", "jobQueue": "default", "jobDefinition": "sleeper"}
 DENIED, INCOMPLETE = "InvalidSignatureException", "IncompleteSignatureException"
@@ -23,7 +24,7 @@ DENIED, INCOMPLETE = "InvalidSignatureException", "IncompleteSignatureException"
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     data = tmp_path_factory.mktemp("signatures") / "data"
-    with serving(data, "--runtime", "simulated", "--auth", "sigv4") as service:
+    with serving_forked(data, "--runtime", "simulated", "--auth", "sigv4") as service:
         register(service.client(key=Keys(data).create()), "sleeper", "sleep", "1000")
         yield service
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.service.ground import NUMBERS, Ground, batchq, did, key_of
-from tests.support.service import serving
+from tests.support.forked_service import serving_forked
 
 USERS = {
     "amy": (),
@@ -29,7 +29,7 @@ def lab(tmp_path_factory):
     for name, said in list(USERS.items())[1:]:
         did("user", "add", name, *said, "--data", data)
         keys[name] = key_of(name, data)
-    with serving(data, "--runtime", "simulated", "--auth", "sigv4", "--stop-grace", "1") as service:
+    with serving_forked(data, "--runtime", "simulated", "--auth", "sigv4", "--stop-grace", "1") as service:
         yield SimpleNamespace(service=service, keys=keys, ground=Ground(service, room=64, key=keys["amy"]))
 
 

@@ -11,7 +11,7 @@ import pytest
 from batchq.accounts.files import machine_user
 from batchq.compute.simulated.script import Script
 from tests.service.ground import Ground, batchq
-from tests.support.service import serving
+from tests.support.forked_service import serving_forked
 
 NOBODY = "5d1f6c1e-0000-4000-8000-000000000000"
 USER = machine_user()
@@ -19,7 +19,9 @@ USER = machine_user()
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("many") / "data", "--runtime", "simulated", "--stop-grace", "1") as service:
+    with serving_forked(
+        tmp_path_factory.mktemp("many") / "data", "--runtime", "simulated", "--stop-grace", "1"
+    ) as service:
         yield service
 
 

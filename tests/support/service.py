@@ -58,15 +58,13 @@ class Service:
         self._key = key
         self._door = reserved()
         weakref.finalize(self, self._door.close)
-        self.process: subprocess.Popen[str] | None = None
+        self.process: Any = None
         self.url = ""
         self.instance = ""
 
     def start(self) -> "Service":
         _, port = self._door.getsockname()
-        command = [*self._under, str(BATCHQ), "serve", "--data", str(self.data), "--port", str(port), *self._extra]
-        with self.log.open("a") as log:
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        self.process = self._spawn(["serve", "--data", str(self.data), "--port", str(port), *self._extra])
         line = self.process.stdout.readline()
         if not line.startswith(READY):
             self.process.wait(PATIENCE)
@@ -137,6 +135,11 @@ class Service:
         where = {"AWS_ENDPOINT_URL": self.url, "AWS_DEFAULT_REGION": "eu-central-1", "AWS_PAGER": ""}
         keys = {"AWS_ACCESS_KEY_ID": self._key[0], "AWS_SECRET_ACCESS_KEY": self._key[1]}
         return os.environ | trust | where | keys
+
+    def _spawn(self, words: list[str]) -> Any:
+        """The process that runs batchq with these arguments: a subprocess.Popen, or what has its methods."""
+        with self.log.open("a") as log:
+            return subprocess.Popen([*self._under, str(BATCHQ), *words], stdout=subprocess.PIPE, stderr=log, text=True)
 
     def _end(self, how: int) -> int:
         assert self.process is not None
