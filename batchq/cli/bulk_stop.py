@@ -10,9 +10,10 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
+from batchq.cli.exit_statuses import EXIT_STATUSES, INTERRUPTED, MISUSED, REFUSED, UNAVAILABLE
 from batchq.cli.http_client import Response, add_server_flags, call, stream, url_of
 from batchq.cli.job_filters import add_filter_flags, job_filter
-from batchq.cli.output import INTERRUPTED, MISUSED, REFUSED, UNAVAILABLE, escape, print_error, write_line
+from batchq.cli.output import escape, print_error, write_line
 from batchq.errors import Invalid, Unavailable
 
 CANCEL = "/v1/batchq/canceljobs"
@@ -34,14 +35,6 @@ WOULD_BE_DONE = {
     "NOT_RETRIED": "would run on, not retried",
 }
 SUCCESSFUL_OUTCOMES = {*DONE, "ALREADY_FINISHED", "NOT_MATCHED"}
-
-EXIT_STATUSES = """\
-exit status:
-  0    all jobs are stopped; also if no job matches, or a given job has already finished
-  1    a given job does not exist, or you may not stop it; the others are stopped
-  2    invalid arguments, or the server refused the request; nothing is changed
-  3    the server cannot be reached, or is unavailable
-  130  interrupted by Ctrl-C; the server completes a request that it has accepted"""
 
 
 def add_cancel(command: ArgumentParser) -> None:

@@ -3,39 +3,56 @@
 import argparse
 import gc
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
 from batchq import __version__
-from batchq.cli.output import INTERRUPTED, MISUSED, REFUSED, UNAVAILABLE, flush_output, print_error
+from batchq.cli.exit_statuses import DONE, EXIT_STATUSES, INTERRUPTED, MISUSED, REFUSED, UNAVAILABLE
+from batchq.cli.output import flush_output, print_error
 from batchq.errors import BatchqError, Misused, ServerUnavailable
 
-#: Each command: the module and function that declare it, and its line in `batchq --help`. The module is imported when
-#: the command is called, since that of `serve` takes a second.
+#: The commands by topic. Each command: the module and function that declare it, and its line in `batchq --help`. The
+#: module is imported when the command is called, since that of `serve` takes a second.
+TOPICS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
+    "jobs": {
+        "cancel": ("bulk_stop:add_cancel", "cancel jobs: they do not start, or are not retried"),
+        "terminate": ("bulk_stop:add_terminate", "terminate jobs, also running ones"),
+        "force-fail": ("server_commands:add_force_fail", "fail a job whose container does not end"),
+    },
+    "users": {
+        "whoami": ("server_commands:add_whoami", "print your user, account and role on the server"),
+        "account": ("accounts:add_account", "manage accounts, container policies and limits"),
+        "user": ("accounts:add_user", "manage users and their roles"),
+        "key": ("access_keys:add_key", "manage access keys"),
+        "audit": ("audit:add_audit", "print the audit log"),
+    },
+    "the server": {
+        "serve": ("serve:add_serve", "run the server"),
+        "doctor": ("doctor:add_doctor", "find problems and recommend remedies"),
+        "backup": ("database:add_backup", "copy the database, also of a running server"),
+        "check": ("database:add_check", "check the database, or a backup, for damage"),
+        "restore": ("database:add_restore", "replace the database by a backup"),
+        "resume": ("server_commands:add_resume", "start jobs again after a restore"),
+    },
+}
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
-    "serve": ("serve:add_serve", "run the server"),
-    "cancel": ("bulk_stop:add_cancel", "cancel jobs: they do not start, or are not retried"),
-    "terminate": ("bulk_stop:add_terminate", "terminate jobs, also running ones"),
-    "doctor": ("doctor:add_doctor", "find problems and recommend remedies"),
-    "force-fail": ("server_commands:add_force_fail", "fail a job whose container does not end"),
-    "account": ("accounts:add_account", "manage accounts, container policies and limits"),
-    "user": ("accounts:add_user", "manage users and their roles"),
-    "key": ("access_keys:add_key", "manage access keys"),
-    "whoami": ("server_commands:add_whoami", "print your user, account and role on the server"),
-    "audit": ("audit:add_audit", "print the audit log"),
-    "backup": ("database:add_backup", "copy the database, also of a running server"),
-    "check": ("database:add_check", "check the database, or a backup, for damage"),
-    "restore": ("database:add_restore", "replace the database by a backup"),
-    "resume": ("server_commands:add_resume", "start jobs again after a restore"),
+    name: command for topic in TOPICS.values() for name, command in topic.items()
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit status. Errors are printed as one line on stderr."""
-    args = parser().parse_args(arguments)
+    """Run a command and return its exit status; without a command, print the help.
+
+    Errors are printed as one line on stderr.
+    """
+    batchq = parser()
+    args = batchq.parse_args(arguments)
     try:
+        if args.command is None:
+            batchq.print_help()
+            return DONE
         status = int(args.run(args))
         flush_output()
     except Misused as misused:
@@ -62,7 +79,26 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**options | {"allow_abbrev": False})
 
     def error(self, message: str) -> NoReturn:
-        sys.exit(print_error(f"{message}; see {self.prog} --help", MISUSED))
+        separator = "" if message.endswith("?") else ";"
+        sys.exit(print_error(f"{message}{separator} see {self.prog} --help", MISUSED))
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:  # noqa: ANN401 - argparse's own
+        """As argparse, with a suggestion for the first unknown flag of the command that was given."""
+        parsed, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            command = getattr(parsed, "parser", self)
+            command.error(f"unrecognized arguments: {' '.join(unknown)}{command.suggestion_for(unknown[0])}")
+        return parsed
+
+    def suggestion_for(self, flag: str) -> str:
+        """The end of the message on an unknown flag: the flag of this parser that is meant, if one is similar."""
+        return _did_you_mean(flag.partition("=")[0], self._option_string_actions)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401 - argparse's own
+        """Called by argparse for each value: reports an unknown command with a suggestion, not with all commands."""
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:  # noqa: SLF001 - not public
+            self.error(f"unknown command {value!r}{_did_you_mean(value, action.choices)}")
+        super()._check_value(action, value)
 
 
 class CommandParser(Parser):
@@ -72,6 +108,7 @@ class CommandParser(Parser):
         """`declared_by`: MODULE:FUNCTION; None for a subcommand, as `add` in `batchq user add`."""
         super().__init__(**options)
         self._declared_by = declared_by
+        self.set_defaults(parser=self)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # noqa: ANN401 - argparse's own
         """Called by the parser of `batchq` once it has read the command's name."""
@@ -89,9 +126,38 @@ class CommandParser(Parser):
 
 
 def parser() -> argparse.ArgumentParser:
-    top = Parser(prog="batchq", description="AWS Batch on this machine's Docker engine.")
+    top = Parser(
+        prog="batchq",
+        usage="batchq COMMAND [flags]",
+        description=f"AWS Batch on this machine's Docker engine.\n\n{_command_list()}",
+        epilog=EXIT_STATUSES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     top.add_argument("--version", action="version", version=f"batchq {__version__}")
-    commands = top.add_subparsers(dest="command", required=True, parser_class=CommandParser)
-    for name, (declared_by, summary) in COMMANDS.items():
-        commands.add_parser(name, help=summary, declared_by=declared_by)
+    commands = top.add_subparsers(
+        dest="command",
+        prog="batchq",
+        metavar="COMMAND",
+        parser_class=CommandParser,
+        help="`batchq COMMAND --help` describes a command",
+    )
+    for name, (declared_by, _) in COMMANDS.items():
+        commands.add_parser(name, declared_by=declared_by)
     return top
+
+
+def _command_list() -> str:
+    """The commands by topic, each with its summary."""
+    width = max(map(len, COMMANDS))
+    return "\n".join(
+        line
+        for topic, commands in TOPICS.items()
+        for line in (f"{topic}:", *(f"  {name:{width}}  {summary}" for name, (_, summary) in commands.items()))
+    )
+
+
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 - only errors need it
+
+    similar = get_close_matches(word, known, n=1)
+    return f"; did you mean {similar[0]!r}?" if similar else ""

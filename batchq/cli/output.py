@@ -4,7 +4,8 @@ import os
 import sys
 from contextlib import suppress
 
-REFUSED, MISUSED, UNAVAILABLE, INTERRUPTED = 1, 2, 3, 130  # exit statuses; UNAVAILABLE: ServerUnavailable
+from batchq.cli.exit_statuses import REFUSED
+
 STDOUT = 1  # the file descriptor
 
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)

@@ -44,6 +44,10 @@ def test_the_operations_page_lists_each_flag_of_serve_with_its_variable(capsys):
     assert documented == {(flag, f"BATCHQ_{flag[2:].replace('-', '_').upper()}") for flag in accepted}
 
 
+def options_of(help_text):
+    return help_text.partition("options:")[2].partition("exit status:")[0]
+
+
 def test_the_page_on_bulk_stops_lists_each_flag_of_terminate(capsys):
     section = (DOCS / "stopping-many.md").read_text().partition("<!-- stopping -->")[0]
     documented = set(re.findall(r"`(--?[A-Za-z-]+)`", section))
@@ -51,7 +55,7 @@ def test_the_page_on_bulk_stops_lists_each_flag_of_terminate(capsys):
     with pytest.raises(SystemExit):
         main(["terminate", "--help"])
 
-    accepted = set(re.findall(r"(?<![\w-])--?[A-Za-z][a-z-]*", capsys.readouterr().out.partition("options:")[2]))
+    accepted = set(re.findall(r"(?<![\w-])--?[A-Za-z][a-z-]*", options_of(capsys.readouterr().out)))
     of_all_commands = {"-h", "--help", "--url", "--ca-bundle", "-C", "--config"}
     assert documented == accepted - of_all_commands
 
@@ -128,10 +132,14 @@ def test_the_help_of_each_command_is_printed(capsys, name):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "the following arguments are required: command; see batchq --help"),
-        (["frob"], "argument command: invalid choice: 'frob'"),
-        (["cancel", "--frob"], "unrecognized arguments: --frob; see batchq --help"),
-        (["user", "frob"], "argument subcommand: invalid choice: 'frob'"),
+        (["frob"], "unknown command 'frob'; see batchq --help"),
+        (["cancle"], "unknown command 'cancle'; did you mean 'cancel'? see batchq --help"),
+        (["cancel", "--frob"], "unrecognized arguments: --frob; see batchq cancel --help"),
+        (["cancel", "--dry-rum"], "unrecognized arguments: --dry-rum; did you mean '--dry-run'? see batchq cancel"),
+        (["cancel", "--jsn=1"], "unrecognized arguments: --jsn=1; did you mean '--json'? see batchq cancel"),
+        (["user", "frob"], "unknown command 'frob'; see batchq user --help"),
+        (["user", "remov"], "unknown command 'remov'; see batchq user --help"),
+        (["user", "lst"], "unknown command 'lst'; did you mean 'list'? see batchq user --help"),
         (["user", "add"], "the following arguments are required: name; see batchq user add --help"),
     ],
 )
@@ -145,6 +153,12 @@ def test_a_wrong_command_or_flag_is_reported_in_one_line(capsys, arguments, mess
     assert error.count("\n") == 1
 
 
+def test_without_arguments_the_help_is_printed(capsys):
+    assert main([]) == 0
+
+    assert capsys.readouterr().out.startswith("usage: batchq COMMAND [flags]\n")
+
+
 def test_the_version_is_that_of_the_installed_package(capsys):
     with pytest.raises(SystemExit):
         main(["--version"])
@@ -156,7 +170,7 @@ def test_the_help_lists_all_commands(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
 
-    assert set(re.findall(r"^    ([a-z-]+) ", capsys.readouterr().out, re.MULTILINE)) == set(COMMANDS)
+    assert set(re.findall(r"^  ([a-z][a-z-]+)  ", capsys.readouterr().out, re.MULTILINE)) == set(COMMANDS)
 
 
 @pytest.fixture

@@ -1,0 +1,107 @@
+"""Short names of jobs, which commands accept that read or resubmit. Commands that stop jobs require complete ids.
+
+A handle is a complete id, the beginning of an id (8 digits or more), a name that only one job has, or `@`, the caller's
+latest job. A step may follow: `:3` or `:190-194` for children of an array, `#1` for a node.
+"""
+
+import re
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from batchq.cli.native_api import Row, list_jobs
+from batchq.errors import Misused, NotFound
+
+LATEST = "@"
+MAX_LISTED = 5  # candidates in the message on an ambiguous handle
+MAX_CANDIDATES = 1000
+FINISHED = ("SUCCEEDED", "FAILED")
+_HANDLE = re.compile(r"(@|[A-Za-z0-9][\w-]{0,127})(?::(\d{1,5})(?:-(\d{1,5}))?|#(\d{1,5}))?", re.ASCII)
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_PREFIX = re.compile(r"[0-9a-f]{8}[0-9a-f-]{0,28}", re.ASCII)
+
+HELP = "job: its id or the first 8 digits of it, its name if no other job has it, or @ for your latest job"
+
+
+class Handle(Struct, frozen=True, kw_only=True):
+    """A parsed handle."""
+
+    #: The part before the step: an id, a prefix, a name or `@`.
+    job: str
+    #: The ends of the ids of its steps, as `:3`, `:4`; a single empty one: the job itself.
+    steps: tuple[str, ...]
+
+
+def parse_handle(text: str) -> Handle:
+    """Parse a handle without asking the server. Raises Misused."""
+    parts = _HANDLE.fullmatch(text)
+    if parts is None:
+        raise Misused(f"{text!r} is not a job: give an id, its first 8 digits or more, a name, or @")
+    job, first, last, node = parts.groups()
+    if node is not None:
+        return Handle(job=job, steps=(f"#{int(node)}",))
+    if first is None:
+        return Handle(job=job, steps=("",))
+    steps = tuple(f":{it}" for it in range(int(first), int(last or first) + 1))
+    if not steps:
+        raise Misused(f"{text!r} is an empty range")
+    return Handle(job=job, steps=steps)
+
+
+def resolve_jobs(url: str, handles: Iterable[str]) -> list[str]:
+    """The complete ids of the handles, each once, in their order.
+
+    Raises Misused for an invalid or ambiguous handle, NotFound if no job matches, and the errors of `call`.
+    """
+    parsed = [parse_handle(it) for it in handles]
+    ids = {it.job: _resolve(url, it.job) for it in parsed}
+    return list(dict.fromkeys(f"{ids[it.job]}{step}" for it in parsed for step in it.steps))
+
+
+def resolve_job(url: str, handle: str) -> str:
+    """The complete id of one job. Raises Misused for a range of children, and the errors of `resolve_jobs`."""
+    found = resolve_jobs(url, [handle])
+    if len(found) != 1:
+        raise Misused(f"{handle!r} selects {len(found)} jobs; this command takes one")
+    return found[0]
+
+
+def _resolve(url: str, job: str) -> str:
+    if _ID.fullmatch(job):
+        return job
+    if job == LATEST:
+        return _latest(url)
+    if _PREFIX.fullmatch(job):
+        found = _search(url, idPrefix=job)
+        if found:
+            return _single(job, found)
+    return _named(url, job)
+
+
+def _latest(url: str) -> str:
+    found = _search(url, limit=1, mine=True)
+    if not found:
+        raise NotFound("you have no job that @ could stand for")
+    return str(found[0]["jobId"])
+
+
+def _named(url: str, name: str) -> str:
+    """The only job of this name, or the only unfinished one."""
+    found = [it for it in _search(url, names=[name]) if it.get("jobName") == name]
+    if not found:
+        raise NotFound(f"no job has the name {name!r}, or an id that begins so")
+    unfinished = [it for it in found if it.get("status") not in FINISHED]
+    return _single(name, unfinished if len(unfinished) == 1 else found)
+
+
+def _single(handle: str, found: list[Row]) -> str:
+    if len(found) == 1:
+        return str(found[0]["jobId"])
+    listed = ", ".join(f"{it['jobId']} ({it['jobName']}, {it['status']})" for it in found[:MAX_LISTED])
+    more = f" and {len(found) - MAX_LISTED} more" if len(found) > MAX_LISTED else ""
+    raise Misused(f"{handle!r} is ambiguous: {listed}{more}; give a complete id")
+
+
+def _search(url: str, *, limit: int = MAX_CANDIDATES, **filters: object) -> list[Row]:
+    rows: list[Row] = list_jobs(url, filters, limit=limit)["jobs"]
+    return rows

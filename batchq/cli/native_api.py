@@ -1,0 +1,53 @@
+"""Requests of batchq's own read API, as the commands use them."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from batchq.cli.http_client import call
+
+LIST_JOBS = "/v1/batchq/listjobs"
+OVERVIEW = "/v1/batchq/overview"
+PAGE_SIZE = 1000  # rows of one response
+MAX_PAGES = 100  # of one search: a page may be empty, since the server bounds the work for each
+
+Row = Mapping[str, Any]
+Page = dict[str, Any]
+
+
+def list_jobs(url: str, filters: Mapping[str, object], *, limit: int) -> Page:
+    """The response of listjobs with up to `limit` rows, from as many pages as are needed.
+
+    `nextToken` is present if further jobs may match. Raises the errors of `call`.
+    """
+    rows: list[Row] = []
+    page: Page = {}
+    content = dict(filters)
+    for _ in range(MAX_PAGES):
+        page = dict(call(url, LIST_JOBS, content | {"maxResults": min(limit - len(rows), PAGE_SIZE)}))
+        rows += page["jobs"]
+        token = page.get("nextToken")
+        if token is None or len(rows) >= limit:
+            break
+        content["nextToken"] = token
+    return page | {"jobs": rows}
+
+
+def job_detail(url: str, job_id: str) -> Page:
+    """The response of `GET /v1/batchq/jobs/{id}`."""
+    return dict(call(url, _path(job_id)))
+
+
+def explanation(url: str, job_id: str) -> Page:
+    """The response of `GET /v1/batchq/jobs/{id}/why`."""
+    return dict(call(url, f"{_path(job_id)}/why"))
+
+
+def log_lines(url: str, job_id: str, *, timeout: float, **parameters: object) -> Page:
+    """The response of `GET /v1/batchq/jobs/{id}/log`. Parameters that are None are not sent."""
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return dict(call(url, f"{_path(job_id)}/log?{urlencode(given)}", timeout=timeout))
+
+
+def _path(job_id: str) -> str:
+    return f"/v1/batchq/jobs/{quote(job_id, safe='')}"

@@ -1,0 +1,117 @@
+"""Output of a list: a table on a terminal, lines with TABs in a pipe, or JSON.
+
+A table is cut to the width of the terminal, and its times are relative. In a pipe nothing is cut, ids are complete, and
+times are in ISO 8601 with the offset of the local time zone.
+"""
+
+import json
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from batchq.cli.output import escape, write_line
+from batchq.cli.terminal import Cell, Heading, is_terminal, paint, print_table, uses_color
+from batchq.errors import Misused
+
+Row = Mapping[str, Any]
+
+
+class Column(Struct, frozen=True, kw_only=True):
+    """A column of a list."""
+
+    #: The header.
+    title: str
+    #: The complete value of a row, for a pipe; empty if the row has none.
+    full: Callable[[Row], str]
+    #: The value of a row for a terminal; None: the complete one.
+    short: Callable[[Row], str] | None = None
+    #: The name of the value's colour; None: the terminal's own.
+    style: Callable[[Row], str] | None = None
+    #: Whether the column is narrowed where the table is wider than the terminal.
+    elastic: bool = False
+    #: Whether the values are aligned to the right.
+    right: bool = False
+
+
+def add_output_flags(command: ArgumentParser) -> None:
+    """Declare the flags that the functions of this module read."""
+    group = command.add_argument_group("output")
+    group.add_argument("--json", action="store_true", help="print the server's response as JSON")
+    group.add_argument(
+        "--query", type=_query, metavar="JMESPATH", help="print the result of this JMESPath expression as JSON"
+    )
+    group.add_argument("--header", action="store_true", help="print the titles of the columns into a pipe, too")
+    add_color_flag(group)
+
+
+def add_color_flag(command: Any) -> None:  # noqa: ANN401 - a parser, or a group of argparse's
+    """Declare `--color`."""
+    text = "colours: auto (on a terminal; NO_COLOR and FORCE_COLOR decide before), always or never"
+    command.add_argument("--color", choices=["auto", "always", "never"], default="auto", help=text)
+
+
+def prints_json(args: Namespace) -> bool:
+    """Whether the flags ask for JSON."""
+    return bool(args.json or args.query)
+
+
+def print_json(args: Namespace, response: object) -> None:
+    """Print the response, or what `--query` selects from it, as JSON."""
+    selected = args.query(response) if args.query else response
+    write_line(json.dumps(selected, indent=2))
+
+
+def print_list(args: Namespace, response: object, rows: Sequence[Row], columns: Sequence[Column]) -> None:
+    """Print the rows in the form that the flags and stdout require; as JSON, the whole response."""
+    if prints_json(args):
+        print_json(args, response)
+    elif is_terminal():
+        print_rows(rows, columns, color=uses_color(args.color))
+    else:
+        _print_lines(rows, columns, header=args.header, color=uses_color(args.color))
+
+
+def print_rows(rows: Sequence[Row], columns: Sequence[Column], *, color: bool) -> None:
+    """Print a table for a terminal; nothing without a row."""
+    if rows:
+        headings = [Heading(text=it.title, elastic=it.elastic, right=it.right) for it in columns]
+        print_table(headings, [[_cell(it, row) for it in columns] for row in rows], color=color)
+
+
+def _cell(column: Column, row: Row) -> Cell:
+    text = (column.short or column.full)(row)
+    return Cell(escape(text), column.style(row) if column.style else "")
+
+
+def _print_lines(rows: Sequence[Row], columns: Sequence[Column], *, header: bool, color: bool) -> None:
+    def value(column: Column, row: Row) -> str:
+        text = escape(column.full(row))
+        return paint(text, column.style(row)) if color and column.style else text
+
+    if header:
+        write_line("\t".join(it.title for it in columns), flush=False)
+    for row in rows:
+        write_line("\t".join(value(it, row) for it in columns), flush=False)
+
+
+def _query(text: str) -> Callable[[object], object]:
+    """Parse a JMESPath expression into a function of a response."""
+    import jmespath  # noqa: PLC0415 - few calls need it
+
+    try:
+        expression = jmespath.compile(text)
+    except jmespath.exceptions.JMESPathError as invalid:
+        raise ArgumentTypeError(f"{text!r} is not a JMESPath expression: {str(invalid).splitlines()[0]}") from None
+    return _searching(expression, jmespath.exceptions.JMESPathError)
+
+
+def _searching(expression: Any, failure: type[Exception]) -> Callable[[object], object]:  # noqa: ANN401 - untyped
+    def search(response: object) -> object:
+        try:
+            return expression.search(response)
+        except failure as invalid:
+            raise Misused(f"--query: {invalid}") from None
+
+    return search

@@ -1,0 +1,90 @@
+"""Times and durations: the formats of the output, and the parsers of flags."""
+
+import re
+from argparse import ArgumentTypeError
+from datetime import UTC, datetime, timedelta
+
+MILLISECOND = timedelta(milliseconds=1)
+EPOCH = datetime.fromtimestamp(0, UTC)
+MINUTE, HOUR, DAY = 60, 3600, 86_400  # seconds
+_UNITS = {"": 1, "s": 1, "m": MINUTE, "h": HOUR, "d": DAY, "w": 7 * DAY}
+_PART = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhdw])", re.ASCII)
+_DURATION = re.compile(r"(?:\d{1,9}(?:\.\d{1,3})?[smhdw])+|\d{1,9}", re.ASCII)
+
+
+def now() -> datetime:
+    """The wall time of this machine, aware, in its own time zone."""
+    return datetime.now(UTC).astimezone()
+
+
+def moment(milliseconds: object) -> datetime | None:
+    """The time of a response, in the local time zone; None if the member is absent or not a time."""
+    if not isinstance(milliseconds, int | float):
+        return None
+    try:
+        return (EPOCH + milliseconds * MILLISECOND).astimezone()
+    except OverflowError:
+        return None
+
+
+def milliseconds(at: datetime) -> int:
+    """The wire format of a time: milliseconds since the epoch."""
+    return (at - EPOCH) // MILLISECOND
+
+
+def iso(at: datetime | None) -> str:
+    """`2026-11-23T14:02:30+01:00`; empty for None."""
+    return "" if at is None else at.isoformat(timespec="seconds")
+
+
+def clock_time(at: datetime | None) -> str:
+    """`2026-11-23 14:02:30 CET`; empty for None."""
+    return "" if at is None else f"{at:%Y-%m-%d %H:%M:%S %Z}"
+
+
+def ago(at: datetime | None, present: datetime) -> str:
+    """`3 min ago`; empty for None."""
+    return "" if at is None else f"{duration(present - at)} ago"
+
+
+def duration(length: timedelta) -> str:
+    """A length of time in its largest unit, or in days and hours: `12 s`, `3 min`, `9 h`, `2 d 3 h`.
+
+    A negative length, from a clock that differs from the server's, is 0.
+    """
+    seconds = max(0, int(length.total_seconds()))
+    if seconds < MINUTE:
+        return f"{seconds} s"
+    if seconds < HOUR:
+        return f"{seconds // MINUTE} min"
+    if seconds < DAY:
+        return f"{seconds // HOUR} h"
+    return f"{seconds // DAY} d {seconds % DAY // HOUR} h"
+
+
+def long_duration(length: timedelta) -> str:
+    """A length of time in its two largest units: `12 s`, `11 min 57 s`, `9 h 3 min`, `2 d 3 h`."""
+    seconds = max(0, int(length.total_seconds()))
+    if seconds < MINUTE or seconds >= DAY:
+        return duration(length)
+    if seconds < HOUR:
+        return f"{seconds // MINUTE} min {seconds % MINUTE} s"
+    return f"{seconds // HOUR} h {seconds % HOUR // MINUTE} min"
+
+
+def parse_duration(text: str) -> timedelta:
+    """Parse `90`, `90s`, `15m`, `1h30m`, `2d` or `1w`; a number alone is seconds. Raises ArgumentTypeError."""
+    if _DURATION.fullmatch(text) is None:
+        raise ArgumentTypeError(f"{text!r} is not a duration, for example 90s, 15m, 1h30m or 2d")
+    parts = _PART.findall(text) or [(text, "s")]
+    return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+
+
+def parse_time(text: str) -> datetime:
+    """Parse a duration before now, as `1h`, or an ISO 8601 time, local without an offset. Raises ArgumentTypeError."""
+    try:
+        if _DURATION.fullmatch(text) is not None and not text.isdigit():
+            return now() - parse_duration(text)
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise ArgumentTypeError(f"{text!r} is neither a time, as 2026-11-23T18:30, nor a duration, as 1h") from None

@@ -1,0 +1,189 @@
+"""Output of lists: tables of a terminal, lines of a pipe, JSON, colours and times."""
+
+import io
+import json
+import sys
+from argparse import ArgumentParser, ArgumentTypeError
+from contextlib import redirect_stdout
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from batchq.cli import terminal, times
+from batchq.cli.tables import Column, add_output_flags, print_list
+from batchq.cli.terminal import uses_color
+
+ROWS = [
+    {"id": "8f2c51a7-0000", "name": "train", "status": "RUNNING"},
+    {"id": "77ab01c9-0000", "name": "a name that is longer than it should be", "status": "FAILED"},
+]
+COLUMNS = [
+    Column(title="JOB", full=lambda it: it["id"], short=lambda it: it["id"][:8]),
+    Column(title="STATE", full=lambda it: it["status"], style=lambda it: "red" if it["status"] == "FAILED" else ""),
+    Column(title="NAME", full=lambda it: it["name"], elastic=True),
+]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch):
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "40")
+
+
+def output_flags(*flags):
+    parser = ArgumentParser()
+    add_output_flags(parser)
+    return parser.parse_args(flags)
+
+
+def print_rows(*flags, rows=ROWS):
+    print_list(output_flags(*flags), {"jobs": rows}, rows, COLUMNS)
+
+
+def shown(*flags, **more):
+    """What a terminal of 40 columns gets."""
+    with redirect_stdout(Terminal()) as stdout:
+        print_rows(*flags, **more)
+    return stdout.getvalue()
+
+
+def test_a_table_is_cut_to_the_width_of_the_terminal():
+    assert [it.rstrip() for it in shown("--color", "never").splitlines()] == [
+        "JOB       STATE    NAME",
+        "8f2c51a7  RUNNING  train",
+        "77ab01c9  FAILED   a name that is longe…",
+    ]
+
+
+def test_a_terminal_shows_colours_and_no_color_removes_them(monkeypatch):
+    assert "\x1b[31mFAILED" in shown()
+
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in shown()
+
+
+def test_a_pipe_gets_whole_values_between_tabs_and_no_header(capsys):
+    print_rows()
+
+    assert capsys.readouterr().out.splitlines() == [
+        "\t".join(it[key] for key in ("id", "status", "name")) for it in ROWS
+    ]
+
+
+def test_the_header_is_printed_into_a_pipe_on_request(capsys):
+    print_rows("--header")
+
+    assert capsys.readouterr().out.splitlines()[0] == "JOB\tSTATE\tNAME"
+
+
+def test_control_and_direction_characters_are_escaped():
+    hostile = [{"id": "1", "status": "\x1b[2J", "name": "a\tb\n\u202ec"}]
+
+    assert shown("--color", "never", rows=hostile).splitlines()[1].split() == ["1", r"\x1b[2J", r"a\tb\n\u202ec"]
+
+
+def test_json_is_the_response(capsys):
+    print_rows("--json")
+
+    assert json.loads(capsys.readouterr().out) == {"jobs": ROWS}
+
+
+def test_a_query_selects_from_the_response(capsys):
+    print_rows("--query", "jobs[?status=='FAILED'].id")
+
+    assert json.loads(capsys.readouterr().out) == ["77ab01c9-0000"]
+
+
+def test_an_invalid_query_is_an_invalid_argument(capsys):
+    with pytest.raises(SystemExit) as ended:
+        output_flags("--query", "jobs[")
+
+    assert ended.value.code == 2
+    assert "'jobs[' is not a JMESPath expression" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("mode", "environment", "on_terminal", "colored"),
+    [
+        ("auto", {}, True, True),
+        ("auto", {}, False, False),
+        ("auto", {"NO_COLOR": "1"}, True, False),
+        ("auto", {"NO_COLOR": ""}, True, True),
+        ("auto", {"FORCE_COLOR": "1"}, False, True),
+        ("auto", {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False, False),
+        ("auto", {"TERM": "dumb"}, True, False),
+        ("always", {"NO_COLOR": "1", "TERM": "dumb"}, False, True),
+        ("never", {"FORCE_COLOR": "1"}, True, False),
+    ],
+)
+def test_the_flag_decides_on_colours_then_the_environment_then_the_terminal(
+    monkeypatch, mode, environment, on_terminal, colored
+):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    assert uses_color(mode, Terminal() if on_terminal else io.StringIO()) == colored
+
+
+def test_colours_are_forced_into_a_pipe(capsys):
+    print_rows("--color", "always")
+
+    assert "\t\x1b[31mFAILED\x1b[0m\t" in capsys.readouterr().out
+
+
+def test_a_closed_stdout_is_not_a_terminal(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+
+    assert not terminal.is_terminal()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "short", "long"),
+    [
+        (-5, "0 s", "0 s"),
+        (12.9, "12 s", "12 s"),
+        (717, "11 min", "11 min 57 s"),
+        (32_580, "9 h", "9 h 3 min"),
+        (183_600, "2 d 3 h", "2 d 3 h"),
+    ],
+)
+def test_durations_are_given_in_their_largest_units(seconds, short, long):
+    assert times.duration(timedelta(seconds=seconds)) == short
+    assert times.long_duration(timedelta(seconds=seconds)) == long
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("90s", 90), ("15m", 900), ("1h30m", 5400), ("2d", 172_800), ("1.5h", 5400)]
+)
+def test_durations_are_parsed(text, seconds):
+    assert times.parse_duration(text).total_seconds() == seconds
+
+
+@pytest.mark.parametrize("text", ["", "m", "1y", "-1h", "1 h", "1h 30m", "9" * 30 + "s", "\N{ARABIC-INDIC DIGIT ONE}h"])
+def test_an_invalid_duration_is_refused(text):
+    with pytest.raises(ArgumentTypeError):
+        times.parse_duration(text)
+
+
+def test_a_time_is_a_duration_before_now_or_in_iso_8601():
+    assert times.parse_time("2026-11-23T18:30+00:00") == datetime(2026, 11, 23, 18, 30, tzinfo=UTC)
+    before = times.now()
+    assert before <= times.parse_time("1h") + timedelta(hours=1) <= times.now()
+    with pytest.raises(ArgumentTypeError):
+        times.parse_time("yesterday")
+
+
+def test_times_of_a_response_are_local_with_their_offset():
+    at = times.moment(1_795_000_000_000)
+
+    assert times.milliseconds(at) == 1_795_000_000_000
+    assert datetime.fromisoformat(times.iso(at)) == at
+    assert times.moment(None) is None
+    assert times.moment(10**30) is None
