@@ -22,7 +22,7 @@ from batchq.api.batch.validation import ServerLimits
 from batchq.api.logs import routes as cloudwatch
 from batchq.api.metrics import routes as monitoring
 from batchq.api.metrics.routes import Metrics, MetricsContext, token_in
-from batchq.api.native import audit, bulk_stop, resume
+from batchq.api.native import audit, bulk_stop, job_search, resume
 from batchq.api.native import jobs as native_jobs
 from batchq.api.native.accounts import dialect
 from batchq.api.page_tokens import PageTokens
@@ -57,6 +57,7 @@ from batchq.ports.observer import Observer
 from batchq.ports.runtime import ContainerRuntime
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
+from batchq.services.job_search import JobSearchService
 from batchq.services.jobs import JobService
 from batchq.settings import Auth, Privileged, Runtime, Settings
 from batchq.store import log_files
@@ -255,6 +256,7 @@ def assemble(
         logs=logs,
         jobs=JobService(engine=engine, store=store, catalog=catalog, disk_guard=guard, stop_grace=settings.grace),
         bulk_stops=BulkStopService(engine=engine, store=store, directory=people, queues=catalog.queues_of),
+        job_search=JobSearchService(engine=engine, store=store, directory=people, queues=catalog.queues_of),
         loop_watchdog=LoopWatchdog(clock),
         pruner=make_pruner(settings, engine, store=store, archive=stored, clock=clock),
         audit=AuditLog(store=store, journal=Journal(settings.data), clock=clock, retention=settings.audit),
@@ -303,6 +305,7 @@ def application(
             batch.dialect(desk),
             cloudwatch.dialect(logs_context),
             native_jobs.dialect(parts.jobs),
+            job_search.dialect(make_search_context(settings, parts, tokens)),
             resume.dialect(parts.jobs),
             bulk_stop.dialect(parts.bulk_stops),
             dialect(AccountAdmin(settings.data, now=wall_time)),
@@ -313,6 +316,12 @@ def application(
         hosts={settings.host, *settings.allowed_hosts},
         gate=make_gate(settings, clock),
         requests=metrics.requests,
+    )
+
+
+def make_search_context(settings: Settings, parts: Parts, tokens: PageTokens) -> job_search.SearchContext:
+    return job_search.SearchContext(
+        search=parts.job_search, tokens=tokens, account=settings.account_id, region=settings.region
     )
 
 

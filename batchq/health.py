@@ -15,6 +15,7 @@ from batchq.logs.service import LogService
 from batchq.ports.clock import Clock
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
+from batchq.services.job_search import JobSearchService
 from batchq.services.jobs import JobService
 from batchq.settings import Settings
 from batchq.store.sqlite_store import SqliteStore
@@ -29,6 +30,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     logs: LogService
     jobs: JobService
     bulk_stops: BulkStopService
+    job_search: JobSearchService
     loop_watchdog: LoopWatchdog
     pruner: Pruner
     audit: AuditLog

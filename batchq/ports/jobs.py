@@ -17,6 +17,7 @@ from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.bulk_stops import BulkStopStore
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.clock import ClockStore
+from batchq.ports.job_search import JobSearch
 from batchq.ports.logs import LogStream
 from batchq.ports.queue import QueueStore
 
@@ -169,7 +170,7 @@ class StatusChanged(Struct, frozen=True, kw_only=True):
     job: Job
 
 
-class JobStore(ClockStore, QueueStore, BulkStopStore, Protocol):
+class JobStore(ClockStore, QueueStore, BulkStopStore, JobSearch, Protocol):
     """Durable storage of jobs. The only writer is the engine's loop. Reads see every commit that has returned.
 
     Every method raises StoreFailed if the database reports an error; a failed commit has changed nothing.

@@ -36,6 +36,7 @@ from batchq.engine.engine import Engine
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.host import DiskGuard
 from batchq.ports.catalog import NeedQuery, Snapshot
+from batchq.ports.job_search import JobPage, JobSearchQuery
 from batchq.ports.jobs import ChildQuery, HistoryEntry, JobQuery, JobStore, SubmissionKey
 from batchq.services.catalog import CatalogService
 
@@ -368,6 +369,12 @@ class PendingOrdersView:
     async def list(self, query: JobQuery) -> tuple[Job, ...]:
         pending = self._pending_orders()
         return self._project(pending, await self._store.list(replace(query, ended_arrays=pending.ended_arrays)))
+
+    async def search(self, query: JobSearchQuery) -> JobPage:
+        pending = self._pending_orders()
+        stopped = frozenset(it.order for it in pending.parents.values())
+        page = await self._store.search(replace(query, ended_arrays=pending.ends, stopped_arrays=stopped))
+        return replace(page, jobs=self._project(pending, page.jobs))
 
     async def list_needing(self, query: NeedQuery) -> tuple[Job, ...]:
         pending = self._pending_orders()

@@ -220,7 +220,7 @@ def _matches_filter(by: Filter, value: str) -> tuple[str, Values]:
         case Filter.JOB_NAME:
             return matches_name("name", rows.text(lower_case(value)))
         case Filter.JOB_DEFINITION:
-            return _matches_definition(rows.text(value))
+            return matches_definition(rows.text(value))
         case Filter.BEFORE_CREATED_AT:
             return _compare("created_at < ?", parse_integer(value))
         case Filter.AFTER_CREATED_AT:
@@ -245,12 +245,12 @@ def matches_name(column: str, pattern: str) -> tuple[str, Values]:
     return f"({column} >= ? AND {column} < ?)", [start, start + rows.AFTER_ANY_SUFFIX]
 
 
-def _matches_definition(value: str) -> tuple[str, Values]:
+def matches_definition(value: str, table: str = "jobs") -> tuple[str, Values]:
     name, colon, revision = value.partition(":")
     if not colon:
-        return matches_name("definition", value)
-    condition, values = _compare("revision = ?", parse_integer(revision))
-    return f"(definition = ? AND {condition})", [name, *values]
+        return matches_name(f"{table}.definition", value)
+    condition, values = _compare(f"{table}.revision = ?", parse_integer(revision))
+    return f"({table}.definition = ? AND {condition})", [name, *values]
 
 
 def _compare(condition: str, number: int | None) -> tuple[str, Values]:

@@ -25,6 +25,7 @@ from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.clock import ClockAnchor
+from batchq.ports.job_search import JobPage, JobSearchQuery
 from batchq.ports.jobs import (
     Age,
     Changes,
@@ -45,6 +46,7 @@ from batchq.store import (
     clock_shift,
     integrity,
     job_reads,
+    job_search,
     lists,
     quarantine,
     retention,
@@ -179,6 +181,9 @@ class SqliteStore:
 
     async def list(self, query: JobQuery) -> tuple[Job, ...]:
         return await self._browse(lambda it: lists.list_jobs(it, query))
+
+    async def search(self, query: JobSearchQuery) -> JobPage:
+        return await self._browse(lambda it: job_search.search(it, query))
 
     async def list_children(self, query: ChildQuery) -> tuple[Job, ...]:
         return await self._browse(lambda it: lists.list_children(it, query))

@@ -18,7 +18,7 @@ from yarl import URL
 from batchq.api import app as api
 from batchq.api.authentication import open_gate
 from batchq.api.batch import routes as batch_routes
-from batchq.api.native import audit, bulk_stop
+from batchq.api.native import audit, bulk_stop, job_search
 from batchq.api.native import jobs as native_jobs
 from batchq.api.server import ListeningSite
 from batchq.domain import events as on
@@ -53,6 +53,11 @@ class Server(Backend):
             batch_routes.dialect(self.context),
             native_jobs.dialect(self.jobs),
             bulk_stop.dialect(self.stopping),
+            job_search.dialect(
+                job_search.SearchContext(
+                    search=self.searching, tokens=self.context.tokens, account=ACCOUNT, region="us-east-1"
+                )
+            ),
             audit.dialect(audit.AuditContext(audit=self.audit, jobs=self.jobs, tokens=self.context.tokens)),
         ]
         app = api.build(

@@ -30,6 +30,7 @@ from batchq.ports.catalog import Snapshot
 from batchq.ports.jobs import Changes, HistoryEntry
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
+from batchq.services.job_search import JobSearchService
 from batchq.services.jobs import JobService
 from tests.support.builders import NO_ACCOUNTS, NOON
 from tests.support.inline import InlineStore
@@ -179,6 +180,9 @@ class Backend:
             stop_grace=timedelta(seconds=30),
         )
         self.stopping = BulkStopService(
+            engine=self.engine, store=self.store, directory=Directory, queues=self.catalog.queues_of
+        )
+        self.searching = JobSearchService(
             engine=self.engine, store=self.store, directory=Directory, queues=self.catalog.queues_of
         )
         self.audit = AuditLog(store=self.store, journal=EmptyJournal(), clock=self.clock, retention=None)

@@ -79,6 +79,14 @@ def _native(path: str, cells: Cells) -> Row:
     return Row(cells=cells, ask=lambda _: Request(path=f"/v1/batchq/{path}", body={}))
 
 
+def _found(asked) -> Request:
+    return Request(path="/v1/batchq/listjobs", body=asked)
+
+
+def _search(queue: str, asked, kind: str = "fresh", of=lambda it: it.job) -> Row:
+    return Row(cells=REACH, ask=lambda _: _found({"queues": [queue]} | asked), kind=kind, tells=of)
+
+
 def _log(operation: str, asked: Callable[[Thing], Mapping[str, object]], **more) -> Row:
     ask = lambda it: logs(operation, logGroupName="/aws/batch/job", **asked(it))  # noqa: E731 - it is one expression
     return Row(cells=REACH, ask=ask, kind="ran", **more)
@@ -219,6 +227,15 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("GetJobHistory", ""): Row(
         cells=REACH, ask=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}/history", method="GET")
     ),
+    ("SearchJobs", ""): _search("still", {}),
+    ("SearchJobs", "by id"): Row(cells=REACH, ask=lambda it: _found({"ids": [it.job]})),
+    ("SearchJobs", "by the beginning of an id"): Row(cells=REACH, ask=lambda it: _found({"idPrefix": it.job[:13]})),
+    ("SearchJobs", "by name and definition"): Row(
+        cells=REACH, ask=lambda it: _found({"names": ["*-JOB"], "jobDefinitions": [it.definition]})
+    ),
+    ("SearchJobs", "of an array"): Row(cells=REACH, ask=lambda it: _found({"parentId": it.job}), kind="array"),
+    ("SearchJobs", "with children"): _search("still", {"children": True}, kind="array", of=lambda it: f"{it.job}:1"),
+    ("SearchJobs", "by end"): _search("default", {"orderBy": "ENDED"}, kind="ran"),
     ("ListAudit", "of a job"): Row(
         cells=REACH, ask=lambda it: Request(path="/v1/batchq/listaudit", body={"job": it.job})
     ),

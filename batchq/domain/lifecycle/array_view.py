@@ -52,6 +52,11 @@ class PendingArrayOrders(Struct, frozen=True):
         """The `Job.order` of each array that has ended."""
         return frozenset(it.order for it in self.parents.values() if _ended_at(it) is not None)
 
+    @property
+    def ends(self) -> Mapping[int, datetime]:
+        """When each array that has ended did end, by `Job.order`."""
+        return {it.order: at for it in self.parents.values() if (at := _ended_at(it)) is not None}
+
     def _project_array(self, job: Job) -> Job:
         """Only a PENDING array is projected: any other has been finished in the store since."""
         known = self.parents.get(job.id)

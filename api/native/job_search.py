@@ -1,0 +1,205 @@
+"""SearchJobs: `POST /v1/batchq/listjobs` lists jobs of all queues and statuses, newest first, a page at a time.
+
+All given filters must match; the values of one filter are alternatives. Without a filter all jobs match that the caller
+may see. The work for a page is bounded: a page may have fewer jobs than `maxResults`, or none, although more jobs
+match. Then `complete` is false, `searchedBackTo` is how far the search has come, and `nextToken` continues it.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Annotated
+
+from aiohttp import web
+from msgspec import Struct
+from msgspec.structs import replace
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from batchq.api.authorization import authorize
+from batchq.api.http import Dialect, milliseconds, parse, read_body, reply
+from batchq.api.native.job_rows import Content, arns_of, job_row, without_none
+from batchq.api.openapi import OperationDoc, document
+from batchq.api.page_tokens import PageTokens, TokenQuery
+from batchq.domain.access.accounts import Caller, Permission, UserName
+from batchq.domain.ids import JobId
+from batchq.domain.job import Status
+from batchq.errors import Invalid
+from batchq.ports.job_search import JobPage, JobSearchQuery, SearchOrder, SearchPosition
+from batchq.services.job_search import JobSearchService
+from batchq.throttling import ConcurrencyLimit
+
+NAME = "SearchJobs"
+LIST_JOBS = "/v1/batchq/listjobs"
+
+LATEST = 253_402_300_799_999  # milliseconds: the last of the year 9999
+MAX_PATTERNS = 20  # names or definitions: each is compared with every row of the search
+MAX_AT_ONCE = 2  # searches of one user that are carried out at the same time
+MAX_WAITING = 14  # further searches of one user that wait
+
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?::[0-9]{1,5})?")
+_ID_PREFIX = re.compile(r"[0-9a-f-]{8,36}(?::[0-9]{0,5})?")
+_ARN = re.compile(r"arn:aws[a-z-]*:batch:[a-z0-9-]*:\d*:(?:job-queue|job-definition|job)/(?P<name>[^/]+)")
+
+Word = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=256)]
+Words = Annotated[list[Word], Field(min_length=1, max_length=1000)]
+Patterns = Annotated[list[Word], Field(min_length=1, max_length=MAX_PATTERNS)]
+Milliseconds = Annotated[int, Field(ge=0, le=LATEST)]
+
+
+class SearchJobsRequest(BaseModel):
+    """Filters of jobs; None: not given."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
+
+    #: Names or ARNs of job queues.
+    queues: Words | None = None
+    #: AWS's statuses, in any case.
+    statuses: Words | None = None
+    #: Job names in any case: `name`, `prefix*`, `*suffix` or `*part*`.
+    names: Patterns | None = None
+    #: The first 8 or more characters of a job's id.
+    id_prefix: Word | None = None
+    #: Ids or ARNs of jobs and of children of arrays.
+    ids: Words | None = None
+    #: Names of the users that own the jobs.
+    users: Words | None = None
+    #: Accounts that own the jobs, with all accounts below them.
+    accounts: Words | None = None
+    #: Only jobs of the caller.
+    mine: bool = False
+    #: Names, `prefix*`, `name:revision` or ARNs of job definitions.
+    job_definitions: Patterns | None = None
+    share_identifiers: Words | None = None
+    #: Milliseconds since the epoch, exclusive, as are the other times.
+    created_after: Milliseconds | None = None
+    created_before: Milliseconds | None = None
+    #: With `endedAfter` or `endedBefore` only finished jobs match.
+    ended_after: Milliseconds | None = None
+    ended_before: Milliseconds | None = None
+    #: Whether children of arrays are rows of their own; else an array is one row.
+    children: bool = False
+    #: The id of an array: its children are listed, without the array.
+    parent_id: Word | None = None
+    #: `ENDED`: finished jobs, the last ended first.
+    order_by: str = SearchOrder.CREATED.value
+    max_results: Annotated[int, Field(ge=1, le=1000)] = 50
+    next_token: str | None = None
+    #: Whether each row has the member `why`.
+    explain: bool = False
+
+
+class SearchContext(Struct, frozen=True, kw_only=True):
+    """What the handlers of the search use."""
+
+    search: JobSearchService
+    tokens: PageTokens
+    #: The account id in ARNs.
+    account: str
+    #: The region of callers whose requests name none.
+    region: str
+
+
+def dialect(context: SearchContext) -> Dialect:
+    limit = ConcurrencyLimit[UserName](at_once=MAX_AT_ONCE, waiting=MAX_WAITING)
+
+    async def list_jobs(request: web.Request) -> web.Response:
+        caller = authorize(request, Permission.SELF, NAME)
+        body = parse(SearchJobsRequest, await read_body(request))
+        query, token = to_query(body, caller), _token_query(body, caller)
+        if body.next_token:
+            query = _continued(query, context.tokens.read(token, body.next_token))
+        async with limit.of(caller.user):
+            page = await context.search.search(query, caller=caller)
+        arns = arns_of(request, account=context.account, region=context.region)
+        return reply({"jobs": [job_row(it, arns) for it in page.jobs], **_rest(page, token, context.tokens)})
+
+    def mount(app: web.Application) -> None:
+        document(app, app.router.add_post(LIST_JOBS, list_jobs), OperationDoc(name=NAME, body=SearchJobsRequest))
+
+    return mount
+
+
+def to_query(body: SearchJobsRequest, caller: Caller) -> JobSearchQuery:
+    """The query of the first page. Raises Invalid for a malformed id, status or order."""
+    order_by = _order(body)
+    users = _set(body.users)
+    if body.mine:
+        users = frozenset({caller.user}) if users is None else users & {caller.user}
+    if body.id_prefix is not None and _ID_PREFIX.fullmatch(body.id_prefix.lower()) is None:
+        raise Invalid("'idPrefix' must have at least the first 8 characters of the id of a job.")
+    return JobSearchQuery(
+        queues=_names(body.queues),
+        statuses=None if body.statuses is None else frozenset(map(_status, body.statuses)),
+        names=_set(body.names),
+        definitions=_names(body.job_definitions),
+        shares=_set(body.share_identifiers),
+        users=users,
+        accounts=_set(body.accounts),
+        ids=None if body.ids is None else frozenset(map(_job_id, body.ids)),
+        id_prefix=body.id_prefix and body.id_prefix.lower(),
+        parent=None if body.parent_id is None else _job_id(body.parent_id),
+        created_after=body.created_after,
+        created_before=body.created_before,
+        ended_after=body.ended_after,
+        ended_before=body.ended_before,
+        children=body.children,
+        order_by=order_by,
+        limit=body.max_results,
+    )
+
+
+def _order(body: SearchJobsRequest) -> SearchOrder:
+    if body.order_by not in set(SearchOrder):
+        raise Invalid(f"'orderBy' must be one of {', '.join(SearchOrder)}.")
+    order_by = SearchOrder(body.order_by)
+    is_small = body.parent_id is not None or body.ids is not None or body.id_prefix is not None
+    if order_by is SearchOrder.ENDED and body.children and not is_small:
+        raise Invalid("'children' with 'orderBy' ENDED needs 'parentId', 'ids' or 'idPrefix'.")
+    return order_by
+
+
+def _token_query(body: SearchJobsRequest, caller: Caller) -> TokenQuery:
+    """Page tokens are bound to the caller and to everything that selects jobs."""
+    selection = body.model_dump(exclude={"max_results", "next_token", "explain"}, exclude_none=True)
+    return NAME, caller.user, *(f"{name}={value!r}" for name, value in sorted(selection.items()))
+
+
+def _continued(query: JobSearchQuery, position: str) -> JobSearchQuery:
+    at, order = position.split(",")
+    return replace(query, before=SearchPosition(int(at), int(order)))
+
+
+def _rest(page: JobPage, token: TokenQuery, tokens: PageTokens) -> Content:
+    on = page.next
+    return without_none(
+        {
+            "nextToken": None if on is None else tokens.make(token, f"{on.at},{on.order}"),
+            "searchedBackTo": page.searched_back_to and milliseconds(page.searched_back_to),
+            "complete": on is None,
+        }
+    )
+
+
+def _status(text: str) -> Status:
+    if text.upper() not in set(Status):
+        raise Invalid(f"{text[:100]!r} is not a status: use {', '.join(Status)}.")
+    return Status(text.upper())
+
+
+def _job_id(text: str) -> JobId:
+    found = _ARN.fullmatch(text)
+    job_id = (text if found is None else found["name"]).lower()
+    if _ID.fullmatch(job_id) is None:
+        raise Invalid(f"{text[:100]!r} is not the id of a job or of a child of an array.")
+    return JobId(job_id)
+
+
+def _names(words: Iterable[str] | None) -> frozenset[str] | None:
+    """The names in names and ARNs."""
+    if words is None:
+        return None
+    return frozenset(it if (found := _ARN.fullmatch(it)) is None else found["name"] for it in words)
+
+
+def _set(words: Iterable[str] | None) -> frozenset[str] | None:
+    return None if words is None else frozenset(words)

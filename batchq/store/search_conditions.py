@@ -1,0 +1,141 @@
+"""The conditions of a job search in SQL, each with the columns that it reads.
+
+A condition on columns of an index is evaluated on the index alone; the row of the job is read only for the others.
+Every value of the caller is bound.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from batchq.domain.job import FINISHED, QUEUED, Status
+from batchq.ports.job_search import JobSearchQuery, SearchOrder
+from batchq.store import rows
+from batchq.store.lists import any_of, matches_definition, matches_name
+from batchq.store.rows import WILDCARD, lower_case
+
+T = "{t}"  # stands for the alias of the table or index in the text of a condition
+LISTED = "SELECT value FROM json_each(?)"  # the values of a set that is bound as one JSON text
+
+_MILLISECOND = 1000  # microseconds
+
+Value = str | int
+
+
+class Condition(Struct, frozen=True, kw_only=True):
+    """One condition of a WHERE clause."""
+
+    #: The columns that it reads.
+    columns: frozenset[str]
+    #: With T for the alias, and `?` for each value.
+    text: str
+    #: Bound to the `?`, in this order.
+    values: tuple[Value, ...] = ()
+
+
+def conditions(query: JobSearchQuery) -> tuple[Condition, ...]:
+    """All conditions of a query except those on the position: cheap ones first, patterns of names last."""
+    return tuple(_conditions(query))
+
+
+def finished_at(query: JobSearchQuery) -> Condition:
+    """The expression for the end of a job, in microseconds; NULL for an unfinished one."""
+    if not query.ended_arrays:
+        return Condition(columns=frozenset({"finished_at"}), text=f"{T}.finished_at")
+    ends = json.dumps([[order, rows.microseconds(at)] for order, at in sorted(query.ended_arrays.items())])
+    member = "json_extract(ended.value, '$[{}]')"
+    known = f"(SELECT {member.format(1)} FROM json_each(?) AS ended WHERE {member.format(0)} = {T}.ord)"  # noqa: S608 - text of this module only
+    text = f"CASE WHEN {T}.status = 'PENDING' THEN {known} ELSE {T}.finished_at END"
+    return Condition(columns=frozenset({"finished_at", "ord", "status"}), text=text, values=(ends,))
+
+
+def effective_statuses(query: JobSearchQuery) -> frozenset[Status]:
+    """The statuses that can match."""
+    wanted = frozenset(Status) if query.statuses is None else query.statuses
+    by_end = query.order_by is SearchOrder.ENDED or query.ended_after is not None or query.ended_before is not None
+    return wanted & FINISHED if by_end else wanted
+
+
+def json_texts(values: Iterable[str]) -> str:
+    """A set as one JSON text: SQLite limits the number of variables of a statement."""
+    return json.dumps(sorted(map(rows.text, values)))
+
+
+def includes_children(query: JobSearchQuery) -> bool:
+    """Whether children of arrays can match."""
+    return query.children or query.parent is not None or query.ids is not None or ":" in (query.id_prefix or "")
+
+
+def _conditions(query: JobSearchQuery) -> Iterator[Condition]:
+    if not includes_children(query):
+        yield Condition(columns=frozenset({"parent_ord"}), text=f"{T}.parent_ord IS NULL")
+    if (statuses := effective_statuses(query)) != frozenset(Status):
+        yield _has_status(query, statuses)
+    for column, values in (("owner", query.users), ("account", query.accounts), ("queue", query.queues)):
+        if values is not None:
+            yield _is_in(column, values)
+    if query.visibility is not None:
+        text = f"({T}.owner = ? OR {T}.account IN ({LISTED}))"
+        owners = (rows.text(query.visibility.user), json_texts(query.visibility.accounts))
+        yield Condition(columns=frozenset({"owner", "account"}), text=text, values=owners)
+    if query.shares is not None:
+        yield _is_in("share_identifier", query.shares)
+    yield from _times(query)
+    if query.definitions is not None:
+        columns = frozenset({"definition", "revision"})
+        yield _any(columns, [matches_definition(rows.text(it), T) for it in sorted(query.definitions)])
+    if query.names is not None:
+        yield _any(frozenset({"name"}), [_matches_name(rows.text(lower_case(it))) for it in sorted(query.names)])
+
+
+def _times(query: JobSearchQuery) -> Iterator[Condition]:
+    created = frozenset({"created_at"})
+    if query.created_after is not None:
+        yield Condition(columns=created, text=f"{T}.created_at > ?", values=(query.created_after,))
+    if query.created_before is not None:
+        yield Condition(columns=created, text=f"{T}.created_at < ?", values=(query.created_before,))
+    ended = finished_at(query)
+    if query.ended_after is not None:
+        first = rows.integer((query.ended_after + 1) * _MILLISECOND)
+        yield Condition(columns=ended.columns, text=f"{ended.text} >= ?", values=(*ended.values, first))
+    if query.ended_before is not None:
+        end = rows.integer(query.ended_before * _MILLISECOND)
+        yield Condition(columns=ended.columns, text=f"{ended.text} < ?", values=(*ended.values, end))
+
+
+def _has_status(query: JobSearchQuery, statuses: frozenset[Status]) -> Condition:
+    """Jobs that an order to their array has ended count as FAILED before their rows are written. Decision 0027."""
+    columns, cases, values = {"status"}, "", list[Value]()
+    if query.ended_arrays:
+        columns.add("ord")
+        cases += f"WHEN {T}.status = 'PENDING' AND {T}.ord IN ({LISTED}) THEN 'FAILED' "
+        values.append(json.dumps(sorted(query.ended_arrays)))
+    if query.stopped_arrays and includes_children(query):
+        columns.add("parent_ord")
+        queued = ", ".join(f"'{it}'" for it in sorted(QUEUED))
+        cases += f"WHEN {T}.status IN ({queued}) AND {T}.parent_ord IN ({LISTED}) THEN 'FAILED' "
+        values.append(json.dumps(sorted(query.stopped_arrays)))
+    status = f"CASE {cases}ELSE {T}.status END" if cases else f"{T}.status"
+    listed = ", ".join(f"'{it}'" for it in sorted(statuses)) or "NULL"
+    return Condition(columns=frozenset(columns), text=f"{status} IN ({listed})", values=tuple(values))
+
+
+def _is_in(column: str, values: Iterable[str]) -> Condition:
+    return Condition(columns=frozenset({column}), text=f"{T}.{column} IN ({LISTED})", values=(json_texts(values),))
+
+
+def _any(columns: frozenset[str], parts: list[tuple[str, list[Value]]]) -> Condition:
+    """A condition that holds if one of `parts` does."""
+    values = tuple(value for _, values in parts for value in values)
+    return Condition(columns=columns, text=any_of([it for it, _ in parts]), values=values)
+
+
+def _matches_name(pattern: str) -> tuple[str, list[Value]]:
+    column = f"{T}.name"
+    if not pattern.startswith(WILDCARD):
+        return matches_name(column, pattern)
+    inner = pattern.removeprefix(WILDCARD)
+    if inner.endswith(WILDCARD) or not inner:
+        return f"instr({column}, ?) > 0", [inner.removesuffix(WILDCARD)]
+    return f"substr({column}, -length(?)) = ?", [inner, inner]

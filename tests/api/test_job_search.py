@@ -1,0 +1,141 @@
+"""SearchJobs: `POST /v1/batchq/listjobs`."""
+
+import pytest
+
+from tests.api.conftest import ARN
+
+
+@pytest.fixture
+async def search(http):
+    """The whole reply to a search."""
+
+    async def search(**asked):
+        status, _, answer = await http.post("batchq/ListJobs", asked)
+        assert status == 200, answer
+        return answer
+
+    return search
+
+
+def ids(answer):
+    return [it["jobId"] for it in answer["jobs"]]
+
+
+async def test_without_a_filter_all_jobs_are_listed_newest_first(server, submit, search):
+    waiting, ended = await submit("first"), await submit("second")
+    await server.runs(ended)
+    await server.ends(ended, exit_code=3)
+
+    answer = await search()
+
+    assert ids(answer) == [ended, waiting]
+    assert answer["complete"] is True
+    assert answer.keys() == {"jobs", "complete"}
+
+
+async def test_a_row_has_what_is_known_of_the_job_and_no_null(server, submit, search):
+    job_id = await submit("first")
+    await server.runs(job_id)
+    await server.ends(job_id, exit_code=3)
+
+    (row,) = (await search(ids=[job_id]))["jobs"]
+
+    assert row == {
+        "jobId": job_id,
+        "jobArn": f"{ARN}job/{job_id}".replace("eu-central-1", "us-east-1"),
+        "jobName": "first",
+        "jobQueue": "default",
+        "jobDefinition": "sleeper:1",
+        "status": "FAILED",
+        "statusReason": "Essential container in task exited",
+        "user": "tester",
+        "account": "root",
+        "createdAt": row["createdAt"],
+        "runnableAt": row["runnableAt"],
+        "startedAt": 1795262400000,
+        "stoppedAt": 1795262490000,
+        "attempt": 1,
+        "maxAttempts": 1,
+        "exitCode": 3,
+    }
+
+
+async def test_an_array_is_one_row_and_its_children_are_listed_on_request(submit, search):
+    array = await submit("sweep", arrayProperties={"size": 2})
+
+    assert ids(await search()) == [array]
+    assert ids(await search(parentId=array)) == []
+    (row,) = (await search(idPrefix=array[:8].upper()))["jobs"]
+    assert (row["arraySize"], row["statusSummary"]["RUNNING"]) == (2, 0)
+
+
+async def test_pages_follow_one_another(submit, search):
+    submitted = [await submit(f"job-{number}") for number in range(5)]
+    pages, token = [], {}
+    while token is not None:
+        answer = await search(maxResults=2, names=["job-*"], **token)
+        pages.append(ids(answer))
+        token = {"nextToken": answer["nextToken"]} if "nextToken" in answer else None
+        assert answer["complete"] is (token is None)
+        assert ("searchedBackTo" in answer) is (token is not None)
+
+    assert pages == [submitted[:2:-1], submitted[2:0:-1], submitted[:1]]
+
+
+async def test_a_token_of_another_search_is_refused(submit, search, http):
+    for name in ("a", "b"):
+        await submit(name)
+    token = (await search(maxResults=1))["nextToken"]
+
+    assert ids(await search(maxResults=5, nextToken=token))
+    status, _, answer = await http.post("batchq/ListJobs", {"nextToken": token, "names": ["a"]})
+    assert (status, answer["message"]) == (400, "nextToken is not valid.")
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"statuses": ["DONE"]}, "'DONE' is not a status"),
+        ({"ids": ["1"]}, "'1' is not the id of a job"),
+        ({"parentId": "x"}, "'x' is not the id of a job"),
+        ({"idPrefix": "abcdefg"}, "'idPrefix' must have at least the first 8 characters"),
+        ({"orderBy": "NAME"}, "'orderBy' must be one of CREATED, ENDED"),
+        ({"orderBy": "ENDED", "children": True}, "'children' with 'orderBy' ENDED needs"),
+        ({"names": []}, "'names' is not valid"),
+        ({"names": ["a"] * 21}, "'names' is not valid"),
+        ({"maxResults": 1001}, "'maxResults' is not valid"),
+        ({"createdAfter": "noon"}, "'createdAfter' is not valid"),
+        ({"queue": "default"}, "'queue' is not valid"),
+    ],
+)
+async def test_what_is_not_valid_is_named(http, asked, message):
+    status, _, answer = await http.post("batchq/ListJobs", asked)
+
+    assert (status, answer["message"][: len(message)]) == (400, message)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"queues": ["nowhere"]}, "JobQueue nowhere not found."),
+        ({"users": ["nobody"]}, "User nobody not found."),
+        ({"accounts": ["none"]}, "Account none not found."),
+    ],
+)
+async def test_a_name_that_does_not_exist_is_an_error(http, submit, asked, message):
+    await submit()
+
+    status, _, answer = await http.post("batchq/ListJobs", asked)
+
+    assert (status, answer["message"]) == (400, message)
+
+
+async def test_filters_are_combined(server, submit, search):
+    train, other = await submit("Train-1"), await submit("eval-1")
+    await submit("train-2")
+    await server.runs(train)
+    found = {"queues": [f"{ARN}job-queue/default"], "statuses": ["running"], "names": ["train*"], "mine": True}
+
+    assert ids(await search(**found)) == [train]
+    assert ids(await search(**found | {"jobDefinitions": ["sleeper:2"]})) == []
+    assert ids(await search(names=["*AL-1"], createdAfter=1)) == [other]
