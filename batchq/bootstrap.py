@@ -230,11 +230,10 @@ def assemble(
     clock: Clock,
     observer: Observer,
 ) -> Parts:
-    inbox, guard = Mailbox(), make_disk_guard(settings)
-    people = AccountsFile(settings.data).load
+    inbox, guard, people = Mailbox(), make_disk_guard(settings), AccountsFile(settings.data).load
     accounts = AccountPolicies(directory=people, enforced=settings.auth is not Auth.NONE)
-    stored, log_mib = AccountLogs(store=store, archive=archive), settings.log_mib or None
-    quota = LogQuota(container_mib=log_mib, disk_guard=guard, quotas=accounts.quotas, usage=stored, clock=clock)
+    stored = AccountLogs(store=store, archive=archive)
+    quota = make_log_quota(settings, accounts=accounts, disk_guard=guard, usage=stored, clock=clock)
     logs = LogService(store=store, archive=archive, runtime=runtime, clock=clock, quota=quota)
     catalog = CatalogService(store=store, jobs=store, clock=clock, disk_guard=guard, changed=inbox.catalog_changed)
     engine = Engine(
@@ -259,9 +258,22 @@ def assemble(
         job_search=JobSearchService(engine=engine, store=store, directory=people, queues=catalog.queues_of),
         loop_watchdog=LoopWatchdog(clock),
         pruner=make_pruner(settings, engine, store=store, archive=stored, clock=clock),
-        audit=AuditLog(store=store, journal=Journal(settings.data), clock=clock, retention=settings.audit),
+        audit=make_audit_log(settings, store=store, clock=clock),
         disk_guard=guard,
     )
+
+
+def make_log_quota(
+    settings: Settings, *, accounts: AccountPolicies, disk_guard: DiskGuard, usage: AccountLogs, clock: Clock
+) -> LogQuota:
+    container_mib = settings.log_mib or None
+    return LogQuota(
+        container_mib=container_mib, disk_guard=disk_guard, quotas=accounts.quotas, usage=usage, clock=clock
+    )
+
+
+def make_audit_log(settings: Settings, *, store: SqliteStore, clock: Clock) -> AuditLog:
+    return AuditLog(store=store, journal=Journal(settings.data), clock=clock, retention=settings.audit)
 
 
 def make_pruner(
