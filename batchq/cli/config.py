@@ -1,4 +1,4 @@
-"""The config file of commands: the server and the access key, where neither flags nor variables give them.
+"""The config files of commands: the server, the access key and defaults, where neither flags nor variables give them.
 
 url = "https://batch.lab.example:22824"
 key_id = "BQ..."                         # printed by `batchq key create`
@@ -6,6 +6,14 @@ secret = "..."
 profile = "lab"                          # instead of key_id and secret: a profile in ~/.aws/credentials
 region = "us-east-1"
 ca_bundle = "lab.pem"                    # absolute, or relative to this file's folder
+
+[defaults]
+queue = "gpu"                            # of `batchq submit` and `batchq run`
+definition = "align"                     # job definition of `batchq submit` and `batchq run`
+columns = "job,name,status,why"          # of `batchq list`
+
+A flag takes precedence over a variable, a variable over the user's file (or the file of `--config`, which is read in
+its place), and that over the system-wide file. Key id and secret always come from one place.
 """
 
 import os
@@ -24,41 +32,53 @@ BUNDLE = "AWS_CA_BUNDLE"
 REGION = "AWS_DEFAULT_REGION"
 KEY, SECRET = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
 CREDENTIALS = "AWS_SHARED_CREDENTIALS_FILE"
+SYSTEM_FILE = Path("/etc/batchq/config.toml")
 
 VARIABLES = {"url": URL, "ca_bundle": BUNDLE, "region": REGION, "key_id": KEY, "secret": SECRET}
 MEMBERS = {*VARIABLES, "profile"}
+DEFAULTS = "defaults"  # the table of defaults
+DEFAULT_MEMBERS = {"queue", "definition", "columns"}
 
 
 def default_file() -> Path:
-    """The config file that is read if `--config` names none."""
+    """The user's config file, which is read if `--config` names none."""
     return Path(platformdirs.user_config_dir("batchq")) / "config.toml"
 
 
 def load(named: Path | None) -> None:
-    """Set the environment variables that the file's members stand for, where they are not set. Raises Misused.
+    """Set the environment variables that the files' members stand for, where they are not set. Raises Misused.
 
-    Key id and secret always come from one place: if either variable is set, neither is taken from the file. A missing
-    file is an error only if `--config` names it.
+    If either variable of the key is set, neither is taken from a file. A missing file is an error only if `--config`
+    names it.
     """
-    file = named or default_file()
-    if named is None and not file.exists():
-        return
-    members = _members_of(file)
-    has_key = os.environ.get(KEY) or os.environ.get(SECRET)
-    for member, variable in VARIABLES.items():
-        if member in members and not os.environ.get(variable) and not (has_key and variable in {KEY, SECRET}):
-            os.environ[variable] = members[member]
+    for file in _files(named):
+        members = _members_of(file)
+        has_key = os.environ.get(KEY) or os.environ.get(SECRET)
+        for member, variable in VARIABLES.items():
+            if member in members and not os.environ.get(variable) and not (has_key and variable in {KEY, SECRET}):
+                os.environ[variable] = members[member]
+
+
+def defaults(named: Path | None) -> Mapping[str, str]:
+    """The members of the files' tables `defaults`; the user's file takes precedence. Raises Misused."""
+    found: dict[str, str] = {}
+    for file in _files(named):
+        found = dict(_defaults_of(file)) | found
+    return found
+
+
+def _files(named: Path | None) -> list[Path]:
+    """The files to read, in the order of their precedence."""
+    own = named or default_file()
+    return [it for it in (own, SYSTEM_FILE) if it == named or it.exists()]
 
 
 def _members_of(file: Path) -> Mapping[str, str]:
     """The validated members, with the keys of the profile, and the path of `ca_bundle` made absolute."""
     content = _read(file)
     for member, value in content.items():
-        if member not in MEMBERS:
-            raise Misused(f"{file}: unknown member {member}; the members are {', '.join(sorted(MEMBERS))}")
-        if not isinstance(value, str) or not value or "\0" in value:
-            raise Misused(f"{file}: {member} must be a string that is not empty")
-    members = {member: str(value) for member, value in content.items()}
+        _check(file, member, value)
+    members = {member: str(value) for member, value in content.items() if member != DEFAULTS}
     if ("key_id" in members) != ("secret" in members) or ("profile" in members and "secret" in members):
         raise Misused(f"{file}: give either key_id and secret, or profile")
     if "profile" in members:
@@ -66,6 +86,32 @@ def _members_of(file: Path) -> Mapping[str, str]:
     if "ca_bundle" in members:
         members["ca_bundle"] = str(file.absolute().parent / Path(members["ca_bundle"]).expanduser())
     return members
+
+
+def _check(file: Path, member: str, value: object) -> None:
+    if member == DEFAULTS:
+        _check_defaults(file, value)
+    elif member not in MEMBERS:
+        raise Misused(f"{file}: unknown member {member}; the members are {', '.join(sorted({*MEMBERS, DEFAULTS}))}")
+    elif not isinstance(value, str) or not value or "\0" in value:
+        raise Misused(f"{file}: {member} must be a string that is not empty")
+
+
+def _check_defaults(file: Path, table: object) -> None:
+    if not isinstance(table, dict):
+        raise Misused(f"{file}: {DEFAULTS} must be a table: [{DEFAULTS}]")
+    for member, value in table.items():
+        if member not in DEFAULT_MEMBERS:
+            known = ", ".join(sorted(DEFAULT_MEMBERS))
+            raise Misused(f"{file}: unknown member {member} of [{DEFAULTS}]; the members are {known}")
+        if not isinstance(value, str) or not value or "\0" in value:
+            raise Misused(f"{file}: {member} of [{DEFAULTS}] must be a string that is not empty")
+
+
+def _defaults_of(file: Path) -> Mapping[str, str]:
+    table = _read(file).get(DEFAULTS, {})
+    _check_defaults(file, table)
+    return table if isinstance(table, dict) else {}
 
 
 def _read(file: Path) -> Mapping[str, object]:

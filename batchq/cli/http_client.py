@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,8 +26,12 @@ TRUST_HINT = f"; set --ca-bundle or {BUNDLE} to the certificate of its authority
 MAX_RESPONSE = 16 * 1024 * 1024  # bytes of a response that is not streamed
 NDJSON = "application/x-ndjson"
 MAX_LINE = 1024 * 1024  # bytes of one line of an NDJSON response
+INVOCATION = "amz-sdk-invocation-id"  # AWS: the header by which a repeated request is recognized
 
 Response = Mapping[str, object]
+
+# AWS Batch wraps the texts of errors.
+_WRAPPED = re.compile(r"Error executing request, Exception : (.*), RequestId: \S+", re.DOTALL)
 
 
 def add_server_flags(command: ArgumentParser) -> None:
@@ -74,14 +79,17 @@ def call(
     *,
     timeout: float = TIMEOUT,
     signed: bool = True,
+    invocation: str = "",
 ) -> Response:
     """The JSON object that answers a GET, or a POST of `content`.
 
     The request is signed if `signed` and the environment has a key. `timeout`: of each network operation, in seconds.
+    `invocation`: with it a repeated SubmitJob has no further effect; empty: none.
     Raises Invalid, with the server's message, if the server refuses the request; ServerUnavailable for a 5xx or 429
     response, and if batchq does not respond; Misused for an unreadable bundle of certificates.
     """
-    with _open(url, path, content, timeout=timeout, signed=signed) as response:
+    headers = {INVOCATION: invocation} if invocation else {}
+    with _open(url, path, content, timeout=timeout, signed=signed, more=headers) as response:
         return _parse(response.read(MAX_RESPONSE), url)
 
 
@@ -91,7 +99,7 @@ def stream(url: str, path: str, content: Mapping[str, object], *, timeout: float
 
     `timeout`: of each network operation, in seconds. Raises the errors of `call`, also while the objects are read.
     """
-    with _open(url, path, content, timeout=timeout, signed=True) as response:
+    with _open(url, path, content, timeout=timeout, signed=True, more={}) as response:
         if response.headers.get_content_type() != NDJSON:
             raise ServerUnavailable(f"the server at {url} is not batchq")
         yield _objects(response, url)
@@ -106,10 +114,18 @@ def _objects(response: HTTPResponse, url: str) -> Iterator[Response]:
 
 @contextmanager
 def _open(
-    url: str, path: str, content: Mapping[str, object] | None, *, timeout: float, signed: bool
+    url: str,
+    path: str,
+    content: Mapping[str, object] | None,
+    *,
+    timeout: float,
+    signed: bool,
+    more: Mapping[str, str],
 ) -> Iterator[HTTPResponse]:
+    """The response; `more` are further headers of the request."""
     body = None if content is None else json.dumps(content).encode()
-    request = Request(url + path, data=body, headers=_headers(url + path, body, signed=signed))  # noqa: S310 - see url_of
+    headers = _headers(url + path, body, signed=signed, more=more)
+    request = Request(url + path, data=body, headers=headers)  # noqa: S310 - see url_of
     try:
         with _opener(url).open(request, timeout=timeout) as response:
             yield response
@@ -157,9 +173,9 @@ class _RefuseRedirects(HTTPRedirectHandler):
         pass
 
 
-def _headers(url: str, body: bytes | None, *, signed: bool) -> Mapping[str, str]:
+def _headers(url: str, body: bytes | None, *, signed: bool, more: Mapping[str, str]) -> Mapping[str, str]:
     """The headers of a request, signed with the key in the variables of AWS's tools, if there is one."""
-    headers = {"Content-Type": "application/json"}
+    headers = {"Content-Type": "application/json", **more}
     key, secret = os.environ.get(KEY), os.environ.get(SECRET)
     if not signed or not key or not secret:
         return headers
@@ -177,6 +193,8 @@ def _error_of(refused: HTTPError, url: str) -> Invalid | ServerUnavailable:
     """The error for an HTTP error response; ServerUnavailable if the request may be repeated later."""
     code = refused.headers.get("x-amzn-ErrorType", "")
     message = str(_parse(refused.read(MAX_RESPONSE), url).get("message") or refused.reason)
+    if wrapped := _WRAPPED.fullmatch(message):
+        message = wrapped[1].removesuffix(".")
     if "Signature" in code or "AuthenticationToken" in code:
         message = f"{message.rstrip('.')}: {KEY_HINT}"
     is_temporary = refused.code >= HTTPStatus.INTERNAL_SERVER_ERROR or refused.code == HTTPStatus.TOO_MANY_REQUESTS

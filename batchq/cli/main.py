@@ -17,6 +17,7 @@ from batchq.errors import BatchqError, Misused, ServerUnavailable
 #: module is imported when the command is called, since that of `serve` takes a second.
 TOPICS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "jobs": {
+        "submit": ("submit:add_submit", "submit a job from an image, a job definition or a script"),
         "cancel": ("bulk_stop:add_cancel", "cancel jobs: they do not start, or are not retried"),
         "terminate": ("bulk_stop:add_terminate", "terminate jobs, also running ones"),
         "force-fail": ("server_commands:add_force_fail", "fail a job whose container does not end"),
@@ -109,13 +110,20 @@ class CommandParser(Parser):
         super().__init__(**options)
         self._declared_by = declared_by
         self.set_defaults(parser=self)
+        #: Whether the words behind `--` are the program of a job: the attribute `program`, None without `--`.
+        self.takes_program = False
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # noqa: ANN401 - argparse's own
         """Called by the parser of `batchq` once it has read the command's name."""
         if self._declared_by is not None:
             self._declare(*self._declared_by.split(":"))
             self._declared_by = None
-        return super().parse_known_args(args, namespace)
+        if not self.takes_program:
+            return super().parse_known_args(args, namespace)
+        own, program = split_program(args)
+        found, unknown = super().parse_known_args(own, namespace)
+        found.words, found.program = own, program
+        return found, unknown
 
     def _declare(self, module: str, function: str) -> None:
         gc.disable()  # imported objects stay: a collection during the import would free nothing
@@ -123,6 +131,14 @@ class CommandParser(Parser):
         gc.enable()
         self.description = declare.__doc__
         declare(self)
+
+
+def split_program(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | None]:
+    """The words before and behind the first `--`; None without one. argparse would treat flags behind it as its own."""
+    if "--" not in words:
+        return words, None
+    at = words.index("--")
+    return words[:at], words[at + 1 :]
 
 
 def parser() -> argparse.ArgumentParser:

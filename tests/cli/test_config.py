@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from batchq.cli.config import load
+from batchq.cli import config
+from batchq.cli.config import defaults, load
 from batchq.cli.http_client import url_of
 from batchq.cli.main import main
 from batchq.errors import Misused
@@ -22,6 +23,7 @@ def variables(monkeypatch, tmp_path):
         monkeypatch.setenv(name, "")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setattr(config, "SYSTEM_FILE", tmp_path / "etc" / "config.toml")
 
 
 @pytest.fixture
@@ -111,7 +113,10 @@ def test_one_without_a_secret_may_be_read_by_all(write):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('uri = "http://there"', "unknown member uri; the members are ca_bundle, key_id, profile, region, secret, url"),
+        (
+            'uri = "http://there"',
+            "unknown member uri; the members are ca_bundle, defaults, key_id, profile, region, secret, url",
+        ),
         ("url = 1", "url must be a string that is not empty"),
         ('url = ""', "url must be a string that is not empty"),
         ('url = "a\\u0000b"', "url must be a string that is not empty"),
@@ -140,3 +145,47 @@ def test_an_invalid_config_file_is_reported_in_one_line_without_its_secret(write
 def test_an_unreadable_config_file_is_reported_with_its_path(file):
     with pytest.raises(Misused, match=r"cannot read|not valid TOML"):
         load(Path(file))
+
+
+def test_the_users_file_takes_precedence_over_the_system_wide_file(write):
+    write(
+        'url = "http://everyone:1"\nregion = "us-east-2"\n[defaults]\nqueue = "day"\ndefinition = "align"',
+        at="etc/config.toml",
+    )
+    write('url = "http://mine:1"\n[defaults]\nqueue = "night"', at="home/batchq/config.toml")
+
+    load(None)
+
+    assert there() == {"BATCHQ_URL": "http://mine:1", "AWS_DEFAULT_REGION": "us-east-2"}
+    assert defaults(None) == {"queue": "night", "definition": "align"}
+
+
+def test_a_named_file_replaces_the_users_file_and_not_the_system_wide_file(write):
+    write('region = "us-east-2"', at="etc/config.toml")
+    write('url = "http://mine:1"', at="home/batchq/config.toml")
+
+    load(write('ca_bundle = "/lab.pem"', at="named.toml"))
+
+    assert there() == {"AWS_DEFAULT_REGION": "us-east-2", "AWS_CA_BUNDLE": "/lab.pem"}
+
+
+def test_a_key_of_the_users_file_is_not_mixed_with_one_of_the_system_wide_file(write):
+    write('key_id = "BQ9"\nsecret = "of all"', at="etc/config.toml")
+    write(KEY, at="home/batchq/config.toml")
+
+    load(None)
+
+    assert there() == {"AWS_ACCESS_KEY_ID": "BQ1", "AWS_SECRET_ACCESS_KEY": "told to nobody"}
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("defaults = 1", "defaults must be a table"),
+        ("[defaults]\nqueues = 'a'", "unknown member queues of .defaults.; the members are columns, definition, queue"),
+        ("[defaults]\nqueue = 1", "queue of .defaults. must be a string that is not empty"),
+    ],
+)
+def test_invalid_defaults_are_refused(write, text, error):
+    with pytest.raises(Misused, match=error):
+        load(write(text))

@@ -1,0 +1,53 @@
+"""Operations of AWS Batch that commands call, on the server at `url`. They raise the errors of `http_client.call`."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from batchq.cli.http_client import call
+
+SUBMIT_JOB = "/v1/submitjob"
+DESCRIBE_JOBS = "/v1/describejobs"
+REGISTER_JOB_DEFINITION = "/v1/registerjobdefinition"
+DESCRIBE_JOB_DEFINITIONS = "/v1/describejobdefinitions"
+DESCRIBE_JOB_QUEUES = "/v1/describejobqueues"
+MAX_DESCRIBED = 100  # jobs of one DescribeJobs
+
+#: The JSON of a request or a response.
+Content = dict[str, Any]
+
+
+def submit_job(url: str, request: Mapping[str, object], *, invocation: str) -> str:
+    """Submit a job and return its id. A repetition with the same `invocation` within 15 minutes returns the same id."""
+    return str(call(url, SUBMIT_JOB, request, invocation=invocation)["jobId"])
+
+
+def describe_jobs(url: str, ids: Sequence[str]) -> list[Content]:
+    """The jobs that exist and that the caller may see, in the order of `ids`."""
+    found: dict[str, Content] = {}
+    for start in range(0, len(ids), MAX_DESCRIBED):
+        page: Any = call(url, DESCRIBE_JOBS, {"jobs": list(ids[start : start + MAX_DESCRIBED])})
+        found |= {it["jobId"]: it for it in page["jobs"]}
+    return [found[it] for it in ids if it in found]
+
+
+def register_job_definition(url: str, definition: Mapping[str, object]) -> str:
+    """Register a revision and return `name:revision`."""
+    made = call(url, REGISTER_JOB_DEFINITION, definition)
+    return f"{made['jobDefinitionName']}:{made['revision']}"
+
+
+def active_revisions(url: str, name: str) -> Iterable[Content]:
+    """The active revisions of a job definition, in the server's order."""
+    token: dict[str, object] = {}
+    while True:
+        page: Any = call(url, DESCRIBE_JOB_DEFINITIONS, {"jobDefinitionName": name, "status": "ACTIVE", **token})
+        yield from page["jobDefinitions"]
+        if "nextToken" not in page:
+            return
+        token = {"nextToken": page["nextToken"]}
+
+
+def queue_exists(url: str, name: str) -> bool:
+    """Whether the caller may see a job queue of this name."""
+    page: Any = call(url, DESCRIBE_JOB_QUEUES, {"jobQueues": [name]})
+    return bool(page["jobQueues"])

@@ -1,0 +1,184 @@
+"""Flags that describe a job, and the SubmitJob request that they make. `submit`, `run` and `rerun` share them."""
+
+import os
+import re
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from batchq.cli.job_handles import parse_handle
+from batchq.cli.quantities import count, duration, memory, vcpus
+from batchq.errors import Misused
+
+_VARIABLE = re.compile(r"[^=\0]+")
+_ENTER_FOLDER = 'cd "$0" && exec "$@"'  # run by sh, with the folder and the command as arguments
+N_TO_N = "n2n"
+
+Request = dict[str, Any]
+
+
+def add_change_flags(command: ArgumentParser) -> None:
+    """Declare the flags that a rerun may also change: resources, environment and limits of a job."""
+    flag = command.add_argument
+    flag("-q", "--queue", help="job queue (`queue` of the config file's [defaults], or default)")
+    flag("--vcpus", type=vcpus, metavar="N", help="vCPUs, for example 2 or 0.5")
+    flag("--memory", type=memory, metavar="SIZE", help="memory, for example 512m or 4g")
+    flag("--gpus", type=count, metavar="N", help="GPUs")
+    flag(
+        "-e",
+        "--env",
+        action="append",
+        type=_variable,
+        metavar="NAME[=VALUE]",
+        help="environment variable; without a value: the one of your environment",
+    )
+    flag("--env-file", action="append", type=Path, metavar="FILE", help="file with a NAME=VALUE on each line")
+    flag("--retry", type=count, metavar="N", help="attempts, at most 10")
+    flag("--time", type=duration, metavar="DURATION", help="time limit of each attempt, for example 90m; at least 60s")
+    flag("--priority", type=_whole, metavar="N", help="scheduling priority within the share, 0 to 9999")
+    flag("--share", metavar="NAME", help="share identifier, in a queue with a scheduling policy")
+    flag("--tag", action="append", type=_pair, metavar="NAME=VALUE", help="tag of the job")
+    flag(
+        "--need",
+        action="append",
+        type=_need,
+        metavar="RESOURCE=N",
+        help="units of a consumable resource; in place of those of the job definition",
+    )
+
+
+def add_job_flags(command: ArgumentParser) -> None:
+    """Declare the flags of a new job, with those of `add_change_flags`."""
+    flag = command.add_argument
+    flag("-d", "--definition", metavar="DEF[:REV]", help="job definition to use in place of an image")
+    flag("--name", help="name of the job (from the image, the script or the job definition)")
+    add_change_flags(command)
+    flag(
+        "-v",
+        "--volume",
+        action="append",
+        type=_volume,
+        metavar="HOST:PATH[:ro]",
+        help="mount a path of the server's machine; a relative one is below your current folder",
+    )
+    flag("--cd", metavar="DIR", help="folder of the container in which the command starts; the image must have sh")
+    flag("--user", metavar="USER", help="user in the container (that of the image)")
+    flag("--array", type=count, metavar="N", help="submit an array job with N children, 2 to 10000")
+    flag(
+        "--after",
+        action="append",
+        type=_dependency,
+        metavar=f"JOB[:{N_TO_N}]",
+        help=f"start after this job has succeeded; with :{N_TO_N} each child after the child of the same index",
+    )
+
+
+def job_request(args: Namespace, *, queue: str, command: Sequence[str]) -> Request:
+    """The SubmitJob request, without jobName and jobDefinition. Raises Misused for an unset variable or a bad file."""
+    request = changes(args, command=command) | {"jobQueue": queue}
+    if args.array is not None:
+        request["arrayProperties"] = {"size": args.array}
+    if args.after:
+        request["dependsOn"] = args.after
+    return request
+
+
+def changes(args: Namespace, *, command: Sequence[str]) -> Request:
+    """The members of a SubmitJob request for the flags of `add_change_flags` that are given, but the queue."""
+    overrides = {
+        "command": _in_folder(command, getattr(args, "cd", None)),
+        "environment": environment(args),
+        "resourceRequirements": _resources(args),
+    }
+    members: Mapping[str, object] = {
+        "containerOverrides": {member: value for member, value in overrides.items() if value},
+        "retryStrategy": args.retry and {"attempts": args.retry},
+        "timeout": args.time and {"attemptDurationSeconds": args.time},
+        "shareIdentifier": args.share,
+        "tags": dict(args.tag or ()),
+        "consumableResourcePropertiesOverride": args.need and {"consumableResourceList": args.need},
+    }
+    request = {member: value for member, value in members.items() if value}
+    return request if args.priority is None else request | {"schedulingPriorityOverride": args.priority}
+
+
+def environment(args: Namespace) -> list[Mapping[str, str]]:
+    """The variables of `--env-file` and `--env`, each name once; the last value counts. Raises Misused."""
+    lines = [line for file in args.env_file or () for line in _lines(file)]
+    found: dict[str, str] = {}
+    for text in [*lines, *(args.env or ())]:
+        name, separator, value = text.partition("=")
+        if not separator and name not in os.environ:
+            raise Misused(f"the environment variable {name} is not set; give it a value: -e {name}=VALUE")
+        found[name] = value if separator else os.environ[name]
+    return [{"name": name, "value": value} for name, value in found.items()]
+
+
+def _lines(file: Path) -> list[str]:
+    """The variables of a file; empty lines and lines that begin with # are skipped."""
+    try:
+        lines = [it.strip() for it in file.read_text().splitlines()]
+    except (OSError, ValueError) as why:
+        raise Misused(f"cannot read {file}: {getattr(why, 'strerror', None) or why}") from None
+    found = [it for it in lines if it and not it.startswith("#")]
+    if invalid := [it for it in found if not _VARIABLE.match(it)]:
+        raise Misused(f"{file}: {invalid[0]!r} is not NAME=VALUE")
+    return found
+
+
+def _resources(args: Namespace) -> list[Mapping[str, str]]:
+    wanted = (("VCPU", args.vcpus), ("MEMORY", args.memory), ("GPU", args.gpus))
+    return [{"type": kind, "value": str(value)} for kind, value in wanted if value is not None]
+
+
+def _in_folder(command: Sequence[str], folder: str | None) -> list[str]:
+    if folder is None:
+        return list(command)
+    if not command:
+        raise Misused("--cd needs a command: give it after --")
+    return ["sh", "-c", _ENTER_FOLDER, folder, *command]
+
+
+def _variable(text: str) -> str:
+    if not _VARIABLE.match(text):
+        raise ArgumentTypeError(f"{text!r} is neither NAME=VALUE nor NAME")
+    return text
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not name or not separator:
+        raise ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+def _need(text: str) -> Mapping[str, object]:
+    name, _, quantity = text.partition("=")
+    if not name:
+        raise ArgumentTypeError(f"{text!r} is not RESOURCE=N")
+    return {"consumableResource": name, "quantity": count(quantity or "1")}
+
+
+def _volume(text: str) -> tuple[str, str, bool]:
+    """Parse HOST:PATH[:ro] into the absolute host path, the container's path, and whether it is read-only."""
+    parts = text.split(":")
+    mode = parts.pop() if parts[-1] in {"ro", "rw"} else "rw"
+    match parts:
+        case [host, path] if host and path.startswith("/"):
+            return str(Path(host).absolute()), path, mode == "ro"
+        case _:
+            raise ArgumentTypeError(f"{text!r} is not HOST:PATH, HOST:PATH:ro or HOST:PATH:rw, with an absolute PATH")
+
+
+def _dependency(text: str) -> Mapping[str, str]:
+    job = text.removesuffix(f":{N_TO_N}")
+    try:
+        parse_handle(job)
+    except Misused as invalid:
+        raise ArgumentTypeError(str(invalid)) from None
+    return {"jobId": job, "type": "N_TO_N"} if text != job else {"jobId": job}
+
+
+def _whole(text: str) -> int:
+    return 0 if text == "0" else count(text)

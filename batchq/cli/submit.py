@@ -1,0 +1,166 @@
+"""`batchq submit`: submits a job from an image, a job definition or a script, and prints its id."""
+
+import json
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Mapping, Sequence
+from inspect import cleandoc
+from pathlib import Path
+from uuid import uuid4
+
+from msgspec import Struct
+
+from batchq.cli.batch_operations import submit_job
+from batchq.cli.config import defaults
+from batchq.cli.http_client import add_server_flags, url_of
+from batchq.cli.image_definition import container_properties, definition_name, find_or_register, short_name
+from batchq.cli.job_flags import Request, add_job_flags, job_request
+from batchq.cli.job_handles import resolve_job
+from batchq.cli.job_script import JobScript, is_script, read_script
+from batchq.cli.main import CommandParser
+from batchq.cli.output import print_notice, write_line
+from batchq.errors import Misused
+
+DEFAULT_QUEUE = "default"
+MAX_OVERRIDES = 8192  # AWS: characters of a job's command and environment as JSON
+MAX_JOB_NAME = 128
+
+
+class JobPlan(Struct, frozen=True, kw_only=True):
+    """A job to submit."""
+
+    #: The SubmitJob request without jobDefinition.
+    request: Request
+    #: The job definition: `name`, `name:revision` or an ARN; empty if the job has an image.
+    definition: str = ""
+    #: The image; empty if the job has a definition.
+    image: str = ""
+    #: Host path, container path, and whether it is read-only, of each volume of the image.
+    volumes: tuple[tuple[str, str, bool], ...] = ()
+    #: The user in the image's container; None: that of the image.
+    user: str | None = None
+
+    def resolved(self, url: str) -> Request:
+        """The whole SubmitJob request; the definition of an image is registered if it does not exist.
+
+        Raises Misused and NotFound for a job of `--after`, and the errors of `call`.
+        """
+        definition = self.definition or find_or_register(url, image=self.image, volumes=self.volumes, user=self.user)
+        return _with_job_ids(url, self.request) | {"jobDefinition": definition}
+
+
+def add_submit(command: CommandParser) -> None:
+    """Submit a job and print its id: from an image, a job definition, or a script whose #BATCHQ lines are flags.
+
+    From an image one job definition is registered for each image, its volumes and its user, and reused. A script is
+    sent as the job's command; what stands behind -- are its arguments.
+
+      batchq submit python:3.12 --memory 2g -v $PWD:/data --cd /data -- python train.py
+      batchq submit -d align:3 --after 3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001 -- align.sh sample-7
+      batchq submit train.sh --time 90m
+    """
+    declare_submission(command)
+    command.add_argument("--dry-run", action="store_true", help="print the requests as JSON, and submit nothing")
+    command.set_defaults(run=submit)
+
+
+def declare_submission(command: CommandParser) -> None:
+    """Declare what `submit` and `run` have in common: the image, definition or script, the job and the server."""
+    command.takes_program = True
+    command.formatter_class = RawDescriptionHelpFormatter
+    command.description = cleandoc(command.description or "")
+    command.usage = f"{command.prog} [-h] [IMAGE | -d DEF[:REV] | SCRIPT] [flags] [-- COMMAND...]"
+    command.add_argument("target", nargs="?", metavar="IMAGE|SCRIPT", help="image, or file of a script (*.sh, ./FILE)")
+    command.add_argument("--image", help="image of a script")
+    add_job_flags(command)
+    add_server_flags(command)
+
+
+def submit(args: Namespace) -> int:
+    plan = plan_job(args)
+    if args.dry_run:
+        print_requests(plan, [plan.request])
+        return 0
+    url = url_of(args)
+    job = submit_job(url, plan.resolved(url), invocation=str(uuid4()))
+    write_line(job)
+    return 0
+
+
+def print_requests(plan: JobPlan, requests: Sequence[Request]) -> None:
+    """Print the requests of a dry run as JSON, a line each."""
+    definition = plan.definition
+    if plan.image:
+        properties = container_properties(image=plan.image, volumes=plan.volumes, user=plan.user)
+        definition = definition_name(plan.image, properties)
+        content = {"jobDefinitionName": definition, "type": "container", "containerProperties": properties}
+        write_line(json.dumps({"registerJobDefinition": content}))
+    for request in requests:
+        write_line(json.dumps({"submitJob": request | {"jobDefinition": definition}}))
+    print_notice("dry run: nothing is submitted")
+
+
+def plan_job(args: Namespace) -> JobPlan:
+    """The job that the flags describe. Raises Misused."""
+    script = read_script(Path(args.target)) if args.target and is_script(args.target) else None
+    if script is not None:
+        args = _with_script_flags(args, script)
+    known = defaults(args.config)
+    definition, image = _source(args, script, known)
+    if definition and (args.volume or args.user):
+        raise Misused("--volume and --user are parts of a job definition: give an image in place of -d")
+    command = list(args.program or ()) if script is None else script.command(args.program or ())
+    request = job_request(args, queue=args.queue or known.get("queue", DEFAULT_QUEUE), command=command)
+    _check_length(request, script)
+    name = args.name or _default_name(image=image, definition=definition, script=script)
+    return JobPlan(
+        request={"jobName": name} | request,
+        definition=definition,
+        image=image,
+        volumes=tuple(args.volume or ()),
+        user=args.user,
+    )
+
+
+def _with_script_flags(args: Namespace, script: JobScript) -> Namespace:
+    """The arguments parsed again behind the script's flags, so that those of the command line take precedence."""
+    parser: ArgumentParser = args.parser
+    found = parser.parse_args([*script.flags, *args.words])
+    found.program = args.program
+    return found
+
+
+def _source(args: Namespace, script: JobScript | None, known: Mapping[str, str]) -> tuple[str, str]:
+    """The definition and the image; one of them is empty. Raises Misused if both are given, or none."""
+    images = [it for it in (args.image, None if script else args.target) if it]
+    if len(images) + bool(args.definition) > 1:
+        raise Misused("give either one image or -d, not both")
+    definition = args.definition or ("" if images else known.get("definition", ""))
+    if not definition and not images:
+        raise Misused("give an image or a job definition: batchq submit IMAGE, or -d DEF; for a script also --image")
+    return definition, "".join(images)
+
+
+def _default_name(*, image: str, definition: str, script: JobScript | None) -> str:
+    if script is not None:
+        return short_name(script.file.stem)[:MAX_JOB_NAME]
+    if image:
+        return short_name(image)[:MAX_JOB_NAME]
+    return short_name(definition.rpartition("/")[2])[:MAX_JOB_NAME]
+
+
+def _with_job_ids(url: str, request: Request) -> Request:
+    """The request with complete ids in place of the job handles of `--after`."""
+    if "dependsOn" not in request:
+        return request
+    return request | {"dependsOn": [it | {"jobId": resolve_job(url, it["jobId"])} for it in request["dependsOn"]]}
+
+
+def _check_length(request: Request, script: JobScript | None) -> None:
+    """Raise Misused for overrides that are longer than AWS allows: the server would accept and fail the job."""
+    overrides = request.get("containerOverrides", {})
+    measured = {member: overrides.get(member, []) for member in ("command", "environment")}
+    length = len(json.dumps(measured, ensure_ascii=False, separators=(",", ":")))
+    if length > MAX_OVERRIDES:
+        what = "the command and the environment" if script is None else f"the script {script.file} and the environment"
+        advice = "put the program into the image or on a volume"
+        raise Misused(f"{what} have {length} characters as JSON; AWS Batch allows {MAX_OVERRIDES}: {advice}")

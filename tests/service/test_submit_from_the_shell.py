@@ -1,0 +1,109 @@
+"""`batchq submit` against a real server: what it registers, reuses and submits."""
+
+import pytest
+
+from batchq.cli import config
+from batchq.cli.main import main
+
+
+@pytest.fixture(autouse=True)
+def connected(shared, monkeypatch, tmp_path):
+    monkeypatch.setenv("BATCHQ_URL", shared.url)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setattr(config, "SYSTEM_FILE", tmp_path / "system.toml")
+
+
+@pytest.fixture
+def submit(shared, capsys):
+    """The job that the command has submitted, as DescribeJobs returns it."""
+
+    def run(*words):
+        assert main(["submit", *words]) == 0
+        (job,) = shared.client().describe_jobs(jobs=[capsys.readouterr().out.strip()])["jobs"]
+        return job
+
+    return run
+
+
+def revisions(shared, name):
+    found = shared.client().describe_job_definitions(jobDefinitionName=name)["jobDefinitions"]
+    return sorted(it["revision"] for it in found)
+
+
+def name_of(job):
+    return job["jobDefinition"].rpartition("/")[2].partition(":")[0]
+
+
+def test_the_definition_of_an_image_is_registered_once(shared, submit):
+    first = submit("lab/once:1", "-v", "/srv/in:/in:ro", "--user", "ada", "--", "one")
+    second = submit("lab/once:1", "-v", "/srv/in:/in:ro", "--user", "ada", "--memory", "2g", "-e", "A=1", "--", "two")
+
+    assert first["jobDefinition"] == second["jobDefinition"]
+    assert revisions(shared, name_of(first)) == [1]
+    assert second["jobName"] == "once"
+    assert second["container"]["command"] == ["two"]
+    assert second["container"]["environment"] == [{"name": "A", "value": "1"}]
+    assert second["container"]["user"] == "ada"
+    assert {it["type"]: it["value"] for it in second["container"]["resourceRequirements"]} == {
+        "VCPU": "1",
+        "MEMORY": "2048",
+    }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"containerProperties": {"image": "evil", "vcpus": 1, "memory": 64}},
+        {"timeout": {"attemptDurationSeconds": 60}},
+        {"retryStrategy": {"attempts": 9}},
+        {"parameters": {"a": "b"}},
+        {"schedulingPriority": 3},
+    ],
+    ids=lambda it: next(iter(it)),
+)
+def test_a_definition_of_this_name_with_other_content_is_not_used(shared, submit, change):
+    image = f"lab/other-{next(iter(change)).lower()}"
+    name = name_of(submit(image))
+    given = {"containerProperties": {"image": image, "vcpus": 1, "memory": 1024}} | change
+    shared.client().register_job_definition(jobDefinitionName=name, type="container", **given)
+
+    assert submit(image)["jobDefinition"].endswith(f"/{name}:1")
+    shared.client().deregister_job_definition(jobDefinition=f"{name}:1")
+    assert submit(image)["jobDefinition"].endswith(f"/{name}:3")
+
+
+def test_a_job_of_a_definition_with_dependencies_and_limits(shared, submit):
+    shared.client().register_job_definition(
+        jobDefinitionName="align",
+        type="container",
+        containerProperties={"image": "align", "vcpus": 1, "memory": 64, "command": ["align"]},
+    )
+    first = submit("-d", "align", "--array", "2")["jobId"]
+
+    job = submit(
+        "-d", "align:1", "--after", f"{first}:n2n", "--array", "2", "--retry", "2", "--time", "2m", "--tag", "a=b"
+    )
+
+    assert job["dependsOn"] == [{"jobId": first, "type": "N_TO_N"}]
+    assert job["retryStrategy"]["attempts"] == 2
+    assert job["timeout"] == {"attemptDurationSeconds": 120}
+    assert job["container"]["command"] == ["align"]
+    assert job["tags"] == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["a", "-q", "none"], "batchq: JobQueue none not found\n"),
+        (["-d", "none"], "batchq: JobDefinition name none does not exist or is not in ACTIVE status\n"),
+        (["a", "--time", "10s"], "batchq: attemptDurationSeconds must be at least 60\n"),
+        (["-d", "none", "--name", "a b"], "batchq: "),
+        (["a b"], "batchq: image must be the name of an image"),
+    ],
+)
+def test_the_refusal_of_the_server_is_printed_in_one_line(capsys, words, error):
+    assert main(["submit", *words]) == 1
+
+    printed = capsys.readouterr()
+    assert printed.err.startswith(error)
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
