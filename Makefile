@@ -64,8 +64,9 @@ bench: install engine ## Measure against the bare Docker SDK and others; ONLY=wi
 faults-night: install engine ## The server killed KILL_ROUNDS=400 times under load, on real Docker; half an hour.
 	KILL_ROUNDS=$(KILL_ROUNDS) $(BIN)/pytest -q -s tests/faults/test_kill_nine.py
 
-mutants: install ## Change the code in hundreds of ways, each of which a test or a simulated run must detect; hours.
-	$(BIN)/python -m tests.domain.mutants
+mutants: install ## Change the domain and the engine in thousands of ways (mutmut) and print those that no test detects; hours.
+	$(BIN)/mutmut run
+	$(BIN)/mutmut results
 	$(BIN)/python -m tests.simulation.mutants
 
 simulate: install ## Simulate SEEDS=5000 runs with random faults; `python -m tests.simulation --seed N` prints one.

@@ -5,27 +5,42 @@ Conflicting writes are left to the tests of the store: a simulation has one writ
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
-from tests.domain.mutants import Mutant, copy_to, write
+from tests.house.rooms import ROOT
+
+COPIED = ["batchq", "compute", "api", "tests", "pyproject.toml"]
 
 SEEDS = 2000
 SEARCH = f"from tests.simulation.run import run_checked\nfor seed in range({SEEDS}): run_checked(seed)"
 
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """A bug: in `file` the text `old`, which occurs once, becomes `new`."""
+
+    file: str
+    breaks: str
+    old: str
+    new: str
+
+
 MUTANTS = [
     Mutant(
         file="batchq/engine/handlers.py",
-        breaks="what is absent on another engine is lost",
+        breaks="containers absent on another engine count as lost",
         old="        if not self._state.engine_check.accepted:",
         new="        if False:",
     ),
     Mutant(
         file="batchq/engine/orphan_containers.py",
-        breaks="what another server made is removed",
+        breaks="containers of another server are removed",
         old="seen = [it for it in seen if it in first]",
         new="seen = list(seen)",
     ),
@@ -49,25 +64,25 @@ MUTANTS = [
     ),
     Mutant(
         file="batchq/engine/containers/start.py",
-        breaks="each try has another name",
+        breaks="each try has another container name",
         old="        tag=tag,\n        spec=job",
         new="        tag=type(tag)(job_id=job.id, attempt=__import__('random').randrange(1, 99)),\n        spec=job",
     ),
     Mutant(
         file="batchq/domain/lifecycle/container_rules.py",
-        breaks="who waits for a success does not",
+        breaks="a container does not wait for the success of another",
         old="if gate is container_gates.Gate.OPEN}",
         new="if gate is not container_gates.Gate.NEVER}",
     ),
     Mutant(
         file="batchq/domain/lifecycle/container_rules.py",
-        breaks="what ends others is over before they are asked",
+        breaks="a container that ends the others has ended before their stop signal",
         old="return do.StopContainer",
         new="return do.CleanUpContainer",
     ),
     Mutant(
         file="batchq/domain/lifecycle/containers.py",
-        breaks="a job of several is over with its first container",
+        breaks="a job ends with its first container",
         old="over = all(it.state is AttemptContainerState.ENDED",
         new="over = any(it.state is AttemptContainerState.ENDED",
     ),
@@ -79,7 +94,7 @@ MUTANTS = [
     ),
     Mutant(
         file="batchq/domain/lifecycle/arrays.py",
-        breaks="an array's summary forgets where a child was",
+        breaks="an array's summary keeps the earlier status of a child",
         old="            counts[move.before] -= 1\n",
         new="            pass\n",
     ),
@@ -97,13 +112,13 @@ MUTANTS = [
     ),
     Mutant(
         file="batchq/domain/scheduling/resources.py",
-        breaks="another attempt takes nothing",
+        breaks="a second attempt uses no resources",
         old="under_way = None if before is None or before.attempt is None else before.attempt.number",
         new="under_way = None if before is None or not before.attempts else after.attempt.number",
     ),
     Mutant(
         file="batchq/domain/scheduling/capacity.py",
-        breaks="consumable resources are taken by nobody",
+        breaks="consumable resources are never used up",
         old="self._add_ending(self._returning(held.sums), until=None)",
         new="self._add_ending({of: it for of, it in held.sums.items() if 'consumable' not in of}, until=None)",
     ),
@@ -115,7 +130,7 @@ MUTANTS = [
     ),
     Mutant(
         file="batchq/engine/containers/start.py",
-        breaks="no answer to a start is a failed start",
+        breaks="a start without a response is a failed start",
         old="            except (EngineUnknown, Unavailable) as unknown:\n",
         new="            except (EngineUnknown, Unavailable) as unknown:\n"
         "                return (on.StartFailed(attempt=self._tag.attempt, reason='no answer'),)\n",
@@ -135,43 +150,43 @@ MUTANTS = [
     ),
     Mutant(
         file="batchq/engine/containers/executor.py",
-        breaks="a verdict that is not saved is asked for again",
+        breaks="the engine is called again for an unsaved result",
         old="() if ops.start_reported else await",
         new="await",
     ),
     Mutant(
         file="batchq/engine/containers/start.py",
-        breaks="a start is not given up before it is asked",
+        breaks="a start is not abandoned before its request",
         old="            return await self._abandon()\n        return await self._start()",
         new="            pass\n        return await self._start()",
     ),
     Mutant(
         file="batchq/domain/lifecycle/transitions.py",
-        breaks="what was made is forgotten",
+        breaks="the created container is forgotten",
         old="replace(attempt_of(job), container_id=event.container_id)",
         new="attempt_of(job)",
     ),
     Mutant(
         file="batchq/domain/lifecycle/containers.py",
-        breaks="what was made of several is forgotten",
+        breaks="a created container of several is forgotten",
         old="replace(container, container_id=event.container_id)",
         new="container",
     ),
     Mutant(
         file="batchq/engine/containers/start.py",
-        breaks="what was made is started before that is saved",
+        breaks="a created container is started before it is saved",
         old="await self._save(event)",
         new="asyncio.ensure_future(self._save(event)).add_done_callback(lambda it: it.cancelled() or it.exception())",
     ),
     Mutant(
         file="batchq/domain/lifecycle/status.py",
-        breaks="attempts left save what was stopped",
+        breaks="attempts that are left save a stopped job",
         old="    if job.stop is not None:\n        return Verdict.FAIL\n",
         new="",
     ),
     Mutant(
         file="batchq/domain/lifecycle/reconcile.py",
-        breaks="a start begun before a crash is forgotten",
+        breaks="a start requested before a crash is forgotten",
         old="return (start, do.AbandonStart(tag=tag)) if standing.must_stop else (start,)",
         new="return ()",
     ),
@@ -186,12 +201,12 @@ MUTANTS = [
 
 def main():
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        survivors = [mutant.breaks for mutant, killer in pool.map(told, MUTANTS) if killer is None]
+        survivors = [mutant.breaks for mutant, killer in pool.map(report, MUTANTS) if killer is None]
     print(f"{len(MUTANTS) - len(survivors)} of {len(MUTANTS)} mutants killed")
     sys.exit(1 if survivors else 0)
 
 
-def told(mutant):
+def report(mutant):
     killer = killed_by(mutant)
     print(f"{mutant.breaks:50} {killer or 'SURVIVED'}", flush=True)
     return mutant, killer
@@ -200,13 +215,23 @@ def told(mutant):
 def killed_by(mutant):
     """The first seed that violates an invariant, and which; None if every seed passes."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as directory:
-        copy_to(Path(directory))
-        write(mutant, Path(directory))
+        copy_with(mutant, Path(directory))
         run = subprocess.run([sys.executable, "-c", SEARCH], cwd=directory, capture_output=True, text=True, check=False)
     if run.returncode == 0:
         return None
     broken = re.search(r"InvariantViolated: (seed \d+: .{1,90})", run.stderr)
     return broken[1] if broken else run.stderr[-300:]
+
+
+def copy_with(mutant, directory):
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, directory / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, directory / name)
+    file = directory / mutant.file
+    file.write_text(file.read_text().replace(mutant.old, mutant.new))
 
 
 if __name__ == "__main__":
