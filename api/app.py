@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
 
 from aiohttp import web
+from msgspec import Struct
 
 from batchq import __version__
 from batchq.api import openapi
@@ -12,10 +13,21 @@ from batchq.api.authentication import CALLER, HEALTH, Gate, public_health
 from batchq.api.http import BODY_LIMIT, Dialect, reply
 from batchq.api.metrics.requests import RequestMetrics
 from batchq.api.middleware import request_middleware
+from batchq.api.openapi import OperationDoc, document
 
 Health = Callable[[], Awaitable[Mapping[str, object]]]
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 RouteHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class ServiceAnswer(Struct, frozen=True, kw_only=True):
+    """The server."""
+
+    #: Always `batchq`.
+    name: str
+    version: str
+    #: Paths of the server: its health, and the description of its operations.
+    links: dict[str, str]
 
 
 def build(
@@ -26,7 +38,13 @@ def build(
     openapi.mount(app)
 
     links = {"health": HEALTH, "operations": openapi.PATH}
-    description = {"name": "batchq", "version": __version__, "links": links}
+    description = ServiceAnswer(name="batchq", version=__version__, links=links)
+    doc = OperationDoc(
+        name="DescribeService",
+        summary="Returns the name and the version of the server.",
+        answer=ServiceAnswer,
+        permission=None,
+    )
 
     async def describe_service(_: web.Request) -> web.Response:
         return reply(description)
@@ -35,7 +53,7 @@ def build(
         report = await health()
         return reply(report if CALLER in request else public_health(report))
 
-    openapi.document(app, app.router.add_get("/", describe_service), openapi.OperationDoc(name="DescribeService"))
+    document(app, app.router.add_get("/", describe_service), doc)
     app.router.add_get(HEALTH, healthz)
     for mount in dialects:
         mount(app)

@@ -7,7 +7,9 @@ from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import TypeVar
 
+import msgspec
 from aiohttp import web
+from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
@@ -25,6 +27,7 @@ BODY_SECONDS = 20.0  # less than the connection's deadline for a whole request, 
 Shape = TypeVar("Shape", bound=BaseModel)
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+_ENCODER = msgspec.json.Encoder()
 _TOO_LARGE = f"The request body is larger than {BODY_LIMIT} bytes."
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -69,8 +72,10 @@ def milliseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // _MILLISECOND
 
 
-def reply(content: Mapping[str, object], *, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
-    return web.Response(body=_to_json(content), status=status, content_type="application/json")
+def reply(content: Mapping[str, object] | Struct, *, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
+    """A JSON response. A Struct is the shape of the answer, as /openapi.json describes it."""
+    body = _struct_to_json(content) if isinstance(content, Struct) else _to_json(content)
+    return web.Response(body=body, status=status, content_type="application/json")
 
 
 def error_response(status: HTTPStatus, code: str, message: str) -> web.Response:
@@ -85,6 +90,13 @@ def _to_json(content: Mapping[str, object]) -> bytes:
         return to_json(content, ensure_ascii=True)
     except PydanticSerializationError:  # a lone surrogate, as in names of files: only Python's encoder writes it
         return _encode(content).encode()
+
+
+def _struct_to_json(content: Struct) -> bytes:
+    try:
+        return _ENCODER.encode(content)
+    except UnicodeEncodeError:  # a lone surrogate, as in `_to_json`
+        return _encode(msgspec.to_builtins(content)).encode()
 
 
 async def _read(request: web.Request) -> bytes:

@@ -4,6 +4,7 @@ from http import HTTPStatus
 from typing import Annotated
 
 from aiohttp import web
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.authorization import authorize
@@ -11,6 +12,7 @@ from batchq.api.http import Dialect, HttpRefusal, milliseconds, parse, read_body
 from batchq.api.openapi import OperationDoc, document
 from batchq.domain.access.accounts import Permission
 from batchq.domain.ids import JobId
+from batchq.domain.job import Status
 from batchq.errors import NotFound
 from batchq.ports.jobs import HistoryEntry
 from batchq.services.jobs import JobService
@@ -21,10 +23,52 @@ FORCE_FAIL = "ForceFail"
 _JOB = "/v1/batchq/jobs/{job:[0-9a-f:#-]{1,64}}"
 
 
+class HistoryEntryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """One status of a job."""
+
+    #: Milliseconds since 1970.
+    at: int
+    status: Status
+    #: Why the job has the status; absent if no reason is recorded.
+    reason: str | None = None
+    #: The number of the attempt that the status belongs to; absent before the first attempt.
+    attempt: int | None = None
+
+
+class JobHistoryAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The history of a job, oldest status first."""
+
+    job_id: str
+    history: tuple[HistoryEntryAnswer, ...]
+
+
+class ForceFailAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The job after the request."""
+
+    job_id: str
+    status: Status
+    status_reason: str | None = None
+
+
 class ForceFailRequest(BaseModel):
+    """Why the job is given up."""
+
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     reason: Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=1024)]
+
+
+_HISTORY = OperationDoc(
+    name=GET_JOB_HISTORY, summary="Lists the statuses of a job, oldest first.", answer=JobHistoryAnswer
+)
+_FORCE_FAIL = OperationDoc(
+    name=FORCE_FAIL,
+    summary="Ends a job as FAILED whose container does not end.",
+    description="The last resort: its resources are free at once, and its containers are removed when the engine can.",
+    body=ForceFailRequest,
+    answer=ForceFailAnswer,
+    permission=Permission.MAINTENANCE,
+)
 
 
 def dialect(jobs: JobService) -> Dialect:
@@ -34,7 +78,7 @@ def dialect(jobs: JobService) -> Dialect:
         entries = await jobs.history(job_id, caller=caller)
         if not entries:
             raise HttpRefusal(f"Job {job_id} not found.", status=HTTPStatus.NOT_FOUND)
-        return reply({"jobId": job_id, "history": [_history_entry(it) for it in entries]})
+        return reply(JobHistoryAnswer(job_id=job_id, history=tuple(map(_history_entry, entries))))
 
     async def force_fail(request: web.Request) -> web.Response:
         caller = authorize(request, Permission.MAINTENANCE, FORCE_FAIL)
@@ -43,21 +87,14 @@ def dialect(jobs: JobService) -> Dialect:
             job = await jobs.force_fail(JobId(request.match_info["job"]), body.reason, caller=caller)
         except NotFound as error:
             raise HttpRefusal(str(error), status=HTTPStatus.NOT_FOUND) from None
-        return reply({"jobId": job.id, "status": job.status.value, "statusReason": job.status_reason})
+        return reply(ForceFailAnswer(job_id=job.id, status=job.status, status_reason=job.status_reason))
 
     def mount(app: web.Application) -> None:
-        document(app, app.router.add_get(f"{_JOB}/history", history), OperationDoc(name=GET_JOB_HISTORY))
-        route = app.router.add_post(f"{_JOB}/forcefail", force_fail)
-        document(app, route, OperationDoc(name=FORCE_FAIL, body=ForceFailRequest))
+        document(app, app.router.add_get(f"{_JOB}/history", history), _HISTORY)
+        document(app, app.router.add_post(f"{_JOB}/forcefail", force_fail), _FORCE_FAIL)
 
     return mount
 
 
-def _history_entry(entry: HistoryEntry) -> dict[str, object]:
-    members = {
-        "at": milliseconds(entry.at),
-        "status": entry.status.value,
-        "reason": entry.reason,
-        "attempt": entry.attempt,
-    }
-    return {member: value for member, value in members.items() if value is not None}
+def _history_entry(it: HistoryEntry) -> HistoryEntryAnswer:
+    return HistoryEntryAnswer(at=milliseconds(it.at), status=it.status, reason=it.reason, attempt=it.attempt)

@@ -1,10 +1,10 @@
 """/openapi.json describes every route and every shape of this server, and no others."""
 
-import json
 from importlib import import_module
 
 import pytest
 import schemathesis
+from msgspec import to_builtins
 
 from batchq.api import app as api
 from batchq.api.authentication import open_gate
@@ -42,7 +42,7 @@ def app():
 
 @pytest.fixture(scope="module")
 def described(app):
-    return json.loads(json.dumps(describe(app)))
+    return to_builtins(describe(app))
 
 
 @pytest.fixture(scope="module")

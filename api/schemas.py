@@ -1,0 +1,144 @@
+"""JSON schemas for /openapi.json: of requests (pydantic), of batchq's own answers (msgspec), of AWS's (botocore).
+
+AWS's answers are described by botocore's service models, which are read once, when the description is generated.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue, models_json_schema
+from pydantic_core import core_schema
+
+Json = dict[str, object]
+Refs = Mapping[type, JsonSchemaValue]
+AwsRefs = dict["AwsAnswer", Json]
+
+_REF = "#/components/schemas/{}"
+_NULL = {"type": "null"}
+_SCALARS: Mapping[str, str] = {
+    "string": "string",
+    "blob": "string",
+    "boolean": "boolean",
+    "integer": "integer",
+    "long": "integer",
+    "float": "number",
+    "double": "number",
+    "timestamp": "number",
+}
+
+
+class AwsAnswer(Struct, frozen=True):
+    """The answer of an operation of AWS, as botocore's model of the service describes it."""
+
+    #: The name of the service in botocore: `batch` or `logs`.
+    service: str
+    #: As `DescribeJobs`.
+    operation: str
+
+
+Additions = Mapping[tuple[str, str], type[Struct]]
+"""The `batchq` members of AWS's shapes, by service and name of the shape, as `("batch", "JobDetail")`."""
+
+
+class PlainSchema(GenerateJsonSchema):
+    """Schemas without titles, which repeat the names, and without defaults: None means an omitted member."""
+
+    def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002 - pydantic passes it
+        return False
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+
+def request_schemas(shapes: Iterable[type[BaseModel]]) -> tuple[Refs, Json]:
+    """A reference to the schema of each shape, and the schemas by name."""
+    wanted: list[tuple[type[BaseModel], JsonSchemaMode]] = [(it, "validation") for it in dict.fromkeys(shapes)]
+    refs, schemas = models_json_schema(wanted, ref_template=_REF.format("{model}"), schema_generator=PlainSchema)
+    return {shape: ref for (shape, _), ref in refs.items()}, schemas.get("$defs", {})
+
+
+def answer_schemas(shapes: Iterable[type[Struct]]) -> tuple[Refs, Json]:
+    """A reference to the schema of each shape, and the schemas by name.
+
+    A member with the default None is described as one that is omitted, never null: such a Struct must set
+    `omit_defaults`.
+    """
+    wanted: list[type] = list(dict.fromkeys(shapes))
+    refs, schemas = msgspec.json.schema_components(wanted, ref_template=_REF.format("{name}"), schema_hook=_any_value)
+    return dict(zip(wanted, refs, strict=True)), {name: _without_nulls(it) for name, it in schemas.items()}
+
+
+def aws_schemas(answers: Iterable[AwsAnswer], additions: Additions, refs: Refs) -> tuple[AwsRefs, Json]:
+    """A reference to the schema of each answer, and the schemas by name. `refs` has those of the additions."""
+    wanted = dict.fromkeys(answers)
+    found: AwsRefs = {}
+    schemas: Json = {}
+    for service in sorted({it.service for it in wanted}):
+        model = _AwsModel(service, {shape: refs[it] for (at, shape), it in additions.items() if at == service})
+        found |= {it: model.add(it.operation) for it in wanted if it.service == service}
+        schemas |= model.schemas
+    return found, schemas
+
+
+class _AwsModel:
+    """The schemas of one of botocore's service models."""
+
+    def __init__(self, service: str, additions: Mapping[str, JsonSchemaValue]) -> None:
+        # Only the description needs it, and its import takes longer than the start of a server may.
+        from botocore.loaders import Loader  # noqa: PLC0415
+
+        self._service = service
+        self._model = Loader().load_service_model(service, "service-2")
+        self._additions = additions
+        #: By name.
+        self.schemas: Json = {}
+
+    def add(self, operation: str) -> Json:
+        """Add the schemas of an operation's answer and of all shapes in it. Returns a reference to the answer's."""
+        return self._schema(self._model["operations"][operation]["output"]["shape"])
+
+    def _schema(self, name: str) -> Json:
+        """The schema of a scalar, list or map; a reference to that of a structure."""
+        shape = self._model["shapes"][name]
+        match shape["type"]:
+            case "structure":
+                return self._structure(name, shape)
+            case "list":
+                return {"type": "array", "items": self._schema(shape["member"]["shape"])}
+            case "map":
+                return {"type": "object", "additionalProperties": self._schema(shape["value"]["shape"])}
+            case kind:
+                return {"type": _SCALARS[kind], **({"enum": shape["enum"]} if "enum" in shape else {})}
+
+    def _structure(self, name: str, shape: Mapping[str, Any]) -> Json:
+        component = f"{self._service}.{name}"
+        if component not in self.schemas:
+            self.schemas[component] = {}  # shapes may contain themselves
+            properties = {member: self._schema(it["shape"]) for member, it in shape["members"].items()}
+            if name in self._additions:
+                properties["batchq"] = dict(self._additions[name])
+            required = {"required": shape["required"]} if shape.get("required") else {}
+            self.schemas[component] = {"type": "object", "properties": properties, **required}
+        return {"$ref": _REF.format(component)}
+
+
+def _any_value(kind: type) -> Json:
+    """The schema of `object`, the only type that msgspec does not describe and answers may have."""
+    if kind is not object:
+        raise NotImplementedError
+    return {"description": "Any value."}
+
+
+def _without_nulls(schema: Json) -> Json:
+    """The schema of a Struct, whose members with the default None are omitted instead of null."""
+    schema.pop("title", None)
+    properties = cast("Mapping[str, Json]", schema.get("properties", {}))
+    for member in properties.values():
+        if "default" in member and member["default"] is None:
+            del member["default"]
+            kinds = [it for it in cast("list[Json]", member.pop("anyOf", [])) if it != _NULL]
+            member.update(kinds[0] if len(kinds) == 1 else {"anyOf": kinds} if kinds else {})
+    return schema
