@@ -9,13 +9,13 @@ from msgspec import Struct
 
 from batchq import __version__
 from batchq.api import openapi
-from batchq.api.authentication import CALLER, HEALTH, Gate, public_health
+from batchq.api.authentication import CALLER, HEALTH, Gate, HealthReport, public_health
 from batchq.api.http import BODY_LIMIT, Dialect, reply
 from batchq.api.metrics.requests import RequestMetrics
 from batchq.api.middleware import request_middleware
-from batchq.api.openapi import OperationDoc, document
+from batchq.api.openapi import OperationDoc, Security, document
 
-Health = Callable[[], Awaitable[Mapping[str, object]]]
+Health = Callable[[], Awaitable[HealthReport]]
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 RouteHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -30,6 +30,22 @@ class ServiceAnswer(Struct, frozen=True, kw_only=True):
     links: dict[str, str]
 
 
+_SERVICE = OperationDoc(
+    name="DescribeService",
+    summary="Returns the name and the version of the server.",
+    answer=ServiceAnswer,
+    permission=None,
+)
+_HEALTH = OperationDoc(
+    name="GetHealth",
+    summary="Returns the health of the server and of its parts.",
+    description="A request without a signature is answered too: a server with keys then sends `status` only.",
+    answer=HealthReport,
+    permission=None,
+    security=Security.NONE,
+)
+
+
 def build(
     *, dialects: Iterable[Dialect], health: Health, hosts: Collection[str], gate: Gate, requests: RequestMetrics
 ) -> web.Application:
@@ -39,12 +55,6 @@ def build(
 
     links = {"health": HEALTH, "operations": openapi.PATH}
     description = ServiceAnswer(name="batchq", version=__version__, links=links)
-    doc = OperationDoc(
-        name="DescribeService",
-        summary="Returns the name and the version of the server.",
-        answer=ServiceAnswer,
-        permission=None,
-    )
 
     async def describe_service(_: web.Request) -> web.Response:
         return reply(description)
@@ -53,8 +63,8 @@ def build(
         report = await health()
         return reply(report if CALLER in request else public_health(report))
 
-    document(app, app.router.add_get("/", describe_service), doc)
-    app.router.add_get(HEALTH, healthz)
+    document(app, app.router.add_get("/", describe_service), _SERVICE)
+    document(app, app.router.add_get(HEALTH, healthz), _HEALTH)
     for mount in dialects:
         mount(app)
     requests.describe(openapi.operations(app))

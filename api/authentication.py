@@ -5,7 +5,7 @@ Also parses the credential of a request (access key and region), whether or not 
 
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from http import HTTPStatus
@@ -63,6 +63,41 @@ MAX_CONCURRENT_REQUESTS = 32  # requests of one user that are handled at the sam
 _NO_USER = "The user of this access key does not exist."
 
 _NO_KEYS = "The server cannot read its access keys; its log has the cause."
+
+
+class HealthReport(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The health of the server. Each part is `ok` or a description of the failure.
+
+    Without a signature a server with keys sends `status` only.
+    """
+
+    #: `ok`, `degraded` (requests are answered, and work that fails at present is retried) or `failing` (a background
+    #: loop fails however often it is restarted, so an operator must act).
+    status: str
+    #: The database.
+    store: str | None = None
+    #: The container engine.
+    engine: str | None = None
+    #: Why safe mode starts no job, if the data was restored.
+    data: str | None = None
+    disk: str | None = None
+    #: The reserve that lets ends of jobs be saved on a full disk.
+    reserve: str | None = None
+    #: The capture of logs.
+    logs: str | None = None
+    #: The background loops, by name.
+    loops: dict[str, str] | None = None
+    #: Whether the event loop was blocked.
+    pulse: str | None = None
+    #: Rows, or parts of rows, in quarantine.
+    put_aside: int | None = None
+    #: The id of the database.
+    instance: str | None = None
+    #: `docker` or `simulated`.
+    runtime: str | None = None
+    version: str | None = None
+    #: The time of the server, ISO 8601.
+    now: str | None = None
 
 
 class Callers:
@@ -154,6 +189,6 @@ def open_gate(user: UserName, *, now: Callable[[], datetime]) -> Gate:
     return unauthenticated
 
 
-def public_health(health: Mapping[str, object]) -> Mapping[str, object]:
+def public_health(health: HealthReport) -> HealthReport:
     """The part of the health report that unauthenticated requests get."""
-    return {"status": health["status"]}
+    return HealthReport(status=health.status)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from http import HTTPStatus
+from typing import cast
 
 from aiohttp import web
 from msgspec import Struct
@@ -212,7 +213,8 @@ def _schemas(docs: Sequence[OperationDoc], *, additions: Additions) -> tuple[_Re
     structs = [shape for it in docs for shape in _structs(it)]
     answers, own = answer_schemas([*structs, *additions.values()])
     aws, theirs = aws_schemas((it.answer for it in docs if isinstance(it.answer, AwsAnswer)), additions, answers)
-    assert not schemas.keys() & own.keys(), "a request and an answer have one name"
+    both = schemas.keys() & own.keys()  # enumerations of requests and answers have the same schema
+    assert all("enum" in cast("Json", own[it]) for it in both), f"a request and an answer have one name: {both}"
     refs = _Refs(requests=requests, structs=answers, aws=aws)
     return refs, {**schemas, **own, **theirs}
 

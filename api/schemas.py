@@ -28,6 +28,10 @@ _SCALARS: Mapping[str, str] = {
     "double": "number",
     "timestamp": "number",
 }
+# AWS: the model requires them, and AWS omits them.
+_OPTIONAL = frozenset({("batch.JobDetail", "startedAt")})
+# AWS: the values of these enumerations may be in lower case, and are returned as they were sent.
+_ANY_CASE = frozenset({("batch", "RetryAction")})
 
 
 class AwsAnswer(Struct, frozen=True):
@@ -111,7 +115,8 @@ class _AwsModel:
             case "map":
                 return {"type": "object", "additionalProperties": self._schema(shape["value"]["shape"])}
             case kind:
-                return {"type": _SCALARS[kind], **({"enum": shape["enum"]} if "enum" in shape else {})}
+                closed = "enum" in shape and (self._service, name) not in _ANY_CASE
+                return {"type": _SCALARS[kind], **({"enum": shape["enum"]} if closed else {})}
 
     def _structure(self, name: str, shape: Mapping[str, Any]) -> Json:
         component = f"{self._service}.{name}"
@@ -120,7 +125,8 @@ class _AwsModel:
             properties = {member: self._schema(it["shape"]) for member, it in shape["members"].items()}
             if name in self._additions:
                 properties["batchq"] = dict(self._additions[name])
-            required = {"required": shape["required"]} if shape.get("required") else {}
+            named = [it for it in shape.get("required", ()) if (component, it) not in _OPTIONAL]
+            required = {"required": named} if named else {}
             self.schemas[component] = {"type": "object", "properties": properties, **required}
         return {"$ref": _REF.format(component)}
 

@@ -1,10 +1,9 @@
 """The parts of a running server, and its health report, the body of `GET /healthz`."""
 
-from collections.abc import Mapping
-
 from msgspec import Struct
 
 from batchq import __version__
+from batchq.api.authentication import HealthReport
 from batchq.audit.audit_log import AuditLog
 from batchq.engine.engine import Engine
 from batchq.engine.monitors.loop_watchdog import LoopWatchdog
@@ -37,14 +36,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     disk_guard: DiskGuard
 
 
-async def health(settings: Settings, parts: Parts, clock: Clock) -> Mapping[str, object]:
-    """The health report, a JSON object.
-
-    `status` is `ok`, `degraded` (requests are answered, and work that fails at present is retried) or `failing` (a
-    background loop fails however often it is restarted, so an operator must act). `store`, `engine`, `data`, `disk`,
-    `reserve`, `logs`, `pulse` and each of `loops` are `ok` or a description of the failure. `putAside` is the number
-    of rows, or parts of rows, in quarantine.
-    """
+async def health(settings: Settings, parts: Parts, clock: Clock) -> HealthReport:
     seen = parts.engine.health()
     store, aside = seen.store, 0
     try:
@@ -54,22 +46,22 @@ async def health(settings: Settings, parts: Parts, clock: Clock) -> Mapping[str,
         store = str(failure)
     disk, reserve = parts.disk_guard.problem, parts.store.reserve_trouble
     well = seen.healthy and store is None and disk is None and reserve is None
-    return {
-        "status": "failing" if seen.failing else "ok" if well else "degraded",
-        "store": store or "ok",
-        "engine": seen.engine or "ok",
-        "data": seen.safe_mode or "ok",
-        "disk": disk or "ok",
-        "reserve": reserve or "ok",
-        "logs": parts.logs.trouble or "ok",
-        "loops": seen.loops,
-        "pulse": parts.loop_watchdog.health(),
-        "putAside": aside,
-        "instance": parts.store.instance,
-        "runtime": settings.runtime.value,
-        "version": __version__,
-        "now": clock.now().isoformat(),
-    }
+    return HealthReport(
+        status="failing" if seen.failing else "ok" if well else "degraded",
+        store=store or "ok",
+        engine=seen.engine or "ok",
+        data=seen.safe_mode or "ok",
+        disk=disk or "ok",
+        reserve=reserve or "ok",
+        logs=parts.logs.trouble or "ok",
+        loops=seen.loops,
+        pulse=parts.loop_watchdog.health(),
+        put_aside=aside,
+        instance=parts.store.instance,
+        runtime=settings.runtime.value,
+        version=__version__,
+        now=clock.now().isoformat(),
+    )
 
 
 async def is_alive(parts: Parts) -> bool:

@@ -20,9 +20,11 @@ from batchq.api.batch import (
     validation,
 )
 from batchq.api.batch.context import BatchContext, BatchRequest, read_request, read_tag_request
+from batchq.api.batch.descriptions import ADDITIONS, SUMMARIES
 from batchq.api.http import REQUEST_ID, Dialect, HttpRefusal, reply
-from batchq.api.openapi import OperationDoc, document
+from batchq.api.openapi import OperationDoc, document, document_additions
 from batchq.api.operations import Answer, Operation
+from batchq.api.schemas import AwsAnswer
 from batchq.domain.access.accounts import Permission
 from batchq.errors import Forbidden, Invalid
 
@@ -102,9 +104,9 @@ def dialect(context: BatchContext) -> Dialect:
     def mount(app: web.Application) -> None:
         def add(name: str, operation: BatchOperation, *, method: str = "POST", path: str = "", bare: bool) -> None:
             route = app.router.add_route(method, path or _path(name), _endpoint(context, name, operation, bare=bare))
-            doc = OperationDoc(name=name, body=operation.body, query=operation.query, refused=operation.refused)
-            document(app, route, doc)
+            document(app, route, _doc(name, operation))
 
+        document_additions(app, ADDITIONS)
         for name, operation in JOBS.items():
             add(name, operation, bare=False)
         for name, operation in RESOURCES.items():
@@ -115,6 +117,18 @@ def dialect(context: BatchContext) -> Dialect:
             add(name, operation, method=method, path="/v1/tags/{arn:.+}", bare=True)
 
     return mount
+
+
+def _doc(name: str, operation: BatchOperation) -> OperationDoc:
+    return OperationDoc(
+        name=name,
+        summary=SUMMARIES.get(name, ""),
+        body=operation.body,
+        query=operation.query,
+        answer=None if operation.refused else AwsAnswer("batch", name),
+        permission=required_permission(name),
+        refused=operation.refused,
+    )
 
 
 def _path(name: str) -> str:

@@ -16,6 +16,7 @@ from batchq.api.logs.translate import LogArns
 from batchq.api.openapi import OperationDoc, document
 from batchq.api.operations import Answer, Operation, takes
 from batchq.api.page_tokens import PageTokens
+from batchq.api.schemas import AwsAnswer
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.errors import Invalid, NotFound, Unavailable
 from batchq.logs.service import LogSearchPosition, LogService
@@ -108,6 +109,13 @@ OPERATIONS: Mapping[str, Operation[LogsContext, LogsRequest]] = {
     "DescribeLogGroups": describe_log_groups,
 }
 
+SUMMARIES: Mapping[str, str] = {
+    "GetLogEvents": "Returns a page of the lines of one log stream, forwards or backwards.",
+    "FilterLogEvents": "Searches the lines of log streams for a pattern.",
+    "DescribeLogStreams": "Lists log streams: one for each container of each attempt of a job.",
+    "DescribeLogGroups": "Describes the log group of all jobs, `/aws/batch/job`.",
+}
+
 
 def dialect(context: LogsContext) -> Dialect:
     async def endpoint(request: web.Request) -> web.Response:
@@ -118,9 +126,20 @@ def dialect(context: LogsContext) -> Dialect:
     def mount(app: web.Application) -> None:
         route = app.router.add_post("/", endpoint)
         for name, operation in OPERATIONS.items():
-            document(app, route, OperationDoc(name=name, body=operation.body, target=PREFIX + name, media=CONTENT_TYPE))
+            document(app, route, _doc(name, operation))
 
     return mount
+
+
+def _doc(name: str, operation: Operation[LogsContext, LogsRequest]) -> OperationDoc:
+    return OperationDoc(
+        name=name,
+        summary=SUMMARIES[name],
+        body=operation.body,
+        answer=AwsAnswer("logs", name),
+        target=PREFIX + name,
+        media=CONTENT_TYPE,
+    )
 
 
 async def _handle(request: web.Request, context: LogsContext) -> web.Response:

@@ -22,11 +22,9 @@ from batchq.api.metrics.engine import EngineMetrics
 from batchq.api.metrics.gauges import GaugeCollector, Reading
 from batchq.api.metrics.labels import BoundedNames
 from batchq.api.metrics.requests import RequestMetrics
-from batchq.api.openapi import OperationDoc, document
+from batchq.api.openapi import TEXT, OperationDoc, Security, document
 
 SHARED_FOR = 1.0  # seconds for which scrapes get the same text
-
-TEXT = "text/plain"
 
 Probe = Callable[[], Awaitable[bool]]
 
@@ -78,6 +76,36 @@ class MetricsContext(Struct, frozen=True, kw_only=True):
     ready: Probe
 
 
+class ProbeAnswer(Struct, frozen=True):
+    """The result of a probe."""
+
+    #: `ok`, or `unavailable` with the status 503.
+    status: str
+
+
+_METRICS = OperationDoc(
+    name="GetMetrics",
+    summary="Returns the metrics of the server, in the text format of Prometheus.",
+    permission=None,
+    security=Security.METRICS_TOKEN,
+    response_media=TEXT,
+)
+_LIVENESS = OperationDoc(
+    name="GetLiveness",
+    summary="Returns whether the process works. If not, a supervisor should restart it.",
+    answer=ProbeAnswer,
+    permission=None,
+    security=Security.NONE,
+)
+_READINESS = OperationDoc(
+    name="GetReadiness",
+    summary="Returns whether requests should be sent to the server.",
+    answer=ProbeAnswer,
+    permission=None,
+    security=Security.NONE,
+)
+
+
 def dialect(context: MetricsContext) -> Dialect:
     async def scrape(request: web.Request) -> web.Response:
         if context.token is not None:
@@ -92,10 +120,9 @@ def dialect(context: MetricsContext) -> Dialect:
         return _status(await context.ready())
 
     def mount(app: web.Application) -> None:
-        described = OperationDoc(name="GetMetrics", response_media=TEXT)
-        document(app, app.router.add_get(METRICS, scrape), described)
-        document(app, app.router.add_get(LIVE, livez), OperationDoc(name="GetLiveness"))
-        document(app, app.router.add_get(READY, readyz), OperationDoc(name="GetReadiness"))
+        document(app, app.router.add_get(METRICS, scrape), _METRICS)
+        document(app, app.router.add_get(LIVE, livez), _LIVENESS)
+        document(app, app.router.add_get(READY, readyz), _READINESS)
 
     return mount
 
@@ -111,7 +138,7 @@ def token_in(file: Path) -> str | None:
 def _status(good: bool) -> web.Response:  # noqa: FBT001 - the one argument is the whole meaning
     """One word, for everyone may ask."""
     status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
-    return reply({"status": "ok" if good else "unavailable"}, status=status)
+    return reply(ProbeAnswer(status="ok" if good else "unavailable"), status=status)
 
 
 def _check_token(request: web.Request, token: str | None) -> None:

@@ -19,14 +19,29 @@ _UNSIGNED = (
     "user or account with --data on the server's machine."
 )
 
+_SIGNED_ONLY = (
+    "A server with --auth none refuses it: run the command `batchq key`, `user` or `account` with --data there."
+)
+
 
 def dialect(admin: AccountAdmin) -> Dialect:
     def mount(app: web.Application) -> None:
         for name, operation in OPERATIONS.items():
             route = app.router.add_post(f"/v1/batchq/{name.lower()}", _endpoint(admin, name, operation))
-            document(app, route, OperationDoc(name=name, body=operation.request))
+            document(app, route, _doc(name, operation))
 
     return mount
+
+
+def _doc(name: str, operation: AdminOperation[AdminRequest]) -> OperationDoc:
+    return OperationDoc(
+        name=name,
+        summary=operation.summary,
+        description="" if operation.reads_only else _SIGNED_ONLY,
+        body=operation.request,
+        answer=operation.answer,
+        permission=operation.permission,
+    )
 
 
 def _endpoint(

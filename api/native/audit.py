@@ -12,7 +12,7 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from batchq.accounts.wire import audit_record
+from batchq.accounts.wire import AuditRecordAnswer, audit_record
 from batchq.api.authorization import authorize
 from batchq.api.http import Dialect, parse, read_body, reply
 from batchq.api.openapi import OperationDoc, document
@@ -51,6 +51,27 @@ class ListAuditRequest(BaseModel):
     next_token: str | None = None
 
 
+class ListAuditAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A page of audit records."""
+
+    #: Newest first.
+    acts: tuple[AuditRecordAnswer, ...]
+    #: The token of the next page; absent on the last one.
+    next_token: str | None = None
+
+
+_DOC = OperationDoc(
+    name=NAME,
+    summary="Lists audit records, newest first.",
+    description=(
+        "Operators and admins get all records, coordinators those of their accounts, and users those of their own "
+        "requests. Everyone also gets the records about jobs that the caller may see."
+    ),
+    body=ListAuditRequest,
+    answer=ListAuditAnswer,
+)
+
+
 class AuditContext(Struct, frozen=True, kw_only=True):
     audit: AuditLog
     jobs: JobService
@@ -65,10 +86,10 @@ def dialect(context: AuditContext) -> Dialect:
         token = (
             context.tokens.make(_token_query(body), _position(found[-1])) if len(found) == body.max_results else None
         )
-        return reply({"acts": [audit_record(it.record) for it in found], **({"nextToken": token} if token else {})})
+        return reply(ListAuditAnswer(acts=tuple(audit_record(it.record) for it in found), next_token=token))
 
     def mount(app: web.Application) -> None:
-        document(app, app.router.add_post(LIST_AUDIT, list_audit), OperationDoc(name=NAME, body=ListAuditRequest))
+        document(app, app.router.add_post(LIST_AUDIT, list_audit), _DOC)
 
     return mount
 

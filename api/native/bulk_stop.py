@@ -116,6 +116,25 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     message: str = ""
 
 
+class CountsLine(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The last line of the response."""
+
+    #: The number of jobs by outcome.
+    counts: dict[str, int]
+    #: Whether nothing was done.
+    dry_run: bool
+
+
+_SUMMARIES = {
+    "CancelJobsByFilter": "Cancels all jobs that match the filters.",
+    "TerminateJobsByFilter": "Terminates all jobs that match the filters.",
+}
+_DESCRIPTION = (
+    "The answer is NDJSON: a line for each job as soon as it is handled, and a last line with `counts`. If the last "
+    "line is missing, the answer was cut off, but the order is carried out all the same. See docs/stopping-many.md."
+)
+
+
 class TerminateJobsRequest(CancelJobsRequest):
     signal: Annotated[str, Field(max_length=16)] | None = None
     grace_seconds: Annotated[int, Field(ge=0, le=86_400)] | None = None
@@ -130,9 +149,20 @@ def dialect(service: BulkStopService) -> Dialect:
             (TERMINATE_JOBS, TerminateJobsRequest, "TerminateJobsByFilter"),
         ):
             route = app.router.add_post(path, _endpoint(service, shape, name, streams))
-            document(app, route, OperationDoc(name=name, body=shape, response_media=NDJSON))
+            document(app, route, _doc(name, shape))
 
     return mount
+
+
+def _doc(name: str, body: type[CancelJobsRequest]) -> OperationDoc:
+    return OperationDoc(
+        name=name,
+        summary=_SUMMARIES[name],
+        description=_DESCRIPTION,
+        body=body,
+        answer=(JobLine, CountsLine),
+        response_media=NDJSON,
+    )
 
 
 def _endpoint(
@@ -223,7 +253,7 @@ async def _stream_outcomes(
         async for some in outcomes:
             counts.update(it.outcome.value for it in some)
             await answer.write(_ENCODER.encode_lines(map(_line, some)))
-        await answer.write(_ENCODER.encode_lines([{"counts": counts, "dryRun": dry_run}]))
+        await answer.write(_ENCODER.encode_lines([CountsLine(counts=counts, dry_run=dry_run)]))
         await answer.write_eof()
         is_whole = True
     except ConnectionError:

@@ -1,6 +1,7 @@
 """Resume: an admin ends the safe mode after a restore (decision 0016), or accepts a new engine (decision 0037)."""
 
 from aiohttp import web
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict
 
 from batchq.api.authorization import authorize
@@ -25,14 +26,27 @@ class ResumeRequest(BaseModel):
     newEngine: bool = False  # noqa: N815 - the wire's name
 
 
+class ResumeAnswer(Struct, frozen=True):
+    """An answer without members."""
+
+
+_DOC = OperationDoc(
+    name=NAME,
+    summary="Ends the safe mode after a restore, or accepts a new container engine.",
+    body=ResumeRequest,
+    answer=ResumeAnswer,
+    permission=Permission.MAINTENANCE,
+)
+
+
 def dialect(jobs: JobService) -> Dialect:
     async def resume(request: web.Request) -> web.Response:
         caller = authorize(request, Permission.MAINTENANCE, NAME)
         body = parse(ResumeRequest, await read_body(request))
         await jobs.resume(purge=body.purge, new_engine=body.newEngine, caller=caller)
-        return reply({})
+        return reply(ResumeAnswer())
 
     def mount(app: web.Application) -> None:
-        document(app, app.router.add_post(RESUME, resume), OperationDoc(name=NAME, body=ResumeRequest))
+        document(app, app.router.add_post(RESUME, resume), _DOC)
 
     return mount

@@ -33,7 +33,6 @@ from batchq.domain.access.permissions import (
 from batchq.domain.ids import QueueName
 from batchq.errors import Forbidden, Invalid
 
-Response = Mapping[str, object]
 RequestT = TypeVar("RequestT", bound=wire.AdminRequest)
 
 
@@ -45,7 +44,11 @@ class AdminOperation(Struct, Generic[RequestT], frozen=True):
     #: The permission that a server checks before it parses the request.
     permission: Permission
     #: Raises Invalid, of which NotFound and Forbidden are subclasses, and Unavailable.
-    perform: Callable[[AccountAdmin, RequestT, Caller], Response]
+    perform: Callable[[AccountAdmin, RequestT, Caller], Struct]
+    #: What `perform` returns.
+    answer: type[Struct]
+    #: What the operation does: one sentence.
+    summary: str
 
     @property
     def reads_only(self) -> bool:
@@ -53,7 +56,7 @@ class AdminOperation(Struct, Generic[RequestT], frozen=True):
         return self.perform in {describe_accounts, describe_users, list_keys, who_am_i}
 
 
-def create_account(admin: AccountAdmin, request: wire.SetAccount, caller: Caller) -> Response:
+def create_account(admin: AccountAdmin, request: wire.SetAccount, caller: Caller) -> Struct:
     name = account_name(request.name)
 
     def change(directory: Directory) -> Directory:
@@ -64,7 +67,7 @@ def create_account(admin: AccountAdmin, request: wire.SetAccount, caller: Caller
     return _account_response(admin.change(caller, f"account/{name}", change), name)
 
 
-def update_account(admin: AccountAdmin, request: wire.SetAccount, caller: Caller) -> Response:
+def update_account(admin: AccountAdmin, request: wire.SetAccount, caller: Caller) -> Struct:
     name = AccountName(request.name)
 
     def change(directory: Directory) -> Directory:
@@ -76,7 +79,7 @@ def update_account(admin: AccountAdmin, request: wire.SetAccount, caller: Caller
     return _account_response(admin.change(caller, f"account/{name}", change), name)
 
 
-def delete_account(admin: AccountAdmin, request: wire.RequiredName, caller: Caller) -> Response:
+def delete_account(admin: AccountAdmin, request: wire.RequiredName, caller: Caller) -> Struct:
     name = AccountName(request.name)
 
     def change(directory: Directory) -> Directory:
@@ -84,19 +87,19 @@ def delete_account(admin: AccountAdmin, request: wire.RequiredName, caller: Call
         return permissions.without_account(directory, name)
 
     admin.change(caller, f"account/{name}", change)
-    return {}
+    return wire.EmptyAnswer()
 
 
-def describe_accounts(admin: AccountAdmin, request: wire.OptionalName, caller: Caller) -> Response:
+def describe_accounts(admin: AccountAdmin, request: wire.OptionalName, caller: Caller) -> Struct:
     directory = admin.accounts.load()
     if request.name is not None:
         require_visible_account(directory, AccountName(request.name), caller)
     named = [request.name] if request.name is not None else sorted({ROOT, *directory.accounts})
     found = [it for name in named if (it := directory.account(AccountName(name))) and may_see_account(caller, it.name)]
-    return {"accounts": [wire.account(it, directory) for it in found]}
+    return wire.AccountsAnswer(accounts=tuple(wire.account(it, directory) for it in found))
 
 
-def create_user(admin: AccountAdmin, request: wire.SetUser, caller: Caller) -> Response:
+def create_user(admin: AccountAdmin, request: wire.SetUser, caller: Caller) -> Struct:
     user = _with_members(User(name=user_name(request.name), account=caller.account), request)
 
     def change(directory: Directory) -> Directory:
@@ -111,7 +114,7 @@ def create_user(admin: AccountAdmin, request: wire.SetUser, caller: Caller) -> R
     return wire.user(admin.change(caller, f"user/{user.name}", change).users[user.name])
 
 
-def update_user(admin: AccountAdmin, request: wire.SetUser, caller: Caller) -> Response:
+def update_user(admin: AccountAdmin, request: wire.SetUser, caller: Caller) -> Struct:
     name = UserName(request.name)
 
     def change(directory: Directory) -> Directory:
@@ -121,7 +124,7 @@ def update_user(admin: AccountAdmin, request: wire.SetUser, caller: Caller) -> R
     return wire.user(admin.change(caller, f"user/{name}", change).users[name])
 
 
-def delete_user(admin: AccountAdmin, request: wire.RequiredName, caller: Caller) -> Response:
+def delete_user(admin: AccountAdmin, request: wire.RequiredName, caller: Caller) -> Struct:
     """Delete a user, after the user's keys: they must never be valid for a later user of the same name."""
     name = UserName(request.name)
 
@@ -132,67 +135,145 @@ def delete_user(admin: AccountAdmin, request: wire.RequiredName, caller: Caller)
         return permissions.without_user(directory, name)
 
     admin.change(caller, f"user/{name}", change, then=lambda: admin.keys.delete_keys_of(name))
-    return {}
+    return wire.EmptyAnswer()
 
 
-def describe_users(admin: AccountAdmin, request: wire.OptionalName, caller: Caller) -> Response:
+def describe_users(admin: AccountAdmin, request: wire.OptionalName, caller: Caller) -> Struct:
     directory = admin.accounts.load()
     found: Sequence[User] = [it for _, it in sorted(directory.users.items()) if may_see_user(caller, it)]
     if request.name is not None:
         found = [require_visible_user(directory, UserName(request.name), caller)]
-    return {"users": [wire.user(it) for it in found]}
+    return wire.UsersAnswer(users=tuple(map(wire.user, found)))
 
 
-def create_key(admin: AccountAdmin, request: wire.OptionalUser, caller: Caller) -> Response:
-    """Create a key. This is the only operation whose response contains a secret."""
+def create_key(admin: AccountAdmin, request: wire.OptionalUser, caller: Caller) -> Struct:
+    """Create a key. This is the only operation whose answer contains a secret."""
     name = caller.user if request.user is None else user_name(request.user)
     key, is_first = admin.create_key(name, caller)
-    return {**wire.key(key), "secret": key.secret, "firstUser": is_first}
+    return wire.new_key(key, first_user=is_first)
 
 
-def update_key(admin: AccountAdmin, request: wire.SetKey, caller: Caller) -> Response:
+def update_key(admin: AccountAdmin, request: wire.SetKey, caller: Caller) -> Struct:
     admin.set_key(request.id, request.state, caller)
-    return {}
+    return wire.EmptyAnswer()
 
 
-def delete_key(admin: AccountAdmin, request: wire.KeyId, caller: Caller) -> Response:
+def delete_key(admin: AccountAdmin, request: wire.KeyId, caller: Caller) -> Struct:
     admin.delete_key(request.id, caller)
-    return {}
+    return wire.EmptyAnswer()
 
 
-def list_keys(admin: AccountAdmin, request: wire.ListKeys, caller: Caller) -> Response:
+def list_keys(admin: AccountAdmin, request: wire.ListKeys, caller: Caller) -> Struct:
     directory = admin.accounts.load()
     found = [it for it in admin.keys.all() if request.user in (None, it.user) and can_see_key(directory, it, caller)]
     if request.user is not None and not found:
         require_visible_user(directory, UserName(request.user), caller)
-    return {"keys": [wire.key(it) for it in found]}
+    return wire.KeysAnswer(keys=tuple(map(wire.key, found)))
 
 
-def who_am_i(admin: AccountAdmin, _: wire.EmptyRequest, caller: Caller) -> Response:
+def who_am_i(admin: AccountAdmin, _: wire.EmptyRequest, caller: Caller) -> Struct:
     return wire.caller(caller, admin.accounts.load())
 
 
 OPERATIONS: Mapping[str, AdminOperation[wire.AdminRequest]] = {
-    name: AdminOperation(request, permission, perform)  # type: ignore[arg-type] # each function takes its own request model
-    for name, (request, permission, perform) in {
-        "CreateAccount": (wire.SetAccount, Permission.CATALOG, create_account),
-        "UpdateAccount": (wire.SetAccount, Permission.CATALOG, update_account),
-        "DeleteAccount": (wire.RequiredName, Permission.CATALOG, delete_account),
-        "DescribeAccounts": (wire.OptionalName, Permission.ACCOUNTS, describe_accounts),
-        "CreateUser": (wire.SetUser, Permission.ACCOUNTS, create_user),
-        "UpdateUser": (wire.SetUser, Permission.ACCOUNTS, update_user),
-        "DeleteUser": (wire.RequiredName, Permission.ACCOUNTS, delete_user),
-        "DescribeUsers": (wire.OptionalName, Permission.ACCOUNTS, describe_users),
-        "CreateKey": (wire.OptionalUser, Permission.SELF, create_key),
-        "UpdateKey": (wire.SetKey, Permission.SELF, update_key),
-        "DeleteKey": (wire.KeyId, Permission.SELF, delete_key),
-        "ListKeys": (wire.ListKeys, Permission.SELF, list_keys),
-        "WhoAmI": (wire.EmptyRequest, Permission.SELF, who_am_i),
+    name: AdminOperation(request, permission, perform, answer, summary)  # type: ignore[arg-type] # each function takes its own request model
+    for name, (request, permission, perform, answer, summary) in {
+        "CreateAccount": (
+            wire.SetAccount,
+            Permission.CATALOG,
+            create_account,
+            wire.AccountAnswer,
+            "Creates an account below another one.",
+        ),
+        "UpdateAccount": (
+            wire.SetAccount,
+            Permission.CATALOG,
+            update_account,
+            wire.AccountAnswer,
+            "Changes the given members of an account.",
+        ),
+        "DeleteAccount": (
+            wire.RequiredName,
+            Permission.CATALOG,
+            delete_account,
+            wire.EmptyAnswer,
+            "Deletes an account without users and without accounts below it.",
+        ),
+        "DescribeAccounts": (
+            wire.OptionalName,
+            Permission.ACCOUNTS,
+            describe_accounts,
+            wire.AccountsAnswer,
+            "Describes one account, or all accounts that the caller may see.",
+        ),
+        "CreateUser": (
+            wire.SetUser,
+            Permission.ACCOUNTS,
+            create_user,
+            wire.UserAnswer,
+            "Creates a user.",
+        ),
+        "UpdateUser": (
+            wire.SetUser,
+            Permission.ACCOUNTS,
+            update_user,
+            wire.UserAnswer,
+            "Changes the given members of a user.",
+        ),
+        "DeleteUser": (
+            wire.RequiredName,
+            Permission.ACCOUNTS,
+            delete_user,
+            wire.EmptyAnswer,
+            "Deletes a user with all keys of the user. The user's jobs remain.",
+        ),
+        "DescribeUsers": (
+            wire.OptionalName,
+            Permission.ACCOUNTS,
+            describe_users,
+            wire.UsersAnswer,
+            "Describes one user, or all users whom the caller may see.",
+        ),
+        "CreateKey": (
+            wire.OptionalUser,
+            Permission.SELF,
+            create_key,
+            wire.NewKeyAnswer,
+            "Creates an access key for a user, by default for the caller.",
+        ),
+        "UpdateKey": (
+            wire.SetKey,
+            Permission.SELF,
+            update_key,
+            wire.EmptyAnswer,
+            "Enables or disables an access key.",
+        ),
+        "DeleteKey": (
+            wire.KeyId,
+            Permission.SELF,
+            delete_key,
+            wire.EmptyAnswer,
+            "Deletes an access key.",
+        ),
+        "ListKeys": (
+            wire.ListKeys,
+            Permission.SELF,
+            list_keys,
+            wire.KeysAnswer,
+            "Lists the access keys that the caller may see, without their secrets.",
+        ),
+        "WhoAmI": (
+            wire.EmptyRequest,
+            Permission.SELF,
+            who_am_i,
+            wire.CallerAnswer,
+            "Returns the identity of the caller, and what applies to it.",
+        ),
     }.items()
 }
 
 
-def _account_response(directory: Directory, name: AccountName) -> Response:
+def _account_response(directory: Directory, name: AccountName) -> Struct:
     account = directory.account(name)
     assert account is not None, "it was just written"
     return wire.account(account, directory)

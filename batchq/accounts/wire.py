@@ -1,12 +1,13 @@
-"""The JSON of the operations on accounts, users and keys: request models, and responses without secrets. Pure.
+"""The JSON of the operations on accounts, users and keys: request models, and answers without secrets. Pure.
 
 A member left out of a change keeps its value.
 """
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Literal
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
@@ -25,7 +26,6 @@ from batchq.domain.access.accounts import (
 from batchq.domain.access.audit import AuditRecord
 from batchq.settings import REGISTRY
 
-Response = Mapping[str, object]
 Word = Annotated[str, Field(min_length=1, max_length=256)]
 Path = Annotated[str, Field(min_length=1, max_length=4096)]
 LogDriver = Literal["fluentd", "gelf", "journald", "splunk", "syslog"]
@@ -139,84 +139,234 @@ class KeyId(AdminRequest):
     id: Word
 
 
-def account(it: Account, directory: Directory) -> Response:
-    """The account as it is stored, and under `inEffect` its queues and container policy after inheritance.
-
-    `queues` and `allowance` null: inherited from the parent.
-    """
-    return {
-        "name": it.name,
-        "parent": it.parent,
-        "queues": None if it.queues is None else list(it.queues),
-        "allowance": None if it.allowance is None else {**allowance(it.allowance), "root": it.allowance.root},
-        "limits": limits(it.limits),
-        "inEffect": {"queues": _queues(directory, it.name), "allowance": allowance(directory.allowance(it.name))},
-    }
+class EmptyAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """An answer without members."""
 
 
-def allowance(it: ContainerPolicy) -> Response:
-    """The container policy; `root` is the value in effect, never null."""
-    return {
-        "privileged": it.privileged,
-        "devices": list(it.devices),
-        "volumes": list(it.volumes),
-        "hostNetwork": it.host_network,
-        "root": it.permits_root,
-        "logDrivers": list(it.log_drivers),
-        "registries": None if it.registries is None else list(it.registries),
-        "vcpus": it.vcpus,
-        "memoryMib": it.memory_mib,
-    }
+class PolicyAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What containers of an account may use of the machine. Null: without limit."""
+
+    privileged: bool
+    devices: tuple[str, ...]
+    volumes: tuple[str, ...]
+    host_network: bool
+    #: Whether containers may run as root. In a stored policy null: only without `volumes`.
+    root: bool | None
+    log_drivers: tuple[str, ...]
+    #: Null: all but those on loopback or link-local addresses.
+    registries: tuple[str, ...] | None
+    vcpus: float | None
+    memory_mib: int | None
 
 
-def limits(it: AccountLimits) -> Response:
-    return {"queued": it.queued, "submits": it.submits, "vcpus": it.vcpus, "logMib": it.log_mib}
+class LimitsAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Limits of an account and all accounts below it together. Null: without limit."""
+
+    queued: int | None
+    submits: float | None
+    vcpus: float | None
+    log_mib: int | None
 
 
-def user(it: User) -> Response:
-    return {
-        "name": it.name,
-        "account": it.account,
-        "role": it.role.value,
-        "coordinates": sorted(it.coordinates),
-    }
+class LimitsOfAccountAnswer(LimitsAnswer, frozen=True, kw_only=True, rename="camel"):
+    """The limits of one account."""
+
+    account: str
 
 
-def key(it: AccessKey) -> Response:
-    return {"id": it.id, "user": it.user, "state": it.state.value, "createdAt": _milliseconds(it.created_at)}
+class InEffectAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The queues and the container policy of an account after inheritance."""
+
+    #: Null: all queues.
+    queues: tuple[str, ...] | None
+    allowance: PolicyAnswer
 
 
-def audit_record(it: AuditRecord) -> Response:
-    return {
-        "at": _milliseconds(it.at),
-        "user": it.user,
-        "account": it.account,
-        "key": it.key or None,
-        "requestId": it.request_id or None,
-        "operation": it.operation,
-        "about": it.resource,
-        "outcome": it.outcome,
-    }
+class AccountAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """An account as it is stored, and what is in effect after inheritance."""
+
+    name: str
+    #: The account above it; null for `root`.
+    parent: str | None
+    #: Null: those of the parent.
+    queues: tuple[str, ...] | None
+    #: Null: that of the parent.
+    allowance: PolicyAnswer | None
+    limits: LimitsAnswer
+    in_effect: InEffectAnswer
 
 
-def caller(caller: Caller, directory: Directory) -> Response:
+class AccountsAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Accounts, by name."""
+
+    accounts: tuple[AccountAnswer, ...]
+
+
+class UserAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A user."""
+
+    name: str
+    account: str
+    role: Role
+    #: The accounts whose coordinator the user is; accounts below them are included.
+    coordinates: tuple[str, ...]
+
+
+class UsersAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Users, by name."""
+
+    users: tuple[UserAnswer, ...]
+
+
+class KeyAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """An access key, without its secret."""
+
+    id: str
+    user: str
+    state: KeyState
+    #: Milliseconds since 1970.
+    created_at: int
+
+
+class NewKeyAnswer(KeyAnswer, frozen=True, kw_only=True, rename="camel"):
+    """A new access key. No other answer contains a secret."""
+
+    #: The secret access key.
+    secret: str
+    #: Whether the user is the first one of the server, and so an admin.
+    first_user: bool
+
+
+class KeysAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Access keys."""
+
+    keys: tuple[KeyAnswer, ...]
+
+
+class CallerAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     """The identity of the caller, and the queues, container policy and limits that apply to it."""
-    return {
-        "user": caller.user,
-        "account": caller.account,
-        "role": caller.role.value,
-        "key": caller.key or None,
-        "coordinates": sorted(caller.coordinates),
-        "queues": None if caller.queues is None else sorted(caller.queues),
-        "allowance": allowance(directory.allowance(caller.account)),
-        "limits": [{"account": it.name, **limits(it.limits)} for it in directory.lineage(caller.account)],
-    }
+
+    user: str
+    account: str
+    role: Role
+    #: The access key of the request; null if requests are not signed.
+    key: str | None
+    #: The accounts whose coordinator the caller is, with all accounts below them.
+    coordinates: tuple[str, ...]
+    #: The job queues that the caller sees; null: all.
+    queues: tuple[str, ...] | None
+    allowance: PolicyAnswer
+    #: Those of the caller's account and of the accounts above it, nearest first.
+    limits: tuple[LimitsOfAccountAnswer, ...]
 
 
-def _queues(directory: Directory, name: AccountName) -> list[str] | None:
+class AuditRecordAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A record of the audit log."""
+
+    #: Milliseconds since 1970.
+    at: int
+    #: The user who made the request.
+    user: str
+    account: str
+    #: The access key of the request; null if it was not signed.
+    key: str | None
+    #: Null for a command on the files.
+    request_id: str | None
+    #: As `SubmitJob`.
+    operation: str
+    #: The changed resource, as `job/ID`.
+    about: str
+    #: `done`, or what the request changed or why it failed.
+    outcome: str
+
+
+def account(it: Account, directory: Directory) -> AccountAnswer:
+    """The account as it is stored, and under `inEffect` its queues and container policy after inheritance."""
+    return AccountAnswer(
+        name=it.name,
+        parent=it.parent,
+        queues=it.queues,
+        allowance=None if it.allowance is None else replace(allowance(it.allowance), root=it.allowance.root),
+        limits=limits(it.limits),
+        in_effect=InEffectAnswer(queues=_queues(directory, it.name), allowance=allowance(directory.allowance(it.name))),
+    )
+
+
+def allowance(it: ContainerPolicy) -> PolicyAnswer:
+    """The container policy; `root` is the value in effect, never null."""
+    return PolicyAnswer(
+        privileged=it.privileged,
+        devices=it.devices,
+        volumes=it.volumes,
+        host_network=it.host_network,
+        root=it.permits_root,
+        log_drivers=it.log_drivers,
+        registries=it.registries,
+        vcpus=it.vcpus,
+        memory_mib=it.memory_mib,
+    )
+
+
+def limits(it: AccountLimits) -> LimitsAnswer:
+    return LimitsAnswer(queued=it.queued, submits=it.submits, vcpus=it.vcpus, log_mib=it.log_mib)
+
+
+def user(it: User) -> UserAnswer:
+    return UserAnswer(name=it.name, account=it.account, role=it.role, coordinates=tuple(sorted(it.coordinates)))
+
+
+def key(it: AccessKey) -> KeyAnswer:
+    return KeyAnswer(id=it.id, user=it.user, state=it.state, created_at=_milliseconds(it.created_at))
+
+
+def new_key(it: AccessKey, *, first_user: bool) -> NewKeyAnswer:
+    return NewKeyAnswer(
+        id=it.id,
+        user=it.user,
+        state=it.state,
+        created_at=_milliseconds(it.created_at),
+        secret=it.secret,
+        first_user=first_user,
+    )
+
+
+def audit_record(it: AuditRecord) -> AuditRecordAnswer:
+    return AuditRecordAnswer(
+        at=_milliseconds(it.at),
+        user=it.user,
+        account=it.account,
+        key=it.key or None,
+        request_id=it.request_id or None,
+        operation=it.operation,
+        about=it.resource,
+        outcome=it.outcome,
+    )
+
+
+def caller(caller: Caller, directory: Directory) -> CallerAnswer:
+    """The identity of the caller, and the queues, container policy and limits that apply to it."""
+    return CallerAnswer(
+        user=caller.user,
+        account=caller.account,
+        role=caller.role,
+        key=caller.key or None,
+        coordinates=tuple(sorted(caller.coordinates)),
+        queues=None if caller.queues is None else tuple(sorted(caller.queues)),
+        allowance=allowance(directory.allowance(caller.account)),
+        limits=tuple(_limits_of(it) for it in directory.lineage(caller.account)),
+    )
+
+
+def _limits_of(it: Account) -> LimitsOfAccountAnswer:
+    own = it.limits
+    return LimitsOfAccountAnswer(
+        account=it.name, queued=own.queued, submits=own.submits, vcpus=own.vcpus, log_mib=own.log_mib
+    )
+
+
+def _queues(directory: Directory, name: AccountName) -> tuple[str, ...] | None:
     queues = (it.queues for it in directory.lineage(name) if it.queues is not None)
-    nearest = next(queues, None)
-    return None if nearest is None else list(nearest)
+    return next(queues, None)
 
 
 def _milliseconds(at: datetime) -> int:

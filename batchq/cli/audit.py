@@ -5,6 +5,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from msgspec import to_builtins
+
 from batchq.accounts.wire import audit_record
 from batchq.cli.admin_backend import add_json, check_backend_flags, print_result
 from batchq.cli.http_client import add_server_flags, call, url_of
@@ -66,7 +68,7 @@ def _records_of_files(args: Namespace) -> list[Record]:
         resource=f"job/{args.job}" if args.job else args.about,
         limit=args.limit,
     )
-    return [dict(audit_record(it.record)) for it in read_audit(args.data, query)]
+    return [to_builtins(audit_record(it.record)) for it in read_audit(args.data, query)]
 
 
 def _render(record: Record) -> str:

@@ -16,7 +16,7 @@ from botocore.config import Config
 from yarl import URL
 
 from batchq.api import app as api
-from batchq.api.authentication import open_gate
+from batchq.api.authentication import HealthReport, open_gate
 from batchq.api.batch import routes as batch_routes
 from batchq.api.native import audit, bulk_stop, job_search
 from batchq.api.native import jobs as native_jobs
@@ -26,6 +26,7 @@ from batchq.domain.ids import JobId
 from tests.api.fakes import ACCOUNT, Backend
 from tests.support.answers import parsed
 from tests.support.builders import ADMIN, NOON
+from tests.support.described import watch
 from tests.support.observing import request_metrics
 
 REGION = "eu-central-1"  # of the client; the server's own is another
@@ -42,12 +43,17 @@ CONTAINER = {
 
 
 class Server(Backend):
-    """The backend behind HTTP. `changed_by_errors`: the requests that were refused and changed stored data."""
+    """The backend behind HTTP.
+
+    `changed_by_errors`: the requests that were refused and changed stored data.
+    `undescribed`: the responses that /openapi.json does not describe.
+    """
 
     def __init__(self):
         super().__init__()
-        self.health = {"status": "ok"}
+        self.health = HealthReport(status="ok")
         self.changed_by_errors = []
+        self.undescribed = []
         self._begun = self._under_way = 0
         dialects = [
             batch_routes.dialect(self.context),
@@ -68,6 +74,7 @@ class Server(Backend):
             gate=open_gate(ADMIN.user, now=lambda: NOON),
         )
         app.middlewares.insert(0, self._watch())
+        app.middlewares.insert(0, watch(self.undescribed))
         self._runner = api.runner(app, drain_seconds=1)
 
     def _watch(self):
@@ -193,6 +200,7 @@ async def server():
     yield server
     await server.stop()
     assert server.changed_by_errors == [], "a refused request changed stored data"
+    assert server.undescribed == [], "a response is not as /openapi.json describes it"
 
 
 @pytest.fixture

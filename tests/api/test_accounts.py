@@ -16,6 +16,7 @@ from batchq.audit.audit_log import Journal
 from batchq.cli.main import main
 from batchq.domain.access.accounts import Caller, Role, UserName
 from tests.support.builders import NOON
+from tests.support.described import watch
 from tests.support.observing import request_metrics
 
 FOUND, REFUSED, UNKNOWN_ID, FORBIDDEN = 200, 400, 404, 403
@@ -71,6 +72,7 @@ async def ask(data):
         yield
 
     app = api.build(requests=request_metrics(), dialects=[dialect(office)], health=well, hosts=[], gate=believe)
+    app.middlewares.insert(0, watch(undescribed := []))
     async with TestClient(TestServer(app)) as client:
 
         async def ask(user, operation, said=None):
@@ -78,6 +80,7 @@ async def ask(data):
             return answer.status, await answer.json()
 
         yield ask
+    assert undescribed == []
 
 
 ASKING = ("amy", "oda", "cora", "ada")

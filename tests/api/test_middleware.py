@@ -5,6 +5,7 @@ from importlib.metadata import version
 
 import pytest
 
+from batchq.api.authentication import HealthReport
 from batchq.errors import StoreFailed
 
 CORS = "Access-Control"
@@ -190,7 +191,7 @@ async def test_the_root_describes_the_service(server, http):
 
 
 async def test_the_health_report_is_returned(server, http):
-    server.health |= {"status": "degraded", "engine": "no answer"}
+    server.health = HealthReport(status="degraded", engine="no answer")
 
     status, _, answer = await http.ask("GET", "/healthz")
 

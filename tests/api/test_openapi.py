@@ -1,48 +1,27 @@
 """/openapi.json describes every route and every shape of this server, and no others."""
 
-from importlib import import_module
+import json
 
 import pytest
 import schemathesis
-from msgspec import to_builtins
 
-from batchq.api import app as api
-from batchq.api.authentication import open_gate
 from batchq.api.batch import routes as batch
 from batchq.api.logs import routes as logs
-from batchq.api.openapi import describe
 from tests.api.model import SERVED
-from tests.house.rooms import ROOT, module, sources
-from tests.support.builders import ADMIN, NOON
-from tests.support.observing import request_metrics
+from tests.support.described import description, trouble, whole_app
 
+JOB = dict.fromkeys(("jobArn", "jobName", "jobId", "jobQueue", "jobDefinition"), "a") | {"startedAt": 1}
 OPERATIONS = SERVED | logs.OPERATIONS
-
-
-async def well():
-    return {"status": "ok"}
-
-
-def dialects():
-    """Of every module that has one; nobody will ask it anything."""
-    modules = [import_module(module(it)) for it in sources() if it.is_relative_to(ROOT / "api")]
-    return [it.dialect(None) for it in modules if hasattr(it, "dialect")]
 
 
 @pytest.fixture(scope="module")
 def app():
-    return api.build(
-        requests=request_metrics(),
-        dialects=dialects(),
-        health=well,
-        hosts=[],
-        gate=open_gate(ADMIN.user, now=lambda: NOON),
-    )
+    return whole_app()
 
 
 @pytest.fixture(scope="module")
-def described(app):
-    return to_builtins(describe(app))
+def described():
+    return description()
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +45,40 @@ def test_every_operation_is_described_by_its_name(app, described, operations):
 
     assert operations.keys() >= OPERATIONS.keys() | batch.UNSUPPORTED.keys()
     assert len(operations) == number, "two operations have one name"
+
+
+UNTYPED = {"SearchJobs"}
+"""Operations whose answers are not Structs yet."""
+
+
+def test_every_operation_has_a_text_an_answer_and_security(operations):
+    served = {name: it for name, it in operations.items() if "200" in it["responses"] and name not in UNTYPED}
+    schemas = {name: [it["schema"] for it in op["responses"]["200"]["content"].values()] for name, op in served.items()}
+
+    assert operations.keys() - served.keys() - UNTYPED == batch.UNSUPPORTED.keys()
+    assert [name for name, it in served.items() if not it.get("summary", "").endswith(".")] == []
+    assert [name for name, it in operations.items() if "security" not in it] == []
+    assert [name for name, (schema,) in schemas.items() if schema == {"type": "object"}] == []
+
+
+def test_only_probes_need_no_signature(operations):
+    schemes = {name: [*(it["security"] or [{"none": []}])[0]] for name, it in operations.items()}
+
+    assert {name: it for name, it in schemes.items() if it != ["signature"]} == {
+        "GetHealth": ["none"],
+        "GetLiveness": ["none"],
+        "GetReadiness": ["none"],
+        "GetMetrics": ["metricsToken"],
+    }
+
+
+@pytest.mark.parametrize("job", [{"status": "SLEEPING"}, {"status": 1}, {"shoeSize": 1}, {"status": None}])
+def test_an_answer_that_is_not_as_described_is_noticed(job):
+    def found(job):
+        return trouble(("POST", "/v1/describejobs", ""), 200, "application/json", json.dumps({"jobs": [job]}))
+
+    assert not found(JOB | {"status": "RUNNING"})
+    assert found(JOB | {"status": "RUNNING"} | job)
 
 
 @pytest.mark.parametrize("name", [name for name, it in OPERATIONS.items() if it.body])

@@ -15,6 +15,7 @@ from batchq.ports.jobs import Changes
 from tests.api.conftest import ACCOUNT, REGION, boto_at
 from tests.logs.fakes import Engine, StillClock
 from tests.support.builders import ADMIN, NOON, job, log_stream
+from tests.support.described import watch, well
 from tests.support.disk import UNLIMITED
 from tests.support.inline import InlineLogFiles, InlineStore
 from tests.support.observing import request_metrics
@@ -83,19 +84,17 @@ async def url(backend):
         logs=backend.logs, account=ACCOUNT, region="us-east-1", tokens=PageTokens(bytes(32)), since=NOON
     )
 
-    async def well():
-        return {}
-
-    async with serving(
-        api.build(
-            requests=request_metrics(),
-            dialects=[routes.dialect(context)],
-            health=well,
-            hosts=[],
-            gate=open_gate(ADMIN.user, now=lambda: NOON),
-        )
-    ) as url:
+    app = api.build(
+        requests=request_metrics(),
+        dialects=[routes.dialect(context)],
+        health=well,
+        hosts=[],
+        gate=open_gate(ADMIN.user, now=lambda: NOON),
+    )
+    app.middlewares.insert(0, watch(undescribed := []))
+    async with serving(app) as url:
         yield url
+    assert undescribed == []
 
 
 @pytest.fixture

@@ -1,0 +1,120 @@
+"""Answers held against /openapi.json, strictly: a member that the description does not have is an error."""
+
+import json
+from functools import cache
+from importlib import import_module
+
+import jsonschema_rs
+from aiohttp import web
+from msgspec import to_builtins
+
+from batchq.api import app as api
+from batchq.api.authentication import HealthReport, open_gate
+from batchq.api.openapi import TARGET, describe
+from tests.house.rooms import ROOT, module, sources
+from tests.support.answers import NDJSON
+from tests.support.builders import ADMIN, NOON
+from tests.support.observing import request_metrics
+
+
+async def well():
+    return HealthReport(status="ok")
+
+
+def dialects():
+    """Of every module of the API that has one; their handlers are never called."""
+    modules = [import_module(module(it)) for it in sources() if it.is_relative_to(ROOT / "api")]
+    return [it.dialect(None) for it in modules if hasattr(it, "dialect")]
+
+
+def whole_app():
+    """The whole API, to be described."""
+    return api.build(
+        requests=request_metrics(),
+        dialects=dialects(),
+        health=well,
+        hosts=[],
+        gate=open_gate(ADMIN.user, now=lambda: NOON),
+    )
+
+
+@cache
+def description():
+    return to_builtins(describe(whole_app()))
+
+
+@cache
+def responses():
+    """The responses of each operation by status, by method, path and X-Amz-Target."""
+    found = {}
+    for path, methods in description()["paths"].items():
+        plain, _, target = path.partition(f"#{TARGET}=")
+        for method, operation in methods.items():
+            found[method.upper(), plain, target] = operation["responses"]
+    return found
+
+
+@cache
+def schemas():
+    return {name: strict(it) for name, it in description()["components"]["schemas"].items()}
+
+
+def strict(schema):
+    """The schema with no further members in objects that name theirs."""
+    if isinstance(schema, list):
+        return [strict(it) for it in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {name: strict(it) for name, it in schema.items()}
+    if isinstance(schema.get("properties"), dict) and "additionalProperties" not in schema:
+        closed["additionalProperties"] = False
+    return closed
+
+
+@cache
+def validator(route, status, media):
+    """Of a body; None if the description has no such response."""
+    response = responses()[route].get(str(status))
+    if response is not None and "$ref" in response:
+        response = description()["components"]["responses"][response["$ref"].rpartition("/")[2]]
+    content = (response or {}).get("content", {}).get(media)
+    if content is None:
+        return None
+    return jsonschema_rs.Draft202012Validator({**strict(content["schema"]), "components": {"schemas": schemas()}})
+
+
+def trouble(route, status, media, body):
+    """What the description does not allow in a response; empty if it is as described.
+
+    `route`: the method, the path as the description has it, and the X-Amz-Target or an empty text.
+    """
+    found = validator(route, status, media)
+    if found is None:
+        return f"{route}: {status} {media} is not described"
+    parts = [json.loads(it) for it in (body.splitlines() if media == NDJSON else [body])]
+    errors = [error for it in parts for error in found.iter_errors(it)]
+    return f"{route}: {status}: {errors[0].message[:300]} at {errors[0].instance_path}" if errors else ""
+
+
+def watch(found):
+    """A middleware that appends to `found` what is wrong with JSON responses of described operations."""
+
+    @web.middleware
+    async def check(request, handler):
+        answer = await handler(request)
+        route = described_route(request)
+        if route in responses() and isinstance(answer, web.Response) and answer.content_type.endswith("json"):
+            wrong = trouble(route, answer.status, answer.content_type, answer.body)
+            found.extend([wrong] if wrong else ())
+        return answer
+
+    return check
+
+
+def described_route(request):
+    """The key in `responses`; a request that aiohttp does not route has a fixed path."""
+    target = request.headers.get(TARGET, "") if (request.method, request.path) == ("POST", "/") else ""
+    if target or (request.method, request.path, target) in responses() or request.path == "/":
+        return request.method, request.path, target
+    resource = request.match_info.route.resource
+    return request.method, "" if resource is None else resource.canonical, ""
