@@ -14,7 +14,7 @@ from batchq.domain.access.accounts import Permission
 from batchq.domain.ids import JobId
 from batchq.domain.job import Status
 from batchq.errors import NotFound
-from batchq.ports.jobs import HistoryEntry
+from batchq.ports.history import HistoryEntry
 from batchq.services.jobs import JobService
 
 GET_JOB_HISTORY = "GetJobHistory"

@@ -27,7 +27,8 @@ from batchq.domain.lifecycle.transitions import step
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.domain.scheduling.fairshare import Change, ShareKey
 from batchq.engine.messages import BulkStopRequest, Message
-from batchq.ports.jobs import Changes, HistoryEntry, Restoration, StatusChanged, SubmissionKey
+from batchq.ports.history import HistoryEntry
+from batchq.ports.jobs import Changes, Restoration, StatusChanged, SubmissionKey
 from batchq.ports.logs import LogStream
 
 MAX_DEPENDENTS = 500  # stored dependents of ended jobs that one unit of work evaluates

@@ -17,21 +17,10 @@ from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.bulk_stops import BulkStopStore
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.clock import ClockStore
+from batchq.ports.history import HistoryEntry, HistoryStore
 from batchq.ports.job_search import JobSearch
 from batchq.ports.logs import LogStream
 from batchq.ports.queue import QueueStore
-
-
-class HistoryEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One entry of a job's history: a status that the job entered."""
-
-    job_id: JobId
-    at: datetime
-    status: Status
-    #: The statusReason at that time.
-    reason: str | None
-    #: The number of the attempt; None without an attempt.
-    attempt: int | None
 
 
 class SubmissionKey(Struct, frozen=True, kw_only=True):
@@ -170,14 +159,18 @@ class StatusChanged(Struct, frozen=True, kw_only=True):
     job: Job
 
 
-class JobStore(ClockStore, QueueStore, BulkStopStore, JobSearch, Protocol):
+class JobStore(ClockStore, QueueStore, BulkStopStore, HistoryStore, JobSearch, Protocol):
     """Durable storage of jobs. The only writer is the engine's loop. Reads see every commit that has returned.
 
     Every method raises StoreFailed if the database reports an error; a failed commit has changed nothing.
     """
 
-    async def commit(self, changes: Changes) -> None:
-        """Save all changes in one durable transaction. Raises Conflict if a job's stored version is another."""
+    async def commit(self, changes: Changes) -> int | None:
+        """Save all changes in one durable transaction. Raises Conflict if a job's stored version is another.
+
+        Returns the number of the first history entry that was saved, or None if none was. The numbers of the others
+        follow in the order of `changes.history`; an entry of a deleted job is not saved and takes no number.
+        """
 
     async def jobs(self, ids: Sequence[JobId], *, visibility: Visibility | None = None) -> Mapping[JobId, Job]:
         """The jobs with these ids; missing ids are omitted. Jobs outside `reach` are treated as missing.
@@ -242,9 +235,6 @@ class JobStore(ClockStore, QueueStore, BulkStopStore, JobSearch, Protocol):
 
     async def damaged(self) -> tuple[JobId, ...]:
         """Unfinished jobs with an unreadable record: their values are what could be recovered of it. Decision 0015."""
-
-    async def history(self, job_id: JobId) -> tuple[HistoryEntry, ...]:
-        """The history of a job, oldest first."""
 
     async def stream(self, name: str) -> LogStream | None: ...
 

@@ -36,8 +36,9 @@ from batchq.engine.engine import Engine
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.host import DiskGuard
 from batchq.ports.catalog import NeedQuery, Snapshot
+from batchq.ports.history import HistoryEntry
 from batchq.ports.job_search import JobPage, JobSearchQuery
-from batchq.ports.jobs import ChildQuery, HistoryEntry, JobQuery, JobStore, SubmissionKey
+from batchq.ports.jobs import ChildQuery, JobQuery, JobStore, SubmissionKey
 from batchq.services.catalog import CatalogService
 
 MAX_CHILDREN_NAMED = 10

@@ -69,13 +69,17 @@ def _member(path: str) -> str:
 HAS_CHILDREN = f"(jobs.array_size > 0 AND jobs.status = 'PENDING' AND {_member('array_state')} IS NOT NULL)"
 
 
-def commit(connection: Connection, changes: Changes) -> None:
-    """Save a unit of work. Targets of new bulk stops are selected last, so that the filter sees all changes."""
-    job_writes.commit(connection, changes)
+def commit(connection: Connection, changes: Changes) -> int | None:
+    """Save a unit of work. Targets of new bulk stops are selected last, so that the filter sees all changes.
+
+    Returns the number of its first history entry; None without one.
+    """
+    first_number = job_writes.commit(connection, changes)
     for progress in changes.progress:
         _delete_stopped(connection, progress)
     for sweep, job_filter in changes.bulk_stops:
         _insert_bulk_stop(connection, sweep, job_filter, dict(changes.candidates).get(sweep.number))
+    return first_number
 
 
 def _insert_bulk_stop(

@@ -17,9 +17,8 @@ from batchq.domain.job_counts import JobGroup
 from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.errors import Unreadable
-from batchq.ports.jobs import HistoryEntry, Restoration, SubmissionKey
+from batchq.ports.jobs import Restoration, SubmissionKey
 from batchq.store import rows
-from batchq.store.quarantine import skip_unreadable
 from batchq.store.rows import EPOCH
 from batchq.store.statements import load_statements
 
@@ -183,11 +182,6 @@ def restoration(connection: Connection) -> Restoration:
 def engine_id(connection: Connection) -> str | None:
     row = connection.execute(SQL["engine_id"]).fetchone()
     return None if row is None else str(row[0])
-
-
-def history(connection: Connection, job_id: JobId) -> tuple[HistoryEntry, ...]:
-    found = connection.execute(SQL["job_history"], {"id": rows.text(job_id)})
-    return tuple(skip_unreadable(((job_id, value) for (value,) in found), rows.moment))
 
 
 def decode_jobs(found: Iterable[Any]) -> tuple[Job, ...]:

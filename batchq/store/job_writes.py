@@ -8,8 +8,9 @@ from batchq.domain.ids import ConsumableName, JobId
 from batchq.domain.job import FINISHED, Job
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.errors import Conflict
-from batchq.ports.jobs import Changes, HistoryEntry, Restoration, SubmissionKey
-from batchq.store import audit, lists, rows
+from batchq.ports.history import HistoryEntry
+from batchq.ports.jobs import Changes, Restoration, SubmissionKey
+from batchq.store import audit, history, lists, rows
 from batchq.store.statements import Row, execute_each, load_statements
 
 SQL = load_statements("job_writes.sql")
@@ -19,11 +20,12 @@ MAX_SUBMISSIONS_DELETED = 1000  # submissions deleted at a time, to bound the co
 Connection = sqlite3.Connection
 
 
-def commit(connection: Connection, changes: Changes) -> None:
+def commit(connection: Connection, changes: Changes) -> int | None:
+    """Save the changes. Returns the number of the first history entry; None without one."""
     ends = _ends(changes.history)
     _insert(connection, changes.inserted)
     _update(connection, changes, ends)
-    _insert_history(connection, changes, ends)
+    first_number = _insert_history(connection, changes, ends)
     _insert_submissions(connection, changes)
     execute_each(connection, lists.SQL["insert_stream"], [rows.stream_row(it) for it in changes.streams])
     execute_each(connection, SQL["put_share_usage"], [rows.share_usage_row(*it) for it in changes.shares])
@@ -33,6 +35,7 @@ def commit(connection: Connection, changes: Changes) -> None:
         put_restoration(connection, changes.restoration)
     if changes.engine_id is not None:
         connection.execute(SQL["put_engine_id"], {"value": rows.text(changes.engine_id)})
+    return first_number
 
 
 def put_restoration(connection: Connection, restoration: Restoration) -> None:
@@ -85,25 +88,21 @@ def _conflict(connection: Connection, updated: Sequence[Job]) -> str:
     return f"one of {len(updated)} jobs has a newer version"
 
 
-def _insert_history(connection: Connection, changes: Changes, ends: Mapping[JobId, int]) -> None:
-    """Insert history entries, and set `finished_at` of ended jobs that `_update` has not written."""
+def _insert_history(connection: Connection, changes: Changes, ends: Mapping[JobId, int]) -> int | None:
+    """Insert history entries, and set `finished_at` of ended jobs that `_update` has not written.
+
+    Returns the number of the first entry; None without one.
+    """
     updated = {job.id for job in changes.updated}
     orders = {job.id: job.order for job in (*changes.inserted, *changes.updated)}
-    own: list[Row] = []
-    others: list[Row] = []
-    for it in changes.history:
-        if it.job_id in orders:
-            own.append({"ord": orders[it.job_id], "value": rows.moment_value(it)})
-        else:
-            others.append({"id": rows.text(it.job_id), "value": rows.moment_value(it)})
-    execute_each(connection, SQL["insert_history"], own)
-    execute_each(connection, SQL["insert_history_by_id"], others)
+    first_number = history.insert(connection, changes.history, orders)
     late: list[Row] = [{"id": rows.text(it), "at": at} for it, at in ends.items() if it not in updated]
     execute_each(connection, SQL["set_finished_at"], late)
+    return first_number
 
 
-def _ends(history: Iterable[HistoryEntry]) -> dict[JobId, int]:
-    return {it.job_id: rows.microseconds(it.at) for it in history if it.status in FINISHED}
+def _ends(entries: Iterable[HistoryEntry]) -> dict[JobId, int]:
+    return {it.job_id: rows.microseconds(it.at) for it in entries if it.status in FINISHED}
 
 
 def _dependency_rows(jobs: Iterable[Job]) -> list[Row]:

@@ -13,12 +13,11 @@ from batchq.domain.ids import JobId, QueueName, stream_name
 from batchq.domain.job import tags
 from batchq.domain.scheduling.fairshare import ShareKey
 from batchq.ports.jobs import Finished, Pruned
-from batchq.store import job_reads, job_writes, rows
+from batchq.store import history, job_reads, job_writes, rows
 from batchq.store.statements import load_statements
 
 SQL = load_statements("retention.sql")
 _DELETE_ROWS_OF_JOB = (
-    "delete_history",
     "delete_consumable_resources",
     "delete_dependencies",
     "delete_quarantine",
@@ -123,6 +122,7 @@ def _delete_rows(connection: Connection, orders: range, limit: int) -> int:
     parameters = {"first": orders.start, "last": orders.stop - 1, "limit": limit}
     found = connection.execute(SQL["rows_of_orders"], parameters).fetchall()
     deleted = [{"ord": order} for order, _, _ in found]
+    history.delete(connection, [order for order, _, _ in found])
     for _, state, spec in found:
         _delete_logs(connection, state, spec)
     for statement in (*_DELETE_ROWS_OF_JOB, "delete_job"):

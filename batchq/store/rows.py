@@ -29,7 +29,8 @@ from batchq.domain.lifecycle.arrays import at_work
 from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.clock import ClockAnchor
-from batchq.ports.jobs import HistoryEntry, Restoration, SubmissionKey
+from batchq.ports.history import HistoryEntry
+from batchq.ports.jobs import Restoration, SubmissionKey
 from batchq.ports.logs import LogStream
 from batchq.store.statements import Row
 

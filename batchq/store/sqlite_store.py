@@ -25,13 +25,13 @@ from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.clock import ClockAnchor
+from batchq.ports.history import FeedEnds, FeedFilter, FeedPage, HistoryEntry
 from batchq.ports.job_search import JobPage, JobSearchQuery
 from batchq.ports.jobs import (
     Age,
     Changes,
     ChildQuery,
     Finished,
-    HistoryEntry,
     JobQuery,
     Pruned,
     Restoration,
@@ -44,6 +44,7 @@ from batchq.store import (
     bulk_stops,
     catalog,
     clock_shift,
+    history,
     integrity,
     job_reads,
     job_search,
@@ -104,8 +105,8 @@ class SqliteStore:
 
     # ---------------------------------------------------------------------------------------------------------- jobs
 
-    async def commit(self, changes: Changes) -> None:
-        await self._database.write(lambda it: bulk_stops.commit(it, changes))
+    async def commit(self, changes: Changes) -> int | None:
+        return await self._database.write(lambda it: bulk_stops.commit(it, changes))
 
     async def jobs(self, ids: Sequence[JobId], *, visibility: Visibility | None = None) -> Mapping[JobId, Job]:
         return await self._read(lambda it: job_reads.find(it, ids, visibility))
@@ -230,7 +231,13 @@ class SqliteStore:
         return await self._browse(lambda it: bulk_stops.preview(it, selection, limit, after))
 
     async def history(self, job_id: JobId) -> tuple[HistoryEntry, ...]:
-        return await self._read(lambda it: job_reads.history(it, job_id))
+        return await self._read(lambda it: history.of_job(it, job_id))
+
+    async def feed(self, after: int, wanted: FeedFilter, *, limit: int, scan: int) -> FeedPage:
+        return await self._browse(lambda it: history.feed(it, after, wanted, limit, scan))
+
+    async def feed_ends(self) -> FeedEnds:
+        return await self._read(history.feed_ends)
 
     async def stream(self, name: str) -> LogStream | None:
         return await self._read(lambda it: lists.find_stream(it, name))

@@ -27,7 +27,8 @@ from batchq.engine.account_limits import SubmitRateLimiter
 from batchq.errors import Invalid
 from batchq.host import DiskGuard
 from batchq.ports.catalog import Snapshot
-from batchq.ports.jobs import Changes, HistoryEntry
+from batchq.ports.history import HistoryEntry
+from batchq.ports.jobs import Changes
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
 from batchq.services.job_search import JobSearchService

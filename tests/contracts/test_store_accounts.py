@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import Owner
 from batchq.domain.ids import child_id
 from batchq.domain.job import ArrayChild, ArrayState, Status
-from batchq.ports.jobs import Changes, HistoryEntry
+from batchq.ports.history import HistoryEntry
+from batchq.ports.jobs import Changes
 from tests.support.builders import NOON, attempt, job
 
 LAB, OTHER = Owner(user="ada", account="lab"), Owner(user="bob", account="other")

@@ -18,7 +18,8 @@ from batchq.domain.bulk_stop import (
 )
 from batchq.domain.ids import child_id
 from batchq.domain.job import ArrayChild, ArrayState, Status
-from batchq.ports.jobs import Changes, HistoryEntry
+from batchq.ports.history import HistoryEntry
+from batchq.ports.jobs import Changes
 from tests.support import filters
 from tests.support.builders import NOON, attempt, gang, job, job_id
 from tests.support.examples import examples

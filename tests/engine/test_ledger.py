@@ -46,8 +46,9 @@ class Meanwhile:
         self._store, self._happens = store, happens
 
     async def commit(self, changes):
-        await self._store.commit(changes)
+        first_number = await self._store.commit(changes)
         self._happens()
+        return first_number
 
     def __getattr__(self, name):
         return getattr(self._store, name)

@@ -59,7 +59,7 @@ class Trouble:
             raise Conflict("it is at another version")
         if not self.over and thrown < 0.25:
             raise StoreFailed("no space left on device")
-        await self._store.commit(changes)
+        return await self._store.commit(changes)
 
     def __getattr__(self, name):
         return getattr(self._store, name)

@@ -30,7 +30,8 @@ from batchq.domain.ids import QueueName
 from batchq.domain.job import ConsumableRequirement, Job, JobSpec
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.clock import ClockAnchor
-from batchq.ports.jobs import HistoryEntry, Restoration
+from batchq.ports.history import HistoryEntry
+from batchq.ports.jobs import Restoration
 from batchq.ports.logs import LogLine, LogStream
 from batchq.store import bulk_stops, migrations, rows
 from batchq.store.lock import locked

@@ -139,6 +139,7 @@ async def _check_store(world) -> None:
     for job_id in world.invariants.acknowledged:
         if job_id not in stored and job_id not in world.invariants.deleted:
             world.run_log.fail("I1 no acknowledged job is lost", world.run_log.name_of(job_id))
+    await world.invariants.history.check_store(store, world.invariants.deleted)
     for job_id in stored:
         walk = [it.status for it in await store.history(job_id)]
         if any(after not in EDGES[before] for before, after in pairwise(walk)):

@@ -27,6 +27,7 @@ from tests.simulation.container_checks import (
 )
 from tests.simulation.container_records import ContainerRecords
 from tests.simulation.dependency_checks import DependencyChecks, is_over
+from tests.simulation.history_checks import HistoryChecks
 from tests.simulation.resource_checks import ResourceChecks
 from tests.simulation.run_log import RunLog
 
@@ -47,6 +48,7 @@ class Invariants:
         self.dependencies = DependencyChecks(jobs=self.jobs, run_log=run_log)
         self.resources = ResourceChecks(jobs=self.jobs, now=now, run_log=run_log)
         self.bulk_stops = BulkStopChecks(jobs=self.jobs, run_log=run_log)
+        self.history = HistoryChecks(run_log)
         self._company = ContainerChecks(containers=self.containers, now=now, run_log=run_log)
         self.times = StoredTimes(jobs=self.jobs, containers=self.containers, now=now, run_log=run_log)
         self.last_attempts: dict[JobId, int] = {}
@@ -63,6 +65,7 @@ class Invariants:
     # ------------------------------------------------------------------------------------------------ at each commit
 
     def committed(self, changes: Changes) -> None:
+        self.history.record(changes)
         before = {job.id: self.jobs.get(job.id) for job in changes.updated}
         for job in changes.inserted:
             self._once(job)

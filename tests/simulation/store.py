@@ -84,11 +84,13 @@ class ObservedStore(SqliteStore):
         self._invariants = invariants
         self.before_commit: Callable[[], None] = nothing
 
-    async def commit(self, changes: Changes) -> None:
+    async def commit(self, changes: Changes) -> int | None:
         self.before_commit()
-        await self._database.write(
+        first_number = await self._database.write(
             lambda it: bulk_stops.commit(it, changes), then=lambda: self._invariants.committed(changes), changes=changes
         )
+        self._invariants.history.check_numbers(first_number, changes)
+        return first_number
 
     async def anchor_clock(self, anchor: ClockAnchor, shift: ClockShift | None) -> None:
         skew, ids = anchor.booted_at - NOON, list(self._invariants.jobs)

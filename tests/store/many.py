@@ -32,7 +32,7 @@ FROM numbers, jobs WHERE ord = 0;
 
 INSERT INTO job_specs (ord, spec) SELECT n, spec FROM numbers, job_specs WHERE ord = 0;
 
-INSERT INTO job_history (ord, number, value) SELECT n, number, value FROM numbers, job_history WHERE ord = 0;
+INSERT INTO job_history (ord, value) SELECT n, value FROM numbers, job_history WHERE ord = 0 ORDER BY n, number;
 
 INSERT INTO log_streams (name, created_at, owner, account, value)
 SELECT stream_of(id), created_at * 1000, owner, account,

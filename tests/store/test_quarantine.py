@@ -129,7 +129,7 @@ async def test_a_damaged_job_can_be_updated(store):
 async def test_an_unreadable_history_entry_is_skipped(store):
     told = job(number=1)
     await store.commit(Changes(inserted=(told,), history=(moment(told), moment(told))))
-    await change(store, f"UPDATE job_history SET value = {BLOB} WHERE number = 0")
+    await change(store, f"UPDATE job_history SET value = {BLOB} WHERE number = 1")
 
     assert await store.history(told.id) == (moment(told),)
 

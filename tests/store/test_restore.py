@@ -9,6 +9,7 @@ import pytest
 from batchq.cli.exit_statuses import MISUSED
 from batchq.cli.main import main
 from batchq.errors import StoreRefused
+from batchq.ports.history import FeedFilter
 from batchq.ports.jobs import Changes, Restoration
 from batchq.store import lock, migrations
 from batchq.store.database import NAME
@@ -18,7 +19,7 @@ from batchq.store.offline.backup import back_up, restore
 from batchq.store.offline.check import check
 from batchq.store.sqlite_store import SqliteStore
 from tests.store import second_version
-from tests.support.builders import NOON, job, job_id
+from tests.support.builders import NOON, job, job_id, moment
 
 
 @pytest.fixture
@@ -228,3 +229,18 @@ async def test_a_copied_directory_is_refused_until_take_over(tmp_path, data):
 
 async def test_a_restore_without_arguments_is_misuse(data):
     assert main(["restore", "--data", str(data)]) == MISUSED
+
+
+async def test_a_restore_never_uses_a_number_of_the_replaced_history_again(data, copy):
+    store = await SqliteStore.open(data)
+    replaced = await store.commit(Changes(history=(moment(job(number=0)),)))
+    await store.close()
+    restore(copy, data, now=NOON, take_over=False)
+
+    store = await SqliteStore.open(data)
+    reader = await store.feed(replaced, FeedFilter(), limit=10, scan=10)
+    later = await store.commit(Changes(history=(moment(job(number=0)),)))
+    await store.close()
+
+    assert reader.gap
+    assert later > reader.next > replaced

@@ -26,7 +26,7 @@ from batchq.domain.job import (
 )
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.task import ContainerDependency, NodeRange, Nodes, Task, TaskContainer
-from batchq.ports.jobs import HistoryEntry
+from batchq.ports.history import HistoryEntry
 from batchq.ports.logs import LogStream
 from batchq.store import rows
 from tests.support.builders import NOON, attempt, job, job_id, stop

@@ -43,7 +43,8 @@ from batchq.domain.task import (
     TaskContainer,
 )
 from batchq.engine.account_limits import AccountPolicies
-from batchq.ports.jobs import HistoryEntry, SubmissionKey
+from batchq.ports.history import HistoryEntry
+from batchq.ports.jobs import SubmissionKey
 from batchq.ports.logs import LogStream
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -39,18 +39,19 @@ class StoreProxy:
         self._waiting.append(future)
         await future
 
-    async def commit(self, changes: Changes) -> None:
+    async def commit(self, changes: Changes) -> int | None:
         if self.failing:
             raise StoreFailed("no space left on device")
         if self.before_commit is not None:
             await self.before_commit(changes)
-        await self.store.commit(changes)
+        first_number = await self.store.commit(changes)
         self._count_commit()
         if self.after_commit is not None:
             self.after_commit(changes)
         if self.withholds_replies:
             self.unanswered_commits += 1
             await asyncio.Event().wait()
+        return first_number
 
     def _count_commit(self) -> None:
         self.commits += 1

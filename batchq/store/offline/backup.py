@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from batchq.errors import StoreFailed, StoreRefused
 from batchq.ports.jobs import Restoration
-from batchq.store import integrity, job_writes
+from batchq.store import history, integrity, job_writes
 from batchq.store.database import NAME
 from batchq.store.lock import locked
 from batchq.store.log_files import sync
@@ -101,13 +101,18 @@ def _prepare_restored(
             instance = integrity.prepare(connection, path=part, expected=None)
             after = instance if keeps_instance(instance) else integrity.new_instance(connection)
             problems = report(connection).problems
-            run_transaction(Begin.WRITING, lambda it: job_writes.put_restoration(it, Restoration(at=now)), connection)
+            run_transaction(Begin.WRITING, lambda it: _mark_restored(it, now), connection)
             connection.execute("PRAGMA journal_mode = DELETE")
         except sqlite3.Error as why:
             raise StoreRefused(f"cannot restore {file}: {why}") from why
     if problems:
         raise StoreRefused(f"{file} is damaged: {problems[0]}")
     return instance, after
+
+
+def _mark_restored(connection: sqlite3.Connection, now: datetime) -> None:
+    job_writes.put_restoration(connection, Restoration(at=now))
+    history.skip_numbers(connection)
 
 
 def _keep_replaced(database: Path, now: datetime) -> Path | None:

@@ -11,7 +11,8 @@
 
 -- ------------------------------------------------------------------------------------------------------------- server
 
--- Single values: 'instance', 'secret', 'clock', 'engine', 'restoration', and one row 'flag NAME' for each flag.
+-- Single values: 'instance', 'secret', 'clock', 'engine', 'restoration', 'forgotten_through' (the highest number of the
+-- history that was deleted), and one row 'flag NAME' for each flag.
 CREATE TABLE metadata (
     name TEXT PRIMARY KEY,
     value TEXT NOT NULL -- plain text, or JSON: ClockAnchor for 'clock', Restoration for 'restoration'; '' for a flag
@@ -209,13 +210,15 @@ CREATE TABLE job_consumable_resources (
 ) WITHOUT ROWID;
 CREATE INDEX job_consumable_resources_by_job ON job_consumable_resources (ord);
 
--- The statuses that a job has had.
+-- The statuses that jobs have had: one feed of all jobs. The entries of a transaction have consecutive numbers. A number
+-- is never used again: the next one is above all numbers here and above 'forgotten_through'. (AUTOINCREMENT would write
+-- another row for each entry.)
 CREATE TABLE job_history (
+    number INTEGER PRIMARY KEY, -- from 1, in the order of the commits
     ord INTEGER NOT NULL REFERENCES jobs (ord),
-    number INTEGER NOT NULL, -- from 0
-    value TEXT NOT NULL, -- JSON of HistoryEntry without `job_id`
-    PRIMARY KEY (ord, number)
-) WITHOUT ROWID;
+    value TEXT NOT NULL -- JSON of HistoryEntry without `job_id`
+);
+CREATE INDEX job_history_by_job ON job_history (ord);
 
 -- Recent SubmitJob calls, by which a retried call is recognized.
 CREATE TABLE submissions (

@@ -13,9 +13,6 @@ CROSS JOIN job_specs ON job_specs.ord = coalesce(parent_ord, jobs.ord);
 -- owners_by_id
 SELECT jobs.id, owner, account FROM json_each(:ids) AS named CROSS JOIN jobs ON jobs.id = named.value;
 
--- job_history
-SELECT value FROM job_history WHERE ord = (SELECT ord FROM jobs WHERE id = :id) ORDER BY number;
-
 -- last_order
 -- The last order that is taken. An array takes the orders of all its children when it is inserted.
 SELECT own.ord + own.array_size

@@ -46,16 +46,6 @@ WHERE ord = :ord AND id = :id AND version = :version;
 -- version
 SELECT version FROM jobs WHERE id = :id;
 
--- insert_history
-INSERT INTO job_history (ord, number, value)
-VALUES (:ord, (SELECT coalesce(max(number) + 1, 0) FROM job_history WHERE ord = :ord), :value);
-
--- insert_history_by_id
--- For a job that the same unit of work does not write; the job may be deleted.
-INSERT INTO job_history (ord, number, value)
-SELECT ord, (SELECT coalesce(max(number) + 1, 0) FROM job_history WHERE job_history.ord = jobs.ord), :value
-FROM jobs WHERE id = :id;
-
 -- set_finished_at
 UPDATE jobs SET finished_at = :at WHERE id = :id;
 

@@ -20,9 +20,6 @@ WHERE dependency_id = :id OR (dependency_id > :id || ':' AND dependency_id < :id
 -- newest_job
 SELECT coalesce(parent_ord, ord) FROM jobs WHERE ord = (SELECT max(ord) FROM jobs);
 
--- delete_history
-DELETE FROM job_history WHERE ord = :ord;
-
 -- delete_dependencies
 DELETE FROM job_dependencies WHERE ord = :ord;
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from tests.bench.figures import Figure
-from tests.bench.groups import arrays, cancel, containers, ends, life, million, stop, sweep, wire
+from tests.bench.groups import arrays, cancel, containers, ends, history, life, million, stop, sweep, wire
 from tests.bench.scale import Scale
 
 GROUPS: Mapping[str, Callable[[Scale, Path], Iterator[Figure]]] = {
@@ -15,6 +15,7 @@ GROUPS: Mapping[str, Callable[[Scale, Path], Iterator[Figure]]] = {
     "arrays": arrays.measure,
     "cancel": cancel.measure,
     "sweep": sweep.measure,
+    "history": history.measure,
     "life": life.measure,
     "million": million.measure,
 }

@@ -80,11 +80,11 @@ CREATE TABLE job_dependencies (
 ) WITHOUT ROWID;
 CREATE INDEX job_dependencies_by_job ON job_dependencies (ord);
 CREATE TABLE job_history (
+    number INTEGER PRIMARY KEY,
     ord INTEGER NOT NULL REFERENCES jobs (ord),
-    number INTEGER NOT NULL,
-    value TEXT NOT NULL,
-    PRIMARY KEY (ord, number)
-) WITHOUT ROWID;
+    value TEXT NOT NULL
+);
+CREATE INDEX job_history_by_job ON job_history (ord);
 CREATE TABLE job_queues (
     name TEXT PRIMARY KEY,
     value TEXT NOT NULL

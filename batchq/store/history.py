@@ -1,0 +1,115 @@
+"""The history of all jobs in SQL: one numbered feed. Each function runs inside one transaction."""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+
+from batchq.domain.ids import JobId, QueueName
+from batchq.ports.history import FeedEnds, FeedEntry, FeedFilter, FeedPage, HistoryEntry
+from batchq.store import rows
+from batchq.store.quarantine import skip_unreadable
+from batchq.store.statements import Row, execute_each, load_statements
+
+SQL = load_statements("history.sql")
+
+#: The numbers that a restore skips. A server may have used them after the backup was made.
+NUMBERS_SKIPPED = 10**9
+
+Connection = sqlite3.Connection
+
+
+def insert(connection: Connection, entries: Sequence[HistoryEntry], orders: Mapping[JobId, int]) -> int | None:
+    """Insert entries in their order; those of deleted jobs are dropped. Returns the number of the first one, or None.
+
+    The numbers of the others follow. `orders`: the `Job.order` of jobs that the caller knows.
+    """
+    if not entries:
+        return None
+    known = {**_orders(connection, {it.job_id for it in entries} - orders.keys()), **orders}
+    saved = [it for it in entries if it.job_id in known]
+    first = feed_ends(connection).last + 1
+    new: list[Row] = [
+        {"number": number, "ord": known[it.job_id], "value": rows.moment_value(it)}
+        for number, it in enumerate(saved, first)
+    ]
+    execute_each(connection, SQL["insert"], new)
+    return first if saved else None
+
+
+def of_job(connection: Connection, job_id: JobId) -> tuple[HistoryEntry, ...]:
+    found = connection.execute(SQL["of_job"], {"id": rows.text(job_id)})
+    return tuple(skip_unreadable(((job_id, value) for (value,) in found), rows.moment))
+
+
+def feed(connection: Connection, after: int, wanted: FeedFilter, limit: int, scan: int) -> FeedPage:
+    ends = feed_ends(connection)
+    if after > ends.last:
+        return FeedPage(entries=(), next=ends.last, gap=True)
+    (through,) = connection.execute(SQL["end_of_scan"], {"after": after, "scan": scan}).fetchone()
+    if through is None:
+        return FeedPage(entries=(), next=ends.last, gap=after < ends.forgotten_through)
+    parameters = {"after": after, "through": through, "limit": limit} | _filters(wanted)
+    found = connection.execute(SQL["feed"], parameters).fetchall()
+    return FeedPage(
+        entries=tuple(skip_unreadable(((row,) for row in found), _feed_entry)),
+        next=found[-1][0] if len(found) == limit else through,
+        gap=after < ends.forgotten_through,
+    )
+
+
+def feed_ends(connection: Connection) -> FeedEnds:
+    newest, forgotten = connection.execute(SQL["ends"]).fetchone()
+    return FeedEnds(last=max(newest or 0, forgotten or 0), forgotten_through=forgotten or 0)
+
+
+def delete(connection: Connection, orders: Iterable[int]) -> None:
+    """Delete the entries of these jobs, and record the highest number that was deleted."""
+    deleted = [{"ord": order} for order in orders]
+    highest = [connection.execute(SQL["highest_of_job"], it).fetchone()[0] for it in deleted]
+    forgotten = max((it for it in highest if it is not None), default=None)
+    if forgotten is not None:
+        connection.execute(SQL["put_forgotten_through"], {"number": forgotten})
+    connection.executemany(SQL["delete_of_job"], deleted)
+
+
+def skip_numbers(connection: Connection) -> None:
+    """Continue at numbers that no server has used, so that a reader with a later number than the backup's sees a gap.
+
+    Readers of the replaced data have read entries that the backup does not contain.
+    """
+    last = feed_ends(connection).last
+    connection.execute(SQL["put_forgotten_through"], {"number": last + NUMBERS_SKIPPED})
+
+
+def _orders(connection: Connection, ids: Iterable[JobId]) -> Mapping[JobId, int]:
+    stored = {rows.text(it): it for it in ids}
+    if not stored:
+        return {}
+    found = connection.execute(SQL["orders_of_jobs"], {"ids": json.dumps(list(stored))})
+    return {stored[job_id]: order for job_id, order in found}
+
+
+def _filters(wanted: FeedFilter) -> dict[str, str | None]:
+    visibility = wanted.visibility
+    return {
+        "user": None if visibility is None else rows.text(visibility.user),
+        "accounts": None if visibility is None else _json(visibility.accounts),
+        "jobs": _json(wanted.jobs) if wanted.jobs else None,
+        "queues": _json(wanted.queues) if wanted.queues else None,
+        "statuses": _json(wanted.statuses) if wanted.statuses else None,
+    }
+
+
+def _json(names: Iterable[str]) -> str:
+    return json.dumps([rows.text(it) for it in names])
+
+
+def _feed_entry(row: tuple[int, str, str, str, str, str, str]) -> FeedEntry:
+    number, job_id, value, name, queue, user, account = row
+    return FeedEntry(
+        number=number,
+        entry=rows.moment(JobId(job_id), value),
+        job_name=name,
+        queue=QueueName(queue),
+        owner=rows.owner(user, account),
+    )
