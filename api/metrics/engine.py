@@ -8,8 +8,9 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from batchq.api.metrics.labels import BoundedNames, Children
 from batchq.domain import status_reasons
-from batchq.domain.job import FINISHED, Attempt, Job, Status, StopCause
+from batchq.domain.job import FINISHED, Attempt, Job, Status
 from batchq.domain.scheduling.fairshare import Change
+from batchq.domain.stop_orders import StopKind
 from batchq.ports.jobs import StatusChanged
 
 WAIT_BUCKETS = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14400, 43200, 86400)
@@ -125,8 +126,9 @@ class EngineMetrics:
             return
         if attempt is not None and begun is not None and begun.started_at is None and attempt.started_at is not None:
             self._observe_start(attempt, now)
-        if before.stop is not None and after.stop is not None and before.stop.kill_at is None is not after.stop.kill_at:
-            self._jobs.signal.observe(_seconds(after.stop.ordered_at, now))
+        ordered, order = before.stop, after.stop
+        if ordered is not None and order is not None and ordered.signalled_at is None is not order.signalled_at:
+            self._jobs.signal.observe(_seconds(order.ordered_at, now))
         for ended in after.attempts[len(before.attempts) :]:
             if begun is not None and begun.started_at is None and ended.started_at is not None:
                 self._observe_start(ended, ended.started_at)
@@ -153,8 +155,8 @@ def job_outcome(job: Job) -> str:
     if job.status is Status.SUCCEEDED:
         return "succeeded"
     if job.stop is not None:
-        return "terminated" if job.stop.cause is StopCause.TERMINATED else "timed_out"
-    if job.cancelled is not None:
+        return "terminated" if job.stop.kind is StopKind.TERMINATE else "timed_out"
+    if job.is_cancelled:
         return "cancelled"
     return "dependency" if _begins(job.status_reason, status_reasons.DEPENDENCY_FAILED) else "failed"
 
@@ -162,7 +164,7 @@ def job_outcome(job: Job) -> str:
 def attempt_outcome(job: Job, ended: Attempt) -> str:
     """The label `outcome` of an attempt of the job that has just ended."""
     outcomes: tuple[tuple[str, Callable[[], bool]], ...] = (
-        ("stopped", lambda: job.stop is not None and job.stop.cause is StopCause.TERMINATED),
+        ("stopped", lambda: job.stop is not None and job.stop.kind is StopKind.TERMINATE),
         ("timed_out", lambda: job.stop is not None),
         ("succeeded", lambda: ended.exit_code == 0 and ended.reason is None),
         ("memory", lambda: _begins(ended.reason, status_reasons.OUT_OF_MEMORY)),

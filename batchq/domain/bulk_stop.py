@@ -11,7 +11,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from batchq.domain import events as on
-from batchq.domain.access.accounts import Visibility
+from batchq.domain.access.accounts import UserName, Visibility
 from batchq.domain.access.audit import AuditRecord
 from batchq.domain.ids import JobId, parent_of
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Job, Status
@@ -160,11 +160,14 @@ class JobOutcome(Struct, frozen=True, kw_only=True):
 
 def request(order: BulkStopOrder, node: int | None) -> on.CancelRequested | on.TerminateRequested:
     """The event for one selected job. `node`: the selected node of a multi-node job; None: the job as a whole."""
+    user, at = (UserName(""), None) if order.record is None else (order.record.user, order.record.at)
     match order.kind:
         case Kind.CANCEL:
-            return on.CancelRequested(reason=order.reason, node=node)
+            return on.CancelRequested(reason=order.reason, user=user, requested_at=at, node=node)
         case Kind.TERMINATE:
-            return on.TerminateRequested(reason=order.reason, grace=order.grace, node=node, signal=order.signal)
+            return on.TerminateRequested(
+                reason=order.reason, user=user, requested_at=at, grace=order.grace, node=node, signal=order.signal
+            )
 
 
 def has_children(job: Job) -> bool:

@@ -6,6 +6,7 @@ from typing import TypeGuard, get_args
 from msgspec import Struct
 
 from batchq.domain import status_reasons
+from batchq.domain.access.accounts import UserName
 from batchq.domain.ids import JobId
 
 
@@ -166,6 +167,10 @@ class CancelRequested(Struct, frozen=True, kw_only=True):
 
     #: The caller's reason.
     reason: str
+    #: The user who made the request; empty: the server itself.
+    user: UserName = UserName("")
+    #: When the request was accepted; None: now.
+    requested_at: datetime | None = None
     #: The node of a multi-node job that the request named; None: the whole job.
     node: int | None = None
 
@@ -175,6 +180,10 @@ class TerminateRequested(Struct, frozen=True, kw_only=True):
 
     #: The caller's reason.
     reason: str
+    #: The user who made the request; empty: the server itself.
+    user: UserName = UserName("")
+    #: When the request was accepted; None: now.
+    requested_at: datetime | None = None
     #: The time between the stop signal and the kill; None: the job's own.
     grace: timedelta | None = None
     #: The node of a multi-node job that the request named; None: the whole job.
@@ -188,6 +197,8 @@ class ForceFailed(Struct, frozen=True, kw_only=True):
 
     #: The administrator's reason.
     reason: str
+    #: The administrator.
+    user: UserName = UserName("")
 
 
 #: The events about an attempt. `attempt` is its number; `container_key` is that of the container's `Tag`, empty if the

@@ -1,4 +1,4 @@
-"""The stored values of a job: spec, attempts, containers, stop order and array state. Pure.
+"""The stored values of a job: spec, attempts, containers and array state. Pure.
 
 They have no behaviour: `lifecycle` has the rules that change them.
 """
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import NO_OWNER, Owner
 from batchq.domain.container import ContainerSpec, Overrides, Resources
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, Tag
+from batchq.domain.stop_orders import STOPS_ATTEMPT, ChildOrder, StopKind, StopOrder
 from batchq.domain.task import Nodes, Task
 
 
@@ -174,12 +175,14 @@ class AttemptContainer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str | None = None
     #: Whether it has been ordered to stop.
     stop_ordered: bool = False
-    #: The caller's reason when its node alone was terminated, else None.
-    terminate_reason: str | None = None
+    #: The TerminateJob that stopped its node alone, else None.
+    terminated_by: StopOrder | None = None
     #: The time between the stop signal and the kill; None until a stop is ordered.
     grace: timedelta | None = None
     #: The stop signal; None: the image's StopSignal, or SIGTERM.
     signal: str | None = None
+    #: When the stop signal was delivered; None until then.
+    signalled_at: datetime | None = None
     #: When it is killed, or killed again; None until the stop signal is delivered.
     kill_at: datetime | None = None
     #: When it was killed first.
@@ -232,30 +235,6 @@ class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     created_host_paths: tuple[str, ...] = ()
 
 
-class StopCause(StrEnum):
-    """A TerminateJob, or the job's timeout."""
-
-    TERMINATED = "TERMINATED"
-    TIMED_OUT = "TIMED_OUT"
-
-
-class Stop(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An order to stop, beside the status: the job ends when its container has exited."""
-
-    cause: StopCause
-    #: The caller's reason, or the text of the timeout.
-    reason: str
-    ordered_at: datetime
-    #: The time between the stop signal and the kill.
-    grace: timedelta
-    #: The stop signal; None: the image's StopSignal, or SIGTERM.
-    signal: str | None = None
-    #: When the container is killed, or killed again; None until the stop signal is delivered.
-    kill_at: datetime | None = None
-    #: When it was killed first.
-    killed_at: datetime | None = None
-
-
 class ArrayChild(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The position of a job in an array."""
 
@@ -284,21 +263,6 @@ class ArrayState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended_at: datetime | None = None
 
 
-class ChildOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A CancelJob or TerminateJob for children that their array has not spawned yet."""
-
-    #: The indices of the children, in the order of the requests.
-    indices: tuple[int, ...]
-    #: The caller's reason.
-    reason: str
-    #: Whether it is a TerminateJob.
-    terminate: bool
-    #: The time between the stop signal and the kill; None: the job's own.
-    grace: timedelta | None = None
-    #: The stop signal; None: the image's StopSignal, or SIGTERM.
-    signal: str | None = None
-
-
 class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One job, as it is stored."""
 
@@ -316,10 +280,9 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempts: tuple[Attempt, ...] = ()
     #: The attempt under way; not None exactly while the job is STARTING or RUNNING.
     attempt: Attempt | None = None
-    #: The order to stop the job or, on an array, its children; None: there was none.
-    stop: Stop | None = None
-    #: The reason of a CancelJob: on a FAILED job the one that ended it, on an active job one that prevents a retry.
-    cancelled: str | None = None
+    #: The orders that had an effect on the job or, on an array, its children, oldest first: at most one CancelJob, then
+    #: one TerminateJob or timeout, then one force-fail. They are kept after the job has ended.
+    stop_orders: tuple[StopOrder, ...] = ()
     #: Whether no compute environment of its queue could ever hold it.
     unschedulable: bool = False
     #: Since when `status_reason` says why it cannot be placed; None: it does not.
@@ -349,17 +312,31 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return Tag(job_id=self.id, attempt=self.attempt.number)
 
     @property
+    def cancel(self) -> StopOrder | None:
+        """The CancelJob: no attempt begins after it. It ends a queued job, and leaves an attempt under way alone."""
+        return next((it for it in self.stop_orders if it.kind is StopKind.CANCEL), None)
+
+    @property
+    def stop(self) -> StopOrder | None:
+        """The TerminateJob or timeout: the job ends when its container has exited or, of an array, its children."""
+        return next((it for it in self.stop_orders if it.kind in STOPS_ATTEMPT), None)
+
+    @property
     def is_cancelled(self) -> bool:
         """AWS's isCancelled: a cancel ended the job or prevented its retry.
 
         False while the attempt of a cancelled job continues. True for an array with children from the cancel on.
         """
-        return self.cancelled is not None and (self.status is Status.FAILED or self.array_state is not None)
+        if not self.stop_orders:
+            return False
+        if self.array_state is not None and self.status not in FINISHED:
+            return self.cancel is not None
+        return self.status is Status.FAILED and self.stop_orders[-1].kind is StopKind.CANCEL
 
     @property
     def is_terminated(self) -> bool:
         """AWS's isTerminated: a TerminateJob ordered the job to stop."""
-        return self.stop is not None and self.stop.cause is StopCause.TERMINATED
+        return self.stop is not None and self.stop.kind is StopKind.TERMINATE
 
 
 def tags(job: Job) -> tuple[Tag, ...]:

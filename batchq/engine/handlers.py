@@ -286,7 +286,7 @@ def _store_child_order(unit: UnitOfWork, message: JobEvent) -> None:
         return
     if not isinstance(message.event, on.CancelRequested | on.TerminateRequested):
         return
-    after = arrays.keep_order(array, child[1], message.event)
+    after = arrays.keep_order(array, child[1], message.event, unit.now)
     if after is not array:
         caller, unit.caller = unit.caller, None
         unit.update(array, after)

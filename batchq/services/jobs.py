@@ -196,7 +196,7 @@ class JobService:
             return job
         if arrays.is_parent(job):
             raise Invalid(f"Job {job_id} is an array: force-fail {await self._active_children(job_id)}.")
-        await self._engine.deliver(job_id, on.ForceFailed(reason=reason), caller=caller)
+        await self._engine.deliver(job_id, on.ForceFailed(reason=reason, user=caller.user), caller=caller)
         return await self._must_exist(job_id, caller)
 
     async def history(self, job_id: JobId, *, caller: Caller) -> tuple[HistoryEntry, ...]:
@@ -225,7 +225,7 @@ class JobService:
         except Unavailable as why:
             return dict.fromkeys(ids, why)
         targets = [node_of(it) for it in stopped]
-        orders = {node: order(reason=reason, node=node) for node in {node for _, node in targets}}
+        orders = {node: order(reason=reason, user=caller.user, node=node) for node in {node for _, node in targets}}
         errors = await self._engine.deliver_all([(whole, orders[node]) for whole, node in targets], caller=caller)
         return {job_id: why for job_id, why in zip(stopped, errors, strict=True) if why is not None}
 

@@ -16,10 +16,11 @@ from batchq.api.metrics.labels import MAX_NAMES, OTHER, BoundedNames
 from batchq.api.metrics.requests import status_class
 from batchq.api.metrics.routes import Metrics, MetricsContext, dialect, token_in
 from batchq.domain import status_reasons
-from batchq.domain.job import Attempt, Status, Stop, StopCause
+from batchq.domain.job import Attempt, Status
 from batchq.domain.scheduling.fairshare import Change
+from batchq.domain.stop_orders import StopKind, StopOrder
 from batchq.ports.jobs import StatusChanged
-from tests.support.builders import ADMIN, NOON, job
+from tests.support.builders import ADMIN, NOON, cancel, job
 
 RAN = Attempt(
     number=1,
@@ -32,8 +33,8 @@ RAN = Attempt(
 )
 
 
-def stop(cause):
-    return Stop(cause=cause, reason="", ordered_at=NOON, grace=timedelta(seconds=30))
+def stop(kind):
+    return StopOrder(kind=kind, reason="", ordered_at=NOON, grace=timedelta(seconds=30))
 
 
 def ended(**changes):
@@ -44,9 +45,9 @@ def ended(**changes):
     ("finished", "outcome"),
     [
         (replace(job(), status=Status.SUCCEEDED), "succeeded"),
-        (ended(stop=stop(StopCause.TERMINATED)), "terminated"),
-        (ended(stop=stop(StopCause.TIMED_OUT)), "timed_out"),
-        (ended(cancelled="too hot"), "cancelled"),
+        (ended(stop_orders=(stop(StopKind.TERMINATE),)), "terminated"),
+        (ended(stop_orders=(stop(StopKind.TIMEOUT),)), "timed_out"),
+        (ended(stop_orders=(cancel("too hot"),)), "cancelled"),
         (ended(status_reason=status_reasons.dependency_failed("x")), "dependency"),
         (ended(status_reason=status_reasons.EXITED), "failed"),
     ],
@@ -61,8 +62,8 @@ def test_a_finished_job_has_one_outcome(finished, outcome):
         (job(), replace(RAN, exit_code=0), "succeeded"),
         (job(), RAN, "exit"),
         (job(), replace(RAN, reason=status_reasons.OUT_OF_MEMORY), "memory"),
-        (ended(stop=stop(StopCause.TIMED_OUT)), RAN, "timed_out"),
-        (ended(stop=stop(StopCause.TERMINATED)), replace(RAN, exit_code=0), "stopped"),
+        (ended(stop_orders=(stop(StopKind.TIMEOUT),)), RAN, "timed_out"),
+        (ended(stop_orders=(stop(StopKind.TERMINATE),)), replace(RAN, exit_code=0), "stopped"),
         (job(), replace(RAN, status_reason=status_reasons.HOST_TERMINATED), "host"),
         (job(), replace(RAN, exit_code=None, started_at=None), "not_started"),
         (job(), replace(RAN, exit_code=None, status_reason=status_reasons.DISAPPEARED), "lost"),

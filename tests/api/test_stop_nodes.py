@@ -5,6 +5,7 @@ import pytest
 from batchq.domain import events as on
 from tests.api.conftest import ARN
 from tests.api.several import GANG
+from tests.support.builders import ADMIN
 
 EVENTS = {"CancelJob": on.CancelRequested, "TerminateJob": on.TerminateRequested}
 
@@ -21,14 +22,14 @@ async def test_the_engine_gets_the_node(server, gang, http, operation, name):
     status, _, answer = await http.post(operation, {"jobId": name.format(gang), "reason": "no"})
 
     assert (status, answer) == (200, {})
-    assert server.engine.received == [(gang, EVENTS[operation](reason="no", node=3))]
+    assert server.engine.received == [(gang, EVENTS[operation](reason="no", user=ADMIN.user, node=3))]
 
 
 @pytest.mark.parametrize("operation", EVENTS)
 async def test_the_engine_gets_the_job_without_a_node(server, gang, http, operation):
     await http.post(operation, {"jobId": gang, "reason": "no"})
 
-    assert server.engine.received == [(gang, EVENTS[operation](reason="no"))]
+    assert server.engine.received == [(gang, EVENTS[operation](reason="no", user=ADMIN.user))]
 
 
 @pytest.mark.parametrize("operation", EVENTS)

@@ -11,7 +11,7 @@ from batchq.domain.job import Status
 from batchq.errors import Conflict, StoreFailed
 from batchq.ports.jobs import Changes
 from batchq.store.job_writes import MAX_SUBMISSIONS_DELETED
-from tests.support.builders import NOON, attempt, job, job_id, log_stream, moment, resources, stop, submission
+from tests.support.builders import NOON, attempt, cancel, job, job_id, log_stream, moment, resources, stop, submission
 
 
 def saved(before):
@@ -39,8 +39,7 @@ async def test_a_job_is_read_as_it_was_saved(store):
         status=Status.RUNNING,
         status_reason="because",
         attempts=(attempt(exit_code=1, started_at=NOON, stopped_at=NOON, reason="no", status_reason="Exited"),),
-        stop=stop(kill_at=NOON + timedelta(seconds=30)),
-        cancelled="never mind",
+        stop_orders=(cancel("never mind", user="cora"), stop(kill_at=NOON + timedelta(seconds=30))),
         started_at=NOON + timedelta(microseconds=1),
         tags=(("colour", "red"), ("empty", "")),
         timeout=timedelta(seconds=60.5),

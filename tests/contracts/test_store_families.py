@@ -15,7 +15,7 @@ from batchq.domain.job import (
 )
 from batchq.errors import Conflict
 from batchq.ports.jobs import Changes, ChildQuery, Filter, JobQuery
-from tests.support.builders import NOON, job, job_id, stop
+from tests.support.builders import NOON, cancel, job, job_id, stop
 
 DEFAULT = QueueName("default")
 
@@ -53,7 +53,7 @@ async def family(store):
 
 async def test_a_child_is_read_as_it_was_saved_with_all_that_was_asked_for_its_array(store):
     parent = array(environment=(("A", "1"),), timeout=None)
-    one = child(parent, 2, status=Status.FAILED, status_reason="so", stop=stop())
+    one = child(parent, 2, status=Status.FAILED, status_reason="so", stop_orders=(stop(),))
     await store.commit(Changes(inserted=(parent, one)))
 
     assert await store.jobs([one.id, parent.id]) == {one.id: one, parent.id: parent}
@@ -201,8 +201,8 @@ async def test_an_array_has_taken_the_orders_of_all_its_children(store):
     [
         array(4, array_state=ArrayState()),
         array(4, array_state=ArrayState(spawned=3)),
-        array(4, array_state=ArrayState(spawned=4, order_applied_to=3), cancelled="never mind"),
-        array(4, array_state=ArrayState(spawned=4), stop=stop()),
+        array(4, array_state=ArrayState(spawned=4, order_applied_to=3), stop_orders=(cancel(),)),
+        array(4, array_state=ArrayState(spawned=4), stop_orders=(stop(),)),
         array(4, array_state=ArrayState(spawned=4, order_applied_to=2, failed_index=1)),
     ],
 )
@@ -218,9 +218,9 @@ async def test_a_parent_with_children_to_spawn_or_to_tell_is_at_work(store, busy
         array(4, array_state=None, status=Status.SUBMITTED),
         array(4, array_state=None),
         array(4, array_state=ArrayState(spawned=4)),
-        array(4, array_state=ArrayState(spawned=4, order_applied_to=4), cancelled="never mind"),
+        array(4, array_state=ArrayState(spawned=4, order_applied_to=4), stop_orders=(cancel(),)),
         array(4, array_state=ArrayState(spawned=2), status=Status.FAILED),
-        array(4, array_state=None, status=Status.FAILED, cancelled="never mind"),
+        array(4, array_state=None, status=Status.FAILED, stop_orders=(cancel(),)),
     ],
 )
 async def test_a_parent_that_waits_or_is_done_is_not_at_work(store, idle):

@@ -11,7 +11,7 @@ from batchq.domain.job import AttemptContainer, AttemptContainerState, Status
 from batchq.domain.lifecycle.containers import tags_under_way
 from batchq.ports.runtime import ContainerState, Inspection
 from tests.doctor.installation import active, engine, failure, failures
-from tests.support.builders import NOON, attempt, job, job_id, stop
+from tests.support.builders import NOON, attempt, cancel, job, job_id, stop
 
 LONG_AGO, JUST_NOW = NOON - timedelta(minutes=10), NOON - timedelta(seconds=20)
 
@@ -32,7 +32,7 @@ def containers(*tags):
     ],
 )
 def test_a_stuck_job_is_reported_with_force_fail(ordered):
-    stuck = running(stop=ordered)
+    stuck = running(stop_orders=(ordered,))
 
     level, component, text = failure(**active(stuck))
 
@@ -43,14 +43,14 @@ def test_a_stuck_job_is_reported_with_force_fail(ordered):
 @pytest.mark.parametrize(
     "ordered",
     [
-        None,
+        cancel(),
         stop(ordered_at=JUST_NOW, kill_at=NOON + timedelta(seconds=10)),
         stop(ordered_at=LONG_AGO, grace=timedelta(hours=1), kill_at=NOON + timedelta(minutes=50)),
         stop(ordered_at=LONG_AGO, kill_at=NOON, killed_at=JUST_NOW),
     ],
 )
 def test_a_job_within_its_grace_period_is_healthy(ordered):
-    assert failures(**active(running(stop=ordered))) == []
+    assert failures(**active(running(stop_orders=(ordered,)))) == []
 
 
 def test_one_stuck_container_of_several_is_reported():
@@ -59,11 +59,13 @@ def test_one_stuck_container_of_several_is_reported():
         key="0/sidecar", state=AttemptContainerState.RUNNING, stop_ordered=True, killed_at=LONG_AGO
     )
     stuck = job(
-        status=Status.RUNNING, attempt=attempt(containers=(dead, stuck_container)), stop=stop(ordered_at=LONG_AGO)
+        status=Status.RUNNING,
+        attempt=attempt(containers=(dead, stuck_container)),
+        stop_orders=(stop(ordered_at=LONG_AGO),),
     )
 
     assert [it[:2] for it in failures(**active(stuck))] == [("problem", "jobs")]
-    assert failures(**active(replace(stuck, attempt=attempt(containers=(dead,)), stop=None))) == []
+    assert failures(**active(replace(stuck, attempt=attempt(containers=(dead,)), stop_orders=()))) == []
 
 
 def test_containers_of_active_jobs_are_healthy():

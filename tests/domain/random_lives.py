@@ -13,6 +13,7 @@ from batchq.domain.lifecycle.transitions import TRANSITIONS, step
 from tests.support.builders import NOON, job, job_id, retry
 
 EXIT_CODES = [0, 1, 137, 143]
+USERS = ["ada", "bob"]
 REASONS = ["", "this", "that"]
 RULES = [(), (ExitRule(action=Action.EXIT, on_exit_code="13*"),), (ExitRule(action=Action.RETRY, on_reason="*"),)]
 
@@ -73,14 +74,14 @@ def happening(it, now, *, which, detail, ago):
     attempt = (it.attempt.number if it.attempt else 1) - (detail > 230)
     reason = REASONS[detail % 3]
     match kind:
-        case on.FoundInvalid | on.FoundUnschedulable | on.FoundBlocked | on.BlockedTooLong | on.CancelRequested:
+        case on.FoundInvalid | on.FoundUnschedulable | on.FoundBlocked | on.BlockedTooLong:
             return kind(reason=reason)
-        case on.ForceFailed:  # of a queued job it would be refused
-            return (on.CancelRequested if it.status in QUEUED else kind)(reason=reason)
+        case on.ForceFailed | on.CancelRequested:  # a force-fail of a queued job would be refused
+            return (on.CancelRequested if it.status in QUEUED else kind)(reason=reason, user=USERS[detail % 2])
         case on.DependencyFailed:
             return on.DependencyFailed(job_id=job_id(2))
         case on.TerminateRequested:
-            return on.TerminateRequested(reason=reason, grace=ago if detail % 2 else None)
+            return on.TerminateRequested(reason=reason, user=USERS[detail % 2], grace=ago if detail % 2 else None)
         case on.Placed:
             return on.Placed(environment="local")
         case on.ContainerCreated:

@@ -102,7 +102,7 @@ def test_a_terminate_after_a_cancel_is_told_to_all_again_and_its_reason_stands()
 
     both = asked(cancelled, TERMINATE)
 
-    assert arrays.order(both) == on.TerminateRequested(reason="now", grace=timedelta(seconds=30))
+    assert arrays.order(both) == on.TerminateRequested(reason="now", grace=timedelta(seconds=30), requested_at=LATER)
     assert arrays.pass_order(both, 250)[1] == range(3)
     moves = [Moved(index=0, before=Status.RUNNING, after=Status.FAILED)]
     moves += [Moved(index=index, before=Status.SUBMITTED, after=Status.FAILED) for index in (1, 2)]
@@ -229,11 +229,11 @@ def _happen(job, children, what, most, well):
 def test_the_orders_kept_for_children_that_are_not_spawned_are_few():
     array = builders.job(array_size=10_000)
     for index in range(5000):
-        array = arrays.keep_order(array, index, on.CancelRequested(reason="one reason"))
+        array = arrays.keep_order(array, index, on.CancelRequested(reason="one reason"), NOON)
     for index in range(arrays.MAX_CHILD_ORDERS - 1):
-        array = arrays.keep_order(array, 5000 + index, on.TerminateRequested(reason=f"reason {index}"))
+        array = arrays.keep_order(array, 5000 + index, on.TerminateRequested(reason=f"reason {index}"), NOON)
 
-    assert arrays.keep_order(array, 0, on.TerminateRequested(reason="another")) is array
+    assert arrays.keep_order(array, 0, on.TerminateRequested(reason="another"), NOON) is array
     assert len(array.child_orders) == arrays.MAX_CHILD_ORDERS
     with pytest.raises(Invalid, match="different orders"):
-        arrays.keep_order(array, 9999, on.TerminateRequested(reason="another"))
+        arrays.keep_order(array, 9999, on.TerminateRequested(reason="another"), NOON)

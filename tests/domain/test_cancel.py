@@ -71,7 +71,7 @@ def test_a_job_that_succeeds_shows_no_cancel():
     over = after(running(), cancel("not wanted"), exited(0))
 
     assert marks(over) == (Status.SUCCEEDED, status_reasons.EXITED, False, False)
-    assert over.cancelled is None
+    assert not over.is_cancelled
 
 
 def test_the_first_cancel_is_the_one_that_is_remembered():

@@ -156,7 +156,7 @@ def test_terminate_of_the_main_node_is_terminate_of_the_job():
 
     assert asks(job, node(0)) == ["stop 0/app", "stop 1/app", "stop 2/app"]
     assert after(job, node(0)) == after(job, whole())
-    assert {it.terminate_reason for it in parts(after(job, whole()))} == {None}
+    assert {it.terminated_by for it in parts(after(job, whole()))} == {None}
 
 
 def test_terminate_of_another_node_stops_that_node_and_the_job_goes_on():
@@ -166,14 +166,14 @@ def test_terminate_of_another_node_stops_that_node_and_the_job_goes_on():
 
     assert asks(job, node(1)) == ["stop 1/app"]
     assert (later.status, later.stop, later.status_reason) == (Status.RUNNING, None, None)
-    assert (part(later, "1/app").exit_code, part(later, "1/app").terminate_reason) == (143, "not you")
+    assert (part(later, "1/app").exit_code, part(later, "1/app").terminated_by.reason) == (143, "not you")
     assert after(later, ends("2/app"), ends("0/app")).status is Status.SUCCEEDED
 
 
 def test_terminate_of_a_node_that_has_not_begun_keeps_it_from_beginning():
     job = after(ganged(), node(1, "not you"))
 
-    assert (states(job)["1/app"], part(job, "1/app").terminate_reason) == ("ENDED", "not you")
+    assert (states(job)["1/app"], part(job, "1/app").terminated_by.reason) == ("ENDED", "not you")
     assert asks(job, runs("0/app")) == ["start 2/app"]
 
 
@@ -222,4 +222,4 @@ def test_a_cancel_of_a_node_is_one_of_the_job():
     event = cancel("not wanted")
     job = after(ganged(), *ALL_RUN, type(event)(reason="not wanted", node=2))
 
-    assert job.cancelled == "not wanted"
+    assert job.cancel.reason == "not wanted"

@@ -6,9 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import events as on
-from batchq.domain.job import Attempt, Job, Status, Stop, StopCause
+from batchq.domain.job import Attempt, Job, Status
 from batchq.domain.lifecycle.status import MAX_MOVES, recent_moves, with_history
 from batchq.domain.lifecycle.transitions import step
+from batchq.domain.stop_orders import StopKind, StopOrder
 from batchq.errors import IllegalTransition
 from tests.support.builders import NOON, job_id, spec
 
@@ -50,15 +51,19 @@ def test_only_the_last_moves_of_a_long_history_are_shown():
 
 
 def test_a_stop_order_and_the_end_are_moves():
-    stop = Stop(cause=StopCause.TERMINATED, reason="enough", ordered_at=NOON + 5 * SECOND, grace=SECOND)
+    stop = StopOrder(kind=StopKind.TERMINATE, reason="enough", user="cora", ordered_at=NOON + 5 * SECOND)
     over = retried(
-        status=Status.FAILED, status_reason="enough", stop=stop, stopped_at=NOON + 6 * SECOND, blocked_at=NOON + SECOND
+        status=Status.FAILED,
+        status_reason="enough",
+        stop_orders=(stop,),
+        stopped_at=NOON + 6 * SECOND,
+        blocked_at=NOON + SECOND,
     )
 
     assert [it.partition(" ")[2] for it in recent_moves(over)] == [
         "submitted",
         "blocked (enough)",
-        "stop ordered (TERMINATED, enough)",
+        "TERMINATE ordered by cora (enough)",
         "FAILED (enough)",
     ]
 

@@ -62,6 +62,6 @@ def test_a_unit_of_work_that_is_not_saved_has_changed_nothing():
 
 
 def test_a_job_that_is_told_to_stop_has_an_end_that_is_known():
-    stops = job(number=1, status=Status.RUNNING, stop=stop())
+    stops = job(number=1, status=Status.RUNNING, stop_orders=(stop(),))
 
     assert list(Usage([stops]).after(()).timed()) == [stops]

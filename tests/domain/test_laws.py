@@ -5,9 +5,10 @@ from hypothesis import given, settings
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.job import ACTIVE, FINISHED, Status, StopCause
+from batchq.domain.job import ACTIVE, FINISHED, Status
 from batchq.domain.lifecycle.status import EDGES
 from batchq.domain.lifecycle.transitions import due_event, next_wakeup, step
+from batchq.domain.stop_orders import StopKind
 from tests.domain.random_lives import lives
 from tests.support.examples import examples
 
@@ -42,7 +43,7 @@ def no_attempt_begins_after_a_stop_order(life):
 
 @law
 def no_attempt_begins_after_a_cancel(life):
-    assert asked(since(life, lambda it: it.cancelled is not None), do.StartContainer) == []
+    assert asked(since(life, lambda it: it.cancel is not None), do.StartContainer) == []
 
 
 @law
@@ -86,7 +87,7 @@ def only_an_exit_of_0_that_nobody_ordered_is_a_success(life):
 
     assert all(isinstance(it.event, on.ContainerExited) and it.event.exit_code == 0 for it in done)
     assert all(it.after.attempts[-1].exit_code == 0 for it in done)
-    assert all(it.after.stop is None and it.after.cancelled is None for it in done)
+    assert all(it.after.stop is None and not it.after.is_cancelled for it in done)
 
 
 @law
@@ -106,7 +107,30 @@ def no_job_is_cancelled_and_terminated_at_once(life):
 def the_first_order_stands(life):
     orders = [it.after.stop for it in since(life, lambda it: it.stop is not None)]
 
-    assert len({(it.cause, it.reason, it.ordered_at, it.grace) for it in orders}) <= 1
+    assert len({(it.kind, it.reason, it.ordered_at, it.grace) for it in orders}) <= 1
+
+
+@law
+def an_order_that_had_an_effect_stays_visible_with_its_author(life):
+    for it in life:
+        before, orders = it.before.stop_orders, it.after.stop_orders
+        assert [facts(order) for order in orders[: len(before)]] == [facts(order) for order in before]
+        assert all(facts(order) == (order.kind, *requested(it)) for order in orders[len(before) :])
+
+
+@law
+def orders_are_few_and_each_goes_further_than_the_one_before(life):
+    kinds = [order.kind for order in life[-1].after.stop_orders]
+
+    assert kinds == sorted(set(kinds), key=list(StopKind).index)
+    assert not {StopKind.TERMINATE, StopKind.TIMEOUT} <= set(kinds)
+
+
+@law
+def an_order_is_requested_before_it_is_signalled_and_signalled_before_it_kills(life):
+    for order in life[-1].after.stop_orders:
+        times = [order.ordered_at, order.signalled_at, order.killed_at]
+        assert times == sorted(filter(None, times)) + [None] * times.count(None)
 
 
 @law
@@ -186,7 +210,7 @@ def test_among_the_lives_is_everything_that_matters():
         last = life[-1].after
         seen.update(it.after.status for it in life)
         seen.update(type(effect) for it in life for effect in it.effects)
-        seen.add((last.stop.cause if last.stop else None, last.is_cancelled, len(last.attempts)))
+        seen.add((last.stop.kind if last.stop else None, last.is_cancelled, len(last.attempts)))
 
     look()
 
@@ -194,8 +218,8 @@ def test_among_the_lives_is_everything_that_matters():
     assert seen >= {
         (None, False, 3),
         (None, True, 1),
-        (StopCause.TIMED_OUT, False, 1),
-        (StopCause.TERMINATED, False, 2),
+        (StopKind.TIMEOUT, False, 1),
+        (StopKind.TERMINATE, False, 2),
     }
 
 
@@ -215,6 +239,15 @@ def since(life, fact):
 
 def of_now(it):
     return it.before.attempt is not None and it.event.attempt == it.before.attempt.number
+
+
+def facts(order):
+    return order.kind, order.user, order.ordered_at
+
+
+def requested(it):
+    """The user and the time of the order that a step stores."""
+    return getattr(it.event, "user", ""), it.now
 
 
 def kill_at(job):

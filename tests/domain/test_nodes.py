@@ -145,7 +145,7 @@ def test_a_node_whose_container_was_lost_says_so():
 def test_a_node_that_was_stopped_with_its_job_has_the_callers_reason():
     job = ended(over("1/default", 143), over("0/default", 143, stop_ordered=True), status=Status.FAILED)
 
-    seen = node_view.view(replace(job, stop=builders.stop(reason="enough")), 0)
+    seen = node_view.view(replace(job, stop_orders=(builders.stop(reason="enough"),)), 0)
 
     assert (seen.status_reason, seen.is_terminated) == ("enough", True)
 
@@ -153,14 +153,17 @@ def test_a_node_that_was_stopped_with_its_job_has_the_callers_reason():
 def test_a_node_that_succeeded_before_the_terminate_was_not_terminated():
     job = ended(over("1/default", 143), over("0/default", 0), status=Status.FAILED)
 
-    seen = node_view.view(replace(job, stop=builders.stop()), 0)
+    seen = node_view.view(replace(job, stop_orders=(builders.stop(),)), 0)
 
     assert (seen.status, seen.is_terminated, seen.status_reason) == (Status.SUCCEEDED, False, status_reasons.EXITED)
 
 
 @pytest.mark.parametrize("exit_code", [0, 143])
 def test_a_node_that_alone_was_terminated_has_the_callers_reason_whatever_its_exit_code(exit_code):
-    job = running(part("1/default"), over("0/default", exit_code, stop_ordered=True, terminate_reason="not you"))
+    job = running(
+        part("1/default"),
+        over("0/default", exit_code, stop_ordered=True, terminated_by=builders.stop(reason="not you")),
+    )
 
     seen = node_view.view(job, 0)
 
@@ -170,7 +173,9 @@ def test_a_node_that_alone_was_terminated_has_the_callers_reason_whatever_its_ex
 
 
 def test_until_it_is_over_it_runs_and_is_terminated():
-    job = running(part("1/default"), part("0/default", stop_ordered=True, terminate_reason="not you"))
+    job = running(
+        part("1/default"), part("0/default", stop_ordered=True, terminated_by=builders.stop(reason="not you"))
+    )
 
     seen = node_view.view(job, 0)
 
@@ -180,13 +185,15 @@ def test_until_it_is_over_it_runs_and_is_terminated():
 def test_a_node_that_was_stopped_before_its_job_keeps_its_own_end():
     job = ended(over("1/default", 143), over("0/default", 7, stop_ordered=True), status=Status.FAILED)
 
-    seen = node_view.view(replace(job, stop=builders.stop(ordered_at=LATER + timedelta(seconds=1))), 0)
+    seen = node_view.view(replace(job, stop_orders=(builders.stop(ordered_at=LATER + timedelta(seconds=1)),)), 0)
 
     assert (seen.status, seen.is_terminated, seen.status_reason) == (Status.FAILED, False, status_reasons.EXITED)
 
 
 def test_a_job_cancelled_before_it_ran_has_nodes_that_never_ran():
-    job = builders.job(nodes=GANG, status=Status.FAILED, cancelled="no", status_reason="no", stopped_at=NOON)
+    job = builders.job(
+        nodes=GANG, status=Status.FAILED, stop_orders=(builders.cancel("no"),), status_reason="no", stopped_at=NOON
+    )
 
     assert [(it.status, it.is_cancelled, it.attempts) for it in node_view.views(job)] == [(Status.FAILED, True, ())] * 3
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as some
 
 from batchq.domain.job import Action, ExitRule
 from batchq.domain.lifecycle.status import Verdict, evaluate, matches, verdict
-from tests.support.builders import attempt, job, retry, stop
+from tests.support.builders import attempt, cancel, job, retry, stop
 from tests.support.spending import little_spent
 
 RETRY, EXIT = Action.RETRY, Action.EXIT
@@ -138,15 +138,15 @@ def test_exit_0_succeeds_whatever_the_rules_say():
 
 
 def test_exit_0_of_a_job_with_a_remembered_cancel_succeeds():
-    assert verdict(job(cancelled="not wanted"), attempt(exit_code=0)) is Verdict.SUCCEED
+    assert verdict(job(stop_orders=(cancel(),)), attempt(exit_code=0)) is Verdict.SUCCEED
 
 
 def test_a_remembered_cancel_comes_before_the_rules():
-    assert verdict(job(cancelled="", retry=retry(3, rule(RETRY))), attempt(exit_code=1)) is Verdict.FAIL
+    assert verdict(job(stop_orders=(cancel(""),), retry=retry(3, rule(RETRY))), attempt(exit_code=1)) is Verdict.FAIL
 
 
 def test_a_stop_order_comes_before_exit_0():
-    assert verdict(job(attempts=3, stop=stop()), attempt(exit_code=0)) is Verdict.FAIL
+    assert verdict(job(attempts=3, stop_orders=(stop(),)), attempt(exit_code=0)) is Verdict.FAIL
 
 
 def test_an_end_without_a_code_is_no_success():

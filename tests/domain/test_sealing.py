@@ -6,14 +6,16 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import events as on
-from batchq.domain.job import ACTIVE, QUEUED, Dependency, DependencyType, StopCause
+from batchq.domain.job import ACTIVE, QUEUED, Dependency, DependencyType
 from batchq.domain.job import Status as Is
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.array_view import PendingArrayOrders, apply_order, has_pending_order
 from batchq.domain.lifecycle.arrays import Moved
 from batchq.domain.lifecycle.transitions import step
+from batchq.domain.stop_orders import StopKind
 from tests.support import builders
 from tests.support.builders import NOON
+from tests.support.builders import cancel as cancel_order
 
 ORDERED, THEN, LATER = (NOON + timedelta(seconds=seconds) for seconds in (5, 7, 9))
 CANCEL, TERMINATE = on.CancelRequested(reason="enough"), on.TerminateRequested(reason="now")
@@ -61,7 +63,7 @@ def test_so_did_a_terminate(status):
     over, _ = apply_order(child, told(parent, TERMINATE), LATER)
 
     assert (over.status, over.status_reason, over.stopped_at) == (Is.FAILED, "now", ORDERED)
-    assert (over.stop.cause, over.stop.ordered_at, over.is_cancelled) == (StopCause.TERMINATED, ORDERED, False)
+    assert (over.stop.kind, over.stop.ordered_at, over.is_cancelled) == (StopKind.TERMINATE, ORDERED, False)
 
 
 def test_who_was_born_to_an_order_ended_at_its_birth():
@@ -76,7 +78,7 @@ def test_who_is_under_way_is_asked_when_it_hears(status):
 
     asked, effects = apply_order(child, told(parent, TERMINATE), LATER)
 
-    assert (asked.status, asked.stop.ordered_at, len(effects)) == (status, LATER, 1)
+    assert (asked.status, asked.stop.ordered_at, len(effects)) == (status, ORDERED, 1)
 
 
 def test_to_who_waits_the_first_order_counts_and_to_who_runs_the_last():
@@ -105,7 +107,7 @@ def test_who_is_over_hears_nothing(status):
 
 def test_an_order_of_an_older_batchq_has_no_moment_and_counts_when_it_is_heard():
     parent, (child, _) = family(Is.RUNNABLE, Is.RUNNABLE)
-    old = replace(parent, cancelled="enough")
+    old = replace(parent, stop_orders=(cancel_order("enough"),))
 
     assert not has_pending_order(old)
     assert apply_order(child, old, LATER)[0].stopped_at == LATER

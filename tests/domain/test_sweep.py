@@ -47,7 +47,7 @@ def test_what_waits_is_over_at_once(status, order, said):
 def test_what_runs_is_not_reached_by_a_cancel_and_has_no_other_attempt(status):
     after, effects, became = told(live(Status(status)), CANCEL)
 
-    assert (became, after.status, after.cancelled, effects) == (Outcome.NOT_RETRIED, status, "enough", [])
+    assert (became, after.status, after.cancel.reason, effects) == (Outcome.NOT_RETRIED, status, "enough", [])
 
 
 def test_what_runs_is_asked_to_stop_by_a_terminate_in_the_order_s_way():

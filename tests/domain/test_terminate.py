@@ -6,7 +6,8 @@ import pytest
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.job import Status, StopCause
+from batchq.domain.job import Status
+from batchq.domain.stop_orders import StopKind
 from tests.domain.lives import (
     after,
     asked,
@@ -53,7 +54,7 @@ def test_terminate_asks_a_running_container_to_stop_and_the_job_runs_on():
 
     assert marks(later) == (Status.RUNNING, "enough", False, True)
     assert effects == (do.StopContainer(tag=job.tag),)
-    assert (later.stop.cause, later.stop.ordered_at, later.stop.kill_at) == (StopCause.TERMINATED, at(5), None)
+    assert (later.stop.kind, later.stop.ordered_at, later.stop.kill_at) == (StopKind.TERMINATE, at(5), None)
 
 
 def test_a_terminated_job_is_failed_and_shows_how_its_container_ended():

@@ -110,7 +110,7 @@ def test_who_holds_room_is_as_the_unit_of_work_leaves_it():
     unit.step(stays.id, cancel())
 
     assert unit.active() == {stays.id: unit.get(stays.id), begins.id: unit.get(begins.id)}
-    assert unit.get(stays.id).cancelled is not None
+    assert unit.get(stays.id).cancel is not None
 
 
 def test_changed_jobs_are_paired_with_what_the_unit_of_work_made_of_them():

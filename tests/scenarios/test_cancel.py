@@ -53,7 +53,7 @@ async def test_cancelled_while_running_it_finishes_and_shows_nothing_of_it(world
     await world.cancel(job, "too late")
     await world.finish(job)
 
-    done = await world.wait_for(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED, cancelled=None)
+    done = await world.wait_for(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED, is_cancelled=False)
     assert not done.is_cancelled
     assert await world.engine_calls(job) == ["create", "start", "remove"]
 
@@ -81,7 +81,7 @@ async def test_cancelled_while_starting_the_attempt_goes_on(world):
     await world.cancel(job, "too late")
     world.runtime.release("create")
 
-    await world.wait_for(job, Status.SUCCEEDED, cancelled=None)
+    await world.wait_for(job, Status.SUCCEEDED, is_cancelled=False)
 
 
 @pytest.mark.fault("SP16")

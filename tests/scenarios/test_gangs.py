@@ -167,7 +167,7 @@ async def test_a_terminate_of_another_node_stops_that_one_only(world):
     done = await world.wait_for(job, Status.SUCCEEDED)
     assert not done.is_terminated
     stopped, spared = done.attempts[0].containers[1:]
-    assert (stopped.exit_code, stopped.terminate_reason) == (0, "not you")
+    assert (stopped.exit_code, stopped.terminated_by.reason) == (0, "not you")
     assert stopped.stopped_at <= done.stopped_at <= spared.stopped_at
 
 

@@ -11,7 +11,7 @@ from tests.support.scripts import LASTING, Script
 async def test_a_job_walks_from_submitted_to_succeeded(world):
     job = await world.submit(Script(seconds=0))
 
-    done = await world.wait_for(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED, stop=None, cancelled=None)
+    done = await world.wait_for(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED, stop_orders=())
 
     assert [(it.number, it.exit_code, it.status_reason) for it in done.attempts] == [(1, 0, status_reasons.EXITED)]
     assert await world.statuses(job) == ["SUBMITTED", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED"]

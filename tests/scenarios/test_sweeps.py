@@ -109,7 +109,7 @@ async def test_no_match_is_nothing_done(simulated):
     job = await simulated.submit(LASTING)
 
     assert await simulated.cancel_all(names=["unknown*"]) == {}
-    assert (await simulated.wait_for(job, Status.RUNNING)).cancelled is None
+    assert (await simulated.wait_for(job, Status.RUNNING)).stop_orders == ()
 
 
 async def test_what_would_be_done_is_told_and_nothing_is(simulated):
@@ -121,7 +121,7 @@ async def test_what_would_be_done_is_told_and_nothing_is(simulated):
 
     assert outcomes == {holder: "NOT_RETRIED", waits: "CANCELLED"}
     assert named == {waits: "CANCELLED", str(builders.job_id(7)): "NOT_FOUND"}
-    assert ((await simulated.job(waits)).status, (await simulated.job(holder)).cancelled) == ("RUNNABLE", None)
+    assert ((await simulated.job(waits)).status, (await simulated.job(holder)).stop_orders) == ("RUNNABLE", ())
 
 
 # -------------------------------------------------------------------------------------------------- arrays and gangs
@@ -145,7 +145,7 @@ async def test_where_a_state_is_asked_for_those_children_stop_that_are_in_it(sim
     outcomes = await simulated.cancel_all(statuses=[Status.RUNNABLE])
 
     assert outcomes == {CHILD(array, index): "CANCELLED" for index in (2, 3, 4)}
-    assert (await simulated.job(CHILD(array, 0))).cancelled is None
+    assert (await simulated.job(CHILD(array, 0))).stop_orders == ()
 
 
 async def test_children_that_are_yet_to_come_are_waited_for(simulated):

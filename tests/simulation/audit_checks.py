@@ -1,7 +1,9 @@
 """Checks at each commit: every change by a caller is saved together with its audit record."""
 
+from batchq.domain.access.accounts import UserName
 from batchq.domain.ids import child_id
 from batchq.domain.job import Job
+from batchq.domain.stop_orders import StopKind
 from batchq.ports.jobs import Changes
 from tests.simulation.run_log import RunLog
 
@@ -9,7 +11,7 @@ from tests.simulation.run_log import RunLog
 class AuditChecks:
     def __init__(self, *, run_log: RunLog) -> None:
         self._run_log = run_log
-        self._orders: dict[str, tuple[str | None, ...]] = {}
+        self._orders: dict[str, frozenset[tuple[StopKind, str, UserName]]] = {}
 
     def written(self, changes: Changes) -> None:
         """Each submission and stop order has an audit record, and no audit record names an unchanged job."""
@@ -31,11 +33,11 @@ class AuditChecks:
 
     def _ordered(self, job: Job, audited: list[str]) -> None:
         """Only orders of users have audit records; orders by a time limit or by the job's array have none."""
-        before = self._orders.get(job.id, ())
-        by_user = any("a user" in str(it) for it in _orders(job) if it not in before)
+        before = self._orders.get(job.id, frozenset())
+        by_user = any(user for _, _, user in _orders(job) - before)
         if by_user and job.child is None and job.id not in {it.partition("#")[0] for it in audited}:
             self._run_log.fail("acts", f"{job.id} was ordered to stop, without an audit record")
 
 
-def _orders(job: Job) -> tuple[str | None, ...]:
-    return job.stop and job.stop.reason, job.cancelled
+def _orders(job: Job) -> frozenset[tuple[StopKind, str, UserName]]:
+    return frozenset((it.kind, it.reason, it.user) for it in job.stop_orders)

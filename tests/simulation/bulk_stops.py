@@ -95,5 +95,5 @@ class BulkStopChecks:
 
 
 def _ends(job: Job, order: BulkStopOrder) -> bool:
-    cancelled = order.kind is Kind.CANCEL and job.cancelled is not None
+    cancelled = order.kind is Kind.CANCEL and job.cancel is not None
     return job.status in FINISHED or job.stop is not None or cancelled

@@ -11,8 +11,9 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from batchq.domain.ids import JobId, Tag, node_of, parent_of
-from batchq.domain.job import FINISHED, Job, Status, StopCause
+from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.lifecycle.status import EDGES
+from batchq.domain.stop_orders import StopKind
 from batchq.ports.jobs import Changes
 from tests.simulation.bulk_stops import BulkStopChecks
 from tests.simulation.clocks import StoredTimes
@@ -190,11 +191,11 @@ class Invariants:
         last = after.attempts[-1] if after.attempts else None
         if after.array_state is None and (last is None or last.exit_code != 0 or last.started_at is None or after.stop):
             self._run_log.fail("I6 SUCCEEDED is an exit 0", f"{self._name(after)} {after}")
-        if after.id in self.terminated_jobs or (before.stop is not None and before.stop.cause is StopCause.TERMINATED):
+        if after.id in self.terminated_jobs or (before.stop is not None and before.stop.kind is StopKind.TERMINATE):
             self._run_log.fail("I7 what was terminated never succeeds", f"{self._name(after)} {after}")
 
     def _check_timeouts(self, before: Job, after: Job) -> None:
-        if before.stop is None and after.stop is not None and after.stop.cause is StopCause.TIMED_OUT:
+        if before.stop is None and after.stop is not None and after.stop.kind is StopKind.TIMEOUT:
             ran = [it for it in self.containers.of_job(after.id) if it.ran and it.tag.attempt == before.attempt.number]
             started = self.times.earliest_start(before, min(it.it.started_at for it in ran))
             if self.times.true(after.stop.ordered_at) - started < after.spec.timeout:
@@ -330,7 +331,7 @@ class Invariants:
         job = self.jobs.get(whole)
         if node is not None and (job is None or job.spec.nodes is None):
             return
-        if job is not None and job.status not in FINISHED and job.cancelled is None and job.stop is None:
+        if job is not None and job.status not in FINISHED and not job.stop_orders:
             self._run_log.fail("I8 an acknowledged cancel is durable", self._name(job))
         self._forbid_further_attempts(job, whole)
 
@@ -360,13 +361,21 @@ def _begins(before: Job | None, after: Job) -> bool:
 
 def _fixed_when_finished(job: Job) -> tuple[object, ...]:
     """The members that never change once a job is finished."""
-    return job.status, job.status_reason, job.attempts, job.started_at, job.stopped_at, job.stop, job.cancelled
+    return job.status, job.status_reason, job.attempts, job.started_at, job.stopped_at, job.stop_orders
 
 
 def _fixed(job: Job) -> tuple[object, ...]:
     """The members that do not change when the clock is set."""
     under_way = None if job.attempt is None else job.tag
-    return job.status, job.status_reason, job.attempts, job.version, job.cancelled, under_way, job.stop is None
+    return (
+        job.status,
+        job.status_reason,
+        job.attempts,
+        job.version,
+        job.cancel and job.cancel.reason,
+        under_way,
+        job.stop is None,
+    )
 
 
 def _saved(job: Job) -> Job:

@@ -104,7 +104,7 @@ def _at_work(jobs: Iterable[Job]) -> set[JobId]:
 
 
 def _has_work(job: Job) -> bool:
-    under_order = job.stop is not None or job.cancelled is not None or job.array_state.failed_index is not None
+    under_order = bool(job.stop_orders) or job.array_state.failed_index is not None
     return job.array_state.spawned < job.spec.array_size or (
         under_order and job.array_state.order_applied_to < job.spec.array_size
     )

@@ -22,14 +22,14 @@ from batchq.domain.job import (
     JobSpec,
     RetryStrategy,
     Status,
-    Stop,
 )
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
+from batchq.domain.stop_orders import StopOrder
 from batchq.domain.task import ContainerDependency, NodeRange, Nodes, Task, TaskContainer
 from batchq.ports.history import HistoryEntry
 from batchq.ports.logs import LogStream
 from batchq.store import rows
-from tests.support.builders import NOON, attempt, job, job_id, stop
+from tests.support.builders import NOON, attempt, cancel, job, job_id, stop
 from tests.support.examples import examples
 
 FIRST, LAST = datetime(1970, 1, 2), datetime(9000, 1, 1)  # noqa: DTZ001 - hypothesis adds the zone
@@ -49,7 +49,14 @@ PARTS = st.builds(
 ATTEMPTS = st.builds(
     Attempt, started_at=MAYBE_MOMENT, stopped_at=MAYBE_MOMENT, containers=st.lists(PARTS, max_size=2).map(tuple)
 )
-STOPS = st.builds(Stop, ordered_at=MOMENTS, grace=SPANS, kill_at=MAYBE_MOMENT, killed_at=MAYBE_MOMENT)
+STOPS = st.builds(
+    StopOrder,
+    ordered_at=MOMENTS,
+    grace=SPANS,
+    signalled_at=MAYBE_MOMENT,
+    kill_at=MAYBE_MOMENT,
+    killed_at=MAYBE_MOMENT,
+)
 CONTAINERS = st.builds(
     TaskContainer,
     essential=st.booleans(),
@@ -81,7 +88,7 @@ JOBS = st.builds(
     created_at=MOMENTS,
     attempts=st.lists(ATTEMPTS, max_size=2).map(tuple),
     attempt=st.none() | ATTEMPTS,
-    stop=st.none() | STOPS,
+    stop_orders=st.lists(STOPS, max_size=3).map(tuple),
     started_at=MAYBE_MOMENT,
     stopped_at=MAYBE_MOMENT,
     blocked_at=MAYBE_MOMENT,
@@ -179,8 +186,9 @@ def test_rows_of_the_first_version_are_readable():
         '{"id":"00000000-0000-4000-8000-000000000001","order":1,"created_at":"2026-11-21T12:00:00.000001Z",'
         '"status":"RUNNING","status_reason":"r","attempts":[{"number":1,"environment":"local",'
         '"started_at":"2026-11-21T12:00:00Z","stopped_at":"2026-11-21T12:00:01Z","exit_code":1,"reason":"x",'
-        '"status_reason":"y"}],"attempt":{"number":2,"environment":"local"},"stop":{"cause":"TERMINATED",'
-        '"reason":"enough","ordered_at":"2026-11-21T12:00:00Z","grace":"PT30S"},"cancelled":"c",'
+        '"status_reason":"y"}],"attempt":{"number":2,"environment":"local"},"stop_orders":[{"kind":"CANCEL",'
+        '"reason":"c","user":"cora","ordered_at":"2026-11-21T12:00:00Z"},{"kind":"TERMINATE",'
+        '"reason":"enough","ordered_at":"2026-11-21T12:00:00Z","grace":"PT30S"}],'
         '"tags":[["k","v"]],"version":7}'
     )
     asked = (
@@ -201,8 +209,7 @@ def test_rows_of_the_first_version_are_readable():
         status_reason="r",
         attempts=(attempt(started_at=NOON, stopped_at=NOON + second, exit_code=1, reason="x", status_reason="y"),),
         attempt=attempt(number=2),
-        stop=stop(),
-        cancelled="c",
+        stop_orders=(cancel("c", user="cora"), stop()),
         unschedulable=False,
         started_at=None,
         stopped_at=None,

@@ -23,17 +23,8 @@ from batchq.domain.catalog import (
 )
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName
-from batchq.domain.job import (
-    Attempt,
-    Dependency,
-    ExitRule,
-    Job,
-    JobSpec,
-    RetryStrategy,
-    Status,
-    Stop,
-    StopCause,
-)
+from batchq.domain.job import Attempt, Dependency, ExitRule, Job, JobSpec, RetryStrategy, Status
+from batchq.domain.stop_orders import StopKind, StopOrder
 from batchq.domain.task import (
     Condition,
     ContainerDependency,
@@ -140,12 +131,16 @@ def attempt(**changes: Any) -> Attempt:
     return Attempt(**{"number": 1, "environment": "local"} | changes)
 
 
-def stop(**changes: Any) -> Stop:
-    """A TerminateJob's order, not yet asked."""
-    return Stop(
-        **{"cause": StopCause.TERMINATED, "reason": "enough", "ordered_at": NOON, "grace": timedelta(seconds=30)}
-        | changes
+def stop(**changes: Any) -> StopOrder:
+    """A TerminateJob's order, whose signal is not delivered yet."""
+    return StopOrder(
+        **{"kind": StopKind.TERMINATE, "reason": "enough", "ordered_at": NOON, "grace": timedelta(seconds=30)} | changes
     )
+
+
+def cancel(reason: str = "not wanted", **changes: Any) -> StopOrder:
+    """A CancelJob's order."""
+    return StopOrder(**{"kind": StopKind.CANCEL, "reason": reason, "ordered_at": NOON} | changes)
 
 
 def definition(**changes: Any) -> JobDefinition:

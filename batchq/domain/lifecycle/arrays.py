@@ -9,7 +9,7 @@ an order to its array has not been applied to it; `array_view` shows the childre
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,22 +18,16 @@ from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.ids import child_id
-from batchq.domain.job import (
-    ACTIVE,
-    FINISHED,
-    QUEUED,
-    ArrayChild,
-    ArrayState,
-    ChildOrder,
-    Job,
-    Status,
-)
+from batchq.domain.job import ACTIVE, FINISHED, QUEUED, ArrayChild, ArrayState, Job, Status
 from batchq.domain.lifecycle import stop_order
 from batchq.domain.lifecycle.status import move_to, move_to_final, with_history
+from batchq.domain.stop_orders import ChildOrder, StopKind, StopOrder
 from batchq.errors import IllegalTransition, Invalid
 
 MAX_CHILD_ORDERS = 32
 """Different orders that an array stores for children that are not spawned yet: every save of the array writes them."""
+
+MILLISECOND = timedelta(milliseconds=1)
 
 #: The changed array, and the effects to execute once it is saved.
 Outcome = tuple[Job, tuple[do.Effect, ...]]
@@ -93,10 +87,23 @@ def order(job: Job) -> Order | None:
     A TerminateJob takes precedence over a CancelJob, and both over the failure of a SEQUENTIAL array's child.
     """
     if job.stop is not None:
-        return on.TerminateRequested(reason=job.stop.reason, grace=job.stop.grace, signal=job.stop.signal)
-    if job.cancelled is not None:
-        return on.CancelRequested(reason=job.cancelled)
+        return _passed_on(job.stop)
+    if job.cancel is not None:
+        return _passed_on(job.cancel)
     return None if job.array_state is None else _broken_by(job, job.array_state)
+
+
+def _passed_on(order: StopOrder) -> on.CancelRequested | on.TerminateRequested:
+    """The order of an array as the request for a child: its author and time are those of the array's."""
+    if order.kind is StopKind.CANCEL:
+        return on.CancelRequested(reason=order.reason, user=order.user, requested_at=order.ordered_at)
+    return on.TerminateRequested(
+        reason=order.reason,
+        user=order.user,
+        requested_at=order.ordered_at,
+        grace=order.grace,
+        signal=order.signal,
+    )
 
 
 def _broken_by(job: Job, state: ArrayState) -> on.DependencyFailed | None:
@@ -119,8 +126,8 @@ def order_to(child: Job, job: Job) -> Order | None:
         return None
     if _index(child) < state.order_applied_to:
         return None
-    if child.status in QUEUED and job.cancelled is not None:
-        return on.CancelRequested(reason=job.cancelled)
+    if child.status in QUEUED and job.cancel is not None:
+        return _passed_on(job.cancel)
     ordered = order(job)
     may_run = child.status not in {Status.SUBMITTED, Status.PENDING}
     return None if isinstance(ordered, on.DependencyFailed) and may_run else ordered
@@ -147,24 +154,27 @@ def spawn(job: Job, most: int, now: datetime) -> tuple[Job, tuple[Job, ...]]:
     return replace(job, array_state=replace(state, spawned=indices.stop), child_orders=orders), children
 
 
-def keep_order(job: Job, index: int, event: on.CancelRequested | on.TerminateRequested) -> Job:
+def keep_order(job: Job, index: int, event: on.CancelRequested | on.TerminateRequested, now: datetime) -> Job:
     """Store an order to a child that is not spawned yet. The first order to each child stands.
 
     Raises Invalid if the array has MAX_CHILD_ORDERS different orders already.
     """
     if any(index in it.indices for it in job.child_orders):
         return job
-    alike = ChildOrder(indices=(), reason=event.reason, terminate=isinstance(event, on.TerminateRequested))
+    terminate = isinstance(event, on.TerminateRequested)
+    alike = ChildOrder(indices=(), reason=event.reason, terminate=terminate, user=event.user)
     if isinstance(event, on.TerminateRequested):
         alike = replace(alike, grace=event.grace, signal=event.signal)
-    known = {replace(it, indices=()): it.indices for it in job.child_orders}
-    known[alike] = (*known.get(alike, ()), index)
+    known = {replace(it, indices=(), delays_ms=()): (it.indices, it.delays_ms) for it in job.child_orders}
+    indices, delays = known.get(alike, ((), ()))
+    known[alike] = (*indices, index), (*delays, max(now - job.created_at, timedelta()) // MILLISECOND)
     if len(known) > MAX_CHILD_ORDERS:
         raise Invalid(
             f"Array {job.id} waits, and its children have {MAX_CHILD_ORDERS} different orders to stop already: use one "
             "of their reasons, or stop the array."
         )
-    return replace(job, child_orders=tuple(replace(it, indices=indices) for it, indices in known.items()))
+    orders = (replace(it, indices=indices, delays_ms=delays) for it, (indices, delays) in known.items())
+    return replace(job, child_orders=tuple(orders))
 
 
 def ordered(child: Job, job: Job, now: datetime) -> Job:
@@ -172,10 +182,16 @@ def ordered(child: Job, job: Job, now: datetime) -> Job:
     order = next((it for it in job.child_orders if _index(child) in it.indices), None)
     if order is None:
         return child
+    at = job.created_at + order.delays_ms[order.indices.index(_index(child))] * MILLISECOND
     if order.terminate:
-        event = on.TerminateRequested(reason=order.reason, grace=order.grace, signal=order.signal)
-        return move_to_final(stop_order.order_stop(child, event, now), Status.FAILED, now, order.reason)
-    return move_to_final(replace(child, cancelled=order.reason), Status.FAILED, now, order.reason)
+        terminate = on.TerminateRequested(
+            reason=order.reason, user=order.user, requested_at=at, grace=order.grace, signal=order.signal
+        )
+        stopped = stop_order.order_stop(child, terminate, now)
+    else:
+        cancel = on.CancelRequested(reason=order.reason, user=order.user, requested_at=at)
+        stopped = stop_order.with_cancel(child, cancel, now)
+    return move_to_final(stopped, Status.FAILED, now, order.reason)
 
 
 def pass_order(job: Job, most: int) -> tuple[Job, range]:
@@ -225,7 +241,7 @@ def _broken(job: Job, state: ArrayState, index: int) -> ArrayState:
 
     Not while the array has a cancel or stop order, which ends them all.
     """
-    if job.stop is not None or job.cancelled is not None:
+    if job.stop_orders:
         return state
     if state.failed_index is not None and state.failed_index <= index:
         return state
@@ -248,10 +264,9 @@ def _finish(job: Job, now: datetime, *, failed: bool) -> Job:
 
     An array with an order is FAILED even if all its children succeeded.
     """
-    if job.stop is not None:
-        return move_to_final(replace(job, cancelled=None), Status.FAILED, now, job.stop.reason)
-    if job.cancelled is not None:
-        return move_to_final(job, Status.FAILED, now, job.cancelled)
+    order = job.stop or job.cancel
+    if order is not None:
+        return move_to_final(job, Status.FAILED, now, order.reason)
     return (
         move_to_final(job, Status.FAILED, now, status_reasons.CHILD_FAILED)
         if failed
@@ -260,9 +275,7 @@ def _finish(job: Job, now: datetime, *, failed: bool) -> Job:
 
 
 def _cancel(job: Job, event: on.CancelRequested, now: datetime) -> Job:
-    if job.cancelled is not None or job.stop is not None:
-        return job
-    return _tell_all(replace(job, cancelled=event.reason), now)
+    return job if job.stop_orders else _tell_all(stop_order.with_cancel(job, event, now), now)
 
 
 def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:

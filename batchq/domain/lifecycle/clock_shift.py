@@ -5,8 +5,9 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.domain.job import ArrayState, Attempt, AttemptContainer, Job, Stop
-from batchq.domain.lifecycle.stop_order import KILL_AGAIN
+from batchq.domain.job import ArrayState, Attempt, AttemptContainer, Job
+from batchq.domain.lifecycle.stop_order import KILL_AGAIN, with_deadline
+from batchq.domain.stop_orders import StopOrder
 
 
 class ClockShift(Struct, frozen=True, kw_only=True):
@@ -36,7 +37,7 @@ def shifted(job: Job, shift: ClockShift) -> Job:
         blocked_at=_of(job.blocked_at, shift),
         runnable_at=_of(job.runnable_at, shift),
         promised_start=_promise(job, shift),
-        stop=None if job.stop is None else _stop(job.stop, shift),
+        stop_orders=tuple(_order(it, shift) for it in job.stop_orders),
         array_state=None if job.array_state is None else _array_state(job.array_state, shift),
     )
     if job.attempt is None:
@@ -51,7 +52,7 @@ def bounded(job: Job, now: datetime) -> Job:
     """
     stop = job.stop
     if stop is not None and stop.kill_at is not None and stop.kill_at > now + _longest(stop.grace):
-        job = replace(job, stop=replace(stop, kill_at=now + _longest(stop.grace)))
+        job = with_deadline(job, now + _longest(stop.grace))
     attempt = job.attempt
     if attempt is None or not any(_is_late(it, now) for it in attempt.containers):
         return job
@@ -84,17 +85,20 @@ def _container(container: AttemptContainer, shift: ClockShift) -> AttemptContain
         start_requested_at=_of(container.start_requested_at, shift),
         started_at=_of(container.started_at, shift),
         stopped_at=_of(container.stopped_at, shift),
+        terminated_by=None if container.terminated_by is None else _order(container.terminated_by, shift),
+        signalled_at=_of(container.signalled_at, shift),
         kill_at=_deadline(container.kill_at, container.grace, shift),
         killed_at=_of(container.killed_at, shift),
     )
 
 
-def _stop(stop: Stop, shift: ClockShift) -> Stop:
+def _order(order: StopOrder, shift: ClockShift) -> StopOrder:
     return replace(
-        stop,
-        ordered_at=shift.of(stop.ordered_at),
-        kill_at=_deadline(stop.kill_at, stop.grace, shift),
-        killed_at=_of(stop.killed_at, shift),
+        order,
+        ordered_at=shift.of(order.ordered_at),
+        signalled_at=_of(order.signalled_at, shift),
+        kill_at=_deadline(order.kill_at, order.grace, shift),
+        killed_at=_of(order.killed_at, shift),
     )
 
 

@@ -19,6 +19,7 @@ from batchq.domain.ids import Tag
 from batchq.domain.job import AttemptContainer, AttemptContainerState, Job
 from batchq.domain.lifecycle import container_gates
 from batchq.domain.lifecycle.status import attempt_of
+from batchq.domain.lifecycle.stop_order import terminate_order
 
 
 def apply_rules(job: Job, now: datetime) -> Job:
@@ -64,7 +65,8 @@ def order_stop(
     """
     if container.state is AttemptContainerState.ENDED or container.stop_ordered:
         return container
-    ordered = replace(container, terminate_reason=None if own is None or own.node is None else own.reason)
+    alone = None if own is None or own.node is None else terminate_order(job, own, now)
+    ordered = replace(container, terminated_by=alone)
     if container.state is AttemptContainerState.WAITING:
         return ended(ordered, now, None)
     graces = (

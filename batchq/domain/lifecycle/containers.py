@@ -160,7 +160,8 @@ def _count_grace(job: Job, container: AttemptContainer, _: on.StopSignalDelivere
     """Start the grace period at the first delivery of the stop signal, as for a job with one container."""
     if container.grace is None or container.kill_at is not None:
         return job
-    return with_container(job, replace(container, kill_at=now + container.grace))
+    signalled = replace(container, signalled_at=now, kill_at=now + container.grace)
+    return with_container(stop_order.record_signal(job, now), signalled)
 
 
 def _kill(job: Job, container: AttemptContainer, _: on.GraceExpired, now: datetime) -> Job:
@@ -169,7 +170,7 @@ def _kill(job: Job, container: AttemptContainer, _: on.GraceExpired, now: dateti
         return job
     killed_at = container.killed_at or now
     killed = replace(container, kill_at=now + stop_order.KILL_AGAIN, killed_at=killed_at)
-    return with_container(stop_order.mark_unkillable(job, killed_at, now), killed)
+    return with_container(stop_order.mark_unkillable(stop_order.record_kill(job, now), killed_at, now), killed)
 
 
 def _start_timed_out(job: Job, container: AttemptContainer, _: on.StartTimedOut, now: datetime) -> Job:

@@ -11,6 +11,8 @@ from batchq.domain.job import AttemptContainer, AttemptContainerState, Job, Stat
 from batchq.domain.lifecycle.container_rules import each, ended
 from batchq.domain.lifecycle.containers import has_task, tags_to_keep, tags_under_way
 from batchq.domain.lifecycle.status import Outcome, attempt_of, move_to_final
+from batchq.domain.lifecycle.stop_order import with_order
+from batchq.domain.stop_orders import StopKind, StopOrder
 from batchq.errors import Invalid
 
 
@@ -22,12 +24,12 @@ def fail(job: Job, event: on.ForceFailed, now: datetime) -> Outcome:
     reason = status_reasons.force_failed(event.reason, ordered=None if job.stop is None else job.stop.reason)
     attempt = attempt_of(each(job, lambda it: _given_up(it, now, reason)) if has_task(job) else job)
     stopped = max(now, attempt.started_at or now)
+    order = StopOrder(kind=StopKind.FORCE_FAIL, reason=event.reason, user=event.user, ordered_at=now)
     over = replace(
-        job,
+        with_order(job, order),
         attempts=(*job.attempts, replace(attempt, stopped_at=stopped, status_reason=reason)),
         started_at=attempt.started_at,
         stopped_at=stopped,
-        cancelled=None,
     )
     there = (*tags_under_way(job), *tags_to_keep(job))
     return move_to_final(over, Status.FAILED, now, reason), tuple(do.CleanUpContainer(tag=tag) for tag in there)

@@ -12,16 +12,8 @@ from msgspec.structs import replace
 
 from batchq.domain import status_reasons
 from batchq.domain.ids import node_id
-from batchq.domain.job import (
-    QUEUED,
-    Attempt,
-    AttemptContainer,
-    AttemptContainerState,
-    Job,
-    Status,
-    Stop,
-    StopCause,
-)
+from batchq.domain.job import QUEUED, Attempt, AttemptContainer, AttemptContainerState, Job, Status
+from batchq.domain.stop_orders import StopOrder
 from batchq.domain.task import Task
 
 
@@ -85,22 +77,29 @@ def _ended_node(job: Job, last: Attempt, status: Status) -> Job:
         started_at=last.started_at,
         stopped_at=last.stopped_at or job.stopped_at,
     )
-    if any(it.terminate_reason is not None for it in last.containers):
+    if _own_order(last) is not None:
         return ended
     untouched = status is Status.SUCCEEDED or _ended_before_order(job, last.stopped_at)
-    return replace(ended, stop=None, cancelled=None) if untouched else ended
+    return replace(ended, stop_orders=()) if untouched else ended
 
 
 def _terminated(job: Job, last: Attempt) -> Job:
     """With the stop order of a TerminateJob for this node alone, if there was one."""
-    own = next((it for it in last.containers if it.terminate_reason is not None), None)
-    if own is None or own.terminate_reason is None:
-        return job
-    at, grace = own.stopped_at or own.started_at or job.created_at, own.grace or job.spec.stop_grace
-    stop = Stop(
-        cause=StopCause.TERMINATED, reason=own.terminate_reason, ordered_at=at, grace=grace, kill_at=own.kill_at
+    order = _own_order(last)
+    return job if order is None else replace(job, stop_orders=(order,), status_reason=order.reason)
+
+
+def _own_order(attempt: Attempt) -> StopOrder | None:
+    """The TerminateJob for the node of this attempt alone, with the progress of the node's containers; None: none."""
+    stopped = [it for it in attempt.containers if it.terminated_by is not None]
+    if not stopped or stopped[0].terminated_by is None:
+        return None
+    return replace(
+        stopped[0].terminated_by,
+        signalled_at=min((it.signalled_at for it in stopped if it.signalled_at is not None), default=None),
+        kill_at=stopped[0].kill_at,
+        killed_at=min((it.killed_at for it in stopped if it.killed_at is not None), default=None),
     )
-    return replace(job, stop=stop, status_reason=own.terminate_reason, cancelled=None)
 
 
 def _ended_before_order(job: Job, stopped_at: datetime | None) -> bool:
@@ -130,8 +129,8 @@ def _outcome(job: Job, attempt: Attempt, task: Task, node: int) -> Attempt:
 
 def _reason(job: Job, attempt: Attempt, telling: AttemptContainer) -> str | None:
     """The status reason of the node's attempt: the order that stopped it, else the outcome of its own container."""
-    if telling.terminate_reason is not None:
-        return telling.terminate_reason
+    if telling.terminated_by is not None:
+        return telling.terminated_by.reason
     if telling.state is not AttemptContainerState.ENDED:
         return attempt.status_reason
     given_up = telling.stop_ordered or (telling.started_at is None and telling.reason is None)
@@ -146,7 +145,7 @@ def _reason(job: Job, attempt: Attempt, telling: AttemptContainer) -> str | None
 def _status(own: Attempt, task: Task) -> Status:
     if any(it.state is not AttemptContainerState.ENDED for it in own.containers) or not own.containers:
         return Status.STARTING if own.started_at is None else Status.RUNNING
-    if any(it.terminate_reason is not None for it in own.containers):
+    if _own_order(own) is not None:
         return Status.FAILED
     telling = decisive(own.containers, task)
     return Status.SUCCEEDED if telling is not None and telling.exit_code == 0 else Status.FAILED

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain.events import ContainerExited
-from batchq.domain.job import FINISHED, Action, Attempt, AttemptContainer, ExitRule, Job, Status, Stop
+from batchq.domain.job import FINISHED, Action, Attempt, AttemptContainer, ExitRule, Job, Status
+from batchq.domain.stop_orders import StopOrder
 
 #: The changed job, and the effects to execute once it is saved.
 Outcome = tuple[Job, tuple[do.Effect, ...]]
@@ -45,7 +46,7 @@ def finish(job: Job, ended: Attempt, now: datetime, status_reason: str) -> Job:
     over = replace(job, attempts=(*job.attempts, ended), started_at=ended.started_at, stopped_at=ended.stopped_at)
     match verdict(job, ended):
         case Verdict.SUCCEED:
-            return move_to_final(replace(over, cancelled=None), Status.SUCCEEDED, now, status_reason)
+            return move_to_final(over, Status.SUCCEEDED, now, status_reason)
         case Verdict.FAIL:
             return move_to_final(*_without_attempt(over, ended, now))
         case Verdict.RETRY:
@@ -55,14 +56,13 @@ def finish(job: Job, ended: Attempt, now: datetime, status_reason: str) -> Job:
 def abandon(job: Job, now: datetime) -> Job:
     """End as FAILED a job whose start was abandoned for its stop order. It does not count as an attempt."""
     assert job.stop is not None, f"given up, and was not to stop: {with_history(job)}"
-    return move_to_final(replace(job, cancelled=None), Status.FAILED, now, job.stop.reason)
+    return move_to_final(job, Status.FAILED, now, job.stop.reason)
 
 
 def _without_attempt(job: Job, ended: Attempt, now: datetime) -> tuple[Job, Status, datetime, str | None]:
     """The arguments of `end` for a failed job: the reason is the stop order's, the cancel's or the attempt's."""
-    if job.stop is not None:
-        return replace(job, cancelled=None), Status.FAILED, now, job.stop.reason
-    return job, Status.FAILED, now, job.cancelled if job.cancelled is not None else ended.status_reason
+    order = job.stop or job.cancel
+    return job, Status.FAILED, now, ended.status_reason if order is None else order.reason
 
 
 def move_to_final(job: Job, status: Status, now: datetime, reason: str | None) -> Job:
@@ -104,8 +104,14 @@ def attempt_of(job: Job) -> Attempt:
 
 def with_history(job: Job) -> str:
     """One line for an error or a log: the job's present state, then its recent history, oldest entry first."""
-    state = f"{job.id}: {job.status}, attempt {_in_short(job.attempt)}, {len(job.attempts)} ended, stop {job.stop}"
+    state = (
+        f"{job.id}: {job.status}, attempt {_in_short(job.attempt)}, {len(job.attempts)} ended, orders {_in_line(job)}"
+    )
     return f"{state}; history: {', '.join(recent_moves(job))}"
+
+
+def _in_line(job: Job) -> str:
+    return ", ".join(it.kind for it in job.stop_orders) or "none"
 
 
 def recent_moves(job: Job) -> tuple[str, ...]:
@@ -115,7 +121,7 @@ def recent_moves(job: Job) -> tuple[str, ...]:
         (job.created_at, "submitted"),
         *(move for attempt in attempts for move in _moves_of(attempt)),
         (job.blocked_at, f"blocked ({job.status_reason})"),
-        *(() if job.stop is None else _moves_of_stop(job.stop)),
+        *(move for order in job.stop_orders for move in _moves_of_order(order)),
         (job.stopped_at if job.status in FINISHED else None, f"{job.status} ({job.status_reason})"),
     ]
     moves = sorted(((at, move) for at, move in known if at is not None), key=_time_of)
@@ -137,9 +143,10 @@ def _moves_of(attempt: Attempt) -> Iterator[Move]:
         yield it.stopped_at, f"{whole} ended (exit code {it.exit_code}, {it.reason})"
 
 
-def _moves_of_stop(stop: Stop) -> Iterator[Move]:
-    yield stop.ordered_at, f"stop ordered ({stop.cause}, {stop.reason})"
-    yield stop.killed_at, "first kill"
+def _moves_of_order(order: StopOrder) -> Iterator[Move]:
+    yield order.ordered_at, f"{order.kind} ordered by {order.user or 'the server'} ({order.reason})"
+    yield order.signalled_at, "stop signal delivered"
+    yield order.killed_at, "first kill"
 
 
 def _in_short(attempt: Attempt | None) -> str:
@@ -166,7 +173,7 @@ def verdict(job: Job, ended: Attempt) -> Verdict:
         return Verdict.FAIL
     if ended.exit_code == 0:
         return Verdict.SUCCEED
-    if job.cancelled is not None or ended.forbidden or ended.number >= job.spec.retry.attempts:
+    if job.cancel is not None or ended.forbidden or ended.number >= job.spec.retry.attempts:
         return Verdict.FAIL
     return Verdict.RETRY if evaluate(job.spec.retry.evaluate_on_exit, ended) is Action.RETRY else Verdict.FAIL
 

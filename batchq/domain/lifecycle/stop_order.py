@@ -1,5 +1,10 @@
-"""Stop orders: what CancelJob, TerminateJob and a timeout store in a job beside its status. Pure."""
+"""Stop orders: what CancelJob, TerminateJob, a timeout and a force-fail store in a job beside its status. Pure.
 
+An order stays in `Job.stop_orders` after the job has ended. A request that changes nothing is not stored, so the first
+order of a kind stands, and a later one that goes further follows it.
+"""
+
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace
@@ -7,34 +12,75 @@ from msgspec.structs import replace
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.ids import Tag
-from batchq.domain.job import Job, Stop, StopCause
+from batchq.domain.job import Job
+from batchq.domain.stop_orders import STOPS_ATTEMPT, StopKind, StopOrder
 
 KILL_AGAIN = timedelta(seconds=5)  # between two kills of a container that does not exit
 UNKILLABLE_AFTER = timedelta(seconds=60)  # from the first kill to the status reason UNKILLABLE
 
 
+def with_order(job: Job, order: StopOrder) -> Job:
+    """The job with one more order."""
+    return replace(job, stop_orders=(*job.stop_orders, order))
+
+
+def with_cancel(job: Job, event: on.CancelRequested, now: datetime) -> Job:
+    """Store a CancelJob."""
+    ordered_at = event.requested_at or now
+    return with_order(job, StopOrder(kind=StopKind.CANCEL, reason=event.reason, user=event.user, ordered_at=ordered_at))
+
+
+def terminate_order(job: Job, event: on.TerminateRequested, now: datetime) -> StopOrder:
+    """The order of a TerminateJob. The grace period is the request's, else the job's."""
+    return StopOrder(
+        kind=StopKind.TERMINATE,
+        reason=event.reason,
+        user=event.user,
+        ordered_at=event.requested_at or now,
+        grace=job.spec.stop_grace if event.grace is None else event.grace,
+        signal=event.signal,
+    )
+
+
 def order_stop(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
-    """Set a TerminateJob's stop order. The grace period is the request's, else the job's."""
-    grace = job.spec.stop_grace if event.grace is None else event.grace
-    cause, signal = StopCause.TERMINATED, event.signal
-    stop = Stop(cause=cause, reason=event.reason, ordered_at=now, grace=grace, signal=signal)
-    return replace(job, stop=stop, status_reason=event.reason)
+    """Store a TerminateJob's stop order."""
+    return with_order(replace(job, status_reason=event.reason), terminate_order(job, event, now))
 
 
 def time_out(job: Job, now: datetime) -> Job:
-    """Set the stop order of a timeout, with the job's own grace period."""
-    stop = Stop(cause=StopCause.TIMED_OUT, reason=status_reasons.TIMED_OUT, ordered_at=now, grace=job.spec.stop_grace)
-    return replace(job, stop=stop, status_reason=status_reasons.TIMED_OUT)
+    """Store the stop order of a timeout, with the job's own grace period."""
+    reason = status_reasons.TIMED_OUT
+    order = StopOrder(kind=StopKind.TIMEOUT, reason=reason, ordered_at=now, grace=job.spec.stop_grace)
+    return with_order(replace(job, status_reason=reason), order)
 
 
-def remember_cancel(job: Job, event: on.CancelRequested) -> Job:
+def remember_cancel(job: Job, event: on.CancelRequested, now: datetime) -> Job:
     """Store a CancelJob on an active job, unless a cancel or a stop order is stored already.
 
     AWS: CancelJob succeeds on such a job and has no effect. batchq: the job has no further attempt.
     """
-    if job.cancelled is not None or job.stop is not None:
+    return job if job.stop_orders else with_cancel(job, event, now)
+
+
+def record_signal(job: Job, now: datetime) -> Job:
+    """Store in the stop order, if there is one, that the stop signal was first delivered at `now`."""
+    return _changed(job, lambda it: it if it.signalled_at is not None else replace(it, signalled_at=now))
+
+
+def record_kill(job: Job, now: datetime) -> Job:
+    """Store in the stop order, if there is one, that a container was first killed at `now`."""
+    return _changed(job, lambda it: it if it.killed_at is not None else replace(it, killed_at=now))
+
+
+def with_deadline(job: Job, kill_at: datetime) -> Job:
+    """Set when the container of the job is killed, or killed again. Nothing without a stop order."""
+    return _changed(job, lambda it: replace(it, kill_at=kill_at))
+
+
+def _changed(job: Job, change: Callable[[StopOrder], StopOrder]) -> Job:
+    if job.stop is None:
         return job
-    return replace(job, cancelled=event.reason)
+    return replace(job, stop_orders=tuple(change(it) if it.kind in STOPS_ATTEMPT else it for it in job.stop_orders))
 
 
 def mark_unkillable(job: Job, killed_at: datetime, now: datetime) -> Job:

@@ -8,14 +8,14 @@ Rules change a status only through `lifecycle.status`, which allows only the edg
 The API has two requests that end a job:
 
 - CancelJob prevents new attempts. A queued job (SUBMITTED, PENDING, RUNNABLE) becomes FAILED at once. A STARTING or
-  RUNNING job keeps its attempt: the reason is stored in `Job.cancelled`, and if the attempt fails it is not retried.
+  RUNNING job keeps its attempt: the order is stored in `Job.cancel`, and if the attempt fails it is not retried.
 - TerminateJob also ends the attempt. A queued job becomes FAILED at once. On a STARTING or RUNNING job it sets the stop
   order `Job.stop`, which is a field beside the status: the container receives a stop signal, and is killed when the
   grace period expires. When the container has exited the job is FAILED, whatever the exit code, and not retried.
 
 The first stop order stands: a later CancelJob, TerminateJob or timeout changes nothing. A TerminateJob that follows a
-CancelJob still stops the container. AWS ends a PENDING job only when its dependencies have ended; batchq ends it at
-once.
+CancelJob still stops the container. The orders that had an effect are kept in `Job.stop_orders`. AWS ends a PENDING job
+only when its dependencies have ended; batchq ends it at once.
 
 Two kinds of jobs have tables of their own: an array whose children exist (`lifecycle.arrays`), and an attempt with
 several containers (`lifecycle.containers`). `step` selects the table.
@@ -145,7 +145,8 @@ def _release(job: Job, _: on.FoundSchedulable, __: datetime) -> Outcome:
 def _give_up(job: Job, event: on.BlockedTooLong, now: datetime) -> Outcome:
     """AWS: the action of a jobStateTimeLimitAction is CANCEL, so the job is shown as cancelled."""
     reason = status_reasons.BLOCKED_TOO_LONG.format(reason=event.reason)
-    return move_to_final(replace(job, cancelled=reason), Status.FAILED, now, reason), ()
+    cancelled = stop_order.with_cancel(job, on.CancelRequested(reason=reason), now)
+    return move_to_final(cancelled, Status.FAILED, now, reason), ()
 
 
 def _place(job: Job, event: on.Placed, now: datetime) -> Outcome:
@@ -161,7 +162,7 @@ def _place(job: Job, event: on.Placed, now: datetime) -> Outcome:
 
 def _cancel_queued(job: Job, event: on.CancelRequested, now: datetime) -> Outcome:
     """No container runs, so the job ends at once."""
-    return move_to_final(replace(job, cancelled=event.reason), Status.FAILED, now, event.reason), ()
+    return move_to_final(stop_order.with_cancel(job, event, now), Status.FAILED, now, event.reason), ()
 
 
 def _terminate_queued(job: Job, event: on.TerminateRequested, now: datetime) -> Outcome:
@@ -225,9 +226,9 @@ def _lose(job: Job, event: on.ContainerLost, now: datetime) -> Outcome:
     return finish(job, ended, now, event.reason), (do.CleanUpContainer(tag=job.tag),)
 
 
-def _remember_cancel(job: Job, event: on.CancelRequested, _: datetime) -> Outcome:
+def _remember_cancel(job: Job, event: on.CancelRequested, now: datetime) -> Outcome:
     """Leave the attempt alone, and prevent a retry."""
-    return stop_order.remember_cancel(job, event), ()
+    return stop_order.remember_cancel(job, event, now), ()
 
 
 def _terminate_active(job: Job, event: on.TerminateRequested, now: datetime) -> Outcome:
@@ -249,7 +250,7 @@ def _count_grace(job: Job, _: on.StopSignalDelivered, now: datetime) -> Outcome:
     """Start the grace period at the first delivery of the stop signal, so that a slow engine does not shorten it."""
     if job.stop is None or job.stop.kill_at is not None:
         return job, ()
-    return replace(job, stop=replace(job.stop, kill_at=now + job.stop.grace)), ()
+    return stop_order.with_deadline(stop_order.record_signal(job, now), now + job.stop.grace), ()
 
 
 def _kill(job: Job, _: on.GraceExpired, now: datetime) -> Outcome:
@@ -260,8 +261,8 @@ def _kill(job: Job, _: on.GraceExpired, now: datetime) -> Outcome:
     if job.stop is None or job.stop.kill_at is None:
         return job, ()
     killed_at = job.stop.killed_at or now
-    stop = replace(job.stop, kill_at=now + stop_order.KILL_AGAIN, killed_at=killed_at)
-    return replace(stop_order.mark_unkillable(job, killed_at, now), stop=stop), (do.KillContainer(tag=job.tag),)
+    killed = stop_order.with_deadline(stop_order.record_kill(job, now), now + stop_order.KILL_AGAIN)
+    return stop_order.mark_unkillable(killed, killed_at, now), (do.KillContainer(tag=job.tag),)
 
 
 def ignored(job: Job, _: on.Event, __: datetime) -> Outcome:
