@@ -7,10 +7,10 @@ from batchq.cli.http_client import call
 
 SUBMIT_JOB = "/v1/submitjob"
 DESCRIBE_JOBS = "/v1/describejobs"
+LIST_JOBS = "/v1/listjobs"
 REGISTER_JOB_DEFINITION = "/v1/registerjobdefinition"
 DESCRIBE_JOB_DEFINITIONS = "/v1/describejobdefinitions"
-DESCRIBE_JOB_QUEUES = "/v1/describejobqueues"
-MAX_DESCRIBED = 100  # jobs of one DescribeJobs
+MAX_DESCRIBED = 100  # jobs or definitions of one request
 
 #: The JSON of a request or a response.
 Content = dict[str, Any]
@@ -30,6 +30,18 @@ def describe_jobs(url: str, ids: Sequence[str]) -> list[Content]:
     return [found[it] for it in ids if it in found]
 
 
+def failed_children(url: str, array_id: str) -> list[str]:
+    """The ids of the FAILED children of an array."""
+    content: dict[str, object] = {"arrayJobId": array_id, "jobStatus": "FAILED"}
+    ids: list[str] = []
+    while True:
+        page: Any = call(url, LIST_JOBS, content)
+        ids += [it["jobId"] for it in page["jobSummaryList"]]
+        if "nextToken" not in page:
+            return ids
+        content["nextToken"] = page["nextToken"]
+
+
 def register_job_definition(url: str, definition: Mapping[str, object]) -> str:
     """Register a revision and return `name:revision`."""
     made = call(url, REGISTER_JOB_DEFINITION, definition)
@@ -47,7 +59,10 @@ def active_revisions(url: str, name: str) -> Iterable[Content]:
         token = {"nextToken": page["nextToken"]}
 
 
-def queue_exists(url: str, name: str) -> bool:
-    """Whether the caller may see a job queue of this name."""
-    page: Any = call(url, DESCRIBE_JOB_QUEUES, {"jobQueues": [name]})
-    return bool(page["jobQueues"])
+def describe_definitions(url: str, arns: Sequence[str]) -> list[Content]:
+    """The revisions with these ARNs that are stored and that the caller may see, active or not."""
+    found: list[Content] = []
+    for start in range(0, len(arns), MAX_DESCRIBED):
+        page: Any = call(url, DESCRIBE_JOB_DEFINITIONS, {"jobDefinitions": list(arns[start : start + MAX_DESCRIBED])})
+        found += page["jobDefinitions"]
+    return found

@@ -17,7 +17,9 @@ from batchq.errors import BatchqError, Misused, ServerUnavailable
 #: module is imported when the command is called, since that of `serve` takes a second.
 TOPICS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "jobs": {
+        "run": ("run:add_run", "submit a job, follow its output, and end with its exit code"),
         "submit": ("submit:add_submit", "submit a job from an image, a job definition or a script"),
+        "rerun": ("rerun:add_rerun", "submit finished jobs again"),
         "cancel": ("bulk_stop:add_cancel", "cancel jobs: they do not start, or are not retried"),
         "terminate": ("bulk_stop:add_terminate", "terminate jobs, also running ones"),
         "force-fail": ("server_commands:add_force_fail", "fail a job whose container does not end"),

@@ -9,8 +9,10 @@ from uuid import uuid4
 
 from msgspec import Struct
 
+from batchq.cli.attend import add_stop_flag, attend
 from batchq.cli.batch_operations import submit_job
 from batchq.cli.config import defaults
+from batchq.cli.exit_statuses import DONE
 from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.image_definition import container_properties, definition_name, find_or_register, short_name
 from batchq.cli.job_flags import Request, add_job_flags, job_request
@@ -18,6 +20,8 @@ from batchq.cli.job_handles import resolve_job
 from batchq.cli.job_script import JobScript, is_script, read_script
 from batchq.cli.main import CommandParser
 from batchq.cli.output import print_notice, write_line
+from batchq.cli.quantities import count
+from batchq.cli.sweep import DEFAULT_REQUESTS, expand, read_lines, submit_sweep
 from batchq.errors import Misused
 
 DEFAULT_QUEUE = "default"
@@ -57,9 +61,18 @@ def add_submit(command: CommandParser) -> None:
       batchq submit python:3.12 --memory 2g -v $PWD:/data --cd /data -- python train.py
       batchq submit -d align:3 --after 3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001 -- align.sh sample-7
       batchq submit train.sh --time 90m
+      ls *.bam | batchq submit -d align --name align --each - -- align.sh {}
     """
     declare_submission(command)
+    command.add_argument(
+        "--each",
+        metavar="FILE|-",
+        help="submit a job for each line of a file or of stdin; {} in the command is the line",
+    )
+    command.add_argument("--jobs", type=count, metavar="N", help="with --each: requests at the same time (4)")
+    command.add_argument("--wait", action="store_true", help="wait for its end, and end as `batchq run` does")
     command.add_argument("--dry-run", action="store_true", help="print the requests as JSON, and submit nothing")
+    add_stop_flag(command)
     command.set_defaults(run=submit)
 
 
@@ -77,13 +90,31 @@ def declare_submission(command: CommandParser) -> None:
 
 def submit(args: Namespace) -> int:
     plan = plan_job(args)
+    if args.each is not None:
+        return _submit_each(args, plan)
+    if args.jobs is not None:
+        raise Misused("--jobs belongs to --each")
     if args.dry_run:
         print_requests(plan, [plan.request])
-        return 0
+        return DONE
     url = url_of(args)
     job = submit_job(url, plan.resolved(url), invocation=str(uuid4()))
     write_line(job)
-    return 0
+    return attend(url, job, shows_output=False, stops_on_exit=args.stop_on_exit) if args.wait else DONE
+
+
+def _submit_each(args: Namespace, plan: JobPlan) -> int:
+    if args.wait:
+        raise Misused("--wait is for one job: wait for the jobs of --each with batchq wait -n 'NAME-*'")
+    members = expand(plan.request, read_lines(args.each), source=args.each, words=len(args.program or ()))
+    for it in members:
+        _check_length(it.request, None)
+    if args.dry_run:
+        print_requests(plan, [it.request for it in members])
+        return DONE
+    url = url_of(args)
+    resolved = plan.resolved(url)
+    return submit_sweep(url, [it.with_members_of(resolved) for it in members], at_once=args.jobs or DEFAULT_REQUESTS)
 
 
 def print_requests(plan: JobPlan, requests: Sequence[Request]) -> None:

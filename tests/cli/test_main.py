@@ -109,7 +109,7 @@ def test_without_a_command_no_module_of_a_command_is_imported(arguments):
     assert not imported & set(map(module_of, COMMANDS))
 
 
-@pytest.mark.parametrize("command", ["submit", "cancel", "terminate", "force-fail", "whoami", "resume"])
+@pytest.mark.parametrize("command", ["run", "submit", "rerun", "cancel", "terminate", "force-fail", "whoami", "resume"])
 @pytest.mark.parametrize("flag", ["--help", "--no-such-flag"])
 def test_a_command_that_calls_a_server_does_not_import_what_serves(command, flag):
     imported = modules_imported_by(command, flag)

@@ -1,0 +1,117 @@
+"""`batchq rerun`: submits finished jobs again, with the same job definition and overrides, or with changes."""
+
+import sys
+from argparse import Namespace, RawDescriptionHelpFormatter
+from collections.abc import Iterable, Sequence
+from inspect import cleandoc
+from json import dumps
+from uuid import uuid4
+
+from batchq.cli.batch_operations import Content, describe_definitions, describe_jobs, failed_children
+from batchq.cli.exit_statuses import DONE
+from batchq.cli.http_client import add_server_flags, url_of
+from batchq.cli.job_end import FINISHED, Job
+from batchq.cli.job_flags import Request, add_change_flags, changes
+from batchq.cli.job_handles import HELP, resolve_jobs
+from batchq.cli.main import CommandParser
+from batchq.cli.output import escape, print_notice, write_line
+from batchq.cli.rerun_request import has_one_container, repeat, with_changes
+from batchq.cli.sweep import DEFAULT_REQUESTS, STDIN, SweepMember, submit_sweep
+from batchq.errors import Misused
+
+MAX_JOBS = 10_000  # jobs of one command
+NOT_REPEATED = "batchq list shows which, and rerun submits the others"
+
+
+def add_rerun(command: CommandParser) -> None:
+    """Submit finished jobs again, each as a new job with the same definition and overrides, and print the new ids.
+
+    Dependencies are not repeated. The tag batchq:rerun-of of a new job is the id of the old one. With --failed, of an
+    array only its failed children are submitted, each as a job with its AWS_BATCH_JOB_ARRAY_INDEX. The words behind --
+    replace the command.
+
+      batchq rerun 8f2c51a7 --memory 4g
+      batchq rerun --failed 8f2c51a7 77ab01c9 --dry-run
+      batchq list -t FAILED --since 1h --ids | batchq rerun - --memory 4g
+    """
+    command.takes_program = True
+    command.formatter_class = RawDescriptionHelpFormatter
+    command.description = cleandoc(command.description or "")
+    command.set_defaults(run=rerun)
+    command.add_argument(
+        "jobs", nargs="+", metavar="JOB|-", help=f"{HELP}; a step as JOB:3 or JOB:190-194; -: from stdin"
+    )
+    command.add_argument("--failed", action="store_true", help="only jobs that FAILED; of an array its failed children")
+    add_change_flags(command)
+    command.add_argument("--dry-run", action="store_true", help="print the requests as JSON, and submit nothing")
+    add_server_flags(command)
+
+
+def rerun(args: Namespace) -> int:
+    wanted = _requested_changes(args)
+    url = url_of(args)
+    jobs = _selected(url, args)
+    if not jobs:
+        print_notice("no job matches")
+        return DONE
+    requests = _requests(url, jobs, wanted)
+    if args.dry_run:
+        for request in requests:
+            write_line(dumps({"submitJob": request}))
+        print_notice(f"dry run: {len(requests)} would be submitted again; nothing is submitted")
+        return DONE
+    members = [
+        SweepMember(number=number, request=it, invocation=str(uuid4())) for number, it in enumerate(requests, start=1)
+    ]
+    return submit_sweep(url, members, at_once=DEFAULT_REQUESTS, advice=NOT_REPEATED)
+
+
+def _requested_changes(args: Namespace) -> Request:
+    """The members of the requests that the flags change. Raises Misused."""
+    queue = {"jobQueue": args.queue} if args.queue else {}
+    return changes(args, command=args.program or ()) | queue
+
+
+def _selected(url: str, args: Namespace) -> list[Job]:
+    """The finished jobs that the arguments name, with the failed children in place of their arrays for `--failed`."""
+    ids = resolve_jobs(url, _handles(args.jobs))
+    jobs = describe_jobs(url, ids)
+    missing = set(ids) - {it["jobId"] for it in jobs}
+    if missing:
+        raise Misused(f"not found: {', '.join(sorted(missing))}; nothing is submitted")
+    if args.failed:
+        jobs = [child for it in jobs for child in _failed(url, it)]
+    elif unfinished := [it for it in jobs if it["status"] not in FINISHED]:
+        first = unfinished[0]
+        raise Misused(escape(f"{first['jobName']} {first['jobId']} is {first['status']}; only finished jobs are rerun"))
+    if len(jobs) > MAX_JOBS:
+        raise Misused(f"{len(jobs)} jobs are selected; one command takes at most {MAX_JOBS}")
+    return jobs
+
+
+def _handles(words: Iterable[str]) -> list[str]:
+    return [it for word in words for it in (sys.stdin.read().split() if word == STDIN else [word])]
+
+
+def _failed(url: str, job: Job) -> Sequence[Job]:
+    """The job if it FAILED; of an array its failed children, which it has while others are unfinished."""
+    if "size" not in job.get("arrayProperties", {}):
+        return [job] if job["status"] == "FAILED" else []
+    return sorted(describe_jobs(url, failed_children(url, job["jobId"])), key=_index)
+
+
+def _index(job: Job) -> int:
+    index: int = job["arrayProperties"]["index"]
+    return index
+
+
+def _requests(url: str, jobs: Sequence[Job], wanted: Request) -> list[Request]:
+    """The requests of the new jobs. Raises Misused for a change that a job cannot have."""
+    if "containerOverrides" in wanted and (others := [it for it in jobs if not has_one_container(it)]):
+        raise Misused(f"{others[0]['jobId']} has several containers, so command, environment and resources are kept")
+    definitions = _definitions(url, {it["jobDefinition"] for it in jobs})
+    return [with_changes(repeat(it, definitions.get(it["jobDefinition"], {})), wanted) for it in jobs]
+
+
+def _definitions(url: str, arns: Iterable[str]) -> dict[str, Content]:
+    return {it["jobDefinitionArn"]: it for it in describe_definitions(url, sorted(arns))}

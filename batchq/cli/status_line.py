@@ -1,0 +1,53 @@
+"""One line on stderr that is rewritten while a command waits. Without a terminal it is printed at intervals."""
+
+import shutil
+import sys
+import time
+from contextlib import suppress
+
+from batchq.cli.output import escape, print_notice
+from batchq.cli.terminal import is_terminal
+
+INTERVAL = 60.0  # seconds between two lines without a terminal
+_CLEAR = "\r\x1b[K"
+
+
+class StatusLine:
+    """The line; other output must be preceded by `clear`."""
+
+    def __init__(self) -> None:
+        self._is_terminal = is_terminal(sys.stderr)
+        self._shown = ""
+        self._printed_at: float | None = None
+
+    def show(self, text: str) -> None:
+        """Replace the line. Without a terminal a text is printed if it differs, and INTERVAL has passed."""
+        text = escape(text)
+        if not self._is_terminal:
+            self._print(text)
+        elif text != self._shown:
+            width = shutil.get_terminal_size().columns - 1
+            self._write(f"{_CLEAR}{text[:width]}")
+            self._shown = text
+
+    def clear(self) -> None:
+        """Remove the line from the terminal."""
+        if self._is_terminal and self._shown:
+            self._write(_CLEAR)
+            self._shown = ""
+
+    def notice(self, text: str) -> None:
+        """Print a message above the line."""
+        self.clear()
+        print_notice(text)
+
+    def _print(self, text: str) -> None:
+        now = time.monotonic()  # noqa: TID251 - the clock's module imports asyncio
+        if text != self._shown and (self._printed_at is None or now - self._printed_at >= INTERVAL):
+            print_notice(text)
+            self._shown, self._printed_at = text, now
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError):
+            sys.stderr.write(text)
+            sys.stderr.flush()

@@ -1,0 +1,140 @@
+"""`batchq submit --each`: one job for each line of a file.
+
+Each request has an id that is made of the file's path, the number of the line and the line. A server recognizes it for
+15 minutes, so the same command, repeated after an interruption, submits only the jobs that are missing.
+"""
+
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from json import dumps
+from pathlib import Path
+from threading import Event
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from batchq.cli.batch_operations import describe_jobs, submit_job
+from batchq.cli.exit_statuses import DONE, INTERRUPTED, REFUSED, UNAVAILABLE
+from batchq.cli.http_client import call
+from batchq.cli.job_flags import Request
+from batchq.cli.native_api import OVERVIEW
+from batchq.cli.output import print_error, write_line
+from batchq.cli.status_line import StatusLine
+from batchq.cli.times import milliseconds, now
+from batchq.errors import BatchqError, Invalid, Misused, ServerUnavailable
+
+DEFAULT_REQUESTS = 4  # at the same time
+STDIN = "-"
+PLACE = "{}"
+RETRIES = 10
+RETRY_INTERVAL = 1.0  # seconds, times the number of failures so far
+REST = "the same command submits the rest within 15 minutes"
+
+
+class SweepMember(Struct, frozen=True, kw_only=True):
+    """The job of one line."""
+
+    #: The number of the line, from 1.
+    number: int
+    #: The SubmitJob request.
+    request: Request
+    #: Identifies the request when it is repeated.
+    invocation: str
+
+    def with_members_of(self, resolved: Request) -> "SweepMember":
+        """This job with the definition and the dependencies of the resolved request."""
+        known = {it: resolved[it] for it in ("jobDefinition", "dependsOn") if it in resolved}
+        return replace(self, request=self.request | known)
+
+
+def read_lines(source: str) -> list[str]:
+    """The lines of a file, or of stdin for `-`, without empty ones. Raises Misused."""
+    try:
+        text = sys.stdin.read() if source == STDIN else Path(source).read_text()
+    except (OSError, ValueError) as why:
+        raise Misused(f"cannot read {source}: {getattr(why, 'strerror', None) or why}") from None
+    lines = [it for it in text.splitlines() if it.strip()]
+    if not lines:
+        raise Misused(f"{source} has no lines")
+    return lines
+
+
+def expand(request: Request, lines: Sequence[str], *, source: str, words: int) -> list[SweepMember]:
+    """The jobs of the lines. `words`: how many words at the end of the command may contain `{}`. Raises Misused."""
+    command: Sequence[str] = request.get("containerOverrides", {}).get("command", ())
+    fixed, varying = command[: len(command) - words], command[len(command) - words :]
+    if not any(PLACE in it for it in varying):
+        raise Misused(f"--each needs {PLACE} in the command behind --, which stands for the line")
+    place = STDIN if source == STDIN else str(Path(source).absolute())
+    return [
+        SweepMember(
+            number=number,
+            request=request
+            | {
+                "jobName": f"{request['jobName']}-{number}",
+                "containerOverrides": request["containerOverrides"]
+                | {"command": [*fixed, *(it.replace(PLACE, line) for it in varying)]},
+            },
+            invocation=sha256(dumps([place, number, line]).encode()).hexdigest(),
+        )
+        for number, line in enumerate(lines, start=1)
+    ]
+
+
+def submit_sweep(url: str, members: Sequence[SweepMember], *, at_once: int, advice: str = REST) -> int:
+    """Submit the jobs, print their ids in this order, and return the exit status.
+
+    `at_once`: requests at the same time. `advice`: the end of the message if not all jobs are submitted.
+    """
+    began, line, ids = _server_time(url), StatusLine(), list[str]()
+    pool, stopped = ThreadPoolExecutor(at_once), Event()
+    try:
+        for each in [pool.submit(_submit, url, it, stopped) for it in members]:
+            ids.append(each.result())
+            line.show(f"{len(ids)} of {len(members)} submitted")
+            write_line(ids[-1])
+        line.clear()
+        _report(line, url, ids, began=began)
+    except KeyboardInterrupt:
+        line.clear()
+        return print_error(f"interrupted: {len(ids)} of {len(members)} submitted; {advice}", INTERRUPTED)
+    except BatchqError as failure:
+        line.clear()
+        status = UNAVAILABLE if isinstance(failure, ServerUnavailable) else REFUSED
+        return print_error(f"{failure}; {len(ids)} of {len(members)} submitted; {advice}", status)
+    finally:
+        stopped.set()
+        pool.shutdown(cancel_futures=True)
+    return DONE
+
+
+def _submit(url: str, member: SweepMember, stopped: Event) -> str:
+    """Submit a job. An unavailable server, or a rate limit, is tried again RETRIES times, unless `stopped` is set."""
+    for failures in range(1, RETRIES + 1):
+        try:
+            return submit_job(url, member.request, invocation=member.invocation)
+        except ServerUnavailable:
+            if stopped.wait(RETRY_INTERVAL * failures):
+                raise
+    return submit_job(url, member.request, invocation=member.invocation)
+
+
+def _server_time(url: str) -> int:
+    """The time of the server, in milliseconds since the epoch; that of this machine from a server without overview."""
+    try:
+        at = call(url, OVERVIEW, {}).get("at")
+    except Invalid:
+        at = None
+    return at if isinstance(at, int) else milliseconds(now())
+
+
+def _report(line: StatusLine, url: str, ids: Sequence[str], *, began: int) -> None:
+    """Print how many jobs are new: the server has recognized the others as repeated requests."""
+    earlier = sum(it["createdAt"] < began for it in describe_jobs(url, ids))
+    if earlier:
+        again = "; another --name submits them again" if earlier == len(ids) else ""
+        line.notice(f"{len(ids) - earlier} submitted; {earlier} were submitted before, by the same command{again}")
+    else:
+        line.notice(f"{len(ids)} submitted")

@@ -1,0 +1,180 @@
+"""`batchq run` and `submit --wait` without a terminal: output, messages and exit status for each end of a job."""
+
+import asyncio
+import os
+import signal
+import sys
+
+import pytest
+
+from batchq.cli.job_end import TIME_LIMIT
+from batchq.domain.status_reasons import TIMED_OUT
+from tests.cli.job_server import JOB, attempt, state
+from tests.cli.scripted_server import batchq
+
+ARRAY = {"arrayProperties": {"size": 3, "statusSummary": {"SUCCEEDED": 1, "FAILED": 1}}}
+
+
+async def run(*words, command="run", **environment):
+    """The exit status, stdout and stderr of the command in a process of its own."""
+    process = await started(*words, command=command, **environment)
+    out, err = await process.communicate()
+    return process.returncode, out.decode(), err.decode().splitlines()
+
+
+async def started(*words, command="run", **environment):
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "batchq",
+        command,
+        *(words or ("busybox", "--", "x")),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=pipe,
+        stderr=pipe,
+        env=os.environ | environment,
+    )
+
+
+ENDS = [
+    (state("SUCCEEDED", attempt(0)), 0, "SUCCEEDED after 3 s"),
+    (state("FAILED", attempt(3)), 3, "FAILED after 3 s: exit code 3; Essential container in task exited"),
+    (
+        state("FAILED", attempt(1), attempt(137)),
+        137,
+        "FAILED after 3 s: exit code 137; Essential container in task exited",
+    ),
+    (state("FAILED", attempt(143, TIME_LIMIT)), 124, f"FAILED after 3 s: exit code 143; {TIME_LIMIT}"),
+    (state("FAILED", attempt(143, "too hot"), isTerminated=True), 125, "FAILED after 3 s: exit code 143; too hot"),
+    (state("FAILED", attempt(5, "too hot"), isCancelled=True), 5, "FAILED after 3 s: exit code 5; too hot"),
+    (state("FAILED", attempt(None, "Task failed to start")), 125, "FAILED after 3 s: Task failed to start"),
+    (state("FAILED", statusReason="Dependent Job failed"), 125, "FAILED: Dependent Job failed"),
+    (state("FAILED"), 125, "FAILED: no reason is recorded"),
+    (state("SUCCEEDED", **ARRAY), 0, "SUCCEEDED"),
+    (state("FAILED", **ARRAY), 1, "FAILED: no reason is recorded"),
+]
+
+
+@pytest.mark.parametrize(("end", "status", "text"), ENDS, ids=lambda it: str(it)[:20])
+async def test_the_exit_status_is_that_of_the_job(job_server, end, status, text):
+    job_server.states = [end]
+
+    assert await batchq_run(job_server) == (status, text)
+
+
+async def batchq_run(job_server):
+    """The status and the last line about the job."""
+    status, _, err = await run()
+    about = [it.removeprefix("batchq: ") for it in err if not it.startswith("batchq: again")]
+    return status, about[-1]
+
+
+def test_the_reason_of_a_time_limit_is_that_of_the_domain():
+    assert TIME_LIMIT == TIMED_OUT
+
+
+async def test_the_output_is_printed_from_the_beginning_to_the_end(job_server):
+    lines = [f"epoch {number}" for number in range(5)]
+    job_server.states = [state("RUNNABLE"), state("STARTING"), state("RUNNING"), state("SUCCEEDED", attempt())]
+    job_server.lines = {1: lines}
+
+    status, out, err = await run("busybox", "--name", "train", "--", "python", "train.py")
+
+    assert (status, out.splitlines()) == (0, lines)
+    assert err[0] == f"batchq: train {JOB[:8]} in queue default"
+    assert err[-1] == "batchq: SUCCEEDED after 3 s"
+    assert job_server.submitted[0]["containerOverrides"]["command"] == ["python", "train.py"]
+
+
+async def test_the_output_of_each_attempt_is_printed(job_server):
+    job_server.states = [
+        state("RUNNING"),
+        state("RUNNABLE", attempt(1, "Host EC2 terminated.")),
+        state("RUNNING", attempt(1, "Host EC2 terminated.")),
+        state("SUCCEEDED", attempt(1, "Host EC2 terminated."), attempt(0)),
+    ]
+    job_server.lines = {1: ["one"], 2: ["two", "three", "four"]}
+
+    status, out, err = await run()
+
+    assert (status, out.splitlines()) == (0, ["one", "two", "three", "four"])
+    assert "batchq: attempt 1 has ended (Host EC2 terminated.); attempt 2 follows" in err
+
+
+async def test_what_the_job_waits_for_is_printed(job_server):
+    job_server.states = [state("RUNNABLE"), state("SUCCEEDED", attempt())]
+    job_server.sentence = "Next in queue default: needs 4 vCPUs, 1.5 of 8 are free."
+
+    _, _, err = await run()
+
+    assert err[1] == f"batchq: RUNNABLE for 0 s: {job_server.sentence}"
+
+
+async def test_the_explanation_of_a_failure_precedes_its_reason(job_server):
+    job_server.states = [state("FAILED", attempt(137))]
+    job_server.sentence = "Killed for memory: 512 MiB requested, 512 used. Request more."
+
+    _, _, err = await run()
+
+    assert err[-2:] == [f"batchq: FAILED after 3 s: {job_server.sentence}", f"batchq: again: batchq rerun {JOB[:8]}"]
+
+
+async def test_a_server_that_goes_away_is_waited_for(job_server):
+    job_server.states = [state("RUNNING"), state("SUCCEEDED", attempt())]
+    job_server.lines = {1: ["one"]}
+    job_server.away = 2
+
+    status, out, err = await run()
+
+    assert (status, out) == (0, "one\n")
+    assert err[1:3] == [
+        "batchq: The server is starting.; the job runs on, waiting for the server",
+        "batchq: the server answers again",
+    ]
+
+
+async def test_a_job_that_is_removed_meanwhile_has_no_exit_code(job_server):
+    job_server.states = [state("RUNNABLE"), None]
+
+    status, _, err = await run()
+
+    assert (status, err[-1]) == (125, f"batchq: job {JOB} does not exist any more")
+
+
+async def test_without_a_server_nothing_is_submitted():
+    status, out, err = await run(BATCHQ_URL="http://127.0.0.1:1")
+
+    assert (status, out, len(err)) == (3, "", 1)
+
+
+async def test_submit_with_wait_prints_the_id_and_no_output(job_server):
+    job_server.states = [state("RUNNING"), state("FAILED", attempt(3))]
+    job_server.lines = {1: ["one"]}
+
+    status, out, err = await run("busybox", "--wait", command="submit")
+
+    assert (status, out) == (3, f"{JOB}\n")
+    assert err[-2] == "batchq: FAILED after 3 s: exit code 3; Essential container in task exited"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda it: it.name)
+@pytest.mark.parametrize("stops", [False, True], ids=["leaves", "stops"])
+async def test_a_signal_leaves_the_job_or_terminates_it(job_server, number, stops):
+    job_server.states = [state("RUNNABLE")]
+    process = await started(*(["--stop-on-exit"] if stops else []), "busybox")
+    await job_server.is_followed.wait()
+
+    process.send_signal(number)
+
+    _, err = await process.communicate()
+    last = f"{JOB}  stopping" if stops else f"the job goes on without this command: batchq logs -f {JOB[:8]}"
+    assert process.returncode == 130
+    assert err.decode().splitlines()[-1] == f"batchq: {last}"
+    assert job_server.stops == ([("terminate", [JOB])] if stops else [])
+
+
+async def test_a_refused_request_has_no_exit_code(job_server, capsys):
+    assert await batchq("run", "busybox", "-q", "none") == 125
+
+    assert capsys.readouterr().err == "batchq: JobQueue none not found.\n"

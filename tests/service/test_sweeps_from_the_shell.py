@@ -1,0 +1,254 @@
+"""`batchq submit --each` and `batchq rerun` against a real server: many jobs with one command."""
+
+import io
+import json
+
+import pytest
+
+from batchq.cli import config
+from batchq.cli.main import main
+from batchq.cli.rerun_request import ARRAY_INDEX, RERUN_OF
+from tests.service.waiting import reaches
+
+FAILS = 'BATCHQ_SIMULATED={"seconds": 0.01, "exit_code": 3}'
+QUICK = 'BATCHQ_SIMULATED={"seconds": 0.01}'
+
+
+@pytest.fixture(autouse=True)
+def connected(shared, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BATCHQ_URL", shared.url)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setattr(config, "SYSTEM_FILE", tmp_path / "system.toml")
+    return tmp_path
+
+
+@pytest.fixture
+def batchq(capsys):
+    """The lines of stdout and stderr of a command that succeeds."""
+
+    def run(*words, status=0):
+        assert main(words) == status
+        printed = capsys.readouterr()
+        return printed.out.splitlines(), printed.err.splitlines()
+
+    return run
+
+
+@pytest.fixture
+def described(shared):
+    def describe(*ids):
+        found = {it["jobId"]: it for it in shared.client().describe_jobs(jobs=list(ids))["jobs"]}
+        return [found[it] for it in ids]
+
+    return describe
+
+
+def fail(shared, batchq, *words):
+    """A job that has FAILED."""
+    ((job_id,), _) = batchq("submit", "-e", FAILS, *words)
+    return reaches(shared.client(), job_id, "FAILED")
+
+
+def environment(job):
+    return {it["name"]: it["value"] for it in job["container"]["environment"]}
+
+
+def test_each_line_is_a_job(connected, batchq, described):
+    (connected / "lines").write_text("a b\n\n$(c)\n{}\n")
+
+    ids, said = batchq(
+        "submit", "busybox", "--name", "s", "--each", "lines", "-e", QUICK, "--", "run", "--in={}", "{}.out"
+    )
+
+    jobs = described(*ids)
+    assert [it["jobName"] for it in jobs] == ["s-1", "s-2", "s-3"]
+    assert [it["container"]["command"] for it in jobs] == [
+        ["run", "--in=a b", "a b.out"],
+        ["run", "--in=$(c)", "$(c).out"],
+        ["run", "--in={}", "{}.out"],
+    ]
+    assert said[-1] == "batchq: 3 submitted"
+
+
+def test_a_repeated_command_submits_only_what_is_missing(connected, batchq, described):
+    words = ("submit", "busybox", "--name", "again", "--each", "lines", "-e", QUICK, "--", "run", "{}")
+    (connected / "lines").write_text("a\nb\n")
+    first, _ = batchq(*words)
+    (connected / "lines").write_text("a\nb\nc\n")
+
+    second, said = batchq(*words)
+
+    assert second[:2] == first
+    assert said[-1] == "batchq: 1 submitted; 2 were submitted before, by the same command"
+    assert batchq(*words)[1][-1].endswith("by the same command; another --name submits them again")
+
+
+def test_lines_come_from_stdin(monkeypatch, batchq, described):
+    monkeypatch.setattr("sys.stdin", io.StringIO("x\ny\n"))
+
+    ids, _ = batchq("submit", "busybox", "--each", "-", "--jobs", "1", "-e", QUICK, "--", "run", "{}")
+
+    assert [it["container"]["command"][1] for it in described(*ids)] == ["x", "y"]
+
+
+def test_a_dry_run_prints_each_request(connected, batchq):
+    (connected / "lines").write_text("a\nb\n")
+
+    out, said = batchq("submit", "-d", "any", "--each", "lines", "--dry-run", "--", "run", "{}")
+
+    assert [json.loads(it)["submitJob"]["jobName"] for it in out] == ["any-1", "any-2"]
+    assert said == ["batchq: dry run: nothing is submitted"]
+
+
+def test_a_refused_job_ends_the_sweep(connected, batchq):
+    (connected / "lines").write_text("a\nb\n")
+
+    _, said = batchq("submit", "-d", "none", "--each", "lines", "--", "run", "{}", status=1)
+
+    assert said[-1].startswith("batchq: JobDefinition name none does not exist or is not in ACTIVE status; 0 of 2 ")
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--each", "none"], "cannot read none: No such file or directory"),
+        (["--each", "empty"], "empty has no lines"),
+        (["--each", "lines", "--wait"], "--wait is for one job"),
+        (["--jobs", "3"], "--jobs belongs to --each"),
+        (["--each", "lines"], "--each needs {} in the command behind --"),
+        (["--each", "long"], "the command and the environment have 9"),
+    ],
+)
+def test_an_invalid_sweep_submits_nothing(connected, batchq, words, error):
+    (connected / "lines").write_text("a\n")
+    (connected / "empty").write_text("\n \n")
+    (connected / "long").write_text("a\n" + "x" * 9000)
+    command = [] if words == ["--each", "lines"] else ["--", "{}"]
+
+    out, said = batchq("submit", "busybox", *words, *command, status=2)
+
+    assert out == []
+    assert error in said[-1]
+
+
+def test_a_rerun_has_the_overrides_of_the_job_and_its_id_as_a_tag(shared, batchq, described):
+    words = ("busybox", "--name", "fit", "--vcpus", "0.5", "--retry", "2", "--time", "2m", "-e", "A=1", "--tag", "k=v")
+    old = fail(shared, batchq, *words, "--", "run", "it")
+
+    ((new_id,), said) = batchq("rerun", old["jobId"])
+
+    (new,) = described(new_id)
+    same = ("jobName", "jobQueue", "jobDefinition", "retryStrategy", "timeout")
+    assert {it: new[it] for it in same} == {it: old[it] for it in same}
+    for member in ("command", "environment", "resourceRequirements"):
+        assert new["container"][member] == old["container"][member]
+    assert new["tags"] == {"k": "v", RERUN_OF: old["jobId"]}
+    assert said == ["batchq: 1 of 1 submitted", "batchq: 1 submitted"]
+
+
+def test_changes_replace_those_of_the_job(shared, batchq, described):
+    old = fail(shared, batchq, "busybox", "--memory", "64m", "-e", "A=1", "-e", "B=2", "--retry", "2", "--", "one")
+
+    changes = ("--memory", "4g", "-e", "B=3", "--retry", "5", "--time", "1h", "--tag", "x=y")
+    ((new_id,), _) = batchq("rerun", old["jobId"], *changes, "--", "two")
+
+    (new,) = described(new_id)
+    assert new["container"]["command"] == ["two"]
+    assert environment(new) == environment(old) | {"B": "3"}
+    assert {"type": "MEMORY", "value": "4096"} in new["container"]["resourceRequirements"]
+    assert new["retryStrategy"]["attempts"] == 5
+    assert new["timeout"] == {"attemptDurationSeconds": 3600}
+    assert new["tags"] == {"x": "y", RERUN_OF: old["jobId"]}
+
+
+def test_the_failed_children_of_an_array_are_rerun_under_their_indices(shared, batchq, described):
+    ((array,), _) = batchq(
+        "submit",
+        "busybox",
+        "--name",
+        "grid",
+        "--array",
+        "4",
+        "-e",
+        QUICK,
+        "-e",
+        FAILS.replace("=", "_1=", 1),
+        "-e",
+        FAILS.replace("=", "_3=", 1),
+        "--",
+        "run",
+    )
+    reaches(shared.client(), array, "FAILED")
+
+    ids, _ = batchq("rerun", array, "--failed", "-e", "MORE=1")
+
+    jobs = described(*ids)
+    assert [environment(it)[ARRAY_INDEX] for it in jobs] == ["1", "3"]
+    assert [it["tags"][RERUN_OF] for it in jobs] == [f"{array}:1", f"{array}:3"]
+    assert ["arrayProperties" in it for it in jobs] == [False, False]
+    assert all(environment(it)["MORE"] == "1" for it in jobs)
+    ((whole,), _) = batchq("rerun", array)
+    assert described(whole)[0]["arrayProperties"]["size"] == 4
+
+
+def test_only_finished_jobs_are_rerun(batchq):
+    ((job_id,), _) = batchq("submit", "busybox", "-e", 'BATCHQ_SIMULATED={"seconds": null, "on_term": 0}')
+
+    out, said = batchq("rerun", job_id, status=2)
+
+    assert (out, said[0].rpartition(" is ")[0]) == ([], f"batchq: busybox {job_id}")
+    assert batchq("rerun", job_id, "--failed") == ([], ["batchq: no job matches"])
+    assert main(["terminate", job_id]) == 0
+
+
+def test_ids_come_from_stdin_and_a_dry_run_submits_nothing(shared, batchq, monkeypatch):
+    old = fail(shared, batchq, "busybox", "--name", "dry")
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{old['jobId']}\n"))
+
+    out, said = batchq("rerun", "-", "--memory", "2g", "--dry-run")
+
+    (request,) = (json.loads(it)["submitJob"] for it in out)
+    assert request["containerOverrides"]["resourceRequirements"] == [{"type": "MEMORY", "value": "2048"}]
+    assert said == ["batchq: dry run: 1 would be submitted again; nothing is submitted"]
+
+
+def test_tasks_and_multi_node_jobs_keep_their_overrides(shared, batchq, described):
+    batch = shared.client()
+    part = {
+        "image": "busybox",
+        "resourceRequirements": [{"type": "VCPU", "value": "0.5"}, {"type": "MEMORY", "value": "64"}],
+    }
+    task = {"taskProperties": [{"containers": [part | {"name": "a"}, part | {"name": "b", "essential": False}]}]}
+    batch.register_job_definition(jobDefinitionName="task", type="container", ecsProperties=task)
+    nodes = {"numNodes": 2, "mainNode": 0, "nodeRangeProperties": [{"targetNodes": "0:", "container": part}]}
+    batch.register_job_definition(jobDefinitionName="gang", type="multinode", nodeProperties=nodes)
+    name, _, value = FAILS.partition("=")
+    variables = [{"name": name, "value": value}]
+    jobs = [
+        batch.submit_job(
+            jobName="task",
+            jobQueue="default",
+            jobDefinition="task",
+            ecsPropertiesOverride={
+                "taskProperties": [{"containers": [{"name": "a", "environment": variables, "command": ["x"]}]}]
+            },
+        ),
+        batch.submit_job(
+            jobName="gang",
+            jobQueue="default",
+            jobDefinition="gang",
+            nodeOverrides={
+                "nodePropertyOverrides": [{"targetNodes": "0:", "containerOverrides": {"environment": variables}}]
+            },
+        ),
+    ]
+    ids = [it["jobId"] for it in jobs]
+    old = [reaches(batch, it, "FAILED", "SUCCEEDED") for it in ids]
+
+    new = described(*batchq("rerun", *ids)[0])
+
+    assert new[0]["ecsProperties"]["taskProperties"][0]["containers"][0]["command"] == ["x"]
+    of_nodes = [it["nodeProperties"]["nodeRangeProperties"][0]["container"]["environment"] for it in (old[1], new[1])]
+    assert of_nodes == [variables, variables]
+    assert "has several containers" in batchq("rerun", *ids, "--memory", "1g", status=2)[1][0]
