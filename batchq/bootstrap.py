@@ -22,7 +22,7 @@ from batchq.api.batch.validation import ServerLimits
 from batchq.api.logs import routes as cloudwatch
 from batchq.api.metrics import routes as monitoring
 from batchq.api.metrics.routes import Metrics, MetricsContext, token_in
-from batchq.api.native import audit, bulk_stop, job_search, resume
+from batchq.api.native import audit, bulk_stop, explanations, job_search, resume
 from batchq.api.native import jobs as native_jobs
 from batchq.api.native.accounts import dialect
 from batchq.api.page_tokens import PageTokens
@@ -39,7 +39,7 @@ from batchq.compute.docker.secrets import Secrets, is_world_readable
 from batchq.compute.observed_runtime import ObservedRuntime
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.doctor.facts import EngineFacts, Facts, ServerFacts
-from batchq.domain.access.accounts import Role
+from batchq.domain.access.accounts import Directory, Role
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.clock_alignment import align
 from batchq.engine.engine import Engine
@@ -57,6 +57,7 @@ from batchq.ports.observer import Observer
 from batchq.ports.runtime import ContainerRuntime
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
+from batchq.services.explanations import ExplanationService
 from batchq.services.job_search import JobSearchService
 from batchq.services.jobs import JobService
 from batchq.settings import Auth, Privileged, Runtime, Settings
@@ -221,6 +222,12 @@ def make_disk_guard(settings: Settings) -> DiskGuard:
     return DiskGuard(free=lambda: log_files.free(settings.data), min_free=settings.min_free_mib * MIB)
 
 
+def make_accounts(settings: Settings) -> tuple[Callable[[], Directory], AccountPolicies]:
+    """How to read the accounts and users, and the policies that follow from them."""
+    people = AccountsFile(settings.data).load
+    return people, AccountPolicies(directory=people, enforced=settings.auth is not Auth.NONE)
+
+
 def assemble(
     settings: Settings,
     *,
@@ -230,8 +237,7 @@ def assemble(
     clock: Clock,
     observer: Observer,
 ) -> Parts:
-    inbox, guard, people = Mailbox(), make_disk_guard(settings), AccountsFile(settings.data).load
-    accounts = AccountPolicies(directory=people, enforced=settings.auth is not Auth.NONE)
+    (people, accounts), inbox, guard = make_accounts(settings), Mailbox(), make_disk_guard(settings)
     stored = AccountLogs(store=store, archive=archive)
     quota = make_log_quota(settings, accounts=accounts, disk_guard=guard, usage=stored, clock=clock)
     logs = LogService(store=store, archive=archive, runtime=runtime, clock=clock, quota=quota)
@@ -254,6 +260,7 @@ def assemble(
         engine=engine,
         logs=logs,
         jobs=JobService(engine=engine, store=store, catalog=catalog, disk_guard=guard, stop_grace=settings.grace),
+        explanations=ExplanationService(engine=engine, store=store),
         bulk_stops=BulkStopService(engine=engine, store=store, directory=people, queues=catalog.queues_of),
         job_search=JobSearchService(engine=engine, store=store, directory=people, queues=catalog.queues_of),
         loop_watchdog=LoopWatchdog(clock),
@@ -292,7 +299,35 @@ def make_pruner(
 def application(
     settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens, metrics: Metrics
 ) -> web.Application:
-    desk = BatchContext(
+    logs_context = cloudwatch.LogsContext(
+        logs=parts.logs,
+        account=settings.account_id,
+        region=settings.region,
+        tokens=tokens,
+        since=min((it.created_at for it in parts.catalog.describe_environments()), default=clock.now()),
+    )
+    return http.build(
+        dialects=(
+            batch.dialect(make_batch_context(settings, parts, clock, tokens)),
+            cloudwatch.dialect(logs_context),
+            native_jobs.dialect(parts.jobs),
+            job_search.dialect(make_search_context(settings, parts, tokens)),
+            explanations.dialect(parts.explanations),
+            resume.dialect(parts.jobs),
+            bulk_stop.dialect(parts.bulk_stops),
+            dialect(AccountAdmin(settings.data, now=wall_time)),
+            monitoring.dialect(make_metrics_context(settings, parts, clock, metrics)),
+            audit.dialect(audit.AuditContext(audit=parts.audit, jobs=parts.jobs, tokens=tokens)),
+        ),
+        health=lambda: health(settings, parts, clock),
+        hosts={settings.host, *settings.allowed_hosts},
+        gate=make_gate(settings, clock),
+        requests=metrics.requests,
+    )
+
+
+def make_batch_context(settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens) -> BatchContext:
+    return BatchContext(
         jobs=parts.jobs,
         catalog=parts.catalog,
         clock=clock,
@@ -304,30 +339,6 @@ def application(
             vcpus=host_resources().millicpus // 1000,
             privileged=settings.privileged is not Privileged.REFUSE,
         ),
-    )
-    logs_context = cloudwatch.LogsContext(
-        logs=parts.logs,
-        account=settings.account_id,
-        region=settings.region,
-        tokens=tokens,
-        since=min((it.created_at for it in parts.catalog.describe_environments()), default=clock.now()),
-    )
-    return http.build(
-        dialects=(
-            batch.dialect(desk),
-            cloudwatch.dialect(logs_context),
-            native_jobs.dialect(parts.jobs),
-            job_search.dialect(make_search_context(settings, parts, tokens)),
-            resume.dialect(parts.jobs),
-            bulk_stop.dialect(parts.bulk_stops),
-            dialect(AccountAdmin(settings.data, now=wall_time)),
-            monitoring.dialect(make_metrics_context(settings, parts, clock, metrics)),
-            audit.dialect(audit.AuditContext(audit=parts.audit, jobs=parts.jobs, tokens=tokens)),
-        ),
-        health=lambda: health(settings, parts, clock),
-        hosts={settings.host, *settings.allowed_hosts},
-        gate=make_gate(settings, clock),
-        requests=metrics.requests,
     )
 
 

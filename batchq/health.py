@@ -14,6 +14,7 @@ from batchq.logs.service import LogService
 from batchq.ports.clock import Clock
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
+from batchq.services.explanations import ExplanationService
 from batchq.services.job_search import JobSearchService
 from batchq.services.jobs import JobService
 from batchq.settings import Settings
@@ -28,6 +29,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     engine: Engine
     logs: LogService
     jobs: JobService
+    explanations: ExplanationService
     bulk_stops: BulkStopService
     job_search: JobSearchService
     loop_watchdog: LoopWatchdog

@@ -12,6 +12,7 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Caller
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome
+from batchq.domain.explanation.facts import SchedulerState
 from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle.array_view import PendingArrayOrders
@@ -27,6 +28,7 @@ from batchq.engine.loop import EngineLoop
 from batchq.engine.mailbox import Mailbox
 from batchq.engine.messages import BulkStopRequest, JobEvent, Resume, Submit, UpdateTags
 from batchq.engine.monitors.store_monitor import StoreMonitor
+from batchq.engine.scheduler_state import scheduler_state
 from batchq.engine.scheduling.catalog_view import CatalogView, network_on
 from batchq.engine.supervisor import Supervisor, wait_at_most
 from batchq.engine.timers import Timers
@@ -87,7 +89,8 @@ class Engine:
         self.tasks, post = Supervisor(clock), mailbox.post
         self._breaker = StartBreaker(clock=clock, tasks=self.tasks)
         self._engine_check = EngineCheck()
-        executor = self._create_executor(runtime=runtime, catalog=catalog, capture_log=capture_log)
+        self._catalog = catalog
+        self._executor = executor = self._create_executor(runtime=runtime, catalog=catalog, capture_log=capture_log)
         self._timers = Timers(clock=clock, post=post)
         self.loop = EngineLoop(
             mailbox=mailbox,
@@ -282,6 +285,17 @@ class Engine:
     def usage(self) -> UsageSnapshot:
         """The resources that active jobs hold, as last saved."""
         return self.loop.scheduler.usage()
+
+    def scheduler_state(self) -> SchedulerState:
+        """The state that explanations read, as last saved. Its collections are views, valid until the next await."""
+        return scheduler_state(
+            loop=self.loop,
+            watcher=self._watcher,
+            breaker=self._breaker,
+            catalog=self._catalog,
+            starts=self._executor.starts(),
+            clock=self._clock,
+        )
 
     def blocked_heads(self) -> tuple[tuple[QueueName, str, datetime], ...]:
         """For each blocked head of a queue, or of an account in a queue: the queue, the reason's code, since when."""

@@ -15,6 +15,7 @@ from time import perf_counter
 from batchq.domain import effects as do
 from batchq.domain.container import Resources
 from batchq.domain.ids import QueueName, Tag
+from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.array_view import PendingArrayOrders
 from batchq.domain.lifecycle.containers import tags_running
@@ -167,6 +168,11 @@ class EngineLoop:
         if self._store_failed is None or self._clock.now() - self._store_failed[1] > FAILURE_SHOWN_FOR:
             return None
         return self._store_failed[0]
+
+    def stop_pending(self) -> tuple[IntervalSet, IntervalSet]:
+        """The orders of the jobs that a stop order is about to reach, as last saved."""
+        skip = self._skip(UnitOfWork(now=self._clock.now(), active=self.state.active))
+        return skip.children, skip.bulk_stop_targets
 
     def running(self) -> frozenset[Tag]:
         """The containers that are known to run, as last saved."""

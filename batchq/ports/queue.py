@@ -1,10 +1,13 @@
 """The port by which the scheduler reads RUNNABLE jobs from the store."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from msgspec import Struct
+
 from batchq.domain.access.accounts import AccountName
-from batchq.domain.ids import QueueName
+from batchq.domain.explanation.facts import Place
+from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Job
 from batchq.domain.scheduling.capacity import Candidate
 
@@ -13,6 +16,19 @@ Rank = tuple[int, int]  # (priority, Job.order)
 Names = frozenset[AccountName]
 
 NONE: Names = frozenset()
+
+
+class WaitingJob(Struct, frozen=True, kw_only=True):
+    """A RUNNABLE job whose place in line is asked for."""
+
+    job_id: JobId
+    queue: QueueName
+    #: `Job.order`.
+    order: int
+    #: The share identifier; None in a queue without a fair-share policy.
+    share: str | None = None
+    #: AWS's schedulingPriority, which decides within a share.
+    priority: int = 0
 
 
 class QueueReader(Protocol):
@@ -46,6 +62,12 @@ class QueueStore(QueueReader, Protocol):
 
     async def unschedulable(self, limit: int, after: int = -1) -> tuple[Job, ...]:
         """The first `limit` unschedulable RUNNABLE jobs above `after`, by `order`."""
+
+    async def places(self, jobs: Sequence[WaitingJob]) -> Mapping[JobId, Place]:
+        """The place of each job in its queue or, in a fair-share queue, in its share.
+
+        Jobs for which too much would have to be read are omitted. Unschedulable jobs do not count.
+        """
 
     async def queued(self) -> Mapping[AccountName, int]:
         """The number of queued jobs of each account, as `quotas.queued` counts. Accounts without any may be omitted."""

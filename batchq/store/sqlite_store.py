@@ -17,6 +17,7 @@ from batchq.domain.catalog import (
     PolicyName,
     SchedulingPolicy,
 )
+from batchq.domain.explanation.facts import Place
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName
 from batchq.domain.job import Job
 from batchq.domain.job_counts import JobGroup
@@ -38,7 +39,7 @@ from batchq.ports.jobs import (
     SubmissionKey,
 )
 from batchq.ports.logs import LogStream
-from batchq.ports.queue import NONE, Names, Rank
+from batchq.ports.queue import NONE, Names, Rank, WaitingJob
 from batchq.store import (
     audit,
     bulk_stops,
@@ -49,6 +50,7 @@ from batchq.store import (
     job_reads,
     job_search,
     lists,
+    places,
     quarantine,
     retention,
 )
@@ -152,6 +154,9 @@ class SqliteStore:
 
     async def children(self, parent: JobId, first: int, limit: int) -> tuple[Job, ...]:
         return await self._read(lambda it: job_reads.children(it, parent, first, limit))
+
+    async def places(self, jobs: Sequence[WaitingJob]) -> Mapping[JobId, Place]:
+        return await self._browse(lambda it: places.places(it, jobs))
 
     async def queued(self) -> Mapping[AccountName, int]:
         return await self._read(job_reads.queued)

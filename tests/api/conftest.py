@@ -18,7 +18,7 @@ from yarl import URL
 from batchq.api import app as api
 from batchq.api.authentication import HealthReport, open_gate
 from batchq.api.batch import routes as batch_routes
-from batchq.api.native import audit, bulk_stop, job_search
+from batchq.api.native import audit, bulk_stop, explanations, job_search
 from batchq.api.native import jobs as native_jobs
 from batchq.api.server import ListeningSite
 from batchq.domain import events as on
@@ -58,6 +58,7 @@ class Server(Backend):
         dialects = [
             batch_routes.dialect(self.context),
             native_jobs.dialect(self.jobs),
+            explanations.dialect(self.explanations),
             bulk_stop.dialect(self.stopping),
             job_search.dialect(
                 job_search.SearchContext(

@@ -31,9 +31,10 @@ from batchq.ports.history import HistoryEntry
 from batchq.ports.jobs import Changes
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
+from batchq.services.explanations import ExplanationService
 from batchq.services.job_search import JobSearchService
 from batchq.services.jobs import JobService
-from tests.support.builders import NO_ACCOUNTS, NOON
+from tests.support.builders import NO_ACCOUNTS, NOON, scheduler_state
 from tests.support.inline import InlineStore
 
 ACCOUNT = "123456789012"
@@ -66,6 +67,9 @@ class FakeEngine:
 
     def start_obstacle(self):
         return None
+
+    def scheduler_state(self):
+        return scheduler_state(now=self._clock.now())
 
     async def submit(self, *, job_id, spec, tags, key, caller):
         await self._enter()
@@ -173,6 +177,7 @@ class Backend:
         self.catalog = CatalogService(
             store=self.store, jobs=self.store, clock=self.clock, disk_guard=self.disk_guard, changed=lambda: None
         )
+        self.explanations = ExplanationService(engine=self.engine, store=self.store)
         self.jobs = JobService(
             engine=self.engine,
             store=self.store,

@@ -236,6 +236,13 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("SearchJobs", "of an array"): Row(cells=REACH, ask=lambda it: _found({"parentId": it.job}), kind="array"),
     ("SearchJobs", "with children"): _search("still", {"children": True}, kind="array", of=lambda it: f"{it.job}:1"),
     ("SearchJobs", "by end"): _search("default", {"orderBy": "ENDED"}, kind="ran"),
+    ("ExplainJob", ""): Row(cells=REACH, ask=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}/why", method="GET")),
+    ("ExplainJob", "of a child"): Row(
+        cells=REACH, ask=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}:1/why", method="GET"), kind="array"
+    ),
+    ("ExplainJob", "of a gang"): Row(
+        cells=REACH, ask=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}%231/why", method="GET"), kind="gang"
+    ),
     ("ListAudit", "of a job"): Row(
         cells=REACH, ask=lambda it: Request(path="/v1/batchq/listaudit", body={"job": it.job})
     ),

@@ -22,8 +22,18 @@ from batchq.domain.catalog import (
     State,
 )
 from batchq.domain.container import ContainerSpec, Resources
+from batchq.domain.explanation.facts import SchedulerState
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName
-from batchq.domain.job import Attempt, Dependency, ExitRule, Job, JobSpec, RetryStrategy, Status
+from batchq.domain.job import (
+    Attempt,
+    Dependency,
+    ExitRule,
+    Job,
+    JobSpec,
+    RetryStrategy,
+    Status,
+)
+from batchq.domain.scheduling.usage import Usage
 from batchq.domain.stop_orders import StopKind, StopOrder
 from batchq.domain.task import (
     Condition,
@@ -207,6 +217,25 @@ def moment(of: Job, **changes: Any) -> HistoryEntry:
 def submission(**changes: Any) -> SubmissionKey:
     return SubmissionKey(
         **{"principal": "somebody", "invocation_id": "an-invocation", "body_sha256": "0" * 64} | changes
+    )
+
+
+def scheduler_state(**changes: Any) -> SchedulerState:
+    """The state of an engine that has not seen its host, and has nothing to do."""
+    return SchedulerState(
+        **{
+            "now": NOON,
+            "obstacle": None,
+            "host_failure": None,
+            "cluster": None,
+            "queues": {},
+            "policies": {},
+            "usage": Usage().after(()),
+            "active": {},
+            "heads": {},
+            "starts": {},
+        }
+        | changes
     )
 
 

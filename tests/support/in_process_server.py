@@ -23,6 +23,7 @@ from batchq.ports.logs import LogArchive
 from batchq.ports.runtime import ContainerRuntime
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
+from batchq.services.explanations import ExplanationService
 from batchq.services.jobs import JobService
 from tests.support.disk import BOTTOMLESS, UNLIMITED
 from tests.support.observing import NoObserver
@@ -71,6 +72,7 @@ class InProcessServer:
             observer=NoObserver(),
         )
         self.catalog.consumable_resources.usage = self.engine
+        self.explanations = ExplanationService(engine=self.engine, store=store)
         self.bulk_stops = BulkStopService(
             engine=self.engine, store=store, directory=people, queues=self.catalog.queues_of
         )

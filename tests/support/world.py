@@ -23,14 +23,16 @@ from batchq.compute.docker.operation_pools import LIMITS, Limits
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import events as on
+from batchq.domain.access.accounts import Caller
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, Kind
 from batchq.domain.catalog import NETWORK_TAG, Network, PolicyName
 from batchq.domain.container import Overrides, Resources
+from batchq.domain.explanation.codes import Code, Explanation
 from batchq.domain.ids import JobId, QueueName, Tag
 from batchq.domain.job import FINISHED, Dependency, Job, RetryStrategy, Status
 from batchq.domain.task import Nodes, Task
 from batchq.engine.messages import JobEvent
-from batchq.errors import ContainerGone, EngineUnknown
+from batchq.errors import ContainerGone, EngineUnknown, NotFound
 from batchq.ports.clock import BootClock
 from batchq.ports.jobs import Changes, Restoration
 from batchq.ports.logs import LogArchive, LogLine
@@ -270,6 +272,24 @@ class World:
             return found is None or found.state is ContainerState.EXITED
 
         await self._until(holds, f"{job_id} did not end")
+
+    async def why(self, job_id: JobId, *, caller: Caller | None = None) -> Explanation:
+        """Why the job waits, what it does, or why it failed, as `caller` reads it; None: the scenario's caller."""
+        return await self.server.explanations.why(job_id, caller=caller or self.caller)
+
+    async def wait_for_why(self, job_id: JobId, code: Code, *, caller: Caller | None = None) -> Explanation:
+        """Wait until the job has an explanation with this code."""
+
+        async def holds() -> bool:
+            with suppress(NotFound):
+                return (await self.why(job_id, caller=caller)).code is code
+            return False
+
+        try:
+            await self._until(holds, f"never came to {code}")
+        except TimeoutError:
+            raise AssertionError(f"{await self.why(job_id)} {await self.describe(job_id)}") from None
+        return await self.why(job_id, caller=caller)
 
     async def force_fail(self, job_id: JobId, reason: str = "it does not end") -> Job:
         return await self.jobs.force_fail(job_id, reason, caller=self.caller)

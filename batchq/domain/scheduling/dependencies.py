@@ -44,6 +44,21 @@ def evaluate(job: Job, known: Mapping[JobId, Job]) -> Judgement:
     return on.DependenciesPending() if statuses - {Status.SUCCEEDED} else on.DependenciesMet()
 
 
+def standing(job: Job, known: Mapping[JobId, Job]) -> tuple[tuple[JobId, Status], ...]:
+    """The dependencies that count for this job, each with its status as it counts. `known` as in `evaluate`.
+
+    For the child of an array these are its counterparts, and in a SEQUENTIAL array the child before it.
+    """
+    before = _predecessor(job)
+    ahead = () if before is None else ((before, next(iter(_before(job, known)))),)
+    if job.child is None:
+        named = tuple((it.job_id, _status_of_dependency(job, it, known)) for it in job.spec.depends_on if it.job_id)
+        return (*named, *ahead)
+    counterparts = (it for it in job.spec.depends_on if it.job_id and it.type is DependencyType.N_TO_N)
+    ids = ((child_id(it.job_id, job.child.index), it) for it in counterparts if it.job_id)
+    return (*((job_id, _status_of_dependency(job, it, known)) for job_id, it in ids), *ahead)
+
+
 def waits_for(job: Job) -> tuple[JobId, ...]:
     """The ids of the jobs whose end, or for an array whose spawning, may change what `evaluate` returns.
 

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.catalog import Network
+from batchq.domain.explanation.facts import StartProgress
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.container_gates import spec_of
@@ -111,6 +112,10 @@ class Executor:
         if isinstance(effect, do.CleanUpContainer):
             _abandon(ops)  # the attempt ended before its start was answered: stop retrying the start
             self._clean_ups[tag.job_id][tag] = task
+
+    def starts(self) -> dict[Tag, StartProgress]:
+        """What each start in progress does at present."""
+        return {tag: it.start.progress for tag, it in self._ops.items() if it.start is not None}
 
     def on_death(self, report: Tag | DeathReport) -> None:
         """Handle a report that a container may have ended, using the report's inspection if it contains one.

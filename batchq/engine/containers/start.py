@@ -20,6 +20,7 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.access.container_policy import refusal
 from batchq.domain.catalog import Network
+from batchq.domain.explanation.facts import StartPhase, StartProgress
 from batchq.domain.ids import Tag, node_id
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.container_gates import main_node, task_of
@@ -156,13 +157,17 @@ class Start:
         self._start_requested = self._launch.container_id is not None
         #: Seconds before the next try after an unanswered call or a failure of the host.
         self._pause = FIRST_PAUSE
+        #: What the start does at present, for explanations.
+        self.progress = StartProgress(phase=StartPhase.CREATING, since=clock.now(), image=self._launch.spec.image)
         #: Set from outside to abandon the start.
         self.abandoned = asyncio.Event()
 
     async def wait_for(self, others: Collection[asyncio.Task[None]]) -> None:
         """Wait until the other tasks have ended, successfully or not, or the start is abandoned."""
         if others:
+            self._enter(StartPhase.CLEANING_UP)
             await self._unless_abandoned(self._tasks.task(f"clean up before {self._tag}", _wait_for_all(others)))
+            self._enter(StartPhase.CREATING)
 
     async def run(self) -> tuple[on.AttemptEvent, ...]:
         """Try until there is a result, and return it as events of the attempt.
@@ -175,6 +180,7 @@ class Start:
                 return await self._try()
             except (EngineUnknown, Unavailable) as unknown:
                 log.warning("container %s: not started yet, the start is retried: %s", self._tag, unknown)
+                self._enter(StartPhase.UNANSWERED, str(unknown))
                 await self._sleep(self._pause)
                 self._pause = min(self._pause * 2, MAX_PAUSE)
             except (ImageUnavailable, NameTaken) as failed:
@@ -190,6 +196,7 @@ class Start:
         last one.
         """
         if refused.host_failed:
+            self._enter(StartPhase.HOST_FAILED, refused.reason)
             self._breaker.host_failed(self._tag.job_id, self._launch.spec.image, refused.reason)
             if self._breaker.successes == self._successes_seen:
                 await self._after_host_failure(refused)
@@ -200,6 +207,7 @@ class Start:
         if refused.certain or self._refusals == len(REFUSAL_RETRY_DELAYS):
             return False
         if not self.abandoned.is_set():
+            self._enter(StartPhase.REFUSED, refused.reason)
             await self._sleep(REFUSAL_RETRY_DELAYS[self._refusals])
         self._refusals += 1
         return True
@@ -216,6 +224,7 @@ class Start:
         """While the breaker is open, wait for permission to probe, or until the start is abandoned."""
         permission = None if self.abandoned.is_set() else self._breaker.permit()
         if permission is not None:
+            self._enter(StartPhase.HOST_FAILED, self.progress.error)
             try:
                 await self._unless_abandoned(permission)
             finally:
@@ -330,11 +339,18 @@ class Start:
         spec = self._launch.spec
         call = self._runtime.pull(spec.image, spec.platform, account=self._launch.account)
         pull = self._tasks.task(f"pull {spec.image}", call)
+        self._enter(StartPhase.PULLING)
         try:
             await self._unless_abandoned(pull)
         finally:
             pull.cancel()  # without effect on a finished pull
         self._pulled = True
+        self._enter(StartPhase.CREATING)
+
+    def _enter(self, phase: StartPhase, error: str = "") -> None:
+        """Record what the start does from now on; a phase that continues keeps its time."""
+        since = self.progress.since if self.progress.phase is phase else self._clock.now()
+        self.progress = replace(self.progress, phase=phase, since=since, refusals=self._refusals, error=error)
 
     async def _sleep(self, seconds: float) -> None:
         """Sleep. Abandoning the start ends the sleep, but later sleeps of an abandoned start have their full length."""

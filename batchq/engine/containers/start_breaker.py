@@ -7,6 +7,7 @@ mount or device therefore does not open it, however many jobs use it. A success 
 
 import asyncio
 import logging
+from datetime import datetime
 
 from batchq.domain.ids import JobId
 from batchq.engine.supervisor import Supervisor
@@ -37,6 +38,8 @@ class StartBreaker:
         #: The last failure of the host.
         self._reason = ""
         self._open = False
+        #: When the breaker last opened; None: never.
+        self.opened_at: datetime | None = None
         #: The starts that wait for permission, in the order in which they asked. Cancelling one removes it.
         self._waiting: dict[asyncio.Future[None], None] = {}
         self._probing = False
@@ -92,7 +95,7 @@ class StartBreaker:
         if self._open:
             self._pause = min(self._pause * 2, MAX_PAUSE)
         elif len(self._jobs) >= MIN_JOBS and (len(self._images) >= MIN_IMAGES or image in self._started_images):
-            self._open = True
+            self._open, self.opened_at = True, self._clock.now()
             log.warning(
                 "the host cannot start containers; jobs wait, and single starts probe the host: %s", self._reason
             )

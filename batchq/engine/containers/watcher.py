@@ -46,6 +46,8 @@ class Watcher:
         self._survey_due = asyncio.Event()
         #: Why the last survey failed; None if it succeeded.
         self.engine_failure: str | None = "no survey yet"
+        #: Since when surveys have failed; the time of the last failure's beginning if they succeed again.
+        self.failing_since = clock.now()
         #: Set after the first survey, successful or not.
         self.first_survey_done = asyncio.Event()
 
@@ -104,6 +106,8 @@ class Watcher:
         )
 
     def _engine_lost(self, why: str) -> None:
+        if self.engine_failure is None:
+            self.failing_since = self._clock.now()
         if self.engine_failure != why:
             log.warning("the container engine does not answer; no container is started until it does: %s", why)
         self.engine_failure = why

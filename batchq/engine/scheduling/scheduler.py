@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from batchq.domain.container import Resources
+from batchq.domain.explanation.facts import BlockedHead
 from batchq.domain.ids import ConsumableName, JobId, QueueName
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.scheduling.capacity import Cluster, FreeCapacity
@@ -232,6 +233,22 @@ class Scheduler:
     def usage(self) -> UsageSnapshot:
         """The resources that active jobs hold, as last saved."""
         return self._resource_usage.after(())
+
+    def heads(self) -> dict[QueueName, BlockedHead]:
+        """The blocked head of each queue, as last saved."""
+        return {
+            slot: BlockedHead(job_id=it.job_id, reason=it.reason, since=it.since)
+            for slot, it in self._blocked_jobs.marks.items()
+            if isinstance(slot, str)
+        }
+
+    def share_millicpus(self) -> dict[tuple[QueueName, str], int]:
+        """The vCPUs that the jobs of each share hold, in thousandths, as last saved; shares without any are omitted."""
+        return {(key.queue, key.share): it.millicpus for key, it in self._share_usage.shares.items() if it.millicpus}
+
+    def cluster(self, host: Resources) -> Cluster:
+        """The total capacity, as last saved."""
+        return self._cluster(host, self._share_usage.used_up)
 
     def blocked_heads(self) -> tuple[tuple[QueueName, str, datetime], ...]:
         """For each blocked head of a queue, or of an account in a queue: the queue, the reason's code, since when."""

@@ -208,3 +208,23 @@ SELECT value FROM metadata WHERE name = 'restoration';
 
 -- engine_id
 SELECT value FROM metadata WHERE name = 'engine';
+
+-- count_in_queue
+-- Reads at most :limit rows of the index.
+SELECT count(*), coalesce(sum(millicpus), 0) FROM (
+    SELECT millicpus FROM jobs INDEXED BY jobs_runnable
+    WHERE status = 'RUNNABLE' AND unschedulable = 0 AND queue = :queue AND ord > :after AND ord < :before
+    ORDER BY ord LIMIT :limit
+) AS page;
+
+-- count_in_share
+SELECT count(*), coalesce(sum(millicpus), 0) FROM (
+    SELECT millicpus FROM jobs INDEXED BY jobs_runnable_in_share
+    WHERE status = 'RUNNABLE' AND unschedulable = 0
+        AND queue = :queue AND share_identifier = :share_identifier AND rank < :rank
+    UNION ALL
+    SELECT millicpus FROM jobs INDEXED BY jobs_runnable_in_share
+    WHERE status = 'RUNNABLE' AND unschedulable = 0
+        AND queue = :queue AND share_identifier = :share_identifier AND rank = :rank AND ord < :before
+    LIMIT :limit
+) AS page;

@@ -1,0 +1,199 @@
+"""Why a job ended: the explanations of FAILED and SUCCEEDED jobs. Pure."""
+
+from datetime import datetime
+
+from batchq.domain import status_reasons
+from batchq.domain.explanation import words
+from batchq.domain.explanation.codes import Code, Explanation, Fact
+from batchq.domain.explanation.facts import Neighbours, Reader
+from batchq.domain.explanation.stops import limit_facts, limit_words, order_facts, order_words
+from batchq.domain.explanation.table import explanation
+from batchq.domain.ids import JobId
+from batchq.domain.job import Action, Attempt, AttemptContainer, Job, Status
+from batchq.domain.lifecycle import arrays
+from batchq.domain.lifecycle.status import evaluate
+from batchq.domain.stop_orders import StopKind
+
+_BLOCKED = status_reasons.BLOCKED_TOO_LONG.partition("{")[0]
+_PULL_FAILED = "CannotPull"
+_CODES = {
+    StopKind.CANCEL: Code.CANCELLED,
+    StopKind.TERMINATE: Code.TERMINATED,
+    StopKind.FORCE_FAIL: Code.FORCE_FAILED,
+}
+
+
+def ended(job: Job, neighbours: Neighbours, reader: Reader, now: datetime) -> Explanation:
+    """The explanation of a SUCCEEDED or FAILED job."""
+    if job.status is Status.SUCCEEDED:
+        return _succeeded(job)
+    reason = job.status_reason or ""
+    if reason == status_reasons.UNREADABLE:
+        return explanation(Code.UNREADABLE, since=job.stopped_at, facts={}, words={})
+    ordered = _ordered(job, reason, now)
+    if ordered is not None:
+        return ordered
+    if arrays.is_parent(job) and job.array_state is not None:
+        return _child_failed(job, neighbours, reader, now)
+    if job.attempts:
+        return _attempt_failed(job, job.attempts[-1])
+    if reason.startswith(status_reasons.DEPENDENCY_FAILED):
+        return _dependency_failed(job, reason, neighbours, reader, now)
+    return explanation(
+        Code.INVALID, since=job.stopped_at, facts={"reason": reason}, words={"reason": words.short(reason)}
+    )
+
+
+def outcome(attempt: Attempt) -> str:
+    """How an attempt ended, as `exit code 1` or `a lack of memory`."""
+    failed = _decisive(attempt)
+    if _reason_of(attempt, failed).startswith(status_reasons.OUT_OF_MEMORY.partition(":")[0]):
+        return "a lack of memory"
+    if attempt.status_reason == status_reasons.HOST_TERMINATED:
+        return "the loss of the host"
+    if attempt.exit_code is not None:
+        return words.exit_code(attempt.exit_code)
+    return f"{words.quoted(_reason_of(attempt, failed) or attempt.status_reason or 'no exit code')}"
+
+
+def _succeeded(job: Job) -> Explanation:
+    text: dict[str, str] = {}
+    if job.started_at is not None and job.stopped_at is not None:
+        text["length"] = words.duration(job.stopped_at - job.started_at)
+    return explanation(
+        Code.SUCCEEDED, since=job.stopped_at, facts=_attempt_facts(job), words=text | _attempt_words(job)
+    )
+
+
+def _ordered(job: Job, reason: str, now: datetime) -> Explanation | None:
+    """The explanation of a job that an order ended; None for a job that ended by itself."""
+    last = job.attempts[-1] if job.attempts else None
+    text = {} if last is None else {"outcome": outcome(last)}
+    facts: dict[str, Fact] = {} if last is None or last.exit_code is None else {"exitCode": last.exit_code}
+    order = next(reversed(job.stop_orders), None)
+    if order is None:
+        return None
+    if order.kind is StopKind.TIMEOUT:
+        facts = order_facts(order) | _attempt_facts(job) | limit_facts(job)
+        return explanation(Code.TIMED_OUT, since=job.stopped_at, facts=facts, words=limit_words(job))
+    if order.kind is StopKind.CANCEL and reason.startswith(_BLOCKED):
+        return _blocked_too_long(job, reason.removeprefix(_BLOCKED))
+    return explanation(
+        _CODES[order.kind],
+        since=job.stopped_at,
+        facts=facts | order_facts(order),
+        words=text | order_words(order, now),
+    )
+
+
+def _blocked_too_long(job: Job, reason: str) -> Explanation:
+    return explanation(
+        Code.BLOCKED_TOO_LONG,
+        since=job.stopped_at,
+        facts={"jobQueue": job.spec.queue, "reason": reason},
+        words={"queue": job.spec.queue, "reason": words.short(reason)},
+    )
+
+
+def _child_failed(job: Job, neighbours: Neighbours, reader: Reader, now: datetime) -> Explanation:
+    counts = dict(job.array_state.counts) if job.array_state is not None else {}
+    failed, size = counts.get(Status.FAILED, 0), arrays.size(job)
+    text = {"failed": words.number(failed), "children": words.counted(size, "child", "children")}
+    facts: dict[str, Fact] = {"size": size, "failed": failed, "succeeded": counts.get(Status.SUCCEEDED, 0)}
+    child = neighbours.failed_child
+    if child is not None and child.child is not None:
+        cause = ended(child, Neighbours(), reader, now)
+        text |= {"index": str(child.child.index), "cause": cause.sentence}
+        facts["child"] = {"jobId": child.id, "index": child.child.index, "code": cause.code.value}
+    return explanation(Code.CHILD_FAILED, since=job.stopped_at, facts=facts, words=text)
+
+
+def _dependency_failed(job: Job, reason: str, neighbours: Neighbours, reader: Reader, now: datetime) -> Explanation:
+    """A failed dependency that the reader may see is named with its own reason; others are not."""
+    job_id = JobId(reason.rpartition(": ")[2])
+    found = neighbours.jobs.get(job_id)
+    if found is None or not reader.sees(found):
+        named = {"dependency": f"({reader.job(found)})"} if found is not None else {}
+        return explanation(Code.DEPENDENCY_FAILED, since=job.stopped_at, facts={}, words=named)
+    text = {"dependency": reader.job(found)}
+    facts: dict[str, Fact] = {"jobId": found.id, "jobName": found.spec.name}
+    if found.status is Status.FAILED:
+        cause = ended(found, Neighbours(), reader, now)
+        text["cause"] = cause.sentence
+        facts["code"] = cause.code.value
+    return explanation(Code.DEPENDENCY_FAILED, since=job.stopped_at, facts={"dependency": facts}, words=text)
+
+
+def _attempt_failed(job: Job, attempt: Attempt) -> Explanation:
+    """The explanation by the last attempt: its deciding container, if it had several."""
+    container = _decisive(attempt)
+    reason = _reason_of(attempt, container)
+    code = _code_of(attempt, reason)
+    facts, text = _attempt_facts(job), _attempt_words(job)
+    if attempt.exit_code is not None:
+        facts["exitCode"] = attempt.exit_code
+        text["outcome"] = words.exit_code(attempt.exit_code)
+    if reason:
+        facts["reason"] = reason
+        text |= {"error": words.short(reason)} | ({} if "outcome" in text else {"outcome": words.quoted(reason)})
+    if container is not None:
+        facts["container"] = container.key.partition("/")[2]
+    memory = job.spec.container.resources.memory_mib
+    if code is Code.OUT_OF_MEMORY:
+        facts["memoryMiB"] = memory
+    text |= {"memory": words.memory(memory), "image": job.spec.container.image}
+    if code is Code.IMAGE_UNAVAILABLE:
+        facts["image"] = job.spec.container.image
+    text.setdefault("outcome", "no exit code")
+    return explanation(code, since=job.stopped_at, facts=facts, words=text)
+
+
+def _code_of(attempt: Attempt, reason: str) -> Code:
+    if attempt.forbidden:
+        return Code.FORBIDDEN
+    if reason.startswith(status_reasons.OUT_OF_MEMORY.partition(":")[0]):
+        return Code.OUT_OF_MEMORY
+    if status_reasons.HOST_TERMINATED in {attempt.status_reason, reason}:
+        return Code.HOST_LOST
+    if status_reasons.DISAPPEARED in {attempt.status_reason, reason}:
+        return Code.CONTAINER_LOST
+    if attempt.status_reason == status_reasons.NOT_STARTED:
+        return Code.IMAGE_UNAVAILABLE if reason.startswith(_PULL_FAILED) else Code.NOT_STARTED
+    return Code.EXIT_CODE
+
+
+def _decisive(attempt: Attempt) -> AttemptContainer | None:
+    """The container that decided the attempt; None for an attempt with one container."""
+    return next((it for it in attempt.containers if it.key == attempt.decided_by), None)
+
+
+def _reason_of(attempt: Attempt, container: AttemptContainer | None) -> str:
+    return (None if container is None else container.reason) or attempt.reason or ""
+
+
+def _attempt_facts(job: Job) -> dict[str, Fact]:
+    if not job.attempts:
+        return {}
+    facts: dict[str, Fact] = {"attempt": job.attempts[-1].number, "attempts": job.spec.retry.attempts}
+    verdict = _verdict(job)
+    return facts if verdict is None else facts | {"verdict": verdict}
+
+
+def _attempt_words(job: Job) -> dict[str, str]:
+    """The words `attempt` and `attempts` of a job with several attempts, and `verdict`."""
+    if not job.attempts or job.spec.retry.attempts == 1:
+        return {}
+    text = {"attempt": str(job.attempts[-1].number), "attempts": str(job.spec.retry.attempts)}
+    verdict = _verdict(job)
+    return text if verdict is None else text | {"verdict": verdict}
+
+
+def _verdict(job: Job) -> str | None:
+    """Why a failed job with attempts left was not retried; None if it has none left."""
+    last = job.attempts[-1]
+    if job.status is not Status.FAILED or last.number >= job.spec.retry.attempts:
+        return None
+    if last.forbidden:
+        return "a refusal is not retried"
+    is_rule = evaluate(job.spec.retry.evaluate_on_exit, last) is Action.EXIT
+    return "a rule of evaluateOnExit ended the job" if is_rule else None

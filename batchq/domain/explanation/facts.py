@@ -1,0 +1,149 @@
+"""What an explanation is made from: the neighbours of a job, the state of the scheduler, and who reads it. Pure."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+
+from msgspec import Struct, field
+
+from batchq.domain.access.accounts import AccountName, Caller
+from batchq.domain.catalog import JobQueue, PolicyName, SchedulingPolicy
+from batchq.domain.explanation.codes import Code
+from batchq.domain.ids import JobId, QueueName, Tag
+from batchq.domain.intervals import IntervalSet
+from batchq.domain.job import Job
+from batchq.domain.scheduling.capacity import Cluster
+from batchq.domain.scheduling.usage import UsageSnapshot
+
+MAX_PLACE = 10_000  # places in line are counted up to this number
+
+
+class StartPhase(StrEnum):
+    """What the start of a container does at present."""
+
+    #: It waits for the removal of containers of earlier attempts.
+    CLEANING_UP = "CLEANING_UP"
+    #: It creates and starts the container.
+    CREATING = "CREATING"
+    #: It waits for the pull of the image.
+    PULLING = "PULLING"
+    #: It waits because the host fails to start containers.
+    HOST_FAILED = "HOST_FAILED"
+    #: It waits before it tries again: the engine refused the start.
+    REFUSED = "REFUSED"
+    #: It waits before it tries again: the engine did not answer, or the store failed.
+    UNANSWERED = "UNANSWERED"
+
+
+class StartProgress(Struct, frozen=True, kw_only=True):
+    """The start of one container."""
+
+    phase: StartPhase
+    #: When the phase began.
+    since: datetime
+    image: str
+    #: How many times the engine refused the start.
+    refusals: int = 0
+    #: The last error of the engine; empty without one.
+    error: str = ""
+
+
+class Obstacle(Struct, frozen=True, kw_only=True):
+    """A condition of the server that keeps jobs from starting."""
+
+    #: STORE_UNAVAILABLE, SAFE_MODE, ENGINE_CHANGED, ENGINE_UNAVAILABLE or HOST_FAILURE.
+    code: Code
+    #: Since when; None: not known.
+    since: datetime | None = None
+    #: The error, for operators and admins only: it may name what other users run. None: there is none.
+    detail: str | None = None
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """How many jobs are before a job in its queue or, in a fair-share queue, in its share."""
+
+    #: At most MAX_PLACE.
+    ahead: int
+    #: The vCPUs that they request, in thousandths.
+    millicpus: int
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all jobs before it were counted."""
+        return self.ahead < MAX_PLACE
+
+
+class BlockedHead(Struct, frozen=True, kw_only=True):
+    """The first job of a queue that does not fit, for which capacity is reserved."""
+
+    job_id: JobId
+    #: Its status reason.
+    reason: str
+    since: datetime
+
+
+class SchedulerState(Struct, frozen=True, kw_only=True):
+    """The state of the engine at one moment, as last saved. Its collections are views: use it before the next await."""
+
+    now: datetime
+    #: What keeps all jobs from starting; None: nothing does.
+    obstacle: Obstacle | None
+    #: The failure of the host to start containers; None: it starts them.
+    host_failure: Obstacle | None
+    #: The total capacity; None while the container engine has not answered.
+    cluster: Cluster | None
+    queues: Mapping[QueueName, JobQueue]
+    policies: Mapping[PolicyName, SchedulingPolicy]
+    #: The resources that active jobs hold.
+    usage: UsageSnapshot
+    #: The jobs that are STARTING or RUNNING.
+    active: Mapping[JobId, Job]
+    #: The blocked head of each queue.
+    heads: Mapping[QueueName, BlockedHead]
+    #: The starts in progress.
+    starts: Mapping[Tag, StartProgress]
+    #: Orders of jobs that a stop order is about to reach.
+    stop_pending: tuple[IntervalSet, ...] = ()
+    #: The vCPUs that the jobs of each share hold, in thousandths, by queue and share.
+    share_millicpus: Mapping[tuple[QueueName, str], int] = field(default_factory=dict)
+
+
+class Neighbours(Struct, frozen=True, kw_only=True):
+    """The stored jobs that an explanation is about, beside the job itself."""
+
+    #: The dependencies of the job, and the heads of queues, that exist. The reader may not see all of them.
+    jobs: Mapping[JobId, Job] = field(default_factory=dict)
+    #: The job's place in line; None: not counted.
+    place: Place | None = None
+    #: The failed child of an array with the highest index; None: not read.
+    failed_child: Job | None = None
+
+
+class Reader(Struct, frozen=True, kw_only=True):
+    """The caller who reads an explanation. Names that the caller may not see are replaced."""
+
+    caller: Caller
+
+    def job(self, job: Job | None) -> str:
+        """The name of a job, or that it is another user's."""
+        return "a job of another user" if job is None or not self.sees(job) else _name(job)
+
+    def sees(self, job: Job | None) -> bool:
+        """Whether the caller may see the job."""
+        return job is not None and self.caller.reaches(job.spec.owner)
+
+    def sees_account(self, name: AccountName) -> bool:
+        """Whether the caller may see the account: its own, one above it, or one that the caller coordinates."""
+        return self.caller.reaches_all or name in self.caller.lineage or name in self.caller.coordinates
+
+    def account(self, name: AccountName) -> str:
+        """The name of an account, or that it is another one."""
+        return f"account {name}" if self.sees_account(name) else "its account"
+
+    def queue(self, name: QueueName) -> str:
+        """The name of a queue, or that it is another one."""
+        return f"queue {name}" if self.caller.sees_queue(name) else "another queue"
+
+
+def _name(job: Job) -> str:
+    return job.spec.name if job.child is None else f"{job.spec.name}:{job.child.index}"

@@ -1,0 +1,209 @@
+"""Why a job has not been placed: the explanations of SUBMITTED, PENDING and RUNNABLE jobs. Pure."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from batchq.domain import status_reasons
+from batchq.domain.catalog import JobQueue
+from batchq.domain.explanation import capacity, words
+from batchq.domain.explanation.codes import Code, Explanation, Fact
+from batchq.domain.explanation.ended import outcome
+from batchq.domain.explanation.facts import Neighbours, Reader, SchedulerState
+from batchq.domain.explanation.stops import order_facts, order_words
+from batchq.domain.explanation.table import explanation
+from batchq.domain.ids import JobId, QueueName
+from batchq.domain.job import ACTIVE, Job, Status
+from batchq.domain.lifecycle import arrays
+from batchq.domain.scheduling.dependencies import standing
+
+
+def pending(job: Job, neighbours: Neighbours, state: SchedulerState, reader: Reader) -> Explanation:
+    """The explanation of a SUBMITTED or PENDING job."""
+    if job.array_state is not None:
+        return _children(job, state.now)
+    if state.obstacle is not None and state.obstacle.code is Code.STORE_UNAVAILABLE:
+        return obstructed(state, reader)
+    dependencies = standing(job, neighbours.jobs)
+    waiting, total = [it for it, status in dependencies if status is not Status.SUCCEEDED], len(dependencies)
+    if not waiting:
+        age = words.duration(state.now - job.created_at)
+        return explanation(Code.SUBMITTED, since=job.created_at, facts={}, words={"age": age})
+    return explanation(
+        Code.DEPENDENCIES,
+        since=job.created_at,
+        facts={
+            "pending": len(waiting),
+            "total": total,
+            "dependencies": tuple(_dependency_facts(it, neighbours, reader) for it in waiting),
+        },
+        words={
+            "pending": f"{len(waiting)} of {words.counted(total, 'dependency', 'dependencies')}",
+            "dependencies": words.listed([_dependency(it, neighbours, state, reader) for it in waiting]),
+        },
+    )
+
+
+def obstructed(state: SchedulerState, reader: Reader) -> Explanation:
+    """The explanation of all jobs that cannot start because of a condition of the server."""
+    obstacle = state.obstacle
+    assert obstacle is not None, "nothing keeps jobs from starting"
+    text: dict[str, str] = {}
+    facts: dict[str, Fact] = {}
+    if obstacle.since is not None:
+        text["length"] = words.duration(state.now - obstacle.since)
+    if obstacle.detail is not None and reader.caller.reaches_all:
+        text["detail"] = words.short(obstacle.detail)
+        facts["detail"] = obstacle.detail
+    return explanation(obstacle.code, since=obstacle.since, facts=facts, words=text)
+
+
+def runnable(job: Job, neighbours: Neighbours, state: SchedulerState, reader: Reader) -> Explanation:
+    """The explanation of a RUNNABLE job."""
+    if state.obstacle is not None:
+        return obstructed(state, reader)
+    if any(job.order in it for it in state.stop_pending):
+        return explanation(Code.STOP_PENDING, since=None, facts={}, words={})
+    queue = state.queues.get(job.spec.queue)
+    retry_facts, retry_words = _retry(job)
+    named: dict[str, Fact] = {"jobQueue": job.spec.queue}
+    if job.unschedulable:
+        return capacity.never(job, queue, state, reader)
+    blocked = None
+    if queue is not None and state.cluster is not None:
+        if not state.cluster.enabled(queue.environments):
+            return _no_environment(job, queue)
+        blocked = capacity.blocked(job, queue, neighbours, state, reader)
+    if blocked is not None:
+        return explanation(
+            blocked.code,
+            since=job.blocked_at or job.runnable_at,
+            facts=blocked.facts | retry_facts | _place_facts(job, neighbours),
+            words=blocked.words | retry_words | _place_words(job, neighbours, within_share=False),
+        )
+    return _in_line(job, neighbours, state, named)
+
+
+def _in_line(job: Job, neighbours: Neighbours, state: SchedulerState, named: Mapping[str, Fact]) -> Explanation:
+    """The explanation of a job that waits behind others, or that the scheduler has not tried yet."""
+    share = job.spec.share_identifier
+    facts = dict(named) | _place_facts(job, neighbours)
+    text = {"queue": str(job.spec.queue)} | _place_words(job, neighbours, within_share=share is not None)
+    head = state.heads.get(job.spec.queue)
+    is_behind = head is not None and head.job_id != job.id
+    if job.attempts:
+        retry_facts, retry_words = _retry(job)
+        more = {"next": str(job.attempts[-1].number + 1)}
+        return explanation(
+            Code.RETRY, since=job.runnable_at, facts=facts | retry_facts, words=text | retry_words | more
+        )
+    if share is not None and (is_behind or _has_jobs_ahead(neighbours)):
+        held = state.share_millicpus.get((QueueName(job.spec.queue), share), 0)
+        return explanation(
+            Code.SHARE_TURN,
+            since=job.runnable_at,
+            facts=facts | {"shareIdentifier": share, "shareVcpus": held / 1000},
+            words=text | {"share": share, "used": words.vcpus(held)},
+        )
+    if is_behind or _has_jobs_ahead(neighbours):
+        lacking = None if head is None else _lacking(head.reason)
+        if lacking is not None:
+            facts, text = facts | {"lacking": lacking}, text | {"lacking": lacking}
+        return explanation(Code.IN_LINE, since=job.runnable_at, facts=facts, words=text)
+    return explanation(Code.NEXT, since=job.runnable_at, facts=named, words=text)
+
+
+def _has_jobs_ahead(neighbours: Neighbours) -> bool:
+    return neighbours.place is not None and neighbours.place.ahead > 0
+
+
+def _lacking(reason: str) -> str | None:
+    """The resources that the status reason of a head names, as `memory`; None for another reason."""
+    beginning, _, end = status_reasons.no_room("|").partition("|")
+    return reason.removeprefix(beginning).removesuffix(end) if reason.startswith(beginning) else None
+
+
+def _children(job: Job, now: datetime) -> Explanation:
+    array = job.array_state
+    assert array is not None, f"{job.id} has no children"
+    counts, size = dict(array.counts), arrays.size(job)
+    succeeded, failed = counts.get(Status.SUCCEEDED, 0), counts.get(Status.FAILED, 0)
+    active = sum(counts.get(it, 0) for it in ACTIVE)
+    unspawned = size - array.spawned
+    queued = max(0, array.spawned - succeeded - failed - active)
+    facts: dict[str, Fact] = {"size": size, "succeeded": succeeded, "failed": failed, "active": active}
+    facts |= {"queued": queued, "unspawned": unspawned}
+    text = {
+        "ended": words.number(succeeded + failed),
+        "children": words.counted(size, "child", "children"),
+        "failed": words.number(failed),
+        "active": words.number(active),
+        "queued": words.number(queued),
+        "left": words.number(size - succeeded - failed),
+    }
+    if unspawned:
+        text["unspawned"] = f"{words.number(unspawned)} {'is' if unspawned == 1 else 'are'}"
+    order = job.stop or job.cancel
+    if order is None:
+        return explanation(Code.CHILDREN, since=array.counted_at, facts=facts, words=text)
+    return explanation(
+        Code.CHILDREN_STOPPING,
+        since=array.ordered_at,
+        facts=facts | order_facts(order),
+        words=order_words(order, now) | text,
+    )
+
+
+def _dependency(job_id: JobId, neighbours: Neighbours, state: SchedulerState, reader: Reader) -> str:
+    found = neighbours.jobs.get(job_id)
+    if found is None:
+        return f"{job_id} (not created yet)"
+    if not reader.sees(found):
+        return reader.job(found)
+    since = {Status.RUNNING: found.started_at, Status.RUNNABLE: found.runnable_at}.get(found.status)
+    length = "" if since is None else f" for {words.duration(state.now - since)}"
+    return f"{reader.job(found)} ({found.status}{length})"
+
+
+def _dependency_facts(job_id: JobId, neighbours: Neighbours, reader: Reader) -> dict[str, Fact]:
+    """The id, name and status of a dependency; of one that the reader may not see nothing."""
+    found = neighbours.jobs.get(job_id)
+    if found is None:
+        return {"jobId": job_id}
+    return {"jobId": job_id, "jobName": found.spec.name, "status": found.status.value} if reader.sees(found) else {}
+
+
+def _no_environment(job: Job, queue: JobQueue) -> Explanation:
+    names = tuple(str(it) for it in queue.environments)
+    text = {"queue": str(queue.name), "environments": words.listed(names)}
+    facts: dict[str, Fact] = {"jobQueue": queue.name, "environments": names}
+    return explanation(Code.NO_ENVIRONMENT, since=job.blocked_at or job.runnable_at, facts=facts, words=text)
+
+
+def _retry(job: Job) -> tuple[dict[str, Fact], dict[str, str]]:
+    """The facts and the words of the last attempt of a job that is retried; none before the first attempt."""
+    if not job.attempts:
+        return {}, {}
+    last, most = job.attempts[-1], job.spec.retry.attempts
+    text = {"attempt": str(last.number), "attempts": str(most), "outcome": outcome(last)}
+    return {"attempt": last.number, "attempts": most, "outcome": text["outcome"]}, text
+
+
+def _place_facts(job: Job, neighbours: Neighbours) -> dict[str, Fact]:
+    place = neighbours.place
+    if place is None:
+        return {"jobQueue": job.spec.queue}
+    facts: dict[str, Fact] = {"jobQueue": job.spec.queue, "ahead": place.ahead, "aheadVcpus": place.millicpus / 1000}
+    return facts | ({"place": place.ahead + 1} if place.is_exact else {"placeIsAtLeast": place.ahead + 1})
+
+
+def _place_words(job: Job, neighbours: Neighbours, *, within_share: bool) -> dict[str, str]:
+    """The words `queue`, `place`, and, if jobs are before it, `count` and `vcpus`."""
+    place = neighbours.place
+    text = {"queue": str(job.spec.queue)}
+    if place is None:
+        return text
+    text["place"] = words.ordinal(place.ahead + 1) if place.is_exact else f"beyond place {words.number(place.ahead)}"
+    if place.ahead and not within_share:
+        text["count"] = words.counted(place.ahead, "job") if place.is_exact else f"{words.number(place.ahead)} jobs"
+        text["vcpus"] = words.vcpus(place.millicpus)
+    return text

@@ -1,0 +1,81 @@
+"""The explanations of stop orders: who ordered a stop, when, why, and what was sent. Pure."""
+
+from datetime import datetime, timedelta
+
+from batchq.domain.explanation import words
+from batchq.domain.explanation.codes import Code, Explanation, Fact
+from batchq.domain.explanation.table import explanation
+from batchq.domain.job import AttemptContainer, AttemptContainerState, Job, Status
+from batchq.domain.lifecycle.stop_order import UNKILLABLE_AFTER
+from batchq.domain.stop_orders import StopKind, StopOrder
+
+_VERBS = {
+    StopKind.CANCEL: "Cancelled",
+    StopKind.TERMINATE: "Terminated",
+    StopKind.TIMEOUT: "Stopped",
+    StopKind.FORCE_FAIL: "Force-failed",
+}
+
+
+def order_words(order: StopOrder, now: datetime) -> dict[str, str]:
+    """The word `order`, as `Terminated by cora 12 s ago, "too hot"`."""
+    by = f" by {order.user}" if order.user else ""
+    ago = words.duration(now - order.ordered_at)
+    return {"order": f"{_VERBS[order.kind]}{by} {ago} ago, {words.quoted(order.reason)}"}
+
+
+def order_facts(order: StopOrder) -> dict[str, Fact]:
+    """The facts of an order; absent are those that have not happened."""
+    times = {"signalledAt": order.signalled_at, "killAt": order.kill_at, "killedAt": order.killed_at}
+    named: dict[str, Fact] = {"kind": order.kind.value, "reason": order.reason, "orderedAt": order.ordered_at}
+    if order.user:
+        named["user"] = order.user
+    return named | {name: at for name, at in times.items() if at is not None}
+
+
+def stopping(job: Job, now: datetime) -> Explanation | None:
+    """Why an active job with an order to stop still is active; None without such an order."""
+    order = job.stop
+    if order is None:
+        return None
+    text, facts = order_words(order, now) | _progress(job, order, now), order_facts(order)
+    if order.killed_at is not None and now - order.killed_at >= UNKILLABLE_AFTER:
+        return explanation(Code.NOT_EXITING, since=order.killed_at, facts=facts, words=text)
+    if order.kind is StopKind.TIMEOUT:
+        words_of_limit = text | limit_words(job)
+        return explanation(
+            Code.TIME_LIMIT, since=order.ordered_at, facts=facts | limit_facts(job), words=words_of_limit
+        )
+    code = Code.ABANDONING_START if job.status is Status.STARTING else Code.STOPPING
+    return explanation(code, since=order.ordered_at, facts=facts, words=text)
+
+
+def limit_words(job: Job) -> dict[str, str]:
+    """The word `limit`, the time limit of an attempt; none without a limit."""
+    return {} if job.spec.timeout is None else {"limit": words.duration(job.spec.timeout)}
+
+
+def limit_facts(job: Job) -> dict[str, Fact]:
+    """The fact `timeLimitSeconds`; none without a limit."""
+    return {} if job.spec.timeout is None else {"timeLimitSeconds": job.spec.timeout / timedelta(seconds=1)}
+
+
+def _progress(job: Job, order: StopOrder, now: datetime) -> dict[str, str]:
+    """The word `killed`, or `signal`, `signalled` and `left`; none before the signal is delivered."""
+    if order.killed_at is not None:
+        return {"killed": words.duration(now - order.killed_at)}
+    kills = [it.kill_at for it in _not_ended(job) if it.kill_at is not None]
+    kill_at = order.kill_at or min(kills, default=None)
+    if kill_at is None:
+        return {}
+    sent = "" if order.signalled_at is None else f" {words.duration(now - order.signalled_at)} ago"
+    return {
+        "signal": order.signal or "the stop signal",
+        "signalled": f"was sent{sent}",
+        "left": words.duration(kill_at - now),
+    }
+
+
+def _not_ended(job: Job) -> list[AttemptContainer]:
+    containers = () if job.attempt is None else job.attempt.containers
+    return [it for it in containers if it.state is not AttemptContainerState.ENDED]

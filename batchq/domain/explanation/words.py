@@ -1,0 +1,104 @@
+"""Renders the figures of explanations as text: durations, amounts, numbers, lists, exit codes. Pure."""
+
+import signal
+from collections.abc import Sequence
+from datetime import timedelta
+
+MAX_TEXT = 200  # characters of a reason or an error that a sentence quotes
+MAX_LISTED = 3  # names in a list; the rest is counted
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+_FIRST_SIGNAL_STATUS = 128  # shells report a program that a signal ended as 128 and the signal's number
+_NOT_EXECUTABLE, _NOT_FOUND = 126, 127
+_GIB = 1024  # MiB
+
+
+def duration(length: timedelta) -> str:
+    """As `40 s`, `4 min`, `2 h 5 min`, `3 d 2 h`; negative durations count as 0."""
+    seconds = max(0, int(length.total_seconds()))
+    if seconds < 2 * _MINUTE:
+        return f"{seconds} s"
+    if seconds < _HOUR:
+        return f"{seconds // _MINUTE} min"
+    if seconds < _DAY:
+        return _two(seconds, _HOUR, "h", _MINUTE, "min")
+    return _two(seconds, _DAY, "d", _HOUR, "h")
+
+
+def _two(seconds: int, large: int, large_unit: str, small: int, small_unit: str) -> str:
+    rest = seconds % large // small
+    return f"{seconds // large} {large_unit}" + (f" {rest} {small_unit}" if rest else "")
+
+
+def number(count: int) -> str:
+    """As `10,000`."""
+    return f"{count:,}"
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """As `1 job` or `22 jobs`. `many`: the plural; None: `one` with an s."""
+    return f"{number(count)} {one if count == 1 else many or one + 's'}"
+
+
+def vcpus(millicpus: int) -> str:
+    """As `4 vCPUs` or `0.25 vCPUs`."""
+    return f"{figure(millicpus)} {'vCPU' if millicpus == 1000 else 'vCPUs'}"  # noqa: PLR2004 - thousandths
+
+
+def figure(millicpus: int) -> str:
+    """Thousandths of a vCPU as a number of vCPUs, as `1.5`."""
+    return f"{millicpus / 1000:,.3f}".rstrip("0").rstrip(".")
+
+
+def memory(mib: int) -> str:
+    """As `512 MiB` or `4 GiB`."""
+    return f"{number(mib // _GIB)} GiB" if mib and mib % _GIB == 0 else f"{number(mib)} MiB"
+
+
+def ordinal(place: int) -> str:
+    """As `1st`, `12th`, `23rd`."""
+    ending = "th" if place // 10 % 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
+    return f"{number(place)}{ending}"
+
+
+def listed(items: Sequence[str], total: int | None = None) -> str:
+    """As `a, b and 3 more`. `total`: how many there are; None: as many as `items`."""
+    shown = list(items[:MAX_LISTED])
+    more = (len(items) if total is None else total) - len(shown)
+    parts = [*shown, f"{number(more)} more"] if more > 0 else shown
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
+
+
+def quoted(text: str) -> str:
+    """A text of a user or of the engine in quotes, cut after MAX_TEXT characters."""
+    return f'"{short(text)}"'
+
+
+def short(text: str) -> str:
+    """A text of a user or of the engine on one line, cut after MAX_TEXT characters, without a final full stop."""
+    line = " ".join(text.split()).rstrip(".")
+    return line if len(line) <= MAX_TEXT else f"{line[: MAX_TEXT - 3]}..."
+
+
+def exit_code(code: int) -> str:
+    """An exit code with its usual meaning, as `exit code 127 (command not found)`."""
+    meaning = _meaning(code)
+    return f"exit code {code}" if meaning is None else f"exit code {code} ({meaning})"
+
+
+def _meaning(code: int) -> str | None:
+    if code == _NOT_EXECUTABLE:
+        return "the command cannot be executed"
+    if code == _NOT_FOUND:
+        return "command not found"
+    name = _signal_name(code - _FIRST_SIGNAL_STATUS)
+    if name == "SIGKILL":
+        return "ended by SIGKILL, which batchq did not send; the engine reported no lack of memory"
+    return None if name is None else f"ended by {name}"
+
+
+def _signal_name(number_of_signal: int) -> str | None:
+    try:
+        return signal.Signals(number_of_signal).name
+    except ValueError:
+        return None

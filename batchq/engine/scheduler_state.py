@@ -1,0 +1,58 @@
+"""The state of the engine as explanations read it: views of what is in memory, without a read of the store."""
+
+from collections.abc import Mapping
+
+from batchq.domain.explanation.codes import Code
+from batchq.domain.explanation.facts import Obstacle, SchedulerState, StartProgress
+from batchq.domain.ids import Tag
+from batchq.engine.containers.start_breaker import StartBreaker
+from batchq.engine.containers.watcher import Watcher
+from batchq.engine.loop import EngineLoop
+from batchq.engine.scheduling.catalog_view import CatalogView
+from batchq.ports.clock import Clock
+
+
+def scheduler_state(
+    *,
+    loop: EngineLoop,
+    watcher: Watcher,
+    breaker: StartBreaker,
+    catalog: CatalogView,
+    starts: Mapping[Tag, StartProgress],
+    clock: Clock,
+) -> SchedulerState:
+    """The present state, as last saved. Its collections are views, valid until the next await."""
+    scheduler, host = loop.scheduler, loop.state.host
+    return SchedulerState(
+        now=clock.now(),
+        obstacle=obstacle(loop, watcher),
+        host_failure=_host_failure(breaker),
+        cluster=None if host is None else scheduler.cluster(host),
+        queues=catalog.queues,
+        policies=catalog.policies,
+        usage=scheduler.usage(),
+        active=loop.state.active,
+        heads=scheduler.heads(),
+        starts=starts,
+        stop_pending=loop.stop_pending(),
+        share_millicpus=scheduler.share_millicpus(),
+    )
+
+
+def obstacle(loop: EngineLoop, watcher: Watcher) -> Obstacle | None:
+    """What keeps all jobs from starting; None: nothing does."""
+    if loop.store_failure is not None:
+        return Obstacle(code=Code.STORE_UNAVAILABLE, detail=loop.store_failure)
+    if loop.state.safe_mode.active:
+        return Obstacle(code=Code.SAFE_MODE, since=loop.state.safe_mode.restoration.at)
+    if loop.state.engine_check.foreign_id is not None:
+        return Obstacle(code=Code.ENGINE_CHANGED)
+    if watcher.engine_failure is not None:
+        return Obstacle(code=Code.ENGINE_UNAVAILABLE, since=watcher.failing_since, detail=watcher.engine_failure)
+    return None
+
+
+def _host_failure(breaker: StartBreaker) -> Obstacle | None:
+    if not breaker.is_open:
+        return None
+    return Obstacle(code=Code.HOST_FAILURE, since=breaker.opened_at, detail=breaker.error)

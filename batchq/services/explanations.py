@@ -1,0 +1,114 @@
+"""Explanations of jobs: reads what a job waits for, and the state of the scheduler, for one reader.
+
+The reads of the store are bounded by the number of jobs; the engine's state is read from memory in one go, after them,
+without a wait. So no unit of work waits for an explanation.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from batchq.domain.access.accounts import Caller
+from batchq.domain.explanation.codes import Explanation
+from batchq.domain.explanation.explain import explain
+from batchq.domain.explanation.facts import Neighbours, Reader
+from batchq.domain.ids import JobId, QueueName, node_id, node_of
+from batchq.domain.job import Job, Status
+from batchq.domain.lifecycle import arrays, node_view
+from batchq.domain.scheduling.capacity import is_queued_for_placement
+from batchq.domain.scheduling.dependencies import dependencies_to_read
+from batchq.domain.status_reasons import DEPENDENCY_FAILED
+from batchq.engine.engine import Engine
+from batchq.errors import NotFound
+from batchq.ports.jobs import ChildQuery, JobStore
+from batchq.ports.queue import WaitingJob
+from batchq.services.jobs import PendingOrdersView
+
+MAX_EXPLAINED = 100  # jobs of one request
+MAX_HEADS = 5  # heads of queues that are read, for names of jobs that capacity is reserved for
+
+
+class ExplanationService:
+    """Explains jobs to callers who may see them."""
+
+    def __init__(self, *, engine: Engine, store: JobStore) -> None:
+        self._engine = engine
+        self._store = store
+        self._projected = PendingOrdersView(store, engine.pending_array_orders, engine.start_obstacle)
+
+    async def why(self, job_id: JobId, *, caller: Caller) -> Explanation:
+        """The explanation of a job; for a node that of its job. Raises NotFound for a job that is not visible."""
+        whole, node = node_of(job_id)
+        job = (await self._projected.jobs([whole], visibility=caller.visibility)).get(whole)
+        if job is None or (node is not None and not _has_node(job, job_id, node)):
+            raise NotFound(f"Job {job_id} not found.")
+        failed = await self._failed_child(job)
+        return (await self._explain((job,), caller=caller, failed_child=failed))[job.id]
+
+    async def explain(self, jobs: Sequence[Job], *, caller: Caller) -> Mapping[JobId, Explanation]:
+        """The explanations of these jobs, which are visible to the caller; of the first MAX_EXPLAINED of them."""
+        return await self._explain(jobs[:MAX_EXPLAINED], caller=caller, failed_child=None)
+
+    async def heads(self, queues: Sequence[QueueName], *, caller: Caller) -> Mapping[QueueName, Explanation]:
+        """For each of these queues with a blocked head that the caller may see: why it waits."""
+        heads = self._engine.scheduler_state().heads
+        ids = [heads[it].job_id for it in queues if it in heads][:MAX_EXPLAINED]
+        jobs = await self._projected.jobs(ids, visibility=caller.visibility)
+        why = await self.explain(tuple(jobs.values()), caller=caller)
+        return {jobs[job_id].spec.queue: it for job_id, it in why.items()}
+
+    async def _explain(
+        self, jobs: Sequence[Job], *, caller: Caller, failed_child: Job | None
+    ) -> Mapping[JobId, Explanation]:
+        ids = {it for job in jobs for it in _ids_to_read(job)}
+        if any(_is_blocked(it) for it in jobs):
+            ids |= self._ids_of_heads()
+        known = await self._store.jobs(sorted(ids)) if ids else {}
+        waiting = [_waiting(it) for it in jobs if is_queued_for_placement(it)]
+        places = await self._store.places(waiting) if waiting else {}
+        state, reader = self._engine.scheduler_state(), Reader(caller=caller)
+        return {
+            job.id: explain(
+                job,
+                Neighbours(jobs=known, place=places.get(job.id), failed_child=failed_child),
+                state,
+                reader,
+            )
+            for job in jobs
+        }
+
+    def _ids_of_heads(self) -> set[JobId]:
+        return {it.job_id for it in list(self._engine.scheduler_state().heads.values())[:MAX_HEADS]}
+
+    async def _failed_child(self, job: Job) -> Job | None:
+        """A failed child of an array that failed; None for any other job."""
+        if job.status is not Status.FAILED or not arrays.is_parent(job):
+            return None
+        page = await self._store.list_children(ChildQuery(parent=job.id, status=Status.FAILED, limit=1))
+        return next(iter(page), None)
+
+
+def _has_node(job: Job, job_id: JobId, node: int) -> bool:
+    """Whether the id names a node of the job, in its only spelling."""
+    return node_view.exists(job, node) and node_id(job.id, node) == job_id
+
+
+def _ids_to_read(job: Job) -> tuple[JobId, ...]:
+    """The jobs that an explanation may name: dependencies of a waiting job, or the failed one."""
+    if job.status in {Status.SUBMITTED, Status.PENDING} and job.array_state is None:
+        return dependencies_to_read(job)
+    if job.status is Status.FAILED and (job.status_reason or "").startswith(DEPENDENCY_FAILED):
+        return (JobId((job.status_reason or "").rpartition(": ")[2]),)
+    return ()
+
+
+def _is_blocked(job: Job) -> bool:
+    return is_queued_for_placement(job) and job.blocked_at is not None
+
+
+def _waiting(job: Job) -> WaitingJob:
+    return WaitingJob(
+        job_id=job.id,
+        queue=job.spec.queue,
+        order=job.order,
+        share=job.spec.share_identifier,
+        priority=job.spec.scheduling_priority or 0,
+    )

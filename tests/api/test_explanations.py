@@ -1,0 +1,36 @@
+"""ExplainJob: the wire of explanations; `tests/scenarios/test_why_*.py` has what they say."""
+
+import pytest
+
+
+async def test_an_explanation_has_a_code_a_sentence_a_time_and_figures(server, submit, http):
+    job_id = await submit()
+    await server.runs(job_id)
+    await server.ends(job_id, exit_code=2)
+
+    status, _, answer = await http.ask("GET", f"/v1/batchq/jobs/{job_id}/why")
+
+    assert (status, answer["jobId"], answer["code"]) == (200, job_id, "EXIT_CODE")
+    assert answer["sentence"] == "Ended with exit code 2."
+    assert isinstance(answer["since"], int)
+    assert answer["facts"] == {"exitCode": 2, "attempt": 1, "attempts": 1}
+
+
+async def test_times_among_the_figures_are_milliseconds(server, submit, http):
+    job_id = await submit()
+    await server.runs(job_id)
+
+    _, _, answer = await http.ask("GET", f"/v1/batchq/jobs/{job_id}/why")
+
+    assert answer["code"] == "RUNNING"
+    assert isinstance(answer["facts"]["startedAt"], int)
+
+
+@pytest.mark.parametrize("suffix", ["", ":3", "#0", "#00"])
+async def test_an_unknown_job_is_not_explained(http, suffix):
+    path = f"/v1/batchq/jobs/5d1f6c1e-0000-4000-8000-000000000000{suffix.replace('#', '%23')}/why"
+
+    status, _, answer = await http.ask("GET", path)
+
+    assert status == 404
+    assert "not found" in answer["message"]

@@ -1,0 +1,88 @@
+"""The table of explanations: it is complete, and each of its rows is brought about by a scenario."""
+
+import inspect
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from batchq.domain import status_reasons
+from batchq.domain.explanation import words
+from batchq.domain.explanation.codes import Code
+from batchq.domain.explanation.table import ROWS
+from batchq.domain.job import Status
+
+SCENARIOS = Path(__file__).parents[1] / "scenarios"
+NOT_TEXTS = {"code", "of_exit"}  # they take a text apart, and choose one
+
+
+def test_every_code_has_a_row():
+    assert set(ROWS) == set(Code)
+
+
+def test_every_status_has_a_row():
+    assert {status for row in ROWS.values() for status in row.statuses} == set(Status)
+
+
+def test_every_text_of_a_status_reason_has_a_row():
+    texts = {
+        name
+        for name, it in vars(status_reasons).items()
+        if name.isupper() or (inspect.isfunction(it) and it.__module__ == status_reasons.__name__)
+    }
+
+    assert {name for row in ROWS.values() for name in row.texts} == texts - NOT_TEXTS
+
+
+def test_every_code_has_a_scenario():
+    written = "".join(it.read_text() for it in SCENARIOS.glob("test_why_*.py"))
+
+    assert set(re.findall(r"Code\.(\w+)", written)) == {it.name for it in Code}
+
+
+@pytest.mark.parametrize(
+    ("length", "text"),
+    [
+        (timedelta(seconds=-1), "0 s"),
+        (timedelta(seconds=119), "119 s"),
+        (timedelta(minutes=2), "2 min"),
+        (timedelta(hours=1), "1 h"),
+        (timedelta(hours=2, minutes=5), "2 h 5 min"),
+        (timedelta(days=3, hours=2), "3 d 2 h"),
+    ],
+)
+def test_durations_have_two_units_at_most(length, text):
+    assert words.duration(length) == text
+
+
+@pytest.mark.parametrize(
+    ("place", "text"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (11, "11th"), (12, "12th"), (23, "23rd"), (1111, "1,111th")]
+)
+def test_places_are_ordinal_numbers(place, text):
+    assert words.ordinal(place) == text
+
+
+@pytest.mark.parametrize(
+    ("items", "total", "text"),
+    [
+        (["a"], None, "a"),
+        (["a", "b"], None, "a and b"),
+        (list("abcde"), None, "a, b, c and 2 more"),
+        (["a"], 9, "a and 8 more"),
+    ],
+)
+def test_lists_name_three_items_and_count_the_rest(items, total, text):
+    assert words.listed(items, total) == text
+
+
+@pytest.mark.parametrize(
+    ("millicpus", "text"), [(1000, "1 vCPU"), (250, "0.25 vCPUs"), (61_000, "61 vCPUs"), (1_500_500, "1,500.5 vCPUs")]
+)
+def test_vcpus_are_numbers_without_needless_zeros(millicpus, text):
+    assert words.vcpus(millicpus) == text
+
+
+def test_texts_of_users_are_one_line_and_cut():
+    assert words.quoted("too\nhot.") == '"too hot"'
+    assert len(words.short("x" * 1000)) == words.MAX_TEXT

@@ -1,0 +1,583 @@
+"""Why a job waits: a scenario for each row of the table of explanations that applies before the first attempt."""
+
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from batchq.compute.simulated.runtime import SimulatedRuntime
+from batchq.domain.access.accounts import Account, AccountLimits, Caller, User
+from batchq.domain.catalog import EnvironmentName, Operation, ResourceKind, State
+from batchq.domain.container import Resources
+from batchq.domain.explanation.codes import Code
+from batchq.domain.ids import ConsumableName, DefinitionRef, child_id
+from batchq.domain.intervals import IntervalSet
+from batchq.domain.job import ConsumableRequirement, Dependency, DependencyType, Status
+from batchq.errors import NotFound
+from batchq.ports.jobs import Changes, Restoration
+from tests.support import builders
+from tests.support.builders import ADMIN
+from tests.support.explanations import check
+from tests.support.scripts import LASTING, Script, lasting
+from tests.support.world import HOST
+
+WHOLE = 4000  # all vCPUs of the environment, in thousandths
+LICENCES = ConsumableName("licences")
+LOCAL = EnvironmentName("local")
+
+
+async def filled(world, *, millicpus=WHOLE, **asked):
+    """A running job that holds all vCPUs of the environment."""
+    job = await world.submit(LASTING, millicpus=millicpus, name="filler", **asked)
+    await world.wait_for(job, Status.RUNNING)
+    return job
+
+
+async def needing(world, quantity, script=None, **asked):
+    submission = await world.submission(script, **asked)
+    needs = (ConsumableRequirement(resource=LICENCES, quantity=quantity),)
+    return (await world.jobs.submit(replace(submission, needs=needs), caller=world.caller)).id
+
+
+@pytest.fixture
+async def licences(world):
+    await world.catalog.consumable_resources.create(
+        name=LICENCES, total=2, kind=ResourceKind.REPLENISHABLE, tags=(), caller=ADMIN
+    )
+
+
+# ------------------------------------------------------------------------------------------------ SUBMITTED and PENDING
+
+
+async def test_a_submitted_job_is_handled_next(world):
+    job = await world.submit(LASTING, millicpus=1, after=[await world.submit(LASTING, millicpus=1)])
+    await world.wait_for(job, Status.PENDING)
+    stored = await world.job(job)
+    known = await world.store.jobs([it.job_id for it in stored.spec.depends_on])
+    ended = {it: replace(other, status=Status.SUCCEEDED) for it, other in known.items()}
+
+    # The next unit of work follows at once, so the moment between is made by hand.
+    world.store.jobs = _answering(world.store.store.jobs, ended)
+    why = await world.why(job)
+    del world.store.jobs
+
+    check(why, Code.SUBMITTED, "Submitted * ago; the scheduler handles it next.")
+
+
+def _answering(read, instead):
+    """The store's `jobs`, with these jobs in place of the stored ones."""
+
+    async def jobs(ids, **of):
+        found = await read(ids, **of)
+        return {it: instead.get(it, job) for it, job in found.items()}
+
+    return jobs
+
+
+async def test_dependencies_that_have_not_succeeded_are_listed(world):
+    done = await world.submit(Script(seconds=0), name="prepare")
+    await world.wait_for(done, Status.SUCCEEDED)
+    runs = await world.submit(LASTING, name="align-1")
+    await world.wait_for(runs, Status.RUNNING)
+    job = await world.submit(LASTING, after=[done, runs])
+    await world.wait_for(job, Status.PENDING)
+
+    why = check(await world.why(job), Code.DEPENDENCIES, "Waits for 1 of 2 dependencies: align-1 (RUNNING for *).")
+
+    assert why.facts["dependencies"] == ({"jobId": runs, "jobName": "align-1", "status": "RUNNING"},)
+
+
+async def test_the_child_of_a_sequential_array_waits_for_the_child_before_it(world):
+    array = await world.submit(
+        LASTING, name="steps", array_size=3, after=[Dependency(job_id=None, type=DependencyType.SEQUENTIAL)]
+    )
+    await world.wait_for(child_id(array, 0), Status.RUNNING)
+    await world.wait_for(child_id(array, 2), Status.PENDING)
+
+    check(
+        await world.why(child_id(array, 1)),
+        Code.DEPENDENCIES,
+        "Waits for 1 of 1 dependency: steps:0 (RUNNING for *).",
+    )
+
+
+async def test_an_array_counts_its_children(world):
+    array = await world.submit(
+        Script(seconds=0), array_size=3, children={0: Script(seconds=0, exit_code=1), 2: LASTING}
+    )
+    await world.wait_for(child_id(array, 0), Status.FAILED)
+    await world.wait_for(child_id(array, 1), Status.SUCCEEDED)
+    await world.wait_for(child_id(array, 2), Status.RUNNING)
+    await world.wait_until_idle()
+
+    why = check(
+        await world.why(array),
+        Code.CHILDREN,
+        "2 of 3 children have ended (1 failed), 1 active, 0 waiting.",
+    )
+
+    assert why.facts == {"size": 3, "succeeded": 1, "failed": 1, "active": 1, "queued": 0, "unspawned": 0}
+
+
+async def test_a_terminated_array_counts_the_children_that_are_left(world):
+    array = await world.submit(
+        Script(seconds=60, on_term=None, output=("ready",)), array_size=2, grace=timedelta(minutes=9)
+    )
+    for index in range(2):
+        await world.wait_for_output(child_id(array, index), "ready")
+
+    await world.terminate(array, "too hot")
+
+    check(
+        await world.why(array),
+        Code.CHILDREN_STOPPING,
+        'Terminated by tester 0 s ago, "too hot": 2 of 2 children have not ended.',
+    )
+
+
+# ----------------------------------------------------------------------------------------- the server cannot start jobs
+
+
+async def test_while_the_database_refuses_changes_jobs_continue_later(world):
+    holder = await filled(world)
+    job = await world.submit(LASTING, millicpus=WHOLE)
+    await world.wait_for(job, Status.RUNNABLE)
+
+    world.store.failing = True
+    await world.machine.kill((await world.job(holder)).tag)
+
+    check(
+        await world.wait_for_why(job, Code.STORE_UNAVAILABLE),
+        Code.STORE_UNAVAILABLE,
+        "The server cannot save changes at present: jobs continue when its database accepts them again. "
+        "Error: no space left on device.",
+    )
+    world.store.failing = False
+    await world.wait_for(job, Status.RUNNING)
+
+
+async def test_on_a_restored_backup_no_job_starts(world):
+    await world.store.commit(Changes(restoration=Restoration(at=world.clock.now())))
+    await world.restart()
+    job = await world.submit(LASTING)
+    await world.wait_for(job, Status.RUNNABLE)
+
+    check(
+        await world.why(job),
+        Code.SAFE_MODE,
+        "The server runs on a restored backup: no job starts until an administrator runs `batchq resume`.",
+    )
+    await world.jobs.resume(purge=False, new_engine=False, caller=ADMIN)
+
+
+async def test_on_another_container_engine_no_job_starts(world):
+    if not world.virtual:
+        pytest.skip("there is one Docker engine")
+    runs = await world.submit(LASTING)
+    await world.wait_for(runs, Status.RUNNING)
+    await world.crash()
+    known = world.machine
+    world.runtime.runtime = SimulatedRuntime(clock=world.clock, capacity=HOST, engine_id="another")
+    await world.boot()
+    job = await world.submit(LASTING)
+    await world.wait_for(job, Status.RUNNABLE)
+
+    check(await world.why(job), Code.ENGINE_CHANGED, "The container engine that answers is not the one that *.")
+    await world.crash()
+    await world.runtime.runtime.close()
+    world.runtime.runtime = known
+    await world.boot()
+
+
+async def test_while_the_container_engine_is_away_no_job_starts_and_only_operators_read_its_error(world):
+    world.runtime.unreachable = True
+    await world.wait_for_engine(up=False)
+    job = await world.submit(Script(seconds=0))
+    await world.wait_for(job, Status.RUNNABLE)
+
+    seen = await world.why(job)
+    owner = await world.why(job, caller=Caller(user=ADMIN.user))
+
+    check(seen, Code.ENGINE_UNAVAILABLE, "The container engine has not answered for *: no job starts until it does. *")
+    assert seen.facts["detail"] == "the engine is away"
+    check(owner, Code.ENGINE_UNAVAILABLE, "The container engine has not answered for *: no job starts until it does.")
+    assert owner.facts == {}
+    world.runtime.unreachable = False
+    await world.wait_for(job, Status.SUCCEEDED)
+
+
+# ------------------------------------------------------------------------------------------------------------- RUNNABLE
+
+
+async def test_a_job_that_a_bulk_stop_selected_does_not_start(world):
+    await filled(world)
+    job = await world.submit(LASTING, millicpus=WHOLE)
+    await world.wait_for(job, Status.RUNNABLE)
+    order = (await world.job(job)).order
+    world.engine.loop._bulk_stops.targets = IntervalSet([(order, order)])  # for the moment between two units of work
+
+    check(await world.why(job), Code.STOP_PENDING, "A stop order is about to be applied to it: it does not start.")
+    world.engine.loop._bulk_stops.targets = IntervalSet()
+    await world.cancel(job)
+
+
+async def test_without_an_enabled_environment_no_job_of_a_queue_starts(world):
+    await world.catalog.update_environment(LOCAL, lambda it: replace(it, state=State.DISABLED), caller=ADMIN)
+    job = await world.submit(Script(seconds=0))
+
+    check(
+        await world.wait_for_why(job, Code.NO_ENVIRONMENT),
+        Code.NO_ENVIRONMENT,
+        "No compute environment of queue default is enabled: local.",
+    )
+    await world.catalog.update_environment(LOCAL, lambda it: replace(it, state=State.ENABLED), caller=ADMIN)
+    await world.wait_for(job, Status.SUCCEEDED)
+
+
+async def test_a_job_with_more_vcpus_than_any_environment_cannot_start(world):
+    job = await world.submit(LASTING, millicpus=16_000)
+
+    why = check(
+        await world.wait_for_why(job, Code.TOO_MANY_VCPUS),
+        Code.TOO_MANY_VCPUS,
+        "Cannot start: requires 16 vCPUs, the largest compute environment of queue default has 4 vCPUs. "
+        "Request less, or enlarge a compute environment.",
+    )
+
+    assert why.facts == {"jobQueue": "default", "required": 16.0, "limit": 4.0}
+    await world.cancel(job)
+
+
+async def test_a_job_with_more_memory_than_the_host_cannot_start(world):
+    job = await world.submit(LASTING, memory_mib=10 * 2**20)
+
+    check(
+        await world.wait_for_why(job, Code.TOO_LARGE),
+        Code.TOO_LARGE,
+        "Cannot start: requires 10,240 GiB of memory, jobs may use * of this host.",
+    )
+    await world.cancel(job)
+
+
+async def test_a_job_that_is_larger_than_the_limit_of_its_account_cannot_start(world):
+    ada = limited(world, vcpus=1.0)
+    world.caller = ada
+    job = await world.submit(LASTING, millicpus=2000, user="1000:1000")
+
+    check(
+        await world.wait_for_why(job, Code.ABOVE_ACCOUNT_LIMIT),
+        Code.ABOVE_ACCOUNT_LIMIT,
+        "Cannot start: requires 2 vCPUs, account lab may use 1 vCPU.",
+    )
+    await world.cancel(job)
+    world.caller = ADMIN
+
+
+async def test_a_job_whose_resource_was_deleted_cannot_start(world, licences):
+    holder = await needing(world, 2, LASTING)
+    await world.wait_for(holder, Status.RUNNING)
+    job = await needing(world, 1, LASTING)
+    await world.wait_for_why(job, Code.WAITS_FOR_UNITS)
+    await world.finish(holder)
+    await world.wait_for(job, Status.RUNNING)
+    await world.finish(job)
+    await world.wait_for(job, Status.SUCCEEDED)
+    waits = await needing_then_deleted(world)
+
+    check(
+        await world.wait_for_why(waits, Code.RESOURCE_MISSING),
+        Code.RESOURCE_MISSING,
+        "Cannot start: requires consumable resource licences, which does not exist.",
+    )
+    await world.cancel(waits)
+
+
+async def needing_then_deleted(world):
+    """A waiting job that requires a resource which no longer exists."""
+    holder = await filled(world)
+    job = await needing(world, 1, LASTING, millicpus=WHOLE)
+    await world.wait_for(job, Status.RUNNABLE)
+    await world.catalog.consumable_resources.delete(LICENCES, caller=ADMIN)
+    await world.finish(holder)
+    return job
+
+
+async def test_a_job_that_requires_more_units_than_there_are_cannot_start(world, licences):
+    holder = await filled(world)
+    job = await needing(world, 2, LASTING, millicpus=WHOLE)
+    await world.wait_for(job, Status.RUNNABLE)
+    await world.catalog.consumable_resources.update(
+        LICENCES, operation=Operation.SET, quantity=1, token=None, caller=ADMIN
+    )
+    await world.finish(holder)
+
+    check(
+        await world.wait_for_why(job, Code.TOO_MANY_UNITS),
+        Code.TOO_MANY_UNITS,
+        "Cannot start: requires 2 of consumable resource licences, there are 1 in all.",
+    )
+    await world.cancel(job)
+
+
+def limited(world, **limits):
+    """Ada of account lab, which has these limits."""
+    lab = Account(name="lab", limits=AccountLimits(**limits))
+    world.people = replace(
+        world.people, users=world.people.users | {"ada": User(name="ada", account="lab")}, accounts={"lab": lab}
+    )
+    world.engine.mailbox.catalog_changed()
+    return Caller(user="ada", account="lab", lineage=("lab", "root"))
+
+
+async def test_at_the_limit_of_its_account_a_job_waits(world):
+    world.caller = limited(world, vcpus=1.0)
+    await world.wait_for(await world.submit(LASTING, millicpus=750, user="1000:1000"), Status.RUNNING)
+    job = await world.submit(LASTING, millicpus=500, user="1000:1000")
+    await world.wait_for(job, Status.RUNNABLE)
+    await world.wait_until_idle()
+
+    why = check(
+        await world.why(job),
+        Code.ACCOUNT_LIMIT,
+        "Requires 0.5 vCPUs: account lab uses 0.75 of its 1 vCPU. Jobs of other accounts are not delayed by that.*",
+    )
+
+    assert (why.facts["account"], why.facts["used"]) == ("lab", 0.75)
+    await world.cancel(job)
+    world.caller = ADMIN
+
+
+async def test_the_first_job_of_a_queue_says_what_it_requires_what_is_free_and_who_holds_the_rest(world):
+    await filled(world, millicpus=2500, limit=3600)
+    job = await world.submit(LASTING, millicpus=WHOLE)
+
+    why = check(
+        await world.wait_for_why(job, Code.WAITS_FOR_VCPUS),
+        Code.WAITS_FOR_VCPUS,
+        "First in queue default: requires 4 vCPUs, 1.5 of 4 are free in local. In use by filler. "
+        "By its time limit filler ends within 1 h.",
+    )
+
+    assert (why.facts["required"], why.facts["free"], why.facts["limit"]) == (4.0, 1.5, 4.0)
+    await world.cancel(job)
+
+
+async def test_jobs_of_other_users_are_counted_and_not_named(world):
+    await filled(world, limit=3600)
+    world.caller = limited(world)
+    job = await world.submit(LASTING, millicpus=WHOLE, user="1000:1000")
+
+    why = await world.wait_for_why(job, Code.WAITS_FOR_VCPUS)
+
+    check(
+        why,
+        Code.WAITS_FOR_VCPUS,
+        "First in queue default: requires 4 vCPUs, 0 of 4 are free in local. In use by 1 job. "
+        "By its time limit a job of another user ends within 1 h*.",
+    )
+    assert why.facts["holders"] == ()
+    with pytest.raises(NotFound):
+        await world.why(job, caller=Caller(user="bob"))
+    await world.cancel(job)
+    world.caller = ADMIN
+
+
+async def test_the_first_job_of_a_queue_waits_for_memory(world):
+    await world.wait_until_idle()
+    host = world.engine.loop.state.host.memory_mib
+    await filled(world, millicpus=250, memory_mib=host - 100)
+    job = await world.submit(LASTING, memory_mib=200)
+
+    check(
+        await world.wait_for_why(job, Code.WAITS_FOR_MEMORY),
+        Code.WAITS_FOR_MEMORY,
+        "First in queue default: requires 200 MiB of memory, 100 MiB of * are free. In use by filler.",
+    )
+    await world.cancel(job)
+
+
+async def test_the_first_job_of_a_queue_waits_for_gpus(world):
+    if not world.virtual:
+        pytest.skip("the machines that run the tests have no GPU")
+    world.runtime.runtime._capacity = Resources(millicpus=4000, memory_mib=4096, gpus=1)
+    await world.restart()
+    await world.wait_for(await submit_with_gpu(world, "filler"), Status.RUNNING)
+
+    job = await submit_with_gpu(world, "waits")
+
+    check(
+        await world.wait_for_why(job, Code.WAITS_FOR_GPUS),
+        Code.WAITS_FOR_GPUS,
+        "First in queue default: requires 1 GPU, 0 of 1 are free. In use by filler.",
+    )
+    await world.cancel(job)
+
+
+async def submit_with_gpu(world, name):
+    submission = await world.submission(LASTING, name=name)
+    definition = replace(
+        await world.catalog.definitions.find(submission.definition_name, None, caller=ADMIN),
+        ref=DefinitionRef(name="gpu", revision=1),
+    )
+    size = Resources(millicpus=250, memory_mib=32, gpus=1)
+    made = await world.catalog.definitions.register(
+        replace(definition, container=replace(definition.container, resources=size)), caller=ADMIN
+    )
+    asked = replace(submission, definition_name="gpu", definition_revision=made.ref.revision)
+    return (await world.jobs.submit(asked, caller=world.caller)).id
+
+
+async def test_the_first_job_of_a_queue_waits_for_units_of_a_resource(world, licences):
+    await world.wait_for(await needing(world, 2, LASTING, name="filler"), Status.RUNNING)
+    job = await needing(world, 1, LASTING)
+
+    check(
+        await world.wait_for_why(job, Code.WAITS_FOR_UNITS),
+        Code.WAITS_FOR_UNITS,
+        "First in queue default: requires 1 of consumable resource licences, 0 of 2 are free. In use by filler.",
+    )
+    await world.cancel(job)
+
+
+async def test_what_a_job_of_another_queue_waits_for_is_reserved(world):
+    await world.queue("urgent", priority=9)
+    await filled(world, millicpus=2000)
+    first = await world.submit(LASTING, millicpus=WHOLE, queue="urgent", name="large")
+    await world.wait_for_why(first, Code.WAITS_FOR_VCPUS)
+    job = await world.submit(LASTING, millicpus=1000)
+
+    why = check(
+        await world.wait_for_why(job, Code.RESERVED_FOR_OTHERS),
+        Code.RESERVED_FOR_OTHERS,
+        "First in queue default: requires 1 vCPU and 32 MiB of memory, which is reserved for large in queue urgent.",
+    )
+    hidden = await world.why(job, caller=Caller(user=ADMIN.user, queues=frozenset({"default"})))
+
+    assert why.facts["reservedFor"] == ({"jobId": first, "jobName": "large"},)
+    assert hidden.sentence.endswith("which is reserved for large in another queue.")
+    await world.cancel(job)
+    await world.cancel(first)
+
+
+async def test_a_job_behind_others_has_a_place_in_line(world):
+    await filled(world)
+    first, second, third = [await world.submit(LASTING, millicpus=WHOLE) for _ in range(3)]
+    await world.wait_for_why(first, Code.WAITS_FOR_VCPUS)
+
+    why = check(
+        await world.wait_for_why(third, Code.IN_LINE),
+        Code.IN_LINE,
+        "Place in queue default: 3rd, behind 2 jobs requesting 8 vCPUs. "
+        "The first one waits for vCPUs of compute environment local.",
+    )
+
+    assert (why.facts["place"], why.facts["ahead"], why.facts["aheadVcpus"]) == (3, 2, 8.0)
+    check(await world.why(second), Code.IN_LINE, "Place in queue default: 2nd, behind 1 job requesting 4 vCPUs. *")
+    for it in (first, second, third):
+        await world.cancel(it)
+
+
+async def test_a_job_that_is_retried_says_how_its_last_attempt_ended(world):
+    job = await world.submit(lasting(3), attempts=2)
+    await world.wait_for(job, Status.RUNNING)
+    world.engine.loop.closing = True  # no placement pass follows, so that the job is not placed again at once
+    await world.finish(job)
+    await world.wait_for(job, Status.RUNNABLE)
+
+    check(
+        await world.why(job),
+        Code.RETRY,
+        "Waits for attempt 2 of 2: attempt 1 ended with exit code 3. Place in queue default: 1st.",
+    )
+    resume_placement(world)
+    await world.wait_for(job, Status.RUNNING)
+
+
+async def test_the_first_job_of_a_queue_that_is_retried_says_how_its_last_attempt_ended_too(world):
+    await world.queue("urgent", priority=9)
+    retried = await world.submit(lasting(3), attempts=2, millicpus=WHOLE)
+    await world.wait_for(retried, Status.RUNNING)
+    urgent = await world.submit(LASTING, millicpus=WHOLE, queue="urgent")
+    await world.wait_for_why(urgent, Code.WAITS_FOR_VCPUS)
+    await world.finish(retried)
+    await world.wait_for(urgent, Status.RUNNING)
+
+    why = await world.wait_for_why(retried, Code.WAITS_FOR_VCPUS)
+
+    assert why.sentence.endswith("Attempt 1 of 2 ended with exit code 3.")
+    await world.cancel(retried)
+
+
+def resume_placement(world):
+    world.engine.loop.closing = False
+    world.engine.mailbox.catalog_changed()
+
+
+async def test_a_job_is_tried_in_the_next_unit_of_work(world):
+    world.engine.loop.closing = True  # jobs are accepted, and no placement pass follows
+    job = await world.submit(Script(seconds=0))
+    await world.wait_for(job, Status.RUNNABLE)
+
+    check(
+        await world.why(job),
+        Code.NEXT,
+        "Next in queue default: the scheduler tries to place it in the next unit of work.",
+    )
+    resume_placement(world)
+    await world.wait_for(job, Status.SUCCEEDED)
+
+
+# ----------------------------------------------------------------------------------------------------------- fair share
+
+
+@pytest.fixture
+async def fair(world):
+    """The queue `fair`, whose policy keeps half of the vCPUs for shares without jobs."""
+    policy = builders.policy(reservation=50)
+    await world.catalog.scheduling_policies.create(
+        name=policy.name,
+        shares=(),
+        decay=timedelta(),
+        reservation=policy.reservation,
+        document="{}",
+        tags=(),
+        caller=ADMIN,
+    )
+    await world.queue("fair", policy=policy.name)
+
+
+async def of_share(world, share, millicpus):
+    submission = await world.submission(LASTING, queue="fair", millicpus=millicpus)
+    asked = replace(submission, share_identifier=share, scheduling_priority=0)
+    return (await world.jobs.submit(asked, caller=world.caller)).id
+
+
+async def test_vcpus_are_kept_for_shares_without_jobs(world, fair):
+    runs = await of_share(world, "blue", 1000)
+    await world.wait_for(runs, Status.RUNNING)
+    job = await of_share(world, "blue", 2000)
+
+    check(
+        await world.wait_for_why(job, Code.RESERVED_FOR_SHARES),
+        Code.RESERVED_FOR_SHARES,
+        "Requires 2 vCPUs: computeReservation 50 of queue fair keeps vCPUs for shares that have no jobs.",
+    )
+    await world.cancel(job)
+
+
+async def test_a_job_waits_for_the_turn_of_its_share(world, fair):
+    await filled(world)
+    first = await of_share(world, "blue", 1000)
+    second = await of_share(world, "blue", 1000)
+    await world.wait_for_why(first, Code.WAITS_FOR_VCPUS)
+
+    why = check(
+        await world.wait_for_why(second, Code.SHARE_TURN),
+        Code.SHARE_TURN,
+        "Place in share blue of queue fair: 2nd; the shares take turns by their recent use. "
+        "Jobs of this share hold 0 vCPUs.",
+    )
+
+    assert (why.facts["place"], why.facts["shareIdentifier"]) == (2, "blue")
+    await world.cancel(first)
+    await world.cancel(second)

@@ -1,0 +1,463 @@
+"""What a placed job does, and why a job ended: a scenario for each row of the table from STARTING on."""
+
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from batchq.domain import status_reasons
+from batchq.domain.access.accounts import Caller
+from batchq.domain.catalog import TimeLimit
+from batchq.domain.container import Overrides
+from batchq.domain.explanation.codes import Code
+from batchq.domain.ids import QueueName, child_id
+from batchq.domain.job import Action, ExitRule, Status
+from batchq.domain.status_reasons import UNREADABLE
+from batchq.errors import ImageUnavailable, StartRefused
+from tests.support.builders import ADMIN, task
+from tests.support.explanations import check
+from tests.support.scripts import LASTING, Script, contained, lasting
+
+DEAF = Script(seconds=600, on_term=None, output=("ready",))
+READY = lasting(output=("ready",))
+REFUSED = StartRefused("CannotStartContainerError: device busy", certain=False)
+BROKEN = StartRefused("CannotStartContainerError: no cgroups", exit_code=127, certain=False, host_failed=True)
+ABSENT = "127.0.0.1:1/none:latest"
+GRACE = timedelta(minutes=9)
+
+
+# ------------------------------------------------------------------------------------------------------------- STARTING
+
+
+async def test_a_job_says_which_image_it_pulls(world):
+    if world.virtual:
+        world.runtime.runtime.remove_image(ABSENT, pull_error="connection refused")
+    world.runtime.hold("pull")
+    jobs = [await world.submit(image=ABSENT) for _ in range(2)]
+    for it in jobs:
+        await world.wait_for_why(it, Code.PULLING_IMAGE)
+
+    why = check(
+        await world.why(jobs[0]),
+        Code.PULLING_IMAGE,
+        f"Has been pulling image {ABSENT} for *s. 2 jobs wait for the same image.",
+    )
+
+    assert why.facts == {"image": ABSENT, "jobsWaiting": 2}
+    world.runtime.release("pull")
+    for it in jobs:
+        await world.wait_for(it, Status.FAILED)
+
+
+async def test_the_next_attempt_waits_for_the_removal_of_the_container_of_the_last(world):
+    world.runtime.hold("remove")
+    job = await world.submit(Script(seconds=0, exit_code=1), attempts=2)
+
+    check(
+        await world.wait_for_why(job, Code.CLEANING_UP),
+        Code.CLEANING_UP,
+        "Waits until the container of the previous attempt is removed.",
+    )
+    world.runtime.release("remove")
+    await world.wait_for(job, Status.FAILED)
+
+
+async def test_while_the_host_starts_no_containers_only_operators_read_its_error(world):
+    world.runtime.errors["start"] = BROKEN
+    job = await world.submit(Script(seconds=0))
+
+    seen = await world.wait_for_why(job, Code.HOST_FAILURE)
+    owner = await world.why(job, caller=Caller(user=ADMIN.user))
+
+    sentence = "The host has failed to start containers for *: the start is repeated until it works."
+    check(seen, Code.HOST_FAILURE, f"{sentence} Error: CannotStartContainerError: no cgroups.")
+    check(owner, Code.HOST_FAILURE, sentence)
+    assert owner.facts == {"computeEnvironment": "local"}
+    del world.runtime.errors["start"]
+    await world.wait_for(job, Status.SUCCEEDED)
+
+
+async def test_a_start_that_the_engine_refused_is_tried_again(world):
+    world.runtime.refusals["start"] = [REFUSED]
+    job = await world.submit(Script(seconds=0))
+
+    why = check(
+        await world.wait_for_why(job, Code.START_REFUSED),
+        Code.START_REFUSED,
+        "The engine refused the start (1 time); it is tried again: CannotStartContainerError: device busy.",
+    )
+
+    assert why.facts["refusals"] == 1
+    await world.wait_for(job, Status.SUCCEEDED)
+
+
+async def test_a_container_is_being_created_and_started(world):
+    world.runtime.hold("start")
+    job = await world.submit(Script(seconds=0))
+    await world.wait_for_call(job, "start")
+
+    check(await world.why(job), Code.CREATING_CONTAINER, "Its container has been starting in local for *s.")
+    await world.cancel(job, "too hot")
+    check(
+        await world.why(job),
+        Code.CREATING_CONTAINER,
+        'Its container has been starting in local for *s. Cancelled by tester * ago, "too hot": it is not retried.',
+    )
+    world.runtime.release("start")
+    await world.wait_for(job, Status.SUCCEEDED)
+
+
+async def test_several_containers_are_starting_or_wait_for_others(world):
+    world.runtime.hold("start")
+    containers = (
+        contained("first", Script(seconds=0)),
+        contained("app", Script(seconds=0), after={"first": "SUCCESS"}),
+    )
+    job = await world.submit(task=task(*containers))
+    await world.wait_for_call(job, "start", container_key="0/first")
+
+    why = check(
+        await world.why(job),
+        Code.STARTING_CONTAINERS,
+        "2 containers in local, placed *s ago: 1 starting, 1 waits for others.",
+    )
+
+    assert (why.facts["containers"], why.facts["starting"], why.facts["waiting"]) == (2, 1, 1)
+    world.runtime.release("start")
+    await world.wait_for(job, Status.SUCCEEDED)
+
+
+async def test_the_start_of_a_terminated_job_is_abandoned(world):
+    world.runtime.hold("create")
+    job = await world.submit(LASTING)
+    await world.wait_for_call(job, "create")
+
+    await world.terminate(job, "too hot")
+
+    check(
+        await world.why(job),
+        Code.ABANDONING_START,
+        'Terminated by tester * ago, "too hot": its start is being abandoned.',
+    )
+    world.runtime.release("create")
+    await world.wait_for(job, Status.FAILED)
+
+
+# -------------------------------------------------------------------------------------------------------------- RUNNING
+
+
+async def test_a_running_job_says_for_how_long_it_has_run_and_when_its_limit_ends_it(world):
+    job = await world.submit(LASTING, limit=3600)
+    await world.wait_for(job, Status.RUNNING)
+    await world.sleep(1)
+
+    why = check(await world.why(job), Code.RUNNING, "Has run for * s in local. Its time limit ends it in 59 min.")
+
+    assert (why.facts["computeEnvironment"], why.facts["attempt"]) == ("local", 1)
+
+
+async def test_a_running_job_that_was_cancelled_will_not_be_retried(world):
+    job = await world.submit(lasting(1), attempts=3)
+    await world.wait_for(job, Status.RUNNING)
+
+    await world.cancel(job, "too hot")
+
+    check(
+        await world.why(job),
+        Code.NO_RETRY,
+        'Has run for * s in local, and will not be retried. Cancelled by tester * ago, "too hot".',
+    )
+
+
+async def test_a_terminated_job_says_what_was_sent_and_when_it_is_killed(world):
+    job = await world.submit(DEAF, grace=GRACE)
+    await world.wait_for_output(job, "ready")
+    world.runtime.hold("stop")
+
+    await world.terminate(job, "too hot")
+    unsent = await world.why(job)
+    world.runtime.release("stop")
+    await world.wait_until(job, lambda it: it.stop is not None and it.stop.kill_at is not None)
+
+    check(unsent, Code.STOPPING, 'Terminated by tester 0 s ago, "too hot": the stop signal is being sent.')
+    check(
+        await world.why(job),
+        Code.STOPPING,
+        'Terminated by tester * ago, "too hot": the stop signal was sent * ago, SIGKILL follows in * min.',
+    )
+    await world.machine.kill((await world.job(job)).tag)
+    await world.wait_for(job, Status.FAILED)
+
+
+async def test_a_job_past_its_time_limit_is_being_stopped(world):
+    job = await world.submit(DEAF, limit=1, grace=GRACE)
+
+    why = check(
+        await world.wait_for_why(job, Code.TIME_LIMIT),
+        Code.TIME_LIMIT,
+        "Its time limit of 1 s has passed: *",
+    )
+
+    assert why.facts["timeLimitSeconds"] == 1.0
+    await world.wait_until(job, lambda it: it.stop is not None and it.stop.kill_at is not None)
+    check(
+        await world.why(job),
+        Code.TIME_LIMIT,
+        "Its time limit of 1 s has passed: the stop signal was sent * ago, SIGKILL follows in * min.",
+    )
+    await world.machine.kill((await world.job(job)).tag)
+    await world.wait_for(job, Status.FAILED)
+
+
+async def test_a_container_that_does_not_exit_although_it_was_killed(world):
+    job = await world.submit(DEAF)
+    await world.wait_for_output(job, "ready")
+    world.runtime.hold("kill")
+    await world.terminate(job, "too hot")
+    await world.wait_for_call(job, "kill")
+    if world.virtual:
+        await world.sleep(70)
+    else:  # a minute later
+        world.server.explanations._engine = _Later(world.engine, timedelta(seconds=70))
+
+    check(
+        await world.why(job),
+        Code.NOT_EXITING,
+        'Terminated by tester * ago, "too hot". Its container has not exited although SIGKILL was sent * s ago. '
+        "Last resort of an administrator: `batchq force-fail`.",
+    )
+    world.runtime.release("kill")
+    await world.wait_for(job, Status.FAILED)
+
+
+class _Later:
+    """The engine, whose state is read as if it were later."""
+
+    def __init__(self, engine, by):
+        self._engine, self._by = engine, by
+
+    def scheduler_state(self):
+        state = self._engine.scheduler_state()
+        return replace(state, now=state.now + self._by)
+
+
+# --------------------------------------------------------------------------------------------------------------- FAILED
+
+
+async def failed(world, script, **asked):
+    job = await world.submit(script, **asked)
+    await world.wait_for(job, Status.FAILED)
+    return await world.why(job)
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "meaning"),
+    [(2, "exit code 2"), (127, "exit code 127 (command not found)"), (143, "exit code 143 (ended by SIGTERM)")],
+)
+async def test_an_exit_code_is_explained(world, exit_code, meaning):
+    why = await failed(world, Script(seconds=0, exit_code=exit_code))
+
+    check(why, Code.EXIT_CODE, f"Ended with {meaning}.")
+    assert why.facts == {"exitCode": exit_code, "attempt": 1, "attempts": 1}
+
+
+async def test_a_failed_job_says_why_it_was_not_retried(world):
+    rules = (ExitRule(action=Action.EXIT, on_exit_code="2"),)
+
+    used = await failed(world, Script(seconds=0, exit_code=1), attempts=2)
+    ruled = await failed(world, Script(seconds=0, exit_code=2), attempts=3, rules=rules)
+
+    check(used, Code.EXIT_CODE, "Ended with exit code 1. Attempt 2 of 2.")
+    check(
+        ruled,
+        Code.EXIT_CODE,
+        "Ended with exit code 2. Attempt 1 of 3. No further attempt: a rule of evaluateOnExit ended the job.",
+    )
+
+
+async def test_a_lack_of_memory_is_explained(world):
+    why = await failed(world, Script(seconds=0, exit_code=137, out_of_memory=True))
+
+    check(why, Code.OUT_OF_MEMORY, "Killed because it exceeded its 32 MiB of memory. Request more.")
+    assert why.facts["memoryMiB"] == 32
+
+
+async def test_a_time_limit_that_ended_a_job_is_explained(world):
+    why = await failed(world, Script(seconds=600, on_term=1), limit=1)
+
+    check(why, Code.TIMED_OUT, "Stopped by its time limit of 1 s.")
+
+
+async def test_an_image_that_cannot_be_pulled_is_named(world):
+    world.runtime.refusals["create"] = [ImageUnavailable("CannotPullContainerError: no such image")]
+
+    why = await failed(world, Script(seconds=0), image=ABSENT)
+
+    check(why, Code.IMAGE_UNAVAILABLE, f"Image {ABSENT} could not be pulled: CannotPullContainerError: *.")
+    assert why.facts["image"] == ABSENT
+
+
+async def test_a_container_that_cannot_be_started_says_why(world):
+    why = await failed(world, Script(refuse="exec: no such file or directory"))
+
+    check(why, Code.NOT_STARTED, "Its container could not be started: *")
+
+
+async def test_what_an_account_does_not_permit_is_explained(world):
+    world.runtime.refusals["create"] = [
+        StartRefused("CannotCreateContainerError: Image x is not allowed to account lab.", forbidden=True)
+    ]
+
+    why = await failed(world, Script(seconds=0), attempts=3)
+
+    check(
+        why,
+        Code.FORBIDDEN,
+        "Not permitted: CannotCreateContainerError: Image x is not allowed to account lab. Attempt 1 of 3. "
+        "No further attempt: a refusal is not retried.",
+    )
+
+
+async def test_a_failed_dependency_is_named_with_its_own_reason(world):
+    first = await world.submit(Script(seconds=0, exit_code=2), name="align-1")
+
+    why = await failed(world, Script(), after=[first])
+
+    check(why, Code.DEPENDENCY_FAILED, "Its dependency align-1 failed: Ended with exit code 2.")
+    assert why.facts["dependency"] == {"jobId": first, "jobName": "align-1", "code": "EXIT_CODE"}
+
+
+async def test_a_failed_dependency_of_another_user_is_not_named(world):
+    first = await world.submit(Script(seconds=0, exit_code=2), name="secret")
+    job = await world.submit(Script(), after=[first], name="mine")
+    await world.wait_for(job, Status.FAILED)
+    mine = replace(await world.job(job), spec=replace((await world.job(job)).spec, owner=BOB.owner))
+
+    why = (await world.server.explanations.explain((mine,), caller=BOB))[job]
+
+    check(why, Code.DEPENDENCY_FAILED, "Its dependency (a job of another user) failed.")
+    assert why.facts == {}
+
+
+BOB = Caller(user="bob", account="lab", lineage=("lab", "root"))
+
+
+async def test_a_failed_array_names_a_failed_child(world):
+    array = await world.submit(Script(seconds=0), array_size=3, children={1: Script(seconds=0, exit_code=2)})
+    await world.wait_for(array, Status.FAILED)
+
+    why = check(
+        await world.why(array),
+        Code.CHILD_FAILED,
+        "1 of 3 children failed. The last one is index 1: Ended with exit code 2.",
+    )
+
+    assert why.facts["child"] == {"jobId": child_id(array, 1), "index": 1, "code": "EXIT_CODE"}
+
+
+async def test_a_lost_host_is_explained(world):
+    job = await world.submit(LASTING)
+    await world.wait_for(job, Status.RUNNING)
+    stored = await world.job(job)
+    lost = replace(stored.attempt, status_reason=status_reasons.HOST_TERMINATED)
+    over = replace(stored, status=Status.FAILED, attempt=None, attempts=(lost,), status_reason=lost.status_reason)
+
+    why = (await world.server.explanations.explain((over,), caller=ADMIN))[job]
+
+    check(why, Code.HOST_LOST, "The host, or its container engine, went down while the job ran.")
+
+
+async def test_a_container_that_disappeared_is_explained(world):
+    job = await world.submit(LASTING)
+    await world.wait_for(job, Status.RUNNING)
+    world.runtime.drops_death_reports = True
+    await world.machine.remove((await world.job(job)).tag)
+
+    await world.wait_for(job, Status.FAILED)
+
+    check(await world.why(job), Code.CONTAINER_LOST, "Its container disappeared: another program removed it.")
+
+
+async def test_a_cancelled_job_says_why_it_was_cancelled(world):
+    queued = await world.submit(LASTING, after=[await world.submit(LASTING)])
+    runs = await world.submit(lasting(1), attempts=2)
+    await world.wait_for(runs, Status.RUNNING)
+
+    await world.cancel(queued, "too hot")
+    await world.cancel(runs, "too hot")
+    await world.finish(runs)
+    await world.wait_for(runs, Status.FAILED)
+
+    check(await world.why(queued), Code.CANCELLED, 'Cancelled by tester * ago, "too hot".')
+    check(
+        await world.why(runs),
+        Code.CANCELLED,
+        'Cancelled by tester * ago, "too hot". Its last attempt ended with exit code 1.',
+    )
+
+
+async def test_a_terminated_job_says_why_it_was_terminated(world):
+    job = await world.submit(READY)
+    await world.wait_for_output(job, "ready")
+
+    await world.terminate(job, "too hot")
+    await world.wait_for(job, Status.FAILED)
+
+    check(
+        await world.why(job),
+        Code.TERMINATED,
+        'Terminated by tester * ago, "too hot". Its last attempt ended with exit code 0.',
+    )
+
+
+async def test_a_job_that_was_blocked_for_too_long_says_what_blocked_it(world):
+    reason = status_reasons.code(status_reasons.no_room(""))
+    limits = (TimeLimit(reason=reason, most=timedelta(seconds=1)),)
+    await world.catalog.update_queue(QueueName("default"), lambda it: replace(it, time_limits=limits), caller=ADMIN)
+    await world.wait_for(await world.submit(LASTING, millicpus=4000), Status.RUNNING)
+
+    why = await failed(world, LASTING, millicpus=4000)
+
+    check(why, Code.BLOCKED_TOO_LONG, f"Cancelled because it was blocked longer than queue default allows: {reason}.")
+
+
+async def test_a_job_that_was_given_up_says_why(world):
+    job = await world.submit(DEAF)
+    await world.wait_for_output(job, "ready")
+    world.runtime.hold("kill")
+    world.runtime.hold("remove")
+    await world.terminate(job, "stop it")
+    await world.wait_for_call(job, "kill")
+
+    await world.force_fail(job, "the disk is gone")
+
+    check(await world.why(job), Code.FORCE_FAILED, 'Force-failed by tester * ago, "the disk is gone".')
+    world.runtime.release("kill")
+    world.runtime.release("remove")
+    await world.wait_until_containers_are_gone()
+
+
+async def test_a_request_that_is_not_valid_says_why(world):
+    long = Overrides(environment=(("TEXT", "x" * 9000),))
+    submission = replace(await world.submission(), overrides=long)
+    job = (await world.jobs.submit(submission, caller=ADMIN)).id
+    await world.wait_for(job, Status.FAILED)
+
+    check(await world.why(job), Code.INVALID, "Not valid: Container Overrides length must be at most 8192.")
+
+
+async def test_a_record_that_was_damaged_is_explained(world):
+    job = await world.submit(LASTING)
+    await world.wait_for(job, Status.RUNNING)
+    damaged = replace(await world.job(job), status_reason=UNREADABLE)
+
+    why = (await world.server.explanations.explain((damaged,), caller=ADMIN))[job]
+
+    check(why, Code.UNREADABLE, "Its record in the database was damaged and could not be read: it cannot continue.")
+
+
+async def test_a_job_that_succeeded_says_how_long_it_ran(world):
+    job = await world.submit(Script(seconds=1), attempts=2)
+    await world.wait_for(job, Status.SUCCEEDED)
+
+    check(await world.why(job), Code.SUCCEEDED, "Succeeded after * s. Attempt 1 of 2.")
