@@ -5,6 +5,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptio
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from inspect import cleandoc
+from itertools import chain
 from signal import Signals
 from typing import Protocol
 
@@ -14,6 +15,7 @@ from batchq.cli.exit_statuses import EXIT_STATUSES, INTERRUPTED, MISUSED, REFUSE
 from batchq.cli.http_client import Response, add_server_flags, call, stream, url_of
 from batchq.cli.job_filters import add_filter_flags, job_filter
 from batchq.cli.output import escape, print_error, write_line
+from batchq.cli.step_notes import StepNotes
 from batchq.errors import Invalid, Unavailable
 
 CANCEL = "/v1/batchq/canceljobs"
@@ -145,7 +147,8 @@ def _send(args: Namespace, path: str, more: Mapping[str, object], progress: Prog
         args.users = [*(args.users or ()), [_user_name(url)]]
     content = {**job_filter(args), "dryRun": args.dry_run, "reason": args.reason, **more}
     given = {member: value for member, value in content.items() if value is not None}
-    reporter = JsonReporter() if args.json else LineReporter(dry_run=args.dry_run, quiet=args.quiet)
+    notes = StepNotes.of(url, chain.from_iterable(args.jobs), cancels=path == CANCEL)
+    reporter = JsonReporter() if args.json else LineReporter(notes, dry_run=args.dry_run, quiet=args.quiet)
     with stream(url, path, given, timeout=TIMEOUT) as objects:
         progress.is_accepted = True
         _report(objects, reporter, progress.counts)
@@ -193,21 +196,24 @@ class StopReporter(Protocol):
 class LineReporter:
     """Prints a line for each job, and a summary."""
 
-    def __init__(self, *, dry_run: bool, quiet: bool) -> None:
+    def __init__(self, notes: StepNotes, *, dry_run: bool, quiet: bool) -> None:
         """`quiet`: print only the jobs that were not stopped, and no summary."""
+        self._notes = notes
         self._texts = WOULD_BE_DONE if dry_run else DONE
         self._quiet = quiet
 
     def report_job(self, job: Response) -> None:
         outcome = str(job.get("outcome"))
+        note = self._notes.note(str(job.get("jobId")), status=str(job.get("status")))
+        note = note and f"; {note}"
         if outcome not in self._texts:
             reason = str(job.get("message") or _text_of(outcome, self._texts))
             reason = reason.removeprefix(f"Job {job.get('jobId')} ").removesuffix(".")
-            write_line(escape(f"{job.get('jobId')}  {reason}"), flush=False)
+            write_line(escape(f"{job.get('jobId')}  {reason}{note}"), flush=False)
         elif not self._quiet:
             message = f": {job['message']}" if job.get("message") else ""
             text = f"{self._texts[outcome]}  {job.get('jobName')} ({job.get('status')}){message}"
-            write_line(escape(f"{job.get('jobId')}  {text}"), flush=False)
+            write_line(escape(f"{job.get('jobId')}  {text}{note}"), flush=False)
 
     def report_end(self, last: Response, counts: Counter[str]) -> None:
         if not self._quiet:

@@ -22,6 +22,7 @@ TOPICS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "rerun": ("rerun:add_rerun", "submit finished jobs again"),
         "cancel": ("bulk_stop:add_cancel", "cancel jobs: they do not start, or are not retried"),
         "terminate": ("bulk_stop:add_terminate", "terminate jobs, also running ones"),
+        "ccancel": ("ccancel:add_ccancel", "terminate jobs with the flags of CraneSched's ccancel"),
         "force-fail": ("server_commands:add_force_fail", "fail a job whose container does not end"),
     },
     "users": {
@@ -114,9 +115,13 @@ class CommandParser(Parser):
         self.set_defaults(parser=self)
         #: Whether the words behind `--` are the program of a job: the attribute `program`, None without `--`.
         self.takes_program = False
+        #: Whether invalid arguments are reported as JSON on stdout if `--json` is given.
+        self.has_json_errors = False
+        self._words: Sequence[str] = ()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # noqa: ANN401 - argparse's own
         """Called by the parser of `batchq` once it has read the command's name."""
+        self._words = args or ()
         if self._declared_by is not None:
             self._declare(*self._declared_by.split(":"))
             self._declared_by = None
@@ -127,12 +132,25 @@ class CommandParser(Parser):
         found.words, found.program = own, program
         return found, unknown
 
+    def error(self, message: str) -> NoReturn:
+        if self.has_json_errors and "--json" in self._words:
+            print(render_json_error(message, MISUSED))
+            sys.exit(MISUSED)
+        super().error(message)
+
     def _declare(self, module: str, function: str) -> None:
         gc.disable()  # imported objects stay: a collection during the import would free nothing
         declare = getattr(import_module(f"batchq.cli.{module}"), function)
         gc.enable()
         self.description = declare.__doc__
         declare(self)
+
+
+def render_json_error(message: str, status: int) -> str:
+    """An error as a JSON object, with the exit status."""
+    import json  # noqa: PLC0415 - the help needs none
+
+    return json.dumps({"error": message, "status": status})
 
 
 def split_program(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | None]:

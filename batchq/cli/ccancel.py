@@ -1,0 +1,134 @@
+"""`batchq ccancel`: stops jobs with the flags, texts and exit statuses of CraneSched's ccancel.
+
+It is `batchq terminate` without a grace period: jobs that have not started never do, and containers of the others are
+killed at once. Names are exact, whereas those of `batchq terminate` ignore case and may end with *.
+"""
+
+import json
+from argparse import SUPPRESS, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Sequence
+from inspect import cleandoc
+from itertools import chain
+from typing import Any
+
+from batchq import __version__
+from batchq.cli.bulk_stop import SUCCESSFUL_OUTCOMES, TERMINATE, TIMEOUT
+from batchq.cli.exit_statuses import DONE, MISUSED, UNAVAILABLE
+from batchq.cli.http_client import Response, add_server_flags, stream, url_of
+from batchq.cli.job_filters import add_filter_flags, job_filter
+from batchq.cli.main import CommandParser, render_json_error
+from batchq.cli.output import escape, print_notice, write_line
+from batchq.cli.step_notes import StepNotes
+from batchq.errors import Invalid, Misused, Unavailable
+
+NOT_CANCELLED = 4  # exit status: the server refused the request, or a job was not cancelled
+STATES = {"PENDING": "PENDING", "P": "PENDING", "RUNNING": "RUNNING", "R": "RUNNING", "ALL": "ALL"}
+PAGE = 5000  # ids of one request
+REASON = "ccancel"
+
+_EXIT_STATUSES = """\
+exit status:
+  0    all jobs are cancelled; also if no job matches, or a given job has already finished
+  2    invalid arguments; nothing is changed
+  3    the server cannot be reached, or is unavailable
+  4    the server refused the request, or a given job was not cancelled; the others are
+  130  interrupted by Ctrl-C; the server completes a request that it has accepted"""
+
+
+def add_ccancel(command: CommandParser) -> None:
+    """Cancel pending and running jobs with the flags of ccancel. Running containers are killed without a grace period.
+
+    A job must match all filters, and one value of each filter. The command does not ask for confirmation.
+
+      batchq ccancel 3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001,9a1bd3c2-77aa-4f0e-8f21-6b0d5cf4a002.1
+      batchq ccancel -u ada -t P -p night
+    """
+    command.formatter_class = RawDescriptionHelpFormatter
+    command.description = cleandoc(command.description or "")
+    command.epilog = _EXIT_STATUSES
+    command.set_defaults(run=ccancel)
+    add_filter_flags(command)
+    _replace_state_flag(command)
+    command.add_argument("--json", action="store_true", help="print the result, or the error, as JSON")
+    command.add_argument("-v", "--version", action="version", version=f"batchq {__version__}")
+    command.add_argument("--reason", default=REASON, help=SUPPRESS)
+    add_server_flags(command)
+    command.has_json_errors = True
+
+
+def ccancel(args: Namespace) -> int:
+    try:
+        return _cancel(args)
+    except Misused as misused:
+        return _fail(args, str(misused), MISUSED)
+    except Invalid as refused:
+        return _fail(args, str(refused), NOT_CANCELLED)
+    except Unavailable as unavailable:
+        return _fail(args, str(unavailable), UNAVAILABLE)
+
+
+def _cancel(args: Namespace) -> int:
+    filters = job_filter(args)
+    url = url_of(args)
+    notes = StepNotes.of(url, chain.from_iterable(args.jobs), cancels=False)
+    requests = _exact(url, filters, set(chain.from_iterable(args.names))) if args.names else [filters]
+    outcomes = [it for request in requests for it in _stop(url, request | {"reason": args.reason, "graceSeconds": 0})]
+    failed = [it for it in outcomes if it.get("outcome") not in SUCCESSFUL_OUTCOMES]
+    if args.json:
+        write_line(json.dumps({"jobs": outcomes, "status": NOT_CANCELLED if failed else DONE}, indent=2))
+    else:
+        _print(outcomes, notes)
+    return NOT_CANCELLED if failed else DONE
+
+
+def _exact(url: str, filters: dict[str, object], names: set[str]) -> list[dict[str, object]]:
+    """Requests for the jobs that have exactly one of these names at present: the server's names ignore case."""
+    found = [it["jobId"] for it in _stop(url, filters | {"dryRun": True}) if it.get("jobName") in names]
+    others = {member: value for member, value in filters.items() if member not in ("jobs", "jobNames")}
+    return [others | {"jobs": found[start : start + PAGE]} for start in range(0, len(found), PAGE)]
+
+
+def _stop(url: str, request: dict[str, object]) -> list[Response]:
+    """The outcome of each job. Raises Unavailable if the response is incomplete."""
+    outcomes: list[Response] = []
+    with stream(url, TERMINATE, request, timeout=TIMEOUT) as objects:
+        for each in objects:
+            if "counts" in each:
+                return outcomes
+            outcomes.append(each)
+    raise Unavailable("the response is incomplete; the server completes the request")
+
+
+def _print(outcomes: Sequence[Response], notes: StepNotes) -> None:
+    for it in outcomes:
+        job = str(it.get("jobId"))
+        note = notes.note(job, status=str(it.get("status")))
+        if it.get("outcome") in SUCCESSFUL_OUTCOMES and it.get("outcome") not in ("ALREADY_FINISHED", "NOT_MATCHED"):
+            write_line(escape(f"Job {job} cancelled successfully{note and f': {note}'}."), flush=False)
+        else:
+            reason = str(it.get("message") or it.get("outcome"))
+            write_line(escape(f"Failed to cancel job: {job}. Reason: {reason}{note and f' {note}.'}"), flush=False)
+    if not outcomes:
+        write_line("No job matches; 0 jobs are cancelled.")
+
+
+def _replace_state_flag(command: CommandParser) -> None:
+    """Give `-t` the states of ccancel."""
+    action: Any = command._option_string_actions["-t"]  # noqa: SLF001 - argparse has no other access to a flag
+    action.type = _states
+    action.help = "state: PENDING (or P: all that have not started), RUNNING (or R), ALL"
+
+
+def _states(text: str) -> list[str]:
+    words = [it.strip().upper() for it in text.split(",")]
+    if unknown := [it for it in words if it not in STATES]:
+        raise ArgumentTypeError(f"{unknown[0]!r} is not one of PENDING, P, RUNNING, R, ALL")
+    return [STATES[it] for it in words]
+
+
+def _fail(args: Namespace, message: str, status: int) -> int:
+    if args.json:
+        write_line(render_json_error(message, status))
+    else:
+        print_notice(message)
+    return status

@@ -1,0 +1,54 @@
+"""What a step of a job, as JOB.1, means: some steps stand for the whole job, and a container has no step of its own."""
+
+import re
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from batchq.cli.batch_operations import describe_jobs
+from batchq.errors import BatchqError
+
+_STEP = re.compile(r"([0-9a-f-]{36})[.#](\d{1,5})", re.ASCII)
+_QUEUED = ("SUBMITTED", "PENDING", "RUNNABLE")
+
+
+class StepNotes(Struct, frozen=True, kw_only=True):
+    """Notes on the steps that a command names."""
+
+    #: Whether the request is CancelJob, which has no effect on single nodes.
+    cancels: bool
+    #: The main nodes, as `JOB#NODE`.
+    main_nodes: frozenset[str]
+    #: The ids of jobs with several containers.
+    tasks: frozenset[str]
+
+    @classmethod
+    def of(cls, url: str, jobs: Iterable[str], *, cancels: bool) -> "StepNotes":
+        """Read what is known about the steps among the ids; without a step nothing is requested.
+
+        A server that does not answer gives no notes.
+        """
+        steps = [parts.groups() for it in jobs if (parts := _STEP.fullmatch(it))]
+        try:
+            nodes = describe_jobs(url, [f"{job}#{number}" for job, number in steps]) if steps else []
+            others = {job for job, _ in steps} - {it["jobId"].partition("#")[0] for it in nodes}
+            wholes = describe_jobs(url, sorted(others)) if others else []
+        except BatchqError:  # the request itself follows, and reports the error
+            nodes = wholes = []
+        return cls(
+            cancels=cancels,
+            main_nodes=frozenset(it["jobId"] for it in nodes if it.get("nodeDetails", {}).get("isMainNode")),
+            tasks=frozenset(it["jobId"] for it in wholes if "ecsProperties" in it),
+        )
+
+    def note(self, step: str, *, status: str) -> str:
+        """What the request means for the step of a job that had this status; empty if it means the step alone."""
+        if re.split("[.#:]", step)[0] in self.tasks:
+            return "containers of a task cannot be stopped alone; give the job without a step"
+        if "#" not in step:
+            return ""
+        if self.cancels:
+            return "a node cannot be cancelled alone, so this is the whole job"
+        if step in self.main_nodes:
+            return "it is the main node, so the whole job ends"
+        return "the job has not started, so the whole job ends" if status in _QUEUED else ""

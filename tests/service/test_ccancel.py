@@ -1,0 +1,173 @@
+"""`batchq ccancel`, and what a step means in it and in `cancel` and `terminate`, against a real server."""
+
+import json
+
+import pytest
+
+from batchq.cli import config
+from batchq.cli.main import main
+from tests.service.waiting import reaches
+
+LASTING = 'BATCHQ_SIMULATED={"seconds": null}'
+NOWHERE = "http://127.0.0.1:1"
+UNKNOWN = "3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001"
+
+
+@pytest.fixture(autouse=True)
+def connected(simulated, monkeypatch, tmp_path):
+    monkeypatch.setenv("BATCHQ_URL", simulated.url)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setattr(config, "SYSTEM_FILE", tmp_path / "system.toml")
+
+
+@pytest.fixture
+def batchq(capsys):
+    """The exit status, and the lines of stdout and stderr."""
+
+    def run(*words):
+        try:
+            status = main(words)
+        except SystemExit as ended:
+            status = ended.code
+        printed = capsys.readouterr()
+        return status, printed.out.splitlines(), printed.err.splitlines()
+
+    return run
+
+
+@pytest.fixture
+def submit(batchq, simulated):
+    def submit(*words):
+        _, (job_id,), _ = batchq("submit", "busybox", "--vcpus", "0.1", "--memory", "8m", "-e", LASTING, *words)
+        reaches(simulated.client(), job_id, "RUNNING", "PENDING")
+        return job_id
+
+    return submit
+
+
+def test_running_jobs_are_killed_without_a_grace_period(simulated, batchq, submit):
+    job = submit()
+
+    assert batchq("ccancel", job) == (0, [f"Job {job} cancelled successfully."], [])
+
+    ended = reaches(simulated.client(), job, "FAILED")
+    assert ended["attempts"][0]["container"]["exitCode"] == 137
+    assert ended["stoppedAt"] - ended["startedAt"] < 20_000
+
+
+def test_names_are_exact(simulated, batchq, submit):
+    names = ["train", "Train", "train2"]
+    jobs = {it: submit("--name", it) for it in names}
+
+    status, out, _ = batchq("ccancel", "-n", "train")
+
+    assert (status, out) == (0, [f"Job {jobs['train']} cancelled successfully."])
+    assert batchq("ccancel", "-n", "trai*") == (0, ["No job matches; 0 jobs are cancelled."], [])
+    assert [it["status"] for it in simulated.client().describe_jobs(jobs=[jobs["Train"], jobs["train2"]])["jobs"]] == [
+        "RUNNING"
+    ] * 2
+
+
+def test_states_have_the_letters_of_ccancel(simulated, batchq, submit):
+    running = submit()
+    _, (waiting,), _ = batchq("submit", "busybox", "--after", running)
+
+    assert batchq("ccancel", "-t", "p") == (0, [f"Job {waiting} cancelled successfully."], [])
+    assert batchq("ccancel", "-t", "R,ALL") == (0, [f"Job {running} cancelled successfully."], [])
+
+
+def test_a_job_that_does_not_exist_has_status_4_and_the_others_are_cancelled(batchq, submit):
+    job = submit()
+
+    status, out, _ = batchq("ccancel", f"{job},{UNKNOWN}")
+
+    assert status == 4
+    assert sorted(out) == sorted(
+        [f"Job {job} cancelled successfully.", f"Failed to cancel job: {UNKNOWN}. Reason: Job {UNKNOWN} not found."]
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "error"),
+    [
+        ([], 2, "no jobs are selected"),
+        (
+            ["-t", "S"],
+            2,
+            "argument -t/--state: 'S' is not one of PENDING, P, RUNNING, R, ALL",
+        ),
+        (["100"], 2, "argument JOB: '100' is not a complete job id"),
+        (["--frob"], 2, "unrecognized arguments: --frob"),
+        (["-p", "none"], 4, "JobQueue none not found"),
+        (["-t", "ALL", "--url", NOWHERE], 3, "cannot reach a batchq server"),
+    ],
+)
+def test_an_error_is_text_or_json(batchq, words, status, error):
+    ended, out, err = batchq("ccancel", *words)
+    assert (ended, out, len(err)) == (status, [], 1)
+    assert err[0].startswith(f"batchq: {error}")
+
+    ended, out, err = batchq("ccancel", *words, "--json")
+    assert (ended, err) == (status, [])
+    assert json.loads(out[0])["status"] == status
+    assert json.loads(out[0])["error"].startswith(error)
+
+
+def test_the_result_is_printed_as_json(batchq, submit):
+    job = submit()
+
+    status, out, _ = batchq("ccancel", job, "--json")
+
+    assert status == 0
+    result = json.loads("".join(out))
+    assert (result["status"], [it["jobId"] for it in result["jobs"]]) == (0, [job])
+
+
+@pytest.mark.parametrize("flag", ["-v", "--version"])
+def test_the_version_is_printed(batchq, flag):
+    status, (line,), _ = batchq("ccancel", flag)
+
+    assert (status, line.partition(" ")[0]) == (0, "batchq")
+
+
+@pytest.fixture
+def gang(simulated):
+    batch = simulated.client()
+    name, _, value = LASTING.partition("=")
+    resources = [{"type": "VCPU", "value": "0.1"}, {"type": "MEMORY", "value": "8"}]
+    part = {"image": "busybox", "resourceRequirements": resources, "environment": [{"name": name, "value": value}]}
+    nodes = {"numNodes": 2, "mainNode": 1, "nodeRangeProperties": [{"targetNodes": "0:", "container": part}]}
+    batch.register_job_definition(jobDefinitionName="gang", type="multinode", nodeProperties=nodes)
+    job = batch.submit_job(jobName="gang", jobQueue="default", jobDefinition="gang")["jobId"]
+    reaches(batch, job, "RUNNING")
+    return job
+
+
+def test_a_step_that_means_the_whole_job_says_so(batchq, gang):
+    _, (cancelled, _), _ = batchq("cancel", f"{gang}.0")
+    assert cancelled.endswith("a node cannot be cancelled alone, so this is the whole job")
+
+    _, (alone, _), _ = batchq("terminate", f"{gang}.0", "--dry-run")
+    assert alone == f"{gang}#0  would be stopped  gang (RUNNING)"
+
+    _, (main_node, _), _ = batchq("terminate", f"{gang}#1", "--dry-run")
+    assert main_node.endswith("it is the main node, so the whole job ends")
+
+    _, (same,), _ = batchq("ccancel", f"{gang}.1")
+    assert same == f"Job {gang}#1 cancelled successfully: it is the main node, so the whole job ends."
+
+
+def test_a_container_of_a_task_cannot_be_stopped_alone(simulated, batchq):
+    batch = simulated.client()
+    part = {
+        "image": "busybox",
+        "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "8"}],
+    }
+    task = {"taskProperties": [{"containers": [part | {"name": "a"}]}]}
+    batch.register_job_definition(jobDefinitionName="task", type="container", ecsProperties=task)
+    job = batch.submit_job(jobName="task", jobQueue="default", jobDefinition="task")["jobId"]
+
+    status, (line, _), _ = batchq("terminate", f"{job}.1")
+
+    assert status == 1
+    assert line.endswith("containers of a task cannot be stopped alone; give the job without a step")
