@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.compute.simulated.runtime import SimulatedRuntime
-from batchq.domain.access.accounts import Account, AccountLimits, Caller, User
+from batchq.domain.access.accounts import Account, AccountLimits, Caller, ContainerPolicy, User
 from batchq.domain.catalog import EnvironmentName, Operation, ResourceKind, State
 from batchq.domain.container import Resources
 from batchq.domain.explanation.codes import Code
@@ -133,6 +133,9 @@ async def test_a_terminated_array_counts_the_children_that_are_left(world):
         Code.CHILDREN_STOPPING,
         'Terminated by tester 0 s ago, "too hot": 2 of 2 children have not ended.',
     )
+    for index in range(2):
+        await world.machine.kill((await world.job(child_id(array, index))).tag)
+    await world.wait_for(array, Status.FAILED)
 
 
 # ----------------------------------------------------------------------------------------- the server cannot start jobs
@@ -168,6 +171,7 @@ async def test_on_a_restored_backup_no_job_starts(world):
         "The server runs on a restored backup: no job starts until an administrator runs `batchq resume`.",
     )
     await world.jobs.resume(purge=False, new_engine=False, caller=ADMIN)
+    await world.wait_for(job, Status.RUNNING)
 
 
 async def test_on_another_container_engine_no_job_starts(world):
@@ -321,7 +325,7 @@ async def test_a_job_that_requires_more_units_than_there_are_cannot_start(world,
 
 def limited(world, **limits):
     """Ada of account lab, which has these limits."""
-    lab = Account(name="lab", limits=AccountLimits(**limits))
+    lab = Account(name="lab", limits=AccountLimits(**limits), allowance=ContainerPolicy(host_network=True))
     world.people = replace(
         world.people, users=world.people.users | {"ada": User(name="ada", account="lab")}, accounts={"lab": lab}
     )

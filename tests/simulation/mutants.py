@@ -33,6 +33,12 @@ class Mutant:
 
 MUTANTS = [
     Mutant(
+        file="batchq/domain/explanation/facts.py",
+        breaks="explanations name the jobs of other users",
+        old='return "a job of another user" if job is None or not self.sees(job) else _name(job)',
+        new='return "a job of another user" if job is None else _name(job)',
+    ),
+    Mutant(
         file="batchq/engine/handlers.py",
         breaks="containers absent on another engine count as lost",
         old="        if not self._state.engine_check.accepted:",

@@ -11,6 +11,7 @@ from tests.simulation import accounts
 from tests.simulation.choices import Choices
 from tests.simulation.clocks import ServerClock
 from tests.simulation.container_engine import FaultyEngine, FaultyRuntime
+from tests.simulation.explanation_checks import ExplanationChecks
 from tests.simulation.invariants import Invariants
 from tests.simulation.lifetime import Lifetime
 from tests.simulation.planned_faults import SURVEY_INTERVAL
@@ -61,8 +62,16 @@ class Server(InProcessServer):
             survey_interval=SURVEY_INTERVAL,
             new_job_id=choices.job_id,
         )
-        self.store.before_commit = StateChecks(self.engine.loop, jobs=invariants.jobs, run_log=run_log).check
+        self._checks = (
+            StateChecks(self.engine.loop, jobs=invariants.jobs, run_log=run_log),
+            ExplanationChecks(self.engine, jobs=invariants.jobs, run_log=run_log),
+        )
+        self.store.before_commit = self._check_state
         self.jobs = self.job_service(stop_grace=grace)
+
+    def _check_state(self) -> None:
+        for checks in self._checks:
+            checks.check()
 
     async def align(self) -> None:
         """Shift stored times as bootstrap does; only where the machine's clock is set."""

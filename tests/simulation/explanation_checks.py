@@ -1,0 +1,59 @@
+"""Every unfinished or failed job has an explanation at any time, which names nothing that its reader may not see."""
+
+import re
+from collections.abc import Mapping
+from zlib import crc32
+
+from msgspec.structs import replace
+
+from batchq.domain.access.accounts import Caller, UserName
+from batchq.domain.explanation.explain import explain
+from batchq.domain.explanation.facts import Neighbours, Place, Reader, SchedulerState
+from batchq.domain.explanation.table import ROWS
+from batchq.domain.ids import JobId
+from batchq.domain.job import Job, Status
+from batchq.engine.engine import Engine
+from tests.simulation.run_log import RunLog
+
+EVERY = 3  # commits
+USERS = (UserName("ann"), UserName("bob"))
+LAW = "each job has an explanation"
+
+
+class ExplanationChecks:
+    """`jobs` are as last committed. Half of the jobs count as the first user's, half as the second's."""
+
+    def __init__(self, engine: Engine, *, jobs: Mapping[JobId, Job], run_log: RunLog) -> None:
+        self._engine = engine
+        self._jobs = jobs
+        self._run_log = run_log
+        self._commits = 0
+
+    def check(self) -> None:
+        self._commits += 1
+        if self._commits % EVERY:
+            return
+        owned = {job_id: _owned(job) for job_id, job in self._jobs.items()}
+        state = self._engine.scheduler_state()
+        state = replace(state, active={it: owned.get(it, _owned(job)) for it, job in state.active.items()})
+        readers = [Reader(caller=Caller(user=user)) for user in USERS]
+        for job in owned.values():
+            if job.status is not Status.SUCCEEDED:
+                self._check_job(job, owned, state, readers[USERS.index(job.spec.owner.user)])
+
+    def _check_job(self, job: Job, jobs: Mapping[JobId, Job], state: SchedulerState, reader: Reader) -> None:
+        neighbours = Neighbours(jobs=jobs, place=Place(ahead=1, millicpus=1000))
+        why = explain(job, neighbours, state, reader)
+        self._run_log.counts[f"explained as {why.code}"] += 1
+        row = ROWS[why.code]
+        if job.status not in row.statuses or not why.sentence or not why.facts.keys() <= set(row.facts):
+            self._run_log.fail(LAW, f"{self._run_log.name_of(job.id)} is {job.status}: {why}")
+        text = f"{why.sentence} {why.facts}"
+        for other in jobs.values():
+            if not reader.sees(other) and re.search(rf"\b{re.escape(other.spec.name)}\b", text):
+                self._run_log.fail("an explanation names no job of another user", f"{other.spec.name}: {why}")
+
+
+def _owned(job: Job) -> Job:
+    user = USERS[crc32(job.spec.name.encode()) % 2]
+    return replace(job, spec=replace(job.spec, owner=replace(job.spec.owner, user=user)))
