@@ -39,7 +39,7 @@ _HELP = {
 def add_filter_flags(command: ArgumentParser) -> None:
     """Declare the flags that `job_filter` reads."""
 
-    def add(*flags: str, to: str, metavar: str, parse: Callable[[str], list[str]] = _names) -> None:
+    def add(*flags: str, to: str, metavar: str, parse: Callable[[str], list[str]] = parse_names) -> None:
         command.add_argument(*flags, dest=to, action="append", type=parse, metavar=metavar, help=_HELP[to])
 
     command.add_argument("jobs", nargs="*", type=_jobs, metavar="JOB", help=_HELP["jobs"])
@@ -65,7 +65,7 @@ def job_filter(args: Namespace) -> dict[str, object]:
     return members
 
 
-def _names(text: str) -> list[str]:
+def parse_names(text: str) -> list[str]:
     """Parse a list with commas. An empty part is an error."""
     parts = [it.strip() for it in text.split(",")]
     if not all(parts):
@@ -74,11 +74,11 @@ def _names(text: str) -> list[str]:
 
 
 def _states(text: str) -> list[str]:
-    return [_state(it) for it in _names(text)]
+    return [_state(it) for it in parse_names(text)]
 
 
 def _jobs(text: str) -> list[str]:
-    return [_job(it) for it in _names(text)]
+    return [_job(it) for it in parse_names(text)]
 
 
 def _state(text: str) -> str:

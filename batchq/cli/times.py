@@ -1,6 +1,7 @@
 """Times and durations: the formats of the output, and the parsers of flags."""
 
 import re
+import time
 from argparse import ArgumentTypeError
 from datetime import UTC, datetime, timedelta
 
@@ -88,3 +89,8 @@ def parse_time(text: str) -> datetime:
         return datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError):
         raise ArgumentTypeError(f"{text!r} is neither a time, as 2026-11-23T18:30, nor a duration, as 1h") from None
+
+
+def elapsed() -> float:
+    """Seconds of a clock that is never set, for deadlines."""
+    return time.monotonic()

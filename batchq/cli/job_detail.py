@@ -1,0 +1,240 @@
+"""`batchq show`, `batchq why` and `batchq history`: one job with its details, its explanation, and its states."""
+
+import shlex
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Iterator
+from datetime import datetime
+from inspect import cleandoc
+
+from batchq.cli import job_handles
+from batchq.cli.http_client import add_server_flags, url_of
+from batchq.cli.job_columns import age, reason, status, status_style, stop_order
+from batchq.cli.native_api import Row, explanation, history, job_detail
+from batchq.cli.output import escape, write_line
+from batchq.cli.tables import Column, add_output_flags, print_json, print_list, print_rows, prints_json
+from batchq.cli.terminal import is_terminal, paint, uses_color
+from batchq.cli.times import ago, clock_time, iso, long_duration, moment, now
+
+LABEL_WIDTH = 13
+
+Field = tuple[str, str]
+
+
+def add_show(command: ArgumentParser) -> None:
+    """Print a job: its state and why, its container, its attempts, and the jobs that it waits for.
+
+    batchq show @              your latest job
+    batchq show 8f2c51a7:3     child 3 of the array whose id begins with 8f2c51a7
+    """
+    _add_common(command)
+    command.set_defaults(run=show)
+
+
+def add_why(command: ArgumentParser) -> None:
+    """Print in one sentence why a job waits, or why it has failed."""
+    _add_common(command)
+    command.set_defaults(run=why)
+
+
+def add_history(command: ArgumentParser) -> None:
+    """Print each state that a job has had, with its time, oldest first."""
+    _add_common(command)
+    command.set_defaults(run=history_command)
+
+
+def _add_common(command: ArgumentParser) -> None:
+    command.formatter_class = RawDescriptionHelpFormatter
+    command.description = cleandoc(command.description or "")
+    command.add_argument("job", metavar="JOB", help=job_handles.HELP)
+    add_output_flags(command)
+    add_server_flags(command)
+
+
+def show(args: Namespace) -> int:
+    url = url_of(args)
+    response = job_detail(url, job_handles.resolve_job(url, args.job))
+    if prints_json(args):
+        print_json(args, response)
+        return 0
+    job, present, color = response["job"], now(), uses_color(args.color)
+    in_terminal = is_terminal()
+    if in_terminal:
+        state = paint(escape(status(job)), status_style(job) if color else "")
+        write_line(f"{escape(str(job.get('jobName')))}  {state}  {age(job, present)}", flush=False)
+    for label, text in _fields(job, present, in_terminal=in_terminal):
+        _print_field(label, text, in_terminal=in_terminal, color=color)
+    _print_attempts(job, color=color)
+    return 0
+
+
+def _print_field(label: str, text: str, *, in_terminal: bool, color: bool) -> None:
+    """A line of `show`, which is never cut."""
+    if in_terminal:
+        write_line(f"  {paint(label.ljust(LABEL_WIDTH), 'dim' if color else '')} {escape(text)}", flush=False)
+    else:
+        write_line(f"{label}\t{escape(text)}", flush=False)
+
+
+def _fields(job: Row, present: datetime, *, in_terminal: bool) -> Iterator[Field]:
+    """The details that the job has, in the order in which people look for them."""
+    if not in_terminal:
+        yield "name", str(job.get("jobName"))
+        yield "state", status(job)
+    if text := reason(job):
+        yield "why", text
+    for order in job.get("stopOrders") or ([job["stopOrder"]] if "stopOrder" in job else []):
+        yield "stop order", _render_stop_order(order)
+    yield "id", str(job.get("jobId"))
+    yield "queue", str(job.get("jobQueue"))
+    yield "definition", str(job.get("jobDefinition"))
+    yield "owner", f"{job.get('user')} of account {job.get('account')}"
+    yield from _times(job, present, in_terminal=in_terminal)
+    yield from _container(job)
+    yield from _relations(job)
+
+
+def _render_stop_order(order: Row) -> str:
+    """The order, with the times of its signals."""
+    signals = [
+        f"{name} at {at:%H:%M:%S}"
+        for member, name in (("signalledAt", "signalled"), ("killedAt", "killed"))
+        if (at := moment(order.get(member)))
+    ]
+    return "; ".join([stop_order(order), *signals])
+
+
+def _times(job: Row, present: datetime, *, in_terminal: bool) -> Iterator[Field]:
+    for member, label in (("createdAt", "created"), ("startedAt", "started"), ("stoppedAt", "stopped")):
+        if at := moment(job.get(member)):
+            yield label, f"{clock_time(at)}  ({ago(at, present)})" if in_terminal else iso(at)
+    started, stopped = moment(job.get("startedAt")), moment(job.get("stoppedAt"))
+    if started and stopped:
+        yield "took", long_duration(stopped - started)
+    if job.get("maxAttempts"):
+        yield "attempt", f"{job.get('attempt', 0)} of {job['maxAttempts']}"
+    if "exitCode" in job:
+        yield "exit code", str(job["exitCode"])
+
+
+def _container(job: Row) -> Iterator[Field]:
+    if job.get("image"):
+        yield "image", str(job["image"])
+    if job.get("command"):
+        yield "command", shlex.join(map(str, job["command"]))
+    sizes = [
+        f"{job[member]:g} {unit}"
+        for member, unit in (("vcpus", "vCPU"), ("memoryMiB", "MiB memory"), ("gpus", "GPU"))
+        if isinstance(job.get(member), int | float) and job[member]
+    ]
+    if sizes:
+        yield "requires", ", ".join(sizes)
+    for name, value in _pairs(job.get("environment")):
+        yield "environment", f"{name}={value}"
+    if job.get("timeoutSeconds"):
+        yield "time limit", f"{job['timeoutSeconds']} s"
+    for name, value in _pairs(job.get("tags")):
+        yield "tag", f"{name}={value}"
+
+
+def _pairs(members: object) -> list[tuple[object, object]]:
+    """Names and values, from an object, or from AWS's list of objects with `name` and `value`."""
+    if isinstance(members, dict):
+        return list(members.items())
+    return [(it.get("name"), it.get("value")) for it in members] if isinstance(members, list) else []
+
+
+def _relations(job: Row) -> Iterator[Field]:
+    if "arraySize" in job:
+        counts = [f"{count} {name}" for name, count in job.get("statusSummary", {}).items() if count]
+        yield "children", f"{job['arraySize']}: {', '.join(counts) or 'not created yet'}"
+    if "parentId" in job:
+        yield "child", f"{job.get('arrayIndex')} of {job['parentId']}"
+    if "nodes" in job:
+        yield "nodes", str(job["nodes"])
+    for member, label in (("dependsOn", "waits for"), ("dependents", "waited for by")):
+        for it in job.get(member) or ():
+            yield label, _related(it)
+
+
+def _related(other: object) -> str:
+    """A job of `dependsOn` or `dependents`: its id, with its name and status where the response has them."""
+    if not isinstance(other, dict):
+        return str(other)
+    more = [str(other[it]) for it in ("jobName", "status", "type") if other.get(it)]
+    return " ".join([str(other.get("jobId")), *(more and [f"({', '.join(more)})"])])
+
+
+def _print_attempts(job: Row, *, color: bool) -> None:
+    attempts = job.get("attempts") or []
+    if not attempts:
+        return
+    if is_terminal():
+        write_line("", flush=False)
+        print_rows(attempts, _attempt_columns(), color=color)
+        return
+    for it in attempts:
+        values = "\t".join(escape(column.full(it)) for column in _attempt_columns())
+        write_line(f"attempt\t{values}", flush=False)
+
+
+def _attempt_columns() -> list[Column]:
+    return [
+        Column(title="ATTEMPT", full=lambda it: str(it.get("number", "")), right=True),
+        Column(title="EXIT", full=lambda it: str(it.get("exitCode", "")), right=True),
+        Column(title="STARTED", full=lambda it: iso(moment(it.get("startedAt"))), short=_started),
+        Column(title="TOOK", full=_took),
+        Column(title="REASON", full=lambda it: str(it.get("reason", "")), elastic=True),
+        Column(title="LOG STREAM", full=lambda it: str(it.get("logStreamName", "")), elastic=True),
+    ]
+
+
+def _started(attempt: Row) -> str:
+    at = moment(attempt.get("startedAt"))
+    return "never" if at is None else f"{at:%Y-%m-%d %H:%M:%S}"
+
+
+def _took(attempt: Row) -> str:
+    started, stopped = moment(attempt.get("startedAt")), moment(attempt.get("stoppedAt"))
+    return long_duration(stopped - started) if started and stopped else ""
+
+
+def why(args: Namespace) -> int:
+    url = url_of(args)
+    response = explanation(url, job_handles.resolve_job(url, args.job))
+    if prints_json(args):
+        print_json(args, response)
+        return 0
+    write_line(escape(str(response.get("sentence", ""))))
+    return 0
+
+
+def history_command(args: Namespace) -> int:
+    url = url_of(args)
+    response = history(url, job_handles.resolve_job(url, args.job))
+    entries = response["history"]
+    print_list(args, response, entries, _history_columns(entries))
+    return 0
+
+
+def _history_columns(entries: list[Row]) -> list[Column]:
+    times = [moment(it.get("at")) for it in entries]
+    stays = {
+        id(entry): long_duration(end - start)
+        for entry, start, end in zip(entries, times, times[1:], strict=False)
+        if start and end
+    }
+    return [
+        Column(
+            title="TIME", full=lambda it: iso(moment(it.get("at"))), short=lambda it: clock_time(moment(it.get("at")))
+        ),
+        Column(title="STATE", full=status, style=status_style),
+        Column(title="FOR", full=lambda it: stays.get(id(it), "")),
+        Column(title="ATTEMPT", full=lambda it: str(it.get("attempt", "")), right=True),
+        Column(title="REASON", full=_history_reason, elastic=True),
+    ]
+
+
+def _history_reason(entry: Row) -> str:
+    """The reason of an entry; an entry of a stop order has the order in place of it."""
+    order = entry.get("stopOrder")
+    return stop_order(order) if isinstance(order, dict) else str(entry.get("reason", ""))

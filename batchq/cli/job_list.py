@@ -1,0 +1,147 @@
+"""`batchq list`: prints jobs, newest first."""
+
+import time
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from inspect import cleandoc
+
+from batchq.cli.http_client import add_server_flags, url_of
+from batchq.cli.job_columns import job_columns, reason, status
+from batchq.cli.native_api import Page, Row, list_jobs
+from batchq.cli.output import print_notice, write_line
+from batchq.cli.search_filters import (
+    FINISHED,
+    UNFINISHED,
+    Filters,
+    add_search_flags,
+    matches_reason,
+    search_filters,
+)
+from batchq.cli.tables import Column, add_output_flags, print_json, print_list, prints_json
+from batchq.cli.terminal import is_terminal
+from batchq.cli.times import clock_time, milliseconds, moment, now
+from batchq.errors import Misused
+
+LIMIT = 100  # jobs
+GROUP_LIMIT = 10_000  # jobs that are counted with --group-by
+RECENT = timedelta(hours=1)  # in which a job must have ended to be listed without a filter of states or times
+WATCH_INTERVAL = 2.0  # seconds
+CLEAR = "\x1b[H\x1b[2J"
+
+#: Of each value of --group-by: the member of a row that is its group.
+GROUPS: Mapping[str, str] = {
+    "name": "jobName",
+    "queue": "jobQueue",
+    "user": "user",
+    "account": "account",
+    "definition": "jobDefinition",
+    "state": "status",
+    "reason": "statusReason",
+}
+
+
+def add_list(command: ArgumentParser) -> None:
+    """List jobs, newest first: your unfinished jobs, and those that ended in the last hour. An array is one line.
+
+    batchq list -t pending                     what waits, and why
+    batchq list -p gpu -U                      the jobs of all users in the queue gpu
+    batchq list -t FAILED --since 1d --ids     the ids of yesterday's failures, one a line
+    batchq list -a --group-by name             numbers of jobs by name and state
+    """
+    command.formatter_class = RawDescriptionHelpFormatter
+    command.description = cleandoc(command.description or "")
+    command.set_defaults(run=list_command)
+    add_search_flags(command)
+    command.add_argument("-a", "--all", action="store_true", help="jobs of all states, also those that ended long ago")
+    command.add_argument("--children", action="store_true", help="list the children of arrays, too")
+    command.add_argument("--limit", type=int, metavar="N", help=f"maximum number of jobs ({LIMIT})")
+    command.add_argument("--group-by", choices=GROUPS, help="print numbers of jobs, not the jobs")
+    command.add_argument("--ids", action="store_true", help="print complete ids only, one a line")
+    command.add_argument("--watch", action="store_true", help="print the list again every 2 seconds, until Ctrl-C")
+    add_output_flags(command)
+    add_server_flags(command)
+
+
+def list_command(args: Namespace) -> int:
+    if args.limit is not None and args.limit < 1:
+        raise Misused("--limit must be at least 1")
+    if args.watch and (not is_terminal() or prints_json(args)):
+        raise Misused("--watch needs a terminal, and no --json or --query")
+    url = url_of(args)
+    while True:
+        page = _search(args, url)
+        if args.watch:
+            write_line(CLEAR, end="", flush=False)
+        _print(args, page)
+        if not args.watch:
+            return 0
+        time.sleep(WATCH_INTERVAL)
+
+
+def _search(args: Namespace, url: str) -> Page:
+    """The jobs of all searches that the flags require, newest first, as one response."""
+    limit = args.limit or (GROUP_LIMIT if args.group_by else LIMIT)
+    pages = [list_jobs(url, it, limit=limit) for it in _requests(args, search_filters(args, url))]
+    jobs = [it for page in pages for it in page["jobs"] if matches_reason(args, it)]
+    if len(pages) == 1:
+        return pages[0] | {"jobs": jobs}
+    jobs.sort(key=lambda it: it.get("createdAt", 0), reverse=True)
+    return {"jobs": jobs, "complete": all("nextToken" not in it for it in pages)}
+
+
+def _requests(args: Namespace, filters: Filters) -> list[Filters]:
+    """One request, or two without a filter of states or times: unfinished jobs, and jobs that ended recently."""
+    if args.children:
+        filters["children"] = True
+    if not (args.ids or args.group_by):
+        filters["explain"] = True
+    if args.all or args.jobs or args.states or args.since or args.until:
+        return [filters]
+    recent = milliseconds(now() - RECENT)
+    return [filters | {"statuses": UNFINISHED}, filters | {"statuses": FINISHED, "endedAfter": recent}]
+
+
+def _print(args: Namespace, page: Page) -> None:
+    jobs: list[Row] = page["jobs"]
+    if prints_json(args):
+        print_json(args, page)
+    elif args.ids:
+        for it in jobs:
+            write_line(str(it["jobId"]), flush=False)
+    elif args.group_by:
+        _print_groups(args, jobs)
+    else:
+        print_list(args, page, jobs, job_columns(now()))
+    _print_remarks(args, page)
+
+
+def _print_remarks(args: Namespace, page: Page) -> None:
+    """Print on stderr what the list does not show."""
+    back = moment(page.get("searchedBackTo"))
+    if "nextToken" in page or page.get("complete") is False:
+        until = f", searched back to {clock_time(back)}" if back else ""
+        print_notice(f"more jobs may match{until}; --limit prints more")
+    elif not page["jobs"] and not prints_json(args):
+        print_notice("no job matches")
+
+
+def _print_groups(args: Namespace, jobs: list[Row]) -> None:
+    member = GROUPS[args.group_by]
+    counts: dict[str, Counter[str]] = {}
+    for it in jobs:
+        text = reason(it) if args.group_by == "reason" else str(it.get(member, ""))
+        counts.setdefault(text, Counter())[status(it)] += 1
+    rows = [
+        {"group": group, "jobs": count.total(), **count}
+        for group, count in sorted(counts.items(), key=lambda it: -it[1].total())
+    ]
+    statuses = [it for it in (*UNFINISHED, *FINISHED) if any(it in row for row in rows)]
+    numbers = [Column(title=it, full=_number(it), right=True) for it in ("jobs", *statuses)]
+    columns = [Column(title=args.group_by.upper(), full=lambda it: str(it["group"]), elastic=True), *numbers]
+    print_list(args, rows, rows, columns)
+
+
+def _number(member: str) -> Callable[[Row], str]:
+    return lambda row: str(row.get(member, 0))

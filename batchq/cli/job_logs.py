@@ -1,0 +1,182 @@
+"""`batchq logs`: prints the output of jobs, and follows it with `-f`."""
+
+import re
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Iterator, Sequence
+from inspect import cleandoc
+from queue import Queue
+from threading import Thread
+
+from msgspec import Struct
+
+from batchq.cli import job_handles
+from batchq.cli.http_client import TIMEOUT, add_server_flags, url_of
+from batchq.cli.job_columns import short_id
+from batchq.cli.native_api import Row, list_jobs, log_lines, rows_of
+from batchq.cli.output import escape, print_notice, write_line
+from batchq.cli.patience import Patience
+from batchq.cli.search_filters import ACTIVE
+from batchq.cli.tables import add_color_flag
+from batchq.cli.terminal import is_terminal, paint, uses_color
+from batchq.cli.times import milliseconds, parse_time
+from batchq.errors import BatchqError, Misused, NotFound
+
+LONG_POLL = 20  # seconds that the server waits for further lines
+PAGE_SIZE = 1000  # lines of one response
+MAX_FOLLOWED = 20  # jobs that are followed together, each by its own connection
+PREFIX_STYLES = ("cyan", "magenta", "yellow", "green", "blue")
+_SGR = re.compile(r"(\x1b\[[0-9;:]{0,32}m)")
+
+
+class Log(Struct, frozen=True, kw_only=True):
+    """The log of one job that is printed."""
+
+    job_id: str
+    #: The beginning of each line: `name:3| `, with its colour; empty if only one log is printed.
+    prefix: str
+
+
+def add_logs(command: ArgumentParser) -> None:
+    """Print the output of jobs. Of an array: of its running children, 20 at most.
+
+    batchq logs @ -f                  follow your latest job, until it ends
+    batchq logs 8f2c51a7 --tail 20    the last 20 lines
+    batchq logs sweep:190-194 -f      five children of an array, each line with the name of its job
+    """
+    command.formatter_class = RawDescriptionHelpFormatter
+    command.description = cleandoc(command.description or "")
+    command.set_defaults(run=logs)
+    command.add_argument("jobs", nargs="+", metavar="JOB", help=job_handles.HELP)
+    command.add_argument("-f", "--follow", action="store_true", help="print further lines until the job has ended")
+    command.add_argument("--tail", type=int, metavar="N", help="the last N lines only, and what follows")
+    command.add_argument(
+        "--since", type=parse_time, metavar="TIME", help="lines after this time: 10m, 2026-11-23T18:30"
+    )
+    command.add_argument("--attempt", type=int, metavar="N", help="the log of this attempt (the latest)")
+    command.add_argument("--container", metavar="NAME", help="the log of this container of the job")
+    command.add_argument("--grep", metavar="WORDS", help="lines that contain these words")
+    command.add_argument(
+        "--raw", action="store_true", help="print the output unchanged; a terminal otherwise gets text and colours only"
+    )
+    add_color_flag(command)
+    add_server_flags(command)
+
+
+def logs(args: Namespace) -> int:
+    if args.tail is not None and args.tail < 0:
+        raise Misused("--tail must not be negative")
+    url = url_of(args)
+    selected = _selected(args, url)
+    if args.follow and len(selected) > 1:
+        _follow_together(args, url, selected)
+        return 0
+    for log in selected:
+        for lines in _pages(args, url, log):
+            _print(args, log, lines)
+    return 0
+
+
+def _selected(args: Namespace, url: str) -> list[Log]:
+    """The logs of the given jobs. Raises NotFound and Misused."""
+    ids = job_handles.resolve_jobs(url, args.jobs)
+    rows = [it for row in rows_of(url, ids) for it in _with_children(row, url)]
+    if len(rows) > MAX_FOLLOWED and args.follow:
+        raise Misused(f"{len(rows)} jobs are too many to follow; at most {MAX_FOLLOWED}")
+    color = uses_color(args.color)
+    return [
+        Log(job_id=str(row["jobId"]), prefix=_prefix(row, number, color=color) if len(rows) > 1 else "")
+        for number, row in enumerate(rows)
+    ]
+
+
+def _with_children(row: Row, url: str) -> Sequence[Row]:
+    """The job; of an array, its running children. Raises NotFound if none runs."""
+    if "arraySize" not in row:
+        return [row]
+    page = list_jobs(url, {"parentId": row["jobId"], "statuses": ACTIVE, "children": True}, limit=MAX_FOLLOWED)
+    if not page["jobs"]:
+        raise NotFound(f"no child of the array {row['jobId']} runs; give a child, as {short_id(row['jobId'])}:0")
+    if "nextToken" in page:
+        print_notice(f"more than {MAX_FOLLOWED} children run; the output of {MAX_FOLLOWED} is printed")
+    children: list[Row] = page["jobs"]
+    return sorted(children, key=lambda it: int(it.get("arrayIndex", 0)))
+
+
+def _prefix(row: Row, number: int, *, color: bool) -> str:
+    text = escape(f"{row.get('jobName')}{str(row['jobId'])[36:]}|")
+    return f"{paint(text, PREFIX_STYLES[number % len(PREFIX_STYLES)] if color else '')} "
+
+
+def _pages(args: Namespace, url: str, log: Log) -> Iterator[list[Row]]:
+    """The lines of a log, a response at a time; with `--follow` until no more can come."""
+    patience, position, tail = Patience(), None, args.tail
+    wait = LONG_POLL if args.follow else 0
+    while True:
+        page = patience.call(
+            lambda: log_lines(
+                url,
+                log.job_id,
+                timeout=TIMEOUT + wait,
+                after=position,  # noqa: B023 - called at once
+                wait=wait,
+                limit=PAGE_SIZE,
+                attempt=args.attempt,
+                container=args.container,
+                tail=tail,  # noqa: B023 - called at once
+            )
+        )
+        yield page["lines"]
+        if page.get("over") or (not args.follow and not page["lines"]):
+            return
+        position, tail = page["next"], None
+
+
+def _print(args: Namespace, log: Log, lines: Sequence[Row]) -> None:
+    in_terminal = is_terminal() and not args.raw
+    color = uses_color(args.color)
+    since = None if args.since is None else milliseconds(args.since)
+    for line in lines:
+        text = str(line.get("message", ""))
+        if (since is not None and line.get("at", 0) < since) or (args.grep and args.grep not in text):
+            continue
+        write_line(f"{log.prefix}{printable(text, color=color) if in_terminal else text}", flush=False)
+    if lines:
+        write_line("", end="")
+
+
+def printable(text: str, *, color: bool) -> str:
+    """A line of a job's output for a terminal: its text, and its colours with `color`.
+
+    Other control sequences are escaped: they would move the cursor, or change the terminal's settings. Of text that
+    carriage returns overwrite, as that of progress bars, the last one remains.
+    """
+    parts = _SGR.split(text.rstrip("\r").rpartition("\r")[2])
+    kept = "".join(
+        (it if color else "") if number % 2 else escape(it.replace("\t", "    ")) for number, it in enumerate(parts)
+    )
+    return f"{kept}\x1b[0m" if color and len(parts) > 1 else kept
+
+
+def _follow_together(args: Namespace, url: str, selected: Sequence[Log]) -> None:
+    """Follow several logs, each in a thread; all lines are printed by this one. Raises the error of a thread."""
+    arrived: Queue[tuple[Log, list[Row]] | BatchqError | None] = Queue(maxsize=len(selected))
+
+    def follow(log: Log) -> None:
+        try:
+            for lines in _pages(args, url, log):
+                arrived.put((log, lines))
+            arrived.put(None)
+        except BatchqError as error:
+            arrived.put(error)
+
+    for log in selected:
+        Thread(target=follow, args=(log,), daemon=True).start()
+    running = len(selected)
+    while running:
+        match arrived.get():
+            case None:
+                running -= 1
+            case BatchqError() as error:
+                raise error
+            case log, lines:
+                _print(args, log, lines)

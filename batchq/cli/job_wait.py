@@ -1,0 +1,145 @@
+"""`batchq wait`: waits until jobs have ended, and reports their results by the exit status."""
+
+import sys
+import time
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Sequence
+from inspect import cleandoc
+
+from batchq.cli.exit_statuses import DONE, EXIT_STATUSES, REFUSED, TIMED_OUT
+from batchq.cli.http_client import add_server_flags, url_of
+from batchq.cli.job_columns import status
+from batchq.cli.job_outcomes import exit_status_of, outcome
+from batchq.cli.native_api import Row, list_jobs, rows_of
+from batchq.cli.output import escape, print_error, print_notice
+from batchq.cli.patience import Patience
+from batchq.cli.search_filters import FINISHED, UNFINISHED, add_search_flags, has_selection, matches_reason
+from batchq.cli.search_filters import search_filters as filters_of
+from batchq.cli.tables import add_output_flags, print_json, prints_json
+from batchq.cli.terminal import is_terminal
+from batchq.cli.times import elapsed, parse_duration
+from batchq.errors import Misused, ServerUnavailable
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0  # seconds between two requests
+MAX_JOBS = 10_000
+MAX_REPORTED = 20  # ends of jobs that are printed, one a line
+
+
+def add_wait(command: ArgumentParser) -> None:
+    """Wait until jobs have ended. With filters: the unfinished jobs that match, and with --since also finished ones.
+
+    batchq wait @                                   your latest job; its exit code is that of the command
+    batchq wait -n 'align-*' --fail-fast            all jobs with these names, until one fails
+    batchq wait 8f2c51a7 77ab01c9 --any --timeout 1h
+    """
+    command.formatter_class = RawDescriptionHelpFormatter
+    command.description = cleandoc(command.description or "")
+    command.epilog = EXIT_STATUSES
+    command.set_defaults(run=wait)
+    add_search_flags(command)
+    command.add_argument("--any", action="store_true", help="end when one of the jobs has ended")
+    command.add_argument("--fail-fast", action="store_true", help="end when one of the jobs has failed")
+    command.add_argument(
+        "--timeout", type=parse_duration, metavar="DURATION", help="end with status 124 after this time: 90s, 15m, 1h"
+    )
+    add_output_flags(command)
+    add_server_flags(command)
+
+
+def wait(args: Namespace) -> int:
+    if not has_selection(args):
+        raise Misused("no jobs are selected: give a job or a filter; --me selects all your unfinished jobs")
+    url = url_of(args)
+    deadline = None if args.timeout is None else elapsed() + args.timeout.total_seconds()
+    rows = _selected(args, url)
+    if not rows:
+        print_notice("no job matches")
+        return DONE
+    try:
+        is_over = _wait(args, url, rows, deadline)
+    except ServerUnavailable:
+        if deadline is None or elapsed() < deadline:
+            raise
+        is_over = False
+    if prints_json(args):
+        print_json(args, {"jobs": list(rows.values())})
+    return _report(rows, is_over=is_over)
+
+
+def _selected(args: Namespace, url: str) -> dict[str, Row]:
+    """The jobs by id. Raises NotFound for a job that does not exist, Misused for too many."""
+    filters = filters_of(args, url)
+    if args.jobs:
+        rows = rows_of(url, filters["ids"])
+    else:
+        if not (args.states or args.since or args.until):
+            filters["statuses"] = UNFINISHED
+        page = list_jobs(url, filters, limit=MAX_JOBS)
+        if "nextToken" in page:
+            raise Misused(f"more than {MAX_JOBS} jobs match; use further filters")
+        rows = [it for it in page["jobs"] if matches_reason(args, it)]
+    return {str(it["jobId"]): it for it in rows}
+
+
+def _wait(args: Namespace, url: str, rows: dict[str, Row], deadline: float | None) -> bool:
+    """Read the rows again until the condition of the flags holds. False if the deadline passes before."""
+    patience, pause, progress = Patience(deadline=deadline), FIRST_PAUSE, Progress()
+    while True:
+        progress.show(list(rows.values()))
+        if _is_over(args, list(rows.values())):
+            progress.clear()
+            return True
+        remaining = LONGEST_PAUSE if deadline is None else deadline - elapsed()
+        if remaining <= 0:
+            progress.clear()
+            return False
+        time.sleep(min(pause, remaining))
+        pause = min(1.5 * pause, LONGEST_PAUSE)
+        unfinished = [job_id for job_id, row in rows.items() if status(row) not in FINISHED]
+        rows.update({str(it["jobId"]): it for it in patience.call(lambda: rows_of(url, unfinished))})  # noqa: B023
+
+
+def _is_over(args: Namespace, rows: Sequence[Row]) -> bool:
+    """Whether all jobs have ended; with `--any` one of them; with `--fail-fast` one that failed."""
+    ended = [it for it in rows if status(it) in FINISHED]
+    failed = args.fail_fast and any(status(it) == "FAILED" for it in ended)
+    return bool(failed or (args.any and ended) or len(ended) == len(rows))
+
+
+def _report(rows: dict[str, Row], *, is_over: bool) -> int:
+    """Print the ends of the jobs on stderr, and return the exit status."""
+    ended = [it for it in rows.values() if status(it) in FINISHED]
+    failed = [it for it in ended if status(it) == "FAILED"]
+    for it in (failed if len(rows) > 1 else ended)[:MAX_REPORTED]:
+        print_notice(outcome(it))
+    if len(rows) > 1:
+        others = len(rows) - len(ended)
+        print_notice(
+            f"{len(ended) - len(failed)} SUCCEEDED, {len(failed)} FAILED" + (f", {others} unfinished" if others else "")
+        )
+    if not is_over:
+        return print_error("the time limit of --timeout has passed", TIMED_OUT)
+    if len(rows) == 1:
+        return exit_status_of(ended[0])
+    return REFUSED if failed else DONE
+
+
+class Progress:
+    """A line on a terminal's stderr with the number of jobs that have ended, rewritten at each change."""
+
+    def __init__(self) -> None:
+        self._is_shown = is_terminal(sys.stderr)
+        self._text = ""
+
+    def show(self, rows: Sequence[Row]) -> None:
+        ended = [it for it in rows if status(it) in FINISHED]
+        failed = [it for it in ended if status(it) == "FAILED"]
+        last = f", {len(failed)} FAILED: {failed[-1].get('jobName')}" if failed else ""
+        text = escape(f"{len(ended)}/{len(rows)} ended{last}")
+        if self._is_shown and text != self._text:
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+            self._text = text
+
+    def clear(self) -> None:
+        if self._is_shown and self._text:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,94 @@
+"""`batchq show`, `why` and `history`: what they print of the responses."""
+
+import json
+
+from tests.cli.native_server import job_id, row
+from tests.cli.scripted_server import batchq
+
+JOB = job_id("8f2c51a7")
+PATH = f"/v1/batchq/jobs/{JOB}"
+DETAIL = row(
+    status="FAILED",
+    statusReason="OutOfMemoryError: Container killed due to memory usage",
+    startedAt=1_795_000_002_000,
+    stoppedAt=1_795_000_719_000,
+    exitCode=137,
+    image="python:3.12",
+    command=["python", "my train.py"],
+    vcpus=2,
+    memoryMiB=512,
+    environment={"A": "1"},
+    dependsOn=[{"jobId": job_id("91aa0000"), "jobName": "align", "status": "SUCCEEDED"}],
+    stopOrders=[{"kind": "CANCEL", "user": "cora", "reason": "too hot", "signalledAt": 1_795_000_002_000}],
+    attempts=[
+        {"number": 1, "startedAt": 1_795_000_002_000, "stoppedAt": 1_795_000_719_000, "exitCode": 137, "reason": "OOM"}
+    ],
+)
+
+
+async def test_show_prints_a_detail_a_line_into_a_pipe(native, capsys):
+    native.responses[PATH] = {"job": DETAIL}
+
+    assert await batchq("show", JOB) == 0
+
+    lines = [it.split("\t", 1) for it in capsys.readouterr().out.splitlines()]
+    fields = dict(lines)
+    assert [label for label, _ in lines][:3] == ["name", "state", "why"]
+    assert fields["why"] == "exit code 137: OutOfMemoryError: Container killed due to memory usage"
+    assert fields["command"] == "python 'my train.py'"
+    assert fields["requires"] == "2 vCPU, 512 MiB memory"
+    assert fields["environment"] == "A=1"
+    assert fields["took"] == "11 min 57 s"
+    assert fields["waits for"] == f"{job_id('91aa0000')} (align, SUCCEEDED)"
+    assert fields["stop order"].startswith("will not be retried: cancelled by cora, 'too hot'; signalled at ")
+    assert fields["attempt"].split("\t")[:2] == ["1", "137"]
+
+
+async def test_show_escapes_control_characters(native, capsys):
+    native.responses[PATH] = {
+        "job": DETAIL | {"jobName": "a\x1b[2J", "command": ["\u202e"], "environment": {"\n": "\x07"}}
+    }
+
+    assert await batchq("show", JOB) == 0
+
+    assert all(it.isprintable() for it in capsys.readouterr().out.replace("\t", "").splitlines())
+
+
+async def test_show_as_json_is_the_response(native, capsys):
+    native.responses[PATH] = {"job": DETAIL}
+
+    assert await batchq("show", JOB, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"job": DETAIL}
+
+    assert await batchq("show", JOB, "--query", "job.attempts[0].exitCode") == 0
+    assert capsys.readouterr().out == "137\n"
+
+
+async def test_a_job_that_does_not_exist_is_status_1(native, capsys):
+    assert await batchq("show", JOB) == 1
+
+    assert capsys.readouterr().err == f"batchq: {PATH} does not exist.\n"
+
+
+async def test_why_prints_the_sentence(native, capsys):
+    native.rows = [row()]
+    native.responses[f"{PATH}/why"] = {"jobId": JOB, "code": "NEXT", "sentence": "Next in queue default.", "facts": {}}
+
+    assert await batchq("why", "train") == 0
+
+    assert capsys.readouterr().out == "Next in queue default.\n"
+
+
+async def test_history_prints_each_state_with_its_time(native, capsys):
+    native.responses[f"{PATH}/history"] = {
+        "jobId": JOB,
+        "history": [
+            {"at": 1_795_000_000_000, "status": "SUBMITTED"},
+            {"at": 1_795_000_090_000, "status": "FAILED", "reason": "too hot", "attempt": 1},
+        ],
+    }
+
+    assert await batchq("history", JOB) == 0
+
+    lines = [it.split("\t")[1:] for it in capsys.readouterr().out.splitlines()]
+    assert lines == [["SUBMITTED", "1 min 30 s", "", ""], ["FAILED", "", "1", "too hot"]]

@@ -1,0 +1,171 @@
+"""`batchq list`: its requests, and what it prints into a pipe and on a terminal."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from batchq.cli import times
+from tests.cli.native_server import job_id, row
+from tests.cli.scripted_server import batchq, ended
+
+UNFINISHED = ["SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING"]
+FIRST, SECOND = job_id("8f2c51a7"), job_id("77ab01c9")
+WHY = {"code": "NEXT", "sentence": "Next in queue default: needs 4 vCPUs, 1.5 of 8 are free."}
+
+
+def ms(**ago):
+    return times.milliseconds(times.now() - timedelta(**ago))
+
+
+async def test_without_filters_own_unfinished_and_recently_ended_jobs_are_listed(native, capsys):
+    native.rows = [row("train", "RUNNABLE", why=WHY), row("sim", "FAILED", jobId=SECOND, stoppedAt=ms(minutes=3))]
+
+    assert await batchq("list") == 0
+
+    unfinished, recent = native.listed
+    assert unfinished == {"mine": True, "explain": True, "statuses": UNFINISHED, "maxResults": 100}
+    assert timedelta(minutes=59) < times.now() - times.moment(recent.pop("endedAfter")) < timedelta(minutes=61)
+    assert recent == {"mine": True, "explain": True, "statuses": ["SUCCEEDED", "FAILED"], "maxResults": 100}
+    lines = [it.split("\t") for it in capsys.readouterr().out.splitlines()]
+    assert [it[:5] for it in lines] == [
+        [FIRST, "train", "RUNNABLE", "default", "ada"],
+        [SECOND, "sim", "FAILED", "default", "ada"],
+    ]
+    assert lines[0][6] == WHY["sentence"]
+    assert lines[1][5] == times.iso(times.moment(native.rows[1]["stoppedAt"]))
+
+
+@pytest.mark.parametrize(
+    ("words", "content"),
+    [
+        (["-a"], {"mine": True}),
+        (["-aU"], {}),
+        (["-t", "pd"], {"mine": True, "statuses": ["SUBMITTED", "PENDING", "RUNNABLE"]}),
+        (["-t", "R,F", "-u", "bob"], {"users": ["bob"], "statuses": ["STARTING", "RUNNING", "FAILED"]}),
+        (
+            ["-t", "all", "-A", "lab", "-p", "gpu,night"],
+            {"accounts": ["lab"], "queues": ["gpu", "night"], "statuses": [*UNFINISHED, "SUCCEEDED", "FAILED"]},
+        ),
+        (["-a", "--me", "-u", "bob"], {"users": ["bob"], "mine": True}),
+        (
+            ["-a", "-n", "sim*", "--definition", "train:3"],
+            {"mine": True, "names": ["sim*"], "jobDefinitions": ["train:3"]},
+        ),
+        (["--since", "2026-11-22T00:00Z"], {"mine": True, "createdAfter": 1_795_305_600_000}),
+        (
+            ["-t", "failed", "--since", "2026-11-22T00:00Z", "--until", "2026-11-23T00:00Z"],
+            {"mine": True, "statuses": ["FAILED"], "endedAfter": 1_795_305_600_000, "endedBefore": 1_795_392_000_000},
+        ),
+        (["-a", "--children"], {"mine": True, "children": True}),
+        ([FIRST], {"ids": [FIRST], "children": True}),
+    ],
+)
+async def test_flags_become_members_of_one_request(native, words, content):
+    assert await batchq("list", *words) == 0
+
+    assert native.listed == [{"explain": True, "maxResults": 100} | content]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-t", "done"],
+        ["-n", ""],
+        ["--since", "soon"],
+        ["--since", "1h", "--until", "2h"],
+        ["--limit", "0"],
+        ["--group-by", "colour"],
+        ["--reason", " "],
+        ["a b"],
+        ["--watch"],
+        ["--query", "["],
+    ],
+)
+async def test_invalid_arguments_are_reported_without_a_request(native, capsys, words):
+    assert await ended("list", *words) == 2
+
+    assert native.requests == []
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+async def test_all_pages_are_read_up_to_the_limit(native, capsys):
+    native.rows = [row(jobId=job_id("8f2c51a7", number)) for number in range(10)]
+    native.page_size = 3
+
+    assert await batchq("list", "-a", "--limit", "7", "--ids") == 0
+
+    printed = capsys.readouterr()
+    assert printed.out.splitlines() == [it["jobId"] for it in native.rows[:7]]
+    assert printed.err.startswith("batchq: more jobs may match, searched back to 2026-")
+    assert [it["maxResults"] for it in native.listed] == [7, 4, 1]
+
+
+async def test_no_match_is_a_remark_on_stderr(native, capsys):
+    assert await batchq("list") == 0
+
+    assert capsys.readouterr() == ("", "batchq: no job matches\n")
+
+
+async def test_json_is_the_response_of_the_api(native, capsys):
+    native.rows = [row()]
+
+    assert await batchq("list", "-a", "--json") == 0
+
+    printed = capsys.readouterr().out
+    assert json.loads(printed)["jobs"] == native.rows
+    assert set(json.loads(printed)) == {"jobs", "searchedBackTo", "complete"}
+
+
+async def test_the_reason_is_compared_by_the_command(native, capsys):
+    native.rows = [
+        row(status="FAILED", statusReason="OutOfMemoryError: Container killed"),
+        row(status="FAILED", jobId=SECOND, statusReason="too hot"),
+    ]
+
+    assert await batchq("list", "-t", "F", "--reason", "outofmemory", "--ids") == 0
+
+    assert capsys.readouterr().out.splitlines() == [FIRST]
+
+
+async def test_groups_have_the_number_of_jobs_in_each_state(native, capsys):
+    states = ["RUNNING", "FAILED", "FAILED"]
+    native.rows = [row("sim", it, jobId=job_id("8f2c51a7", at)) for at, it in enumerate(states)] + [row("train")]
+
+    assert await batchq("list", "-a", "--group-by", "name", "--header") == 0
+
+    assert capsys.readouterr().out.splitlines() == [
+        "NAME\tjobs\tRUNNING\tFAILED",
+        "sim\t3\t1\t2",
+        "train\t1\t1\t0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("job", "why"),
+    [
+        (row(why=WHY, statusReason="x"), WHY["sentence"]),
+        (
+            row(status="FAILED", exitCode=2, statusReason="Essential container in task exited"),
+            "exit code 2: Essential container in task exited",
+        ),
+        (row(status="SUCCEEDED", exitCode=0, statusReason="Essential container in task exited"), ""),
+        (
+            row(stopOrder={"kind": "CANCEL", "user": "cora", "reason": "too hot"}),
+            "will not be retried: cancelled by cora, 'too hot'",
+        ),
+        (row(stopOrder={"kind": "TERMINATE"}), "stopping: terminated"),
+    ],
+)
+async def test_the_last_column_says_why(native, capsys, job, why):
+    native.rows = [job]
+
+    await batchq("list", "-a")
+
+    assert capsys.readouterr().out.rstrip("\n").split("\t")[6] == why
+
+
+async def test_no_server_is_status_3(capsys):
+    assert await batchq("list", "--url", "http://127.0.0.1:1") == 3
+
+    assert capsys.readouterr().err.startswith("batchq: cannot reach a batchq server at http://127.0.0.1:1: ")

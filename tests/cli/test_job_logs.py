@@ -1,0 +1,123 @@
+"""`batchq logs`: pages, filters, several logs at once, and lines that must not drive the terminal."""
+
+import pytest
+
+from batchq.cli.job_logs import printable
+from tests.cli.native_server import job_id, row
+from tests.cli.scripted_server import batchq, ended
+
+JOB = job_id("8f2c51a7")
+
+
+def log(*messages, page=2, over=True, holds=()):
+    """A log of these lines, `page` lines a response. `over` is false until all were read."""
+
+    def respond(query):
+        lines = [{"at": 1_795_000_000_000 + number, "message": it} for number, it in enumerate(messages)]
+        start = int(query["after"]) if "after" in query else max(0, len(lines) - int(query.get("tail", len(lines))))
+        end = min(start + page, len(lines))
+        return {"lines": lines[start:end], "next": str(end), "over": over and end == len(lines)}
+
+    return respond
+
+
+def path(of=JOB):
+    return f"/v1/batchq/jobs/{of.replace(':', '%3A')}/log"
+
+
+@pytest.fixture
+def one(native):
+    native.rows = [row()]
+    native.responses[f"/v1/batchq/jobs/{JOB}/log"] = log("one", "two", "three", "four", "five")
+    return native
+
+
+@pytest.mark.parametrize("follow", [[], ["-f"]])
+async def test_all_pages_of_a_log_are_printed(one, capsys, follow):
+    assert await batchq("logs", "8f2c51a7", *follow) == 0
+
+    assert capsys.readouterr().out.splitlines() == ["one", "two", "three", "four", "five"]
+
+
+async def test_an_unfinished_log_ends_without_follow(native, capsys):
+    native.rows = [row()]
+    native.responses[f"/v1/batchq/jobs/{JOB}/log"] = log("one", over=False)
+
+    assert await batchq("logs", JOB) == 0
+
+    assert capsys.readouterr().out == "one\n"
+
+
+async def test_tail_and_attempt_are_sent_and_words_are_compared(one, capsys):
+    assert await batchq("logs", JOB, "--tail", "3", "--attempt", "2", "--grep", "f") == 0
+
+    assert capsys.readouterr().out.splitlines() == ["four", "five"]
+    assert "attempt=2&tail=3" in next(path for _, path, _ in one.requests if "/log" in path)
+
+
+async def test_lines_before_since_are_left_out(one, capsys):
+    assert await batchq("logs", JOB, "--since", "1s") == 0
+
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("follow", [[], ["-f"]])
+async def test_lines_of_several_jobs_have_their_names(native, capsys, follow):
+    sim = job_id("77ab01c9")
+    native.rows = [row(), row("sim", jobId=sim)]
+    native.responses |= {f"/v1/batchq/jobs/{it}/log": log(f"of {it[:8]}", "end") for it in (JOB, sim)}
+
+    assert await batchq("logs", "train", "sim", *follow) == 0
+
+    assert sorted(capsys.readouterr().out.splitlines()) == [
+        "sim| end",
+        "sim| of 77ab01c9",
+        "train| end",
+        "train| of 8f2c51a7",
+    ]
+
+
+async def test_of_an_array_the_running_children_are_printed(native, capsys):
+    children = [f"{JOB}:{index}" for index in (3, 7)]
+    native.rows = [row("sweep", "PENDING", arraySize=10)]
+    native.rows += [row("sweep", jobId=it, parentId=JOB, arrayIndex=int(it[-1])) for it in children]
+    native.responses |= {f"/v1/batchq/jobs/{it}/log": log("hello") for it in children}
+
+    assert await batchq("logs", JOB, "-f") == 0
+
+    assert sorted(capsys.readouterr().out.splitlines()) == ["sweep:3| hello", "sweep:7| hello"]
+
+
+async def test_an_array_without_running_children_is_reported(native, capsys):
+    native.rows = [row("sweep", "PENDING", arraySize=10)]
+
+    assert await batchq("logs", JOB) == 1
+
+    assert "no child of the array" in capsys.readouterr().err
+
+
+async def test_too_many_jobs_are_not_followed(native, capsys):
+    native.rows = [row(jobId=f"{JOB}:{index}", parentId=JOB) for index in range(21)]
+
+    assert await ended("logs", f"{JOB}:0-20", "-f") == 2
+
+    assert "21 jobs are too many to follow; at most 20" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("\x1b[1;31mred\x1b[0m", "\x1b[1;31mred\x1b[0m\x1b[0m"),
+        ("\x1b]0;title\x07\x1b[2J", r"\x1b]0;title\x07\x1b[2J"),
+        ("10 %\r50 %\r100 %\r", "100 %"),
+        ("a\tb", "a    b"),
+        ("\u202eabc", r"\u202eabc"),
+    ],
+)
+def test_a_terminal_gets_text_and_colours_only(text, shown):
+    assert printable(text, color=True) == shown
+
+
+def test_without_colours_their_sequences_are_removed():
+    assert printable("\x1b[31mred\x1b[0m", color=False) == "red"

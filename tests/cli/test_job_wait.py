@@ -1,0 +1,86 @@
+"""`batchq wait`: which ends it waits for, and the exit status of each."""
+
+import pytest
+
+from tests.cli.native_server import job_id, row
+from tests.cli.scripted_server import batchq, ended
+
+JOB, OTHER = job_id("8f2c51a7"), job_id("77ab01c9")
+TIMED_OUT, NO_EXIT_CODE = 124, 125
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        (row(status="SUCCEEDED", exitCode=0), 0),
+        (row(status="FAILED", exitCode=42), 42),
+        (row(status="FAILED", exitCode=137, statusReason="Job attempt duration exceeded timeout"), TIMED_OUT),
+        (row(status="FAILED", exitCode=143, stopOrder={"kind": "TERMINATE"}), NO_EXIT_CODE),
+        (row(status="FAILED", exitCode=3, stopOrder={"kind": "CANCEL"}), 3),
+        (row(status="FAILED", statusReason="Dependent Job failed"), NO_EXIT_CODE),
+        (row(status="FAILED", arraySize=3, exitCode=1), 1),
+        (row(status="SUCCEEDED", arraySize=3), 0),
+    ],
+)
+async def test_the_status_for_one_job_is_its_exit_code(native, end, status):
+    native.rows = [end]
+
+    assert await batchq("wait", JOB) == status
+
+
+async def test_an_unfinished_job_is_read_again_until_it_ends(native, capsys):
+    native.rows = [row()]
+    respond = native._page
+
+    def end_later(content):
+        if len(native.listed) == 3:
+            native.rows = [row(status="FAILED", exitCode=5, startedAt=1_795_000_000_000, stoppedAt=1_795_000_012_000)]
+        return respond(content)
+
+    native._page = end_later
+
+    assert await batchq("wait", JOB) == 5
+
+    assert capsys.readouterr().err == "batchq: train FAILED after 12 s: exit code 5\n"
+
+
+@pytest.mark.parametrize(
+    ("states", "flags", "status"),
+    [
+        (["SUCCEEDED", "SUCCEEDED"], [], 0),
+        (["SUCCEEDED", "FAILED"], [], 1),
+        (["SUCCEEDED", "RUNNING"], ["--any"], 0),
+        (["FAILED", "RUNNING"], ["--any"], 1),
+        (["FAILED", "RUNNING"], ["--fail-fast"], 1),
+        (["SUCCEEDED", "RUNNING"], ["--timeout", "0s"], TIMED_OUT),
+        (["RUNNING", "RUNNING"], ["--fail-fast", "--timeout", "0.1s"], TIMED_OUT),
+    ],
+)
+async def test_the_status_for_several_jobs(native, states, flags, status):
+    native.rows = [row(status=it, jobId=job) for it, job in zip(states, [JOB, OTHER], strict=True)]
+
+    assert await batchq("wait", JOB, OTHER, *flags) == status
+
+
+async def test_with_filters_the_unfinished_jobs_are_waited_for(native, capsys):
+    assert await batchq("wait", "-n", "al-*") == 0
+
+    assert native.listed[0] | {"maxResults": 0} == {
+        "names": ["al-*"],
+        "mine": True,
+        "statuses": ["SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING"],
+        "maxResults": 0,
+    }
+    assert capsys.readouterr().err == "batchq: no job matches\n"
+
+
+async def test_a_job_that_does_not_exist_is_status_1(native, capsys):
+    assert await batchq("wait", JOB) == 1
+
+    assert capsys.readouterr().err == f"batchq: Job {JOB} not found.\n"
+
+
+async def test_nothing_is_waited_for_without_a_selection(native):
+    assert await ended("wait") == 2
+
+    assert native.requests == []
