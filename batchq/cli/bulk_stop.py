@@ -16,6 +16,7 @@ from batchq.cli.http_client import Response, add_server_flags, call, stream, url
 from batchq.cli.job_filters import add_filter_flags, job_filter
 from batchq.cli.output import escape, print_error, write_line
 from batchq.cli.step_notes import StepNotes
+from batchq.cli.stop_confirmation import Declined, asks, confirmed
 from batchq.errors import Invalid, Unavailable
 
 CANCEL = "/v1/batchq/canceljobs"
@@ -42,7 +43,8 @@ SUCCESSFUL_OUTCOMES = {*DONE, "ALREADY_FINISHED", "NOT_MATCHED"}
 def add_cancel(command: ArgumentParser) -> None:
     """Cancel jobs: a job that has not started never does; a job that runs continues and is not retried.
 
-    A job must match all filters, and one value of each filter. The command does not ask for confirmation.
+    A job must match all filters, and one value of each filter. On a terminal, more than 20
+    jobs are confirmed first.
 
       batchq cancel 3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001,9a1bd3c2-77aa-4f0e-8f21-6b0d5cf4a002
       batchq cancel -u "$USER" -n 'sim-*'
@@ -59,7 +61,8 @@ def cancel(args: Namespace) -> int:
 def add_terminate(command: ArgumentParser) -> None:
     """Terminate jobs: a job that has not started never does; one that runs gets a signal, and SIGKILL after its grace.
 
-    A job must match all filters, and one value of each filter. The command does not ask for confirmation.
+    A job must match all filters, and one value of each filter. On a terminal, more than 20
+    jobs are confirmed first.
     A child of an array or a node of a multi-node job is stopped without the others.
 
       batchq terminate 3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001.4,3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001.7
@@ -94,6 +97,7 @@ def _add_common_flags(command: ArgumentParser) -> None:
     add_filter_flags(command)
     command.add_argument("--reason", help="statusReason of the stopped jobs")
     command.add_argument("--dry-run", action="store_true", help="print what would be done, and change nothing")
+    command.add_argument("-y", "--yes", action="store_true", help="do not ask before many jobs are stopped")
     command.add_argument("--json", action="store_true", help="print the response as JSON")
     command.add_argument("-Q", "--quiet", action="store_true", help="print only jobs that were not stopped")
     add_server_flags(command)
@@ -131,6 +135,8 @@ def _stop(args: Namespace, path: str, **more: object) -> int:
     progress = Progress()
     try:
         _send(args, path, more, progress)
+    except Declined as declined:
+        return print_error(str(declined))
     except Invalid as invalid:
         return print_error(str(invalid), MISUSED)
     except Unavailable as unavailable:
@@ -149,6 +155,8 @@ def _send(args: Namespace, path: str, more: Mapping[str, object], progress: Prog
     given = {member: value for member, value in content.items() if value is not None}
     notes = StepNotes.of(url, chain.from_iterable(args.jobs), cancels=path == CANCEL)
     reporter = JsonReporter() if args.json else LineReporter(notes, dry_run=args.dry_run, quiet=args.quiet)
+    if asks(args):
+        given = confirmed(url, path, given, verb=args.command, timeout=TIMEOUT)
     with stream(url, path, given, timeout=TIMEOUT) as objects:
         progress.is_accepted = True
         _report(objects, reporter, progress.counts)

@@ -7,6 +7,7 @@ from datetime import datetime
 from inspect import cleandoc
 
 from batchq.cli import job_handles
+from batchq.cli.fields import Field, print_fields
 from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.job_columns import age, reason, status, status_style, stop_order
 from batchq.cli.native_api import Row, explanation, history, job_detail
@@ -14,10 +15,6 @@ from batchq.cli.output import escape, write_line
 from batchq.cli.tables import Column, add_output_flags, print_json, print_list, print_rows, prints_json
 from batchq.cli.terminal import is_terminal, paint, uses_color
 from batchq.cli.times import ago, clock_time, iso, long_duration, moment, now
-
-LABEL_WIDTH = 13
-
-Field = tuple[str, str]
 
 
 def add_show(command: ArgumentParser) -> None:
@@ -61,18 +58,9 @@ def show(args: Namespace) -> int:
     if in_terminal:
         state = paint(escape(status(job)), status_style(job) if color else "")
         write_line(f"{escape(str(job.get('jobName')))}  {state}  {age(job, present)}", flush=False)
-    for label, text in _fields(job, present, in_terminal=in_terminal):
-        _print_field(label, text, in_terminal=in_terminal, color=color)
+    print_fields(_fields(job, present, in_terminal=in_terminal), color=color)
     _print_attempts(job, color=color)
     return 0
-
-
-def _print_field(label: str, text: str, *, in_terminal: bool, color: bool) -> None:
-    """A line of `show`, which is never cut."""
-    if in_terminal:
-        write_line(f"  {paint(label.ljust(LABEL_WIDTH), 'dim' if color else '')} {escape(text)}", flush=False)
-    else:
-        write_line(f"{label}\t{escape(text)}", flush=False)
 
 
 def _fields(job: Row, present: datetime, *, in_terminal: bool) -> Iterator[Field]:

@@ -2,6 +2,7 @@
 
 import argparse
 import gc
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -31,12 +32,19 @@ TOPICS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "ccancel": ("ccancel:add_ccancel", "terminate jobs with the flags of CraneSched's ccancel"),
         "force-fail": ("server_commands:add_force_fail", "fail a job whose container does not end"),
     },
+    "queues and definitions": {
+        "queue": ("catalog:add_queue", "list, show, enable and disable job queues"),
+        "env": ("catalog:add_env", "list and show compute environments"),
+        "def": ("catalog:add_def", "list and show job definitions"),
+        "resource": ("catalog:add_resource", "list and show consumable resources"),
+    },
     "users": {
         "whoami": ("server_commands:add_whoami", "print your user, account and role on the server"),
         "account": ("accounts:add_account", "manage accounts, container policies and limits"),
         "user": ("accounts:add_user", "manage users and their roles"),
         "key": ("access_keys:add_key", "manage access keys"),
         "audit": ("audit:add_audit", "print the audit log"),
+        "completion": ("completion:add_completion", "print the script that completes words in a shell"),
     },
     "the server": {
         "serve": ("serve:add_serve", "run the server"),
@@ -51,6 +59,8 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     name: command for topic in TOPICS.values() for name, command in topic.items()
 }
 
+COMPLETION_REQUEST = "_ARGCOMPLETE"  # set by the script of `batchq completion`
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status; without a command, print the help.
@@ -58,6 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Errors are printed as one line on stderr.
     """
     batchq = parser()
+    if COMPLETION_REQUEST in os.environ:
+        import_module("batchq.cli.completion").complete(batchq)
     args = batchq.parse_args(arguments)
     try:
         if args.command is None:
@@ -128,9 +140,7 @@ class CommandParser(Parser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # noqa: ANN401 - argparse's own
         """Called by the parser of `batchq` once it has read the command's name."""
         self._words = args or ()
-        if self._declared_by is not None:
-            self._declare(*self._declared_by.split(":"))
-            self._declared_by = None
+        self.declare()
         if not self.takes_program:
             return super().parse_known_args(args, namespace)
         own, program = split_program(args)
@@ -144,7 +154,12 @@ class CommandParser(Parser):
             sys.exit(MISUSED)
         super().error(message)
 
-    def _declare(self, module: str, function: str) -> None:
+    def declare(self) -> None:
+        """Import the command's module, and add its flags; without effect if this is done already."""
+        if self._declared_by is None:
+            return
+        module, _, function = self._declared_by.partition(":")
+        self._declared_by = None
         gc.disable()  # imported objects stay: a collection during the import would free nothing
         declare = getattr(import_module(f"batchq.cli.{module}"), function)
         gc.enable()

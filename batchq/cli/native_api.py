@@ -70,5 +70,10 @@ def log_lines(url: str, job_id: str, *, timeout: float, **parameters: object) ->
     return dict(call(url, f"{_path(job_id)}/log?{urlencode(given)}", timeout=timeout))
 
 
+def overview(url: str) -> Page:
+    """The response of `POST /v1/batchq/overview`."""
+    return dict(call(url, OVERVIEW, {}))
+
+
 def _path(job_id: str) -> str:
     return f"/v1/batchq/jobs/{quote(job_id, safe='')}"

@@ -1,0 +1,301 @@
+"""`batchq queue`, `env`, `def` and `resource`: lists and details of what jobs refer to, by AWS's operations."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from batchq.cli.exit_statuses import DONE, REFUSED
+from batchq.cli.fields import flattened, print_fields
+from batchq.cli.http_client import add_server_flags, call, url_of
+from batchq.cli.native_api import Page, Row, overview
+from batchq.cli.output import escape, print_error, write_line
+from batchq.cli.search_filters import ACTIVE, WAITING
+from batchq.cli.tables import Column, add_output_flags, print_json, print_list, prints_json
+from batchq.cli.terminal import uses_color
+from batchq.errors import Invalid, NotFound
+
+MAX_PAGES = 1000
+
+
+class Kind(Struct, frozen=True, kw_only=True):
+    """A kind of resource, as AWS's operations describe it."""
+
+    #: The noun in messages.
+    noun: str
+    #: The path of the operation that lists all.
+    path: str
+    #: The member of its response that is the list.
+    list_member: str
+    #: The members of a resource that form its name.
+    name: Callable[[Row], str]
+    #: The request of `path` for resources of this name.
+    by_name: Callable[[str], Mapping[str, object]]
+    #: The request of `path` for all resources.
+    of_all: Mapping[str, object]
+
+
+QUEUES = Kind(
+    noun="job queue",
+    path="/v1/describejobqueues",
+    list_member="jobQueues",
+    name=lambda it: str(it.get("jobQueueName")),
+    by_name=lambda name: {"jobQueues": [name]},
+    of_all={},
+)
+ENVIRONMENTS = Kind(
+    noun="compute environment",
+    path="/v1/describecomputeenvironments",
+    list_member="computeEnvironments",
+    name=lambda it: str(it.get("computeEnvironmentName")),
+    by_name=lambda name: {"computeEnvironments": [name]},
+    of_all={},
+)
+DEFINITIONS = Kind(
+    noun="job definition",
+    path="/v1/describejobdefinitions",
+    list_member="jobDefinitions",
+    name=lambda it: f"{it.get('jobDefinitionName')}:{it.get('revision')}",
+    by_name=lambda name: {"jobDefinitions": [name]} if ":" in name else {"jobDefinitionName": name},
+    of_all={"status": "ACTIVE"},
+)
+RESOURCES = Kind(
+    noun="consumable resource",
+    path="/v1/listconsumableresources",
+    list_member="consumableResources",
+    name=lambda it: str(it.get("consumableResourceName")),
+    by_name=lambda _: {},
+    of_all={},
+)
+DESCRIBE_RESOURCE = "/v1/describeconsumableresource"
+UPDATE_QUEUE = "/v1/updatejobqueue"
+
+
+def add_queue(command: ArgumentParser) -> None:
+    """List and show job queues. Operators and admins enable and disable them."""
+    subcommands = command.add_subparsers(dest="subcommand", required=True)
+    _subcommand(subcommands, "list", "list the queues, with their jobs and what the first one waits for", _list_queues)
+    _show_command(subcommands, "queue_name", "show all settings of a queue", _show_queue)
+    for name, state, summary in (
+        ("enable", "ENABLED", "accept and start jobs of these queues again"),
+        ("disable", "DISABLED", "accept and start no further jobs of these queues; running jobs continue"),
+    ):
+        each = subcommands.add_parser(name, help=summary, description=summary)
+        each.set_defaults(run=_set_queue_state, state=state)
+        each.add_argument("queue_names", nargs="+", metavar="QUEUE", help="name or ARN")
+        add_server_flags(each)
+
+
+def add_env(command: ArgumentParser) -> None:
+    """List and show compute environments."""
+    subcommands = command.add_subparsers(dest="subcommand", required=True)
+    _subcommand(subcommands, "list", "list the environments, with their capacity in use", _list_environments)
+    _show_command(subcommands, "environment_name", "show all settings of an environment", _show_environment)
+
+
+def add_def(command: ArgumentParser) -> None:
+    """List and show job definitions."""
+    subcommands = command.add_subparsers(dest="subcommand", required=True)
+    listing = _subcommand(subcommands, "list", "list the definitions, each with its latest revision", _list_definitions)
+    listing.add_argument("definition_name", nargs="?", metavar="NAME", help="all active revisions of this definition")
+    _show_command(
+        subcommands, "definition_name", "show a revision: NAME:REVISION, or NAME for the latest", _show_definition
+    )
+
+
+def add_resource(command: ArgumentParser) -> None:
+    """List and show consumable resources, for example licences."""
+    subcommands = command.add_subparsers(dest="subcommand", required=True)
+    _subcommand(subcommands, "list", "list the resources, with the units in use", _list_resources)
+    _show_command(subcommands, "resource_name", "show a resource", _show_resource)
+
+
+def _subcommand(
+    subcommands: Any,  # noqa: ANN401 - argparse's
+    name: str,
+    summary: str,
+    run: Callable[[Namespace], int],
+) -> ArgumentParser:
+    command: ArgumentParser = subcommands.add_parser(name, help=summary, description=summary)
+    command.set_defaults(run=run)
+    add_output_flags(command)
+    add_server_flags(command)
+    return command
+
+
+def _show_command(
+    subcommands: Any,  # noqa: ANN401 - argparse's
+    dest: str,
+    summary: str,
+    run: Callable[[Namespace], int],
+) -> None:
+    _subcommand(subcommands, "show", summary, run).add_argument(dest, metavar="NAME", help="name or ARN")
+
+
+def _all(url: str, kind: Kind, request: Mapping[str, object]) -> Page:
+    """The response of all pages."""
+    found: list[Row] = []
+    content = dict(request)
+    for _ in range(MAX_PAGES):
+        page: Page = dict(call(url, kind.path, content))
+        found += page[kind.list_member]
+        if "nextToken" not in page:
+            break
+        content["nextToken"] = page["nextToken"]
+    return {kind.list_member: found}
+
+
+def _named(url: str, kind: Kind, name: str) -> Row:
+    """The resource of this name; of several revisions the latest active one. Raises NotFound."""
+    found = _all(url, kind, kind.by_name(name))[kind.list_member]
+    active = [it for it in found if it.get("status") != "INACTIVE"] or found
+    if not active:
+        raise NotFound(f"there is no {kind.noun} {name!r}")
+    latest: Row = max(active, key=lambda it: int(it.get("revision", 0)))
+    return latest
+
+
+def _show(args: Namespace, resource: Row) -> int:
+    if prints_json(args):
+        print_json(args, resource)
+    else:
+        print_fields(flattened(resource), color=uses_color(args.color))
+    return DONE
+
+
+def _list_queues(args: Namespace) -> int:
+    url = url_of(args)
+    response = _all(url, QUEUES, QUEUES.of_all)
+    if prints_json(args):
+        print_json(args, response)
+        return DONE
+    jobs = {it["jobQueue"]: it for it in overview(url)["queues"]}
+    rows = [{**it, **jobs.get(QUEUES.name(it), {}), "state": it["state"]} for it in response["jobQueues"]]
+    print_list(args, response, sorted(rows, key=lambda it: -it["priority"]), _queue_columns())
+    return DONE
+
+
+def _queue_columns() -> list[Column]:
+    def jobs(statuses: Sequence[str]) -> Callable[[Row], str]:
+        return lambda row: str(sum(row.get("counts", {}).get(it, 0) for it in statuses))
+
+    return [
+        Column(title="QUEUE", full=QUEUES.name),
+        _state_column(),
+        Column(title="PRIORITY", full=lambda it: str(it["priority"]), right=True),
+        Column(title="RUNNING", full=jobs(ACTIVE), right=True),
+        Column(title="WAITING", full=jobs(WAITING), right=True),
+        Column(title="ENVIRONMENTS", full=_environments, elastic=True),
+        Column(title="NEXT", full=_next, elastic=True),
+    ]
+
+
+def _state_column() -> Column:
+    return Column(
+        title="STATE", full=lambda it: str(it["state"]), style=lambda it: "" if it["state"] == "ENABLED" else "yellow"
+    )
+
+
+def _environments(queue: Row) -> str:
+    names = [str(it["computeEnvironment"]).rpartition("/")[2] for it in queue.get("computeEnvironmentOrder", ())]
+    return ",".join(names)
+
+
+def _next(queue: Row) -> str:
+    """Why the first waiting job waits."""
+    why = queue.get("why", "")
+    return str(why.get("sentence", "")) if isinstance(why, dict) else str(why)
+
+
+def _show_queue(args: Namespace) -> int:
+    return _show(args, _named(url_of(args), QUEUES, args.queue_name))
+
+
+def _set_queue_state(args: Namespace) -> int:
+    url, status = url_of(args), DONE
+    for name in args.queue_names:
+        try:
+            call(url, UPDATE_QUEUE, {"jobQueue": name, "state": args.state})
+        except Invalid as refused:
+            status = print_error(f"{name}: {refused}", REFUSED)
+        else:
+            write_line(escape(f"queue {name} is {args.state}"))
+    return status
+
+
+def _list_environments(args: Namespace) -> int:
+    url = url_of(args)
+    response = _all(url, ENVIRONMENTS, ENVIRONMENTS.of_all)
+    if prints_json(args):
+        print_json(args, response)
+        return DONE
+    capacity = {it["computeEnvironment"]: it for it in overview(url)["capacity"]}
+    rows = [{**it, **capacity.get(ENVIRONMENTS.name(it), {})} for it in response["computeEnvironments"]]
+
+    def use(member: str) -> Callable[[Row], str]:
+        return lambda row: f"{row[member]['requested']:g}/{row[member]['limit']:g}" if member in row else ""
+
+    columns = [
+        Column(title="ENVIRONMENT", full=ENVIRONMENTS.name, elastic=True),
+        _state_column(),
+        Column(title="VCPUS", full=use("vcpus"), right=True),
+        Column(title="MEMORY MIB", full=use("memoryMiB"), right=True),
+        Column(title="GPUS", full=use("gpus"), right=True),
+        Column(title="STATUS", full=lambda it: str(it.get("statusReason") or it.get("status", "")), elastic=True),
+    ]
+    print_list(args, response, rows, columns)
+    return DONE
+
+
+def _show_environment(args: Namespace) -> int:
+    return _show(args, _named(url_of(args), ENVIRONMENTS, args.environment_name))
+
+
+def _list_definitions(args: Namespace) -> int:
+    name = args.definition_name
+    request = {**DEFINITIONS.of_all, **({"jobDefinitionName": name} if name else {})}
+    response = _all(url_of(args), DEFINITIONS, request)
+    found = sorted(response["jobDefinitions"], key=lambda it: (it["jobDefinitionName"], -it["revision"]))
+    latest: dict[str, Row] = {}
+    for it in found:
+        latest.setdefault(it["jobDefinitionName"], it)
+    columns = [
+        Column(title="DEFINITION", full=DEFINITIONS.name, elastic=True),
+        Column(title="TYPE", full=lambda it: str(it.get("type", ""))),
+        Column(title="VCPUS", full=lambda it: _requirement(it, "VCPU"), right=True),
+        Column(title="MEMORY MIB", full=lambda it: _requirement(it, "MEMORY"), right=True),
+        Column(title="IMAGE", full=lambda it: str(it.get("containerProperties", {}).get("image", "")), elastic=True),
+        Column(title="COMMAND", full=_command, elastic=True),
+    ]
+    print_list(args, response, found if name else list(latest.values()), columns)
+    return DONE
+
+
+def _requirement(definition: Row, kind: str) -> str:
+    requirements = definition.get("containerProperties", {}).get("resourceRequirements", ())
+    return next((str(it["value"]) for it in requirements if it["type"] == kind), "")
+
+
+def _command(definition: Row) -> str:
+    return " ".join(map(str, definition.get("containerProperties", {}).get("command", ())))
+
+
+def _show_definition(args: Namespace) -> int:
+    return _show(args, _named(url_of(args), DEFINITIONS, args.definition_name))
+
+
+def _list_resources(args: Namespace) -> int:
+    response = _all(url_of(args), RESOURCES, RESOURCES.of_all)
+    columns = [
+        Column(title="RESOURCE", full=RESOURCES.name, elastic=True),
+        Column(title="TYPE", full=lambda it: str(it.get("resourceType", ""))),
+        Column(title="IN USE", full=lambda it: str(it.get("inUseQuantity", "")), right=True),
+        Column(title="TOTAL", full=lambda it: str(it.get("totalQuantity", "")), right=True),
+    ]
+    print_list(args, response, response["consumableResources"], columns)
+    return DONE
+
+
+def _show_resource(args: Namespace) -> int:
+    return _show(args, dict(call(url_of(args), DESCRIBE_RESOURCE, {"consumableResource": args.resource_name})))

@@ -1,0 +1,148 @@
+"""`batchq completion SHELL`, and the completion of words itself, which the shell's script requests from `batchq`.
+
+A value comes from the server within `TIMEOUT`; without a server nothing is completed, and nothing is printed.
+"""
+
+import os
+import shlex
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter, _SubParsersAction
+from collections.abc import Callable, Iterator, Mapping
+from inspect import cleandoc
+from threading import Thread
+from typing import Any
+
+from batchq.cli.http_client import call, url_of
+from batchq.cli.job_columns import short_id
+from batchq.cli.native_api import LIST_JOBS
+from batchq.cli.output import write_line
+from batchq.cli.search_filters import STATES
+from batchq.errors import BatchqError
+
+SHELLS = ("bash", "zsh", "fish")
+TIMEOUT = 0.5  # seconds
+LATEST_JOBS = 20
+COMMANDS_WITH_COMPLETE_IDS = ("cancel", "terminate", "force-fail")
+
+Values = Mapping[str, str]
+Completer = Callable[..., Values]
+
+
+def add_completion(command: ArgumentParser) -> None:
+    """Print the script that lets a shell complete commands, flags, queues, definitions, states and jobs.
+
+    bash: eval "$(batchq completion bash)"       in ~/.bashrc
+    zsh:  eval "$(batchq completion zsh)"        in ~/.zshrc
+    fish: batchq completion fish | source        in ~/.config/fish/config.fish
+    """
+    command.formatter_class = RawDescriptionHelpFormatter
+    command.description = cleandoc(command.description or "")
+    command.set_defaults(run=completion)
+    command.add_argument("shell", choices=SHELLS)
+
+
+def completion(args: Namespace) -> int:
+    from argcomplete.shell_integration import shellcode  # noqa: PLC0415 - see `complete`
+
+    write_line(shellcode(["batchq"], shell=args.shell))
+    return 0
+
+
+def complete(parser: ArgumentParser) -> None:
+    """Print the completions that the environment requests, in the form of argcomplete's protocol, and exit."""
+    from argcomplete import autocomplete  # noqa: PLC0415 - other commands do not need it
+
+    name = next(iter(_words()[1:2]), "")
+    commands = _subparsers(parser)
+    if name in commands:
+        commands[name].declare()
+        _add_completers(commands[name], name)
+    autocomplete(parser, always_complete_options=False)
+
+
+def _words() -> list[str]:
+    """The complete words of the command line so far."""
+    line = os.environ.get("COMP_LINE", "")[: int(os.environ.get("COMP_POINT", "0"))]
+    try:
+        return shlex.split(line)
+    except ValueError:  # a quotation that is not closed
+        return line.split()
+
+
+def _subparsers(parser: ArgumentParser) -> Mapping[str, Any]:
+    actions = [it for it in parser._actions if isinstance(it, _SubParsersAction)]  # noqa: SLF001 - not public
+    return dict(actions[0].choices) if actions else {}
+
+
+def _add_completers(parser: ArgumentParser, command: str) -> None:
+    """Give the flags and arguments their completers, by the name under which the command reads them."""
+    completers: Mapping[str, Completer] = {
+        **dict.fromkeys(("queue", "queues", "queue_name", "queue_names"), _queues),
+        **dict.fromkeys(("definition", "definitions", "definition_name"), _definitions),
+        **dict.fromkeys(("job", "jobs", "after"), _complete_ids if command in COMMANDS_WITH_COMPLETE_IDS else _handles),
+        "states": _states,
+    }
+    for action in _actions(parser):
+        if action.dest in completers and action.choices is None:
+            action.completer = completers[action.dest]
+
+
+def _actions(parser: ArgumentParser) -> Iterator[Any]:
+    yield from parser._actions  # noqa: SLF001 - not public
+    for each in _subparsers(parser).values():
+        yield from _actions(each)
+
+
+def _states(**_: object) -> Values:
+    return dict.fromkeys(STATES, "")
+
+
+def _queues(parsed_args: Namespace, **_: object) -> Values:
+    def names(url: str) -> Values:
+        queues: Any = call(url, "/v1/describejobqueues", {}, timeout=TIMEOUT)["jobQueues"]
+        return {it["jobQueueName"]: it["state"] for it in queues}
+
+    return _in_time(parsed_args, names)
+
+
+def _definitions(parsed_args: Namespace, **_: object) -> Values:
+    def names(url: str) -> Values:
+        request = {"status": "ACTIVE"}
+        found: Any = call(url, "/v1/describejobdefinitions", request, timeout=TIMEOUT)["jobDefinitions"]
+        return {it["jobDefinitionName"]: "" for it in found}
+
+    return _in_time(parsed_args, names)
+
+
+def _handles(parsed_args: Namespace, **_: object) -> Values:
+    return {short_id(job_id): text for job_id, text in _latest(parsed_args).items()}
+
+
+def _complete_ids(parsed_args: Namespace, **_: object) -> Values:
+    return _latest(parsed_args)
+
+
+def _latest(parsed_args: Namespace) -> Values:
+    """The caller's latest jobs: ids, with name and status."""
+
+    def jobs(url: str) -> Values:
+        page: Any = call(url, LIST_JOBS, {"mine": True, "maxResults": LATEST_JOBS}, timeout=TIMEOUT)
+        return {it["jobId"]: f"{it['jobName']} {it['status']}" for it in page["jobs"]}
+
+    return _in_time(parsed_args, jobs)
+
+
+def _in_time(parsed_args: Namespace, values: Callable[[str], Values]) -> Values:
+    """The values, or none if there is no server, or it does not respond in time."""
+    found: dict[str, str] = {}
+
+    def read() -> None:
+        try:
+            flags = {name: getattr(parsed_args, name, None) for name in ("url", "ca_bundle", "config")}
+            found.update(values(url_of(Namespace(**flags))))
+        except (BatchqError, KeyError, TypeError, OSError):
+            return
+
+    reader = Thread(target=read, daemon=True)
+    reader.start()
+    reader.join(TIMEOUT)
+    return dict(found)

@@ -1,0 +1,131 @@
+"""`batchq queue`, `env`, `def` and `resource`: requests and output."""
+
+import json
+
+import pytest
+
+from tests.cli.scripted_server import batchq
+
+QUEUES = [
+    {
+        "jobQueueName": name,
+        "state": state,
+        "status": "VALID",
+        "priority": priority,
+        "computeEnvironmentOrder": [{"order": 1, "computeEnvironment": "arn:aws:batch:r:1:compute-environment/local"}],
+    }
+    for name, state, priority in (("default", "ENABLED", 1), ("night", "DISABLED", 5))
+]
+OVERVIEW = {
+    "queues": [
+        {
+            "jobQueue": "default",
+            "state": "ENABLED",
+            "priority": 1,
+            "counts": {"RUNNING": 2, "STARTING": 1, "RUNNABLE": 4, "FAILED": 9},
+            "why": {"code": "NEXT", "sentence": "needs 4 vCPUs, 1.5 of 8 are free"},
+        }
+    ],
+    "capacity": [
+        {
+            "computeEnvironment": "local",
+            "vcpus": {"limit": 8, "requested": 6.5},
+            "memoryMiB": {"limit": 1024, "requested": 512},
+            "gpus": {"limit": 0, "requested": 0},
+        }
+    ],
+}
+
+
+def definition(name, revision):
+    requirements = [{"type": "VCPU", "value": "2"}, {"type": "MEMORY", "value": "64"}]
+    properties = {"image": "busybox", "command": ["echo", "hi"], "resourceRequirements": requirements}
+    return {"jobDefinitionName": name, "revision": revision, "type": "container", "containerProperties": properties}
+
+
+@pytest.fixture
+def catalog(native):
+    native.responses |= {
+        "/v1/describejobqueues": {"jobQueues": QUEUES},
+        "/v1/updatejobqueue": {},
+        "/v1/batchq/overview": OVERVIEW,
+        "/v1/describecomputeenvironments": {
+            "computeEnvironments": [{"computeEnvironmentName": "local", "state": "ENABLED", "status": "VALID"}]
+        },
+        "/v1/describejobdefinitions": {"jobDefinitions": [definition("b", 1), definition("a", 1), definition("a", 2)]},
+        "/v1/listconsumableresources": {
+            "consumableResources": [
+                {
+                    "consumableResourceName": "licence",
+                    "resourceType": "REPLENISHABLE",
+                    "inUseQuantity": 1,
+                    "totalQuantity": 4,
+                }
+            ]
+        },
+        "/v1/describeconsumableresource": {"consumableResourceName": "licence", "totalQuantity": 4},
+    }
+    return native
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        (
+            ["queue", "list"],
+            ["night\tDISABLED\t5\t0\t0\tlocal\t", "default\tENABLED\t1\t3\t4\tlocal\tneeds 4 vCPUs, 1.5 of 8 are free"],
+        ),
+        (["env", "list"], ["local\tENABLED\t6.5/8\t512/1024\t0/0\tVALID"]),
+        (["def", "list"], [f"{it}\tcontainer\t2\t64\tbusybox\techo hi" for it in ("a:2", "b:1")]),
+        (["resource", "list"], ["licence\tREPLENISHABLE\t1\t4"]),
+        (["resource", "show", "licence"], ["consumableResourceName\tlicence", "totalQuantity\t4"]),
+    ],
+)
+async def test_a_line_for_each_resource_is_printed(catalog, capsys, words, lines):
+    assert await batchq(*words) == 0
+
+    assert capsys.readouterr().out.splitlines() == lines
+
+
+async def test_show_prints_each_setting_with_its_path(catalog, capsys):
+    assert await batchq("def", "show", "a") == 0
+
+    fields = dict(it.split("\t") for it in capsys.readouterr().out.splitlines())
+    assert fields["revision"] == "2"
+    assert fields["containerProperties.command"] == "echo hi"
+    assert fields["containerProperties.resourceRequirements[0].type"] == "VCPU"
+    assert catalog.requests == [("POST", "/v1/describejobdefinitions", {"jobDefinitionName": "a"})]
+
+
+async def test_json_is_the_response_of_aws_operation(catalog, capsys):
+    assert await batchq("queue", "list", "--json") == 0
+
+    assert json.loads(capsys.readouterr().out) == {"jobQueues": QUEUES}
+
+
+async def test_a_resource_that_does_not_exist_is_status_1(catalog, capsys):
+    catalog.responses["/v1/describejobqueues"] = {"jobQueues": []}
+
+    assert await batchq("queue", "show", "nope") == 1
+
+    assert capsys.readouterr().err == "batchq: there is no job queue 'nope'\n"
+
+
+async def test_queues_are_enabled_and_disabled(catalog, capsys):
+    assert await batchq("queue", "disable", "night", "gpu") == 0
+    assert await batchq("queue", "enable", "night") == 0
+
+    assert [content for _, _, content in catalog.requests] == [
+        {"jobQueue": "night", "state": "DISABLED"},
+        {"jobQueue": "gpu", "state": "DISABLED"},
+        {"jobQueue": "night", "state": "ENABLED"},
+    ]
+    assert capsys.readouterr().out.splitlines()[0] == "queue night is DISABLED"
+
+
+async def test_a_refused_change_is_reported_and_the_others_are_made(catalog, capsys):
+    del catalog.responses["/v1/updatejobqueue"]
+
+    assert await batchq("queue", "disable", "night", "gpu") == 1
+
+    assert capsys.readouterr().err.count("\n") == 2

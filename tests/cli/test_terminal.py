@@ -1,0 +1,125 @@
+"""Commands in a pseudo-terminal: tables of its width, colours, questions, and completion in bash."""
+
+import os
+import sys
+
+import pytest
+
+from tests.cli.native_server import job_id, row
+from tests.cli.scripted_server import job
+from tests.cli.terminal_session import on_terminal, session
+
+WHY = {
+    "code": "NEXT",
+    "sentence": "Next in queue default: needs 4 vCPUs, 1.5 of 8 are free. 3 jobs hold the rest of them.",
+}
+ROWS = [
+    row("train", "RUNNABLE", why=WHY),
+    row("a-long-name-of-a-job-that-has-failed-already", "FAILED", jobId=job_id("77ab01c9"), exitCode=2, stoppedAt=0),
+]
+
+
+async def batchq(*words, steps=(), **how):
+    return await on_terminal(*words, steps=steps, **how)
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+async def test_a_list_fits_into_the_terminal(native, columns):
+    native.rows = ROWS
+
+    shown = await batchq("list", "-a", columns=columns)
+
+    titles, first, second, *rest = shown["screen"]
+    assert titles.split() == ["JOB", "NAME", "STATE", "QUEUE", "OWNER", "TIME", "WHY"]
+    assert first.startswith("8f2c51a7  train")
+    assert first.endswith("…") == (columns == 80)
+    assert (WHY["sentence"] in first) == (columns == 200)
+    assert "d ago" not in first
+    assert " ago " in second
+    assert not any(rest)
+    assert shown["status"] == 0
+    assert {"red", "brown"} <= set(shown["colors"])
+
+
+@pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+async def test_a_terminal_without_colours_gets_none(native, environment):
+    native.rows = ROWS
+
+    shown = await batchq("list", "-a", **environment)
+
+    assert shown["screen"][1].startswith("8f2c51a7  train")
+    assert shown["colors"] == ["default"]
+
+
+async def test_the_output_of_a_job_does_not_drive_the_terminal(native):
+    native.rows = [row()]
+    lines = [{"at": 0, "message": it} for it in ("one", "\x1b[2J\x1b[1;1Hforged", "\x1b[32mgreen\x1b[0m")]
+    native.responses[f"/v1/batchq/jobs/{job_id('8f2c51a7')}/log"] = {"lines": lines, "next": "3", "over": True}
+
+    shown = await batchq("logs", "train")
+
+    assert shown["screen"][:3] == ["one", r"\x1b[2J\x1b[1;1Hforged", "green"]
+    assert "green" in shown["colors"]
+
+
+QUESTION = "batchq: terminate 21 jobs, 21 of them started? [y/N] "
+
+
+@pytest.fixture
+def crowd(server):
+    server.jobs = [job("STOPPING", jobId=job_id("8f2c51a7", number), status="RUNNING") for number in range(21)]
+    return server
+
+
+async def test_many_jobs_are_stopped_after_a_confirmation(crowd):
+    shown = await batchq("terminate", "-t", "all", "-Q", steps=[(QUESTION, "y\n")])
+
+    assert shown["status"] == 0
+    (_, first), (_, second) = crowd.asked
+    assert first == {"states": ["ALL"], "dryRun": True}
+    assert second == {"states": ["ALL"], "dryRun": False, "jobs": [it["jobId"] for it in crowd.jobs]}
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n", "\x04"])
+async def test_nothing_is_stopped_without_a_confirmation(crowd, answer):
+    shown = await batchq("terminate", "-t", "all", steps=[(QUESTION, answer)])
+
+    assert shown["status"] == 1
+    assert "batchq: nothing is changed" in "\n".join(shown["screen"])
+    assert [content["dryRun"] for _, content in crowd.asked] == [True]
+
+
+@pytest.mark.parametrize("words", [["-t", "all", "-y"], [job_id("8f2c51a7")]])
+async def test_jobs_that_are_named_or_confirmed_by_a_flag_are_stopped_at_once(crowd, words):
+    shown = await batchq("terminate", *words)
+
+    assert shown["status"] == 0
+    assert [content["dryRun"] for _, content in crowd.asked] == [False]
+
+
+async def test_up_to_20_jobs_are_stopped_without_a_question(crowd):
+    crowd.jobs = crowd.jobs[:20]
+
+    shown = await batchq("terminate", "-t", "all")
+
+    assert shown["status"] == 0
+    assert [content["dryRun"] for _, content in crowd.asked] == [True, False]
+
+
+async def test_bash_completes_commands_and_values(native, tmp_path):
+    native.rows = ROWS[:1]
+    command = tmp_path / "batchq"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m batchq "$@"\n')
+    command.chmod(0o700)
+    steps = [
+        ("ready> ", 'eval "$(batchq completion bash)"; echo prepared\n'),
+        ("prepared\r\n", ""),
+        ("ready> ", "batchq sho\t"),
+        ("show ", "8f\t"),
+        ("8f2c51a7 ", "--jso\t"),
+        ("--json ", "\x15exit\n"),
+    ]
+
+    shown = await session("bash", "--norc", "-i", steps=steps, PATH=f"{tmp_path}:{os.environ['PATH']}", PS1="ready> ")
+
+    assert shown["status"] == 0
