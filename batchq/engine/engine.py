@@ -24,6 +24,7 @@ from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.containers.verified_runtime import VerifiedRuntime
 from batchq.engine.containers.watcher import Watcher
 from batchq.engine.engine_identity import EngineCheck
+from batchq.engine.history_feed import HistoryFeed
 from batchq.engine.loop import EngineLoop
 from batchq.engine.mailbox import Mailbox
 from batchq.engine.messages import BulkStopRequest, JobEvent, Resume, Submit, UpdateTags
@@ -300,6 +301,11 @@ class Engine:
     def blocked_heads(self) -> tuple[tuple[QueueName, str, datetime], ...]:
         """For each blocked head of a queue, or of an account in a queue: the queue, the reason's code, since when."""
         return self.loop.scheduler.blocked_heads()
+
+    @property
+    def history_feed(self) -> HistoryFeed:
+        """The saved history entries of all jobs."""
+        return self.loop.history_feed
 
     @property
     def recovered(self) -> bool:

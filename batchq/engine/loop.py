@@ -28,6 +28,7 @@ from batchq.engine.bulk_stops import BulkStops
 from batchq.engine.dependents import propagate
 from batchq.engine.engine_identity import EngineCheck
 from batchq.engine.handlers import MessageHandler
+from batchq.engine.history_feed import HistoryFeed
 from batchq.engine.mailbox import Mailbox
 from batchq.engine.messages import (
     BulkStopRequest,
@@ -101,6 +102,7 @@ class EngineLoop:
         )
         self._bulk_stops, self.candidate_reader = BulkStops(store), CandidateReader(store)
         self.state = EngineState(catalog, engine_check)
+        self.history_feed = HistoryFeed(store, clock)
         self._handler = MessageHandler(
             self.state, catalog, admit=self.scheduler.admit, begin_bulk_stop=self._begin_bulk_stop
         )
@@ -120,6 +122,7 @@ class EngineLoop:
 
         Called before the first unit of work, and whenever memory may differ from the store.
         """
+        await self.history_feed.load()
         await self.state.load(self._store, self._clock.now())
         await self._arrays.load(self._store)
         await self._bulk_stops.load()
@@ -225,7 +228,7 @@ class EngineLoop:
         if not changes.empty:
             began = perf_counter()
             try:
-                await self._store.commit(changes)
+                unit.first_number = await self._store.commit(changes)
             finally:  # a commit that was reported as failed may have been saved
                 self.candidate_reader.record_changes(changes)
                 self._observer.commit(perf_counter() - began)
@@ -314,7 +317,7 @@ class EngineLoop:
         elif self._placement_due:
             self._placement_missed = True
         committed = unit.committed()
-        for staged in (self.state, *self.scheduler.staged, self._arrays, self._bulk_stops):
+        for staged in (self.state, *self.scheduler.staged, self._arrays, self._bulk_stops, self.history_feed):
             staged.on_committed(committed)
         for job in committed.jobs:
             self._set_timer(job)

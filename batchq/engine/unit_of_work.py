@@ -6,6 +6,7 @@ All changes are saved in one transaction or not at all. Effects are carried out 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import count as count_from
 from typing import Protocol
 
 from msgspec import Struct
@@ -27,7 +28,7 @@ from batchq.domain.lifecycle.transitions import step
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.domain.scheduling.fairshare import Change, ShareKey
 from batchq.engine.messages import BulkStopRequest, Message
-from batchq.ports.history import HistoryEntry
+from batchq.ports.history import FeedEntry, HistoryEntry
 from batchq.ports.jobs import Changes, Restoration, StatusChanged, SubmissionKey
 from batchq.ports.logs import LogStream
 
@@ -59,6 +60,8 @@ class Committed(Struct, frozen=True, kw_only=True):
     changes: Sequence[Change]
     #: The status changes in the order in which they happened.
     transitions: Sequence[StatusChanged]
+    #: The history entries with their numbers.
+    history: Sequence[FeedEntry]
 
 
 class StagedState(Protocol):
@@ -90,6 +93,8 @@ class UnitOfWork:
         self.unknown_containers: frozenset[Tag] | None = None
         #: Dependents still to be evaluated, from earlier units of work and this one, oldest first.
         self.unresolved: deque[PendingDependents] = deque()
+        #: The number of the first history entry that was saved; None before the commit, and without history.
+        self.first_number: int | None = None
         #: How many more stored dependents this unit of work may evaluate.
         self.dependents_left = MAX_DEPENDENTS
         self.bulk_stops: list[tuple[BulkStop, BulkStopRequest]] = []
@@ -313,7 +318,16 @@ class UnitOfWork:
             jobs=(*self._inserted.values(), *updated),
             changes=self.job_changes(),
             transitions=self._transitions,
+            history=()
+            if self.first_number is None
+            else list(map(self._numbered, count_from(self.first_number), self._history)),
         )
+
+    def _numbered(self, number: int, entry: HistoryEntry) -> FeedEntry:
+        job = self.get(entry.job_id)
+        assert job is not None, f"{entry.job_id} has a history entry and is not known"
+        spec = job.spec
+        return FeedEntry(number=number, entry=entry, job_name=spec.name, queue=spec.queue, owner=spec.owner)
 
     def _record_transition(self, before: Job | None, after: Job) -> None:
         attempt = after.attempt.number if after.attempt else None

@@ -51,7 +51,7 @@ async def save(store, ahead, *, new=(), gone=()):
     updated = [after(it, placed()) for it in gone]
     await store.commit(Changes(inserted=tuple(new), updated=tuple(updated)))
     saved = [*new, *(await InlineStore.jobs(store, [it.id for it in gone])).values()]
-    ahead.on_committed(Committed(unit=None, jobs=saved, changes=(), transitions=()))
+    ahead.on_committed(Committed(unit=None, jobs=saved, changes=(), transitions=(), history=()))
 
 
 async def tell_the_same(store, ahead, *asked, **options):
