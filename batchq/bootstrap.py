@@ -22,7 +22,7 @@ from batchq.api.batch.validation import ServerLimits
 from batchq.api.logs import routes as cloudwatch
 from batchq.api.metrics import routes as monitoring
 from batchq.api.metrics.routes import Metrics, MetricsContext, token_in
-from batchq.api.native import audit, bulk_stop, explanations, job_search, resume
+from batchq.api.native import audit, bulk_stop, events, explanations, job_log, job_search, resume
 from batchq.api.native import jobs as native_jobs
 from batchq.api.native.accounts import dialect
 from batchq.api.page_tokens import PageTokens
@@ -57,7 +57,9 @@ from batchq.ports.observer import Observer
 from batchq.ports.runtime import ContainerRuntime
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
+from batchq.services.events import EventService
 from batchq.services.explanations import ExplanationService
+from batchq.services.job_log import JobLogService
 from batchq.services.job_search import JobSearchService
 from batchq.services.jobs import JobService
 from batchq.settings import Auth, Privileged, Runtime, Settings
@@ -118,6 +120,7 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         await runner.setup()
         site = ListeningSite(runner, listener=door, certificate=certificate, limits=connection_limits(settings))
         await site.start()
+        stack.callback(parts.engine.history_feed.close)
         store.announce(site.name)
         yield Serving(url=site.name, wait_until_lost=parts.engine.store_monitor.lost)
 
@@ -313,6 +316,8 @@ def application(
             native_jobs.dialect(parts.jobs),
             job_search.dialect(make_search_context(settings, parts, tokens)),
             explanations.dialect(parts.explanations),
+            events.dialect(EventService(parts.engine.history_feed)),
+            job_log.dialect(make_job_log(parts, clock)),
             resume.dialect(parts.jobs),
             bulk_stop.dialect(parts.bulk_stops),
             dialect(AccountAdmin(settings.data, now=wall_time)),
@@ -324,6 +329,10 @@ def application(
         gate=make_gate(settings, clock),
         requests=metrics.requests,
     )
+
+
+def make_job_log(parts: Parts, clock: Clock) -> JobLogService:
+    return JobLogService(store=parts.store, logs=parts.logs, feed=parts.engine.history_feed, clock=clock)
 
 
 def make_batch_context(settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens) -> BatchContext:

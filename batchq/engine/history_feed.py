@@ -28,7 +28,8 @@ class HistoryFeed:
         #: The newest entries, with consecutive numbers through `last`.
         self._ring: deque[FeedEntry] = deque(maxlen=RING_SIZE)
         self._more = asyncio.Event()
-        self._closed = False
+        #: Whether the server shuts down: no reader waits.
+        self.closed = False
 
     async def load(self) -> None:
         """Continue after the stored entries. Called before the first commit, and after one with an unknown outcome."""
@@ -43,7 +44,7 @@ class HistoryFeed:
 
     def close(self) -> None:
         """Wake all waiting readers, at shutdown. From now on no reader waits."""
-        self._closed = True
+        self.closed = True
         self._more.set()
 
     async def page(self, after: int, wanted: FeedFilter, *, limit: int, wait: float) -> FeedPage:
@@ -65,7 +66,7 @@ class HistoryFeed:
         """Wait for any entry above `after`; False after the deadline, in seconds of the event loop's clock."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        if self.last <= after and not self._closed:
+        if self.last <= after and not self.closed:
             try:
                 async with asyncio.timeout_at(deadline):
                     await self._more.wait()
@@ -74,7 +75,7 @@ class HistoryFeed:
         pause = min(began + PAUSE, deadline) - loop.time()
         if pause > 0:  # entries that follow at once are examined together
             await self._clock.sleep(pause)
-        return self.last > after and not self._closed
+        return self.last > after and not self.closed
 
     async def _read(self, after: int, wanted: FeedFilter, limit: int) -> FeedPage:
         first = self.last + 1 - len(self._ring)

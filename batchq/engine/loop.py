@@ -101,8 +101,7 @@ class EngineLoop:
             store=store, catalog=catalog, accounts=accounts, clock=clock, request_unit=request_unit
         )
         self._bulk_stops, self.candidate_reader = BulkStops(store), CandidateReader(store)
-        self.state = EngineState(catalog, engine_check)
-        self.history_feed = HistoryFeed(store, clock)
+        self.state, self.history_feed = EngineState(catalog, engine_check), HistoryFeed(store, clock)
         self._handler = MessageHandler(
             self.state, catalog, admit=self.scheduler.admit, begin_bulk_stop=self._begin_bulk_stop
         )

@@ -74,6 +74,9 @@ class StagedState(Protocol):
 class UnitOfWork:
     """A working copy of the active jobs. Other jobs must be loaded before an event is applied to them."""
 
+    #: The number of the first history entry that was saved; None before the commit, and without history.
+    first_number: int | None = None
+
     def __init__(self, *, now: datetime, active: Mapping[JobId, Job]) -> None:
         self.now = now
         #: Each effect with the job as changed by the event; None for a container of an unknown job.
@@ -93,8 +96,6 @@ class UnitOfWork:
         self.unknown_containers: frozenset[Tag] | None = None
         #: Dependents still to be evaluated, from earlier units of work and this one, oldest first.
         self.unresolved: deque[PendingDependents] = deque()
-        #: The number of the first history entry that was saved; None before the commit, and without history.
-        self.first_number: int | None = None
         #: How many more stored dependents this unit of work may evaluate.
         self.dependents_left = MAX_DEPENDENTS
         self.bulk_stops: list[tuple[BulkStop, BulkStopRequest]] = []

@@ -13,6 +13,7 @@ from batchq.domain.ids import Tag
 from batchq.errors import NotFound
 from batchq.logs import pages
 from batchq.logs.capture import LogCapture
+from batchq.logs.follow import Copied, SharedCopies
 from batchq.logs.pages import Span, StreamPosition, StreamQuery, list_streams, position_after
 from batchq.logs.quota import LogQuota
 from batchq.logs.search import Budget, Event, Key, never_disconnected, parse_pattern, search
@@ -23,6 +24,7 @@ from batchq.ports.logs import LogArchive, LogPage, LogStream
 from batchq.ports.runtime import ContainerRuntime
 
 GROUP = "/aws/batch/job"
+_END = 2**63 - 1  # nanoseconds since the epoch: after every line
 MAX_STREAMS_PER_SEARCH = 500  # streams that are searched together
 
 
@@ -75,6 +77,7 @@ class LogService:
         self._capture = LogCapture(archive=archive, runtime=runtime, clock=clock, quota=quota)
         self._search_lock = asyncio.Lock()
         self._tail = LogTail(store=store, runtime=runtime, capture=self._capture, clock=clock)
+        self._copies = SharedCopies(tail=self._tail, store=store, archive=archive)
 
     async def capture(self, tag: Tag) -> bool:
         """Copy all output of a container into the archive, so that the container may be removed.
@@ -90,6 +93,7 @@ class LogService:
         return self._quota.trouble
 
     async def close(self) -> None:
+        await self._copies.close()
         await self._tail.close()
 
     async def stream(self, name: str, *, caller: Caller) -> LogStream:
@@ -109,6 +113,21 @@ class LogService:
         await self._tail.copy_new((stream,))
         read = pages.read_backwards if backwards else pages.read_forwards
         return await read(self._archive, stream.tag.log_id, span=span, position=position, limit=limit)
+
+    async def copy(self, tag: Tag) -> Copied:
+        """Copy the new output of one container, at most once in 200 ms for all who follow it. Raises StoreFailed."""
+        return await self._copies.copy(tag)
+
+    async def lines(self, tag: Tag, *, position: int, limit: int) -> LogPage:
+        """Stored lines of one container from `position` on, without another copy. Raises Invalid; StoreFailed."""
+        return await self._archive.read(tag.log_id, position=position, limit=limit, max_bytes=pages.PAGE_BYTES)
+
+    async def last_lines(self, tag: Tag, *, limit: int) -> int:
+        """The position of the last `limit` lines; those beyond 1 MiB are left out. Raises StoreFailed."""
+        if not limit:
+            return await self._archive.seek(tag.log_id, _END)
+        page = await self._archive.read_back(tag.log_id, position=None, limit=limit, max_bytes=pages.PAGE_BYTES)
+        return page.start
 
     async def filter(
         self,

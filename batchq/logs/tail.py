@@ -30,7 +30,8 @@ READ_TIMEOUT = 3.0  # seconds that readers wait for one call of the engine
 class SharedRead(Struct, frozen=True, kw_only=True):
     """A call of the engine that several readers wait for."""
 
-    task: asyncio.Task[None]
+    #: Its result: whether the call succeeded.
+    task: asyncio.Task[bool]
     #: When the call began, by the event loop's clock, in seconds.
     since: float
 
@@ -61,6 +62,22 @@ class LogTail:
         await self._wait([self._shared(copy, partial(self._copy, *copy)) for copy in growing.items()])
         return await self._capture.complete_until(growing)
 
+    async def copy_one(self, job: Job, tag: Tag) -> bool:
+        """Copy the new output of one container of a job. Returns whether its log is complete.
+
+        That is so if its attempt had ended in `job`, and the copy succeeded or the container cannot exist any more.
+        """
+        now = self._clock.now()
+        if not spec_of(job, tag).logging.captured:
+            return True
+        runs = _runs(job, tag)
+        if not runs and not _ended_recently(job, tag, now):
+            return True
+        copy = (tag, COPY_INTERVAL if runs else timedelta(0))
+        read = self._shared(copy, partial(self._copy, *copy))
+        await self._wait([read])
+        return not runs and read.task.done() and read.task.result()
+
     async def close(self) -> None:
         """Cancel the copies under way. Output that is not stored yet can still be copied later."""
         tasks = [read.task for read in self._running.values()]
@@ -87,13 +104,16 @@ class LogTail:
                 growing[tag] = timedelta(0)
         return growing
 
-    async def _survey(self) -> None:
+    async def _survey(self) -> bool:
         try:
             self._existing = frozenset(found.tag for found in await self._runtime.survey())
         except EngineUnknown as unknown:
             log.info("log readers see stored output only: %s", unknown)
+            return False
+        return True
 
-    async def _copy(self, tag: Tag, max_age: timedelta) -> None:
+    async def _copy(self, tag: Tag, max_age: timedelta) -> bool:
+        """Copy new output. Returns False if that failed."""
         async with self._semaphore:
             try:
                 await self._capture.copy_new(tag, max_age=max_age)
@@ -101,8 +121,11 @@ class LogTail:
                 log.info("container %s: log readers see stored output only: %s", tag, unknown)
             except StoreFailed as failure:
                 log.warning("container %s: output could not be stored for a reader: %s", tag, failure)
+            else:
+                return True
+        return False
 
-    def _shared(self, key: Hashable, work: Callable[[], Coroutine[None, None, None]]) -> SharedRead:
+    def _shared(self, key: Hashable, work: Callable[[], Coroutine[None, None, bool]]) -> SharedRead:
         """The call with the key `what` that is under way, or a new one: concurrent readers share one call."""
         if key not in self._running:
             task = asyncio.create_task(work(), name=f"log copy {key}")

@@ -227,6 +227,20 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("GetJobHistory", ""): Row(
         cells=REACH, ask=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}/history", method="GET")
     ),
+    ("GetJobLog", ""): Row(
+        cells=REACH, ask=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}/log", method="GET"), kind="ran"
+    ),
+    ("ListEvents", "all"): Row(
+        cells=REACH,
+        ask=lambda _: Request(path="/v1/batchq/events?after=0&limit=1000", method="GET"),
+        kind="ran",
+        tells=lambda it: it.job,
+    ),
+    ("ListEvents", "of a job"): Row(
+        cells=REACH,
+        ask=lambda it: Request(path=f"/v1/batchq/events?after=0&jobs={it.job}", method="GET"),
+        tells=lambda it: it.job,
+    ),
     ("SearchJobs", ""): _search("still", {}),
     ("SearchJobs", "by id"): Row(cells=REACH, ask=lambda it: _found({"ids": [it.job]})),
     ("SearchJobs", "by the beginning of an id"): Row(cells=REACH, ask=lambda it: _found({"idPrefix": it.job[:13]})),

@@ -23,7 +23,9 @@ from batchq.ports.logs import LogArchive
 from batchq.ports.runtime import ContainerRuntime
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
+from batchq.services.events import EventService
 from batchq.services.explanations import ExplanationService
+from batchq.services.job_log import JobLogService
 from batchq.services.jobs import JobService
 from tests.support.disk import BOTTOMLESS, UNLIMITED
 from tests.support.observing import NoObserver
@@ -73,6 +75,8 @@ class InProcessServer:
         )
         self.catalog.consumable_resources.usage = self.engine
         self.explanations = ExplanationService(engine=self.engine, store=store)
+        self.events = EventService(self.engine.history_feed)
+        self.job_log = JobLogService(store=store, logs=self.logs, feed=self.engine.history_feed, clock=clock)
         self.bulk_stops = BulkStopService(
             engine=self.engine, store=store, directory=people, queues=self.catalog.queues_of
         )

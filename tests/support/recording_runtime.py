@@ -1,11 +1,12 @@
 """A runtime that records the calls which change containers, in order, and fails or delays those that a test names."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from batchq.domain.ids import Tag
 from batchq.errors import EngineUnknown, EngineUnreachable
+from batchq.ports.logs import LogLine
 from batchq.ports.runtime import ContainerRuntime, DeathReport
 from tests.support.runtime_proxy import RuntimeProxy, T
 
@@ -22,6 +23,8 @@ class RecordingRuntime(RuntimeProxy):
         #: How many calls there were of `inspect` and of `pull`.
         self.inspections = 0
         self.pulls = 0
+        #: How many calls there were of `logs`.
+        self.log_reads = 0
         #: By call: errors, each of which is raised once, instead of the call.
         self.refusals: dict[str, list[Exception]] = {}
         #: By call: an error that is raised each time, instead of the call.
@@ -44,6 +47,10 @@ class RecordingRuntime(RuntimeProxy):
 
     def release(self, call: str) -> None:
         self._held.pop(call).set()
+
+    def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
+        self.log_reads += 1
+        return super().logs(tag, after=after)
 
     async def call(self, name: str, tag: Tag | None, forward: Callable[[], Awaitable[T]]) -> T:
         if name in RECORDED and tag is not None:

@@ -1,0 +1,156 @@
+"""ListEvents: the status changes of jobs, one numbered feed that a client follows by long polls."""
+
+import re
+from typing import Annotated
+
+from aiohttp import web
+from msgspec import Struct
+from pydantic import BaseModel, ConfigDict, Field
+
+from batchq.api.authorization import authorize
+from batchq.api.http import Dialect, milliseconds, reply, validate
+from batchq.api.openapi import OperationDoc, document
+from batchq.domain.access.accounts import Permission, UserName
+from batchq.domain.ids import JobId, QueueName
+from batchq.domain.job import Status
+from batchq.errors import Invalid
+from batchq.ports.history import FeedEntry, FeedFilter
+from batchq.services.events import EventService
+from batchq.throttling import ConcurrencyLimit
+
+NAME = "ListEvents"
+EVENTS = "/v1/batchq/events"
+MAX_READERS = 256  # requests of one user that wait at the same time
+MAX_WAIT = 20  # seconds
+MAX_NUMBER = 2**53  # so that every JSON parser keeps it
+
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?::[0-9]{1,5})?")
+
+Names = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=4096)]
+
+
+class ListEventsQuery(BaseModel):
+    """Which events are returned. Lists are separated by commas."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    #: Only events with a higher number; absent: only events from now on.
+    after: Annotated[int, Field(ge=0, le=MAX_NUMBER)] | None = None
+    #: Seconds to wait for an event if there is none.
+    wait: Annotated[int, Field(ge=0, le=MAX_WAIT)] = 0
+    limit: Annotated[int, Field(ge=1, le=1000)] = 500
+    #: Ids of jobs; the id of an array selects its children too.
+    jobs: Names | None = None
+    #: Names of job queues.
+    queues: Names | None = None
+    #: AWS's statuses, in any case.
+    statuses: Names | None = None
+
+
+class EventAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A job entered a status."""
+
+    #: The number of the event; numbers ascend, and are never used twice.
+    number: int
+    #: Milliseconds since 1970.
+    at: int
+    job_id: str
+    job_name: str
+    job_queue: str
+    user: str
+    account: str
+    status: Status
+    #: Why the job has the status; absent if no reason is recorded.
+    status_reason: str | None = None
+    #: The number of the attempt that the status belongs to; absent before the first attempt.
+    attempt: int | None = None
+
+
+class ListEventsAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Some events; perhaps none although more follow after `next`."""
+
+    #: By number, ascending.
+    events: tuple[EventAnswer, ...]
+    #: The `after` of the next request.
+    next: int
+    #: Whether events before these may be missing: they were deleted with their jobs, or the data was restored.
+    gap: bool
+
+
+_DOC = OperationDoc(
+    name=NAME,
+    summary="Returns the status changes of jobs in the order of their commits, and waits for the next ones.",
+    description=(
+        "A client follows the events by passing `next` as `after` of the next request; so it receives every event "
+        "once, also across restarts of the server. An answer may be empty before `wait` is over, when many events "
+        "were examined. Events of jobs that the caller may not see are left out."
+    ),
+    query=ListEventsQuery,
+    answer=ListEventsAnswer,
+)
+
+
+def dialect(events: EventService) -> Dialect:
+    readers = ConcurrencyLimit[UserName](at_once=MAX_READERS, waiting=0)
+
+    async def list_events(request: web.Request) -> web.Response:
+        caller = authorize(request, Permission.SELF, NAME)
+        query = validate(ListEventsQuery, query_of(request))
+        wanted = to_filter(query)
+        async with readers.of(caller.user):
+            page = await events.page(query.after, wanted, limit=query.limit, wait=query.wait, caller=caller)
+        return reply(ListEventsAnswer(events=tuple(map(event_answer, page.entries)), next=page.next, gap=page.gap))
+
+    def mount(app: web.Application) -> None:
+        document(app, app.router.add_get(EVENTS, list_events), _DOC)
+
+    return mount
+
+
+def query_of(request: web.Request) -> dict[str, str]:
+    """The parameters of the query. Raises Invalid for one that is given twice."""
+    for name in request.query:
+        if len(request.query.getall(name)) > 1:
+            raise Invalid(f"{name[:100]!r} is given more than once; separate several values by commas.")
+    return dict(request.query)
+
+
+def to_filter(query: ListEventsQuery) -> FeedFilter:
+    """Raises Invalid for a malformed job id or status."""
+    return FeedFilter(
+        jobs=frozenset(map(_job_id, _list(query.jobs))),
+        queues=frozenset(map(QueueName, _list(query.queues))),
+        statuses=frozenset(map(_status, _list(query.statuses))),
+    )
+
+
+def event_answer(saved: FeedEntry) -> EventAnswer:
+    entry = saved.entry
+    return EventAnswer(
+        number=saved.number,
+        at=milliseconds(entry.at),
+        job_id=entry.job_id,
+        job_name=saved.job_name,
+        job_queue=saved.queue,
+        user=saved.owner.user,
+        account=saved.owner.account,
+        status=entry.status,
+        status_reason=entry.reason,
+        attempt=entry.attempt,
+    )
+
+
+def _list(text: str | None) -> list[str]:
+    return [] if text is None else [it for it in text.split(",") if it]
+
+
+def _job_id(text: str) -> JobId:
+    if _ID.fullmatch(text.lower()) is None:
+        raise Invalid(f"{text[:100]!r} is not the id of a job or of a child of an array.")
+    return JobId(text.lower())
+
+
+def _status(text: str) -> Status:
+    if text.upper() not in set(Status):
+        raise Invalid(f"{text[:100]!r} is not a status: use {', '.join(Status)}.")
+    return Status(text.upper())

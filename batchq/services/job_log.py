@@ -1,0 +1,204 @@
+"""The log of one job as its followers read it: line after line, from attempt to attempt, while they wait."""
+
+import asyncio
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from batchq.domain.access.accounts import Caller
+from batchq.domain.ids import JobId, Tag, child_id, node_id, node_of, parent_of
+from batchq.domain.job import FINISHED, Attempt, Job, Status
+from batchq.domain.lifecycle import node_view
+from batchq.domain.lifecycle.arrays import is_parent, size
+from batchq.domain.lifecycle.container_gates import keys, spec_of
+from batchq.engine.history_feed import HistoryFeed
+from batchq.errors import Invalid, NotFound
+from batchq.logs.service import LogService
+from batchq.ports.clock import Clock
+from batchq.ports.history import FeedFilter
+from batchq.ports.jobs import JobStore
+from batchq.ports.logs import StoredLine
+
+POLL_INTERVALS = (0.2, 0.4, 0.8, 1.0)  # seconds between looks at a log that does not grow; the last one is repeated
+
+
+class LogPosition(Struct, frozen=True, kw_only=True):
+    """Where a follower continues."""
+
+    #: The number of the attempt, from 1.
+    attempt: int
+    #: Where the next line begins in the log of the attempt.
+    position: int
+
+
+class JobLogQuery(Struct, frozen=True, kw_only=True):
+    """A request for the next lines of a job's log."""
+
+    #: A job, a child `ID:INDEX` or a node `ID#NODE`.
+    job_id: JobId
+    #: None: from the beginning, or from the last `tail` lines.
+    after: LogPosition | None = None
+    #: Only this attempt; None: the newest attempt, and those that follow it.
+    attempt: int | None = None
+    #: The name of a container of the job's task; None: the only one.
+    container: str | None = None
+    #: How many of the stored lines a follower without a position gets at most; None: all.
+    tail: int | None = None
+    limit: int
+    #: Seconds.
+    wait: float
+
+
+class JobLogPage(Struct, frozen=True, kw_only=True):
+    """The next lines of a job's log, all of one attempt."""
+
+    lines: tuple[StoredLine, ...]
+    #: Where the next page begins; None before the first attempt.
+    next: LogPosition | None
+    #: Whether no more lines can come.
+    over: bool
+
+
+class JobLogService:
+    """Reads logs by job. Jobs that are not visible to the caller are treated as missing."""
+
+    def __init__(self, *, store: JobStore, logs: LogService, feed: HistoryFeed, clock: Clock) -> None:
+        self._store = store
+        self._logs = logs
+        self._feed = feed
+        self._clock = clock
+
+    async def page(self, query: JobLogQuery, *, caller: Caller) -> JobLogPage:
+        """The next lines: at once if there are any, else within `wait` seconds.
+
+        Waits also for a job that has not started. Raises NotFound; Invalid for an array or a multi-node job as a
+        whole, for a container or attempt that does not exist, and for a log that is not captured; StoreFailed.
+        """
+        deadline = asyncio.get_running_loop().time() + query.wait
+        at, seen = query.after, self._feed.last
+        while True:
+            job = await self._find(query.job_id, caller)
+            at = await self._start(query, job, at) if job is not None else at
+            if job is not None and at is not None and _has_run(job, at.attempt):
+                page = await self._read(query, job, at, deadline=deadline, caller=caller)
+                if page is not None:
+                    return page
+                if query.attempt is None and _attempt(job, at.attempt + 1) is not None:
+                    at = LogPosition(attempt=at.attempt + 1, position=0)
+                    continue
+            if job is not None and _no_more_lines(query, job, at):
+                return JobLogPage(lines=(), next=at, over=True)
+            changed = await self._change(query.job_id, seen, deadline)
+            if changed is None:
+                return JobLogPage(lines=(), next=at, over=False)
+            seen = changed
+
+    async def _find(self, job_id: JobId, caller: Caller) -> Job | None:
+        """The job; None for a child that its array has not spawned yet. Raises NotFound; Invalid."""
+        whole, node = node_of(job_id)
+        child = parent_of(whole)
+        ids = [whole] if child is None else [whole, child[0]]
+        found = await self._store.jobs(ids, visibility=caller.visibility)
+        job = found.get(whole)
+        if job is None:
+            array = None if child is None else found.get(child[0])
+            if child is None or array is None or array.status in FINISHED or not is_parent(array):
+                raise NotFound(f"Job {job_id} not found.")
+            if child[1] >= size(array) or child_id(*child) != whole:
+                raise NotFound(f"Job {job_id} not found.")
+            return None
+        if node is not None and not (node_view.exists(job, node) and node_id(whole, node) == job_id):
+            raise NotFound(f"Job {job_id} not found.")
+        if is_parent(job):
+            raise Invalid(f"Job {job_id} is an array: read the log of a child, {job_id}:0 to {job_id}:{size(job) - 1}.")
+        if job.spec.nodes is not None and node is None:
+            last = job.spec.nodes.count - 1
+            raise Invalid(f"Job {job_id} has several nodes: read the log of one, {job_id}#0 to {job_id}#{last}.")
+        return job
+
+    async def _start(self, query: JobLogQuery, job: Job, at: LogPosition | None) -> LogPosition | None:
+        """Where a follower without a position begins; None before the first attempt."""
+        if at is not None:
+            return at
+        newest = job.attempt or (job.attempts[-1] if job.attempts else None)
+        number = query.attempt or (None if newest is None else newest.number)
+        if number is None:
+            return None
+        at = LogPosition(attempt=number, position=0)
+        if query.tail is None or not _has_run(job, number):
+            return at
+        tag = _tag(query, job, number)
+        await self._logs.copy(tag)
+        return replace(at, position=await self._logs.last_lines(tag, limit=query.tail))
+
+    async def _read(
+        self, query: JobLogQuery, job: Job, at: LogPosition, *, deadline: float, caller: Caller
+    ) -> JobLogPage | None:
+        """The next lines of one attempt, or an empty page after the deadline; None if the attempt has no more lines."""
+        loop, tag = asyncio.get_running_loop(), _tag(query, job, at.attempt)
+        if not spec_of(job, tag).logging.captured:
+            raise Invalid(f"The log driver of job {query.job_id} does not store its output in batchq.")
+        size_read, polls = None, 0
+        while True:
+            copied = await self._logs.copy(tag)
+            if copied.job is None or not caller.reaches(copied.job.spec.owner):
+                raise NotFound(f"Job {query.job_id} not found.")
+            if copied.size != size_read or copied.complete:
+                page = await self._logs.lines(tag, position=at.position, limit=query.limit)
+                size_read = copied.size
+                if page.lines:
+                    return JobLogPage(lines=page.lines, next=replace(at, position=page.end), over=False)
+            if copied.complete:
+                return None
+            pause = POLL_INTERVALS[min(polls, len(POLL_INTERVALS) - 1)]
+            if loop.time() + pause > deadline or self._feed.closed:
+                return JobLogPage(lines=(), next=at, over=False)
+            await self._clock.sleep(pause)
+            polls += 1
+
+    async def _change(self, job_id: JobId, seen: int, deadline: float) -> int | None:
+        """Wait for a change of the job after the number `seen`. Returns its number; None after the deadline."""
+        wanted = FeedFilter(jobs=frozenset({node_of(job_id)[0]}))
+        loop = asyncio.get_running_loop()
+        while loop.time() < deadline and not self._feed.closed:
+            page = await self._feed.page(seen, wanted, limit=1, wait=deadline - loop.time())
+            if page.entries or page.gap:
+                return page.next
+            seen = page.next
+        return None
+
+
+def _tag(query: JobLogQuery, job: Job, attempt: int) -> Tag:
+    """The container that is read. Raises Invalid without a `container` that selects one."""
+    tag = Tag(job_id=job.id, attempt=attempt)
+    if job.spec.task is None and job.spec.nodes is None:
+        if query.container not in {None, tag.container}:
+            raise Invalid(f"Job {query.job_id} has one container, and none with the name {query.container!r}.")
+        return tag
+    node = node_of(query.job_id)[1] or 0
+    names = [name for number, _, name in (key.partition("/") for key in keys(job)) if number == str(node)]
+    if query.container is None and len(names) > 1:
+        raise Invalid(f"Job {query.job_id} has several containers: name one of {', '.join(names)}.")
+    name = names[0] if query.container is None else query.container
+    if name not in names:
+        raise Invalid(f"Job {query.job_id} has no container {name!r}, only {', '.join(names)}.")
+    return replace(tag, container_key=f"{node}/{name}")
+
+
+def _attempt(job: Job, number: int) -> Attempt | None:
+    attempts = (*job.attempts, *(() if job.attempt is None else (job.attempt,)))
+    return next((it for it in attempts if it.number == number), None)
+
+
+def _has_run(job: Job, number: int) -> bool:
+    """Whether containers of this attempt may have output: it exists, and is not STARTING."""
+    starts = job.status is Status.STARTING and job.attempt is not None and job.attempt.number == number
+    return _attempt(job, number) is not None and not starts
+
+
+def _no_more_lines(query: JobLogQuery, job: Job, at: LogPosition | None) -> bool:
+    """Whether no more lines can come, once all lines up to `at` were read."""
+    if job.status in FINISHED:
+        return True
+    ended = {it.number for it in job.attempts}
+    return query.attempt is not None and at is not None and query.attempt in ended

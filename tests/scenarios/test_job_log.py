@@ -1,0 +1,159 @@
+"""A follower of a job's log gets every line once, in order, from before the start to the end."""
+
+import asyncio
+
+import pytest
+
+from batchq.domain.access.accounts import Caller
+from batchq.domain.ids import child_id, node_id
+from batchq.domain.job import Status
+from batchq.errors import Invalid, NotFound
+from batchq.services.job_log import JobLogQuery
+from tests.support.builders import gang, task
+from tests.support.scripts import LASTING, Script, contained, lasting
+
+EVE = Caller(user="eve", account="lab", lineage=("lab", "root"))
+WAIT = 10.0  # seconds
+
+
+async def read(world, job, *, caller=None, limit=100, wait=0.0, **asked):
+    query = JobLogQuery(job_id=job, limit=limit, wait=wait, **asked)
+    return await world.server.job_log.page(query, caller=caller or world.caller)
+
+
+async def follow(world, job, *, wait=WAIT, **asked):
+    """All lines until the log is over, with the number of the attempt of each."""
+    lines, after = [], None
+    while True:
+        page = await read(world, job, after=after, wait=wait, **asked)
+        lines += [(page.next.attempt, it.message) for it in page.lines]
+        if page.over:
+            return lines
+        after = page.next
+
+
+async def test_a_follower_waits_for_the_start_and_reads_to_the_end(world):
+    blocker = await world.submit(LASTING, millicpus=4000)
+    await world.wait_for(blocker, Status.RUNNING)
+    job = await world.submit(Script(seconds=1, output=("one", "two")), millicpus=4000)
+    follower = asyncio.create_task(follow(world, job))
+    await world.sleep(0.5)
+
+    await world.finish(blocker)
+
+    assert await follower == [(1, "one"), (1, "two")]
+    await world.wait_for(job, Status.SUCCEEDED)
+
+
+async def test_a_follower_continues_with_the_next_attempt(world):
+    job = await world.submit(Script(seconds=1, exit_code=1, output=("again",)), attempts=2)
+
+    assert await follow(world, job) == [(1, "again"), (2, "again")]
+    assert await follow(world, job, attempt=1) == [(1, "again")]
+
+
+async def test_pages_are_bounded_and_a_wait_ends_without_lines(world):
+    job = await world.submit(lasting(output=("one", "two", "three")))
+    await world.wait_for_output(job, "three")
+
+    first = await read(world, job, limit=2)
+    second = await read(world, job, limit=2, after=first.next)
+    third = await read(world, job, limit=2, after=second.next, wait=1.0)
+
+    assert [[it.message for it in page.lines] for page in (first, second, third)] == [["one", "two"], ["three"], []]
+    assert not third.over
+    assert third.next == second.next
+    await world.finish(job)
+
+
+async def test_the_last_lines_are_read_first_if_requested(world):
+    job = await world.submit(Script(seconds=0, output=("one", "two", "three")))
+    await world.wait_for(job, Status.SUCCEEDED)
+
+    assert await follow(world, job, tail=2) == [(1, "two"), (1, "three")]
+    assert await follow(world, job, tail=0) == []
+
+
+async def test_many_followers_share_the_copies_of_one_log(world):
+    job = await world.submit(lasting(output=("one",)))
+    await world.wait_for_output(job, "one")
+    await world.sleep(1)
+    before = world.runtime.log_reads
+
+    pages = await asyncio.gather(*(follow_once(world, job) for _ in range(100)))
+
+    assert [it.message for page in pages for it in page.lines] == []
+    assert 1 <= world.runtime.log_reads - before <= 15
+    await world.finish(job)
+
+
+async def follow_once(world, job):
+    first = await read(world, job)
+    return await read(world, job, after=first.next, wait=2.0)
+
+
+async def test_the_log_of_a_job_that_never_started_is_over(world):
+    blocker = await world.submit(LASTING, millicpus=4000)
+    job = await world.submit(LASTING, millicpus=4000)
+
+    await world.cancel(job)
+
+    assert await follow(world, job) == []
+    await world.finish(blocker)
+
+
+async def test_an_array_is_read_by_child_from_before_its_children_exist(world):
+    array = await world.submit(Script(seconds=0, output=("child",)), array_size=2)
+
+    with pytest.raises(Invalid, match=f"{array}:0 to {array}:1"):
+        await read(world, array)
+    assert await follow(world, child_id(array, 1)) == [(1, "child")]
+    with pytest.raises(NotFound):
+        await read(world, child_id(array, 2))
+    await world.wait_for(array, Status.SUCCEEDED)
+
+
+async def test_a_task_is_read_by_container(world):
+    done = Script(seconds=0, output=("app",))
+    beside = Script(seconds=60, on_term=0, output=("beside",))
+    both = task(contained("app", done), contained("sidecar", beside, essential=False))
+    job = await world.submit(task=both)
+    await world.wait_for(job, Status.SUCCEEDED)
+
+    with pytest.raises(Invalid, match="name one of app, sidecar"):
+        await read(world, job)
+    with pytest.raises(Invalid, match="has no container 'other'"):
+        await read(world, job, container="other")
+    assert await follow(world, job, container="app") == [(1, "app")]
+
+
+async def test_a_multi_node_job_is_read_by_node(world):
+    nodes = gang(2, each=task(contained("default", Script(seconds=1, on_term=0, output=("node",)))))
+    job = await world.submit(nodes=nodes)
+    await world.wait_for(job, Status.SUCCEEDED)
+
+    with pytest.raises(Invalid, match=f"{job}#0 to {job}#1"):
+        await read(world, job)
+    assert await follow(world, node_id(job, 0)) == [(1, "node")]
+    with pytest.raises(NotFound):
+        await read(world, node_id(job, 2))
+
+
+async def test_others_do_not_see_that_the_job_exists(world):
+    job = await world.submit(Script(seconds=0, output=("secret",)))
+    await world.wait_for(job, Status.SUCCEEDED)
+
+    with pytest.raises(NotFound, match=f"Job {job} not found."):
+        await read(world, job, caller=EVE)
+
+
+async def test_a_forged_position_is_refused_or_empty(world):
+    job = await world.submit(Script(seconds=0, output=("one", "two")))
+    await world.wait_for(job, Status.SUCCEEDED)
+    page = await read(world, job, limit=1)
+
+    for position in (1, 10**17):
+        with pytest.raises(Invalid):
+            await read(world, job, after=type(page.next)(attempt=1, position=position))
+    other = await read(world, job, after=type(page.next)(attempt=7, position=0))
+    assert (other.lines, other.over) == ((), True)
