@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from batchq.domain.explanation.codes import Code
 from batchq.domain.explanation.facts import Obstacle, SchedulerState, StartProgress
+from batchq.domain.explanation.holders import Holders
 from batchq.domain.ids import Tag
 from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.containers.watcher import Watcher
@@ -31,7 +32,7 @@ def scheduler_state(
         queues=catalog.queues,
         policies=catalog.policies,
         usage=scheduler.usage(),
-        active=loop.state.active,
+        holders=Holders(loop.state.active, clock.now()),
         heads=scheduler.heads(),
         starts=starts,
         stop_pending=loop.stop_pending(),

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.explanation.explain import explain
 from batchq.domain.explanation.facts import Neighbours, Place, Reader, SchedulerState
+from batchq.domain.explanation.holders import Holders
 from batchq.domain.explanation.table import ROWS
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job, Status
@@ -35,7 +36,8 @@ class ExplanationChecks:
             return
         owned = {job_id: _owned(job) for job_id, job in self._jobs.items()}
         state = self._engine.scheduler_state()
-        state = replace(state, active={it: owned.get(it, _owned(job)) for it, job in state.active.items()})
+        active = {it: owned.get(it, _owned(job)) for it, job in self._engine.loop.state.active.items()}
+        state = replace(state, holders=Holders(active, state.now))
         readers = [Reader(caller=Caller(user=user)) for user in USERS]
         for job in owned.values():
             if job.status is not Status.SUCCEEDED:

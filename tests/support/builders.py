@@ -23,6 +23,7 @@ from batchq.domain.catalog import (
 )
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.explanation.facts import SchedulerState
+from batchq.domain.explanation.holders import Holders
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName
 from batchq.domain.job import (
     Attempt,
@@ -231,7 +232,7 @@ def scheduler_state(**changes: Any) -> SchedulerState:
             "queues": {},
             "policies": {},
             "usage": Usage().after(()),
-            "active": {},
+            "holders": Holders({}, NOON),
             "heads": {},
             "starts": {},
         }

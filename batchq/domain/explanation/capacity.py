@@ -11,14 +11,12 @@ from batchq.domain.catalog import EnvironmentName, JobQueue
 from batchq.domain.explanation import words
 from batchq.domain.explanation.codes import Code, Explanation, Fact
 from batchq.domain.explanation.facts import Neighbours, Reader, SchedulerState
+from batchq.domain.explanation.holders import Holding
 from batchq.domain.explanation.table import explanation
 from batchq.domain.ids import ConsumableName
 from batchq.domain.job import Job
-from batchq.domain.scheduling.backfill import latest_end
 from batchq.domain.scheduling.capacity import Cluster
-from batchq.domain.scheduling.resources import GPUS, MEMORY, Dimension, demand, units, vcpus
-
-MAX_HOLDERS = 2000  # active jobs that are examined for who holds a resource; with more of them nobody is named
+from batchq.domain.scheduling.resources import GPUS, MEMORY, Dimension, units, vcpus
 
 _LIMIT = status_reasons.beyond_limit("|", 0, 0).partition("|")[0]
 _MISSING = status_reasons.no_such_resource("|").partition("|")[0]
@@ -250,10 +248,10 @@ def _short(shortage: Shortage, state: SchedulerState, reader: Reader) -> Blocked
         word = "resource" if shortage.code is Code.WAITS_FOR_UNITS else "computeEnvironment"
         facts[word] = shortage.name
         text |= {"resource": shortage.name, "environment": shortage.name}
-    held_by = _holders(shortage.dimension, state)
-    if held_by:
-        facts |= _holder_facts(held_by, state.now, reader)
-        text |= _holder_words(held_by, state.now, reader)
+    held = state.holders.of(shortage.dimension)
+    if held.jobs:
+        facts |= _holder_facts(held, reader)
+        text |= _holder_words(held, state.now, reader)
     return Blocked(code=shortage.code, facts=facts, words=text)
 
 
@@ -281,41 +279,21 @@ def _amount(shortage: Shortage, amount: int) -> str:
             return _number(shortage, amount)
 
 
-def _holders(of: Dimension, state: SchedulerState) -> list[Job]:
-    """The active jobs that hold some of this dimension; empty also if there are too many to examine."""
-    if len(state.active) > MAX_HOLDERS:
-        return []
-    return [it for it in state.active.values() if it.attempt is not None and of in _held(it)]
-
-
-def _held(job: Job) -> Mapping[Dimension, int]:
-    assert job.attempt is not None, f"{job.id} is not active"
-    return demand(job.spec.resources, job.spec.needs, EnvironmentName(job.attempt.environment))
-
-
-def _holder_words(held_by: Sequence[Job], now: datetime, reader: Reader) -> dict[str, str]:
+def _holder_words(held: Holding, now: datetime, reader: Reader) -> dict[str, str]:
     """The words `holders`, and `earliest` and `left` if a holder has a time limit or a stop order."""
-    seen = [reader.job(it) for it in held_by if reader.sees(it)][: words.MAX_LISTED]
-    rest = len(held_by) - len(seen)
+    seen = [reader.job(it) for it in held.jobs if reader.sees(it)][: words.MAX_LISTED]
+    rest = len(held.jobs) - len(seen)
     others = [words.counted(rest, "other job") if seen else words.counted(rest, "job")] if rest else []
-    parts = [*seen, *others]
-    text = {"holders": parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"}
-    first = _first_to_end(held_by, now)
+    text = {"holders": words.joined([*seen, *others])}
+    first = held.first_to_end
     return text if first is None else text | {"earliest": reader.job(first[1]), "left": words.duration(first[0] - now)}
 
 
-def _holder_facts(held_by: Sequence[Job], now: datetime, reader: Reader) -> dict[str, Fact]:
-    seen = [it for it in held_by if reader.sees(it)][: words.MAX_LISTED]
-    facts: dict[str, Fact] = {"heldBy": len(held_by)}
+def _holder_facts(held: Holding, reader: Reader) -> dict[str, Fact]:
+    seen = [it for it in held.jobs if reader.sees(it)][: words.MAX_LISTED]
+    facts: dict[str, Fact] = {"heldBy": len(held.jobs)}
     facts["holders"] = tuple({"jobId": it.id, "jobName": it.spec.name} for it in seen)
-    first = _first_to_end(held_by, now)
-    return facts if first is None else facts | {"endsBy": first[0]}
-
-
-def _first_to_end(held_by: Sequence[Job], now: datetime) -> tuple[datetime, Job] | None:
-    """The job whose latest end is known and comes first, with that time; None if none is known."""
-    known = [(at, it) for it in held_by if (at := latest_end(it, now)) is not None and at > now]
-    return min(known, key=lambda it: it[0], default=None)
+    return facts if held.first_to_end is None else facts | {"endsBy": held.first_to_end[0]}
 
 
 def _reserved(job: Job, neighbours: Neighbours, state: SchedulerState, reader: Reader) -> Blocked | None:
@@ -337,7 +315,8 @@ def _reserved(job: Job, neighbours: Neighbours, state: SchedulerState, reader: R
     required = [words.vcpus(size.millicpus)] if size.millicpus else []
     required += [f"{words.memory(size.memory_mib)} of memory"]
     required += [words.counted(size.gpus, "GPU")] if size.gpus else []
-    joined = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
     return Blocked(
-        code=Code.RESERVED_FOR_OTHERS, facts=facts, words={"required": words.listed(required), "heads": joined}
+        code=Code.RESERVED_FOR_OTHERS,
+        facts=facts,
+        words={"required": words.listed(required), "heads": words.joined(parts)},
     )

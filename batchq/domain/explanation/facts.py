@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from batchq.domain.access.accounts import AccountName, Caller
 from batchq.domain.catalog import JobQueue, PolicyName, SchedulingPolicy
 from batchq.domain.explanation.codes import Code
+from batchq.domain.explanation.holders import Holders
 from batchq.domain.ids import JobId, QueueName, Tag
 from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import Job
@@ -96,8 +97,8 @@ class SchedulerState(Struct, frozen=True, kw_only=True):
     policies: Mapping[PolicyName, SchedulingPolicy]
     #: The resources that active jobs hold.
     usage: UsageSnapshot
-    #: The jobs that are STARTING or RUNNING.
-    active: Mapping[JobId, Job]
+    #: Which jobs hold which resources.
+    holders: Holders
     #: The blocked head of each queue.
     heads: Mapping[QueueName, BlockedHead]
     #: The starts in progress.

@@ -66,7 +66,12 @@ def listed(items: Sequence[str], total: int | None = None) -> str:
     shown = list(items[:MAX_LISTED])
     more = (len(items) if total is None else total) - len(shown)
     parts = [*shown, f"{number(more)} more"] if more > 0 else shown
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
+    return joined(parts)
+
+
+def joined(parts: Sequence[str]) -> str:
+    """As `a, b and c`; empty without parts."""
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)
 
 
 def quoted(text: str) -> str:
