@@ -353,7 +353,11 @@ def make_batch_context(settings: Settings, parts: Parts, clock: Clock, tokens: P
 
 def make_search_context(settings: Settings, parts: Parts, tokens: PageTokens) -> job_search.SearchContext:
     return job_search.SearchContext(
-        search=parts.job_search, tokens=tokens, account=settings.account_id, region=settings.region
+        search=parts.job_search,
+        explanations=parts.explanations,
+        tokens=tokens,
+        account=settings.account_id,
+        region=settings.region,
     )
 
 

@@ -10,21 +10,24 @@ from collections.abc import Iterable
 from typing import Annotated
 
 from aiohttp import web
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from batchq.api.authorization import authorize
 from batchq.api.http import Dialect, milliseconds, parse, read_body, reply
+from batchq.api.native.explanations import explanation_answer
 from batchq.api.native.job_rows import Content, arns_of, job_row, without_none
 from batchq.api.openapi import OperationDoc, document
 from batchq.api.page_tokens import PageTokens, TokenQuery
 from batchq.domain.access.accounts import Caller, Permission, UserName
+from batchq.domain.explanation.codes import Explanation
 from batchq.domain.ids import JobId
 from batchq.domain.job import Status
 from batchq.errors import Invalid
 from batchq.ports.job_search import JobPage, JobSearchQuery, SearchOrder, SearchPosition
+from batchq.services.explanations import MAX_EXPLAINED, ExplanationService
 from batchq.services.job_search import JobSearchService
 from batchq.throttling import ConcurrencyLimit
 
@@ -84,7 +87,7 @@ class SearchJobsRequest(BaseModel):
     order_by: str = SearchOrder.CREATED.value
     max_results: Annotated[int, Field(ge=1, le=1000)] = 50
     next_token: str | None = None
-    #: Whether each row has the member `why`.
+    #: Whether each row has the member `why`, as ExplainJob replies. Such a page has at most 100 jobs.
     explain: bool = False
 
 
@@ -92,6 +95,7 @@ class SearchContext(Struct, frozen=True, kw_only=True):
     """What the handlers of the search use."""
 
     search: JobSearchService
+    explanations: ExplanationService
     tokens: PageTokens
     #: The account id in ARNs.
     account: str
@@ -110,8 +114,10 @@ def dialect(context: SearchContext) -> Dialect:
             query = _continued(query, context.tokens.read(token, body.next_token))
         async with limit.of(caller.user):
             page = await context.search.search(query, caller=caller)
+            why = await context.explanations.explain(page.jobs, caller=caller) if body.explain else {}
         arns = arns_of(request, account=context.account, region=context.region)
-        return reply({"jobs": [job_row(it, arns) for it in page.jobs], **_rest(page, token, context.tokens)})
+        rows = [job_row(it, arns) | _why(why.get(it.id)) for it in page.jobs]
+        return reply({"jobs": rows, **_rest(page, token, context.tokens)})
 
     def mount(app: web.Application) -> None:
         document(app, app.router.add_post(LIST_JOBS, list_jobs), OperationDoc(name=NAME, body=SearchJobsRequest))
@@ -144,7 +150,7 @@ def to_query(body: SearchJobsRequest, caller: Caller) -> JobSearchQuery:
         ended_before=body.ended_before,
         children=body.children,
         order_by=order_by,
-        limit=body.max_results,
+        limit=min(body.max_results, MAX_EXPLAINED) if body.explain else body.max_results,
     )
 
 
@@ -167,6 +173,10 @@ def _token_query(body: SearchJobsRequest, caller: Caller) -> TokenQuery:
 def _continued(query: JobSearchQuery, position: str) -> JobSearchQuery:
     at, order = position.split(",")
     return replace(query, before=SearchPosition(int(at), int(order)))
+
+
+def _why(explanation: Explanation | None) -> Content:
+    return {} if explanation is None else {"why": to_builtins(explanation_answer(explanation))}
 
 
 def _rest(page: JobPage, token: TokenQuery, tokens: PageTokens) -> Content:

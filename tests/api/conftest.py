@@ -62,7 +62,11 @@ class Server(Backend):
             bulk_stop.dialect(self.stopping),
             job_search.dialect(
                 job_search.SearchContext(
-                    search=self.searching, tokens=self.context.tokens, account=ACCOUNT, region="us-east-1"
+                    search=self.searching,
+                    explanations=self.explanations,
+                    tokens=self.context.tokens,
+                    account=ACCOUNT,
+                    region="us-east-1",
                 )
             ),
             audit.dialect(audit.AuditContext(audit=self.audit, jobs=self.jobs, tokens=self.context.tokens)),

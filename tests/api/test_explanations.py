@@ -2,6 +2,8 @@
 
 import pytest
 
+from batchq.api.native import job_search
+
 
 async def test_an_explanation_has_a_code_a_sentence_a_time_and_figures(server, submit, http):
     job_id = await submit()
@@ -34,3 +36,30 @@ async def test_an_unknown_job_is_not_explained(http, suffix):
 
     assert status == 404
     assert "not found" in answer["message"]
+
+
+async def test_a_search_explains_its_rows_if_it_is_asked_to(server, submit, http):
+    job_id = await submit()
+    await server.runs(job_id)
+    await server.ends(job_id, exit_code=2)
+
+    _, _, alone = await http.ask("GET", f"/v1/batchq/jobs/{job_id}/why")
+    _, _, plain = await http.post("batchq/listjobs", {"ids": [job_id]})
+    _, _, explained = await http.post("batchq/listjobs", {"ids": [job_id], "explain": True})
+
+    assert "why" not in plain["jobs"][0]
+    del alone["jobId"]
+    assert explained["jobs"][0]["why"] == alone
+
+
+async def test_an_explained_page_has_at_most_a_hundred_jobs_and_goes_on(server, submit, http, monkeypatch):
+    monkeypatch.setattr(job_search, "MAX_EXPLAINED", 2)
+    jobs = [await submit() for _ in range(3)]
+
+    _, _, page = await http.post("batchq/listjobs", {"explain": True, "maxResults": 1000})
+    rest = {"explain": True, "maxResults": 1000, "nextToken": page["nextToken"]}
+    _, _, last = await http.post("batchq/listjobs", rest)
+
+    rows = [*page["jobs"], *last["jobs"]]
+    assert [it["jobId"] for it in rows] == jobs[::-1]
+    assert [it["why"]["code"] for it in rows] == ["SUBMITTED"] * 3
