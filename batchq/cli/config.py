@@ -10,7 +10,7 @@ ca_bundle = "lab.pem"                    # absolute, or relative to this file's 
 [defaults]
 queue = "gpu"                            # of `batchq submit` and `batchq run`
 definition = "align"                     # job definition of `batchq submit` and `batchq run`
-columns = "job,name,status,why"          # of `batchq list`
+columns = "job,name,state,why"           # of `batchq list`
 
 A flag takes precedence over a variable, a variable over the user's file (or the file of `--config`, which is read in
 its place), and that over the system-wide file. Key id and secret always come from one place.

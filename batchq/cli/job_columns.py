@@ -1,27 +1,61 @@
 """The columns of lists of jobs, and the sentences about one job."""
 
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from batchq.cli.native_api import Row
 from batchq.cli.search_filters import FINISHED
 from batchq.cli.tables import Column
 from batchq.cli.times import ago, duration, iso, moment
+from batchq.errors import Misused
 
 STYLES = {"RUNNING": "cyan", "STARTING": "cyan", "SUCCEEDED": "green", "FAILED": "red", "RUNNABLE": "yellow"}
+DEFAULT_COLUMNS = ("job", "name", "state", "queue", "owner", "time", "why")
+TIMES = {"CREATED": "createdAt", "STARTED": "startedAt", "ENDED": "stoppedAt"}
 SHORT_ID = 8  # digits of an id that a terminal shows
 
 
-def job_columns(present: datetime) -> list[Column]:
-    """The columns of `batchq list`. `present`: the time to which times are relative."""
+def job_columns(present: datetime, names: Sequence[str] = DEFAULT_COLUMNS) -> list[Column]:
+    """The columns of `batchq list` with these names, which are their titles in any case. Raises Misused.
+
+    `present`: the time to which times are relative.
+    """
+    known = {it.title: it for it in _all_columns(present)}
+    for it in names:
+        if it.upper() not in known:
+            raise Misused(f"unknown column {it!r}; the columns are {', '.join(known).lower()}")
+    return [known[it.upper()] for it in names]
+
+
+def _all_columns(present: datetime) -> list[Column]:
     return [
         Column(title="JOB", full=_id, short=lambda it: short_id(_id(it))),
-        Column(title="NAME", full=lambda it: str(it.get("jobName", "")), elastic=True),
+        Column(title="NAME", full=_member("jobName"), elastic=True),
         Column(title="STATE", full=status, style=status_style),
-        Column(title="QUEUE", full=lambda it: str(it.get("jobQueue", ""))),
-        Column(title="OWNER", full=lambda it: str(it.get("user", ""))),
+        Column(title="QUEUE", full=_member("jobQueue")),
+        Column(title="OWNER", full=_member("user")),
         Column(title="TIME", full=lambda it: iso(since(it)), short=lambda it: age(it, present)),
         Column(title="WHY", full=reason, elastic=True),
+        Column(title="ACCOUNT", full=_member("account")),
+        Column(title="DEFINITION", full=_member("jobDefinition"), elastic=True),
+        Column(title="SHARE", full=_member("shareIdentifier")),
+        Column(title="PRIORITY", full=_member("priority"), right=True),
+        Column(title="ATTEMPT", full=_member("attempt"), right=True),
+        Column(title="EXIT", full=_member("exitCode"), right=True),
+        *(_time_column(title, member, present) for title, member in TIMES.items()),
     ]
+
+
+def _member(name: str) -> Callable[[Row], str]:
+    return lambda row: str(row.get(name, ""))
+
+
+def _time_column(title: str, member: str, present: datetime) -> Column:
+    return Column(
+        title=title,
+        full=lambda it: iso(moment(it.get(member))),
+        short=lambda it: ago(moment(it.get(member)), present),
+    )
 
 
 def short_id(job_id: str) -> str:

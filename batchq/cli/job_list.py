@@ -3,12 +3,14 @@
 import time
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from inspect import cleandoc
 
+from batchq.cli.config import defaults
 from batchq.cli.http_client import add_server_flags, url_of
-from batchq.cli.job_columns import job_columns, reason, status
+from batchq.cli.job_columns import DEFAULT_COLUMNS, job_columns, reason, status
+from batchq.cli.job_filters import parse_names
 from batchq.cli.native_api import Page, Row, list_jobs
 from batchq.cli.output import print_notice, write_line
 from batchq.cli.search_filters import (
@@ -58,6 +60,12 @@ def add_list(command: ArgumentParser) -> None:
     command.add_argument("--children", action="store_true", help="list the children of arrays, too")
     command.add_argument("--limit", type=int, metavar="N", help=f"maximum number of jobs ({LIMIT})")
     command.add_argument("--group-by", choices=GROUPS, help="print numbers of jobs, not the jobs")
+    command.add_argument(
+        "--columns",
+        type=parse_names,
+        metavar="NAMES",
+        help=f"columns of the list ({','.join(DEFAULT_COLUMNS)}, or `columns` of [defaults] in the config file)",
+    )
     command.add_argument("--ids", action="store_true", help="print complete ids only, one a line")
     command.add_argument("--watch", action="store_true", help="print the list again every 2 seconds, until Ctrl-C")
     add_output_flags(command)
@@ -69,6 +77,7 @@ def list_command(args: Namespace) -> int:
         raise Misused("--limit must be at least 1")
     if args.watch and (not is_terminal() or prints_json(args)):
         raise Misused("--watch needs a terminal, and no --json or --query")
+    job_columns(now(), _column_names(args))  # unknown names are reported before a request
     url = url_of(args)
     while True:
         page = _search(args, url)
@@ -113,8 +122,14 @@ def _print(args: Namespace, page: Page) -> None:
     elif args.group_by:
         _print_groups(args, jobs)
     else:
-        print_list(args, page, jobs, job_columns(now()))
+        print_list(args, page, jobs, job_columns(now(), _column_names(args)))
     _print_remarks(args, page)
+
+
+def _column_names(args: Namespace) -> Sequence[str]:
+    """The columns of the flag, else of the config file, else the usual ones. Raises Misused."""
+    configured = defaults(args.config).get("columns")
+    return args.columns or (configured and parse_names(configured)) or DEFAULT_COLUMNS
 
 
 def _print_remarks(args: Namespace, page: Page) -> None:

@@ -77,6 +77,7 @@ async def test_flags_become_members_of_one_request(native, words, content):
         ["--limit", "0"],
         ["--group-by", "colour"],
         ["--reason", " "],
+        ["--columns", "job,colour"],
         ["a b"],
         ["--watch"],
         ["--query", "["],
@@ -163,6 +164,17 @@ async def test_the_last_column_says_why(native, capsys, job, why):
     await batchq("list", "-a")
 
     assert capsys.readouterr().out.rstrip("\n").split("\t")[6] == why
+
+
+async def test_the_columns_are_those_of_the_flag_or_of_the_config_file(native, capsys, tmp_path):
+    native.rows = [row(exitCode=3)]
+    config = tmp_path / "config.toml"
+    config.write_text('[defaults]\ncolumns = "name,job"\n')
+
+    assert await batchq("list", "-a", "--columns", "exit,owner,Name", "--header") == 0
+    assert await batchq("list", "-a", "-C", str(config)) == 0
+
+    assert capsys.readouterr().out.splitlines() == ["EXIT\tOWNER\tNAME", "3\tada\ttrain", f"train\t{FIRST}"]
 
 
 async def test_no_server_is_status_3(capsys):

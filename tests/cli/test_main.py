@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from batchq.cli.exit_statuses import EXIT_STATUSES
 from batchq.cli.main import COMMANDS, TOPICS, main
 
 MISUSED = 2
@@ -175,6 +176,10 @@ def test_the_help_lists_all_commands(capsys):
         main(["--help"])
 
     assert set(re.findall(r"^  ([a-z][a-z-]+)  ", capsys.readouterr().out, re.MULTILINE)) == set(COMMANDS)
+
+
+def test_the_page_on_the_command_line_has_the_exit_statuses_of_the_help():
+    assert f"```text\n{EXIT_STATUSES}\n```\n" in (DOCS / "command-line.md").read_text()
 
 
 @pytest.fixture
