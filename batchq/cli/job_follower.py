@@ -70,7 +70,12 @@ class JobFollower:
 
     def _print_output(self, job: Job, *, ended: int) -> None:
         """Print the next page of the current attempt's output, and go on to the next attempt at its end."""
-        page = self._page(wait=0 if self._attempt <= ended else RUNNING_POLL)
+        try:
+            page = self._page(job, wait=0 if self._attempt <= ended else RUNNING_POLL)
+        except Invalid as refused:  # a job of several containers, or a log that the server does not store
+            self._shows_output = False
+            self.line.notice(f"the output is not shown: {refused}")
+            return
         if page["lines"]:
             self.line.clear()
         for it in page["lines"]:
@@ -83,11 +88,12 @@ class JobFollower:
         elif not page["lines"]:
             time.sleep(PAUSE)
 
-    def _page(self, *, wait: int) -> dict[str, Any]:
+    def _page(self, job: Job, *, wait: int) -> dict[str, Any]:
         def request() -> dict[str, Any]:
             parameters = {"after": self._position, "wait": wait, "limit": PAGE, "attempt": self._attempt}
-            return log_lines(self._url, self.job_id, timeout=wait + MARGIN, **parameters)
+            return log_lines(self._url, source, timeout=wait + MARGIN, **parameters)
 
+        source = _log_source(job)
         page = self._patiently(request)
         self._position = page.get("next", self._position)
         return page
@@ -134,6 +140,12 @@ class JobFollower:
         return "".join(
             part.translate(_KEPT).replace("\x1b", "\\x1b") + color for part, color in zip(parts, colors, strict=True)
         )
+
+
+def _log_source(job: Job) -> str:
+    """The job whose log is shown: of a multi-node job its main node."""
+    nodes = job.get("nodeProperties")
+    return f"{job['jobId']}#{nodes['mainNode']}" if nodes else str(job["jobId"])
 
 
 def _is_array(job: Job) -> bool:

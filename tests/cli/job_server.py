@@ -36,7 +36,9 @@ class JobServer:
         self.away = 0
         #: The state that follows a stop request.
         self.stopped = None
-        self.submitted, self.stops, self.described = [], [], 0
+        #: The message with which log requests are refused; None: they are answered.
+        self.log_refusal = None
+        self.submitted, self.stops, self.log_requests, self.described = [], [], [], 0
         self.is_followed = asyncio.Event()
 
     def app(self):
@@ -79,6 +81,9 @@ class JobServer:
         return web.json_response({"jobs": [current] if current else []})
 
     async def _log(self, request):
+        self.log_requests.append(request.match_info["id"])
+        if self.log_refusal:
+            return web.json_response({"message": self.log_refusal}, status=400)
         number, after = int(request.query["attempt"]), int(request.query.get("after", 0))
         found = self.lines.get(number, [])[after : after + 2]
         over = after + len(found) >= len(self.lines.get(number, []))

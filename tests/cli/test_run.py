@@ -102,6 +102,24 @@ async def test_the_output_of_each_attempt_is_printed(job_server):
     assert "batchq: attempt 1 has ended (Host EC2 terminated.); attempt 2 follows" in err
 
 
+async def test_a_job_without_a_log_of_its_own_is_followed_without_output(job_server):
+    job_server.states = [state("RUNNING"), state("FAILED", attempt(4))]
+    job_server.log_refusal = "Job X has several containers: name one of a, b."
+
+    status, out, err = await run()
+
+    assert (status, out) == (4, "")
+    assert f"batchq: the output is not shown: {job_server.log_refusal}" in err
+
+
+async def test_the_output_of_a_multi_node_job_is_that_of_its_main_node(job_server):
+    job_server.states = [state("SUCCEEDED", attempt(), nodeProperties={"numNodes": 3, "mainNode": 2})]
+
+    await run()
+
+    assert job_server.log_requests == [f"{JOB}#2"]
+
+
 async def test_what_the_job_waits_for_is_printed(job_server):
     job_server.states = [state("RUNNABLE"), state("SUCCEEDED", attempt())]
     job_server.sentence = "Next in queue default: needs 4 vCPUs, 1.5 of 8 are free."
