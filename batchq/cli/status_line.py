@@ -15,10 +15,11 @@ _CLEAR = "\r\x1b[K"
 class StatusLine:
     """The line; other output must be preceded by `clear`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, delay: float = 0.0) -> None:
+        """`delay`: seconds until the first line without a terminal."""
         self._is_terminal = is_terminal(sys.stderr)
         self._shown = ""
-        self._printed_at: float | None = None
+        self._print_at = _now() + delay
 
     def show(self, text: str) -> None:
         """Replace the line. Without a terminal a text is printed if it differs, and INTERVAL has passed."""
@@ -42,12 +43,15 @@ class StatusLine:
         print_notice(text)
 
     def _print(self, text: str) -> None:
-        now = time.monotonic()  # noqa: TID251 - the clock's module imports asyncio
-        if text != self._shown and (self._printed_at is None or now - self._printed_at >= INTERVAL):
+        if text != self._shown and _now() >= self._print_at:
             print_notice(text)
-            self._shown, self._printed_at = text, now
+            self._shown, self._print_at = text, _now() + INTERVAL
 
     def _write(self, text: str) -> None:
         with suppress(OSError):
             sys.stderr.write(text)
             sys.stderr.flush()
+
+
+def _now() -> float:
+    return time.monotonic()  # noqa: TID251 - the clock's module imports asyncio

@@ -67,7 +67,7 @@ def add_submit(command: CommandParser) -> None:
     command.add_argument(
         "--each",
         metavar="FILE|-",
-        help="submit a job for each line of a file or of stdin; {} in the command is the line",
+        help="submit a job for each line of a file or of stdin; {} in the command, or in a value of -e, is the line",
     )
     command.add_argument("--jobs", type=count, metavar="N", help="with --each: requests at the same time (4)")
     command.add_argument("--wait", action="store_true", help="wait for its end, and end as `batchq run` does")

@@ -21,7 +21,7 @@ from batchq.cli.http_client import call
 from batchq.cli.job_flags import Request
 from batchq.cli.native_api import OVERVIEW
 from batchq.cli.output import print_error, write_line
-from batchq.cli.status_line import StatusLine
+from batchq.cli.status_line import INTERVAL, StatusLine
 from batchq.cli.times import milliseconds, now
 from batchq.errors import BatchqError, Invalid, Misused, ServerUnavailable
 
@@ -62,25 +62,36 @@ def read_lines(source: str) -> list[str]:
 
 
 def expand(request: Request, lines: Sequence[str], *, source: str, words: int) -> list[SweepMember]:
-    """The jobs of the lines. `words`: how many words at the end of the command may contain `{}`. Raises Misused."""
-    command: Sequence[str] = request.get("containerOverrides", {}).get("command", ())
-    fixed, varying = command[: len(command) - words], command[len(command) - words :]
-    if not any(PLACE in it for it in varying):
-        raise Misused(f"--each needs {PLACE} in the command behind --, which stands for the line")
+    """The jobs of the lines: `{}` in the command, and in the values of variables, is the line. Raises Misused.
+
+    `words`: how many words at the end of the command are the caller's; others, as a script, are left as they are.
+    """
+    overrides = request.get("containerOverrides", {})
+    command: Sequence[str] = overrides.get("command", ())
+    values = [it["value"] for it in overrides.get("environment", ())]
+    if not any(PLACE in it for it in (*command[len(command) - words :], *values)):
+        raise Misused(f"--each needs {PLACE}, which stands for the line, in the command behind -- or in a value of -e")
     place = STDIN if source == STDIN else str(Path(source).absolute())
     return [
         SweepMember(
             number=number,
             request=request
-            | {
-                "jobName": f"{request['jobName']}-{number}",
-                "containerOverrides": request["containerOverrides"]
-                | {"command": [*fixed, *(it.replace(PLACE, line) for it in varying)]},
-            },
+            | {"jobName": f"{request['jobName']}-{number}", "containerOverrides": _with_line(overrides, line, words)},
             invocation=sha256(dumps([place, number, line]).encode()).hexdigest(),
         )
         for number, line in enumerate(lines, start=1)
     ]
+
+
+def _with_line(overrides: Request, line: str, words: int) -> Request:
+    """The overrides with the line in place of `{}`."""
+    filled = dict(overrides)
+    if words:
+        command = overrides["command"]
+        filled["command"] = [*command[:-words], *(it.replace(PLACE, line) for it in command[-words:])]
+    if "environment" in overrides:
+        filled["environment"] = [it | {"value": it["value"].replace(PLACE, line)} for it in overrides["environment"]]
+    return filled
 
 
 def submit_sweep(url: str, members: Sequence[SweepMember], *, at_once: int, advice: str = REST) -> int:
@@ -88,7 +99,7 @@ def submit_sweep(url: str, members: Sequence[SweepMember], *, at_once: int, advi
 
     `at_once`: requests at the same time. `advice`: the end of the message if not all jobs are submitted.
     """
-    began, line, ids = _server_time(url), StatusLine(), list[str]()
+    began, line, ids = _server_time(url), StatusLine(delay=INTERVAL), list[str]()
     pool, stopped = ThreadPoolExecutor(at_once), Event()
     try:
         for each in [pool.submit(_submit, url, it, stopped) for it in members]:

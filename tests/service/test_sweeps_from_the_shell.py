@@ -71,6 +71,15 @@ def test_each_line_is_a_job(connected, batchq, described):
     assert said[-1] == "batchq: 3 submitted"
 
 
+def test_the_line_replaces_braces_in_variables(connected, batchq, described):
+    (connected / "lines").write_text("a\nb\n")
+
+    ids, _ = batchq("submit", "busybox", "--each", "lines", "-e", QUICK, "-e", "RATE=r{}", "-e", "OTHER=1")
+
+    assert [environment(it)["RATE"] for it in described(*ids)] == ["ra", "rb"]
+    assert [it["container"]["command"] for it in described(*ids)] == [[], []]
+
+
 def test_a_repeated_command_submits_only_what_is_missing(connected, batchq, described):
     words = ("submit", "busybox", "--name", "again", "--each", "lines", "-e", QUICK, "--", "run", "{}")
     (connected / "lines").write_text("a\nb\n")
@@ -116,7 +125,7 @@ def test_a_refused_job_ends_the_sweep(connected, batchq):
         (["--each", "empty"], "empty has no lines"),
         (["--each", "lines", "--wait"], "--wait is for one job"),
         (["--jobs", "3"], "--jobs belongs to --each"),
-        (["--each", "lines"], "--each needs {} in the command behind --"),
+        (["--each", "lines"], "--each needs {}, which stands for the line"),
         (["--each", "long"], "the command and the environment have 9"),
     ],
 )
@@ -144,7 +153,7 @@ def test_a_rerun_has_the_overrides_of_the_job_and_its_id_as_a_tag(shared, batchq
     for member in ("command", "environment", "resourceRequirements"):
         assert new["container"][member] == old["container"][member]
     assert new["tags"] == {"k": "v", RERUN_OF: old["jobId"]}
-    assert said == ["batchq: 1 of 1 submitted", "batchq: 1 submitted"]
+    assert said == ["batchq: 1 submitted"]
 
 
 def test_changes_replace_those_of_the_job(shared, batchq, described):
