@@ -7,10 +7,12 @@ from typing import NoReturn
 
 from batchq.cli import stop_dialog
 from batchq.cli.exit_statuses import INTERRUPTED, NO_EXIT_CODE
-from batchq.cli.job_end import exit_status, render_end
+from batchq.cli.job_columns import short_id
+from batchq.cli.job_end import to_row
 from batchq.cli.job_follower import JobFollower
+from batchq.cli.job_outcomes import exit_status_of, outcome
 from batchq.cli.output import print_error, print_notice
-from batchq.cli.stop_dialog import SHORT_ID, Answer
+from batchq.cli.stop_dialog import Answer
 from batchq.errors import BatchqError, Invalid, Unavailable
 
 LEFT_BEHIND = "the job goes on without this command"
@@ -51,10 +53,11 @@ def attend(url: str, job_id: str, *, shows_output: bool, stops_on_exit: bool) ->
 def _follow(follower: JobFollower) -> int:
     job = follower.follow()
     sentence = "" if job["status"] == "SUCCEEDED" else follower.sentence()
-    print_notice(render_end(job, sentence))
+    row = to_row(job, sentence=sentence)
+    print_notice(outcome(row))
     if job["status"] == "FAILED":
-        print_notice(f"again: batchq rerun {job['jobId'][:SHORT_ID]}")
-    return exit_status(job)
+        print_notice(f"again: batchq rerun {short_id(follower.job_id)}")
+    return exit_status_of(row)
 
 
 def _goes_on(url: str, follower: JobFollower) -> bool:
@@ -77,7 +80,7 @@ def _leave(url: str, follower: JobFollower, *, stops: bool) -> int:
     """End without the job; `stops`: terminate it before."""
     follower.line.clear()
     if not stops:
-        return print_error(f"{LEFT_BEHIND}: batchq logs -f {follower.job_id[:SHORT_ID]}", INTERRUPTED)
+        return print_error(f"{LEFT_BEHIND}: batchq logs -f {short_id(follower.job_id)}", INTERRUPTED)
     try:
         stop_dialog.stop(url, follower.job_id, answer=Answer.TERMINATE)
     except BatchqError as failure:

@@ -20,8 +20,7 @@ Request = dict[str, Any]
 
 def add_change_flags(command: ArgumentParser) -> None:
     """Declare the flags that a rerun may also change: resources, environment and limits of a job."""
-    flag = command.add_argument
-    flag("-q", "--queue", help="job queue (`queue` of the config file's [defaults], or default)")
+    flag = command.add_argument_group("job").add_argument
     flag("--vcpus", type=vcpus, metavar="N", help="vCPUs, for example 2 or 0.5")
     flag("--memory", type=memory, metavar="SIZE", help="memory, for example 512m or 4g")
     flag("--gpus", type=count, metavar="N", help="GPUs")
@@ -50,9 +49,10 @@ def add_change_flags(command: ArgumentParser) -> None:
 
 def add_job_flags(command: ArgumentParser) -> None:
     """Declare the flags of a new job, with those of `add_change_flags`."""
-    flag = command.add_argument
+    flag = command.add_argument_group("new job").add_argument
     flag("-d", "--definition", metavar="DEF[:REV]", help="job definition to use in place of an image")
     flag("--name", help="name of the job (from the image, the script or the job definition)")
+    flag("-q", "--queue", help="job queue (`queue` of the config file's [defaults], or default)")
     add_change_flags(command)
     flag(
         "-v",
@@ -85,7 +85,7 @@ def job_request(args: Namespace, *, queue: str, command: Sequence[str]) -> Reque
 
 
 def changes(args: Namespace, *, command: Sequence[str]) -> Request:
-    """The members of a SubmitJob request for the flags of `add_change_flags` that are given, but the queue."""
+    """The members of a SubmitJob request for the flags of `add_change_flags` that are given."""
     overrides = {
         "command": _in_folder(command, getattr(args, "cd", None)),
         "environment": environment(args),

@@ -1,31 +1,25 @@
 """Follows one job to its end: a line while it waits, its output while it runs. Survives restarts of the server."""
 
-import re
 import time
-from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 from batchq.cli.batch_operations import describe_jobs
-from batchq.cli.job_end import FINISHED, Job
+from batchq.cli.job_end import FINISHED, Job, is_array
+from batchq.cli.job_logs import printable
 from batchq.cli.native_api import explanation, log_lines
-from batchq.cli.output import ESCAPES, write_line
+from batchq.cli.output import write_line
+from batchq.cli.patience import Patience
 from batchq.cli.status_line import StatusLine
-from batchq.cli.terminal import is_terminal
-from batchq.cli.times import duration
-from batchq.errors import Invalid, NotFound, ServerUnavailable
+from batchq.cli.terminal import is_terminal, uses_color
+from batchq.cli.times import duration, elapsed
+from batchq.errors import Invalid, NotFound
 
 WAITING_POLL = 2  # seconds for which a log request waits for the start of the job
 RUNNING_POLL = 15  # seconds for which it waits for further lines
 MARGIN = 15.0  # seconds that a response may take beyond the requested wait
 PAGE = 1000  # lines of one response
 PAUSE = 0.2  # seconds between two requests that are answered at once
-RETRY_INTERVALS = (0.5, 1.0, 2.0, 5.0)  # seconds between requests to a server that does not answer
-
-T = TypeVar("T")
-
-_COLORS = re.compile(r"\x1b\[[0-9;]*m")
-_KEPT = {it: text for it, text in ESCAPES.items() if it not in (0x09, 0x1B)}
 
 
 class JobFollower:
@@ -38,15 +32,16 @@ class JobFollower:
         self._shows_output = shows_output
         self._attempt = 1
         self._position: object = None
-        self._is_terminal = is_terminal()
-        self._began = _now()
+        self._patience = Patience(has_responded=True, notify=self.line.notice)
+        self._prints_colors = uses_color("auto") if is_terminal() else None
+        self._began = elapsed()
 
     def follow(self) -> Job:
         """Wait until the job is finished and all its output is printed. Raises Invalid, and NotFound if it is gone."""
         while True:
             job = self.describe()
             ended = len(job.get("attempts", []))
-            if self._shows_output and not _is_array(job) and self._attempt <= ended + (job["status"] == "RUNNING"):
+            if self._shows_output and not is_array(job) and self._attempt <= ended + (job["status"] == "RUNNING"):
                 self._print_output(job, ended=ended)
             elif job["status"] in FINISHED:
                 self.line.clear()
@@ -56,7 +51,7 @@ class JobFollower:
 
     def describe(self) -> Job:
         """The job at present. Raises NotFound if it does not exist any more."""
-        found = self._patiently(lambda: describe_jobs(self._url, [self.job_id]))
+        found = self._patience.call(lambda: describe_jobs(self._url, [self.job_id]))
         if not found:
             raise NotFound(f"job {self.job_id} does not exist any more")
         return found[0]
@@ -64,7 +59,7 @@ class JobFollower:
     def sentence(self) -> str:
         """The server's explanation of the job's present state; empty without one."""
         try:
-            return str(self._patiently(lambda: explanation(self._url, self.job_id)).get("sentence", ""))
+            return str(self._patience.call(lambda: explanation(self._url, self.job_id)).get("sentence", ""))
         except Invalid:  # the server has no explanation of this job
             return ""
 
@@ -79,7 +74,8 @@ class JobFollower:
         if page["lines"]:
             self.line.clear()
         for it in page["lines"]:
-            write_line(self._printable(str(it["message"])))
+            text = str(it["message"])
+            write_line(text if self._prints_colors is None else printable(text, color=self._prints_colors))
         if page.get("over") and self._attempt <= ended:
             self._attempt, self._position = self._attempt + 1, None
             if self._attempt <= ended or job["status"] not in FINISHED:
@@ -94,63 +90,28 @@ class JobFollower:
             return log_lines(self._url, source, timeout=wait + MARGIN, **parameters)
 
         source = _log_source(job)
-        page = self._patiently(request)
+        page = self._patience.call(request)
         self._position = page.get("next", self._position)
         return page
 
     def _wait(self, job: Job) -> None:
         """Show what the job waits for, until something may have changed."""
         self.line.show(self._waiting_text(job))
-        elapsed = _now() - self._began
-        time.sleep(min(max(PAUSE, elapsed / 10), WAITING_POLL))
+        time.sleep(min(max(PAUSE, (elapsed() - self._began) / 10), WAITING_POLL))
 
     def _waiting_text(self, job: Job) -> str:
-        elapsed = duration(timedelta(seconds=_now() - self._began))
-        if _is_array(job):
+        waited = duration(timedelta(seconds=elapsed() - self._began))
+        if is_array(job):
             counts = job["arrayProperties"].get("statusSummary", {})
             over = sum(counts.get(it, 0) for it in FINISHED)
             return f"{over} of {job['arrayProperties']['size']} children have ended, {counts.get('FAILED', 0)} FAILED"
         if job["status"] == "RUNNING":
-            return f"running for {elapsed}"
+            return f"running for {waited}"
         reason = self.sentence() or job.get("statusReason", "")
-        return f"{job['status']} for {elapsed}" + (f": {reason}" if reason else "")
-
-    def _patiently(self, request: Callable[[], T]) -> T:
-        """The result of a request; a server that does not answer is asked again until it does."""
-        failures = 0
-        while True:
-            try:
-                result = request()
-            except ServerUnavailable as unavailable:
-                if failures == 0:
-                    self.line.notice(f"{unavailable}; the job runs on, waiting for the server")
-                time.sleep(RETRY_INTERVALS[min(failures, len(RETRY_INTERVALS) - 1)])
-                failures += 1
-            else:
-                if failures:
-                    self.line.notice("the server answers again")
-                return result
-
-    def _printable(self, message: str) -> str:
-        """A line of output; on a terminal without control sequences other than colours, which would drive it."""
-        if not self._is_terminal or message.isprintable():
-            return message
-        parts = _COLORS.split(message)
-        colors = [*_COLORS.findall(message), ""]
-        return "".join(
-            part.translate(_KEPT).replace("\x1b", "\\x1b") + color for part, color in zip(parts, colors, strict=True)
-        )
+        return f"{job['status']} for {waited}" + (f": {reason}" if reason else "")
 
 
 def _log_source(job: Job) -> str:
     """The job whose log is shown: of a multi-node job its main node."""
     nodes = job.get("nodeProperties")
     return f"{job['jobId']}#{nodes['mainNode']}" if nodes else str(job["jobId"])
-
-
-def _is_array(job: Job) -> bool:
-    return "size" in job.get("arrayProperties", {})
-
-
-def _now() -> float:
-    return time.monotonic()  # noqa: TID251 - the clock's module imports asyncio

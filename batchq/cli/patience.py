@@ -16,10 +16,20 @@ Result = TypeVar("Result")
 class Patience:
     """Repeats requests once the server has responded to the first one, and reports the interruption on stderr."""
 
-    def __init__(self, *, deadline: float | None = None) -> None:
-        """`deadline`: of `elapsed`, after which no request is repeated; None: never."""
+    def __init__(
+        self,
+        *,
+        deadline: float | None = None,
+        has_responded: bool = False,
+        notify: Callable[[str], None] = print_notice,
+    ) -> None:
+        """`deadline`: of `elapsed`, after which no request is repeated; None: never.
+
+        `has_responded`: whether the server has responded to a request before. `notify`: reports the interruption.
+        """
         self._deadline = deadline
-        self._has_responded = False
+        self._has_responded = has_responded
+        self._notify = notify
 
     def call(self, request: Callable[[], Result]) -> Result:
         """The result of the request. Raises ServerUnavailable before the first response, and after the deadline."""
@@ -31,12 +41,12 @@ class Patience:
                 if not self._has_responded or (self._deadline is not None and elapsed() >= self._deadline):
                     raise
                 if not is_away:
-                    print_notice(f"{unavailable}; waiting for the server")
+                    self._notify(f"{unavailable}; waiting for the server")
                 is_away = True
                 time.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
             else:
                 if is_away:
-                    print_notice("the server responds again")
+                    self._notify("the server responds again")
                 self._has_responded = True
                 return result

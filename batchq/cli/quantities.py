@@ -43,8 +43,3 @@ def count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and int(text)):
         raise ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return int(text)
-
-
-def render_memory(mib: int) -> str:
-    """The size in GiB if it is a whole number of them, else in MiB."""
-    return f"{mib // 1024} GiB" if mib % 1024 == 0 else f"{mib} MiB"

@@ -10,12 +10,13 @@ from uuid import uuid4
 from batchq.cli.batch_operations import Content, describe_definitions, describe_jobs, failed_children
 from batchq.cli.exit_statuses import DONE
 from batchq.cli.http_client import add_server_flags, url_of
-from batchq.cli.job_end import FINISHED, Job
+from batchq.cli.job_end import FINISHED, Job, is_array
 from batchq.cli.job_flags import Request, add_change_flags, changes
-from batchq.cli.job_handles import HELP, resolve_jobs
 from batchq.cli.main import CommandParser
+from batchq.cli.native_api import list_jobs, rows_of
 from batchq.cli.output import escape, print_notice, write_line
 from batchq.cli.rerun_request import has_one_container, repeat, with_changes
+from batchq.cli.search_filters import add_search_flags, has_selection, matches_reason, search_filters
 from batchq.cli.sweep import DEFAULT_REQUESTS, STDIN, SweepMember, submit_sweep
 from batchq.errors import Misused
 
@@ -32,17 +33,17 @@ def add_rerun(command: CommandParser) -> None:
 
       batchq rerun 8f2c51a7 --memory 4g
       batchq rerun --failed 8f2c51a7 77ab01c9 --dry-run
-      batchq list -t FAILED --since 1h --ids | batchq rerun - --memory 4g
+      batchq rerun --failed -n 'fit-*' --since 1h --memory 4g
+      batchq list -t FAILED --since 1h --ids | batchq rerun -
     """
     command.takes_program = True
     command.formatter_class = RawDescriptionHelpFormatter
     command.description = cleandoc(command.description or "")
     command.set_defaults(run=rerun)
-    command.add_argument(
-        "jobs", nargs="+", metavar="JOB|-", help=f"{HELP}; a step as JOB:3 or JOB:190-194; -: from stdin"
-    )
+    add_search_flags(command)
     command.add_argument("--failed", action="store_true", help="only jobs that FAILED; of an array its failed children")
     add_change_flags(command)
+    command.add_argument("-q", "--new-queue", metavar="QUEUE", help="queue of the new jobs (that of the old ones)")
     command.add_argument("--dry-run", action="store_true", help="print the requests as JSON, and submit nothing")
     add_server_flags(command)
 
@@ -68,17 +69,13 @@ def rerun(args: Namespace) -> int:
 
 def _requested_changes(args: Namespace) -> Request:
     """The members of the requests that the flags change. Raises Misused."""
-    queue = {"jobQueue": args.queue} if args.queue else {}
+    queue = {"jobQueue": args.new_queue} if args.new_queue else {}
     return changes(args, command=args.program or ()) | queue
 
 
 def _selected(url: str, args: Namespace) -> list[Job]:
     """The finished jobs that the arguments name, with the failed children in place of their arrays for `--failed`."""
-    ids = resolve_jobs(url, _handles(args.jobs))
-    jobs = describe_jobs(url, ids)
-    missing = set(ids) - {it["jobId"] for it in jobs}
-    if missing:
-        raise Misused(f"not found: {', '.join(sorted(missing))}; nothing is submitted")
+    jobs = describe_jobs(url, _ids(url, args))
     if args.failed:
         jobs = [child for it in jobs for child in _failed(url, it)]
     elif unfinished := [it for it in jobs if it["status"] not in FINISHED]:
@@ -89,13 +86,29 @@ def _selected(url: str, args: Namespace) -> list[Job]:
     return jobs
 
 
+def _ids(url: str, args: Namespace) -> list[str]:
+    """The ids of the arguments, in their order, or of the jobs that the filters match. Raises Misused, NotFound."""
+    if not has_selection(args):
+        raise Misused("no jobs are selected: give a job or a filter, for example --failed --me --since 1h")
+    args.jobs = _handles(args.jobs)
+    filters = search_filters(args, url)
+    if filters.keys() <= {"ids", "children"} and not args.reasons:
+        return [str(it["jobId"]) for it in rows_of(url, filters.get("ids", ()))]
+    if "statuses" not in filters:
+        filters["statuses"] = ["FAILED"] if args.failed else list(FINISHED)
+    page = list_jobs(url, filters, limit=MAX_JOBS)
+    if "nextToken" in page:
+        raise Misused(f"more than {MAX_JOBS} jobs match; use further filters")
+    return [str(it["jobId"]) for it in page["jobs"] if matches_reason(args, it)]
+
+
 def _handles(words: Iterable[str]) -> list[str]:
     return [it for word in words for it in (sys.stdin.read().split() if word == STDIN else [word])]
 
 
 def _failed(url: str, job: Job) -> Sequence[Job]:
     """The job if it FAILED; of an array its failed children, which it has while others are unfinished."""
-    if "size" not in job.get("arrayProperties", {}):
+    if not is_array(job):
         return [job] if job["status"] == "FAILED" else []
     return sorted(describe_jobs(url, failed_children(url, job["jobId"])), key=_index)
 

@@ -7,9 +7,9 @@ from batchq.cli.attend import add_stop_flag, attend
 from batchq.cli.batch_operations import submit_job
 from batchq.cli.exit_statuses import NO_EXIT_CODE
 from batchq.cli.http_client import url_of
+from batchq.cli.job_columns import short_id
 from batchq.cli.main import CommandParser
 from batchq.cli.output import print_error, print_notice
-from batchq.cli.stop_dialog import SHORT_ID
 from batchq.cli.submit import declare_submission, plan_job
 from batchq.errors import Invalid
 
@@ -36,5 +36,5 @@ def run(args: Namespace) -> int:
         job_id = submit_job(url, request, invocation=str(uuid4()))
     except Invalid as refused:
         return print_error(str(refused), NO_EXIT_CODE)
-    print_notice(f"{request['jobName']} {job_id[:SHORT_ID]} in queue {request['jobQueue']}")
+    print_notice(f"{request['jobName']} {short_id(job_id)} in queue {request['jobQueue']}")
     return attend(url, job_id, shows_output=True, stops_on_exit=args.stop_on_exit)

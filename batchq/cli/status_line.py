@@ -2,11 +2,11 @@
 
 import shutil
 import sys
-import time
 from contextlib import suppress
 
 from batchq.cli.output import escape, print_notice
 from batchq.cli.terminal import is_terminal
+from batchq.cli.times import elapsed
 
 INTERVAL = 60.0  # seconds between two lines without a terminal
 _CLEAR = "\r\x1b[K"
@@ -19,7 +19,7 @@ class StatusLine:
         """`delay`: seconds until the first line without a terminal."""
         self._is_terminal = is_terminal(sys.stderr)
         self._shown = ""
-        self._print_at = _now() + delay
+        self._print_at = elapsed() + delay
 
     def show(self, text: str) -> None:
         """Replace the line. Without a terminal a text is printed if it differs, and INTERVAL has passed."""
@@ -43,15 +43,11 @@ class StatusLine:
         print_notice(text)
 
     def _print(self, text: str) -> None:
-        if text != self._shown and _now() >= self._print_at:
+        if text != self._shown and elapsed() >= self._print_at:
             print_notice(text)
-            self._shown, self._print_at = text, _now() + INTERVAL
+            self._shown, self._print_at = text, elapsed() + INTERVAL
 
     def _write(self, text: str) -> None:
         with suppress(OSError):
             sys.stderr.write(text)
             sys.stderr.flush()
-
-
-def _now() -> float:
-    return time.monotonic()  # noqa: TID251 - the clock's module imports asyncio

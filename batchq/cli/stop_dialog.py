@@ -6,14 +6,14 @@ from enum import StrEnum
 
 from batchq.cli.bulk_stop import CANCEL, DONE, TERMINATE
 from batchq.cli.http_client import stream
-from batchq.cli.job_end import FINISHED, Job
+from batchq.cli.job_columns import short_id
+from batchq.cli.job_end import FINISHED, Job, is_array
 from batchq.cli.output import escape, print_notice
 from batchq.cli.terminal import is_terminal
 
 TIMEOUT = 30.0  # seconds until the first byte of the response
 REASON = "stopped by Ctrl-C in batchq run"
 PROMPT = "[Enter] leave  [c]ancel  [t]erminate  [b]ack: "
-SHORT_ID = 8  # characters
 
 
 class Answer(StrEnum):
@@ -50,10 +50,10 @@ def ask(job: Job) -> Answer:
 
 def effects(job: Job) -> Mapping[Answer, str]:
     """What each answer does in the present state of the job."""
-    leave = f"nothing changes; batchq logs -f {job['jobId'][:SHORT_ID]} follows it again"
+    leave = f"nothing changes; batchq logs -f {short_id(job['jobId'])} follows it again"
     if job["status"] in FINISHED:
         cancel = terminate = "nothing changes, it has ended"
-    elif "size" in job.get("arrayProperties", {}):
+    elif is_array(job):
         cancel = "children that have not started never do; the others run on and are not retried"
         terminate = "children that have not started never do; the others get SIGTERM, and SIGKILL after their grace"
     elif job["status"] in ("STARTING", "RUNNING"):

@@ -4,7 +4,7 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from batchq.cli.quantities import count, duration, memory, render_memory, vcpus
+from batchq.cli.quantities import count, duration, memory, vcpus
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,3 @@ def test_vcpus_have_up_to_three_decimals():
 def test_a_count_is_a_whole_number_of_at_least_one(text):
     with pytest.raises(ArgumentTypeError):
         count(text)
-
-
-def test_memory_is_rendered_in_gib_where_it_is_whole():
-    assert [render_memory(it) for it in (512, 2048, 1536)] == ["512 MiB", "2 GiB", "1536 MiB"]

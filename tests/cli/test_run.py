@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from batchq.cli.job_end import TIME_LIMIT
 from batchq.domain.status_reasons import TIMED_OUT
 from tests.cli.job_server import JOB, attempt, state
 from tests.cli.scripted_server import batchq
@@ -37,22 +36,23 @@ async def started(*words, command="run", **environment):
     )
 
 
+EXITED = "Essential container in task exited"
 ENDS = [
-    (state("SUCCEEDED", attempt(0)), 0, "SUCCEEDED after 3 s"),
-    (state("FAILED", attempt(3)), 3, "FAILED after 3 s: exit code 3; Essential container in task exited"),
+    (state("SUCCEEDED", attempt(0)), 0, "train SUCCEEDED after 3 s"),
+    (state("FAILED", attempt(3)), 3, f"train FAILED after 3 s: exit code 3: {EXITED}"),
+    (state("FAILED", attempt(1), attempt(137)), 137, f"train FAILED after 3 s: exit code 137: {EXITED}"),
+    (state("FAILED", attempt(143, TIMED_OUT)), 124, f"train FAILED after 3 s: exit code 143: {TIMED_OUT}"),
     (
-        state("FAILED", attempt(1), attempt(137)),
-        137,
-        "FAILED after 3 s: exit code 137; Essential container in task exited",
+        state("FAILED", attempt(143, "too hot"), isTerminated=True),
+        125,
+        "train FAILED after 3 s: exit code 143: too hot",
     ),
-    (state("FAILED", attempt(143, TIME_LIMIT)), 124, f"FAILED after 3 s: exit code 143; {TIME_LIMIT}"),
-    (state("FAILED", attempt(143, "too hot"), isTerminated=True), 125, "FAILED after 3 s: exit code 143; too hot"),
-    (state("FAILED", attempt(5, "too hot"), isCancelled=True), 5, "FAILED after 3 s: exit code 5; too hot"),
-    (state("FAILED", attempt(None, "Task failed to start")), 125, "FAILED after 3 s: Task failed to start"),
-    (state("FAILED", statusReason="Dependent Job failed"), 125, "FAILED: Dependent Job failed"),
-    (state("FAILED"), 125, "FAILED: no reason is recorded"),
-    (state("SUCCEEDED", **ARRAY), 0, "SUCCEEDED"),
-    (state("FAILED", **ARRAY), 1, "FAILED: no reason is recorded"),
+    (state("FAILED", attempt(5, "too hot"), isCancelled=True), 5, "train FAILED after 3 s: exit code 5: too hot"),
+    (state("FAILED", attempt(None, "Task failed to start")), 125, "train FAILED after 3 s: Task failed to start"),
+    (state("FAILED", statusReason="Dependent Job failed"), 125, "train FAILED: Dependent Job failed"),
+    (state("FAILED"), 125, "train FAILED"),
+    (state("SUCCEEDED", **ARRAY), 0, "train SUCCEEDED"),
+    (state("FAILED", **ARRAY), 1, "train FAILED"),
 ]
 
 
@@ -70,10 +70,6 @@ async def batchq_run(job_server):
     return status, about[-1]
 
 
-def test_the_reason_of_a_time_limit_is_that_of_the_domain():
-    assert TIME_LIMIT == TIMED_OUT
-
-
 async def test_the_output_is_printed_from_the_beginning_to_the_end(job_server):
     lines = [f"epoch {number}" for number in range(5)]
     job_server.states = [state("RUNNABLE"), state("STARTING"), state("RUNNING"), state("SUCCEEDED", attempt())]
@@ -83,7 +79,7 @@ async def test_the_output_is_printed_from_the_beginning_to_the_end(job_server):
 
     assert (status, out.splitlines()) == (0, lines)
     assert err[0] == f"batchq: train {JOB[:8]} in queue default"
-    assert err[-1] == "batchq: SUCCEEDED after 3 s"
+    assert err[-1] == "batchq: train SUCCEEDED after 3 s"
     assert job_server.submitted[0]["containerOverrides"]["command"] == ["python", "train.py"]
 
 
@@ -135,7 +131,10 @@ async def test_the_explanation_of_a_failure_precedes_its_reason(job_server):
 
     _, _, err = await run()
 
-    assert err[-2:] == [f"batchq: FAILED after 3 s: {job_server.sentence}", f"batchq: again: batchq rerun {JOB[:8]}"]
+    assert err[-2:] == [
+        f"batchq: train FAILED after 3 s: {job_server.sentence}",
+        f"batchq: again: batchq rerun {JOB[:8]}",
+    ]
 
 
 async def test_a_server_that_goes_away_is_waited_for(job_server):
@@ -147,8 +146,8 @@ async def test_a_server_that_goes_away_is_waited_for(job_server):
 
     assert (status, out) == (0, "one\n")
     assert err[1:3] == [
-        "batchq: The server is starting.; the job runs on, waiting for the server",
-        "batchq: the server answers again",
+        "batchq: The server is starting.; waiting for the server",
+        "batchq: the server responds again",
     ]
 
 
@@ -173,7 +172,7 @@ async def test_submit_with_wait_prints_the_id_and_no_output(job_server):
     status, out, err = await run("busybox", "--wait", command="submit")
 
     assert (status, out) == (3, f"{JOB}\n")
-    assert err[-2] == "batchq: FAILED after 3 s: exit code 3; Essential container in task exited"
+    assert err[-2] == "batchq: train FAILED after 3 s: exit code 3: Essential container in task exited"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda it: it.name)

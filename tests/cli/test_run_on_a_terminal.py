@@ -58,7 +58,7 @@ async def test_the_answer_stops_the_job_and_follows_it_to_its_end(job_server, an
     assert job_server.stops == [(verb, [JOB])]
     assert effect in " ".join(seen["screen"])
     assert f"batchq: {JOB}  {report}" in seen["screen"]
-    assert seen["screen"][-2] == "batchq: FAILED after 3 s: exit code 143; stopped by Ctrl-C in batchq run"
+    assert seen["screen"][-2] == "batchq: train FAILED after 3 s: exit code 143: stopped by Ctrl-C in batchq run"
 
 
 async def test_back_follows_the_job_again(job_server):
@@ -77,7 +77,7 @@ async def test_the_line_of_a_waiting_job_is_replaced_by_its_output(job_server):
     seen = await play()
 
     assert WAITING in seen["output"]
-    assert seen["screen"] == ["batchq: busybox 8f2c51a7 in queue default", "one", "batchq: SUCCEEDED after 3 s"]
+    assert seen["screen"] == ["batchq: busybox 8f2c51a7 in queue default", "one", "batchq: train SUCCEEDED after 3 s"]
 
 
 async def test_output_keeps_its_colours_and_no_other_control_sequence(job_server):
@@ -86,4 +86,4 @@ async def test_output_keeps_its_colours_and_no_other_control_sequence(job_server
 
     seen = await play()
 
-    assert "\x1b[31mred\x1b[0m \\x1b[2J\\x1b]0;title\\x07 tab\tend\r\n" in seen["output"]
+    assert "\x1b[31mred\x1b[0m \\x1b[2J\\x1b]0;title\\x07 tab    end\x1b[0m\r\n" in seen["output"]

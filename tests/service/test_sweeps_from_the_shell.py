@@ -211,6 +211,33 @@ def test_only_finished_jobs_are_rerun(batchq):
     assert main(["terminate", job_id]) == 0
 
 
+def test_filters_select_finished_jobs(shared, batchq, described):
+    old = [fail(shared, batchq, "busybox", "--name", f"filtered-{it}")["jobId"] for it in "ab"]
+    ((kept,), _) = batchq("submit", "busybox", "--name", "filtered-c", "-e", QUICK)
+    reaches(shared.client(), kept, "SUCCEEDED")
+
+    ids, said = batchq("rerun", "--failed", "-n", "filtered-*", "-e", QUICK)
+
+    assert {it["tags"][RERUN_OF] for it in described(*ids)} == set(old)
+    assert said == ["batchq: 2 submitted"]
+    assert len(batchq("rerun", "-n", "filtered-c", "--dry-run")[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "error"),
+    [
+        (["--failed"], 2, "no jobs are selected"),
+        (["3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001"], 1, "Job 3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001 not found."),
+        (["no-such-name"], 1, "no job has the name 'no-such-name'"),
+        (["a b"], 2, "'a b' is not a job"),
+    ],
+)
+def test_an_invalid_selection_submits_nothing(batchq, words, status, error):
+    out, said = batchq("rerun", *words, status=status)
+
+    assert (out, said[0].startswith(f"batchq: {error}")) == ([], True)
+
+
 def test_ids_come_from_stdin_and_a_dry_run_submits_nothing(shared, batchq, monkeypatch):
     old = fail(shared, batchq, "busybox", "--name", "dry")
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{old['jobId']}\n"))
