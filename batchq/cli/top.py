@@ -1,0 +1,54 @@
+"""`batchq top`: queues, capacity and jobs, refreshed on a terminal; without one, a single picture."""
+
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from inspect import cleandoc
+
+from batchq.cli.http_client import add_server_flags, url_of
+from batchq.cli.job_columns import job_columns
+from batchq.cli.output import escape, write_line
+from batchq.cli.tables import print_rows
+from batchq.cli.terminal import is_terminal
+from batchq.cli.times import now
+from batchq.cli.top_server import TopServer
+from batchq.cli.top_state import TopState, View, summary_lines
+
+PICTURE_ROWS = 20  # jobs of each view without a terminal
+
+
+def add_top(command: ArgumentParser) -> None:
+    """Show queues, capacity and jobs, refreshed every 2 seconds, or every 10 while nothing changes.
+
+    Tab switches between running, waiting and failed jobs, / selects them by name, Enter shows the selected job, w says
+    why it waits or has failed, l shows the end of its log, t terminates and c cancels it, p pauses the refresh, and q
+    ends. Without a terminal, one picture is printed.
+    """
+    command.formatter_class = RawDescriptionHelpFormatter
+    command.description = cleandoc(command.description or "")
+    add_server_flags(command)
+    command.set_defaults(run=top)
+
+
+def top(args: Namespace) -> int:
+    server = TopServer(url_of(args))
+    if not is_terminal():
+        return print_picture(server)
+    # textual takes longer to import than a request takes.
+    from batchq.cli.top_screen import TopApp  # noqa: PLC0415
+
+    TopApp(server).run()
+    return 0
+
+
+def print_picture(server: TopServer) -> int:
+    """Print the overview, and the first jobs of each view."""
+    state, present = TopState(), now()
+    for number, view in enumerate(View):
+        state.view = view
+        snapshot = server.snapshot(state.filters(), limit=PICTURE_ROWS)
+        if number == 0:
+            for line in summary_lines(snapshot.overview, present):
+                write_line(escape(line))
+        write_line("")
+        write_line(view.value.upper())
+        print_rows(snapshot.rows, job_columns(present), color=False)
+    return 0

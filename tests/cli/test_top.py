@@ -1,0 +1,206 @@
+"""`batchq top`: what it requests and shows, its keys by textual's pilot, and the single picture of a pipe."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from textual.widgets import DataTable, Input, Static
+
+from batchq.cli.main import main
+from batchq.cli.top_screen import StopDialog, TextScreen, TopApp
+from batchq.cli.top_server import TopServer
+from batchq.cli.top_state import FAST, SLOW, Snapshot, TopState, View, summary_lines
+from tests.cli.native_server import job_id, row
+from tests.cli.terminal_session import on_terminal
+
+AT = datetime(2026, 11, 23, 14, 2, tzinfo=UTC)
+OVERVIEW = {
+    "at": 1,
+    "user": "ada",
+    "role": "ADMIN",
+    "engine": {"state": "UP", "sentence": "Docker answers."},
+    "queues": [
+        {"jobQueue": "night", "state": "DISABLED", "priority": 1, "counts": {"RUNNABLE": 88}},
+        {
+            "jobQueue": "default",
+            "state": "ENABLED",
+            "priority": 1,
+            "counts": {"RUNNING": 12, "STARTING": 1, "RUNNABLE": 1204},
+            "oldestRunnableAt": int((AT - timedelta(minutes=3)).timestamp() * 1000),
+            "why": {"code": "NEXT", "sentence": "Requires 4 vCPUs, 1.5 of 8 are free."},
+        },
+    ],
+    "capacity": [
+        {
+            "computeEnvironment": "local",
+            "vcpus": {"limit": 8.0, "requested": 6.5},
+            "memoryMiB": {"limit": 24_576, "requested": 20_480},
+            "gpus": {"limit": 0, "requested": 0},
+        }
+    ],
+    "failed": {
+        "count": 214,
+        "more": False,
+        "groups": [{"jobDefinition": "train:3", "reason": "exit code 1", "count": 180}],
+    },
+}
+TRAIN, BLAST = row(), row("blast", jobId=job_id("77ab01c9"))
+
+
+@pytest.fixture
+def top_server(native):
+    native.rows = [TRAIN, BLAST, row("sweep", "FAILED", jobId=job_id("91aa0000"))]
+    native.responses["/v1/batchq/overview"] = OVERVIEW
+    return native
+
+
+# ---------------------------------------------------------------------------------------------------------- decisions
+def test_the_summary_shows_the_busiest_queue_first_and_what_is_requested_of_each_limit():
+    assert summary_lines(OVERVIEW, AT) == [
+        "Docker answers.  ada (admin)",
+        "default             13 running     1204 waiting (3 min)  Requires 4 vCPUs, 1.5 of 8 are free.",
+        "night            DISABLED     0 running       88 waiting",
+        "local            vCPUs 6.5 of 8 [########..]",
+        "machine          memory 20 of 24 [########..] GiB",
+        "failed, 24 h     214: 180 train:3 exit code 1",
+    ]
+
+
+def test_equal_responses_make_the_requests_rarer_until_something_changes():
+    state = TopState()
+    intervals = []
+    for at in range(7):
+        state.received(Snapshot(overview=OVERVIEW | {"at": at}, rows=(TRAIN,)))
+        intervals.append(state.interval)
+    assert intervals == [FAST] * 5 + [SLOW] * 2
+    state.received(Snapshot(overview=OVERVIEW, rows=(TRAIN, BLAST)))
+    assert state.interval == FAST
+
+
+def test_each_view_requests_its_statuses_and_failures_by_their_end():
+    state = TopState()
+    state.name = "tr"
+    assert state.filters() == {"statuses": ["STARTING", "RUNNING"], "explain": False, "names": ["*tr*"]}
+    state.switch()
+    assert (state.view, state.filters()["statuses"]) == (View.WAITING, ["SUBMITTED", "PENDING", "RUNNABLE"])
+    state.switch()
+    assert state.filters() == {"statuses": ["FAILED"], "explain": True, "orderBy": "ENDED", "names": ["*tr*"]}
+    state.switch()
+    assert state.view is View.RUNNING
+
+
+# ---------------------------------------------------------------------------------------------------------- the program
+def app_of(native):
+    return TopApp(TopServer(native.url))
+
+
+async def shown(pilot):
+    """Waits until the requests in progress are shown."""
+    await pilot.app.workers.wait_for_complete()
+    await pilot.pause()
+
+
+def names(app):
+    table = app.query_one(DataTable)
+    return [str(table.get_row_at(at)[1]) for at in range(table.row_count)]
+
+
+async def test_the_screen_shows_the_queues_and_the_jobs_of_the_view(top_server):
+    async with app_of(top_server).run_test(size=(100, 24)) as pilot:
+        await shown(pilot)
+        assert names(pilot.app) == ["train", "blast"]
+        assert "1204 waiting" in str(pilot.app.query_one("#summary", Static).content)
+        await pilot.press("tab", "tab")
+        await shown(pilot)
+        assert names(pilot.app) == ["sweep"]
+        assert "FAILED" in str(pilot.app.query_one("#view", Static).content)
+
+
+async def test_a_refresh_keeps_the_selected_job_though_its_row_moves(top_server):
+    async with app_of(top_server).run_test(size=(100, 24)) as pilot:
+        await shown(pilot)
+        await pilot.press("down")
+        top_server.rows = [row("new", jobId=job_id("aaaaaaaa")), TRAIN, BLAST]
+        pilot.app.refresh_jobs()
+        await shown(pilot)
+        assert names(pilot.app) == ["new", "train", "blast"]
+        assert pilot.app.query_one(DataTable).cursor_row == 2
+
+
+async def test_slash_selects_jobs_by_a_part_of_their_name(top_server):
+    async with app_of(top_server).run_test(size=(100, 24)) as pilot:
+        await shown(pilot)
+        await pilot.press("slash", *"bla", "enter")
+        await shown(pilot)
+        assert top_server.listed[-1]["names"] == ["*bla*"]
+        assert not pilot.app.query_one(Input).has_class("shown")
+
+
+@pytest.mark.parametrize(
+    ("key", "path", "response", "line"),
+    [
+        ("w", "why", {"sentence": "Runs since 14:02."}, "Runs since 14:02."),
+        ("l", "log", {"lines": [{"at": 1, "message": "epoch 1"}]}, "epoch 1"),
+    ],
+)
+async def test_keys_show_a_text_about_the_selected_job(top_server, key, path, response, line):
+    top_server.responses[f"/v1/batchq/jobs/{TRAIN['jobId']}/{path}"] = response
+    async with app_of(top_server).run_test(size=(100, 24)) as pilot:
+        await shown(pilot)
+        await pilot.press(key)
+        await shown(pilot)
+        assert isinstance(pilot.app.screen, TextScreen)
+        assert line in str(pilot.app.screen.query_one(Static).content)
+        await pilot.press("escape")
+        assert not isinstance(pilot.app.screen, TextScreen)
+
+
+async def test_a_stop_needs_a_reason_and_is_carried_out_with_it(top_server):
+    top_server.responses["/v1/terminatejob"] = {}
+    async with app_of(top_server).run_test(size=(100, 24)) as pilot:
+        await shown(pilot)
+        await pilot.press("t", "enter")
+        assert isinstance(pilot.app.screen, StopDialog)
+        await pilot.press(*"hot", "enter")
+        await shown(pilot)
+    sent = [content for _, path, content in top_server.requests if path == "/v1/terminatejob"]
+    assert sent == [{"jobId": TRAIN["jobId"], "reason": "hot"}]
+
+
+async def test_escape_leaves_the_stop_dialog_without_a_stop(top_server):
+    async with app_of(top_server).run_test(size=(100, 24)) as pilot:
+        await shown(pilot)
+        await pilot.press("c", *"hot", "escape")
+        await shown(pilot)
+    assert not [path for _, path, _ in top_server.requests if path == "/v1/canceljob"]
+
+
+async def test_a_server_that_does_not_answer_is_reported_and_asked_again(top_server):
+    async with app_of(top_server).run_test(size=(100, 24)) as pilot:
+        await shown(pilot)
+        del top_server.responses["/v1/batchq/overview"]
+        pilot.app.refresh_jobs()
+        await shown(pilot)
+        assert "does not exist" in str(pilot.app.query_one("#view", Static).content)
+        top_server.responses["/v1/batchq/overview"] = OVERVIEW
+        pilot.app.refresh_jobs()
+        await shown(pilot)
+        assert names(pilot.app) == ["train", "blast"]
+
+
+async def test_on_a_terminal_it_draws_until_q_is_pressed(top_server):
+    played = await on_terminal("top", steps=[("blast", "q")])
+    assert played["status"] == 0
+    assert "1204 waiting" in played["output"]
+
+
+# -------------------------------------------------------------------------------------------------------------- a pipe
+async def test_without_a_terminal_one_picture_is_printed(top_server, capsys):
+
+    top_server.rows[0] = row("tra\x1b[31min")
+    assert await asyncio.to_thread(main, ["top"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("Docker answers.")
+    assert "RUNNING" in printed
+    assert "\x1b" not in printed
+    assert "91aa0000" in printed
