@@ -23,19 +23,21 @@ def scheduler_state(
     clock: Clock,
 ) -> SchedulerState:
     """The present state, as last saved. Its collections are views, valid until the next await."""
-    scheduler, host = loop.scheduler, loop.state.host
+    scheduler, host, now = loop.scheduler, loop.state.host, clock.now()
     return SchedulerState(
-        now=clock.now(),
+        now=now,
         obstacle=obstacle(loop, watcher),
         host_failure=_host_failure(breaker),
         cluster=None if host is None else scheduler.cluster(host),
         queues=catalog.queues,
         policies=catalog.policies,
         usage=scheduler.usage(),
-        holders=Holders(loop.state.active, clock.now()),
+        holders=Holders(loop.state.active, now),
         heads=scheduler.heads(),
         starts=starts,
         stop_pending=loop.stop_pending(),
+        recent_starts=scheduler.recent_starts.counts(now),
+        start_period=scheduler.recent_starts.period(now),
         share_millicpus=scheduler.share_millicpus(),
     )
 

@@ -472,7 +472,7 @@ async def test_a_job_behind_others_has_a_place_in_line(world):
         await world.wait_for_why(third, Code.IN_LINE),
         Code.IN_LINE,
         "Place in queue default: 3rd, behind 2 jobs requesting 8 vCPUs. "
-        "The first one waits for vCPUs of compute environment local.",
+        "The first one waits for vCPUs of compute environment local. 1 job of the queue has started within the last *.",
     )
 
     assert (why.facts["place"], why.facts["ahead"], why.facts["aheadVcpus"]) == (3, 2, 8.0)

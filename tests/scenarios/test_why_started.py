@@ -156,6 +156,22 @@ async def test_a_running_job_says_for_how_long_it_has_run_and_when_its_limit_end
     assert (why.facts["computeEnvironment"], why.facts["attempt"]) == ("local", 1)
 
 
+async def test_while_the_engine_is_away_the_end_of_a_running_job_is_not_seen(world):
+    job = await world.submit(LASTING)
+    await world.wait_for(job, Status.RUNNING)
+    world.runtime.unreachable = True
+    await world.wait_for_engine(up=False)
+
+    check(
+        await world.why(job),
+        Code.RUNNING,
+        "Has run for * s in local. "
+        "The container engine has not answered for *: an end of the job is seen when it does.",
+    )
+    world.runtime.unreachable = False
+    await world.wait_for_engine(up=True)
+
+
 async def test_a_running_job_that_was_cancelled_will_not_be_retried(world):
     job = await world.submit(lasting(1), attempts=3)
     await world.wait_for(job, Status.RUNNING)
@@ -280,6 +296,14 @@ async def test_a_lack_of_memory_is_explained(world):
 
     check(why, Code.OUT_OF_MEMORY, "Killed because it exceeded its 32 MiB of memory. Request more.")
     assert why.facts["memoryMiB"] == 32
+
+
+async def test_of_several_containers_the_one_that_decided_is_explained(world):
+    app = contained("app", Script(seconds=0, exit_code=3), memory_mib=64)
+    why = await failed(world, None, task=task(app, contained("helper", LASTING, essential=False)))
+
+    check(why, Code.EXIT_CODE, "Ended with exit code 3.")
+    assert why.facts["container"] == "app"
 
 
 async def test_a_time_limit_that_ended_a_job_is_explained(world):

@@ -27,6 +27,8 @@ def running(job: Job, state: SchedulerState) -> Explanation:
     if end is not None and job.spec.timeout is not None and since is not None:
         facts["endsBy"] = end
         text["left"] = words.duration(since + job.spec.timeout - state.now)
+    if state.obstacle is not None and state.obstacle.code is Code.ENGINE_UNAVAILABLE and state.obstacle.since:
+        text["away"] = words.duration(state.now - state.obstacle.since)
     cancel = job.cancel
     if cancel is None:
         return explanation(Code.RUNNING, since=since, facts=facts, words=text)

@@ -11,6 +11,7 @@ from batchq.domain.explanation.table import explanation
 from batchq.domain.ids import JobId
 from batchq.domain.job import Action, Attempt, AttemptContainer, Job, Status
 from batchq.domain.lifecycle import arrays
+from batchq.domain.lifecycle.container_gates import task_container_of
 from batchq.domain.lifecycle.status import evaluate
 from batchq.domain.stop_orders import StopKind
 
@@ -138,12 +139,9 @@ def _attempt_failed(job: Job, attempt: Attempt) -> Explanation:
         text |= {"error": words.short(reason)} | ({} if "outcome" in text else {"outcome": words.quoted(reason)})
     if container is not None:
         facts["container"] = container.key.partition("/")[2]
-    memory = job.spec.container.resources.memory_mib
-    if code is Code.OUT_OF_MEMORY:
-        facts["memoryMiB"] = memory
-    text |= {"memory": words.memory(memory), "image": job.spec.container.image}
-    if code is Code.IMAGE_UNAVAILABLE:
-        facts["image"] = job.spec.container.image
+    spec = job.spec.container if container is None else task_container_of(job, container).spec
+    facts |= {"memoryMiB": spec.resources.memory_mib, "image": spec.image}
+    text |= {"memory": words.memory(spec.resources.memory_mib), "image": spec.image}
     text.setdefault("outcome", "no exit code")
     return explanation(code, since=job.stopped_at, facts=facts, words=text)
 

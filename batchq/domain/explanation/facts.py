@@ -1,7 +1,7 @@
 """What an explanation is made from: the neighbours of a job, the state of the scheduler, and who reads it. Pure."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from msgspec import Struct, field
@@ -105,6 +105,10 @@ class SchedulerState(Struct, frozen=True, kw_only=True):
     starts: Mapping[Tag, StartProgress]
     #: Orders of jobs that a stop order is about to reach.
     stop_pending: tuple[IntervalSet, ...] = ()
+    #: How many jobs of each queue were placed within `start_period`.
+    recent_starts: Mapping[QueueName, int] = field(default_factory=dict)
+    #: An hour, or less after a start of the server.
+    start_period: timedelta = timedelta()
     #: The vCPUs that the jobs of each share hold, in thousandths, by queue and share.
     share_millicpus: Mapping[tuple[QueueName, str], int] = field(default_factory=dict)
 

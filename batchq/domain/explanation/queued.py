@@ -1,7 +1,7 @@
 """Why a job has not been placed: the explanations of SUBMITTED, PENDING and RUNNABLE jobs. Pure."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from batchq.domain import status_reasons
 from batchq.domain.catalog import JobQueue
@@ -108,6 +108,12 @@ def _in_line(job: Job, neighbours: Neighbours, state: SchedulerState, named: Map
         lacking = None if head is None else _lacking(head.reason)
         if lacking is not None:
             facts, text = facts | {"lacking": lacking}, text | {"lacking": lacking}
+        started = state.recent_starts.get(QueueName(job.spec.queue), 0)
+        facts |= {"startedRecently": started, "recentSeconds": state.start_period / timedelta(seconds=1)}
+        text |= {
+            "started": words.counted(started, "job of the queue has", "jobs of the queue have"),
+            "period": words.duration(state.start_period),
+        }
         return explanation(Code.IN_LINE, since=job.runnable_at, facts=facts, words=text)
     return explanation(Code.NEXT, since=job.runnable_at, facts=named, words=text)
 

@@ -230,8 +230,8 @@ QUEUED_ROWS: Mapping[Code, Row] = {
             "Place in queue {queue}: {place}, behind {count} requesting {vcpus}.",
             "Waits in queue {queue} behind other jobs.",
         ),
-        more=("The first one waits for {lacking}.",),
-        facts=(*_PLACE_FACTS, "lacking"),
+        more=("The first one waits for {lacking}.", "{started} started within the last {period}."),
+        facts=(*_PLACE_FACTS, "lacking", "startedRecently", "recentSeconds"),
     ),
     Code.NEXT: Row(
         statuses=(Status.RUNNABLE,),

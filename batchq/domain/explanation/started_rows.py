@@ -7,6 +7,7 @@ from batchq.domain.job import Status
 
 _QUEUED = (Status.SUBMITTED, Status.PENDING, Status.RUNNABLE)
 _UNPLACED = (Status.RUNNABLE, Status.STARTING)
+_AWAY = "The container engine has not answered for {away}: an end of the job is seen when it does."
 _END = ("Attempt {attempt} of {attempts}.", "No further attempt: {verdict}.")
 _END_FACTS = ("exitCode", "reason", "attempt", "attempts", "verdict", "container")
 _STOP_FACTS = ("kind", "user", "reason", "orderedAt", "signalledAt", "killAt", "killedAt")
@@ -60,14 +61,14 @@ STARTED_ROWS: Mapping[Code, Row] = {
         statuses=(Status.RUNNING,),
         applies="The job runs.",
         sentences=("Has run for {length} in {environment}.",),
-        more=("Its time limit ends it in {left}.",),
+        more=("Its time limit ends it in {left}.", _AWAY),
         facts=("computeEnvironment", "startedAt", "endsBy", "attempt", "attempts"),
     ),
     Code.NO_RETRY: Row(
         statuses=(Status.RUNNING,),
         applies="The job was cancelled while it ran: the attempt continues and is the last one.",
         sentences=("Has run for {length} in {environment}, and will not be retried. {order}.",),
-        more=("Its time limit ends it in {left}.",),
+        more=("Its time limit ends it in {left}.", _AWAY),
         facts=("computeEnvironment", "startedAt", "endsBy", "attempt", "attempts", *_STOP_FACTS),
     ),
     Code.STOPPING: Row(

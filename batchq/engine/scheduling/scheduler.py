@@ -30,6 +30,7 @@ from batchq.engine.scheduling.placement_pass import (
 from batchq.engine.scheduling.queue_cache import QueueCache
 from batchq.engine.scheduling.queue_reader import Skip
 from batchq.engine.scheduling.queue_search import NO_SEARCH, Searches, next_searches
+from batchq.engine.scheduling.recent_starts import RecentStarts
 from batchq.engine.scheduling.share_usage import QueuePositions, ShareUsageTotals
 from batchq.engine.scheduling.skip_pass import PassMemo
 from batchq.engine.scheduling.snapshot import snapshot
@@ -72,6 +73,8 @@ class Scheduler:
         self._blocked_jobs = BlockedJobs()
         #: Since when each waiting job has had its position.
         self._positions = QueuePositions(clock.now())
+        #: How many jobs of each queue were placed recently.
+        self.recent_starts = RecentStarts(clock.now())
         #: The result of the last placement pass.
         self._pass_memo = PassMemo()
         #: The latest start time of each blocked head, as last saved.
@@ -80,8 +83,7 @@ class Scheduler:
         self._promises_read = False
         self._staged_promises = NO_PROMISES
         #: Where searches behind blocked heads continue, as last saved.
-        self._searches: Searches = NO_SEARCH
-        self._staged_searches: Searches = NO_SEARCH
+        self._searches = self._staged_searches = NO_SEARCH
         #: The order after which unschedulable jobs must be examined again; None: all are examined.
         self._unschedulable_after: int | None = None
         self._staged_unschedulable_after: int | None = None
@@ -207,6 +209,7 @@ class Scheduler:
 
     def on_committed(self, committed: Committed) -> None:
         self._resource_usage.update(committed.jobs)
+        self.recent_starts.on_committed(committed)
         self._promises = self._staged_promises
         self._unschedulable_after = self._staged_unschedulable_after
         self._searches = self._staged_searches
