@@ -11,6 +11,7 @@ from batchq.api.batch.retry_strategy import retry_to_wire
 from batchq.api.batch.wire import Text, WireModel
 from batchq.api.http import milliseconds
 from batchq.api.operations import takes
+from batchq.api.stop_orders import stop_orders_members
 from batchq.domain.catalog import JobDefinition
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.created_paths import container_reason, status_reason
@@ -73,7 +74,7 @@ def job_detail(job: Job, definition: JobDefinition | None, arns: BatchArns) -> C
             "consumableResourceProperties": needs_to_wire(spec.needs, arns) if spec.needs else None,
             "isCancelled": job.is_cancelled,
             "isTerminated": job.is_terminated,
-            "batchq": owner_to_wire(job),
+            "batchq": {**owner_to_wire(job), **stop_orders_members(job.stop_orders)},
         }
     )
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from batchq.api.schemas import Additions
+from batchq.api.stop_orders import StopOrderAnswer
 
 SUMMARIES: Mapping[str, str] = {
     "SubmitJob": "Submits a job, or an array of jobs, to a queue.",
@@ -45,7 +46,7 @@ SUMMARIES: Mapping[str, str] = {
 
 
 class JobAdditions(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The member `batchq` of a job in the answers to DescribeJobs and ListJobs, which AWS does not have."""
+    """The member `batchq` of a job in the answer to ListJobs, which AWS does not have."""
 
     #: The user who submitted the job; empty if requests were not authenticated.
     user: str
@@ -53,4 +54,13 @@ class JobAdditions(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     account: str
 
 
-ADDITIONS: Additions = {("batch", "JobDetail"): JobAdditions, ("batch", "JobSummary"): JobAdditions}
+class JobDetailAdditions(JobAdditions, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The member `batchq` of a job in the answer to DescribeJobs, which AWS does not have."""
+
+    #: The latest order to cancel or stop the job; absent without one.
+    stop_order: StopOrderAnswer | None = None
+    #: All such orders that had an effect, oldest first; absent without one.
+    stop_orders: tuple[StopOrderAnswer, ...] = ()
+
+
+ADDITIONS: Additions = {("batch", "JobDetail"): JobDetailAdditions, ("batch", "JobSummary"): JobAdditions}

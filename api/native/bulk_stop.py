@@ -25,7 +25,8 @@ response was cut off, but the order is carried out all the same:
 At most two bulk stops of one user are handled at the same time, and others wait; beyond 16 they are refused with 429.
 
 `status` is the status before the request. `message` states why nothing was done, what happens to the children of an
-array, or since when a job is already stopping. Outcomes:
+array, or since when and by whom a job is already stopping or cancelled: then `standing` is that order, and the request
+changes nothing. Outcomes:
 
     CANCELLED, TERMINATED  the job had not started, and is now FAILED
     STOPPING               the job ends when its containers, or its children, have ended
@@ -53,6 +54,7 @@ from pydantic.alias_generators import to_camel
 from batchq.api.authorization import authorize
 from batchq.api.http import REQUEST_ID, Dialect, parse, read_body
 from batchq.api.openapi import OperationDoc, document
+from batchq.api.stop_orders import StopOrderAnswer, stop_order_answer
 from batchq.domain.access.accounts import AccountName, Permission, UserName
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Status
@@ -114,6 +116,8 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     outcome: Outcome
     #: See the module's docstring; may be empty.
     message: str = ""
+    #: The earlier order because of which this one changed nothing; None: it had an effect.
+    standing: StopOrderAnswer | None = None
 
 
 class CountsLine(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -267,4 +271,8 @@ async def _stream_outcomes(
 def _line(it: JobOutcome) -> JobLine:
     why_not = WHY_NOT.get(it.outcome, "").format(id=it.job_id, status=it.status)
     name = None if it.status is None else it.name
-    return JobLine(job_id=it.job_id, job_name=name, status=it.status, outcome=it.outcome, message=it.note or why_not)
+    standing = None if it.standing is None else stop_order_answer(it.standing)
+    message = it.note or why_not
+    return JobLine(
+        job_id=it.job_id, job_name=name, status=it.status, outcome=it.outcome, message=message, standing=standing
+    )

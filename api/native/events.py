@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from batchq.api.authorization import authorize
 from batchq.api.http import Dialect, milliseconds, reply, validate
 from batchq.api.openapi import OperationDoc, document
+from batchq.api.stop_orders import StopStepAnswer, stop_step_answer
 from batchq.domain.access.accounts import Permission, UserName
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Status
@@ -43,12 +44,12 @@ class ListEventsQuery(BaseModel):
     jobs: Names | None = None
     #: Names of job queues.
     queues: Names | None = None
-    #: AWS's statuses, in any case.
+    #: AWS's statuses, in any case: only events of jobs that entered one of them.
     statuses: Names | None = None
 
 
 class EventAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A job entered a status."""
+    """A job entered a status, or an order to stop it has come a step further."""
 
     #: The number of the event; numbers ascend, and are never used twice.
     number: int
@@ -59,11 +60,14 @@ class EventAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     job_queue: str
     user: str
     account: str
+    #: The status that the job entered or, with `stopOrder`, had at that time.
     status: Status
     #: Why the job has the status; absent if no reason is recorded.
     status_reason: str | None = None
     #: The number of the attempt that the status belongs to; absent before the first attempt.
     attempt: int | None = None
+    #: The step of a stop order; absent if the job entered `status`.
+    stop_order: StopStepAnswer | None = None
 
 
 class ListEventsAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -79,8 +83,9 @@ class ListEventsAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
 
 _DOC = OperationDoc(
     name=NAME,
-    summary="Returns the status changes of jobs in the order of their commits, and waits for the next ones.",
+    summary="Returns the status changes of jobs and the orders to stop them, in the order of their commits.",
     description=(
+        "Without an event it waits for the next ones. "
         "A client follows the events by passing `next` as `after` of the next request; so it receives every event "
         "once, also across restarts of the server. An answer may be empty before `wait` is over, when many events "
         "were examined. Events of jobs that the caller may not see are left out."
@@ -137,6 +142,7 @@ def event_answer(saved: FeedEntry) -> EventAnswer:
         status=entry.status,
         status_reason=entry.reason,
         attempt=entry.attempt,
+        stop_order=None if entry.stop is None else stop_step_answer(entry.stop),
     )
 
 

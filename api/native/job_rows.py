@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from batchq.api.authentication import parse_credential
 from batchq.api.http import milliseconds
+from batchq.api.stop_orders import stop_orders_members
 from batchq.domain.created_paths import status_reason
 from batchq.domain.ids import JobId
 from batchq.domain.job import Attempt, Job, Status
@@ -58,6 +59,7 @@ def job_row(job: Job, arns: JobArns) -> Content:
             "exitCode": None if run is None else run.exit_code,
             **_array(job),
             "nodes": None if spec.nodes is None else spec.nodes.count,
+            "stopOrder": stop_orders_members(job.stop_orders).get("stopOrder"),
         }
     )
 

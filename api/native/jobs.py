@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from batchq.api.authorization import authorize
 from batchq.api.http import Dialect, HttpRefusal, milliseconds, parse, read_body, reply
 from batchq.api.openapi import OperationDoc, document
+from batchq.api.stop_orders import StopStepAnswer, stop_step_answer
 from batchq.domain.access.accounts import Permission
 from batchq.domain.ids import JobId
 from batchq.domain.job import Status
@@ -24,19 +25,22 @@ _JOB = "/v1/batchq/jobs/{job:[0-9a-f:#-]{1,64}}"
 
 
 class HistoryEntryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """One status of a job."""
+    """A status that a job entered, or a step of an order to stop it."""
 
     #: Milliseconds since 1970.
     at: int
+    #: The status that the job entered or, with `stopOrder`, had at that time.
     status: Status
     #: Why the job has the status; absent if no reason is recorded.
     reason: str | None = None
     #: The number of the attempt that the status belongs to; absent before the first attempt.
     attempt: int | None = None
+    #: The step of a stop order; absent if the job entered `status`.
+    stop_order: StopStepAnswer | None = None
 
 
 class JobHistoryAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The history of a job, oldest status first."""
+    """The history of a job, oldest entry first."""
 
     job_id: str
     history: tuple[HistoryEntryAnswer, ...]
@@ -59,7 +63,9 @@ class ForceFailRequest(BaseModel):
 
 
 _HISTORY = OperationDoc(
-    name=GET_JOB_HISTORY, summary="Lists the statuses of a job, oldest first.", answer=JobHistoryAnswer
+    name=GET_JOB_HISTORY,
+    summary="Lists the statuses of a job and the orders to stop it, oldest first.",
+    answer=JobHistoryAnswer,
 )
 _FORCE_FAIL = OperationDoc(
     name=FORCE_FAIL,
@@ -97,4 +103,7 @@ def dialect(jobs: JobService) -> Dialect:
 
 
 def _history_entry(it: HistoryEntry) -> HistoryEntryAnswer:
-    return HistoryEntryAnswer(at=milliseconds(it.at), status=it.status, reason=it.reason, attempt=it.attempt)
+    step = None if it.stop is None else stop_step_answer(it.stop)
+    return HistoryEntryAnswer(
+        at=milliseconds(it.at), status=it.status, reason=it.reason, attempt=it.attempt, stop_order=step
+    )

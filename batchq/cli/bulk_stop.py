@@ -17,6 +17,7 @@ from batchq.cli.job_filters import add_filter_flags, job_filter
 from batchq.cli.output import escape, print_error, write_line
 from batchq.cli.step_notes import StepNotes
 from batchq.cli.stop_confirmation import Declined, asks, confirmed
+from batchq.cli.times import clock_time, moment, now
 from batchq.errors import Invalid, Unavailable
 
 CANCEL = "/v1/batchq/canceljobs"
@@ -37,6 +38,15 @@ WOULD_BE_DONE = {
     "STOPPING": "would be stopped",
     "NOT_RETRIED": "would run on, not retried",
 }
+#: What follows for a job, in the words of README. `{signal}` and `{grace}` are those of the request.
+CONSEQUENCES = {
+    "CANCELLED": "FAILED at once, no container is created",
+    "TERMINATED": "FAILED at once, no container is created",
+    "STOPPING": "{signal}, SIGKILL after {grace}, FAILED whatever the exit code, never retried",
+    "NOT_RETRIED": "the attempt continues and is the last one",
+}
+#: The consequence of a cancel for an array with children.
+ENDS_WITH_CHILDREN = "children that run continue and are not retried, FAILED when none is left"
 SUCCESSFUL_OUTCOMES = {*DONE, "ALREADY_FINISHED", "NOT_MATCHED"}
 
 
@@ -154,12 +164,25 @@ def _send(args: Namespace, path: str, more: Mapping[str, object], progress: Prog
     content = {**job_filter(args), "dryRun": args.dry_run, "reason": args.reason, **more}
     given = {member: value for member, value in content.items() if value is not None}
     notes = StepNotes.of(url, chain.from_iterable(args.jobs), cancels=path == CANCEL)
-    reporter = JsonReporter() if args.json else LineReporter(notes, dry_run=args.dry_run, quiet=args.quiet)
+    reporter = (
+        JsonReporter()
+        if args.json
+        else LineReporter(notes, _consequences(path, more), dry_run=args.dry_run, quiet=args.quiet)
+    )
     if asks(args):
         given = confirmed(url, path, given, verb=args.command, timeout=TIMEOUT)
     with stream(url, path, given, timeout=TIMEOUT) as objects:
         progress.is_accepted = True
         _report(objects, reporter, progress.counts)
+
+
+def _consequences(path: str, more: Mapping[str, object]) -> Mapping[str, str]:
+    """CONSEQUENCES for a request: `more` has its signal and grace period, None for those of each job."""
+    if path == CANCEL:
+        return CONSEQUENCES | {"STOPPING": ENDS_WITH_CHILDREN}
+    grace = "the grace period" if more["graceSeconds"] is None else f"{more['graceSeconds']} s"
+    signal = more["signal"] or "SIGTERM"
+    return {outcome: text.format(signal=signal, grace=grace) for outcome, text in CONSEQUENCES.items()}
 
 
 def _user_name(url: str) -> str:
@@ -202,30 +225,58 @@ class StopReporter(Protocol):
 
 
 class LineReporter:
-    """Prints a line for each job, and a summary."""
+    """Prints a line for each job, and a summary with the consequences."""
 
-    def __init__(self, notes: StepNotes, *, dry_run: bool, quiet: bool) -> None:
-        """`quiet`: print only the jobs that were not stopped, and no summary."""
+    def __init__(self, notes: StepNotes, consequences: Mapping[str, str], *, dry_run: bool, quiet: bool) -> None:
+        """`consequences`: a text by outcome. `quiet`: print only the jobs that were not stopped, and no summary."""
         self._notes = notes
         self._texts = WOULD_BE_DONE if dry_run else DONE
         self._quiet = quiet
+        self._consequences = consequences
+        #: The jobs that an earlier order has stopped already, by outcome and by text.
+        self._unchanged: Counter[str] = Counter()
+        self._already: Counter[str] = Counter()
 
     def report_job(self, job: Response) -> None:
         outcome = str(job.get("outcome"))
+        standing = job.get("standing")
         note = self._notes.note(str(job.get("jobId")), status=str(job.get("status")))
         note = note and f"; {note}"
         if outcome not in self._texts:
             reason = str(job.get("message") or _text_of(outcome, self._texts))
             reason = reason.removeprefix(f"Job {job.get('jobId')} ").removesuffix(".")
             write_line(escape(f"{job.get('jobId')}  {reason}{note}"), flush=False)
-        elif not self._quiet:
-            message = f": {job['message']}" if job.get("message") else ""
+            return
+        message = f": {job['message']}" if job.get("message") else ""
+        if isinstance(standing, dict):
+            state = "cancelled" if outcome == "NOT_RETRIED" else "stopping"
+            message = f": already {state} since {_render_order(standing)}"
+            self._unchanged[outcome] += 1
+            self._already[f"already {state}"] += 1
+        if not self._quiet:
             text = f"{self._texts[outcome]}  {job.get('jobName')} ({job.get('status')}){message}"
             write_line(escape(f"{job.get('jobId')}  {text}{note}"), flush=False)
 
     def report_end(self, last: Response, counts: Counter[str]) -> None:
-        if not self._quiet:
-            write_line(_summary(counts, self._texts) + ("; nothing is changed" if last.get("dryRun") else ""))
+        if self._quiet:
+            return
+        parts = [self._part(outcome, count) for outcome, count in (counts - self._unchanged).items()]
+        parts += [f"{count} {text}" for text, count in self._already.items()]
+        summary = escape("; ".join(parts) or "no job matches")
+        write_line(summary + ("; nothing is changed" if last.get("dryRun") else ""))
+
+    def _part(self, outcome: str, count: int) -> str:
+        consequence = f" ({self._consequences[outcome]})" if outcome in self._consequences else ""
+        return f"{count} {_text_of(outcome, self._texts)}{consequence}"
+
+
+def _render_order(order: Response) -> str:
+    """When an order was given, by whom and why; the date only if it was not today."""
+    at = moment(order.get("at"))
+    today = at is not None and at.date() == now().date()
+    time = clock_time(at) if at is None or not today else f"{at:%H:%M:%S}"
+    author = "its timeout" if order.get("kind") == "TIMEOUT" else str(order.get("user") or "the server")
+    return f"{time}, by {author} ({str(order.get('reason'))!r})"
 
 
 class JsonReporter:

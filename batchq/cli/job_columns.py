@@ -101,11 +101,19 @@ def reason(row: Row) -> str:
     return str(row.get("statusReason", "")) if status(row) != "SUCCEEDED" else ""
 
 
+#: The effect on a running job, and the verb, by the kind of a stop order.
+ORDERS = {
+    "CANCEL": ("will not be retried", "cancelled"),
+    "TERMINATE": ("stopping", "terminated"),
+    "TIMEOUT": ("stopping", "timed out"),
+    "FORCE_FAIL": ("given up", "force-failed"),
+}
+
+
 def stop_order(order: Row) -> str:
     """`stopping: terminated by cora at 14:02, 'too hot'`; of a running job that is cancelled: `will not be retried`."""
-    is_cancel = order.get("kind") == "CANCEL"
     at = moment(order.get("at"))
-    effect, verb = ("will not be retried", "cancelled") if is_cancel else ("stopping", "terminated")
+    effect, verb = ORDERS.get(str(order.get("kind")), ("stopping", "terminated"))
     when = f" at {at:%H:%M}" if at else ""
     who = f" by {order['user']}" if order.get("user") else ""
     why = f", {str(order['reason'])!r}" if order.get("reason") else ""

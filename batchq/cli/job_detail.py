@@ -204,6 +204,10 @@ def history_command(args: Namespace) -> int:
     return 0
 
 
+#: The reason of a history entry by the progress of its stop order; other entries show the order.
+SIGNALS = {"SIGNALLED": "the stop signal was delivered", "KILLED": "SIGKILL was sent"}
+
+
 def _history_columns(entries: list[Row]) -> list[Column]:
     times = [moment(it.get("at")) for it in entries]
     stays = {
@@ -223,6 +227,8 @@ def _history_columns(entries: list[Row]) -> list[Column]:
 
 
 def _history_reason(entry: Row) -> str:
-    """The reason of an entry; an entry of a stop order has the order in place of it."""
+    """The reason of an entry; the entry of a stop order has the order in place of it, or what was sent for it."""
     order = entry.get("stopOrder")
-    return stop_order(order) if isinstance(order, dict) else str(entry.get("reason", ""))
+    if not isinstance(order, dict):
+        return str(entry.get("reason", ""))
+    return SIGNALS.get(str(order.get("progress"))) or stop_order(order)

@@ -16,6 +16,7 @@ from batchq.domain.access.audit import AuditRecord
 from batchq.domain.ids import JobId, parent_of
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Job, Status
 from batchq.domain.lifecycle.arrays import size
+from batchq.domain.stop_orders import StopKind, StopOrder
 
 
 class Kind(StrEnum):
@@ -144,6 +145,8 @@ class Preview(Struct, frozen=True, kw_only=True):
     name: str
     status: Status
     has_children: bool
+    #: `Job.stop_orders` of an active job or an array; empty for any other job.
+    stop_orders: tuple[StopOrder, ...] = ()
 
 
 class JobOutcome(Struct, frozen=True, kw_only=True):
@@ -154,8 +157,10 @@ class JobOutcome(Struct, frozen=True, kw_only=True):
     #: The status when the order was executed; None: there is no such job.
     status: Status | None = None
     outcome: Outcome
-    #: The outcome for an array's children, or since when the job has been stopping; else empty.
+    #: The outcome for an array's children, or the order that stands already; else empty.
     note: str = ""
+    #: The earlier order because of which this one changed nothing; None: it had an effect.
+    standing: StopOrder | None = None
 
 
 def request(order: BulkStopOrder, node: int | None) -> on.CancelRequested | on.TerminateRequested:
@@ -175,11 +180,24 @@ def has_children(job: Job) -> bool:
     return job.array_state is not None and job.status is Status.PENDING
 
 
+def standing_order(kind: Kind, job: Job | Preview) -> StopOrder | None:
+    """The earlier order because of which one of this kind changes nothing; None: it has an effect, or the job ended."""
+    if job.status in FINISHED:
+        return None
+    standing = job.stop_orders[-1] if job.stop_orders else None
+    return None if standing is None or (standing.kind is StopKind.CANCEL and kind is Kind.TERMINATE) else standing
+
+
+def _already(order: StopOrder, *, stops: bool) -> str:
+    author = "its timeout" if order.kind is StopKind.TIMEOUT else order.user or "the server"
+    return f"already {'stopping' if stops else 'cancelled'} since {order.ordered_at:%Y-%m-%dT%H:%M:%SZ}, by {author}"
+
+
 def note(kind: Kind, job: Job) -> str:
     """`JobOutcome.note` for an order of this kind to the job."""
-    since = job.stop.ordered_at if job.stop is not None else job.array_state and job.array_state.ordered_at
-    if job.status not in FINISHED and since is not None and (job.stop is not None or kind is Kind.CANCEL):
-        return f"already stopping since {since:%Y-%m-%dT%H:%M:%SZ}"
+    standing = standing_order(kind, job)
+    if standing is not None:
+        return _already(standing, stops=standing.kind is not StopKind.CANCEL or has_children(job))
     if job.array_state is None or not has_children(job):
         return ""
     counts = dict(job.array_state.counts)

@@ -48,6 +48,32 @@ class StopOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
     killed_at: datetime | None = None
 
 
+class StopProgress(StrEnum):
+    """How far a stop order has come."""
+
+    #: The order was accepted, and applies to the job.
+    ORDERED = "ORDERED"
+    #: The stop signal was first delivered.
+    SIGNALLED = "SIGNALLED"
+    #: A container was first killed.
+    KILLED = "KILLED"
+
+
+class StopStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A step of a stop order, as an entry of the job's history shows it."""
+
+    progress: StopProgress
+    kind: StopKind
+    #: The caller's reason, or the text of the timeout.
+    reason: str
+    #: The user who gave the order; empty for an order of the server itself.
+    user: UserName = UserName("")
+    #: When the order was accepted.
+    ordered_at: datetime
+    #: The node that the order stops alone; None: the whole job.
+    node: int | None = None
+
+
 class ChildOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A CancelJob or TerminateJob for children that their array has not spawned yet."""
 

@@ -19,6 +19,7 @@ from batchq.domain.bulk_stop import (
     note,
     outcome,
     request,
+    standing_order,
 )
 from batchq.domain.intervals import IntervalSet
 from batchq.domain.lifecycle import node_view
@@ -122,7 +123,12 @@ def _stop_target(unit: UnitOfWork, order: BulkStopOrder, target: StopTarget) -> 
     if order.record is not None and unit.get(job.id) is not job:
         unit.audit_records.append(replace(order.record, at=unit.now).about_job(shown.id, job.spec.owner, became))
     return JobOutcome(
-        job_id=shown.id, name=job.spec.name, status=shown.status, outcome=became, note=note(order.kind, shown)
+        job_id=shown.id,
+        name=job.spec.name,
+        status=shown.status,
+        outcome=became,
+        note=note(order.kind, shown),
+        standing=standing_order(order.kind, shown),
     )
 
 

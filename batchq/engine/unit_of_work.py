@@ -24,6 +24,7 @@ from batchq.domain.lifecycle.arrays import Moved, at_work, count, is_parent, siz
 from batchq.domain.lifecycle.containers import came_to_run
 from batchq.domain.lifecycle.damage import fail, is_damaged
 from batchq.domain.lifecycle.status import Outcome
+from batchq.domain.lifecycle.stop_order import steps
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.domain.scheduling.fairshare import Change, ShareKey
@@ -206,6 +207,7 @@ class UnitOfWork:
         for tag in came_to_run(before, after):
             name = stream_name(after.spec.definition.name, tag)
             self._streams.append(LogStream(name=name, tag=tag, created_at=self.now, owner=after.spec.owner))
+        self._record_stop_steps(before, after)
         if after.status is not before.status:
             self._record_transition(before, after)
         if before.array_state is None and after.array_state is not None:
@@ -329,6 +331,16 @@ class UnitOfWork:
         assert job is not None, f"{entry.job_id} has a history entry and is not known"
         spec = job.spec
         return FeedEntry(number=number, entry=entry, job_name=spec.name, queue=spec.queue, owner=spec.owner)
+
+    def _record_stop_steps(self, before: Job, after: Job) -> None:
+        at = _stop_time(before, after) or self.now
+        attempt = before.attempt.number if before.attempt else None
+        self._history += (
+            HistoryEntry(
+                job_id=after.id, at=at, status=before.status, reason=before.status_reason, attempt=attempt, stop=it
+            )
+            for it in steps(before, after)
+        )
 
     def _record_transition(self, before: Job | None, after: Job) -> None:
         attempt = after.attempt.number if after.attempt else None

@@ -8,18 +8,22 @@ from msgspec import Struct
 from batchq.domain.access.accounts import Owner, Visibility
 from batchq.domain.ids import JobId, QueueName, parent_of
 from batchq.domain.job import Status
+from batchq.domain.stop_orders import StopStep
 
 
 class HistoryEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One entry of a job's history: a status that the job entered."""
+    """One entry of a job's history: a status that the job entered, or a step of an order to stop it."""
 
     job_id: JobId
     at: datetime
+    #: The status that the job entered or, with `stop`, had at that time.
     status: Status
     #: The statusReason at that time.
     reason: str | None
     #: The number of the attempt; None without an attempt.
     attempt: int | None
+    #: The step of a stop order; None: the job entered `status`.
+    stop: StopStep | None = None
 
 
 class FeedEntry(Struct, frozen=True, kw_only=True):
@@ -40,7 +44,7 @@ class FeedFilter(Struct, frozen=True, kw_only=True):
     #: Jobs by id; an array matches its children too.
     jobs: frozenset[JobId] = frozenset()
     queues: frozenset[QueueName] = frozenset()
-    #: The statuses that the entries are about.
+    #: The statuses that jobs entered; no status matches a step of a stop order.
     statuses: frozenset[Status] = frozenset()
     #: Only jobs of these owners; None: of all owners.
     visibility: Visibility | None = None
@@ -48,7 +52,7 @@ class FeedFilter(Struct, frozen=True, kw_only=True):
     def matches(self, saved: FeedEntry) -> bool:
         """Whether the reader wants this entry and may see it."""
         return (
-            (not self.statuses or saved.entry.status in self.statuses)
+            (not self.statuses or (saved.entry.stop is None and saved.entry.status in self.statuses))
             and (not self.queues or saved.queue in self.queues)
             and (self.visibility is None or self.visibility.has(saved.owner))
             and (not self.jobs or self._names(saved.entry.job_id))

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import ROOT, AccountName, Caller, Directory
 from batchq.domain.access.permissions import may_see_account, may_see_user
-from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Outcome, Preview, outcome
+from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Outcome, Preview, outcome, standing_order
 from batchq.domain.ids import JobId, child_id, node_id, node_of, parent_of
 from batchq.domain.job import FINISHED, Job
 from batchq.domain.lifecycle import node_view
@@ -196,7 +196,13 @@ def _predicted(order: BulkStopOrder, preview: Preview) -> JobOutcome:
     _, node = preview.place
     job_id = preview.job_id if node is None else node_id(preview.job_id, node)
     became = outcome(order.kind, preview.status, has_children=preview.has_children)
-    return JobOutcome(job_id=job_id, name=preview.name, status=preview.status, outcome=became)
+    return JobOutcome(
+        job_id=job_id,
+        name=preview.name,
+        status=preview.status,
+        outcome=became,
+        standing=standing_order(order.kind, preview) if node is None else None,
+    )
 
 
 def _pages(all_of: Sequence[T]) -> Iterator[Sequence[T]]:

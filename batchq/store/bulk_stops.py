@@ -69,6 +69,10 @@ def _member(path: str) -> str:
 HAS_CHILDREN = f"(jobs.array_size > 0 AND jobs.status = 'PENDING' AND {_member('array_state')} IS NOT NULL)"
 
 
+#: Only active jobs and arrays can be unfinished and have orders: the JSON of other jobs is not read.
+STOP_ORDERS = f"CASE WHEN jobs.status IN ('STARTING', 'RUNNING') OR {HAS_CHILDREN} THEN {_member('stop_orders')} END"
+
+
 def commit(connection: Connection, changes: Changes) -> int | None:
     """Save a unit of work. Targets of new bulk stops are selected last, so that the filter sees all changes.
 
@@ -130,7 +134,7 @@ def preview(
     connection: Connection, job_filter: JobFilter, limit: int, after: tuple[int, int | None] | None
 ) -> tuple[Preview, ...]:
     chosen, parameters = select(job_filter)
-    statement = SQL["preview"].format(chosen=chosen, has_children=HAS_CHILDREN)
+    statement = SQL["preview"].format(chosen=chosen, has_children=HAS_CHILDREN, stop_orders=STOP_ORDERS)
     place = (-1, WHOLE) if after is None else (after[0], _stored_node(after[1]))
     return tuple(
         Preview(
@@ -139,8 +143,9 @@ def preview(
             name=name or "",
             status=Status(status),
             has_children=bool(has_children),
+            stop_orders=rows.stop_orders(orders),
         )
-        for order, node, job_id, name, status, has_children in connection.execute(
+        for order, node, job_id, name, status, has_children, orders in connection.execute(
             statement, [*parameters, *place, limit]
         )
     )

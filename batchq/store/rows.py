@@ -28,6 +28,7 @@ from batchq.domain.job import ConsumableRequirement, Job, JobSpec
 from batchq.domain.lifecycle.arrays import at_work
 from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
+from batchq.domain.stop_orders import StopOrder
 from batchq.ports.clock import ClockAnchor
 from batchq.ports.history import HistoryEntry
 from batchq.ports.jobs import Restoration, SubmissionKey
@@ -46,6 +47,7 @@ CONSUMABLE_UPDATE = Decoder(ConsumableUpdate)
 RESTORATION = Decoder(Restoration)
 CLOCK_ANCHOR = Decoder(ClockAnchor)
 _SPEC = Decoder(JobSpec)
+_STOP_ORDERS = Decoder(tuple[StopOrder, ...])
 _NEEDS = Decoder(tuple[ConsumableRequirement, ...])
 _SHARE_USE = Decoder(ShareUse)
 _ENCODER = Encoder()
@@ -162,6 +164,14 @@ def candidate(row: CandidateRow) -> Candidate:
 
 def needs(json_text: str | None) -> tuple[ConsumableRequirement, ...]:
     return () if json_text is None else _NEEDS.decode(json_text)
+
+
+def stop_orders(json_text: str | None) -> tuple[StopOrder, ...]:
+    """The stop orders of a job; empty if they are damaged."""
+    try:
+        return () if json_text is None else _STOP_ORDERS.decode(json_text)
+    except DECODE_ERRORS:
+        return ()
 
 
 def share_usage_row(key: ShareKey, use: ShareUse) -> Row:

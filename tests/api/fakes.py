@@ -3,6 +3,8 @@
 import asyncio
 from datetime import timedelta
 
+from msgspec.structs import replace
+
 from batchq.api.batch.context import BatchContext
 from batchq.api.batch.validation import ServerLimits
 from batchq.api.page_tokens import PageTokens
@@ -14,13 +16,16 @@ from batchq.domain.bulk_stop import (
     JobOutcome,
     Progress,
     has_children,
+    note,
     outcome,
     request,
+    standing_order,
 )
 from batchq.domain.catalog import EnvironmentName, State
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.array_view import PendingArrayOrders
+from batchq.domain.lifecycle.stop_order import steps
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.scheduling.dependencies import named, refusal
 from batchq.engine.account_limits import SubmitRateLimiter
@@ -113,8 +118,17 @@ class FakeEngine:
 
     async def _heard(self, order, meant):
         for it in meant:
-            became = outcome(order.kind, it.job.status, has_children=has_children(it.job))
-            yield (JobOutcome(job_id=it.job.id, name=it.job.spec.name, status=it.job.status, outcome=became),)
+            job, kind = it.job, order.kind
+            yield (
+                JobOutcome(
+                    job_id=job.id,
+                    name=job.spec.name,
+                    status=job.status,
+                    outcome=outcome(kind, job.status, has_children=has_children(job)),
+                    note=note(kind, job),
+                    standing=standing_order(kind, job),
+                ),
+            )
 
     async def snapshot(self, queue):
         await self._enter()
@@ -128,8 +142,9 @@ class FakeEngine:
 
     async def save(self, job):
         before = await self.job(job.id)
-        history = () if before.status is job.status else (self._moment(job),)
-        await self._store.commit(Changes(updated=(job,), history=history))
+        stops = tuple(replace(self._moment(before), stop=it) for it in steps(before, job))
+        moved = () if before.status is job.status else (self._moment(job),)
+        await self._store.commit(Changes(updated=(job,), history=(*stops, *moved)))
 
     async def job(self, job_id):
         return (await self._store.jobs([job_id])).get(job_id)

@@ -92,3 +92,20 @@ async def test_history_prints_each_state_with_its_time(native, capsys):
 
     lines = [it.split("\t")[1:] for it in capsys.readouterr().out.splitlines()]
     assert lines == [["SUBMITTED", "1 min 30 s", "", ""], ["FAILED", "", "1", "too hot"]]
+
+
+async def test_history_prints_each_order_to_stop_with_its_author_and_its_signals(native, capsys):
+    order = {"kind": "TERMINATE", "user": "cora", "at": 1_795_000_000_000, "reason": "too hot"}
+    entry = {"at": 1_795_000_000_000, "status": "RUNNING", "attempt": 1}
+    native.responses[f"{PATH}/history"] = {
+        "jobId": JOB,
+        "history": [
+            entry | {"stopOrder": order | {"progress": progress}} for progress in ("ORDERED", "SIGNALLED", "KILLED")
+        ],
+    }
+
+    assert await batchq("history", JOB) == 0
+
+    said = [line.split("\t")[-1] for line in capsys.readouterr().out.splitlines()]
+    assert said[0].startswith("stopping: terminated by cora at ")
+    assert said[1:] == ["the stop signal was delivered", "SIGKILL was sent"]

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import sys
+from datetime import datetime
 
 import pytest
 
@@ -15,11 +16,15 @@ from batchq.cli.job_filters import STATES
 from batchq.domain.bulk_stop import Outcome
 from tests.cli.scripted_server import ARRAY, GANG, NOWHERE, batchq, job
 
+NOON_TODAY = int(datetime.now().astimezone().replace(hour=12, minute=0, second=0, microsecond=0).timestamp() * 1000)
+AT_ONCE = "FAILED at once, no container is created"
+NEVER = "FAILED whatever the exit code, never retried"
+LAST = "the attempt continues and is the last one"
 OUTCOMES = [
-    ("CANCELLED", 0, ["cancelled  sim (RUNNABLE)", "1 cancelled"]),
-    ("TERMINATED", 0, ["terminated  sim (RUNNABLE)", "1 terminated"]),
-    ("STOPPING", 0, ["stopping  sim (RUNNABLE)", "1 stopping"]),
-    ("NOT_RETRIED", 0, ["running on, not retried  sim (RUNNABLE)", "1 running on, not retried"]),
+    ("CANCELLED", 0, ["cancelled  sim (RUNNABLE)", f"1 cancelled ({AT_ONCE})"]),
+    ("TERMINATED", 0, ["terminated  sim (RUNNABLE)", f"1 terminated ({AT_ONCE})"]),
+    ("STOPPING", 0, ["stopping  sim (RUNNABLE)", f"1 stopping (SIGTERM, SIGKILL after the grace period, {NEVER})"]),
+    ("NOT_RETRIED", 0, ["running on, not retried  sim (RUNNABLE)", f"1 running on, not retried ({LAST})"]),
     ("ALREADY_FINISHED", 0, ["is as it is", "1 already finished"]),
     ("NOT_MATCHED", 0, ["is as it is", "1 not matched"]),
     ("NOT_FOUND", 1, ["is as it is", "1 not found"]),
@@ -57,8 +62,60 @@ async def test_a_dry_run_prints_what_would_be_done(server, capsys):
     assert server.asked == [("terminatejobs", {"dryRun": True, "states": ["ALL"]})]
     assert capsys.readouterr().out.splitlines() == [
         f"{ARRAY}  would be stopped  sim (RUNNABLE)",
-        "1 would be stopped; nothing is changed",
+        f"1 would be stopped (SIGTERM, SIGKILL after the grace period, {NEVER}); nothing is changed",
     ]
+
+
+async def test_a_terminate_names_the_signal_and_the_grace_period_of_the_request(server, capsys):
+    server.jobs = [job("STOPPING")]
+
+    await batchq("terminate", ARRAY, "--signal", "INT", "--grace", "5")
+
+    assert capsys.readouterr().out.splitlines()[1] == f"1 stopping (SIGINT, SIGKILL after 5 s, {NEVER})"
+
+
+async def test_a_cancel_of_an_array_ends_with_its_children(server, capsys):
+    server.jobs = [job("STOPPING")]
+
+    await batchq("cancel", ARRAY)
+
+    assert capsys.readouterr().out.splitlines()[1] == (
+        "1 stopping (children that run continue and are not retried, FAILED when none is left)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("order", "outcome", "lines"),
+    [
+        (
+            {"kind": "TERMINATE", "user": "cora", "at": NOON_TODAY, "reason": "too hot"},
+            "STOPPING",
+            ["stopping  sim (RUNNABLE): already stopping since 12:00:00, by cora ('too hot')", "1 already stopping"],
+        ),
+        (
+            {"kind": "CANCEL", "user": "cora", "at": NOON_TODAY, "reason": "too hot"},
+            "NOT_RETRIED",
+            [
+                "running on, not retried  sim (RUNNABLE): already cancelled since 12:00:00, by cora ('too hot')",
+                "1 already cancelled",
+            ],
+        ),
+        (
+            {"kind": "TIMEOUT", "at": NOON_TODAY, "reason": "late"},
+            "STOPPING",
+            [
+                "stopping  sim (RUNNABLE): already stopping since 12:00:00, by its timeout ('late')",
+                "1 already stopping",
+            ],
+        ),
+    ],
+)
+async def test_an_earlier_order_is_named_with_its_author_and_time(server, capsys, order, outcome, lines):
+    server.jobs = [job(outcome, standing=order, message="already stopping since ..., by ...")]
+
+    assert await batchq("terminate", ARRAY) == 0
+
+    assert capsys.readouterr().out.splitlines() == [f"{ARRAY}  {lines[0]}", lines[1]]
 
 
 @pytest.mark.parametrize("jobs", [[], [job("CANCELLED")], [job("CANCELLED"), job("NOT_FOUND")]], ids=len)

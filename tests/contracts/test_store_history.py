@@ -3,10 +3,12 @@
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Owner, Visibility
 from batchq.domain.ids import child_id
 from batchq.domain.job import ArrayChild, Status
+from batchq.domain.stop_orders import StopKind, StopProgress, StopStep
 from batchq.errors import Conflict
 from batchq.ports.history import FeedEnds, FeedFilter
 from batchq.ports.jobs import Changes
@@ -35,6 +37,17 @@ async def numbers(store, wanted=ALL, **bounds):
 
 async def add(store, *jobs):
     return await store.commit(Changes(inserted=jobs, history=tuple(moment(it) for it in jobs)))
+
+
+async def test_a_step_of_a_stop_order_is_stored_and_matches_no_status(store):
+    one = job(number=1)
+    step = StopStep(progress=StopProgress.ORDERED, kind=StopKind.CANCEL, reason="too hot", user="cora", ordered_at=NOON)
+    entries = (moment(one), replace(moment(one), stop=step))
+    await store.commit(Changes(inserted=(one,), history=entries))
+
+    assert await store.history(one.id) == entries
+    assert [it.entry for it in (await read(store)).entries] == [*entries]
+    assert await numbers(store, FeedFilter(statuses=frozenset(Status))) == [1]
 
 
 async def test_an_empty_feed_has_no_gap(store):

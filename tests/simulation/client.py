@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from datetime import timedelta
+from itertools import cycle
 from typing import Any
 
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import Caller
+from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.bulk_stop import BulkStopOrder
 from batchq.domain.catalog import (
     EnvironmentName,
@@ -70,6 +71,8 @@ class Client:
         self._choices = choices
         self._run_log = run_log
         self._invariants = invariants
+        #: The users who stop jobs, in turns.
+        self._users = cycle([ADMIN, replace(ADMIN, user=UserName("cora"))])
         self._keys = 0
         self._changed: set[str] = set()
         self.known: dict[JobId, Submission] = {}
@@ -227,14 +230,16 @@ class Client:
 
     async def _request_terminate(self, job_id: JobId) -> None:
         await self.request(
-            lambda it: it.jobs.terminate(job_id, "a user stops it", caller=ADMIN), patience=self._choices.patience()
+            lambda it: it.jobs.terminate(job_id, "a user stops it", caller=next(self._users)),
+            patience=self._choices.patience(),
         )
         self._invariants.terminated(job_id)
         self._run_log.write(f"client terminated {self._run_log.name_of(job_id)}")
 
     async def _request_cancel(self, job_id: JobId) -> None:
         await self.request(
-            lambda it: it.jobs.cancel(job_id, "a user cancels it", caller=ADMIN), patience=self._choices.patience()
+            lambda it: it.jobs.cancel(job_id, "a user cancels it", caller=next(self._users)),
+            patience=self._choices.patience(),
         )
         self._invariants.cancelled(job_id)
         self._run_log.write(f"client cancelled {self._run_log.name_of(job_id)}")

@@ -29,6 +29,7 @@ from tests.simulation.container_checks import (
 from tests.simulation.container_records import ContainerRecords
 from tests.simulation.dependency_checks import DependencyChecks, is_over
 from tests.simulation.history_checks import HistoryChecks
+from tests.simulation.order_checks import OrderChecks
 from tests.simulation.resource_checks import ResourceChecks
 from tests.simulation.run_log import RunLog
 
@@ -49,6 +50,7 @@ class Invariants:
         self.dependencies = DependencyChecks(jobs=self.jobs, run_log=run_log)
         self.resources = ResourceChecks(jobs=self.jobs, now=now, run_log=run_log)
         self.bulk_stops = BulkStopChecks(jobs=self.jobs, run_log=run_log)
+        self._orders = OrderChecks(jobs=self.jobs, run_log=run_log)
         self.history = HistoryChecks(run_log)
         self._company = ContainerChecks(containers=self.containers, now=now, run_log=run_log)
         self.times = StoredTimes(jobs=self.jobs, containers=self.containers, now=now, run_log=run_log)
@@ -68,6 +70,7 @@ class Invariants:
     def committed(self, changes: Changes) -> None:
         self.history.record(changes)
         before = {job.id: self.jobs.get(job.id) for job in changes.updated}
+        self._orders.written(changes)
         for job in changes.inserted:
             self._once(job)
             self.jobs[job.id] = job

@@ -24,7 +24,7 @@ from batchq.compute.docker.runtime import DockerRuntime
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Caller
-from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, Kind
+from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind
 from batchq.domain.catalog import NETWORK_TAG, Network, PolicyName
 from batchq.domain.container import Overrides, Resources
 from batchq.domain.explanation.codes import Code, Explanation
@@ -250,13 +250,14 @@ class World:
         return await self.stop_many(BulkStopOrder(kind=Kind.TERMINATE, reason=reason), *ids, **of)
 
     async def stop_many(self, order: BulkStopOrder, *ids: str, preview: bool = False, **of: Any) -> dict[str, str]:
+        return {it.job_id: str(it.outcome) for it in await self.outcomes(order, *ids, preview=preview, **of)}
+
+    async def outcomes(self, order: BulkStopOrder, *ids: str, preview: bool = False, **of: Any) -> list[JobOutcome]:
         asked = JobSelector(
             ids=ids or None, accounts=of.pop("accounts", None), rest=JobFilter(**{it: frozenset(of[it]) for it in of})
         )
         stop = self.bulk_stops.preview if preview else self.bulk_stops.stop
-        return {
-            it.job_id: str(it.outcome) async for some in await stop(order, asked, caller=self.caller) for it in some
-        }
+        return [it async for some in await stop(order, asked, caller=self.caller) for it in some]
 
     async def finish(self, job_id: JobId, *, container_key: str = "") -> None:
         """End a job of a LASTING script: its container gets the signal directly, without the server.
@@ -319,7 +320,7 @@ class World:
 
     async def statuses(self, job_id: JobId) -> list[str]:
         """The statuses of the job's history, in order."""
-        return [str(moment.status) for moment in await self.store.history(job_id)]
+        return [str(moment.status) for moment in await self.store.history(job_id) if moment.stop is None]
 
     async def engine_calls(self, job_id: JobId, attempt: int = 1, container_key: str = "") -> list[str]:
         """The calls of the container engine for an attempt's container, once the server is idle.

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from batchq.domain import status_reasons
 from batchq.domain.ids import node_id
 from batchq.domain.job import QUEUED, Attempt, AttemptContainer, AttemptContainerState, Job, Status
-from batchq.domain.stop_orders import StopOrder
+from batchq.domain.lifecycle import stop_order
 from batchq.domain.task import Task
 
 
@@ -61,7 +61,7 @@ def _other(job: Job, task: Task, node: int) -> Job:
     own = [_outcome(job, it, task, node) for it in known]
     if job.status in QUEUED or not own:
         return replace(job, attempts=tuple(own))
-    status, job = _status(own[-1], task), _terminated(job, own[-1])
+    status, job = _status(own[-1], task), _terminated(job, own[-1], node)
     if job.attempt is not None and status in {Status.STARTING, Status.RUNNING}:
         latest = own[-1]
         return replace(job, status=status, attempts=tuple(own[:-1]), attempt=latest, started_at=latest.started_at)
@@ -77,29 +77,16 @@ def _ended_node(job: Job, last: Attempt, status: Status) -> Job:
         started_at=last.started_at,
         stopped_at=last.stopped_at or job.stopped_at,
     )
-    if _own_order(last) is not None:
+    if any(it.terminated_by is not None for it in last.containers):
         return ended
     untouched = status is Status.SUCCEEDED or _ended_before_order(job, last.stopped_at)
     return replace(ended, stop_orders=()) if untouched else ended
 
 
-def _terminated(job: Job, last: Attempt) -> Job:
+def _terminated(job: Job, last: Attempt, node: int) -> Job:
     """With the stop order of a TerminateJob for this node alone, if there was one."""
-    order = _own_order(last)
+    order = stop_order.of_node(last, node)
     return job if order is None else replace(job, stop_orders=(order,), status_reason=order.reason)
-
-
-def _own_order(attempt: Attempt) -> StopOrder | None:
-    """The TerminateJob for the node of this attempt alone, with the progress of the node's containers; None: none."""
-    stopped = [it for it in attempt.containers if it.terminated_by is not None]
-    if not stopped or stopped[0].terminated_by is None:
-        return None
-    return replace(
-        stopped[0].terminated_by,
-        signalled_at=min((it.signalled_at for it in stopped if it.signalled_at is not None), default=None),
-        kill_at=stopped[0].kill_at,
-        killed_at=min((it.killed_at for it in stopped if it.killed_at is not None), default=None),
-    )
 
 
 def _ended_before_order(job: Job, stopped_at: datetime | None) -> bool:
@@ -145,7 +132,7 @@ def _reason(job: Job, attempt: Attempt, telling: AttemptContainer) -> str | None
 def _status(own: Attempt, task: Task) -> Status:
     if any(it.state is not AttemptContainerState.ENDED for it in own.containers) or not own.containers:
         return Status.STARTING if own.started_at is None else Status.RUNNING
-    if _own_order(own) is not None:
+    if any(it.terminated_by is not None for it in own.containers):
         return Status.FAILED
     telling = decisive(own.containers, task)
     return Status.SUCCEEDED if telling is not None and telling.exit_code == 0 else Status.FAILED

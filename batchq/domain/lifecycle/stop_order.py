@@ -4,7 +4,7 @@ An order stays in `Job.stop_orders` after the job has ended. A request that chan
 order of a kind stands, and a later one that goes further follows it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace
@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.ids import Tag
-from batchq.domain.job import Job
-from batchq.domain.stop_orders import STOPS_ATTEMPT, StopKind, StopOrder
+from batchq.domain.job import Attempt, Job
+from batchq.domain.stop_orders import STOPS_ATTEMPT, StopKind, StopOrder, StopProgress, StopStep
 
 KILL_AGAIN = timedelta(seconds=5)  # between two kills of a container that does not exit
 UNKILLABLE_AFTER = timedelta(seconds=60)  # from the first kill to the status reason UNKILLABLE
@@ -81,6 +81,52 @@ def _changed(job: Job, change: Callable[[StopOrder], StopOrder]) -> Job:
     if job.stop is None:
         return job
     return replace(job, stop_orders=tuple(change(it) if it.kind in STOPS_ATTEMPT else it for it in job.stop_orders))
+
+
+def steps(before: Job, after: Job) -> tuple[StopStep, ...]:
+    """The steps of the job's stop orders, and of those for single nodes, between two versions of the job."""
+    found: list[StopStep] = []
+    if after.stop_orders is not before.stop_orders:
+        known = (*before.stop_orders, *[None] * (len(after.stop_orders) - len(before.stop_orders)))
+        for old, new in zip(known, after.stop_orders, strict=True):
+            found += _steps(old, new, None)
+    attempt = after.attempt or (after.attempts[-1] if after.attempts else None)
+    if before.attempt is not None and attempt is not None and attempt.containers is not before.attempt.containers:
+        for node in {it.node: None for it in attempt.containers}:
+            order = of_node(attempt, node)
+            found += () if order is None else _steps(of_node(before.attempt, node), order, node)
+    return tuple(found)
+
+
+def of_node(attempt: Attempt, node: int) -> StopOrder | None:
+    """The TerminateJob for this node alone, with the progress of the node's containers; None: there was none."""
+    stopped = [it for it in attempt.containers if it.node == node and it.terminated_by is not None]
+    if not stopped or stopped[0].terminated_by is None:
+        return None
+    return replace(
+        stopped[0].terminated_by,
+        signalled_at=min((it.signalled_at for it in stopped if it.signalled_at is not None), default=None),
+        kill_at=stopped[0].kill_at,
+        killed_at=min((it.killed_at for it in stopped if it.killed_at is not None), default=None),
+    )
+
+
+def _steps(before: StopOrder | None, after: StopOrder, node: int | None) -> Iterator[StopStep]:
+    passed = {
+        StopProgress.ORDERED: before is None,
+        StopProgress.SIGNALLED: after.signalled_at is not None and (before is None or before.signalled_at is None),
+        StopProgress.KILLED: after.killed_at is not None and (before is None or before.killed_at is None),
+    }
+    for progress, is_new in passed.items():
+        if is_new:
+            yield StopStep(
+                progress=progress,
+                kind=after.kind,
+                reason=after.reason,
+                user=after.user,
+                ordered_at=after.ordered_at,
+                node=node,
+            )
 
 
 def mark_unkillable(job: Job, killed_at: datetime, now: datetime) -> Job:

@@ -1,0 +1,97 @@
+"""Stop orders in responses: DescribeJobs' member `batchq`, GetJobHistory, and the lines of a bulk stop."""
+
+import json
+
+import pytest
+
+from batchq.domain import events as on
+from tests.api.test_describe_jobs import MS
+from tests.support.builders import ADMIN
+
+NOW = MS + 11_000  # the clock of the tests when the requests arrive
+CANCEL = {"kind": "CANCEL", "user": ADMIN.user, "at": NOW, "reason": "too hot"}
+TERMINATE = {"kind": "TERMINATE", "user": ADMIN.user, "at": NOW, "reason": "at once"}
+
+
+@pytest.fixture
+async def running(server, submit):
+    job_id = await submit(retryStrategy={"attempts": 3})
+    await server.runs(job_id)
+    return job_id
+
+
+@pytest.fixture
+def shown(http):
+    """The member `batchq` of the job in DescribeJobs, without the owner."""
+
+    async def shown(job_id):
+        _, _, answer = await http.post("DescribeJobs", {"jobs": [job_id]})
+        (job,) = answer["jobs"]
+        return {name: value for name, value in job["batchq"].items() if name not in {"user", "account"}}
+
+    return shown
+
+
+async def history(http, job_id):
+    _, _, answer = await http.ask("GET", f"/v1/batchq/jobs/{job_id}/history")
+    return [(it["status"], it["stopOrder"]) for it in answer["history"] if "stopOrder" in it]
+
+
+async def stop(http, what, **content):
+    _, _, answer = await http.ask("POST", f"/v1/batchq/{what}jobs", data=json.dumps(content))
+    return answer["jobs"]
+
+
+async def test_a_job_without_an_order_shows_none(running, shown):
+    assert await shown(running) == {}
+
+
+async def test_a_cancel_of_a_running_job_is_shown(running, shown, http, boto):
+    await http.post("CancelJob", {"jobId": running, "reason": "too hot"})
+
+    assert await shown(running) == {"stopOrder": CANCEL, "stopOrders": [CANCEL]}
+    assert await history(http, running) == [("RUNNING", {"progress": "ORDERED", **CANCEL})]
+    (job,) = (await boto.describe_jobs(jobs=[running]))["jobs"]
+    assert (job["status"], job["isCancelled"]) == ("RUNNING", False)
+
+
+async def test_a_terminate_after_a_cancel_shows_both_orders_and_the_signal(server, running, shown, http):
+    await http.post("CancelJob", {"jobId": running, "reason": "too hot"})
+    await http.post("TerminateJob", {"jobId": running, "reason": "at once"})
+    await server.engine.happens(running, on.StopSignalDelivered(attempt=1))
+
+    seen = await shown(running)
+
+    cancel, terminate = seen["stopOrders"]
+    assert (cancel, terminate["user"], terminate["reason"]) == (CANCEL, ADMIN.user, "at once")
+    assert NOW < terminate["at"] < terminate["signalledAt"]
+    assert seen["stopOrder"] == terminate
+    assert [it["progress"] for _, it in await history(http, running)] == ["ORDERED", "ORDERED", "SIGNALLED"]
+
+
+async def test_a_list_of_jobs_has_the_latest_order(running, http):
+    await http.post("CancelJob", {"jobId": running, "reason": "too hot"})
+
+    _, _, answer = await http.ask("POST", "/v1/batchq/listjobs", data=json.dumps({"ids": [running]}))
+
+    assert [it["stopOrder"] for it in answer["jobs"]] == [CANCEL]
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_a_bulk_stop_names_the_order_that_stands(running, http, dry_run):
+    await http.post("TerminateJob", {"jobId": running, "reason": "at once"})
+
+    (line,) = await stop(http, "terminate", jobs=[running], dryRun=dry_run)
+
+    assert (line["outcome"], line["standing"]) == ("STOPPING", TERMINATE)
+
+
+async def test_a_bulk_cancel_names_the_cancel_that_stands(running, http):
+    await http.post("CancelJob", {"jobId": running, "reason": "too hot"})
+
+    (cancel,) = await stop(http, "cancel", jobs=[running])
+    (terminate,) = await stop(http, "terminate", jobs=[running], dryRun=True)
+
+    assert (cancel["outcome"], cancel["standing"]) == ("NOT_RETRIED", CANCEL)
+    assert cancel["message"] == f"already cancelled since 2026-11-21T12:00:11Z, by {ADMIN.user}"
+    assert "standing" not in terminate
