@@ -21,6 +21,7 @@ from batchq.throttling import ConcurrencyLimit
 
 NAME = "GetJobLog"
 MAX_LINES = 1000
+MAX_TAIL = 10_000  # lines; at most 1 MiB of them
 _LOG = "/v1/batchq/jobs/{job:[0-9a-f:#-]{1,64}}/log"
 _POSITION = re.compile(r"([1-9][0-9]{0,5})\.([0-9]{1,18})")
 _BEGINNING = "0"  # the token before the first attempt
@@ -41,7 +42,7 @@ class GetJobLogQuery(BaseModel):
     #: The name of the container, for a job with several.
     container: Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=256)] | None = None
     #: Without `after`: only the last lines.
-    tail: Annotated[int, Field(ge=0, le=MAX_LINES)] | None = None
+    tail: Annotated[int, Field(ge=0, le=MAX_TAIL)] | None = None
 
 
 class LogLineAnswer(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -27,6 +27,7 @@ TOPICS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "history": ("job_detail:add_history", "print the states of a job, with times"),
         "logs": ("job_logs:add_logs", "print the output of jobs, or follow it"),
         "top": ("top:add_top", "show queues, capacity and jobs, refreshed"),
+        "events": ("events:add_events", "print status changes of jobs, or follow them"),
         "wait": ("job_wait:add_wait", "wait until jobs have ended"),
         "cancel": ("bulk_stop:add_cancel", "cancel jobs: they do not start, or are not retried"),
         "terminate": ("bulk_stop:add_terminate", "terminate jobs, also running ones"),

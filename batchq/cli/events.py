@@ -1,0 +1,112 @@
+"""`batchq events`: prints the status changes of jobs, and follows them with `-f`."""
+
+import json
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Iterator
+from inspect import cleandoc
+from itertools import chain
+from urllib.parse import urlencode
+
+from batchq.cli import job_handles
+from batchq.cli.http_client import TIMEOUT, add_server_flags, call, url_of
+from batchq.cli.job_columns import short_id
+from batchq.cli.job_filters import parse_names
+from batchq.cli.native_api import Page, Row
+from batchq.cli.output import escape, flush_output, print_notice
+from batchq.cli.patience import Patience
+from batchq.cli.search_filters import ABBREVIATIONS, STATES
+from batchq.cli.terminal import is_terminal
+from batchq.cli.times import clock_time, moment
+
+EVENTS = "/v1/batchq/events"
+LONG_POLL = 20  # seconds that the server waits for further events
+PAGE_SIZE = 1000  # events of one response
+GAP = "events before number {} are missing: they were deleted with their jobs, or the data was restored"
+
+
+def add_events(command: ArgumentParser) -> None:
+    """Print status changes of jobs in their order, numbered: one JSON object a line, or text on a terminal.
+
+    batchq events -f                       status changes from now on, until Ctrl-C
+    batchq events -f --from 1200           all after number 1200, then those to come
+    batchq events -t FAILED -q gpu | jq    the stored failures of one queue
+    """
+    command.formatter_class = RawDescriptionHelpFormatter
+    command.description = cleandoc(command.description or "")
+    command.set_defaults(run=events)
+    command.add_argument("jobs", nargs="*", metavar="JOB", help=job_handles.HELP)
+    command.add_argument("-f", "--follow", action="store_true", help="print further events as they occur")
+    text = "events after this number (all that are stored; with -f: those from now on)"
+    command.add_argument("--from", dest="after", type=_number, metavar="N", help=text)
+    text = "events of jobs in this queue"
+    command.add_argument("-q", "--queue", dest="queues", action="append", type=parse_names, metavar="QUEUE", help=text)
+    text = "events of this state: a status of AWS Batch, FINISHED, RUNNING or PENDING"
+    command.add_argument("-t", "--state", dest="states", action="append", type=_states, metavar="STATE", help=text)
+    command.add_argument("--json", action="store_true", help="print JSON on a terminal, too")
+    add_server_flags(command)
+
+
+def events(args: Namespace) -> int:
+    prints_json = args.json or not is_terminal()
+    for page in _pages(args, url_of(args)):
+        for event in page["events"]:
+            print(json.dumps(event) if prints_json else _text(event))
+        flush_output()  # raises BrokenPipeError once the reader has gone
+    return 0
+
+
+def _pages(args: Namespace, url: str) -> Iterator[Page]:
+    """The responses of the server; with `--follow` without end."""
+    patience = Patience()
+    wait = LONG_POLL if args.follow else 0
+    after = args.after if args.after is not None or args.follow else 0
+    filters = _filters(args, url)
+    is_first = args.after is None  # a reader without a number has missed nothing
+    while True:
+        query = filters | {"limit": PAGE_SIZE, "wait": wait} | ({} if after is None else {"after": after})
+        path = f"{EVENTS}?{urlencode(query)}"
+        page: Page = dict(patience.call(lambda: call(url, path, timeout=TIMEOUT + wait)))  # noqa: B023 - called at once
+        if page["gap"] and not is_first:
+            print_notice(GAP.format(page["events"][0]["number"] if page["events"] else page["next"] + 1))
+        yield page
+        if not args.follow and page["next"] == after:
+            return
+        after, is_first = page["next"], False
+
+
+def _filters(args: Namespace, url: str) -> dict[str, str]:
+    """The parameters of the query that select events. Raises Misused and NotFound for a job that is not found."""
+    selected = {
+        "jobs": job_handles.resolve_jobs(url, args.jobs) if args.jobs else [],
+        "queues": list(chain.from_iterable(args.queues or ())),
+        "statuses": sorted(set(chain.from_iterable(args.states or ()))),
+    }
+    return {name: ",".join(values) for name, values in selected.items() if values}
+
+
+def _text(event: Row) -> str:
+    attempt = f" (attempt {event['attempt']})" if "attempt" in event else ""
+    reason = f": {event['statusReason']}" if "statusReason" in event else ""
+    words = (
+        str(event["number"]),
+        clock_time(moment(event["at"])),
+        short_id(str(event["jobId"])),
+        f"{event['jobName']}",
+        f"{event['status']}{attempt}{reason}",
+    )
+    return "  ".join(map(escape, words))
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or int(text) > 2**53:
+        raise ArgumentTypeError(f"{text!r} is not the number of an event")
+    return int(text)
+
+
+def _states(text: str) -> list[str]:
+    """The statuses of states that are separated by commas."""
+    names = [ABBREVIATIONS.get(it.upper(), it.upper()) for it in parse_names(text)]
+    unknown = [it for it in names if it not in STATES]
+    if unknown:
+        raise ArgumentTypeError(f"{unknown[0]!r} is not a state: use {', '.join(sorted(STATES))}")
+    return [status for name in names for status in STATES[name]]
