@@ -234,7 +234,7 @@ def _list_environments(args: Namespace) -> int:
     rows = [{**it, **capacity.get(ENVIRONMENTS.name(it), {})} for it in response["computeEnvironments"]]
 
     def use(member: str) -> Callable[[Row], str]:
-        return lambda row: f"{row[member]['requested']:g}/{row[member]['limit']:g}" if member in row else ""
+        return lambda row: f"{row[member]['requested']:g}/{row[member].get('limit', '?')}" if member in row else ""
 
     columns = [
         Column(title="ENVIRONMENT", full=ENVIRONMENTS.name, elastic=True),

@@ -58,13 +58,16 @@ def show(args: Namespace) -> int:
     if in_terminal:
         state = paint(escape(status(job)), status_style(job) if color else "")
         write_line(f"{escape(str(job.get('jobName')))}  {state}  {age(job, present)}", flush=False)
-    print_fields(_fields(job, present, in_terminal=in_terminal), color=color)
+    print_fields(fields_of(job, present, in_terminal=in_terminal), color=color)
     _print_attempts(job, color=color)
     return 0
 
 
-def _fields(job: Row, present: datetime, *, in_terminal: bool) -> Iterator[Field]:
-    """The details that the job has, in the order in which people look for them."""
+def fields_of(job: Row, present: datetime, *, in_terminal: bool) -> Iterator[Field]:
+    """The details that the job has, in the order in which people look for them.
+
+    `in_terminal`: times are relative, and the name and the state are left out, which stand above the fields.
+    """
     if not in_terminal:
         yield "name", str(job.get("jobName"))
         yield "state", status(job)
@@ -109,6 +112,8 @@ def _container(job: Row) -> Iterator[Field]:
         yield "image", str(job["image"])
     if job.get("command"):
         yield "command", shlex.join(map(str, job["command"]))
+    for it in job.get("containers", ()):
+        yield f"  {it['name']}", f"{it['image']} {shlex.join(map(str, it['command']))}"
     sizes = [
         f"{job[member]:g} {unit}"
         for member, unit in (("vcpus", "vCPU"), ("memoryMiB", "MiB memory"), ("gpus", "GPU"))
@@ -149,7 +154,7 @@ def _related(other: object) -> str:
     if not isinstance(other, dict):
         return str(other)
     more = [str(other[it]) for it in ("jobName", "status", "type") if other.get(it)]
-    return " ".join([str(other.get("jobId")), *(more and [f"({', '.join(more)})"])])
+    return " ".join([str(other.get("jobId", "the child before it")), *(more and [f"({', '.join(more)})"])])
 
 
 def _print_attempts(job: Row, *, color: bool) -> None:
@@ -171,7 +176,7 @@ def _attempt_columns() -> list[Column]:
         Column(title="EXIT", full=lambda it: str(it.get("exitCode", "")), right=True),
         Column(title="STARTED", full=lambda it: iso(moment(it.get("startedAt"))), short=_started),
         Column(title="TOOK", full=_took),
-        Column(title="REASON", full=lambda it: str(it.get("reason", "")), elastic=True),
+        Column(title="REASON", full=lambda it: str(it.get("reason") or it.get("statusReason", "")), elastic=True),
         Column(title="LOG STREAM", full=lambda it: str(it.get("logStreamName", "")), elastic=True),
     ]
 
