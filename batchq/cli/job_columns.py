@@ -110,14 +110,17 @@ ORDERS = {
 }
 
 
-def stop_order(order: Row) -> str:
-    """`stopping: terminated by cora at 14:02, 'too hot'`; of a running job that is cancelled: `will not be retried`."""
+def stop_order(order: Row, *, has_ended: bool = False) -> str:
+    """`stopping: terminated by cora at 14:02, 'too hot'`; of a running job that is cancelled: `will not be retried`.
+
+    `has_ended`: the job has ended, and the effect is left out.
+    """
     at = moment(order.get("at"))
     effect, verb = ORDERS.get(str(order.get("kind")), ("stopping", "terminated"))
     when = f" at {at:%H:%M}" if at else ""
     who = f" by {order['user']}" if order.get("user") else ""
     why = f", {str(order['reason'])!r}" if order.get("reason") else ""
-    return f"{effect}: {verb}{who}{when}{why}"
+    return f"{'' if has_ended else f'{effect}: '}{verb}{who}{when}{why}"
 
 
 def _id(row: Row) -> str:

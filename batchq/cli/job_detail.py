@@ -12,6 +12,7 @@ from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.job_columns import age, reason, status, status_style, stop_order
 from batchq.cli.native_api import Row, explanation, history, job_detail
 from batchq.cli.output import escape, write_line
+from batchq.cli.search_filters import FINISHED
 from batchq.cli.tables import Column, add_output_flags, print_json, print_list, print_rows, prints_json
 from batchq.cli.terminal import is_terminal, paint, uses_color
 from batchq.cli.times import ago, clock_time, iso, long_duration, moment, now
@@ -74,7 +75,7 @@ def fields_of(job: Row, present: datetime, *, in_terminal: bool) -> Iterator[Fie
     if text := reason(job):
         yield "why", text
     for order in job.get("stopOrders") or ([job["stopOrder"]] if "stopOrder" in job else []):
-        yield "stop order", _render_stop_order(order)
+        yield "stop order", _render_stop_order(order, has_ended=status(job) in FINISHED)
     yield "id", str(job.get("jobId"))
     yield "queue", str(job.get("jobQueue"))
     yield "definition", str(job.get("jobDefinition"))
@@ -84,14 +85,14 @@ def fields_of(job: Row, present: datetime, *, in_terminal: bool) -> Iterator[Fie
     yield from _relations(job)
 
 
-def _render_stop_order(order: Row) -> str:
+def _render_stop_order(order: Row, *, has_ended: bool) -> str:
     """The order, with the times of its signals."""
     signals = [
         f"{name} at {at:%H:%M:%S}"
         for member, name in (("signalledAt", "signalled"), ("killedAt", "killed"))
         if (at := moment(order.get(member)))
     ]
-    return "; ".join([stop_order(order), *signals])
+    return "; ".join([stop_order(order, has_ended=has_ended), *signals])
 
 
 def _times(job: Row, present: datetime, *, in_terminal: bool) -> Iterator[Field]:
@@ -214,10 +215,11 @@ SIGNALS = {"SIGNALLED": "the stop signal was delivered", "KILLED": "SIGKILL was 
 
 
 def _history_columns(entries: list[Row]) -> list[Column]:
-    times = [moment(it.get("at")) for it in entries]
+    states = [it for it in entries if "stopOrder" not in it]
+    times = [moment(it.get("at")) for it in states]
     stays = {
         id(entry): long_duration(end - start)
-        for entry, start, end in zip(entries, times, times[1:], strict=False)
+        for entry, start, end in zip(states, times, times[1:], strict=False)
         if start and end
     }
     return [
@@ -236,4 +238,4 @@ def _history_reason(entry: Row) -> str:
     order = entry.get("stopOrder")
     if not isinstance(order, dict):
         return str(entry.get("reason", ""))
-    return SIGNALS.get(str(order.get("progress"))) or stop_order(order)
+    return SIGNALS.get(str(order.get("progress"))) or stop_order(order, has_ended=True)

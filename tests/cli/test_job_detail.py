@@ -40,7 +40,7 @@ async def test_show_prints_a_detail_a_line_into_a_pipe(native, capsys):
     assert fields["environment"] == "A=1"
     assert fields["took"] == "11 min 57 s"
     assert fields["waits for"] == f"{job_id('91aa0000')} (align, SUCCEEDED)"
-    assert fields["stop order"].startswith("will not be retried: cancelled by cora, 'too hot'; signalled at ")
+    assert fields["stop order"].startswith("cancelled by cora, 'too hot'; signalled at ")
     assert fields["attempt"].split("\t")[:2] == ["1", "137"]
 
 
@@ -84,6 +84,7 @@ async def test_history_prints_each_state_with_its_time(native, capsys):
         "jobId": JOB,
         "history": [
             {"at": 1_795_000_000_000, "status": "SUBMITTED"},
+            {"at": 1_795_000_060_000, "status": "SUBMITTED", "stopOrder": {"kind": "CANCEL", "user": "cora"}},
             {"at": 1_795_000_090_000, "status": "FAILED", "reason": "too hot", "attempt": 1},
         ],
     }
@@ -91,7 +92,11 @@ async def test_history_prints_each_state_with_its_time(native, capsys):
     assert await batchq("history", JOB) == 0
 
     lines = [it.split("\t")[1:] for it in capsys.readouterr().out.splitlines()]
-    assert lines == [["SUBMITTED", "1 min 30 s", "", ""], ["FAILED", "", "1", "too hot"]]
+    assert lines == [
+        ["SUBMITTED", "1 min 30 s", "", ""],
+        ["SUBMITTED", "", "", "cancelled by cora"],
+        ["FAILED", "", "1", "too hot"],
+    ]
 
 
 async def test_history_prints_each_order_to_stop_with_its_author_and_its_signals(native, capsys):
@@ -107,5 +112,5 @@ async def test_history_prints_each_order_to_stop_with_its_author_and_its_signals
     assert await batchq("history", JOB) == 0
 
     said = [line.split("\t")[-1] for line in capsys.readouterr().out.splitlines()]
-    assert said[0].startswith("stopping: terminated by cora at ")
+    assert said[0].startswith("terminated by cora at ")
     assert said[1:] == ["the stop signal was delivered", "SIGKILL was sent"]

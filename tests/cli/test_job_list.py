@@ -1,6 +1,9 @@
 """`batchq list`: its requests, and what it prints into a pipe and on a terminal."""
 
+import asyncio
 import json
+import os
+import sys
 from datetime import timedelta
 
 import pytest
@@ -175,6 +178,18 @@ async def test_the_columns_are_those_of_the_flag_or_of_the_config_file(native, c
     assert await batchq("list", "-a", "-C", str(config)) == 0
 
     assert capsys.readouterr().out.splitlines() == ["EXIT\tOWNER\tNAME", "3\tada\ttrain", f"train\t{FIRST}"]
+
+
+async def test_a_reader_that_leaves_ends_the_output_without_an_error(native):
+    native.rows = [row(jobId=job_id("8f2c51a7", number)) for number in range(3000)]
+
+    shell = f"{sys.executable} -m batchq list -a --limit 3000 | head -1; echo ${{PIPESTATUS[0]}}"
+    piped = asyncio.subprocess.PIPE
+    running = await asyncio.create_subprocess_exec("bash", "-c", shell, env=os.environ, stdout=piped, stderr=piped)
+    out, err = await running.communicate()
+
+    assert err == b""
+    assert out.splitlines()[0].startswith(native.rows[0]["jobId"].encode())
 
 
 async def test_no_server_is_status_3(capsys):

@@ -1,7 +1,9 @@
 """`batchq logs`: pages, filters, several logs at once, and lines that must not drive the terminal."""
 
 import pytest
+from aiohttp import web
 
+from batchq.cli import patience
 from batchq.cli.job_logs import printable
 from tests.cli.native_server import job_id, row
 from tests.cli.scripted_server import batchq, ended
@@ -59,6 +61,26 @@ async def test_lines_before_since_are_left_out(one, capsys):
     assert await batchq("logs", JOB, "--since", "1s") == 0
 
     assert capsys.readouterr().out == ""
+
+
+async def test_a_server_that_restarts_is_waited_for(one, capsys, monkeypatch):
+    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.0)
+    answers = one.responses[path()]
+    refused = iter([False, True, True, False, False])
+
+    def respond(query):
+        if next(refused):
+            raise web.HTTPServiceUnavailable(text='{"message": "The server is starting."}')
+        return answers(query)
+
+    one.responses[path()] = respond
+
+    assert await batchq("logs", JOB, "-f") == 0
+
+    printed = capsys.readouterr()
+    assert printed.out.splitlines() == ["one", "two", "three", "four", "five"]
+    assert printed.err.startswith("batchq: The server is starting.")
+    assert printed.err.count("\n") == 2
 
 
 @pytest.mark.parametrize("follow", [[], ["-f"]])

@@ -41,6 +41,15 @@ async def test_a_list_fits_into_the_terminal(native, columns):
     assert {"red", "brown"} <= set(shown["colors"])
 
 
+async def test_a_watched_list_is_printed_again_until_ctrl_c(native):
+    native.rows = ROWS
+
+    shown = await batchq("list", "-a", "--watch", steps=[("train", ""), ("train", "\x03")])
+
+    assert shown["status"] == 130
+    assert shown["screen"][1].startswith("8f2c51a7  train")
+
+
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 async def test_a_terminal_without_colours_gets_none(native, environment):
     native.rows = ROWS
