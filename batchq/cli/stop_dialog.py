@@ -12,7 +12,7 @@ from batchq.cli.output import escape, print_notice
 from batchq.cli.terminal import is_terminal
 
 TIMEOUT = 30.0  # seconds until the first byte of the response
-REASON = "stopped by Ctrl-C in batchq run"
+REASON = "stopped from batchq run"
 PROMPT = "[Enter] leave  [c]ancel  [t]erminate  [b]ack: "
 
 

@@ -50,7 +50,7 @@ async def test_a_second_ctrl_c_leaves_the_job_running(job_server):
 async def test_the_answer_stops_the_job_and_follows_it_to_its_end(job_server, answer, verb, effect, report):
     job_server.states = [state("RUNNING")]
     job_server.lines = {1: ["one"]}
-    job_server.stopped = state("FAILED", attempt(143, "stopped by Ctrl-C in batchq run"), isTerminated=True)
+    job_server.stopped = state("FAILED", attempt(143, "stopped from batchq run"), isTerminated=True)
 
     seen = await play(("one", CTRL_C), (PROMPT, f"{answer}\r"))
 
@@ -58,7 +58,7 @@ async def test_the_answer_stops_the_job_and_follows_it_to_its_end(job_server, an
     assert job_server.stops == [(verb, [JOB])]
     assert effect in " ".join(seen["screen"])
     assert f"batchq: {JOB}  {report}" in seen["screen"]
-    assert seen["screen"][-2] == "batchq: train FAILED after 3 s: exit code 143: stopped by Ctrl-C in batchq run"
+    assert seen["screen"][-2] == "batchq: train FAILED after 3 s: exit code 143: stopped from batchq run"
 
 
 async def test_back_follows_the_job_again(job_server):
