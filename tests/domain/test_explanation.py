@@ -10,8 +10,12 @@ import pytest
 from batchq.domain import status_reasons
 from batchq.domain.explanation import words
 from batchq.domain.explanation.codes import Code
+from batchq.domain.explanation.explain import explain
+from batchq.domain.explanation.facts import BlockedHead, Neighbours, Place, Reader
 from batchq.domain.explanation.table import ROWS
+from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
+from tests.support.builders import ADMIN, NOON, job, job_id, scheduler_state
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
 NOT_TEXTS = {"code", "of_exit"}  # they take a text apart, and choose one
@@ -86,3 +90,19 @@ def test_vcpus_are_numbers_without_needless_zeros(millicpus, text):
 def test_texts_of_users_are_one_line_and_cut():
     assert words.quoted("too\nhot.") == '"too hot"'
     assert len(words.short("x" * 1000)) == words.MAX_TEXT
+
+
+def test_what_the_first_job_of_a_queue_lacks_names_no_account():
+    line = {"place": Place(ahead=1, millicpus=1000)}
+    reason = status_reasons.no_room("memory", "vCPUs of account secret", "GPUs")
+    head = BlockedHead(job_id=job_id(1), reason=reason, since=NOON)
+
+    why = explain(
+        job(status=Status.RUNNABLE, runnable_at=NOON),
+        Neighbours(**line),
+        scheduler_state(heads={QueueName("default"): head}),
+        Reader(caller=ADMIN),
+    )
+
+    assert why.facts["lacking"] == "memory and GPUs"
+    assert "secret" not in why.sentence

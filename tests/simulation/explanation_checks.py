@@ -14,6 +14,7 @@ from batchq.domain.explanation.table import ROWS
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job, Status
 from batchq.engine.engine import Engine
+from tests.simulation.accounts import TEAM
 from tests.simulation.run_log import RunLog
 
 EVERY = 3  # commits
@@ -51,6 +52,8 @@ class ExplanationChecks:
         if job.status not in row.statuses or not why.sentence or not why.facts.keys() <= set(row.facts):
             self._run_log.fail(LAW, f"{self._run_log.name_of(job.id)} is {job.status}: {why}")
         text = f"{why.sentence} {why.facts}"
+        if re.search(rf"\b{TEAM}\b", text):  # both users are of another account
+            self._run_log.fail("an explanation names no account that is hidden from its reader", f"{why}")
         for other in jobs.values():
             if not reader.sees(other) and re.search(rf"\b{re.escape(other.spec.name)}\b", text):
                 self._run_log.fail("an explanation names no job of another user", f"{other.spec.name}: {why}")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from batchq.domain import status_reasons
+from batchq.domain.access.accounts import AccountName
 from batchq.domain.catalog import JobQueue
 from batchq.domain.explanation import capacity, words
 from batchq.domain.explanation.codes import Code, Explanation, Fact
@@ -15,6 +16,7 @@ from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import ACTIVE, Job, Status
 from batchq.domain.lifecycle import arrays
 from batchq.domain.scheduling.dependencies import standing
+from batchq.domain.scheduling.resources import vcpus_of
 
 
 def pending(job: Job, neighbours: Neighbours, state: SchedulerState, reader: Reader) -> Explanation:
@@ -123,9 +125,12 @@ def _has_jobs_ahead(neighbours: Neighbours) -> bool:
 
 
 def _lacking(reason: str) -> str | None:
-    """The resources that the status reason of a head names, as `memory`; None for another reason."""
+    """The resources that a head lacks by its status reason, as `memory`; without those of accounts; None: none."""
     beginning, _, end = status_reasons.no_room("|").partition("|")
-    return reason.removeprefix(beginning).removesuffix(end) if reason.startswith(beginning) else None
+    if not reason.startswith(beginning):
+        return None
+    named = reason.removeprefix(beginning).removesuffix(end).split(", ")
+    return words.joined([it for it in named if not it.startswith(vcpus_of(AccountName("")))]) or None
 
 
 def _children(job: Job, now: datetime) -> Explanation:
