@@ -47,11 +47,20 @@ _HEALTH = OperationDoc(
 
 
 def build(
-    *, dialects: Iterable[Dialect], health: Health, hosts: Collection[str], gate: Gate, requests: RequestMetrics
+    *,
+    dialects: Iterable[Dialect],
+    health: Health,
+    hosts: Collection[str],
+    gate: Gate,
+    requests: RequestMetrics,
+    signed: bool = True,
 ) -> web.Application:
-    """Build the application. `hosts`: the names, besides those of loopback, that a Host header may have."""
+    """Build the application. `hosts`: the names, besides those of loopback, that a Host header may have.
+
+    `signed`: whether `gate` requires signatures, for /openapi.json.
+    """
     app = web.Application(middlewares=[request_middleware(hosts, gate, requests.observe)], client_max_size=BODY_LIMIT)
-    openapi.mount(app)
+    openapi.mount(app, signed=signed)
 
     links = {"health": HEALTH, "operations": openapi.PATH}
     description = ServiceAnswer(name="batchq", version=__version__, links=links)

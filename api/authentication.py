@@ -3,21 +3,25 @@
 Also parses the credential of a request (access key and region), whether or not its signature is verified.
 """
 
+import asyncio
 import logging
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from http import HTTPStatus
+from socket import AF_UNIX
 
 from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
 
+from batchq.accounts.files import user_name
 from batchq.api.http import REQUEST_ID, HttpRefusal, read_body
 from batchq.api.sigv4 import SignatureVerifier, SignedRequest
+from batchq.api.unix_socket import PeerNames, peer_uid
 from batchq.domain.access.accounts import Caller, Directory, Role, UserName
-from batchq.errors import Throttled, Unavailable
+from batchq.errors import Invalid, Throttled, Unavailable
 from batchq.throttling import ConcurrencyLimit, RateLimiter
 
 _CREDENTIAL = re.compile(
@@ -175,6 +179,77 @@ def gate(verifier: SignatureVerifier, throttle: Throttle, callers: Callers, *, n
             raise HttpRefusal(_NO_KEYS, status=HTTPStatus.INTERNAL_SERVER_ERROR, code="ServerException") from None
 
     return authenticated
+
+
+class SocketUsers:
+    """Finds the caller for the uid of a process that connected to the unix socket."""
+
+    def __init__(self, *, names: PeerNames, directory: Callable[[], Directory], accounts: bool) -> None:
+        """`accounts`: whether only users of the directory are admitted, each with its role.
+
+        Otherwise all users are admitted, as admins.
+        """
+        self._names = names
+        self._directory = directory
+        self._accounts = accounts
+
+    async def find(self, uid: int) -> Caller:
+        """Raises HttpRefusal (403) for a user who is not admitted, and Unavailable if the accounts cannot be read."""
+        cached = self._names.cached(uid)
+        name = cached[0] if cached is not None else await asyncio.to_thread(self._names.look_up, uid)
+        if name is None:
+            raise _refused(f"The uid {uid} has no user name on this machine.")
+        if not self._accounts:
+            return Caller(user=_valid(name), role=Role.ADMIN)
+        caller = self._directory().caller(UserName(name))
+        if caller is None:
+            hint = f"An operator or an admin can add the user: batchq user add {name}"
+            raise _refused(f"{name} is a user of this machine, but not of this server. {hint}")
+        return replace(caller, uid=uid)
+
+
+def socket_gate(users: SocketUsers, throttle: Throttle, *, now: Callable[[], datetime]) -> Gate:
+    """Return the gate of a unix socket: the caller is the user of the process that connected."""
+
+    @asynccontextmanager
+    async def by_peer(request: web.Request) -> AsyncIterator[None]:
+        if request.raw_path in _UNSIGNED:
+            yield
+            return
+        uid = _uid_of(request)
+        try:
+            caller = await users.find(uid)
+        except Unavailable as why:
+            log.warning("request %s: %s", request[REQUEST_ID], why)
+            raise HttpRefusal(_NO_KEYS, status=HTTPStatus.INTERNAL_SERVER_ERROR, code="ServerException") from None
+        throttle.take_token(caller.user)
+        async with throttle.limit_concurrency(caller.user):
+            request[CALLER] = replace(caller, request_id=request[REQUEST_ID], requested_at=now())
+            yield
+
+    return by_peer
+
+
+def _valid(name: str) -> UserName:
+    try:
+        return user_name(name)
+    except Invalid as why:
+        raise _refused(f"{name!r} cannot be a user of this server: {why}.") from None
+
+
+def _refused(message: str) -> HttpRefusal:
+    return HttpRefusal(message, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
+
+
+def _uid_of(request: web.Request) -> int:
+    """The uid of the process that connected. Raises HttpRefusal if the connection is closed already."""
+    connected = None if request.transport is None else request.transport.get_extra_info("socket")
+    try:
+        if connected is not None and connected.family == AF_UNIX:
+            return peer_uid(connected)
+    except OSError:
+        pass
+    raise _refused("The user of the connected process is not known.")
 
 
 def open_gate(user: UserName, *, now: Callable[[], datetime]) -> Gate:

@@ -144,9 +144,10 @@ _DOCS: web.AppKey[dict[web.AbstractRoute, list[OperationDoc]]] = web.AppKey("ope
 _ADDITIONS: web.AppKey[list[Additions]] = web.AppKey("additions")
 
 
-def mount(app: web.Application) -> None:
+def mount(app: web.Application, *, signed: bool) -> None:
     """Add the route of /openapi.json. Must be called before the dialects, which call `document`.
 
+    `signed`: whether the server requires signatures, and a token for its metrics. If not, no operation has security.
     The description is generated for the first request, when all routes exist, and in a thread, since it takes long.
     """
     app[_DOCS] = {}
@@ -157,7 +158,7 @@ def mount(app: web.Application) -> None:
     async def openapi(_: web.Request) -> web.Response:
         async with lock:
             if not generated:
-                generated.append(await asyncio.to_thread(describe, app))
+                generated.append(await asyncio.to_thread(describe, app, signed=signed))
         return reply(generated[0])
 
     doc = OperationDoc(
@@ -187,8 +188,11 @@ def operations(app: web.Application) -> dict[tuple[str, str], tuple[OperationDoc
     return found
 
 
-def describe(app: web.Application) -> Description:
-    """Return the OpenAPI document. A route without an OperationDoc is described by its path and method."""
+def describe(app: web.Application, *, signed: bool) -> Description:
+    """Return the OpenAPI document. A route without an OperationDoc is described by its path and method.
+
+    `signed`: see `mount`.
+    """
     refs, schemas = _schemas(
         [it for docs in app[_DOCS].values() for it in docs],
         additions={k: it for each in app[_ADDITIONS] for k, it in each.items()},
@@ -197,6 +201,8 @@ def describe(app: web.Application) -> Description:
     for route in app.router.routes():
         if route.method != "HEAD":  # aiohttp adds it to each GET
             for path, operation in _operations(route, app[_DOCS].get(route, []), refs):
+                if not signed:
+                    operation["security"] = []
                 paths.setdefault(path, {})[route.method.lower()] = operation
     responses: Json = {status.name: _error(text) for status, text in ERRORS.items()}
     return Description(

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from ipaddress import IPv6Address
 from operator import itemgetter
-from socket import socket
+from pathlib import Path
+from socket import AF_UNIX, socket
 from ssl import SSLContext
 
 from aiohttp import web
@@ -15,6 +16,7 @@ from msgspec import Struct
 from batchq.api.app import Handler, fast_router
 from batchq.api.authentication import CALLER
 from batchq.api.tls import Certificate
+from batchq.api.unix_socket import peer_uid
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +30,7 @@ class ConnectionLimits(Struct, frozen=True, kw_only=True):
 
     #: Connections that may be open at the same time.
     connections: int = 256
-    #: Connections that may be open from one IPv4 address, or one /64 network of IPv6.
+    #: Connections that may be open from one IPv4 address, one /64 network of IPv6, or one user of a unix socket.
     per_address: int = 128
     #: Seconds that a client may take to send the first byte of a request, from there to send its last byte, and to
     #: read the response.
@@ -44,9 +46,9 @@ LIMITS = ConnectionLimits()
 
 
 class ListeningSite(web.BaseSite):
-    """A listening socket that serves `runner`, which must be set up, within `limits`.
+    """A listening socket, of TCP or a unix socket, that serves `runner`, which must be set up, within `limits`.
 
-    With a certificate it accepts TLS only.
+    With a certificate it accepts TLS only. `path`: of a unix socket's file.
     """
 
     def __init__(
@@ -56,8 +58,10 @@ class ListeningSite(web.BaseSite):
         listener: socket,
         certificate: Certificate | None,
         limits: ConnectionLimits = LIMITS,
+        path: Path | None = None,
     ) -> None:
         super().__init__(runner)
+        self._path = path
         self._app = runner.app
         self._listener = listener
         self._certificate = certificate
@@ -66,6 +70,8 @@ class ListeningSite(web.BaseSite):
 
     @property
     def name(self) -> str:
+        if self._path is not None:
+            return f"unix://{self._path}"
         host, port = self._listener.getsockname()[:2]
         scheme = "https" if self._certificate else "http"
         return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
@@ -236,7 +242,7 @@ class Connection(asyncio.Protocol):
             transport.abort()
             return
         self._transport = transport
-        self.address = _client_address(transport.get_extra_info("peername"))
+        self.address = _client_address(transport)
         if not self._on_open(self):  # SDKs retry a little later
             self.abort()
         elif self._tls is None:
@@ -337,8 +343,15 @@ class Connection(asyncio.Protocol):
             self._timer = None
 
 
-def _client_address(peer: object) -> str:
-    """The address by which a client is counted; for IPv6 its /64 network, because one client has all of it."""
+def _client_address(transport: asyncio.Transport) -> str:
+    """The address by which a client is counted; for IPv6 its /64 network, because one client has all of it.
+
+    For a unix socket the uid of the client's process.
+    """
+    connected = transport.get_extra_info("socket")
+    if connected is not None and connected.family == AF_UNIX:
+        return f"uid {peer_uid(connected)}"
+    peer = transport.get_extra_info("peername")
     host = str(peer[0]) if isinstance(peer, tuple) and peer else ""
     if ":" not in host:
         return host

@@ -13,12 +13,12 @@ from msgspec import Struct
 
 from batchq import __version__
 from batchq.accounts.admin import AccountAdmin
-from batchq.accounts.files import AccessKeyFile, AccountsFile, machine_user
+from batchq.accounts.files import AccountsFile
 from batchq.api import app as http
-from batchq.api.authentication import Callers, Gate, Throttle, gate, open_gate
 from batchq.api.batch import routes as batch
 from batchq.api.batch.context import BatchContext
 from batchq.api.batch.validation import ServerLimits
+from batchq.api.http import Dialect
 from batchq.api.logs import routes as cloudwatch
 from batchq.api.metrics import routes as monitoring
 from batchq.api.metrics.routes import Metrics, MetricsContext, token_in
@@ -26,9 +26,7 @@ from batchq.api.native import audit, bulk_stop, events, explanations, job_log, j
 from batchq.api.native import jobs as native_jobs
 from batchq.api.native.accounts import dialect
 from batchq.api.page_tokens import PageTokens
-from batchq.api.server import LIMITS, ConnectionLimits, ListeningSite
-from batchq.api.sigv4 import SignatureVerifier
-from batchq.api.tls import Certificate
+from batchq.api.server import ListeningSite
 from batchq.audit.audit_log import AuditLog, Journal
 from batchq.clock import SystemClock, wall_time
 from batchq.compute.docker import engine_facts
@@ -39,7 +37,7 @@ from batchq.compute.docker.secrets import Secrets, is_world_readable
 from batchq.compute.observed_runtime import ObservedRuntime
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.doctor.facts import EngineFacts, Facts, ServerFacts
-from batchq.domain.access.accounts import Directory, Role
+from batchq.domain.access.accounts import Directory
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.clock_alignment import align
 from batchq.engine.engine import Engine
@@ -49,7 +47,8 @@ from batchq.engine.retention import Pruner
 from batchq.errors import StartImpossible
 from batchq.gauges import existing_names, read_gauges
 from batchq.health import Parts, health, is_alive, is_ready
-from batchq.host import MIB, DiskGuard, connection_limit, host_resources, is_loopback, listen
+from batchq.host import MIB, DiskGuard, host_resources
+from batchq.listeners import GatedListener, connection_limits, open_listeners, uses_accounts, with_gates
 from batchq.logs.quota import AccountLogs, LogQuota
 from batchq.logs.service import LogService
 from batchq.ports.clock import Clock
@@ -62,7 +61,7 @@ from batchq.services.explanations import ExplanationService
 from batchq.services.job_log import JobLogService
 from batchq.services.job_search import JobSearchService
 from batchq.services.jobs import JobService
-from batchq.settings import Auth, Privileged, Runtime, Settings
+from batchq.settings import Privileged, Runtime, Settings
 from batchq.store import log_files
 from batchq.store.lock import hold_instance
 from batchq.store.log_files import LogFiles
@@ -72,13 +71,14 @@ from batchq.store.sqlite_store import SqliteStore
 
 log = logging.getLogger(__name__)
 
-DRAIN, RESPONSE_TIMEOUT = 5.0, 1.0  # seconds at shutdown: for requests in progress, then for sending their responses
+RESPONSE_TIMEOUT = 1.0  # seconds at shutdown for sending the responses of requests that were in progress
 
 
 class Serving(Struct, frozen=True, kw_only=True):
     """A server that is ready."""
 
-    url: str
+    #: Of TCP, and of the unix socket.
+    urls: tuple[str, ...]
     #: Waits until the server has lost its database for good, and returns the reason.
     wait_until_lost: Callable[[], Awaitable[str]]
 
@@ -90,12 +90,10 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
     Parts stop in the reverse order of their start: the HTTP server, the engine, the database. Raises StartImpossible;
     StoreRefused for the data directory; Unavailable if the port is in use or a file of keys cannot be used.
     """
-    check_listen_address(settings)
     check_secrets(settings)
     check_engine(settings)
-    certificate = make_certificate(settings)
     async with AsyncExitStack() as stack:
-        door = stack.enter_context(listen(settings.host, settings.port))
+        listeners = stack.enter_context(open_listeners(settings))
         clock = SystemClock()
         least_free = settings.min_free_mib * MIB
         store = await SqliteStore.open(settings.data, reserve=RESERVE if least_free else 0, min_free=least_free // 2)
@@ -115,20 +113,30 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         await parts.engine.start()
         supervise(parts)
         tokens = PageTokens(await store.secret())
-        runner = http.runner(application(settings, parts, clock, tokens, metrics), drain_seconds=RESPONSE_TIMEOUT)
-        stack.push_async_callback(runner.cleanup)
-        await runner.setup()
-        site = ListeningSite(runner, listener=door, certificate=certificate, limits=connection_limits(settings))
-        await site.start()
+        build = partial(
+            http.build,
+            dialects=make_dialects(settings, parts, clock, tokens, metrics),
+            health=lambda: health(settings, parts, clock),
+            hosts={settings.host, *settings.allowed_hosts},
+            requests=metrics.requests,
+        )
+        sites = [await start_site(stack, settings, it, build) for it in with_gates(listeners, settings, clock)]
         stack.callback(parts.engine.history_feed.close)
-        store.announce(site.name)
-        yield Serving(url=site.name, wait_until_lost=parts.engine.store_monitor.lost)
+        store.announce(sites[0].name)
+        yield Serving(urls=tuple(it.name for it in sites), wait_until_lost=parts.engine.store_monitor.lost)
 
 
-def connection_limits(settings: Settings) -> ConnectionLimits:
-    connections = connection_limit(LIMITS.connections)
-    per_address = settings.connections_per_address or connections // 2
-    return ConnectionLimits(connections=connections, per_address=per_address, drain_timeout=DRAIN)
+async def start_site(
+    stack: AsyncExitStack, settings: Settings, it: GatedListener, build: Callable[..., web.Application]
+) -> ListeningSite:
+    """Serve an application of its own, for its gate is part of it, at a listener."""
+    runner = http.runner(build(gate=it.gate, signed=it.signed), drain_seconds=RESPONSE_TIMEOUT)
+    stack.push_async_callback(runner.cleanup)
+    await runner.setup()
+    limits = connection_limits(settings)
+    site = ListeningSite(runner, listener=it.listener, certificate=it.certificate, limits=limits, path=it.path)
+    await site.start()
+    return site
 
 
 def supervise(parts: Parts) -> None:
@@ -136,19 +144,6 @@ def supervise(parts: Parts) -> None:
     parts.engine.tasks.supervise("pulse", parts.loop_watchdog.run)
     parts.engine.tasks.supervise("pruning", parts.pruner.run)
     parts.engine.tasks.supervise("audit", parts.audit.run)
-
-
-def check_listen_address(settings: Settings) -> None:
-    """Raise StartImpossible for an address beyond loopback without authentication, unless `insecure_no_auth` is set.
-
-    Without authentication every process that can connect to the port may do everything.
-    """
-    open_to_all = settings.auth is Auth.NONE and not settings.insecure_no_auth
-    if open_to_all and not is_loopback(settings.host):
-        raise StartImpossible(
-            f"{settings.host} is not a loopback address, and requests are not authenticated: "
-            "listen on 127.0.0.1, or set --auth sigv4, or --insecure-no-auth"
-        )
 
 
 def check_secrets(settings: Settings) -> None:
@@ -162,33 +157,6 @@ def check_engine(settings: Settings) -> None:
     """Raise StartImpossible for an invalid DOCKER_HOST, before a data directory is created."""
     if settings.runtime is Runtime.DOCKER:
         ClientFactory(None)
-
-
-def make_certificate(settings: Settings) -> Certificate | None:
-    """The certificate of the server; None without TLS. Raises StartImpossible if only one of its two files is given."""
-    match settings.tls_cert, settings.tls_key:
-        case Path() as chain, Path() as key:
-            return Certificate(chain=chain, key=key)
-        case None, None:
-            if not is_loopback(settings.host):
-                log.warning("requests to %s and their responses are not encrypted: set --tls-cert", settings.host)
-            return None
-        case _:
-            raise StartImpossible("--tls-cert and --tls-key must be set together")
-
-
-def make_gate(settings: Settings, clock: Clock) -> Gate:
-    """The authentication of requests. Raises Unavailable if a file of keys or accounts cannot be used."""
-    if settings.auth is Auth.NONE:
-        return open_gate(machine_user(), now=clock.now)
-    keys, users = AccessKeyFile(settings.data), AccountsFile(settings.data)
-    if not keys.all():
-        log.warning("there are no access keys, so all requests are rejected: batchq key create --user NAME")
-    admins = sorted(it.name for it in users.load().users.values() if it.role is Role.ADMIN)
-    log.info("users with the role ADMIN: %s", ", ".join(admins) or "none")
-    callers = Callers(directory=users.load, user_of=keys.user_of)
-    throttle = Throttle(rate=settings.requests_per_second, now=clock.now)
-    return gate(SignatureVerifier(find=keys.find, now=wall_time), throttle, callers, now=clock.now)
 
 
 def make_runtime(settings: Settings, *, instance: str, clock: Clock, observer: Observer) -> ContainerRuntime:
@@ -208,6 +176,7 @@ def make_policy(settings: Settings) -> ServerPolicy:
         settings.tls_cert,
         settings.secrets_file,
         settings.metrics_token_file,
+        settings.socket,
         config if config.exists() else None,
     )
     return ServerPolicy(
@@ -216,7 +185,7 @@ def make_policy(settings: Settings) -> ServerPolicy:
         missing_host_paths=settings.missing_host_paths,
         # Not resolved: a symlink may change while the server runs, so it is followed at each container's start.
         private=(settings.data.resolve(), *(it.absolute() for it in files if it is not None)),
-        given=AccountsFile(settings.data).volumes if settings.auth is not Auth.NONE else tuple,
+        given=AccountsFile(settings.data).volumes if uses_accounts(settings) else tuple,
         registries=settings.registries,
     )
 
@@ -228,7 +197,7 @@ def make_disk_guard(settings: Settings) -> DiskGuard:
 def make_accounts(settings: Settings) -> tuple[Callable[[], Directory], AccountPolicies]:
     """How to read the accounts and users, and the policies that follow from them."""
     people = AccountsFile(settings.data).load
-    return people, AccountPolicies(directory=people, enforced=settings.auth is not Auth.NONE)
+    return people, AccountPolicies(directory=people, enforced=uses_accounts(settings))
 
 
 def assemble(
@@ -299,9 +268,9 @@ def make_pruner(
     )
 
 
-def application(
+def make_dialects(
     settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens, metrics: Metrics
-) -> web.Application:
+) -> tuple[Dialect, ...]:
     logs_context = cloudwatch.LogsContext(
         logs=parts.logs,
         account=settings.account_id,
@@ -309,25 +278,19 @@ def application(
         tokens=tokens,
         since=min((it.created_at for it in parts.catalog.describe_environments()), default=clock.now()),
     )
-    return http.build(
-        dialects=(
-            batch.dialect(make_batch_context(settings, parts, clock, tokens)),
-            cloudwatch.dialect(logs_context),
-            native_jobs.dialect(parts.jobs),
-            job_search.dialect(make_search_context(settings, parts, tokens)),
-            explanations.dialect(parts.explanations),
-            events.dialect(EventService(parts.engine.history_feed)),
-            job_log.dialect(make_job_log(parts, clock)),
-            resume.dialect(parts.jobs),
-            bulk_stop.dialect(parts.bulk_stops),
-            dialect(AccountAdmin(settings.data, now=wall_time)),
-            monitoring.dialect(make_metrics_context(settings, parts, clock, metrics)),
-            audit.dialect(audit.AuditContext(audit=parts.audit, jobs=parts.jobs, tokens=tokens)),
-        ),
-        health=lambda: health(settings, parts, clock),
-        hosts={settings.host, *settings.allowed_hosts},
-        gate=make_gate(settings, clock),
-        requests=metrics.requests,
+    return (
+        batch.dialect(make_batch_context(settings, parts, clock, tokens)),
+        cloudwatch.dialect(logs_context),
+        native_jobs.dialect(parts.jobs),
+        job_search.dialect(make_search_context(settings, parts, tokens)),
+        explanations.dialect(parts.explanations),
+        events.dialect(EventService(parts.engine.history_feed)),
+        job_log.dialect(make_job_log(parts, clock)),
+        resume.dialect(parts.jobs),
+        bulk_stop.dialect(parts.bulk_stops),
+        dialect(AccountAdmin(settings.data, now=wall_time)),
+        monitoring.dialect(make_metrics_context(settings, parts, clock, metrics)),
+        audit.dialect(audit.AuditContext(audit=parts.audit, jobs=parts.jobs, tokens=tokens)),
     )
 
 
@@ -367,7 +330,7 @@ def make_metrics_context(settings: Settings, parts: Parts, clock: Clock, metrics
         metrics=metrics,
         read=lambda: read_gauges(settings, parts, clock),
         existing=partial(existing_names, parts),
-        token=None if settings.auth is Auth.NONE else lambda: None if file is None else token_in(file),
+        token=None if not uses_accounts(settings) else lambda: None if file is None else token_in(file),
         alive=lambda: is_alive(parts),
         ready=lambda: is_ready(parts),
     )

@@ -66,15 +66,15 @@ def _listening_inodes(port: int) -> Iterator[str]:
 
 
 def connection_limit(wanted: int) -> int:
-    """The number of client connections to accept: few enough that OWN_FILES other files can always be opened.
+    """The number of client connections to accept: few enough that RESERVED_FILES other files can always be opened.
 
-    Raises the process's soft limit of open files if that permits more connections, up to `most_wanted`.
+    Raises the process's soft limit of open files if that permits more connections, up to `wanted`.
     """
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = wanted + RESERVED_FILES
-    if files not in range(wanted):  # the limit suffices, or is RLIM_INFINITY, which is -1
+    needed = wanted + RESERVED_FILES
+    if files not in range(needed):  # the limit suffices, or is RLIM_INFINITY, which is -1
         return wanted
-    raised = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+    raised = needed if most == resource.RLIM_INFINITY else min(needed, most)
     resource.setrlimit(resource.RLIMIT_NOFILE, (raised, most))
     return max(MIN_CONNECTIONS, raised - RESERVED_FILES)
 

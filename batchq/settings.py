@@ -71,6 +71,14 @@ class Settings(BaseSettings):
     host: str = "127.0.0.1"
     #: The port to listen on; 0: a free one.
     port: Annotated[int, Field(ge=0, le=65535)] = 22824
+    #: The path of a unix socket to listen on; None: none.
+    socket: HostPath | None = None
+    #: The group of the socket's file; None: that of the process.
+    socket_group: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    #: The octal mode of the socket's file; None: 0660 with a group, else 0600.
+    socket_mode: Annotated[str, Field(pattern=r"^0?6[06][06]$")] | None = None
+    #: Whether to listen on the unix socket only.
+    no_tcp: bool = False
     #: The directory of the database and the logs.
     data: Path = Field(default_factory=default_data)
     runtime: Runtime = Runtime.DOCKER

@@ -6,7 +6,7 @@ from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.api.authentication import parse_credential
+from batchq.api.authentication import Credential, parse_credential
 from batchq.api.batch.arns import BatchArns
 from batchq.api.batch.validation import ServerLimits
 from batchq.api.http import read_body
@@ -55,7 +55,7 @@ async def read_request(request: web.Request, context: BatchContext, caller: Call
         body=body,
         caller=caller,
         arns=BatchArns(account=context.account, region=credential.region or context.region),
-        key=_key(request.headers.get("amz-sdk-invocation-id"), caller.key or credential.access_key, body),
+        key=_key(request.headers.get("amz-sdk-invocation-id"), _principal(caller, credential), body),
         arn="",
         keys=(),
     )
@@ -65,6 +65,11 @@ async def read_tag_request(request: web.Request, context: BatchContext, caller: 
     """As `call`, for an operation with an ARN in its path."""
     plain = await read_request(request, context, caller)
     return replace(plain, arn=request.match_info["arn"], keys=tuple(request.query.getall("tagKeys", ())))
+
+
+def _principal(caller: Caller, credential: Credential) -> str:
+    """Whose invocation ids are the same: those of one access key, or of one user of the unix socket."""
+    return f"uid {caller.uid}" if caller.uid is not None else caller.key or credential.access_key
 
 
 def _key(invocation: str | None, principal: str, body: bytes) -> SubmissionKey | None:

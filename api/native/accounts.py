@@ -49,7 +49,7 @@ def _endpoint(
 ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def endpoint(request: web.Request) -> web.Response:
         caller = authorize(request, operation.permission, name)
-        if not caller.key and not operation.reads_only:
+        if not caller.is_authenticated and not operation.reads_only:
             raise HttpRefusal(_UNSIGNED, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
         body = parse(operation.request, await read_body(request))
         try:

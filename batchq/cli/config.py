@@ -1,6 +1,6 @@
 """The config files of commands: the server, the access key and defaults, where neither flags nor variables give them.
 
-url = "https://batch.lab.example:22824"
+url = "https://batch.lab.example:22824"  # or unix:///run/batchq/batchq.sock
 key_id = "BQ..."                         # printed by `batchq key create`
 secret = "..."
 profile = "lab"                          # instead of key_id and secret: a profile in ~/.aws/credentials

@@ -7,18 +7,28 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
-from http.client import HTTPException, HTTPResponse, IncompleteRead
+from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
 from ipaddress import ip_address
 from pathlib import Path
+from socket import AF_UNIX, SOCK_STREAM, socket
 from ssl import SSLCertVerificationError, SSLContext, create_default_context
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request, build_opener
+from urllib.request import (
+    HTTPHandler,
+    HTTPRedirectHandler,
+    HTTPSHandler,
+    OpenerDirector,
+    ProxyHandler,
+    Request,
+    build_opener,
+)
 
 from batchq.cli.config import BUNDLE, KEY, REGION, SECRET, URL, default_file, load
 from batchq.errors import Invalid, Misused, ServerUnavailable
 
 DEFAULT_URL = "http://127.0.0.1:22824"
+AT_SOCKET = "http://localhost"  # the URL of requests that are sent to a unix socket
 TIMEOUT = 30.0  # seconds
 KEY_HINT = f"set {KEY} and {SECRET} to a key of `batchq key create`"
 UNKNOWN_AUTHORITY = range(18, 22)  # OpenSSL's verification errors for a certificate of an unknown authority
@@ -59,13 +69,15 @@ def url_of(args: Namespace) -> str:
     load(args.config)
     url: str = args.url or os.environ.get(URL) or DEFAULT_URL
     if not _is_server_url(url):
-        raise Misused(f"{url} is not the http:// or https:// URL of a server")
+        raise Misused(f"{url} is not the http://, https:// or unix:///PATH URL of a server")
     return url.rstrip("/")
 
 
 def _is_server_url(url: str) -> bool:
     try:
         parts = urlsplit(url)
+        if parts.scheme == "unix":
+            return not parts.netloc and len(parts.path) > 1 and parts.path.startswith("/") and "\0" not in url
         name = (parts.hostname or "").encode("idna")
         return parts.scheme in {"http", "https"} and url.isascii() and bool(name) and parts.port != 0
     except ValueError:  # an incomplete IPv6 address, an invalid port, a host name that is too long
@@ -124,8 +136,9 @@ def _open(
 ) -> Iterator[HTTPResponse]:
     """The response; `more` are further headers of the request."""
     body = None if content is None else json.dumps(content).encode()
-    headers = _headers(url + path, body, signed=signed, more=more)
-    request = Request(url + path, data=body, headers=headers)  # noqa: S310 - see url_of
+    target = (AT_SOCKET if _is_unix(url) else url) + path
+    headers = _headers(target, body, signed=signed and not _is_unix(url), more=more)
+    request = Request(target, data=body, headers=headers)  # noqa: S310 - see url_of
     try:
         with _opener(url).open(request, timeout=timeout) as response:
             yield response
@@ -141,7 +154,13 @@ def _open(
         raise ServerUnavailable(f"cannot reach a batchq server at {url}: {why}") from None
 
 
+def _is_unix(url: str) -> bool:
+    return url.startswith("unix:")
+
+
 def _opener(url: str) -> OpenerDirector:
+    if _is_unix(url):
+        return build_opener(ProxyHandler({}), _RefuseRedirects, _UnixHandler(urlsplit(url).path))
     # ProxyHandler() reads http_proxy, https_proxy and no_proxy. Loopback is never behind a proxy, which would be asked
     # for its own loopback.
     handlers = (ProxyHandler({} if _is_loopback(url) else None), _RefuseRedirects)
@@ -164,6 +183,38 @@ def _tls_context() -> SSLContext:
         return create_default_context(cafile=bundle)
     except OSError:  # of which SSLError is a subclass
         raise Misused(f"{bundle} is not a PEM file of certificates") from None
+
+
+class _UnixConnection(HTTPConnection):
+    """A connection to a unix socket."""
+
+    def __init__(self, host: str, *, path: str, timeout: float) -> None:
+        super().__init__(host, timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket(AF_UNIX, SOCK_STREAM)
+        try:
+            self.sock.settimeout(self.timeout)
+            self.sock.connect(self._path)
+        except OSError:
+            self.close()
+            raise
+
+
+class _UnixHandler(HTTPHandler):
+    """Sends all requests to a unix socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path = path
+
+    def http_open(self, req: Request) -> HTTPResponse:
+        def connection(host: str, *, timeout: float, **_: object) -> HTTPConnection:
+            return _UnixConnection(host, path=self._path, timeout=timeout)
+
+        response: HTTPResponse = self.do_open(connection, req)  # type: ignore[arg-type] # it takes any callable
+        return response
 
 
 class _RefuseRedirects(HTTPRedirectHandler):

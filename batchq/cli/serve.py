@@ -36,6 +36,10 @@ def add_serve(command: ArgumentParser) -> None:
     flag = command.add_argument
     flag("--host", help="address to listen on (127.0.0.1)")
     flag("--port", type=int, help="port to listen on, 0 for a free one (22824)")
+    flag("--socket", type=Path, help="unix socket to listen on, for users of this machine, who need no keys (none)")
+    flag("--socket-group", help="group of the socket's file, whose members may connect (none)")
+    flag("--socket-mode", help="octal mode of the socket's file (0660 with a group, else 0600)")
+    flag("--no-tcp", action="store_true", default=None, help="listen on the socket only")
     flag(
         "--data", type=Path, help="data directory, with the database and the logs (the platform's user data directory)"
     )
@@ -102,7 +106,8 @@ async def serve(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT; containers keep running. Raises BatchqError or OSError if the start fails."""
     stopped = _stop_signal()
     async with serving(settings) as server:
-        write_line(f"batchq is ready at {server.url}")
+        for url in server.urls:
+            write_line(f"batchq is ready at {url}")
         watch = asyncio.ensure_future(_exit_when_lost(server.wait_until_lost))
         await stopped.wait()
         watch.cancel()

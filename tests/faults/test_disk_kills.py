@@ -58,7 +58,7 @@ async def settled(data, told):
     """What the next server makes of the jobs."""
     service = Service(data)
     async with served(Settings(data=data, port=0, runtime="simulated")) as server:
-        service.url = server.url
+        service.url = server.urls[0]
         jobs = await asyncio.to_thread(wait_for, service.client(), told)
     return {name: job["status"] for name, job in jobs.items()}
 

@@ -144,5 +144,5 @@ def stage(data):
 async def _serve(settings, begun):
     end = asyncio.Event()
     async with serving(settings) as served:
-        begun.set_result((asyncio.get_running_loop(), end, served.url))
+        begun.set_result((asyncio.get_running_loop(), end, served.urls[0]))
         await end.wait()

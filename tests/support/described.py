@@ -40,7 +40,7 @@ def whole_app():
 
 @cache
 def description():
-    return to_builtins(describe(whole_app()))
+    return to_builtins(describe(whole_app(), signed=True))
 
 
 @cache

@@ -147,12 +147,19 @@ class Caller(Struct, frozen=True, kw_only=True):
     allowance: ContainerPolicy = ContainerPolicy()
     #: The id of the access key that signed the request; empty if requests are not signed.
     key: str = ""
+    #: The uid of the process that made the request, if the unix socket authenticated the user; else None.
+    uid: int | None = None
     #: The id under which the request is logged.
     request_id: str = ""
     #: The name of the operation, as `SubmitJob`.
     operation: str = ""
     #: When the request arrived.
     requested_at: datetime = EPOCH
+
+    @property
+    def is_authenticated(self) -> bool:
+        """Whether the user was verified, by a signature or by the unix socket. Without, every caller is an admin."""
+        return bool(self.key) or self.uid is not None
 
     @property
     def owner(self) -> Owner:
