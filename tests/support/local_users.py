@@ -2,9 +2,12 @@
 
 import contextlib
 import io
+import json
 import os
 import pkgutil
+from http.client import HTTPConnection
 from importlib import import_module
+from socket import AF_UNIX, SOCK_STREAM, socket
 
 import pytest
 
@@ -48,3 +51,38 @@ def _run(uid, gid, words, writer):
         status = end.code
     finally:
         writer.send((status, printed.getvalue()))
+
+
+def requests_as(uid, path, requests, *, headers=None):
+    """The status, headers and body of the answers to requests of this user at a unix socket."""
+    reader, writer = FORKS.Pipe(duplex=False)
+    with reader, writer:
+        process = FORKS.Process(target=_request, args=(uid, str(path), requests, headers or {}, writer), daemon=True)
+        process.start()
+        result = reader.recv()
+        process.join()
+    assert not isinstance(result, BaseException), result
+    return result
+
+
+def _request(uid, path, requests, headers, writer):
+    os.setgroups([])
+    os.setgid(uid)
+    os.setuid(uid)
+    try:
+        writer.send([_answer(path, *it, headers) for it in requests])
+    except BaseException as error:  # noqa: BLE001 - the test reports it
+        writer.send(error)
+
+
+def _answer(path, method, target, body, headers):
+    connection = HTTPConnection("localhost", timeout=60)
+    connection.sock = socket(AF_UNIX, SOCK_STREAM)
+    connection.sock.connect(path)
+    content = b"" if body is None else json.dumps(body).encode()
+    sent = {name: value for name, value in headers.items() if name.lower() != "host"}
+    connection.request(method, target, body=content, headers={"Content-Type": "application/json"} | sent)
+    answer = connection.getresponse()
+    found = answer.status, answer.getheaders(), answer.read()
+    connection.close()
+    return found
