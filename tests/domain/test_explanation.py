@@ -11,7 +11,7 @@ from batchq.domain import status_reasons
 from batchq.domain.explanation import words
 from batchq.domain.explanation.codes import Code
 from batchq.domain.explanation.explain import explain
-from batchq.domain.explanation.facts import BlockedHead, Neighbours, Place, Reader
+from batchq.domain.explanation.facts import BlockedHead, Neighbours, Obstacle, Place, Reader
 from batchq.domain.explanation.table import ROWS
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
@@ -106,3 +106,20 @@ def test_what_the_first_job_of_a_queue_lacks_names_no_account():
 
     assert why.facts["lacking"] == "memory and GPUs"
     assert "secret" not in why.sentence
+
+
+def test_a_job_that_can_never_start_says_so_while_the_engine_is_away_too():
+    away = Obstacle(code=Code.ENGINE_UNAVAILABLE, since=NOON)
+    reason = status_reasons.too_many_vcpus(16_000, 8000)
+
+    why = explain(
+        job(status=Status.RUNNABLE, unschedulable=True, blocked_at=NOON, status_reason=reason),
+        Neighbours(),
+        scheduler_state(obstacle=away),
+        Reader(caller=ADMIN),
+    )
+
+    assert why.code is Code.TOO_MANY_VCPUS
+    assert why.sentence.startswith(
+        "Cannot start: requires more vCPUs than any compute environment of queue default has."
+    )

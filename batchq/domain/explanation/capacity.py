@@ -68,7 +68,7 @@ def blocked(job: Job, queue: JobQueue, neighbours: Neighbours, state: SchedulerS
         return _kept_for_shares(job, queue, state)
     shortage = _shortage(job, queue, cluster, state)
     if shortage is None:
-        return _reserved(job, neighbours, state, reader)
+        return _reserved(job, queue, neighbours, state, reader)
     return _short(shortage, state, reader)
 
 
@@ -296,14 +296,17 @@ def _holder_facts(held: Holding, reader: Reader) -> dict[str, Fact]:
     return facts if held.first_to_end is None else facts | {"endsBy": held.first_to_end[0]}
 
 
-def _reserved(job: Job, neighbours: Neighbours, state: SchedulerState, reader: Reader) -> Blocked | None:
-    """The job would fit, but what it requires is reserved for heads of other queues; None if there are none."""
-    heads = [(queue, it) for queue, it in state.heads.items() if it.job_id != job.id]
+def _reserved(
+    job: Job, queue: JobQueue, neighbours: Neighbours, state: SchedulerState, reader: Reader
+) -> Blocked | None:
+    """The job fits, but what it requires is reserved for heads of queues before its own; None if there are none."""
+    before = {name for name, it in state.queues.items() if name != queue.name and it.priority >= queue.priority}
+    heads = [(name, it) for name, it in state.heads.items() if name in before]
     if not heads:
         return None
-    known = [(queue, neighbours.jobs.get(it.job_id)) for queue, it in heads]
-    seen = [(queue, it) for queue, it in known if it is not None and reader.sees(it)]
-    named = [f"{reader.job(it)} in {reader.queue(queue)}" for queue, it in seen]
+    known = [(name, neighbours.jobs.get(it.job_id)) for name, it in heads]
+    seen = [(name, it) for name, it in known if it is not None and reader.sees(it)]
+    named = [f"{reader.job(it)} in {reader.queue(name)}" for name, it in seen]
     others = len(heads) - len(named[: words.MAX_LISTED])
     rest = [words.counted(others, "job", "jobs") + " before it"] if others else []
     parts = [*named[: words.MAX_LISTED], *rest]

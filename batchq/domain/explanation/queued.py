@@ -60,16 +60,16 @@ def obstructed(state: SchedulerState, reader: Reader) -> Explanation:
 
 
 def runnable(job: Job, neighbours: Neighbours, state: SchedulerState, reader: Reader) -> Explanation:
-    """The explanation of a RUNNABLE job."""
+    """The explanation of a RUNNABLE job. One that can never start is not helped by the end of an obstacle."""
+    queue = state.queues.get(job.spec.queue)
+    if job.unschedulable:
+        return capacity.never(job, queue, state, reader)
     if state.obstacle is not None:
         return obstructed(state, reader)
     if any(job.order in it for it in state.stop_pending):
         return explanation(Code.STOP_PENDING, since=None, facts={}, words={})
-    queue = state.queues.get(job.spec.queue)
     retry_facts, retry_words = _retry(job)
     named: dict[str, Fact] = {"jobQueue": job.spec.queue}
-    if job.unschedulable:
-        return capacity.never(job, queue, state, reader)
     blocked = None
     if queue is not None and state.cluster is not None:
         if not state.cluster.enabled(queue.environments):
