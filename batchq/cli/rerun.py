@@ -8,7 +8,7 @@ from json import dumps
 from uuid import uuid4
 
 from batchq.cli.batch_operations import Content, describe_definitions, describe_jobs, failed_children
-from batchq.cli.exit_statuses import DONE
+from batchq.cli.exit_statuses import DONE, EXIT_STATUSES
 from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.job_end import FINISHED, Job, is_array
 from batchq.cli.job_flags import Request, add_change_flags, changes
@@ -39,6 +39,7 @@ def add_rerun(command: CommandParser) -> None:
     command.takes_program = True
     command.formatter_class = RawDescriptionHelpFormatter
     command.description = cleandoc(command.description or "")
+    command.epilog = EXIT_STATUSES
     command.set_defaults(run=rerun)
     add_search_flags(command)
     command.add_argument("--failed", action="store_true", help="only jobs that FAILED; of an array its failed children")

@@ -77,5 +77,5 @@ def stop(url: str, job_id: str, *, answer: Answer) -> None:
         for each in objects:
             if "outcome" in each:
                 outcome = str(each["outcome"])
-                text = DONE.get(outcome) or str(each.get("message") or outcome.lower().replace("_", " "))
-                print_notice(f"{job_id}  {text}")
+                message = f": {each['message']}" if each.get("message") else ""
+                print_notice(f"{job_id}  {DONE.get(outcome) or outcome.lower().replace('_', ' ')}{message}")

@@ -12,7 +12,7 @@ from msgspec import Struct
 from batchq.cli.attend import add_stop_flag, attend
 from batchq.cli.batch_operations import submit_job
 from batchq.cli.config import defaults
-from batchq.cli.exit_statuses import DONE
+from batchq.cli.exit_statuses import DONE, EXIT_STATUSES
 from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.image_definition import container_properties, definition_name, find_or_register, short_name
 from batchq.cli.job_flags import Request, add_job_flags, job_request
@@ -81,6 +81,7 @@ def declare_submission(command: CommandParser) -> None:
     command.takes_program = True
     command.formatter_class = RawDescriptionHelpFormatter
     command.description = cleandoc(command.description or "")
+    command.epilog = EXIT_STATUSES
     command.usage = f"{command.prog} [-h] [IMAGE | -d DEF[:REV] | SCRIPT] [flags] [-- COMMAND...]"
     command.add_argument("target", nargs="?", metavar="IMAGE|SCRIPT", help="image, or file of a script (*.sh, ./FILE)")
     command.add_argument("--image", help="image of a script")

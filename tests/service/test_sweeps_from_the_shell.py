@@ -2,6 +2,10 @@
 
 import io
 import json
+import re
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -91,6 +95,25 @@ def test_a_repeated_command_submits_only_what_is_missing(connected, batchq, desc
     assert second[:2] == first
     assert said[-1] == "batchq: 1 submitted; 2 were submitted before, by the same command"
     assert batchq(*words)[1][-1].endswith("by the same command; another --name submits them again")
+
+
+def test_an_interrupted_sweep_is_completed_by_the_same_command(shared, connected, described):
+    (connected / "lines").write_text("".join(f"{number}\n" for number in range(400)))
+    command = [sys.executable, "-m", "batchq", "submit", "busybox", "--name", "cut", "--each", "lines", "-e", QUICK]
+    with subprocess.Popen([*command, "--", "{}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as cut:
+        first = [cut.stdout.readline().strip() for _ in range(20)]
+        cut.send_signal(signal.SIGINT)
+        rest, said = cut.communicate()
+
+    again = subprocess.run([*command, "--", "{}"], capture_output=True, text=True, check=True)
+
+    ids = again.stdout.split()
+    assert cut.returncode == 130
+    assert re.fullmatch(r"batchq: interrupted: \d+ of 400 submitted; the same command submits the rest .*\n", said)
+    assert ids[: len(first)] == first
+    assert ids[: len(first) + len(rest.split())] == [*first, *rest.split()]
+    assert len(set(ids)) == 400
+    assert re.fullmatch(r"batchq: \d+ submitted; \d+ were submitted before, by the same command\n", again.stderr)
 
 
 def test_lines_come_from_stdin(monkeypatch, batchq, described):
