@@ -11,9 +11,11 @@ from batchq.domain.ids import stream_name
 from batchq.domain.job import Status
 from tests.domain.lives import (
     after,
+    asked,
     at,
     cancel,
     exited,
+    grace_over,
     not_started,
     placed,
     runnable,
@@ -23,7 +25,7 @@ from tests.domain.lives import (
     submitted,
     terminate,
 )
-from tests.domain.part_lives import app, ends, given_up, runs, sidecar, tasked
+from tests.domain.part_lives import app, ends, ganged, given_up, is_asked, runs, sidecar, tasked
 from tests.engine.turns import changes, learnt, turn_over
 from tests.support.builders import NOON, submission
 
@@ -107,7 +109,6 @@ def test_history_has_a_line_for_each_status_the_job_came_into():
     unit.step(job.id, on.FoundSchedulable())
     unit.step(job.id, placed())
     unit.step(job.id, started())
-    unit.step(job.id, cancel())
     unit.step(job.id, exited(1))
 
     history = changes(unit).history
@@ -116,9 +117,41 @@ def test_history_has_a_line_for_each_status_the_job_came_into():
         (Status.RUNNABLE, None, None),
         (Status.STARTING, None, 1),
         (Status.RUNNING, None, 1),
-        (Status.FAILED, "not wanted", None),
+        (Status.FAILED, status_reasons.EXITED, None),
     ]
-    assert {(it.job_id, it.at) for it in history} == {(job.id, at(5))}
+    assert {(it.job_id, it.at, it.stop) for it in history} == {(job.id, at(5), None)}
+
+
+def test_history_has_a_line_for_each_step_of_a_stop_order():
+    job = running()
+    unit = turn_over(job, now=at(5))
+
+    unit.step(job.id, cancel())
+    unit.step(job.id, terminate())
+    unit.step(job.id, asked())
+    unit.step(job.id, on.StopSignalDelivered(attempt=1))
+    unit.step(job.id, grace_over())
+    unit.step(job.id, exited(137))
+
+    history = changes(unit).history
+    assert [(it.status, it.attempt, it.stop and (it.stop.progress, it.stop.kind)) for it in history] == [
+        (Status.RUNNING, 1, ("ORDERED", "CANCEL")),
+        (Status.RUNNING, 1, ("ORDERED", "TERMINATE")),
+        (Status.RUNNING, 1, ("SIGNALLED", "TERMINATE")),
+        (Status.RUNNING, 1, ("KILLED", "TERMINATE")),
+        (Status.FAILED, None, None),
+    ]
+
+
+def test_history_names_the_node_that_an_order_stops_alone():
+    job = after(ganged(), runs("0/app", address="10.0.0.2"), runs("1/app"))
+    unit = turn_over(job, now=at(5))
+
+    unit.step(job.id, on.TerminateRequested(reason="not you", user="ada", node=1))
+    unit.step(job.id, is_asked("1/app"))
+
+    steps = [it.stop for it in changes(unit).history]
+    assert [(it.progress, it.user, it.node) for it in steps] == [("ORDERED", "ada", 1), ("SIGNALLED", "ada", 1)]
 
 
 def test_each_status_change_has_the_status_before_and_after():

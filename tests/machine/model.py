@@ -8,7 +8,17 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.machine.observations import ACTIVE, OVER, Array, GrantedOrder, JobObservations, Leaf, Observation, Record
+from tests.machine.observations import (
+    ACTIVE,
+    OVER,
+    Array,
+    GrantedOrder,
+    JobObservations,
+    Leaf,
+    Observation,
+    Record,
+    ShownOrder,
+)
 
 EXITED, DEPENDENT, CHILD = "Essential container in task exited", "Dependent Job failed", "Array Child Job failed"
 FLAGS = {"cancel": "cancelled", "terminate": "terminated"}
@@ -73,8 +83,37 @@ def _leaf(record, job_id, leaf: Leaf, seen: JobObservations):
         yield f"{job_id} ended {end_of(seen.over)}, and may only {may}"
     yield from _starts(record, job_id, leaf, seen)
     yield from _attempts(record, job_id, leaf, seen)
+    yield from _shown_orders(job_id, _orders(record, job_id, leaf), seen)
     if any(it.terminated and it.cancelled for it in seen.observations):
         yield f"{job_id} is cancelled and terminated"
+
+
+def _shown_orders(job_id, granted: list[GrantedOrder], seen: JobObservations) -> Iterator[str]:
+    """An order that a job shows was granted, and is shown until the end; one that finds the job unfinished is shown.
+
+    A terminate that follows a terminate, and a cancel that follows any order, change nothing and are not shown.
+    """
+    known = {(it.kind.upper(), it.user, it.reason) for it in granted}
+    shown: tuple[ShownOrder, ...] = ()
+    for _, orders in seen.orders:
+        if orders[: len(shown)] != shown:
+            yield f"{job_id} showed {shown}, and then {orders}"
+        shown = orders
+    if not known.issuperset(shown):
+        yield f"{job_id} shows {shown}, and was given {known}"
+    if [kind for kind, _, _ in shown] not in ([], ["CANCEL"], ["TERMINATE"], ["CANCEL", "TERMINATE"]):
+        yield f"{job_id} shows {shown}"
+    for order in granted:
+        before = seen.at(order.sent)
+        if (
+            order.of == job_id
+            and before is not None
+            and before.status not in OVER
+            and not seen.orders_at(order.granted)
+        ):
+            over = seen.at(order.granted)
+            if over is None or over.status not in OVER:
+                yield f"{job_id} does not show {order}"
 
 
 def _orders(record, job_id, leaf) -> list[GrantedOrder]:
@@ -218,6 +257,7 @@ def _array(record, job_id, array: Array, seen: JobObservations):
         yield f"{job_id} is an array, and started"
     yield from _waits(record, job_id, array, seen)
     yield from _children(record, job_id, array, seen)
+    yield from _shown_orders(job_id, [it for it in record.orders if it.of == job_id], seen)
 
 
 def ends_of_array(record, job_id, array, seen) -> set[End]:

@@ -36,6 +36,7 @@ class GrantedOrder:
 
     kind: str
     of: str
+    user: str
     reason: str
     sent: int
     granted: int
@@ -69,9 +70,18 @@ class Observation:
     stopped_at: object
 
 
+ShownOrder = tuple[str, str, str]  # kind, user, reason
+
+
 @dataclass(kw_only=True)
 class JobObservations:
     observations: list[Observation] = field(default_factory=list)
+    #: The stop orders that the job showed, each time they changed, with the number of the commit.
+    orders: list[tuple[int, tuple[ShownOrder, ...]]] = field(default_factory=list)
+
+    def orders_at(self, commit) -> tuple[ShownOrder, ...]:
+        """The stop orders that the job showed after so many commits."""
+        return next((orders for number, orders in reversed(self.orders) if number <= commit), ())
 
     def at(self, commit) -> Observation | None:
         """The job after so many commits; None before it existed."""
@@ -125,7 +135,10 @@ class CommitRecorder:
             self._observe(job)
 
     def _observe(self, job):
-        observations = self._record.seen[job.id].observations
+        seen = self._record.seen[job.id]
+        observations, orders = seen.observations, tuple((str(it.kind), it.user, it.reason) for it in job.stop_orders)
+        if orders != seen.orders_at(self.number):
+            seen.orders.append((self.number, orders))
         observation = observation_of(job, self.number, self._clock())
         known = observations[-1] if observations else None
         if known is None or (known.status, known.attempts, known.has_children) != (

@@ -4,6 +4,7 @@ import asyncio
 from itertools import count
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.compute.simulated.script import Script, write
 from batchq.domain.ids import JobId, child_id
@@ -13,11 +14,13 @@ from batchq.errors import Invalid
 from tests.machine.observations import ACTIVE, Array, CommitRecorder, GrantedOrder, Leaf, Record, RefusedSubmission
 from tests.machine.requests import Order, Restart, Sequence, Submit, Wait
 from tests.support import builders
+from tests.support.builders import ADMIN
 from tests.support.clock import TimerLoop
 from tests.support.world import World, new_simulated
 
 BATCH_SIZE = 2  # children that one unit of work spawns or stops; small, so that other units run in between
 MAX_WAITS = 200  # ten seconds apart
+USERS = ("ada", "bob", "cora")
 RULES = (ExitRule(action=Action.EXIT, on_exit_code="3"), ExitRule(action=Action.RETRY, on_reason="*"))
 UNKNOWN_JOB = builders.job_id(10**9)
 SEQUENTIAL = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
@@ -154,10 +157,15 @@ class Runner:
         return job_id if array is None or step.child is None else array.children[step.child % len(array.children)]
 
     async def _order(self, kind, job_id):
-        sent, reason = self._commits.number, f"{kind} {next(self._reasons)}"
+        number = next(self._reasons)
+        sent, reason, user = self._commits.number, f"{kind} {number}", USERS[number % len(USERS)]
+        self._world.caller = replace(ADMIN, user=user)
         await getattr(self._world, kind)(job_id, reason)
+        self._world.caller = ADMIN
         granted, at = self._commits.number, _uptime(self._record)
-        self._record.orders.append(GrantedOrder(kind=kind, of=job_id, reason=reason, sent=sent, granted=granted, at=at))
+        self._record.orders.append(
+            GrantedOrder(kind=kind, of=job_id, user=user, reason=reason, sent=sent, granted=granted, at=at)
+        )
 
     def _over(self, job_id):
         """Whether the job is finished; a child that was never created is finished with its array."""

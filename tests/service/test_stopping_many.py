@@ -9,12 +9,15 @@ from types import SimpleNamespace
 import pytest
 
 from batchq.accounts.files import machine_user
+from batchq.cli.bulk_stop import CONSEQUENCES
 from batchq.compute.simulated.script import Script
 from tests.service.ground import Ground, batchq
 from tests.support.forked_service import serving_forked
 
 NOBODY = "5d1f6c1e-0000-4000-8000-000000000000"
 USER = machine_user()
+CANCELLED = f"cancelled ({CONSEQUENCES['CANCELLED']})"
+STOPPING = f"1 stopping ({CONSEQUENCES['STOPPING'].format(signal='SIGTERM', grace='the grace period')})"
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +67,11 @@ def test_ids_are_cancelled_and_those_around_them_are_not(ground):
 
     assert (done.status, done.complains) == (0, "")
     assert sorted(done.says) == sorted(
-        [f"{first}  cancelled  sim (RUNNABLE)", f"{third}  cancelled  sim (RUNNABLE)", "2 cancelled"]
+        [
+            f"{first}  cancelled  sim (RUNNABLE)",
+            f"{third}  cancelled  sim (RUNNABLE)",
+            f"2 {CANCELLED}",
+        ]
     )
     ended = [ground.told(it) for it in (first, third)]
     assert [(it["status"], it["isCancelled"], it["statusReason"]) for it in ended] == [
@@ -87,7 +94,7 @@ def test_what_is_terminated_gives_its_room_back(ground):
 
     done = batchq("terminate", runs, "--reason", "the room is too hot")
 
-    assert (done.status, done.says) == (0, [f"{runs}  stopping  sim (RUNNING)", "1 stopping"])
+    assert (done.status, done.says) == (0, [f"{runs}  stopping  sim (RUNNING)", STOPPING])
     ended = ground.reach(runs, "FAILED")
     assert (ended["isTerminated"], ended["statusReason"]) == (True, "the room is too hot")
     ground.reach(waits, "RUNNING")
@@ -132,13 +139,15 @@ def test_an_unknown_user_is_an_error_that_names_him(ground):
     assert ground.status(runs) == "RUNNING"
 
 
-def test_a_second_terminate_says_since_when_the_job_is_stopping(ground):
+def test_a_second_terminate_names_the_time_and_the_author_of_the_first(ground):
     deaf = ground.running(script=Script(seconds=None))
     batchq("terminate", deaf, "--grace", "60")
 
-    (again, _) = batchq("terminate", deaf).says
+    again, summary = batchq("terminate", deaf).says
 
-    assert re.fullmatch(rf"{deaf}  stopping  sim \(RUNNING\): already stopping since 20[0-9T:-]+Z", again)
+    order = rf"already stopping since [0-9:]+, by {USER} \('Terminated by {USER}'\)"
+    assert re.fullmatch(rf"{deaf}  stopping  sim \(RUNNING\): {order}", again)
+    assert summary == "1 already stopping"
 
 
 def test_a_cancel_of_an_array_says_what_becomes_of_its_children(ground):
@@ -189,7 +198,7 @@ def test_a_node_is_stopped_and_the_others_and_the_job_go_on(wide, step):
 
     done = batchq("terminate", gang + step.format(1))
 
-    assert (done.status, done.says) == (0, [f"{gang}#1  stopping  sim (RUNNING)", "1 stopping"])
+    assert (done.status, done.says) == (0, [f"{gang}#1  stopping  sim (RUNNING)", STOPPING])
     wide.node_ends(f"{gang}#1")
     assert wide.status(gang) == "RUNNING"
     batchq("terminate", gang)
@@ -202,7 +211,7 @@ def test_of_an_array_by_state_each_child_is_told_in_any_number(ground):
 
     done = batchq("cancel", "-n", "many", "-t", "pending", "-p", ground.name)
 
-    assert (done.status, done.says[-1], len(done.says)) == (0, "2499 cancelled", 2500)
+    assert (done.status, done.says[-1], len(done.says)) == (0, f"2499 {CANCELLED}", 2500)
     assert {it.partition("  ")[0] for it in done.says[:-1]} == {f"{array}:{index}" for index in range(1, 2500)}
     assert ground.status(f"{array}:0") == "RUNNING"
 
