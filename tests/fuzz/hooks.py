@@ -8,6 +8,7 @@ import schemathesis
 from tests.support.answers import NDJSON, parsed
 
 CLOUDWATCH = "application/x-amz-json-1.1"
+LONGEST_WAIT = 20  # seconds of a long poll
 VALID_VALUES = json.loads(os.environ["BATCHQ_VALID_VALUES"])
 """By member, names of existing resources and valid values; generated values are hardly ever valid."""
 
@@ -31,6 +32,19 @@ def deserialize_lines(context, response):
 def map_body(context, body):
     """Replace generated values by valid ones of the same type. Another phase tests the bounds."""
     return with_valid_values(body)
+
+
+@schemathesis.hook
+def map_query(context, query):
+    """Shorten valid waits of long polls. Another phase tests the bounds."""
+    wait = None if query is None else query.get("wait")
+    return query | {"wait": 0} if str(wait).isdigit() and int(wait) <= LONGEST_WAIT else query
+
+
+@schemathesis.hook
+def map_path_parameters(context, path_parameters):
+    """Name an existing job, so that a request reaches its log."""
+    return path_parameters | {"job": VALID_VALUES["jobId"]} if "job" in (path_parameters or {}) else path_parameters
 
 
 def with_valid_values(content):

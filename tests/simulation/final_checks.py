@@ -140,6 +140,11 @@ async def _check_store(world) -> None:
         if job_id not in stored and job_id not in world.invariants.deleted:
             world.run_log.fail("I1 no acknowledged job is lost", world.run_log.name_of(job_id))
     await world.invariants.history.check_store(store, world.invariants.deleted)
+    world.invariants.history.check_feed(world.server.engine.history_feed)
+    if world.server.engine.history_feed.last != len(world.invariants.history.committed):
+        world.run_log.fail(
+            "I13 the feed in memory ends with the last commit", f"{world.server.engine.history_feed.last}"
+        )
     for job_id in stored:
         walk = [it.status for it in await store.history(job_id) if it.stop is None]
         if any(after not in EDGES[before] for before, after in pairwise(walk)):

@@ -1,5 +1,6 @@
 """I13 of the feed: every committed history entry has one number, in the order of the commits, also after crashes."""
 
+from batchq.engine.history_feed import HistoryFeed
 from batchq.ports.history import FeedFilter, HistoryEntry
 from batchq.ports.jobs import Changes
 from tests.simulation.run_log import RunLog
@@ -23,6 +24,16 @@ class HistoryChecks:
         expected = len(self.committed) - len(changes.history) + 1 if changes.history else None
         if first_number != expected:
             self._run_log.fail("I13 a commit returns its first number", f"{first_number} instead of {expected}")
+
+    def check_feed(self, feed: HistoryFeed) -> None:
+        """At the end of a server, also by a crash: its feed in memory has what was committed, without a hole.
+
+        The last commit may lack, because the server may have died before it got the reply.
+        """
+        ring = [(it.number, it.entry) for it in feed._ring]
+        first = feed.last + 1 - len(ring)
+        if ring != [(number, self.committed[number - 1]) for number in range(first, feed.last + 1)]:
+            self._run_log.fail("I13 the feed in memory is what was committed", f"{first} to {feed.last}")
 
     async def check_store(self, store, deleted) -> None:
         """At the end: the stored feed is what was committed, except for deleted jobs."""

@@ -37,7 +37,7 @@ class Server(InProcessServer):
         grace: timedelta,
     ) -> None:
         self.lifetime = Lifetime(choices=choices, run_log=run_log)
-        self._times = invariants.times
+        self._times, self._history = invariants.times, invariants.history
         if self._times.machine_clock is not None:
             clock = ServerClock(clock, self._times.machine_clock.skew)
         self.ready = False
@@ -89,6 +89,7 @@ class Server(InProcessServer):
         course.cancel()
         await asyncio.gather(course, died, return_exceptions=True)
         await self.kill()
+        self._history.check_feed(self.engine.history_feed)
 
     @property
     def surveyed(self) -> bool:
