@@ -16,6 +16,7 @@ from batchq.cli.search_filters import FINISHED
 from batchq.cli.tables import Column, add_output_flags, print_json, print_list, print_rows, prints_json
 from batchq.cli.terminal import is_terminal, paint, uses_color
 from batchq.cli.times import ago, clock_time, iso, long_duration, moment, now
+from batchq.errors import Invalid
 
 
 def add_show(command: ArgumentParser) -> None:
@@ -54,7 +55,7 @@ def show(args: Namespace) -> int:
     if prints_json(args):
         print_json(args, response)
         return 0
-    job, present, color = response["job"], now(), uses_color(args.color)
+    job, present, color = _explained(url, response["job"]), now(), uses_color(args.color)
     in_terminal = is_terminal()
     if in_terminal:
         state = paint(escape(status(job)), status_style(job) if color else "")
@@ -62,6 +63,14 @@ def show(args: Namespace) -> int:
     print_fields(fields_of(job, present, in_terminal=in_terminal), color=color)
     _print_attempts(job, color=color)
     return 0
+
+
+def _explained(url: str, job: Row) -> Row:
+    """The job with its explanation, if the server has one for it."""
+    try:
+        return {**job, "why": explanation(url, str(job["jobId"]))}
+    except Invalid:
+        return job
 
 
 def fields_of(job: Row, present: datetime, *, in_terminal: bool) -> Iterator[Field]:

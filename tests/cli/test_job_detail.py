@@ -44,6 +44,15 @@ async def test_show_prints_a_detail_a_line_into_a_pipe(native, capsys):
     assert fields["attempt"].split("\t")[:2] == ["1", "137"]
 
 
+async def test_show_has_the_explanation_of_the_server(native, capsys):
+    native.responses[PATH] = {"job": DETAIL}
+    native.responses[f"{PATH}/why"] = {"jobId": JOB, "code": "OUT_OF_MEMORY", "sentence": "Killed for memory."}
+
+    assert await batchq("show", JOB) == 0
+
+    assert "why\tKilled for memory.\n" in capsys.readouterr().out
+
+
 async def test_show_escapes_control_characters(native, capsys):
     native.responses[PATH] = {
         "job": DETAIL | {"jobName": "a\x1b[2J", "command": ["\u202e"], "environment": {"\n": "\x07"}}
