@@ -10,7 +10,7 @@ from batchq.domain.access.accounts import Account, AccountLimits, Caller, Contai
 from batchq.domain.catalog import EnvironmentName, Operation, ResourceKind, State
 from batchq.domain.container import Resources
 from batchq.domain.explanation.codes import Code
-from batchq.domain.ids import ConsumableName, DefinitionRef, child_id
+from batchq.domain.ids import ConsumableName, DefinitionRef, QueueName, child_id
 from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import ConsumableRequirement, Dependency, DependencyType, Status
 from batchq.errors import NotFound
@@ -585,3 +585,18 @@ async def test_a_job_waits_for_the_turn_of_its_share(world, fair):
     assert (why.facts["place"], why.facts["shareIdentifier"]) == (2, "blue")
     await world.cancel(first)
     await world.cancel(second)
+
+
+async def test_the_first_job_of_each_queue_is_explained_to_those_who_may_see_it(world):
+    default = QueueName("default")
+    await filled(world)
+    job = await world.submit(LASTING, millicpus=WHOLE)
+    await world.wait_for_why(job, Code.WAITS_FOR_VCPUS)
+    queues = [default, QueueName("absent")]
+
+    seen = await world.server.explanations.heads(queues, caller=ADMIN)
+    hidden = await world.server.explanations.heads(queues, caller=Caller(user="bob"))
+
+    assert {queue: it.code for queue, it in seen.items()} == {default: Code.WAITS_FOR_VCPUS}
+    assert hidden == {}
+    await world.cancel(job)
