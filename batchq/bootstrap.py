@@ -22,7 +22,17 @@ from batchq.api.http import Dialect
 from batchq.api.logs import routes as cloudwatch
 from batchq.api.metrics import routes as monitoring
 from batchq.api.metrics.routes import Metrics, MetricsContext, token_in
-from batchq.api.native import audit, bulk_stop, events, explanations, job_log, job_search, resume
+from batchq.api.native import (
+    audit,
+    bulk_stop,
+    events,
+    explanations,
+    job_details,
+    job_log,
+    job_search,
+    overview,
+    resume,
+)
 from batchq.api.native import jobs as native_jobs
 from batchq.api.native.accounts import dialect
 from batchq.api.page_tokens import PageTokens
@@ -61,6 +71,7 @@ from batchq.services.explanations import ExplanationService
 from batchq.services.job_log import JobLogService
 from batchq.services.job_search import JobSearchService
 from batchq.services.jobs import JobService
+from batchq.services.overview import OverviewService
 from batchq.settings import Privileged, Runtime, Settings
 from batchq.store import log_files
 from batchq.store.lock import hold_instance
@@ -282,7 +293,7 @@ def make_dialects(
         batch.dialect(make_batch_context(settings, parts, clock, tokens)),
         cloudwatch.dialect(logs_context),
         native_jobs.dialect(parts.jobs),
-        job_search.dialect(make_search_context(settings, parts, tokens)),
+        *read_dialects(settings, parts, clock, tokens),
         explanations.dialect(parts.explanations),
         events.dialect(EventService(parts.engine.history_feed)),
         job_log.dialect(make_job_log(parts, clock)),
@@ -314,14 +325,18 @@ def make_batch_context(settings: Settings, parts: Parts, clock: Clock, tokens: P
     )
 
 
-def make_search_context(settings: Settings, parts: Parts, tokens: PageTokens) -> job_search.SearchContext:
-    return job_search.SearchContext(
+def read_dialects(settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens) -> tuple[Dialect, ...]:
+    """The native operations that read jobs."""
+    context = job_search.SearchContext(
+        jobs=parts.jobs,
         search=parts.job_search,
+        overviews=OverviewService(engine=parts.engine, store=parts.store, catalog=parts.catalog, clock=clock),
         explanations=parts.explanations,
         tokens=tokens,
         account=settings.account_id,
         region=settings.region,
     )
+    return job_search.dialect(context), job_details.dialect(context), overview.dialect(context)
 
 
 def make_metrics_context(settings: Settings, parts: Parts, clock: Clock, metrics: Metrics) -> MetricsContext:

@@ -10,25 +10,25 @@ from collections.abc import Iterable
 from typing import Annotated
 
 from aiohttp import web
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from batchq.api.authorization import authorize
-from batchq.api.http import Dialect, milliseconds, parse, read_body, reply
-from batchq.api.native.explanations import explanation_answer
-from batchq.api.native.job_rows import Content, arns_of, job_row, without_none
+from batchq.api.http import Dialect, parse, read_body, reply
+from batchq.api.native.job_rows import JobRow, arns_of, job_row, optional_milliseconds
 from batchq.api.openapi import OperationDoc, document
 from batchq.api.page_tokens import PageTokens, TokenQuery
 from batchq.domain.access.accounts import Caller, Permission, UserName
-from batchq.domain.explanation.codes import Explanation
 from batchq.domain.ids import JobId
 from batchq.domain.job import Status
 from batchq.errors import Invalid
 from batchq.ports.job_search import JobPage, JobSearchQuery, SearchOrder, SearchPosition
 from batchq.services.explanations import MAX_EXPLAINED, ExplanationService
 from batchq.services.job_search import JobSearchService
+from batchq.services.jobs import JobService
+from batchq.services.overview import OverviewService
 from batchq.throttling import ConcurrencyLimit
 
 NAME = "SearchJobs"
@@ -91,16 +91,44 @@ class SearchJobsRequest(BaseModel):
     explain: bool = False
 
 
-class SearchContext(Struct, frozen=True, kw_only=True):
-    """What the handlers of the search use."""
+class SearchAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """One page of jobs."""
 
+    jobs: tuple[JobRow, ...]
+    #: For the next page; absent if no further job matches.
+    next_token: str | None = None
+    #: Milliseconds since 1970: all matching jobs that were created (with `orderBy` ENDED: that ended) after this time
+    #: are on this page or an earlier one. Absent if no further job matches.
+    searched_back_to: int | None = None
+    #: Whether no further job matches.
+    complete: bool
+
+
+class SearchContext(Struct, frozen=True, kw_only=True):
+    """What the handlers of the operations that read jobs use."""
+
+    jobs: JobService
     search: JobSearchService
+    overviews: OverviewService
     explanations: ExplanationService
     tokens: PageTokens
     #: The account id in ARNs.
     account: str
     #: The region of callers whose requests name none.
     region: str
+
+
+_DOC = OperationDoc(
+    name=NAME,
+    summary="Lists jobs of all queues and statuses, newest first.",
+    description=(
+        "All given filters must match; the values of one filter are alternatives. The work for a page is bounded: "
+        "it may have fewer jobs than `maxResults`, or none, although more jobs match. Then `complete` is false, "
+        "`searchedBackTo` is how far the search has come, and `nextToken` continues it."
+    ),
+    body=SearchJobsRequest,
+    answer=SearchAnswer,
+)
 
 
 def dialect(context: SearchContext) -> Dialect:
@@ -114,13 +142,13 @@ def dialect(context: SearchContext) -> Dialect:
             query = _continued(query, context.tokens.read(token, body.next_token))
         async with limit.of(caller.user):
             page = await context.search.search(query, caller=caller)
-            why = await context.explanations.explain(page.jobs, caller=caller) if body.explain else {}
+        why = await context.explanations.explain(page.jobs, caller=caller) if body.explain else {}
         arns = arns_of(request, account=context.account, region=context.region)
-        rows = [job_row(it, arns) | _why(why.get(it.id)) for it in page.jobs]
-        return reply({"jobs": rows, **_rest(page, token, context.tokens)})
+        rows = tuple(job_row(it, arns, why.get(it.id)) for it in page.jobs)
+        return reply(_answer(rows, page, token, context.tokens))
 
     def mount(app: web.Application) -> None:
-        document(app, app.router.add_post(LIST_JOBS, list_jobs), OperationDoc(name=NAME, body=SearchJobsRequest))
+        document(app, app.router.add_post(LIST_JOBS, list_jobs), _DOC)
 
     return mount
 
@@ -175,18 +203,13 @@ def _continued(query: JobSearchQuery, position: str) -> JobSearchQuery:
     return replace(query, before=SearchPosition(int(at), int(order)))
 
 
-def _why(explanation: Explanation | None) -> Content:
-    return {} if explanation is None else {"why": to_builtins(explanation_answer(explanation))}
-
-
-def _rest(page: JobPage, token: TokenQuery, tokens: PageTokens) -> Content:
+def _answer(rows: tuple[JobRow, ...], page: JobPage, token: TokenQuery, tokens: PageTokens) -> SearchAnswer:
     on = page.next
-    return without_none(
-        {
-            "nextToken": None if on is None else tokens.make(token, f"{on.at},{on.order}"),
-            "searchedBackTo": page.searched_back_to and milliseconds(page.searched_back_to),
-            "complete": on is None,
-        }
+    return SearchAnswer(
+        jobs=rows,
+        next_token=None if on is None else tokens.make(token, f"{on.at},{on.order}"),
+        searched_back_to=optional_milliseconds(page.searched_back_to),
+        complete=on is None,
     )
 
 

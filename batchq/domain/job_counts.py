@@ -1,10 +1,10 @@
-"""How many unfinished jobs there are, by queue, account and status. Pure."""
+"""How many unfinished jobs there are, by queue, account, user and status. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from batchq.domain.access.accounts import AccountName
+from batchq.domain.access.accounts import AccountName, UserName
 from batchq.domain.ids import QueueName
 from batchq.domain.job import FINISHED, Job, Status
 
@@ -14,6 +14,7 @@ class JobGroup(NamedTuple):
 
     queue: QueueName
     account: AccountName
+    user: UserName
     status: Status
     #: Whether they are arrays, which run nothing themselves. The children of arrays are counted like single jobs.
     array: bool
@@ -21,8 +22,13 @@ class JobGroup(NamedTuple):
 
 def group(job: Job, status: Status) -> JobGroup:
     """The group of the job while it has this status."""
+    owner = job.spec.owner
     return JobGroup(
-        job.spec.queue, job.spec.owner.account, status, job.spec.array_size is not None and job.child is None
+        queue=job.spec.queue,
+        account=owner.account,
+        user=owner.user,
+        status=status,
+        array=job.spec.array_size is not None and job.child is None,
     )
 
 

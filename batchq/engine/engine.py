@@ -1,7 +1,7 @@
 """The interface of the engine to the services: submit jobs, send requests about jobs, start and stop the engine."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from weakref import ref
@@ -12,9 +12,11 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Caller
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome
+from batchq.domain.container import Resources
 from batchq.domain.explanation.facts import SchedulerState
 from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.job import Job, JobSpec
+from batchq.domain.job_counts import JobGroup
 from batchq.domain.lifecycle.array_view import PendingArrayOrders
 from batchq.domain.scheduling.usage import UsageSnapshot
 from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
@@ -301,6 +303,18 @@ class Engine:
     def blocked_heads(self) -> tuple[tuple[QueueName, str, datetime], ...]:
         """For each blocked head of a queue, or of an account in a queue: the queue, the reason's code, since when."""
         return self.loop.scheduler.blocked_heads()
+
+    def job_counts(self) -> Mapping[JobGroup, int]:
+        """The numbers of unfinished jobs, as last saved."""
+        return self.loop.state.counts.read()
+
+    def active_jobs(self) -> Collection[Job]:
+        """The jobs that are STARTING or RUNNING, as last saved."""
+        return self.loop.state.active.values()
+
+    def host(self) -> Resources | None:
+        """The machine's resources that jobs may use; None while the container engine does not answer."""
+        return self.loop.state.host
 
     @property
     def history_feed(self) -> HistoryFeed:

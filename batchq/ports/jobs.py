@@ -20,6 +20,7 @@ from batchq.ports.clock import ClockStore
 from batchq.ports.history import HistoryEntry, HistoryStore
 from batchq.ports.job_search import JobSearch
 from batchq.ports.logs import LogStream
+from batchq.ports.overview import OverviewStore
 from batchq.ports.queue import QueueStore
 
 
@@ -159,7 +160,7 @@ class StatusChanged(Struct, frozen=True, kw_only=True):
     job: Job
 
 
-class JobStore(ClockStore, QueueStore, BulkStopStore, HistoryStore, JobSearch, Protocol):
+class JobStore(ClockStore, QueueStore, BulkStopStore, HistoryStore, JobSearch, OverviewStore, Protocol):
     """Durable storage of jobs. The only writer is the engine's loop. Reads see every commit that has returned.
 
     Every method raises StoreFailed if the database reports an error; a failed commit has changed nothing.

@@ -199,6 +199,11 @@ class JobService:
         await self._engine.deliver(job_id, on.ForceFailed(reason=reason, user=caller.user), caller=caller)
         return await self._must_exist(job_id, caller)
 
+    async def dependents(self, job_id: JobId, *, limit: int, caller: Caller) -> tuple[Job, ...]:
+        """Of the first `limit` jobs that wait for a job, by order of submission, those that are visible."""
+        waiting = await self._store.dependents([job_id], limit=limit)
+        return tuple(it for it in waiting if caller.reaches(it.spec.owner))
+
     async def history(self, job_id: JobId, *, caller: Caller) -> tuple[HistoryEntry, ...]:
         """The history of a job, oldest first; empty for an unknown job."""
         return await self._store.history(job_id) if await self._visible_jobs([job_id], caller) else ()

@@ -1,4 +1,4 @@
-"""The SQLite database, accessed through aiosqlite: a writer and two readers, each with its own thread.
+"""The SQLite database, accessed through aiosqlite: a writer and three readers, each with its own thread.
 
 A transaction is ONE function that runs as a whole in a connection's thread. Nothing is awaited inside, so the
 cancellation of a caller cannot leave a transaction open: it runs completely, or it never begins. Each thread runs its
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import aiosqlite
+from msgspec import Struct
 
 from batchq.errors import Conflict, StoreFailed, StoreLost, StoreRefused
 from batchq.store import integrity
@@ -23,8 +24,46 @@ from batchq.store.statements import Begin, run_transaction
 
 NAME = "batchq.db"
 _BUSY_SECONDS = 5.0
+MAX_SEARCH_STEPS = 5_000_000  # instructions of SQLite's virtual machine for one transaction of a search
+_STEPS_BETWEEN_CALLS = 10_000
 
 T = TypeVar("T")
+
+
+class StepLimit:
+    """A progress handler that interrupts a transaction after MAX_SEARCH_STEPS; it counts anew after that."""
+
+    def __init__(self) -> None:
+        self._calls = 0
+
+    def __call__(self) -> bool:
+        self._calls += 1
+        if self._calls * _STEPS_BETWEEN_CALLS < MAX_SEARCH_STEPS:
+            return False
+        self._calls = 0
+        return True
+
+    def applied_to(self, work: Callable[[sqlite3.Connection], T]) -> Callable[[sqlite3.Connection], T]:
+        """`work` with a full allowance of steps."""
+
+        def limited(connection: sqlite3.Connection) -> T:
+            self._calls = 0
+            return work(connection)
+
+        return limited
+
+
+class Readers(Struct, frozen=True, kw_only=True):
+    """The read-only connections of a database."""
+
+    #: For short reads.
+    reader: aiosqlite.Connection
+    #: For lists, which may take longer.
+    browser: aiosqlite.Connection
+    #: For searches, whose statements are limited.
+    searcher: aiosqlite.Connection
+    #: The progress handler of `searcher`.
+    step_limit: StepLimit
 
 
 class Database:
@@ -36,8 +75,7 @@ class Database:
         path: Path,
         instance: str,
         writer: aiosqlite.Connection,
-        reader: aiosqlite.Connection,
-        browser: aiosqlite.Connection,
+        readers: Readers,
         check: BackgroundCheck | None,
         reserve: Reserve,
         lock: DataLock,
@@ -49,8 +87,10 @@ class Database:
         self._path = path
         self._file = _identity(path)
         self._writer = writer
-        self._reader = reader
-        self._browser = browser
+        self._reader = readers.reader
+        self._browser = readers.browser
+        self._searcher = readers.searcher
+        self._step_limit = readers.step_limit
         self._background_check = check
         self._reserve = reserve
         self._lock = lock
@@ -87,6 +127,11 @@ class Database:
         """Run a read that may take long, on a connection of its own, so that `read` does not wait for it."""
         return await _run(self._browser, partial(run_transaction, Begin.READING, work))
 
+    async def search(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """As `browse`, on a third connection. A statement is interrupted when `work` has taken MAX_SEARCH_STEPS."""
+        limited = self._step_limit.applied_to(work)
+        return await _run(self._searcher, partial(run_transaction, Begin.READING, limited))
+
     async def check(self) -> None:
         """Raises StoreFailed if the database does not respond; StoreLost if its file or one of its threads is lost.
 
@@ -95,7 +140,7 @@ class Database:
         self._check_file()
         if self._background_check is not None and self._background_check.damage is not None:
             raise StoreLost(f"{self._path} is damaged: {self._background_check.damage}")
-        if not all(it._thread.is_alive() for it in (self._writer, self._reader, self._browser)):  # noqa: SLF001 - aiosqlite does not expose it
+        if not all(it._thread.is_alive() for it in self._connections()):  # noqa: SLF001 - aiosqlite does not expose it
             # A call on a connection without its thread would never return.
             raise StoreLost(f"a thread of {self._path} has ended")
         await self.read(lambda it: it.execute("SELECT 1").fetchone())
@@ -106,6 +151,9 @@ class Database:
     def reserve_trouble(self) -> str | None:
         """The text for /healthz if reserved disk space is missing; else None."""
         return self._reserve.trouble
+
+    def _connections(self) -> tuple[aiosqlite.Connection, ...]:
+        return self._writer, self._reader, self._browser, self._searcher
 
     def _check_file(self) -> None:
         if _identity(self._path) != self._file:
@@ -135,7 +183,7 @@ async def open_database(data: Path, *, delay: float = CHECK_DELAY, reserve: int 
             lock.write(instance)
             marker.record_open()
             await _run(writer, lambda _: reserved.allocate())
-            reader, browser = [await exit_stack.enter_async_context(_connect_read_only(path)) for _ in range(2)]
+            readers = await exit_stack.enter_async_context(_connect_readers(path))
             check = None
             if was_clean:
                 check = exit_stack.enter_context(background_check(path, delay, on_failure=marker.withhold))
@@ -145,8 +193,7 @@ async def open_database(data: Path, *, delay: float = CHECK_DELAY, reserve: int 
             path=path,
             instance=instance,
             writer=writer,
-            reader=reader,
-            browser=browser,
+            readers=readers,
             check=check,
             reserve=reserved,
             lock=lock,
@@ -173,6 +220,18 @@ async def _connect_read_only(path: Path) -> AsyncIterator[aiosqlite.Connection]:
     async with _connect(path) as connection:
         await _run(connection, integrity.set_read_only)
         yield connection
+
+
+@asynccontextmanager
+async def _connect_readers(path: Path) -> AsyncIterator[Readers]:
+    async with (
+        _connect_read_only(path) as reader,
+        _connect_read_only(path) as browser,
+        _connect_read_only(path) as searcher,
+    ):
+        limit = StepLimit()
+        await searcher.set_progress_handler(limit, _STEPS_BETWEEN_CALLS)
+        yield Readers(reader=reader, browser=browser, searcher=searcher, step_limit=limit)
 
 
 async def _run(connection: aiosqlite.Connection, work: Callable[[sqlite3.Connection], T]) -> T:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from batchq.domain.access.accounts import AccountName, Visibility
+from batchq.domain.access.accounts import AccountName, UserName, Visibility
 from batchq.domain.ids import ConsumableName, JobId, QueueName
 from batchq.domain.job import Job, Status
 from batchq.domain.job_counts import JobGroup
@@ -148,10 +148,20 @@ def queued(connection: Connection) -> Mapping[AccountName, int]:
 
 
 def unfinished_counts(connection: Connection) -> Mapping[JobGroup, int]:
+    """RUNNABLE jobs are the unfinished ones without those of every other status."""
     counts: Counter[JobGroup] = Counter()
-    for queue, account, status, array, number in connection.execute(SQL["unfinished_counts"]):
-        counts[JobGroup(QueueName(queue), AccountName(account), Status(status), bool(array))] += number
-    return counts
+    for queue, account, owner, status, array, number in connection.execute(SQL["unfinished_counts"]):
+        runnable = JobGroup(
+            queue=QueueName(queue),
+            account=AccountName(account),
+            user=UserName(owner),
+            status=Status.RUNNABLE,
+            array=False,
+        )
+        counts[runnable] += number if status is None else -number
+        if status is not None:
+            counts[runnable._replace(status=Status(status), array=bool(array))] += number
+    return {group: number for group, number in counts.items() if number > 0}
 
 
 def oldest_runnable(connection: Connection, queues: Iterable[QueueName]) -> Mapping[QueueName, datetime]:

@@ -16,63 +16,20 @@ from datetime import timedelta
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from msgspec import Struct
+from msgspec.structs import replace
 
-from batchq.domain.ids import JobId
 from batchq.errors import Unavailable
 from batchq.ports.job_search import JobPage, JobSearchQuery, SearchOrder, SearchPosition
-from batchq.store import job_reads, rows
-from batchq.store.search_conditions import (
-    Condition,
-    T,
-    Value,
-    conditions,
-    finished_at,
-    json_texts,
-)
+from batchq.store import job_reads, rows, search_stretches
+from batchq.store.search_conditions import Condition, T, Value, conditions, finished_at
+from batchq.store.search_stretches import ROW_COST, TOP, Stretch
 
 MAX_ROWS = 50_000  # rows of an index that are read for one page
-ROW_COST = 5  # a row of the table costs as much as so many rows of an index
 MIN_CHUNK, MAX_CHUNK, CHUNK_GROWTH = 64, 16_384, 4  # rows of a walk that are read at a time
 
 Connection = sqlite3.Connection
 
-#: The columns of the table that conditions read.
-COLUMNS = frozenset(
-    {
-        "ord",
-        "id",
-        "queue",
-        "status",
-        "created_at",
-        "finished_at",
-        "owner",
-        "account",
-        "name",
-        "definition",
-        "revision",
-        "share_identifier",
-        "parent_ord",
-    }
-)
-_TOP = SearchPosition(rows.MAX_INTEGER, rows.MAX_INTEGER)
 _EXPENSIVE = "The search needs more steps than one request may take: use fewer patterns, or more exact ones."
-
-
-class Stretch(Struct, frozen=True, kw_only=True):
-    """A stretch of an index, or of the table, that a walk reads downwards."""
-
-    #: The table, with its index.
-    source: str
-    #: The condition of the stretch, with named parameters.
-    where: str = "TRUE"
-    parameters: dict[str, Value] = {}
-    #: The columns that are read without the row of the table.
-    columns: frozenset[str] = COLUMNS
-    #: The cost of one of its rows, in rows of an index.
-    cost: int = 1
-    #: Whether it is sorted by end; else by order.
-    by_end: bool = False
 
 
 class Walk:
@@ -81,14 +38,16 @@ class Walk:
     def __init__(self, stretch: Stretch, query: JobSearchQuery, *, chunk: int) -> None:
         """`chunk`: how many rows are read first."""
         #: All rows of the stretch with this key or a greater one have been read.
-        self.position = query.before or _TOP
+        self.position = query.before or TOP
         self.chunk = chunk
         #: The cost of all rows that were read.
         self.cost = 0
         #: Whether all rows of the stretch have been read.
         self.at_end = False
         self._stretch = stretch
-        self._statement, self._parameters = _statement(stretch, conditions(query))
+        # No row of an index by end is that of an array without its end.
+        wanted = conditions(replace(query, ended_arrays={}) if stretch.by_end else query)
+        self._statement, self._parameters = _statement(stretch, wanted)
 
     def advance(self, connection: Connection, budget: int) -> list[SearchPosition]:
         """Read the next chunk, and return the keys of its matching rows. `budget`: the most that it may cost."""
@@ -112,9 +71,10 @@ class Walk:
 
 def search(connection: Connection, query: JobSearchQuery) -> JobPage:
     """See `JobSearch.search`."""
-    if (source := _small_source(connection, query)) is not None:
+    if (source := search_stretches.small_source(connection, query)) is not None:
         return _page(connection, query, _sorted_keys(connection, query, source), None)
-    stretches = _stretches(connection, query)
+    query = search_stretches.bounded(connection, query)
+    stretches = search_stretches.stretches(connection, query)
     fair = MAX_ROWS // (2 * ROW_COST * max(1, len(stretches)))  # so that each walk begins within the bound
     chunk = max(1, min(max(MIN_CHUNK, query.limit + 1), fair))
     return _page(connection, query, *_merge(connection, query, [Walk(it, query, chunk=chunk) for it in stretches]))
@@ -124,15 +84,14 @@ def _merge(
     connection: Connection, query: JobSearchQuery, walks: Sequence[Walk]
 ) -> tuple[list[SearchPosition], SearchPosition | None]:
     """The keys that were found, ascending, and the position down to which they are complete; None: all of them are."""
-    found = [it for it in _ended_arrays(connection, query) if query.before is None or it < query.before]
-    found.sort()
+    found = list(_ended_arrays(connection, query))
     waiting = [(_descending(it.position), number) for number, it in enumerate(walks)]
     heapify(waiting)
     budget = MAX_ROWS
     while waiting:
         _, number = heappop(waiting)
         walk = walks[number]
-        has_begun = walk.position != (query.before or _TOP)
+        has_begun = walk.position != (query.before or TOP)
         if has_begun and (budget <= 0 or len(found) - bisect_left(found, walk.position) > query.limit):
             return found, walk.position
         spent = walk.cost
@@ -180,45 +139,6 @@ def _created(connection: Connection, order: int) -> timedelta:
     return timedelta(milliseconds=created_at)
 
 
-# --------------------------------------------------------------------------------------------------- few jobs, sorted
-
-
-def _small_source(connection: Connection, query: JobSearchQuery) -> Stretch | None:
-    """The rows of a query that names its jobs; None if it does not."""
-    if query.ids is not None:
-        where = "jobs.id IN (SELECT value FROM json_each(:ids))"
-        return Stretch(source="jobs", where=where, parameters={"ids": json_texts(query.ids)})
-    if query.id_prefix is not None:
-        return _with_prefix(query.id_prefix)
-    if query.parent is not None and query.order_by is SearchOrder.ENDED:
-        return _children_of(connection, query.parent)
-    return None
-
-
-def _with_prefix(prefix: str) -> Stretch:
-    """Whole jobs are found by seeking from one to the next: an array and its children share the prefix."""
-    parameters: dict[str, Value] = {"prefix": rows.text(prefix), "beyond": rows.text(prefix) + rows.AFTER_ANY_SUFFIX}
-    if ":" in prefix:
-        return Stretch(source="jobs", where="jobs.id >= :prefix AND jobs.id < :beyond", parameters=parameters)
-    ids = """
-        WITH RECURSIVE named (id) AS (
-            SELECT min(id) FROM jobs AS first WHERE first.id >= :prefix AND first.id < :beyond
-            UNION ALL
-            SELECT (SELECT min(id) FROM jobs AS next WHERE next.id > named.id || ';' AND next.id < :beyond)
-            FROM named WHERE named.id IS NOT NULL
-        )
-        SELECT id FROM named WHERE id IS NOT NULL LIMIT 1000
-    """
-    return Stretch(source="jobs", where=f"jobs.id IN ({ids})", parameters=parameters)
-
-
-def _children_of(connection: Connection, parent: JobId) -> Stretch:
-    orders = job_reads.orders_of_children(connection, parent)
-    parameters: dict[str, Value] = {"first": orders.start, "last": orders.stop - 1}
-    where = "jobs.ord BETWEEN :first AND :last"
-    return Stretch(source="jobs", where=where, parameters=parameters, cost=ROW_COST)
-
-
 def _sorted_keys(connection: Connection, query: JobSearchQuery, source: Stretch) -> list[SearchPosition]:
     """The keys of the first matching rows of `source`, ascending: one more than the page has."""
     end = finished_at(query)
@@ -227,7 +147,7 @@ def _sorted_keys(connection: Connection, query: JobSearchQuery, source: Stretch)
     named = _Named()
     where = [source.where, *(named.text(it, "jobs") for it in conditions(query))]
     key = named.text(at, "jobs")
-    before = query.before or _TOP
+    before = query.before or TOP
     statement = (
         f"SELECT * FROM (SELECT {key} AS at, jobs.ord AS ord FROM {source.source} WHERE {' AND '.join(where)}) "  # noqa: S608 - text of this module only
         "WHERE at IS NOT NULL AND (at, ord) < (:at, :order) ORDER BY at DESC, ord DESC LIMIT :limit"
@@ -244,24 +164,6 @@ def _ended_arrays(connection: Connection, query: JobSearchQuery) -> Iterable[Sea
     orders = json.dumps(sorted(query.ended_arrays))
     where = "jobs.ord IN (SELECT value FROM json_each(:orders)) AND jobs.status = 'PENDING'"
     return _sorted_keys(connection, query, Stretch(source="jobs", where=where, parameters={"orders": orders}))
-
-
-# -------------------------------------------------------------------------------------------------------- the stretches
-
-
-def _stretches(connection: Connection, query: JobSearchQuery) -> Sequence[Stretch]:
-    """Stretches of indexes that together contain all jobs that match."""
-    if query.order_by is SearchOrder.ENDED:
-        return [_finished()]
-    if query.parent is not None:
-        return [_children_of(connection, query.parent)]
-    return [Stretch(source="jobs NOT INDEXED", cost=ROW_COST)]
-
-
-def _finished() -> Stretch:
-    source = "jobs INDEXED BY jobs_finished"
-    where = "jobs.finished_at IS NOT NULL AND jobs.parent_ord IS NULL"
-    return Stretch(source=source, where=where, columns=frozenset({"finished_at", "ord"}), by_end=True)
 
 
 # ---------------------------------------------------------------------------------------------------------- statements
@@ -289,8 +191,9 @@ def _statement(stretch: Stretch, wanted: Sequence[Condition]) -> tuple[str, dict
     of the matching rows as JSON.
     """
     named = _Named()
-    covered = [it for it in wanted if it.columns <= stretch.columns]
-    rest = [it for it in wanted if not it.columns <= stretch.columns]
+    needed = [it for it in wanted if it.columns not in stretch.implied]
+    covered = [it for it in needed if it.columns <= stretch.columns]
+    rest = [it for it in needed if not it.columns <= stretch.columns]
     own = " AND ".join(named.text(it, "walked") for it in covered) or "TRUE"
     matches = own
     if rest:

@@ -70,6 +70,7 @@ def includes_children(query: JobSearchQuery) -> bool:
 def _conditions(query: JobSearchQuery) -> Iterator[Condition]:
     if not includes_children(query):
         yield Condition(columns=frozenset({"parent_ord"}), text=f"{T}.parent_ord IS NULL")
+    yield from _named_jobs(query)
     if (statuses := effective_statuses(query)) != frozenset(Status):
         yield _has_status(query, statuses)
     for column, values in (("owner", query.users), ("account", query.accounts), ("queue", query.queues)):
@@ -87,6 +88,19 @@ def _conditions(query: JobSearchQuery) -> Iterator[Condition]:
         yield _any(columns, [matches_definition(rows.text(it), T) for it in sorted(query.definitions)])
     if query.names is not None:
         yield _any(frozenset({"name"}), [_matches_name(rows.text(lower_case(it))) for it in sorted(query.names)])
+
+
+def _named_jobs(query: JobSearchQuery) -> Iterator[Condition]:
+    if query.ids is not None:
+        yield _is_in("id", query.ids)
+    if query.id_prefix is not None:
+        prefix = rows.text(query.id_prefix)
+        text = f"({T}.id >= ? AND {T}.id < ?)"
+        yield Condition(columns=frozenset({"id"}), text=text, values=(prefix, prefix + rows.AFTER_ANY_SUFFIX))
+    if query.parent is not None:
+        array = "SELECT array.ord FROM jobs AS array WHERE array.id = ?"
+        text = f"{T}.parent_ord = ({array})"
+        yield Condition(columns=frozenset({"parent_ord"}), text=text, values=(rows.text(query.parent),))
 
 
 def _times(query: JobSearchQuery) -> Iterator[Condition]:

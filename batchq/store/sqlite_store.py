@@ -39,6 +39,7 @@ from batchq.ports.jobs import (
     SubmissionKey,
 )
 from batchq.ports.logs import LogStream
+from batchq.ports.overview import Failures, WaitingQuery
 from batchq.ports.queue import NONE, Names, Rank, WaitingJob
 from batchq.store import (
     audit,
@@ -50,6 +51,7 @@ from batchq.store import (
     job_reads,
     job_search,
     lists,
+    overview,
     places,
     quarantine,
     retention,
@@ -189,7 +191,13 @@ class SqliteStore:
         return await self._browse(lambda it: lists.list_jobs(it, query))
 
     async def search(self, query: JobSearchQuery) -> JobPage:
-        return await self._browse(lambda it: job_search.search(it, query))
+        return await self._search(lambda it: job_search.search(it, query))
+
+    async def failures(self, since: datetime, *, visibility: Visibility | None) -> Failures:
+        return await self._search(lambda it: overview.failures(it, since, visibility))
+
+    async def oldest_visible_runnable(self, queries: Collection[WaitingQuery]) -> Mapping[QueueName, datetime]:
+        return await self._search(lambda it: overview.oldest_visible_runnable(it, queries))
 
     async def list_children(self, query: ChildQuery) -> tuple[Job, ...]:
         return await self._browse(lambda it: lists.list_children(it, query))
@@ -370,6 +378,9 @@ class SqliteStore:
 
     async def _read(self, work: Work[T]) -> T:
         return await with_repair(self._database.read, work, write=self._database.write)
+
+    async def _search(self, work: Work[T]) -> T:
+        return await with_repair(self._database.search, work, write=self._database.write)
 
     async def _browse(self, work: Work[T]) -> T:
         return await with_repair(self._database.browse, work, write=self._database.write)

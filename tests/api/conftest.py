@@ -18,7 +18,7 @@ from yarl import URL
 from batchq.api import app as api
 from batchq.api.authentication import HealthReport, open_gate
 from batchq.api.batch import routes as batch_routes
-from batchq.api.native import audit, bulk_stop, explanations, job_search
+from batchq.api.native import audit, bulk_stop, explanations, job_details, job_search, overview
 from batchq.api.native import jobs as native_jobs
 from batchq.api.server import ListeningSite
 from batchq.domain import events as on
@@ -55,20 +55,23 @@ class Server(Backend):
         self.changed_by_errors = []
         self.undescribed = []
         self._begun = self._under_way = 0
+        search_context = job_search.SearchContext(
+            jobs=self.jobs,
+            search=self.searching,
+            overviews=self.overviews,
+            explanations=self.explanations,
+            tokens=self.context.tokens,
+            account=ACCOUNT,
+            region="us-east-1",
+        )
         dialects = [
             batch_routes.dialect(self.context),
             native_jobs.dialect(self.jobs),
             explanations.dialect(self.explanations),
             bulk_stop.dialect(self.stopping),
-            job_search.dialect(
-                job_search.SearchContext(
-                    search=self.searching,
-                    explanations=self.explanations,
-                    tokens=self.context.tokens,
-                    account=ACCOUNT,
-                    region="us-east-1",
-                )
-            ),
+            job_search.dialect(search_context),
+            job_details.dialect(search_context),
+            overview.dialect(search_context),
             audit.dialect(audit.AuditContext(audit=self.audit, jobs=self.jobs, tokens=self.context.tokens)),
         ]
         app = api.build(

@@ -22,13 +22,16 @@ from batchq.domain.bulk_stop import (
     standing_order,
 )
 from batchq.domain.catalog import EnvironmentName, State
+from batchq.domain.container import Resources
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.array_view import PendingArrayOrders
 from batchq.domain.lifecycle.stop_order import steps
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.scheduling.dependencies import named, refusal
+from batchq.domain.scheduling.usage import Usage
 from batchq.engine.account_limits import SubmitRateLimiter
+from batchq.engine.engine import Health
 from batchq.errors import Invalid
 from batchq.host import DiskGuard
 from batchq.ports.catalog import Snapshot
@@ -39,6 +42,8 @@ from batchq.services.catalog import CatalogService
 from batchq.services.explanations import ExplanationService
 from batchq.services.job_search import JobSearchService
 from batchq.services.jobs import JobService
+from batchq.services.overview import OverviewService
+from batchq.store import job_reads
 from tests.support.builders import NO_ACCOUNTS, NOON, scheduler_state
 from tests.support.inline import InlineStore
 
@@ -75,6 +80,22 @@ class FakeEngine:
 
     def scheduler_state(self):
         return scheduler_state(now=self._clock.now())
+
+    def health(self):
+        return Health(store=None, engine=None, safe_mode=None, loops={})
+
+    def host(self):
+        return Resources(millicpus=4000, memory_mib=1024)
+
+    def usage(self):
+        return Usage(self.active_jobs()).after(())
+
+    def active_jobs(self):
+        return [it for it in self._store.all_jobs().values() if it.attempt is not None]
+
+    def job_counts(self):
+        """Those of the store: the fake engine holds nothing in memory."""
+        return job_reads.unfinished_counts(self._store.connection)
 
     async def submit(self, *, job_id, spec, tags, key, caller):
         await self._enter()
@@ -206,6 +227,7 @@ class Backend:
         self.searching = JobSearchService(
             engine=self.engine, store=self.store, directory=Directory, queues=self.catalog.queues_of
         )
+        self.overviews = OverviewService(engine=self.engine, store=self.store, catalog=self.catalog, clock=self.clock)
         self.audit = AuditLog(store=self.store, journal=EmptyJournal(), clock=self.clock, retention=None)
         self.context = BatchContext(
             jobs=self.jobs,

@@ -83,6 +83,11 @@ def _found(asked) -> Request:
     return Request(path="/v1/batchq/listjobs", body=asked)
 
 
+def _get(part: str, kind: str = "fresh") -> Row:
+    ask = lambda it: Request(path=f"/v1/batchq/jobs/{it.job}{part}", method="GET")  # noqa: E731 - it is one expression
+    return Row(cells=REACH, ask=ask, kind=kind)
+
+
 def _search(queue: str, asked, kind: str = "fresh", of=lambda it: it.job) -> Row:
     return Row(cells=REACH, ask=lambda _: _found({"queues": [queue]} | asked), kind=kind, tells=of)
 
@@ -257,6 +262,10 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("ExplainJob", "of a gang"): Row(
         cells=REACH, ask=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}%231/why", method="GET"), kind="gang"
     ),
+    ("GetJob", ""): _get(""),
+    ("GetJob", "of an array"): _get(":1", "array"),
+    ("GetJob", "of a gang"): _get("%231", "gang"),
+    ("GetOverview", ""): Row(cells=ALL, ask=lambda _: Request(path="/v1/batchq/overview", body={})),
     ("ListAudit", "of a job"): Row(
         cells=REACH, ask=lambda it: Request(path="/v1/batchq/listaudit", body={"job": it.job})
     ),

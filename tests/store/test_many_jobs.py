@@ -46,7 +46,7 @@ class Counter:
 
 async def watched(store):
     counter = Counter()
-    for connection in (store._database._writer, store._database._reader, store._database._browser):
+    for connection in store._database._connections():
         await connection.set_progress_handler(counter, EACH)
     return counter
 

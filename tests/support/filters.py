@@ -1,12 +1,14 @@
 """Filters of jobs as predicates: the specification that the SQL of lists and bulk stops is compared with."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 
 from batchq.domain.access.accounts import Visibility
 from batchq.domain.bulk_stop import WHOLE, JobFilter, Target, has_children
 from batchq.domain.ids import DefinitionRef, JobId
-from batchq.domain.job import FINISHED, Job, Status
+from batchq.domain.job import FINISHED, QUEUED, Job, Status
 from batchq.ports.catalog import NeedQuery
+from batchq.ports.job_search import JobSearchQuery, SearchOrder
 from batchq.ports.jobs import Filter, JobQuery
 from batchq.store.rows import lower_case, milliseconds, parse_integer
 
@@ -110,3 +112,68 @@ def _is_selected(job: Job, selection: JobFilter) -> bool:
         and (selection.names is None or any(_like_folded(job.spec.name, it) for it in selection.names))
         and visible(owner, selection.visibility)
     )
+
+
+def searched(jobs: Iterable[Job], query: JobSearchQuery, ends: Mapping[JobId, datetime]) -> tuple[Job, ...]:
+    """All jobs that a search finds, in its order. `ends`: when each finished job ended."""
+    found = [(_end_of(it, query, ends), it) for it in jobs if _is_searched(it, query) and _is_in_time(it, query, ends)]
+    if query.order_by is SearchOrder.CREATED:
+        return tuple(it for _, it in sorted(found, key=lambda each: each[1].order, reverse=True))
+    ended = [(at, it.order, it) for at, it in found if at is not None]
+    return tuple(it for _, _, it in sorted(ended, reverse=True, key=lambda each: each[:2]))
+
+
+def _is_searched(job: Job, query: JobSearchQuery) -> bool:
+    spec, child, prefix = job.spec, job.child, query.id_prefix or ""
+    members = query.children or query.ids is not None or query.parent is not None or ":" in prefix
+    wanted = (
+        (query.statuses, _shown_status(job, query)),
+        (query.queues, spec.queue),
+        (query.users, spec.owner.user),
+        (query.accounts, spec.owner.account),
+        (query.shares, spec.share_identifier),
+        (query.ids, job.id),
+        (query.parent and {query.parent}, child and child.parent),
+    )
+    return (
+        (child is None or members)
+        and all(values is None or value in values for values, value in wanted)
+        and job.id.startswith(prefix)
+        and (query.definitions is None or any(_defines(it, spec.definition) for it in query.definitions))
+        and (query.names is None or any(_like_part(spec.name, it) for it in query.names))
+        and visible(spec.owner, query.visibility)
+    )
+
+
+def _is_in_time(job: Job, query: JobSearchQuery, ends: Mapping[JobId, datetime]) -> bool:
+    end, created = _end_of(job, query, ends), milliseconds(job.created_at)
+    by_end = query.order_by is SearchOrder.ENDED or query.ended_after is not None or query.ended_before is not None
+    if by_end and (end is None or _shown_status(job, query) not in FINISHED):
+        return False
+    ended = 0 if end is None else milliseconds(end)
+    return (
+        (query.created_after is None or created > query.created_after)
+        and (query.created_before is None or created < query.created_before)
+        and (query.ended_after is None or ended > query.ended_after)
+        and (query.ended_before is None or ended < query.ended_before)
+    )
+
+
+def _shown_status(job: Job, query: JobSearchQuery) -> Status:
+    """Decision 0027: arrays and queued children that an order has ended count as FAILED."""
+    if job.status is Status.PENDING and job.order in query.ended_arrays:
+        return Status.FAILED
+    of_stopped = job.child is not None and job.order - 1 - job.child.index in query.stopped_arrays
+    return Status.FAILED if of_stopped and job.status in QUEUED else job.status
+
+
+def _end_of(job: Job, query: JobSearchQuery, ends: Mapping[JobId, datetime]) -> datetime | None:
+    return query.ended_arrays.get(job.order) if job.status is Status.PENDING else ends.get(job.id)
+
+
+def _like_part(text: str, pattern: str) -> bool:
+    text, pattern = lower_case(text), lower_case(pattern)
+    if not pattern.startswith("*"):
+        return _like(text, pattern)
+    inner = pattern.removeprefix("*")
+    return inner.removesuffix("*") in text if inner.endswith("*") or not inner else text.endswith(inner)

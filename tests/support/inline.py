@@ -57,7 +57,7 @@ class InlineDatabase:
         """Without a transaction: nothing else runs meanwhile."""
         return self._run(work)
 
-    browse = read
+    browse = search = read
 
     async def check(self):
         self._check_writable()

@@ -174,14 +174,20 @@ WHERE status = 'RUNNABLE' AND unschedulable = 0 AND share_identifier IS NOT NULL
 CREATE INDEX jobs_unschedulable ON jobs (unschedulable) WHERE status = 'RUNNABLE' AND unschedulable = 1;
 CREATE INDEX jobs_active ON jobs (status) WHERE status IN ('STARTING', 'RUNNING');
 CREATE INDEX jobs_with_array_work ON jobs (has_array_work) WHERE has_array_work = 1;
-CREATE INDEX jobs_pending ON jobs (account, array_size, ord, status, queue) WHERE status IN ('SUBMITTED', 'PENDING');
+CREATE INDEX jobs_pending ON jobs (account, array_size, ord, status, queue, owner)
+WHERE status IN ('SUBMITTED', 'PENDING');
 
 -- The filters of a bulk stop. The indexed columns never change, so that a job enters and leaves the index once.
-CREATE INDEX jobs_unfinished ON jobs (owner, account, queue, name, parent_ord, ord) WHERE finished_at IS NULL;
+CREATE INDEX jobs_unfinished ON jobs (owner, account, queue, name, parent_ord, ord, finished_at)
+WHERE finished_at IS NULL;
 
 -- Retention reads finished jobs, oldest first. Children are deleted with their array.
 CREATE INDEX jobs_finished ON jobs (finished_at, ord, id, array_size)
 WHERE finished_at IS NOT NULL AND parent_ord IS NULL;
+
+-- The job search and the overview read failures, last first. Written once for each failed job.
+CREATE INDEX jobs_failed ON jobs (finished_at, ord, owner, account, queue, name, definition, revision)
+WHERE status = 'FAILED' AND parent_ord IS NULL;
 
 -- SQLite looks for children when a row is deleted; without this index it would scan the table.
 CREATE INDEX jobs_by_parent ON jobs (parent_ord) WHERE parent_ord IS NOT NULL;

@@ -160,18 +160,16 @@ SELECT (
 FROM json_each(:queues) AS named;
 
 -- unfinished_counts
--- From indexes alone, except for the few jobs that are active or unschedulable. A group may have several rows.
-SELECT queue, account, status, 0, count(*) FROM jobs INDEXED BY jobs_runnable_by_account
-WHERE status = 'RUNNABLE' AND unschedulable = 0 GROUP BY queue, account
+-- All unfinished jobs of each owner, without a status; then those that are not RUNNABLE. No index of RUNNABLE jobs is in
+-- the order of owners, so that counting them would need a sort. From indexes alone, except for active jobs.
+SELECT queue, account, owner, NULL, 0, count(*) FROM jobs INDEXED BY jobs_unfinished
+WHERE finished_at IS NULL GROUP BY owner, account, queue
 UNION ALL
-SELECT queue, account, status, 0, count(*) FROM jobs INDEXED BY jobs_unschedulable
-WHERE status = 'RUNNABLE' AND unschedulable = 1 GROUP BY queue, account
+SELECT queue, account, owner, status, 0, count(*) FROM jobs INDEXED BY jobs_active
+WHERE status IN ('STARTING', 'RUNNING') GROUP BY queue, account, owner, status
 UNION ALL
-SELECT queue, account, status, 0, count(*) FROM jobs INDEXED BY jobs_active
-WHERE status IN ('STARTING', 'RUNNING') GROUP BY queue, account, status
-UNION ALL
-SELECT queue, account, status, array_size > 0, count(*) FROM jobs INDEXED BY jobs_pending
-WHERE status IN ('SUBMITTED', 'PENDING') GROUP BY queue, account, status, array_size > 0;
+SELECT queue, account, owner, status, array_size > 0, count(*) FROM jobs INDEXED BY jobs_pending
+WHERE status IN ('SUBMITTED', 'PENDING') GROUP BY queue, account, owner, status, array_size > 0;
 
 -- queued_by_account
 -- An array counts for the children that are not spawned yet, and not for itself.

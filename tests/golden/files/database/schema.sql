@@ -128,9 +128,12 @@ CREATE INDEX jobs_by_queue ON jobs (
 )
 WHERE parent_ord IS NULL;
 CREATE INDEX jobs_by_status ON jobs (queue, status, ord, share_identifier, parent_ord) WHERE parent_ord IS NULL;
+CREATE INDEX jobs_failed ON jobs (finished_at, ord, owner, account, queue, name, definition, revision)
+WHERE status = 'FAILED' AND parent_ord IS NULL;
 CREATE INDEX jobs_finished ON jobs (finished_at, ord, id, array_size)
 WHERE finished_at IS NOT NULL AND parent_ord IS NULL;
-CREATE INDEX jobs_pending ON jobs (account, array_size, ord, status, queue) WHERE status IN ('SUBMITTED', 'PENDING');
+CREATE INDEX jobs_pending ON jobs (account, array_size, ord, status, queue, owner)
+WHERE status IN ('SUBMITTED', 'PENDING');
 CREATE INDEX jobs_runnable ON jobs (
     queue, ord, id, millicpus, memory_mib, gpus, consumable_requirements, timeout, share_identifier, rank, account,
     status, unschedulable
@@ -147,7 +150,8 @@ CREATE INDEX jobs_runnable_in_share_by_account ON jobs (
     queue, share_identifier, account, rank, ord, status, unschedulable
 )
 WHERE status = 'RUNNABLE' AND unschedulable = 0 AND share_identifier IS NOT NULL;
-CREATE INDEX jobs_unfinished ON jobs (owner, account, queue, name, parent_ord, ord) WHERE finished_at IS NULL;
+CREATE INDEX jobs_unfinished ON jobs (owner, account, queue, name, parent_ord, ord, finished_at)
+WHERE finished_at IS NULL;
 CREATE INDEX jobs_unschedulable ON jobs (unschedulable) WHERE status = 'RUNNABLE' AND unschedulable = 1;
 CREATE INDEX jobs_with_array_work ON jobs (has_array_work) WHERE has_array_work = 1;
 CREATE TABLE log_streams (

@@ -1,0 +1,263 @@
+"""GetJob: `GET /v1/batchq/jobs/{id}` describes a job, a child `ID:3` of an array or a node `ID#1` (`ID%231`)."""
+
+from http import HTTPStatus
+
+from aiohttp import web
+from msgspec import Struct, field
+
+from batchq.api.authorization import authorize
+from batchq.api.http import Dialect, HttpRefusal, reply
+from batchq.api.native.job_rows import JobArns, JobRow, arns_of, optional_milliseconds, row_members
+from batchq.api.native.job_search import SearchContext
+from batchq.api.openapi import OperationDoc, document
+from batchq.api.stop_orders import StopOrderAnswer, stop_order_answer
+from batchq.domain.access.accounts import Permission
+from batchq.domain.container import ContainerSpec
+from batchq.domain.created_paths import container_reason
+from batchq.domain.ids import JobId, Tag, node_of, stream_name
+from batchq.domain.job import (
+    Action,
+    Attempt,
+    AttemptContainer,
+    AttemptContainerState,
+    DependencyType,
+    Job,
+    RetryStrategy,
+    Status,
+)
+
+NAME = "GetJob"
+
+MAX_DEPENDENTS = 50
+
+_JOB = "/v1/batchq/jobs/{job:[0-9a-f:#-]{1,64}}"
+
+
+class EnvironmentVariable(Struct, frozen=True, kw_only=True):
+    """An environment variable of a container."""
+
+    name: str
+    value: str
+
+
+class ContainerAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One of several containers of a job."""
+
+    name: str
+    #: Whether the job ends with it.
+    essential: bool
+    image: str
+    command: tuple[str, ...]
+    environment: tuple[EnvironmentVariable, ...]
+
+
+class DependencyAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A job that must succeed first."""
+
+    #: Absent: each child of the array waits for the one before it.
+    job_id: str | None = None
+    type: DependencyType | None = None
+
+
+class DependentAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A job that waits for this one."""
+
+    job_id: str
+    job_name: str
+    status: Status
+
+
+class ExitRuleAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """An entry of AWS's evaluateOnExit."""
+
+    action: Action
+    on_status_reason: str | None = None
+    on_reason: str | None = None
+    on_exit_code: str | None = None
+
+
+class RetryAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """AWS's retryStrategy."""
+
+    attempts: int
+    evaluate_on_exit: tuple[ExitRuleAnswer, ...]
+
+
+class AttemptContainerAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """One of several containers of an attempt."""
+
+    name: str
+    #: The index of its node.
+    node: int
+    state: AttemptContainerState
+    #: Milliseconds since 1970, as are all times.
+    started_at: int | None = None
+    stopped_at: int | None = None
+    exit_code: int | None = None
+    reason: str | None = None
+    log_stream_name: str | None = None
+
+
+class AttemptAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """One attempt. The container of an attempt with several is the one that decided it, or represents it."""
+
+    #: From 1.
+    number: int
+    compute_environment: str
+    #: When its first container began to run.
+    started_at: int | None = None
+    stopped_at: int | None = None
+    exit_code: int | None = None
+    #: The reason of the container.
+    reason: str | None = None
+    #: Why the attempt ended.
+    status_reason: str | None = None
+    log_stream_name: str | None = None
+    #: Of an attempt with several containers.
+    containers: tuple[AttemptContainerAnswer, ...] = ()
+
+
+class JobDetails(JobRow, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """One job with what it runs, its neighbours and its attempts."""
+
+    #: Of the container; of a job with several the one that represents it.
+    image: str
+    command: tuple[str, ...]
+    environment: tuple[EnvironmentVariable, ...]
+    #: What the whole job reserves.
+    vcpus: float
+    memory_mib: int = field(name="memoryMiB")
+    gpus: int
+    #: Of a job with several containers on one node, and of a node.
+    containers: tuple[ContainerAnswer, ...] = ()
+    depends_on: tuple[DependencyAnswer, ...] = ()
+    #: Jobs that wait for this one, as far as the caller sees them; at most 50.
+    dependents: tuple[DependentAnswer, ...] = ()
+    tags: dict[str, str] = field(default_factory=dict)
+    #: The longest that one attempt may run; absent: without limit.
+    timeout_seconds: int | None = None
+    #: The time between the stop signal and the kill.
+    stop_grace_seconds: float
+    retry_strategy: RetryAnswer
+    #: Oldest first, with the one under way.
+    attempts: tuple[AttemptAnswer, ...]
+    #: All orders to cancel or stop the job, oldest first.
+    stop_orders: tuple[StopOrderAnswer, ...] = ()
+
+
+class JobAnswer(Struct, frozen=True, kw_only=True):
+    """The job."""
+
+    job: JobDetails
+
+
+_DOC = OperationDoc(
+    name=NAME,
+    summary="Describes a job, a child of an array or a node of a multi-node job.",
+    description="The id of a child is `ID:INDEX`, that of a node `ID#NODE`; in a URL the `#` is written `%23`.",
+    answer=JobAnswer,
+)
+
+
+def dialect(context: SearchContext) -> Dialect:
+    async def get_job(request: web.Request) -> web.Response:
+        caller = authorize(request, Permission.SELF, NAME)
+        job_id = JobId(request.match_info["job"])
+        found = await context.jobs.describe([job_id], caller=caller)
+        if not found:
+            raise HttpRefusal(f"Job {job_id} not found.", status=HTTPStatus.NOT_FOUND)
+        dependents = await context.jobs.dependents(job_id, limit=MAX_DEPENDENTS, caller=caller)
+        arns = arns_of(request, account=context.account, region=context.region)
+        return reply(JobAnswer(job=job_details(found[0][0], dependents, arns)))
+
+    def mount(app: web.Application) -> None:
+        document(app, app.router.add_get(_JOB, get_job), _DOC)
+
+    return mount
+
+
+def job_details(job: Job, dependents: tuple[Job, ...], arns: JobArns) -> JobDetails:
+    spec = job.spec
+    attempts = job.attempts if job.attempt is None else (*job.attempts, job.attempt)
+    containers = () if spec.task is None else spec.task.containers
+    return JobDetails(
+        **row_members(job, arns),
+        image=spec.container.image,
+        command=spec.container.command,
+        environment=_environment(spec.container),
+        vcpus=spec.resources.millicpus / 1000,
+        memory_mib=spec.resources.memory_mib,
+        gpus=spec.resources.gpus,
+        containers=tuple(_container(it.name, it.spec, essential=it.essential) for it in containers),
+        depends_on=tuple(DependencyAnswer(job_id=it.job_id, type=it.type) for it in spec.depends_on),
+        dependents=tuple(DependentAnswer(job_id=it.id, job_name=it.spec.name, status=it.status) for it in dependents),
+        tags=dict(job.tags),
+        timeout_seconds=None if spec.timeout is None else int(spec.timeout.total_seconds()),
+        stop_grace_seconds=spec.stop_grace.total_seconds(),
+        retry_strategy=_retry(spec.retry),
+        attempts=tuple(_attempt(job, it) for it in attempts),
+        stop_orders=tuple(map(stop_order_answer, job.stop_orders)),
+    )
+
+
+def _environment(spec: ContainerSpec) -> tuple[EnvironmentVariable, ...]:
+    return tuple(EnvironmentVariable(name=name, value=value) for name, value in spec.environment)
+
+
+def _container(name: str, spec: ContainerSpec, *, essential: bool) -> ContainerAnswer:
+    return ContainerAnswer(
+        name=name, essential=essential, image=spec.image, command=spec.command, environment=_environment(spec)
+    )
+
+
+def _retry(it: RetryStrategy) -> RetryAnswer:
+    rules = tuple(
+        ExitRuleAnswer(
+            action=rule.action,
+            on_status_reason=rule.on_status_reason,
+            on_reason=rule.on_reason,
+            on_exit_code=rule.on_exit_code,
+        )
+        for rule in it.evaluate_on_exit
+    )
+    return RetryAnswer(attempts=it.attempts, evaluate_on_exit=rules)
+
+
+def _attempt(job: Job, it: Attempt) -> AttemptAnswer:
+    return AttemptAnswer(
+        number=it.number,
+        compute_environment=it.environment,
+        started_at=optional_milliseconds(it.started_at),
+        stopped_at=optional_milliseconds(it.stopped_at),
+        exit_code=it.exit_code,
+        reason=container_reason(it),
+        status_reason=it.status_reason,
+        log_stream_name=_stream(job, it, _leading_key(job)) if it.started_at else None,
+        containers=tuple(_attempt_container(job, it, part) for part in it.containers),
+    )
+
+
+def _attempt_container(job: Job, run: Attempt, it: AttemptContainer) -> AttemptContainerAnswer:
+    return AttemptContainerAnswer(
+        name=it.name,
+        node=it.node,
+        state=it.state,
+        started_at=optional_milliseconds(it.started_at),
+        stopped_at=optional_milliseconds(it.stopped_at),
+        exit_code=it.exit_code,
+        reason=container_reason(it),
+        log_stream_name=_stream(job, run, it.key) if it.started_at else None,
+    )
+
+
+def _leading_key(job: Job) -> str:
+    """The key of the container that represents the attempt; empty if the job has one container."""
+    spec = job.spec
+    if spec.task is not None:
+        return f"{node_of(job.id)[1] or 0}/{spec.task.leading.name}"
+    return "" if spec.nodes is None else f"{spec.nodes.main}/{spec.nodes.leading.name}"
+
+
+def _stream(job: Job, run: Attempt, key: str) -> str:
+    tag = Tag(job_id=node_of(job.id)[0], attempt=run.number, container_key=key)
+    return stream_name(job.spec.definition.name, tag)

@@ -1,0 +1,186 @@
+"""GetOverview: `POST /v1/batchq/overview` describes the server in one small reply, for a caller who looks often."""
+
+from aiohttp import web
+from msgspec import Struct, field
+from pydantic import BaseModel, ConfigDict
+
+from batchq.api.authorization import authorize
+from batchq.api.http import Dialect, milliseconds, parse, read_body, reply
+from batchq.api.native.explanations import ExplanationAnswer, explanation_answer
+from batchq.api.native.job_rows import JobArns, JobRow, arns_of, job_row, optional_milliseconds
+from batchq.api.native.job_search import SearchContext
+from batchq.api.openapi import OperationDoc, document
+from batchq.domain.access.accounts import Caller, Permission, Role
+from batchq.domain.catalog import State
+from batchq.domain.explanation.codes import Explanation
+from batchq.domain.job import Status
+from batchq.ports.overview import Failures
+from batchq.services.overview import EngineState, EnvironmentOverview, Overview, QueueOverview
+
+NAME = "GetOverview"
+OVERVIEW = "/v1/batchq/overview"
+
+
+class OverviewRequest(BaseModel):
+    """An empty object."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class EngineAnswer(Struct, frozen=True, kw_only=True):
+    """The state of the container engine and of the server."""
+
+    state: EngineState
+    #: What is wrong, or that nothing is.
+    sentence: str
+
+
+class QueueAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """One queue, with the jobs that the caller sees."""
+
+    job_queue: str
+    state: State
+    #: Queues with a higher priority are placed first.
+    priority: int
+    #: Unfinished jobs by status. Children of arrays count as single jobs, and arrays do not count.
+    counts: dict[Status, int]
+    #: The number of unfinished arrays.
+    arrays: int
+    #: Milliseconds since 1970: since when the first RUNNABLE job has been RUNNABLE; absent without one.
+    oldest_runnable_at: int | None = None
+    #: Why the first job of the queue waits; absent if it does not, or is not visible to the caller.
+    why: ExplanationAnswer | None = None
+
+
+class VcpusAnswer(Struct, frozen=True, kw_only=True):
+    """The vCPUs of one compute environment."""
+
+    limit: float
+    #: By active jobs, of all users.
+    requested: float
+
+
+class CapacityAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Memory or GPUs of the machine, which all compute environments share."""
+
+    #: Absent while the container engine does not answer.
+    limit: int | None = None
+    #: By active jobs, of all users.
+    requested: int
+
+
+class EnvironmentAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The capacity of one compute environment."""
+
+    compute_environment: str
+    state: State
+    vcpus: VcpusAnswer
+    memory_mib: CapacityAnswer = field(name="memoryMiB")
+    gpus: CapacityAnswer
+
+
+class FailureGroupAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Failed jobs of one job definition with the same reason."""
+
+    #: `NAME:REVISION`.
+    job_definition: str
+    reason: str
+    count: int
+
+
+class FailuresAnswer(Struct, frozen=True, kw_only=True):
+    """The failed jobs of the last 24 hours. An array counts once."""
+
+    count: int
+    #: Whether there are more failures than were counted.
+    more: bool
+    #: The ten largest groups, the largest first.
+    groups: tuple[FailureGroupAnswer, ...]
+
+
+class OverviewAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The overview. Jobs that the caller may not see are neither counted nor listed."""
+
+    #: Milliseconds since 1970.
+    at: int
+    #: The caller.
+    user: str
+    account: str
+    role: Role
+    engine: EngineAnswer
+    #: By descending priority, then by name.
+    queues: tuple[QueueAnswer, ...]
+    capacity: tuple[EnvironmentAnswer, ...]
+    #: The running jobs that started first, at most five.
+    longest_running: tuple[JobRow, ...]
+    failed: FailuresAnswer
+
+
+_DOC = OperationDoc(
+    name=NAME,
+    summary="Describes queues, capacity, the longest running jobs and recent failures in one small reply.",
+    description="Counts are kept in memory: the reply costs the same however many jobs are stored.",
+    body=OverviewRequest,
+    answer=OverviewAnswer,
+)
+
+
+def dialect(context: SearchContext) -> Dialect:
+    async def get_overview(request: web.Request) -> web.Response:
+        caller = authorize(request, Permission.SELF, NAME)
+        parse(OverviewRequest, await read_body(request))
+        found = await context.overviews.overview(caller=caller)
+        why = await context.explanations.heads([it.queue.name for it in found.queues], caller=caller)
+        arns = arns_of(request, account=context.account, region=context.region)
+        queues = tuple(_queue(it, why.get(it.queue.name)) for it in found.queues)
+        return reply(_answer(found, queues, caller, arns))
+
+    def mount(app: web.Application) -> None:
+        document(app, app.router.add_post(OVERVIEW, get_overview), _DOC)
+
+    return mount
+
+
+def _answer(it: Overview, queues: tuple[QueueAnswer, ...], caller: Caller, arns: JobArns) -> OverviewAnswer:
+    return OverviewAnswer(
+        at=milliseconds(it.at),
+        user=caller.user,
+        account=caller.account,
+        role=caller.role,
+        engine=EngineAnswer(state=it.engine, sentence=it.sentence),
+        queues=queues,
+        capacity=tuple(_environment(environment, it) for environment in it.environments),
+        longest_running=tuple(job_row(job, arns) for job in it.longest_running),
+        failed=_failures(it.failures),
+    )
+
+
+def _queue(it: QueueOverview, why: Explanation | None) -> QueueAnswer:
+    return QueueAnswer(
+        job_queue=it.queue.name,
+        state=it.queue.state,
+        priority=it.queue.priority,
+        counts=dict(it.counts),
+        arrays=it.arrays,
+        oldest_runnable_at=optional_milliseconds(it.oldest_runnable_at),
+        why=None if why is None else explanation_answer(why),
+    )
+
+
+def _environment(it: EnvironmentOverview, overview: Overview) -> EnvironmentAnswer:
+    host = overview.host
+    return EnvironmentAnswer(
+        compute_environment=it.environment.name,
+        state=it.environment.state,
+        vcpus=VcpusAnswer(limit=it.environment.max_millicpus / 1000, requested=it.millicpus / 1000),
+        memory_mib=CapacityAnswer(limit=None if host is None else host.memory_mib, requested=overview.memory_mib),
+        gpus=CapacityAnswer(limit=None if host is None else host.gpus, requested=overview.gpus),
+    )
+
+
+def _failures(it: Failures) -> FailuresAnswer:
+    groups = tuple(
+        FailureGroupAnswer(job_definition=str(group.definition), reason=group.reason, count=group.count)
+        for group in it.groups
+    )
+    return FailuresAnswer(count=it.count, more=it.more, groups=groups)

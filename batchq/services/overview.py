@@ -1,0 +1,172 @@
+"""The overview: how many jobs each queue has, the state of the engine, capacity, and the recent failures.
+
+Counts come from memory, and everything else is bounded, so that an overview costs the same however many jobs are
+stored. Jobs that the caller may not see are neither counted nor named.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from batchq.domain.access.accounts import Caller
+from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, JobQueue
+from batchq.domain.container import Resources
+from batchq.domain.ids import QueueName
+from batchq.domain.job import Job, Status
+from batchq.domain.job_counts import JobGroup
+from batchq.domain.scheduling.resources import GPUS, MEMORY, vcpus
+from batchq.engine.engine import Engine, Health
+from batchq.ports.clock import Clock
+from batchq.ports.jobs import JobStore
+from batchq.ports.overview import Failures, WaitingQuery
+from batchq.services.catalog import CatalogService
+
+LONGEST_RUNNING = 5  # jobs
+MAX_FAILURE_GROUPS = 10
+FAILURE_PERIOD = timedelta(hours=24)
+
+
+class EngineState(StrEnum):
+    """The state of the container engine and of the server's loops."""
+
+    OK = "OK"
+    #: The container engine does not answer, or another engine answers.
+    AWAY = "AWAY"
+    #: The data was restored from a backup: no job starts before `batchq resume`. Decision 0016.
+    SAFE_MODE = "SAFE_MODE"
+    #: The store, or a background loop, fails.
+    FAILING = "FAILING"
+
+
+class QueueOverview(Struct, frozen=True, kw_only=True):
+    """One queue."""
+
+    queue: JobQueue
+    #: Unfinished jobs by status. Children of arrays count as single jobs, and arrays do not count.
+    counts: Mapping[Status, int]
+    #: Unfinished arrays.
+    arrays: int
+    #: Since when the first RUNNABLE job of the queue has been RUNNABLE; None without one.
+    oldest_runnable_at: datetime | None
+
+
+class EnvironmentOverview(Struct, frozen=True, kw_only=True):
+    """The capacity of one compute environment."""
+
+    environment: ComputeEnvironment
+    #: Thousandths of a vCPU that active jobs have requested.
+    millicpus: int
+
+
+class Overview(Struct, frozen=True, kw_only=True):
+    """The overview for one caller."""
+
+    at: datetime
+    engine: EngineState
+    #: What is wrong, or that nothing is.
+    sentence: str
+    #: By descending priority, then by name.
+    queues: tuple[QueueOverview, ...]
+    #: By name.
+    environments: tuple[EnvironmentOverview, ...]
+    #: The machine's resources for jobs; None while the container engine does not answer.
+    host: Resources | None
+    #: MiB of memory that active jobs have requested.
+    memory_mib: int
+    #: GPUs that active jobs have requested.
+    gpus: int
+    #: The running jobs that started first, the first one first.
+    longest_running: tuple[Job, ...]
+    #: Of the last 24 hours.
+    failures: Failures
+
+
+class OverviewService:
+    """Reads the overview from memory, the catalog and the store."""
+
+    def __init__(self, *, engine: Engine, store: JobStore, catalog: CatalogService, clock: Clock) -> None:
+        self._engine = engine
+        self._store = store
+        self._catalog = catalog
+        self._clock = clock
+
+    async def overview(self, *, caller: Caller) -> Overview:
+        """Raises StoreFailed."""
+        now, health, usage = self._clock.now(), self._engine.health(), self._engine.usage()
+        state, sentence = engine_state(health)
+        environments = tuple(
+            EnvironmentOverview(environment=it, millicpus=usage.sums.get(vcpus(EnvironmentName(name)), 0))
+            for name, it in sorted(self._catalog.environments.items())
+        )
+        failures = await self._store.failures(now - FAILURE_PERIOD, visibility=caller.visibility)
+        return Overview(
+            at=now,
+            engine=state,
+            sentence=sentence,
+            queues=await self._queues(caller),
+            environments=environments,
+            host=self._engine.host(),
+            memory_mib=usage.sums.get(MEMORY, 0),
+            gpus=usage.sums.get(GPUS, 0),
+            longest_running=longest_running(self._engine.active_jobs(), lambda job: caller.reaches(job.spec.owner)),
+            failures=replace(failures, groups=failures.groups[:MAX_FAILURE_GROUPS]),
+        )
+
+    async def _queues(self, caller: Caller) -> tuple[QueueOverview, ...]:
+        groups = {it: count for it, count in self._engine.job_counts().items() if _sees(caller, it)}
+        counts, arrays, waiting = Counter[tuple[QueueName, Status]](), Counter[QueueName](), set[WaitingQuery]()
+        for group, count in groups.items():
+            if group.array:
+                arrays[group.queue] += count
+                continue
+            counts[group.queue, group.status] += count
+            if group.status is Status.RUNNABLE:
+                waiting.add(_first_of(group, caller))
+        oldest = await self._store.oldest_visible_runnable(waiting)
+        known = self._catalog.queues_of(caller)
+        return tuple(
+            QueueOverview(
+                queue=known[name],
+                counts={status: counts[name, status] for status in Status if counts[name, status]},
+                arrays=arrays[name],
+                oldest_runnable_at=oldest.get(name),
+            )
+            for name in sorted(known, key=lambda it: (-known[it].priority, it))
+        )
+
+
+def engine_state(health: Health) -> tuple[EngineState, str]:
+    """The state, and a sentence about it."""
+    if health.safe_mode is not None:
+        return EngineState.SAFE_MODE, health.safe_mode
+    if health.engine is not None:
+        return EngineState.AWAY, health.engine
+    failing = {name: it for name, it in health.loops.items() if it != "ok"}
+    if health.store is not None:
+        return EngineState.FAILING, health.store
+    if failing:
+        return EngineState.FAILING, "; ".join(f"{name}: {it}" for name, it in sorted(failing.items()))
+    return EngineState.OK, "Jobs start as soon as there is capacity for them."
+
+
+def longest_running(jobs: Collection[Job], visible: Callable[[Job], bool]) -> tuple[Job, ...]:
+    """The visible running jobs that started first, the first one first."""
+    running = [it for it in jobs if it.status is Status.RUNNING and it.started_at is not None and visible(it)]
+    return tuple(sorted(running, key=lambda it: (it.started_at, it.order))[:LONGEST_RUNNING])
+
+
+def _sees(caller: Caller, group: JobGroup) -> bool:
+    return caller.reaches_all or group.user == caller.user or group.account in caller.coordinates
+
+
+def _first_of(group: JobGroup, caller: Caller) -> WaitingQuery:
+    """Which RUNNABLE job of a group's queue is the first one that the caller sees."""
+    if caller.reaches_all:
+        return WaitingQuery(group.queue)
+    if group.account in caller.coordinates:
+        return WaitingQuery(group.queue, account=group.account)
+    return WaitingQuery(group.queue, user=group.user)

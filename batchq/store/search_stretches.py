@@ -1,0 +1,287 @@
+"""Which stretches of which indexes a job search reads. Together they contain all jobs that match.
+
+The rows of one owner are read by an index of owners, so that the cost of a search by a user grows with the user's own
+jobs. Other searches read the index of each queue, which has most of what filters compare. Without a fitting index the
+table itself is read, from the newest job down.
+"""
+
+import json
+import sqlite3
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from batchq.domain.ids import JobId
+from batchq.domain.job import ACTIVE, FINISHED, Status
+from batchq.ports.job_search import JobSearchQuery, SearchOrder, SearchPosition
+from batchq.store import job_reads, rows
+from batchq.store.lists import VisibleColumn, visible_columns
+from batchq.store.search_conditions import Value, effective_statuses, includes_children, json_texts
+from batchq.store.statements import load_statements
+
+SQL = load_statements("job_search.sql")
+
+ROW_COST = 5  # a row of the table costs as much as so many rows of an index
+MAX_STRETCHES = 1000  # that are merged; with more the table is read instead
+MAX_SORTED = 5000  # finished jobs of an owner that are sorted by their end
+MAX_COUNTED = 20_000  # jobs of an owner that are examined to find whether so few are finished
+
+TOP = SearchPosition(rows.MAX_INTEGER, rows.MAX_INTEGER)
+
+Connection = sqlite3.Connection
+Implied = frozenset[frozenset[str]]
+
+#: The columns of the table that conditions read.
+COLUMNS = frozenset(
+    {
+        "ord",
+        "id",
+        "queue",
+        "status",
+        "created_at",
+        "finished_at",
+        "owner",
+        "account",
+        "name",
+        "definition",
+        "revision",
+        "share_identifier",
+        "parent_ord",
+    }
+)
+
+
+class Stretch(Struct, frozen=True, kw_only=True):
+    """A stretch of an index, or of the table, that is read downwards."""
+
+    #: The table, with its index.
+    source: str
+    #: The condition of the stretch, with named parameters.
+    where: str = "TRUE"
+    parameters: dict[str, Value] = {}
+    #: The columns that are read without the row of the table.
+    columns: frozenset[str] = COLUMNS
+    #: Conditions on exactly these columns hold for every row.
+    implied: Implied = frozenset()
+    #: The cost of one of its rows, in rows of an index.
+    cost: int = 1
+    #: Whether it is sorted by end; else by order.
+    by_end: bool = False
+
+
+def small_source(connection: Connection, query: JobSearchQuery) -> Stretch | None:
+    """The rows of a query that names its jobs, or whose owner has few; None if there may be many."""
+    if query.ids is not None:
+        where = "jobs.id IN (SELECT value FROM json_each(:ids))"
+        return Stretch(source="jobs", where=where, parameters={"ids": json_texts(query.ids)})
+    if query.id_prefix is not None:
+        return _with_prefix(query.id_prefix, children=includes_children(query))
+    if query.order_by is not SearchOrder.ENDED:
+        return None
+    return _children_of(connection, query.parent) if query.parent is not None else _finished_of(connection, query)
+
+
+def bounded(connection: Connection, query: JobSearchQuery) -> JobSearchQuery:
+    """The query, with the position lowered to where jobs can match its times."""
+    top = TOP
+    if query.order_by is SearchOrder.ENDED and query.ended_before is not None:
+        top = SearchPosition(rows.integer(query.ended_before * 1000), 0)
+    if query.order_by is SearchOrder.CREATED and query.created_before is not None:
+        top = SearchPosition(0, _first_created(connection, query.created_before - 1))
+    return replace(query, before=min(top, query.before or TOP))
+
+
+def stretches(connection: Connection, query: JobSearchQuery) -> Sequence[Stretch]:
+    """The stretches to merge; only small ones are left out, which `small_source` has."""
+    if query.order_by is SearchOrder.ENDED:
+        return [_by_end(query)]
+    if query.parent is not None:
+        return [_children_of(connection, query.parent)]
+    if query.children and effective_statuses(query) <= ACTIVE:
+        return [_active(it) for it in sorted(effective_statuses(query))]
+    if includes_children(query):
+        return [Stretch(source="jobs NOT INDEXED", cost=ROW_COST)]
+    found = _of_owners(connection, query) or _of_queues(connection, query)
+    if found is None:
+        found = [Stretch(source="jobs NOT INDEXED", cost=ROW_COST)]
+    if query.created_after is None:
+        return found
+    lowest = {"lowest": _first_created(connection, query.created_after)}
+    return [replace(it, where=f"{it.where} AND ord >= :lowest", parameters=it.parameters | lowest) for it in found]
+
+
+# -------------------------------------------------------------------------------------------------------- few jobs
+
+
+def _with_prefix(prefix: str, *, children: bool) -> Stretch:
+    """Whole jobs are found by seeking from one to the next: an array and its children share the prefix."""
+    parameters: dict[str, Value] = {"prefix": rows.text(prefix), "beyond": rows.text(prefix) + rows.AFTER_ANY_SUFFIX}
+    if children:
+        return Stretch(source="jobs", where="jobs.id >= :prefix AND jobs.id < :beyond", parameters=parameters)
+    return Stretch(source="jobs", where=f"jobs.id IN ({SQL['whole_jobs_with_prefix']})", parameters=parameters)
+
+
+def _children_of(connection: Connection, parent: JobId) -> Stretch:
+    orders = job_reads.orders_of_children(connection, parent)
+    parameters: dict[str, Value] = {"first": orders.start, "last": orders.stop - 1}
+    where = "jobs.ord BETWEEN :first AND :last"
+    return Stretch(source="jobs", where=where, parameters=parameters, cost=ROW_COST)
+
+
+def _finished_of(connection: Connection, query: JobSearchQuery) -> Stretch | None:
+    """The finished jobs of the owners of a query; None without owners, or if there are many."""
+    columns = _columns(query)
+    if columns is None or len(columns) > MAX_STRETCHES:
+        return None
+    orders = sorted(query.ended_arrays)
+    for column, value in columns:
+        parameters = {"value": value, "limit": MAX_COUNTED}
+        count, found = connection.execute(SQL[f"finished_of_{column}"], parameters).fetchone()
+        orders += json.loads(found)
+        if count == MAX_COUNTED or len(orders) > MAX_SORTED:
+            return None
+    where = "jobs.ord IN (SELECT value FROM json_each(:orders))"
+    return Stretch(source="jobs", where=where, parameters={"orders": json.dumps(orders)})
+
+
+# --------------------------------------------------------------------------------------------------------- by index
+
+
+def _by_end(query: JobSearchQuery) -> Stretch:
+    statuses = effective_statuses(query)
+    implied = {frozenset({"parent_ord"})} | ({frozenset({"status"})} if statuses == FINISHED else set())
+    parameters: dict[str, Value] = {}
+    where, index = "jobs.finished_at IS NOT NULL AND jobs.parent_ord IS NULL", "jobs_finished"
+    columns = frozenset({"finished_at", "ord"})
+    if statuses == {Status.FAILED}:
+        where, index = "jobs.status = 'FAILED' AND jobs.parent_ord IS NULL", "jobs_failed"
+        columns |= {"owner", "account", "queue", "name", "definition", "revision"}
+        implied.add(frozenset({"status"}))
+    if query.ended_after is not None:
+        where += " AND finished_at >= :ended_from"
+        parameters = {"ended_from": rows.integer((query.ended_after + 1) * 1000)}
+    return Stretch(
+        source=f"jobs INDEXED BY {index}",
+        where=where,
+        parameters=parameters,
+        columns=columns,
+        implied=frozenset(implied),
+        by_end=True,
+    )
+
+
+def _active(status: Status) -> Stretch:
+    """Jobs and children with an attempt under way."""
+    where = "status IN ('STARTING', 'RUNNING') AND status = :status"  # the first is that of the partial index
+    parameters: dict[str, Value] = {"status": status.value}
+    columns = frozenset({"status", "ord"})
+    return Stretch(source="jobs INDEXED BY jobs_active", where=where, parameters=parameters, columns=columns)
+
+
+def _columns(query: JobSearchQuery) -> list[VisibleColumn] | None:
+    """The owners or accounts whose jobs contain all that match; None: all owners."""
+    if query.users is not None:
+        return [("owner", rows.text(it)) for it in sorted(query.users)]
+    if query.visibility is None:
+        return None if query.accounts is None else [("account", rows.text(it)) for it in sorted(query.accounts)]
+    columns = visible_columns(query.visibility)
+    if query.accounts is None:
+        return columns
+    return [it for it in columns if it[0] == "owner" or it[1] in query.accounts]
+
+
+def _of_owners(connection: Connection, query: JobSearchQuery) -> list[Stretch] | None:
+    """A stretch for each owner or account, queue and status; None without owners, or if there are too many."""
+    columns = _columns(query)
+    if columns is None or len(columns) > MAX_STRETCHES:
+        return None
+    found = list[Stretch]()
+    statuses = _stored_statuses(query)
+    for column, value in columns:
+        for queue in _queues(connection, query, f"queues_of_{column}", {"value": value}):
+            found += [_of_owner(query, column, value, queue, status) for status in statuses]
+        if len(found) > MAX_STRETCHES:
+            return None
+    return found or [Stretch(source="jobs NOT INDEXED", where="FALSE")]
+
+
+def _of_owner(query: JobSearchQuery, column: str, value: str, queue: str, status: Status) -> Stretch:
+    seen = query.visibility
+    visible = seen is None or (value == seen.user if column == "owner" else value in seen.accounts)
+    implied = {frozenset({"parent_ord"}), frozenset({"queue"}), frozenset({column})}
+    return Stretch(
+        source=f"jobs INDEXED BY jobs_by_{column}",
+        where=f"jobs.{column} = :value AND jobs.queue = :queue AND jobs.status = :status AND jobs.parent_ord IS NULL",
+        parameters={"value": value, "queue": queue, "status": status.value},
+        columns=frozenset({column, "queue", "status", "ord"}),
+        implied=frozenset(implied | ({frozenset({"owner", "account"})} if visible else set())),
+    )
+
+
+def _of_queues(connection: Connection, query: JobSearchQuery) -> list[Stretch] | None:
+    """A stretch for each queue, or for each queue and status; None if there are too many."""
+    queues = _queues(connection, query, "queues", {})
+    statuses = _stored_statuses(query)
+    by_status = len(statuses) < len(Status) and not (FINISHED & set(statuses) and _reads_index_of_queues(query))
+    if by_status and len(queues) * len(statuses) <= MAX_STRETCHES:
+        return [_of_status(queue, status) for queue in queues for status in statuses]
+    return [_of_queue(queue) for queue in queues] if len(queues) <= MAX_STRETCHES else None
+
+
+def _reads_index_of_queues(query: JobSearchQuery) -> bool:
+    """Whether a condition excludes jobs by columns that the index of queues has, and that of statuses has not."""
+    return query.names is not None or query.definitions is not None
+
+
+def _of_status(queue: str, status: Status) -> Stretch:
+    return Stretch(
+        source="jobs INDEXED BY jobs_by_status",
+        where="jobs.queue = :queue AND jobs.status = :status AND jobs.parent_ord IS NULL",
+        parameters={"queue": queue, "status": status.value},
+        columns=frozenset({"queue", "status", "ord", "share_identifier"}),
+        implied=frozenset({frozenset({"parent_ord"}), frozenset({"queue"})}),
+    )
+
+
+def _of_queue(queue: str) -> Stretch:
+    return Stretch(
+        source="jobs INDEXED BY jobs_by_queue",
+        where="jobs.queue = :queue AND jobs.parent_ord IS NULL",
+        parameters={"queue": queue},
+        columns=frozenset({"queue", "ord", "name", "definition", "revision", "created_at", "share_identifier"}),
+        implied=frozenset({frozenset({"parent_ord"}), frozenset({"queue"})}),
+    )
+
+
+def _queues(connection: Connection, query: JobSearchQuery, statement: str, bound: dict[str, Value]) -> Sequence[str]:
+    """The queues that have such jobs, of those that the query names; at most one more than can be merged."""
+    found = connection.execute(SQL[statement], bound | {"limit": MAX_STRETCHES + 1})
+    wanted = None if query.queues is None else set(map(rows.text, query.queues))
+    return [queue for (queue,) in found if wanted is None or queue in wanted]
+
+
+def _stored_statuses(query: JobSearchQuery) -> Sequence[Status]:
+    """The statuses of the rows that can match: a PENDING array that an order has ended counts as FAILED."""
+    wanted = effective_statuses(query)
+    if query.ended_arrays and Status.FAILED in wanted:
+        wanted |= {Status.PENDING}
+    return sorted(wanted)
+
+
+def _first_created(connection: Connection, after: int) -> int:
+    """The first order whose job was created later than `after`, in milliseconds; a child counts as its array.
+
+    A binary search: orders and times of creation ascend together, unless the machine's clock was set back.
+    """
+    low, high = 0, job_reads.last_order(connection) + 1
+    while low < high:
+        middle = (low + high) // 2
+        found = connection.execute(SQL["creation"], {"order": middle}).fetchone()
+        if found is None:
+            high = middle
+        elif found[2] > after:
+            high = min(middle, found[1])
+        else:
+            low = found[0] + 1
+    return low

@@ -1,0 +1,127 @@
+"""GetOverview and GetJob."""
+
+import pytest
+
+from batchq.domain.access.accounts import AccountName, Caller, Owner, UserName
+from batchq.domain.job import Status
+from batchq.ports.jobs import Changes
+from tests.api.several import DUO, GANG
+from tests.support.builders import ADMIN, NOON, attempt, job, moment
+
+ANN = Owner(user=UserName("ann"), account=AccountName("lab"))
+BOB = Owner(user=UserName("bob"), account=AccountName("lab"))
+
+
+@pytest.fixture
+async def overview(http):
+    async def overview():
+        status, _, answer = await http.post("batchq/Overview", {})
+        assert status == 200, answer
+        return answer
+
+    return overview
+
+
+@pytest.fixture
+async def get_job(http):
+    async def get_job(job_id):
+        status, _, answer = await http.ask("GET", f"/v1/batchq/jobs/{job_id.replace('#', '%23')}")
+        assert status == 200, answer
+        return answer["job"]
+
+    return get_job
+
+
+async def test_an_overview_counts_jobs_and_names_the_longest_running(server, submit, overview):
+    runs, fails = await submit("runs"), await submit("fails")
+    await submit("waits")
+    for it in (runs, fails):
+        await server.runs(it)
+    await server.ends(fails, exit_code=3)
+
+    answer = await overview()
+
+    (queue,) = answer["queues"]
+    assert (queue["jobQueue"], queue["state"], queue["priority"]) == ("default", "ENABLED", 1)
+    assert queue["counts"] == {"SUBMITTED": 1, "RUNNING": 1}
+    assert [it["jobId"] for it in answer["longestRunning"]] == [runs]
+    assert answer["capacity"] == [
+        {
+            "computeEnvironment": "local",
+            "state": "ENABLED",
+            "vcpus": {"limit": 4, "requested": 1},
+            "memoryMiB": {"limit": 1024, "requested": 64},
+            "gpus": {"limit": 0, "requested": 0},
+        }
+    ]
+    assert answer["failed"] == {
+        "count": 1,
+        "more": False,
+        "groups": [{"jobDefinition": "sleeper:1", "reason": "Exit code 3", "count": 1}],
+    }
+    assert answer["engine"]["state"] == "OK"
+    assert (answer["user"], answer["account"], answer["role"]) == ("tester", "root", "ADMIN")
+
+
+async def test_an_overview_neither_counts_nor_names_the_jobs_of_others(server, default_queue):
+    jobs = [
+        job(number=number, status=status, owner=owner, started_at=NOON, runnable_at=NOON)
+        for number, (owner, status) in enumerate(
+            (owner, status) for owner in (ANN, BOB) for status in (Status.RUNNABLE, Status.RUNNING)
+        )
+    ]
+    failed = [job(number=10, status=Status.FAILED, owner=BOB, attempts=(attempt(exit_code=1),))]
+    await server.store.commit(Changes(inserted=(*jobs, *failed), history=tuple(map(moment, failed))))
+    seen = {
+        caller.user: await server.overviews.overview(caller=caller)
+        for caller in (
+            ADMIN,
+            Caller(user=ANN.user, account=ANN.account),
+            Caller(user=UserName("cora"), coordinates=frozenset({ANN.account})),
+            Caller(user=UserName("eve")),
+        )
+    }
+
+    runnable = {name: it.queues[0].counts.get(Status.RUNNABLE, 0) for name, it in seen.items()}
+    assert runnable == {"tester": 2, "ann": 1, "cora": 2, "eve": 0}
+    running = {name: [job.order for job in it.longest_running] for name, it in seen.items()}
+    assert running == {"tester": [1, 3], "ann": [1], "cora": [1, 3], "eve": []}
+    assert {name: it.failures.count for name, it in seen.items()} == {"tester": 1, "ann": 0, "cora": 1, "eve": 0}
+    assert {name for name, it in seen.items() if it.queues[0].oldest_runnable_at is None} == {"eve"}
+
+
+async def test_a_job_has_its_details(server, submit, get_job):
+    first = await submit("first", timeout={"attemptDurationSeconds": 90}, tags={"team": "red"})
+    then = await submit("then", dependsOn=[{"jobId": first}])
+    await server.runs(first)
+    await server.ends(first, exit_code=3)
+
+    found, waiting = await get_job(first), await get_job(then)
+
+    assert (found["image"], found["command"]) == ("batchq-test:latest", ["sleep", "1"])
+    assert (found["vcpus"], found["memoryMiB"], found["gpus"]) == (1, 64, 0)
+    assert (found["timeoutSeconds"], found["tags"]) == (90, {"team": "red"})
+    (run,) = found["attempts"]
+    assert (run["number"], run["exitCode"], run["stoppedAt"] - run["startedAt"]) == (1, 3, 90_000)
+    assert run["logStreamName"] == f"sleeper/default/{first}"
+    assert found["dependents"] == [{"jobId": then, "jobName": "then", "status": "SUBMITTED"}]
+    assert waiting["dependsOn"] == [{"jobId": first}]
+
+
+async def test_a_node_is_a_job_with_its_own_containers(server, http, submit, get_job):
+    for definition in (DUO, GANG):
+        await http.post("RegisterJobDefinition", definition)
+    gang = await submit(jobDefinition="gang")
+
+    whole, node = await get_job(gang), await get_job(f"{gang}#2")
+
+    assert (whole["nodes"], node["jobId"]) == (4, f"{gang}#2")
+    assert [it["name"] for it in node["containers"]] == ["side", "work"]
+
+
+@pytest.mark.parametrize("job_id", ["5d1f6c1e-0000-4000-8000-000000000000", "0:1", "0%231"])
+async def test_an_unknown_job_is_not_found(http, job_id):
+    status, _, answer = await http.ask("GET", f"/v1/batchq/jobs/{job_id}")
+
+    assert status == 404
+    assert "not found" in answer["message"]

@@ -1,0 +1,145 @@
+"""What every store must do, held on each: the job search equals a filter over all jobs, a page at a time."""
+
+from datetime import timedelta
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from batchq.domain.access.accounts import AccountName, Owner, UserName, Visibility
+from batchq.domain.ids import DefinitionRef, QueueName, child_id
+from batchq.domain.job import FINISHED, ArrayChild, Status
+from batchq.ports.job_search import JobSearchQuery, SearchOrder
+from batchq.ports.jobs import Changes
+from batchq.store import job_search
+from tests.support.builders import NOON, job, job_id, moment
+from tests.support.examples import examples
+from tests.support.filters import searched
+from tests.support.inline import InlineStore
+
+NOON_MS = 1795262400000
+
+
+def any_of(values):
+    return st.frozensets(st.sampled_from(values), min_size=1, max_size=4)
+
+
+NAMES = ["train", "Train-1", "eval", "a*b", ""]
+PATTERNS = ["train", "TRAIN*", "*a*", "*-1", "*", "a*b", "**", "x"]
+DEFINITIONS = ["a", "ab", "b"]
+OWNERS = [Owner(user=UserName(user), account=AccountName(account)) for user in "uv" for account in ("lab", "team")]
+TIMES = st.integers(NOON_MS - 2, NOON_MS + 12)
+
+SINGLE = st.fixed_dictionaries(
+    {
+        "name": st.sampled_from(NAMES),
+        "queue": st.sampled_from([QueueName("default"), QueueName("other")]),
+        "status": st.sampled_from(Status),
+        "definition": st.builds(DefinitionRef, name=st.sampled_from(DEFINITIONS), revision=st.integers(1, 2)),
+        "share_identifier": st.none() | st.sampled_from(["red", "blue"]),
+        "owner": st.sampled_from(OWNERS),
+    }
+)
+CHILDREN = st.lists(st.sampled_from(Status), max_size=3)
+FILTERS = {
+    "queues": any_of(["default", "other", "none"]),
+    "statuses": any_of(list(Status)),
+    "names": any_of(PATTERNS),
+    "definitions": any_of(["a", "a*", "b:1", "ab:2", ":", "a:x"]),
+    "shares": any_of(["red", "none"]),
+    "users": any_of(["u", "v", "w"]),
+    "accounts": any_of(["lab", "team"]),
+    "ids": st.frozensets(st.integers(0, 12).map(job_id), max_size=6),
+    "id_prefix": st.sampled_from([job_id(1), job_id(0)[:13], f"{job_id(2)}:"]),
+    "parent": st.integers(0, 8).map(job_id),
+    "created_after": TIMES,
+    "created_before": TIMES,
+    "ended_after": TIMES,
+    "ended_before": TIMES,
+    "children": st.just(True),
+    "visibility": st.builds(
+        Visibility, user=st.sampled_from(["u", "x"]), accounts=st.frozensets(st.sampled_from(["lab", "team"]))
+    ),
+}
+#: Few filters at a time: a query with many of them finds nothing.
+QUERIES = st.lists(st.sampled_from(sorted(FILTERS)), max_size=2, unique=True).flatmap(
+    lambda names: st.builds(
+        JobSearchQuery,
+        order_by=st.sampled_from(SearchOrder),
+        limit=st.integers(1, 4),
+        **{name: FILTERS[name] for name in names},
+    )
+)
+
+
+def made_of(singles):
+    """Jobs in the order of submission; an array is followed by its children, of which some do not exist yet."""
+    jobs, order = [], 0
+    for number, (of, children) in enumerate(singles):
+        size = {"array_size": 3} if children else {}
+        whole = job(number=order, created_at=NOON + timedelta(milliseconds=number), **of, **size)
+        jobs.append(whole)
+        for index, status in enumerate(children):
+            jobs.append(
+                replace(
+                    whole,
+                    id=child_id(whole.id, index),
+                    order=whole.order + 1 + index,
+                    child=ArrayChild(parent=whole.id, index=index),
+                    status=status,
+                )
+            )
+        order += 1 + (3 if children else 0)
+    return [_without_attempt(it) for it in jobs]
+
+
+def _without_attempt(it):
+    return replace(it, attempt=None)
+
+
+async def whole_search(store, query):
+    """All pages, one after the other."""
+    orders, pages = [], 0
+    while True:
+        page = await store.search(query)
+        orders += [it.order for it in page.jobs]
+        pages += 1
+        assert len(page.jobs) <= query.limit
+        assert (page.next is None) is (page.searched_back_to is None)
+        assert pages < 500
+        if page.next is None:
+            return orders
+        assert query.before is None or page.next < query.before
+        query = replace(query, before=page.next)
+
+
+def _supported(query):
+    """By end, children are searched only where the query names their array, or jobs."""
+    named = query.parent is not None or query.ids is not None or query.id_prefix is not None
+    return replace(query, children=query.children and (named or query.order_by is SearchOrder.CREATED))
+
+
+@pytest.mark.fault("SE18")
+@settings(max_examples=examples(200), deadline=None)
+@given(
+    singles=st.lists(st.tuples(SINGLE, CHILDREN), min_size=3, max_size=9),
+    data=st.data(),
+    bound=st.sampled_from([50_000, 7]),
+)
+async def test_any_search_finds_the_jobs_of_its_specification(singles, data, bound):
+    """`bound`: the most that a page may cost; the small one ends most pages before they are full."""
+    jobs, store = made_of(singles), InlineStore()
+    ended = {it.id: NOON + timedelta(milliseconds=it.order % 5) for it in jobs if it.status in FINISHED}
+    history = tuple(moment(it, at=ended[it.id]) for it in jobs if it.id in ended)
+    await store.commit(Changes(inserted=tuple(jobs), history=history))
+    arrays = [it for it in jobs if it.spec.array_size is not None and it.child is None]
+    stopped = data.draw(st.lists(st.sampled_from(arrays), unique_by=lambda it: it.order) if arrays else st.just([]))
+    over = {it.order: NOON + timedelta(milliseconds=3) for it in stopped if it.order % 2}
+    for query in data.draw(st.lists(QUERIES, min_size=1, max_size=5)):
+        stopped_arrays = frozenset(it.order for it in stopped)
+        asked = replace(_supported(query), ended_arrays=over, stopped_arrays=stopped_arrays)
+        with patch.multiple(job_search, MAX_ROWS=bound, MIN_CHUNK=min(64, bound)):
+            listed = await whole_search(store, asked)
+        assert listed == [it.order for it in searched(jobs, asked, ended)]

@@ -1,0 +1,76 @@
+"""The steps of a search and of an overview do not grow with the number of stored jobs."""
+
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain.access.accounts import Owner, Visibility
+from batchq.domain.job import Status
+from batchq.ports.job_search import JobSearchQuery, SearchOrder
+from batchq.ports.jobs import Changes
+from batchq.store.sqlite_store import SqliteStore
+from tests.store.many import filled, its_id
+from tests.store.test_many_jobs import EACH, Counter
+from tests.support.builders import NOON, job, moment
+
+FEW = 1000
+MANY = [
+    5000,
+    pytest.param(50_000, marks=pytest.mark.exhaustive),
+    pytest.param(1_000_000, marks=[pytest.mark.million, pytest.mark.exhaustive, pytest.mark.timeout(900)]),
+]
+OWN = Owner(user="ada", account="lab")
+ADA = Visibility(user="ada")
+CORA = Visibility(user="cora", accounts=frozenset({"lab", "team"}))
+LATE = int(NOON.timestamp() * 1000) + 10**9
+MOST_STEPS = 1_500_000  # for a page that reads as much as one may
+
+PAGES = {
+    "all": JobSearchQuery(limit=50),
+    "of a status": JobSearchQuery(statuses=frozenset({Status.SUCCEEDED}), limit=50),
+    "that fail, by end": JobSearchQuery(statuses=frozenset({Status.FAILED}), order_by=SearchOrder.ENDED, limit=50),
+    "by end": JobSearchQuery(order_by=SearchOrder.ENDED, limit=50),
+    "of a user": JobSearchQuery(users=frozenset({"ada"}), limit=50),
+    "that ada sees": JobSearchQuery(visibility=ADA, limit=50),
+    "that cora sees, by name": JobSearchQuery(visibility=CORA, names=frozenset({"*wn*"}), limit=50),
+    "that ada sees, by end": JobSearchQuery(visibility=ADA, order_by=SearchOrder.ENDED, limit=50),
+    "by id": JobSearchQuery(ids=frozenset({its_id(7)}), limit=50),
+    "by the beginning of an id": JobSearchQuery(id_prefix=its_id(7)[:8], limit=50),
+    "created later": JobSearchQuery(created_after=LATE, limit=50),
+}
+BOUNDED = {
+    "by a rare name": JobSearchQuery(names=frozenset({"*rare*"}), limit=50),
+    "by a rare name, of a status": JobSearchQuery(
+        names=frozenset({"*rare*"}), statuses=frozenset({Status.SUCCEEDED}), limit=50
+    ),
+    "children": JobSearchQuery(children=True, names=frozenset({"*rare*"}), limit=50),
+    "by a rare name, by end": JobSearchQuery(names=frozenset({"*rare*"}), order_by=SearchOrder.ENDED, limit=50),
+}
+
+
+async def costs(data, count):
+    """The steps of each page and of an overview, among so many jobs of others."""
+    filled(data, count)
+    store = await SqliteStore.open(data)
+    own = [job(number=count + number, status=Status.FAILED, owner=OWN, name=f"own-{number}") for number in range(10)]
+    ends = tuple(moment(it, at=NOON + timedelta(days=1)) for it in own)
+    await store.commit(Changes(inserted=tuple(own), history=ends))
+    await store._database._searcher.set_progress_handler(counter := Counter(), EACH)
+    found = {name: await counter.cost(store.search(query)) for name, query in (PAGES | BOUNDED).items()}
+    found["failures"] = await counter.cost(store.failures(NOON, visibility=ADA))
+    pages = {name: await store.search(query) for name, query in BOUNDED.items()}
+    await store.close()
+    return found, pages
+
+
+@pytest.mark.fault("SE25")
+@pytest.mark.parametrize("count", MANY)
+async def test_the_cost_of_a_page_does_not_grow_with_the_number_of_jobs(tmp_path, count):
+    few, _ = await costs(tmp_path / "few", FEW)
+
+    many, pages = await costs(tmp_path / "many", count)
+
+    more = {name: (few[name], many[name]) for name in many.keys() - BOUNDED.keys() if many[name] > few[name] * 1.2 + 8}
+    assert more == {}
+    assert {name: many[name] for name in BOUNDED if many[name] * EACH > MOST_STEPS} == {}
+    assert [name for name, page in pages.items() if count > 50_000 and page.next is None] == []
