@@ -1,5 +1,6 @@
 """`batchq cancel` and `batchq terminate` by people with keys: who may stop what, and that nobody learns of more."""
 
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -96,6 +97,17 @@ def test_filters_reach_as_far_as_he_who_asks(lab, jobs, caller, name, asked):
 
     assert (done.status, done.says[-1].partition(" (")[0]) == (0, f"{len(meant)} stopping")
     assert stopped(lab, jobs) == meant
+
+
+def test_the_owner_of_a_job_sees_who_stopped_it_and_others_see_nothing(jobs, caller):
+    caller("cora", "terminate", jobs["ada"], "--reason", "too hot")
+
+    seen = json.loads("\n".join(caller("ada", "history", jobs["ada"], "--json").says))
+    orders = [it["stopOrder"] for it in seen["history"] if "stopOrder" in it]
+    assert {(it["kind"], it["user"], it["reason"]) for it in orders} == {("TERMINATE", "cora", "too hot")}
+    again = caller("ada", "terminate", jobs["ada"]).says
+    assert any("by cora ('too hot')" in line or "is already FAILED" in line for line in again)
+    assert caller("eve", "history", jobs["ada"], "--json").status != 0
 
 
 @pytest.mark.fault("SE08")
