@@ -38,7 +38,7 @@ def test_programs_read_it_as_json(no_engine, tmp_path, capsys):
 def test_no_url_is_told_in_a_line(tmp_path, capsys):
     assert main(["doctor", "--data", str(tmp_path), "--url", "somewhere"]) == 2
 
-    assert capsys.readouterr().err == "batchq: somewhere is not the http:// or https:// URL of a server\n"
+    assert capsys.readouterr().err == "batchq: somewhere is not the http://, https:// or unix:///PATH URL of a server\n"
 
 
 def test_a_simulated_server_is_well_without_an_engine(no_engine, tmp_path):
