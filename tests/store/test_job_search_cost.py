@@ -3,11 +3,13 @@
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Owner, Visibility
 from batchq.domain.job import Status
 from batchq.ports.job_search import JobSearchQuery, SearchOrder
 from batchq.ports.jobs import Changes
+from batchq.store import database
 from batchq.store.sqlite_store import SqliteStore
 from tests.store.many import filled, its_id
 from tests.store.test_many_jobs import EACH, Counter
@@ -46,6 +48,20 @@ BOUNDED = {
     "children": JobSearchQuery(children=True, names=frozenset({"*rare*"}), limit=50),
     "by a rare name, by end": JobSearchQuery(names=frozenset({"*rare*"}), order_by=SearchOrder.ENDED, limit=50),
 }
+
+
+async def test_a_search_that_takes_too_many_steps_ends_where_it_is(tmp_path, monkeypatch):
+    filled(tmp_path, FEW)
+    store = await SqliteStore.open(tmp_path)
+    monkeypatch.setattr(database, "MAX_SEARCH_STEPS", 1)
+
+    page = await store.search(BOUNDED["children"])
+
+    monkeypatch.undo()
+    rest = await store.search(replace(BOUNDED["children"], before=page.next))
+    await store.close()
+    assert (page.jobs, rest.next) == ((), None)
+    assert page.next is not None
 
 
 async def costs(data, count):

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from batchq.domain.job import Status
 from batchq.errors import Conflict, StoreFailed, StoreLost
+from batchq.ports.job_search import JobSearchQuery
 from batchq.ports.jobs import Changes, JobQuery
 from batchq.store.database import NAME
 from tests.store.conftest import Gate
@@ -204,6 +205,20 @@ async def test_reads_of_the_engine_do_not_wait_for_a_long_list(store):
         listed = await listing
 
     assert [it.order for it in active] == [it.order for it in listed] == [1]
+
+
+async def test_neither_the_engine_nor_lists_wait_for_a_search(store):
+    await store.commit(Changes(inserted=(job(number=1, status=Status.RUNNING),)))
+    async with Gate(store._database._searcher) as gate:
+        searching = asyncio.ensure_future(store.search(JobSearchQuery(limit=10)))
+        await gate.reached.wait()
+
+        active = await store.active()
+        listed = await store.list(JobQuery(queue="default", status=Status.RUNNING, limit=10))
+        gate.open()
+        page = await searching
+
+    assert [it.order for it in active] == [it.order for it in listed] == [it.order for it in page.jobs] == [1]
 
 
 @pytest.mark.fault("DB08")
