@@ -41,7 +41,7 @@ def test_one_job_that_fails_again_and_again_does_not_open_it(breaker):
 
 
 @pytest.mark.parametrize("images", [("good",), ("one", "other")])
-def test_several_jobs_of_a_proven_image_or_of_two_images_open_it(breaker, images):
+async def test_several_jobs_of_a_proven_image_or_of_two_images_open_it(breaker, images):
     breaker.succeeded("good")
     fail(breaker, MIN_JOBS, *images)
 
