@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 
 from batchq import __version__
 from batchq.cli.exit_statuses import DONE, EXIT_STATUSES, INTERRUPTED, MISUSED, REFUSED, UNAVAILABLE
-from batchq.cli.output import flush_output, print_error
+from batchq.cli.output import accept_all_text, flush_output, print_error
 from batchq.errors import BatchqError, Misused, ServerUnavailable
 
 #: The commands by topic. Each command: the module and function that declare it, and its line in `batchq --help`. The
@@ -69,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Errors are printed as one line on stderr.
     """
+    accept_all_text()
     batchq = parser()
     if COMPLETION_REQUEST in os.environ:
         import_module("batchq.cli.completion").complete(batchq)

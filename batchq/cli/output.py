@@ -1,5 +1,6 @@
 """Output of the commands: messages on stderr, one line each, and lines on stdout, whose reader may have gone."""
 
+import io
 import os
 import sys
 from contextlib import suppress
@@ -45,6 +46,12 @@ def write_line(text: str, *, end: str = "\n", flush: bool = True) -> None:
     except OSError as why:
         _discard_output()
         print_error(f"cannot write the output: {why.strerror}")
+
+
+def accept_all_text() -> None:
+    """Let stdout print characters that its encoding does not have, and lone surrogates, as escape sequences."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def flush_output() -> None:

@@ -192,6 +192,18 @@ async def test_a_reader_that_leaves_ends_the_output_without_an_error(native):
     assert out.splitlines()[0].startswith(native.rows[0]["jobId"].encode())
 
 
+async def test_text_that_the_encoding_of_stdout_does_not_have_is_escaped(native):
+    native.rows = [row(status="RUNNABLE", statusReason="\ud800 \N{SNOWMAN} é")]
+
+    command = [sys.executable, "-m", "batchq", "list", "-a"]
+    environment = os.environ | {"PYTHONIOENCODING": "latin-1"}
+    running = await asyncio.create_subprocess_exec(*command, env=environment, stdout=asyncio.subprocess.PIPE)
+    out, _ = await running.communicate()
+
+    assert running.returncode == 0
+    assert out.rstrip().endswith(b"\\ud800 \\u2603 \xe9")
+
+
 async def test_no_server_is_status_3(capsys):
     assert await batchq("list", "--url", "http://127.0.0.1:1") == 3
 

@@ -38,6 +38,7 @@ class Session:
         inherited = {it: os.environ[it] for it in ("DOCKER_HOST", "TMPDIR") if it in os.environ}
         self.environment = inherited | {
             "HOME": str(folder),
+            "TZ": "UTC",
             "PATH": f"{BINARIES}:{os.environ['PATH']}",
             "BATCHQ_DATA": str(folder / "data"),
             "BATCHQ_PORT": port,
