@@ -51,7 +51,8 @@ def write_line(text: str, *, end: str = "\n", flush: bool = True) -> None:
 def accept_all_text() -> None:
     """Let stdout print characters that its encoding does not have, and lone surrogates, as escape sequences."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+        with suppress(OSError):  # a stream for reading and writing must be seekable
+            sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def flush_output() -> None:
