@@ -43,9 +43,9 @@ VALID_VALUES = {
 
 
 @contextmanager
-def fuzzed_server(data):
+def fuzzed_server(data, *flags):
     """A server with a resource for each name in VALID_VALUES, and the valid values by member."""
-    with serving(data, "--runtime", "simulated") as service:
+    with serving(data, "--runtime", "simulated", *flags) as service:
         batch = service.client()
         register(batch, "there", "true")
         batch.create_consumable_resource(consumableResourceName="there", totalQuantity=10)
@@ -54,15 +54,19 @@ def fuzzed_server(data):
         yield service, VALID_VALUES | {"arn": policy} | dict.fromkeys(["jobId", "arrayJobId", "multiNodeJobId"], job)
 
 
-def fuzz(service, valid_values, *, examples, seed, phases="coverage,fuzzing"):
-    """Run schemathesis. Returns the finished process; its exit status is 0 if it found nothing."""
+def fuzz(service, valid_values, *, examples, seed, phases="coverage,fuzzing", url=None, paths=None):
+    """Run schemathesis. Returns the finished process; its exit status is 0 if it found nothing.
+
+    `url`: where to call the service, if not at its port. `paths`: a pattern of the paths that are called; None: all.
+    """
     schemathesis = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(Path(__file__).with_suffix(".toml"))]
-    command = [*schemathesis, "run", f"{service.url}/openapi.json", "--no-color"]
+    command = [*schemathesis, "run", f"{url or service.url}/openapi.json", "--no-color"]
     options = ["--phases", phases, "--checks", ",".join(CHECKS), "--warnings", "off", "--continue-on-failure"]
     bounds = ["--max-examples", str(examples), "--seed", str(seed), "--request-timeout", str(REQUEST_TIMEOUT)]
+    selected = [] if paths is None else ["--include-path-regex", paths]
     variables = {"SCHEMATHESIS_HOOKS": "tests.fuzz.hooks", "BATCHQ_VALID_VALUES": json.dumps(valid_values)}
     return subprocess.run(
-        [*command, *options, *bounds],
+        [*command, *options, *bounds, *selected],
         cwd=service.data.parent,
         env=os.environ | variables | {"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,

@@ -4,8 +4,10 @@ import re
 
 import pytest
 
+from tests.fuzz.forwarder import forwarded
 from tests.fuzz.fuzz import fuzz, fuzzed_server
 
+EXPECTED = "every user who can connect"
 TROUBLE = re.compile(r"^\S+ \S+ (?:WARNING|ERROR|CRITICAL) .*|^ *Traceback.*", re.MULTILINE)
 
 
@@ -20,3 +22,17 @@ def test_no_generated_request_causes_a_server_error(tmp_path):
     assert found.returncode == 0, found.stdout
     assert health["status"] == "ok"
     assert TROUBLE.findall(service.log.read_text()) == []
+
+
+@pytest.mark.exhaustive
+@pytest.mark.fault("IN01")
+@pytest.mark.timeout(300)
+def test_no_generated_request_at_the_unix_socket_causes_a_server_error(tmp_path):
+    path = tmp_path / "batchq.sock"
+    with fuzzed_server(tmp_path / "data", "--socket", str(path)) as (service, valid_values), forwarded(path) as url:
+        found = fuzz(service, valid_values, examples=5, seed=20261123, url=url, paths="^/v1/batchq/")
+        health = service.health()
+
+    assert found.returncode == 0, found.stdout
+    assert health["status"] == "ok"
+    assert [it for it in TROUBLE.findall(service.log.read_text()) if EXPECTED not in it] == []
