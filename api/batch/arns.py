@@ -11,8 +11,9 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 from msgspec import Struct
 
+from batchq.api.batch import validation
 from batchq.domain.ids import DefinitionRef, JobId, Tag
-from batchq.errors import Invalid
+from batchq.errors import Invalid, NotFound
 
 
 class ArnKind(StrEnum):
@@ -78,6 +79,16 @@ class BatchArns(Struct, frozen=True, kw_only=True):
             return text
         found = self.resource(text)
         return found[1] if found is not None and found[0] is kind else None
+
+    def required_name(self, kind: ArnKind, text: str, *, member: str) -> str:
+        """As `named`, for a request that changes or describes one resource. `member`: the request's, for the error.
+
+        Raises Invalid for an empty text, and NotFound for an ARN that is not of a resource of this kind.
+        """
+        name = self.named(kind, validation.required(text, member))
+        if name is None:
+            raise NotFound(f"{kind.title().replace('-', '')} {text} not found.")
+        return name
 
     def listed(self, kind: ArnKind, text: str) -> str | None:
         """As `named`, but None for an ARN of another account: AWS omits unknown resources from lists."""

@@ -15,7 +15,7 @@ from batchq.api.batch.wire import Integer, NameList, PageSize, StateName, Tags, 
 from batchq.api.operations import takes
 from batchq.api.page_tokens import page
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, State
-from batchq.errors import Invalid, NotFound
+from batchq.errors import Invalid
 
 Document = dict[str, Any]
 DOCUMENT_MEMBERS = {
@@ -263,10 +263,7 @@ def _name_and_arn(environment: ComputeEnvironment, request: BatchRequest) -> Ans
 
 
 def environment_name(text: str, arns: BatchArns) -> EnvironmentName:
-    name = arns.named(ArnKind.ENVIRONMENT, validation.required(text, "computeEnvironment"))
-    if name is None:
-        raise NotFound(f"ComputeEnvironment {text} not found.")
-    return EnvironmentName(name)
+    return EnvironmentName(arns.required_name(ArnKind.ENVIRONMENT, text, member="computeEnvironment"))
 
 
 def to_document(given: CreateComputeEnvironment) -> Document:

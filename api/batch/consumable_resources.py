@@ -148,10 +148,7 @@ def _name_and_arn(resource: ConsumableResource, request: BatchRequest) -> Answer
 
 
 def resource_name(text: str, arns: BatchArns) -> ConsumableName:
-    name = arns.named(ArnKind.CONSUMABLE, validation.required(text, "consumableResource"))
-    if name is None:
-        raise NotFound(f"ConsumableResource {text} not found.")
-    return ConsumableName(name)
+    return ConsumableName(arns.required_name(ArnKind.CONSUMABLE, text, member="consumableResource"))
 
 
 def resource_kind(text: str | None) -> ResourceKind:

@@ -142,10 +142,7 @@ def _name_and_arn(queue: JobQueue, request: BatchRequest) -> Answer:
 
 
 def queue_name(text: str, arns: BatchArns) -> QueueName:
-    name = arns.named(ArnKind.QUEUE, validation.required(text, "jobQueue"))
-    if name is None:
-        raise NotFound(f"JobQueue {text} not found.")
-    return QueueName(name)
+    return QueueName(arns.required_name(ArnKind.QUEUE, text, member="jobQueue"))
 
 
 def check_supported(given: CreateJobQueue | UpdateJobQueue) -> None:

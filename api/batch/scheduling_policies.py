@@ -16,7 +16,7 @@ from batchq.api.batch.wire import Integer, NameList, PageSize, Tags, Text, WireM
 from batchq.api.operations import takes
 from batchq.api.page_tokens import page
 from batchq.domain.catalog import PolicyName, SchedulingPolicy, ShareWeight
-from batchq.errors import Invalid, NotFound
+from batchq.errors import Invalid
 
 MAX_DECAY = 604_800  # seconds, a week
 MAX_RESERVATION = 99
@@ -113,10 +113,7 @@ async def list_(context: BatchContext, request: BatchRequest, body: ListScheduli
 
 def policy_name(text: str, arns: BatchArns, *, member: str) -> PolicyName:
     """The name in the ARN `text`; `member`: the request's member, for the error text. Raises Invalid, and NotFound."""
-    name = arns.named(ArnKind.POLICY, validation.required(text, member))
-    if name is None:
-        raise NotFound(f"SchedulingPolicy {text} not found.")
-    return PolicyName(name)
+    return PolicyName(arns.required_name(ArnKind.POLICY, text, member=member))
 
 
 def check_supported(given: CreateSchedulingPolicy | UpdateSchedulingPolicy) -> None:
