@@ -13,7 +13,7 @@ TROUBLE = re.compile(r"^\S+ \S+ (?:WARNING|ERROR|CRITICAL) .*|^ *Traceback.*", r
 
 @pytest.mark.exhaustive
 @pytest.mark.fault("IN01")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_no_generated_request_causes_a_server_error(tmp_path):
     with fuzzed_server(tmp_path / "data") as (service, valid_values):
         found = fuzz(service, valid_values, examples=10, seed=20261121)
@@ -26,7 +26,7 @@ def test_no_generated_request_causes_a_server_error(tmp_path):
 
 @pytest.mark.exhaustive
 @pytest.mark.fault("IN01")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_no_generated_request_at_the_unix_socket_causes_a_server_error(tmp_path):
     path = tmp_path / "batchq.sock"
     with fuzzed_server(tmp_path / "data", "--socket", str(path)) as (service, valid_values), forwarded(path) as url:
