@@ -158,7 +158,7 @@ class SqliteStore:
         return await self._read(lambda it: job_reads.children(it, parent, first, limit))
 
     async def places(self, jobs: Sequence[WaitingJob]) -> Mapping[JobId, Place]:
-        return await self._browse(lambda it: places.places(it, jobs))
+        return await self._search(lambda it: places.places(it, jobs))
 
     async def queued(self) -> Mapping[AccountName, int]:
         return await self._read(job_reads.queued)
