@@ -1,0 +1,119 @@
+"""Makes docs/recording.svg from a real run of the commands of docs/sweeps.md: `python -m tests.docs.recording`.
+
+The commands run on a pseudo-terminal against a server with simulated containers. Each appears when the one before has
+ended, and its output after the time that the command took, at most MAX_WAIT seconds. A reader who prefers no motion, or
+a program that does not animate, sees the whole picture.
+"""
+
+import asyncio
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from tests.cli.terminal_session import session
+from tests.docs.pages import ROOT, examples
+from tests.docs.session import Session, commands
+
+PAGE, PICTURE = ROOT / "docs" / "sweeps.md", ROOT / "docs" / "recording.svg"
+COLUMNS, MAX_LINES = 110, 5  # of the screen; lines of one command's output
+WIDTH, LINE, MARGIN = 8.4, 19, 18  # pixels: of a character, of a line, around the text
+MAX_WAIT, TYPING = 2.0, 0.8  # seconds
+STYLE = """
+text { font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill: #d8dee9; white-space: pre; }
+.command { fill: #a3be8c; font-weight: bold; }
+.rest { fill: #7b8394; }
+@media (prefers-reduced-motion: no-preference) {
+  text { animation: appear 0s linear both; }
+  @keyframes appear { from { visibility: hidden; } to { visibility: visible; } }
+}
+"""
+
+
+@dataclass(frozen=True)
+class Played:
+    """A command with its output."""
+
+    command: str
+    lines: list[str]
+    #: How long it ran.
+    seconds: float
+
+
+@dataclass
+class Picture:
+    """The lines of the SVG image, from above."""
+
+    lines: list[str] = field(default_factory=list)
+
+    def add(self, text: str, kind: str, at: float) -> None:
+        y = MARGIN + LINE * (len(self.lines) + 1)
+        cut = text if len(text) <= COLUMNS else f"{text[: COLUMNS - 1]}…"
+        self.lines.append(
+            f'<text x="{MARGIN}" y="{y}" class="{kind}" style="animation-delay: {at:.1f}s">{escape(cut)}</text>'
+        )
+
+    def svg(self) -> str:
+        width, height = round(COLUMNS * WIDTH) + 2 * MARGIN, LINE * (len(self.lines) + 1) + 2 * MARGIN
+        return "\n".join(
+            [
+                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">',
+                "<title>A parameter sweep on the command line of batchq</title>",
+                f"<style>{STYLE}</style>",
+                f'<rect width="{width}" height="{height}" rx="8" fill="#20242c"/>',
+                *self.lines,
+                "</svg>\n",
+            ]
+        )
+
+
+def commands_of_the_page() -> list[str]:
+    """The commands of the page's console examples."""
+    shown = [it for it in examples(PAGE.read_text()) if it.language == "console" and it.action == "run"]
+    return [command for it in shown for command in commands(it.text)]
+
+
+def play(folder: Path) -> list[Played]:
+    """Run the page's examples in their order; commands of console blocks on a terminal."""
+    shell = Session(folder, docker=False)
+    try:
+        found = []
+        for example in examples(PAGE.read_text()):
+            if example.language == "console" and example.action == "run":
+                found += [_on_terminal(shell, it) for it in commands(example.text)]
+            else:
+                shell.play(example)
+        return found
+    finally:
+        shell.close()
+
+
+def _on_terminal(shell: Session, command: str) -> Played:
+    began = time.monotonic()
+    environment = shell.environment | {"BATCHQ_URL": shell.environment["AWS_ENDPOINT_URL"]}
+    line = f"cd {shell.folder} && {command}"
+    shown = asyncio.run(session("bash", "-c", line, columns=COLUMNS, **environment))
+    return Played(command, shown["screen"], time.monotonic() - began)
+
+
+def picture(played: list[Played]) -> str:
+    image, at = Picture(), 0.0
+    for it in played:
+        image.add(f"$ {it.command}", "command", at)
+        at += TYPING + min(it.seconds, MAX_WAIT)
+        for line in it.lines[:MAX_LINES]:
+            image.add(line, "output", at)
+        if len(it.lines) > MAX_LINES:
+            image.add(f"... {len(it.lines) - MAX_LINES} more lines", "rest", at)
+    return image.svg()
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="batchq-recording-") as folder:
+        PICTURE.write_text(picture(play(Path(folder))))
+    print(PICTURE.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()
