@@ -1,5 +1,6 @@
-"""`batchq top`: queues, capacity and jobs, refreshed on a terminal; without one, a single picture."""
+"""`batchq top`: queues, capacity and jobs, refreshed on a terminal; with other input or output, a single picture."""
 
+import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from inspect import cleandoc
 
@@ -30,7 +31,7 @@ def add_top(command: ArgumentParser) -> None:
 
 def top(args: Namespace) -> int:
     server = TopServer(url_of(args))
-    if not is_terminal():
+    if not is_terminal() or sys.stdin is None or not sys.stdin.isatty():
         return print_picture(server)
     # textual takes longer to import than a request takes.
     from batchq.cli.top_screen import TopApp  # noqa: PLC0415
