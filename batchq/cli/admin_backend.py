@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import to_builtins
+import msgspec
 from pydantic import ValidationError
 
 from batchq.accounts.admin import AccountAdmin
@@ -92,5 +92,6 @@ def _perform_on_files(data: Path, name: str, content: Mapping[str, object]) -> R
         first = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
         raise Invalid(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
     with rights_of_owner(data):
-        answer: Response = to_builtins(operation.perform(AccountAdmin(data, now=wall_time), request, caller))
-        return answer
+        answer = operation.perform(AccountAdmin(data, now=wall_time), request, caller)
+    # As a server's response is read: to_builtins would leave tuples, which a command prints in another way than lists.
+    return dict(msgspec.json.decode(msgspec.json.encode(answer)))
