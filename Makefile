@@ -6,7 +6,7 @@ KILL_ROUNDS ?= 400
 EXAMPLES ?= 500
 ONLY ?=
 
-# Whatever the environment says, bytecode is cached. Without it each worker of pytest and each server of a test compiles all modules.
+# Bytecode is always cached: otherwise each worker of pytest and each server of a test compiles all modules.
 unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST := $(BIN)/pytest -q -n auto --maxprocesses 4 --dist worksteal
@@ -31,10 +31,10 @@ check: install ## Format, lint, types, imports and the quick tests that need no 
 	$(BIN)/lint-imports --no-logo
 	$(PYTEST) --hypothesis-profile=check -m "$(NEEDS_NOTHING) and not exhaustive"
 
-exhaustive: install ## What make check leaves out: the tests marked exhaustive, and all examples of hypothesis. Minutes.
+exhaustive: install ## The tests marked exhaustive, and all examples of hypothesis; minutes.
 	$(PYTEST) -m "$(NEEDS_NOTHING) and (exhaustive or hypothesis)"
 
-engine: ## See to a Docker engine and the test images; installs nothing where an engine answers.
+engine: ## Start a Docker engine if none answers, and make the test images.
 	@.ci/engine
 
 docker-test: install engine ## The tests that need a Docker engine.
@@ -72,16 +72,16 @@ mutants: install ## Change the domain and the engine in thousands of ways (mutmu
 simulate: install ## Simulate SEEDS=5000 runs with random faults; `python -m tests.simulation --seed N` prints one.
 	$(BIN)/python -m tests.simulation --seeds 0:$(SEEDS)
 
-fuzz: install ## Let schemathesis make up EXAMPLES=500 requests of each operation, and more that are wrong; minutes.
+fuzz: install ## schemathesis generates EXAMPLES=500 requests of each operation, and invalid ones; minutes.
 	$(BIN)/python -m tests.fuzz --examples $(EXAMPLES)
 
 million: install ## The tests that need a million finished jobs; minutes.
 	$(BIN)/pytest -q -m million tests/store
 
-format: install ## Format the code, and mend what the linter can.
+format: install ## Format the code, and apply the automatic fixes of the linter.
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-clean: ## Remove what make made. Data of a server is left alone.
+clean: ## Remove what make has made. Data of a server stays.
 	rm -rf .venv build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

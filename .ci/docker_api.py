@@ -1,4 +1,4 @@
-"""The few calls `.ci/engine` makes to a Docker engine, on the standard library alone: no CLI, no SDK, no venv."""
+"""Calls of `.ci/engine` to a Docker engine, with the standard library only: before there is a CLI, an SDK or a venv."""
 
 import hashlib
 import io
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 NAME = "batchq-test"
-# Raise it when anything below changes: images of another revision are made anew.
+# Increase it with each change below: images of another revision are made again.
 REVISION = "batchq test image, revision 1"
 COMMON: dict[str, object] = {"Cmd": ["sh"], "Env": ["PATH=/bin"]}
 IMAGES: dict[str, dict[str, object]] = {
@@ -34,7 +34,7 @@ FILES = {
 
 
 class Refused(Exception):
-    """The engine answered, and said no."""
+    """The engine refused the request."""
 
 
 class UnixConnection(HTTPConnection):
@@ -93,7 +93,7 @@ def ask(method: str, path: str, body: bytes | None = None) -> bytes:
 
 
 def ping() -> bool:
-    """Where nobody listens that is known at once; who does may be busy, or on his way up."""
+    """Whether an engine answers. The timeout is long because it may be busy; a missing engine is noticed at once."""
     try:
         with asked("GET", "/_ping", timeout=60) as (status, _):
             return status == HTTPStatus.OK

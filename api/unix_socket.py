@@ -154,7 +154,7 @@ def _refuse_others(path: Path) -> None:
         except (ConnectionRefusedError, FileNotFoundError):
             return  # of a server that was killed
         except OSError:
-            pass  # somebody listens, and is busy
+            pass  # another server listens, and is busy
     raise Unavailable(f"{path} is already in use by another process; set another with --socket")
 
 

@@ -131,7 +131,7 @@ def _seconds(text: str) -> int:
     return int(text)
 
 
-class Progress(Struct):
+class RequestProgress(Struct):
     """The progress of a request, reported if its response is interrupted."""
 
     #: Whether the server has accepted the request: its response has begun.
@@ -142,7 +142,7 @@ class Progress(Struct):
 
 def _stop(args: Namespace, path: str, **more: object) -> int:
     """Send the request, print the outcome of each job, and return the exit status."""
-    progress = Progress()
+    progress = RequestProgress()
     try:
         _send(args, path, more, progress)
     except Declined as declined:
@@ -157,7 +157,7 @@ def _stop(args: Namespace, path: str, **more: object) -> int:
     return 0 if set(progress.counts) <= SUCCESSFUL_OUTCOMES else REFUSED
 
 
-def _send(args: Namespace, path: str, more: Mapping[str, object], progress: Progress) -> None:
+def _send(args: Namespace, path: str, more: Mapping[str, object], progress: RequestProgress) -> None:
     url = url_of(args)
     if args.me:
         args.users = [*(args.users or ()), [_user_name(url)]]
@@ -206,7 +206,7 @@ def _report(objects: Iterator[Response], reporter: "StopReporter", counts: Count
     raise Unavailable("the response is incomplete, or not from batchq")
 
 
-def _render_progress(progress: Progress, args: Namespace) -> str:
+def _render_progress(progress: RequestProgress, args: Namespace) -> str:
     """The outcomes before the interruption, as the end of an error text; empty if the request was not accepted."""
     if not progress.is_accepted or args.dry_run:
         return ""

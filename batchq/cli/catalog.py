@@ -19,7 +19,7 @@ from batchq.errors import Invalid, NotFound
 MAX_PAGES = 1000
 
 
-class Kind(Struct, frozen=True, kw_only=True):
+class CatalogKind(Struct, frozen=True, kw_only=True):
     """A kind of resource, as AWS's operations describe it."""
 
     #: The noun in messages.
@@ -36,7 +36,7 @@ class Kind(Struct, frozen=True, kw_only=True):
     of_all: Mapping[str, object]
 
 
-QUEUES = Kind(
+QUEUES = CatalogKind(
     noun="job queue",
     path="/v1/describejobqueues",
     list_member="jobQueues",
@@ -44,7 +44,7 @@ QUEUES = Kind(
     by_name=lambda name: {"jobQueues": [name]},
     of_all={},
 )
-ENVIRONMENTS = Kind(
+ENVIRONMENTS = CatalogKind(
     noun="compute environment",
     path="/v1/describecomputeenvironments",
     list_member="computeEnvironments",
@@ -52,7 +52,7 @@ ENVIRONMENTS = Kind(
     by_name=lambda name: {"computeEnvironments": [name]},
     of_all={},
 )
-DEFINITIONS = Kind(
+DEFINITIONS = CatalogKind(
     noun="job definition",
     path="/v1/describejobdefinitions",
     list_member="jobDefinitions",
@@ -60,7 +60,7 @@ DEFINITIONS = Kind(
     by_name=lambda name: {"jobDefinitions": [name]} if ":" in name else {"jobDefinitionName": name},
     of_all={"status": "ACTIVE"},
 )
-RESOURCES = Kind(
+RESOURCES = CatalogKind(
     noun="consumable resource",
     path="/v1/listconsumableresources",
     list_member="consumableResources",
@@ -133,7 +133,7 @@ def _show_command(
     _subcommand(subcommands, "show", summary, run).add_argument(dest, metavar="NAME", help="name or ARN")
 
 
-def _all(url: str, kind: Kind, request: Mapping[str, object]) -> Page:
+def _all(url: str, kind: CatalogKind, request: Mapping[str, object]) -> Page:
     """The response of all pages."""
     found: list[Row] = []
     content = dict(request)
@@ -146,7 +146,7 @@ def _all(url: str, kind: Kind, request: Mapping[str, object]) -> Page:
     return {kind.list_member: found}
 
 
-def _named(url: str, kind: Kind, name: str) -> Row:
+def _named(url: str, kind: CatalogKind, name: str) -> Row:
     """The resource of this name; of several revisions the latest active one. Raises NotFound."""
     found = _all(url, kind, kind.by_name(name))[kind.list_member]
     active = [it for it in found if it.get("status") != "INACTIVE"] or found

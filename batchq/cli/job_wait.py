@@ -83,7 +83,7 @@ def _selected(args: Namespace, url: str) -> dict[str, Row]:
 
 def _wait(args: Namespace, url: str, rows: dict[str, Row], deadline: float | None) -> bool:
     """Read the rows again until the condition of the flags holds. False if the deadline passes before."""
-    patience, pause, progress = Patience(deadline=deadline), FIRST_PAUSE, Progress()
+    patience, pause, progress = Patience(deadline=deadline), FIRST_PAUSE, WaitProgress()
     while True:
         progress.show(list(rows.values()))
         if _is_over(args, list(rows.values())):
@@ -124,7 +124,7 @@ def _report(rows: dict[str, Row], *, is_over: bool) -> int:
     return REFUSED if failed else DONE
 
 
-class Progress:
+class WaitProgress:
     """A line on a terminal's stderr with the number of jobs that have ended, rewritten at each change."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from batchq.cli.native_api import Row
 from batchq.cli.output import escape
 from batchq.cli.times import now
 from batchq.cli.top_server import TopServer
-from batchq.cli.top_state import Snapshot, TopState, View, summary_lines
+from batchq.cli.top_state import TopSnapshot, TopState, View, summary_lines
 from batchq.errors import BatchqError
 
 Stop = tuple[str, str]  # the operation, cancel or terminate, and the reason
@@ -133,7 +133,7 @@ class TopApp(App[None]):
     def _show_failure(self, text: str) -> None:
         self.query_one("#view", Static).update(Text(escape(text), style="red"))
 
-    def _show(self, snapshot: Snapshot, view: View) -> None:
+    def _show(self, snapshot: TopSnapshot, view: View) -> None:
         if view is not self.state.view:  # Tab was pressed while the request ran
             return
         self.state.received(snapshot)

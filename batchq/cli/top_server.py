@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from batchq.cli.http_client import call
 from batchq.cli.native_api import explanation, job_detail, list_jobs, log_lines, overview
-from batchq.cli.top_state import Snapshot
+from batchq.cli.top_state import TopSnapshot
 
 LOG_LINES = 200  # of the end of a log
 TIMEOUT = 10.0  # seconds for the end of a log
@@ -18,9 +18,9 @@ class TopServer(Struct, frozen=True):
 
     url: str
 
-    def snapshot(self, filters: Mapping[str, object], *, limit: int) -> Snapshot:
+    def snapshot(self, filters: Mapping[str, object], *, limit: int) -> TopSnapshot:
         """The overview, and the first `limit` rows of the search."""
-        return Snapshot(overview=overview(self.url), rows=tuple(list_jobs(self.url, filters, limit=limit)["jobs"]))
+        return TopSnapshot(overview=overview(self.url), rows=tuple(list_jobs(self.url, filters, limit=limit)["jobs"]))
 
     def describe(self, what: str, job_id: str) -> list[str]:
         """Lines of text: `why` is the explanation, `log` the end of the log, `show` the details of the job."""

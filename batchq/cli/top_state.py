@@ -33,7 +33,7 @@ STATUSES: Mapping[View, tuple[str, ...]] = {
 }
 
 
-class Snapshot(Struct, frozen=True, kw_only=True):
+class TopSnapshot(Struct, frozen=True, kw_only=True):
     """The responses of one refresh."""
 
     #: The response of `overview`.
@@ -68,7 +68,7 @@ class TopState:
         self.view = views[(views.index(self.view) + 1) % len(views)]
         self._equal = 0
 
-    def received(self, snapshot: Snapshot) -> None:
+    def received(self, snapshot: TopSnapshot) -> None:
         """Record a response: without a change the requests become rarer."""
         seen = ({name: it for name, it in snapshot.overview.items() if name != "at"}, snapshot.rows)
         self._equal = self._equal + 1 if seen == self._last else 0

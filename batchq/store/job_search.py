@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from batchq.errors import Unavailable
 from batchq.ports.job_search import JobPage, JobSearchQuery, SearchOrder, SearchPosition
 from batchq.store import job_reads, rows, search_stretches
-from batchq.store.search_conditions import Condition, T, Value, conditions, finished_at
+from batchq.store.search_conditions import SearchCondition, T, Value, conditions, finished_at
 from batchq.store.search_stretches import ROW_COST, TOP, Stretch
 
 MAX_ROWS = 50_000  # rows of an index that are read for one page
@@ -143,7 +143,7 @@ def _sorted_keys(connection: Connection, query: JobSearchQuery, source: Stretch)
     """The keys of the first matching rows of `source`, ascending: one more than the page has."""
     end = finished_at(query)
     by_end = query.order_by is SearchOrder.ENDED
-    at = Condition(columns=end.columns, text=end.text if by_end else "0", values=end.values if by_end else ())
+    at = SearchCondition(columns=end.columns, text=end.text if by_end else "0", values=end.values if by_end else ())
     named = _Named()
     where = [source.where, *(named.text(it, "jobs") for it in conditions(query))]
     key = named.text(at, "jobs")
@@ -175,7 +175,7 @@ class _Named:
     def __init__(self) -> None:
         self.parameters: dict[str, Any] = {}
 
-    def text(self, condition: Condition, alias: str) -> str:
+    def text(self, condition: SearchCondition, alias: str) -> str:
         text = condition.text.replace(T, alias)
         for value in condition.values:
             name = f"v{len(self.parameters)}"
@@ -184,7 +184,7 @@ class _Named:
         return text
 
 
-def _statement(stretch: Stretch, wanted: Sequence[Condition]) -> tuple[str, dict[str, Value]]:
+def _statement(stretch: Stretch, wanted: Sequence[SearchCondition]) -> tuple[str, dict[str, Value]]:
     """The aggregate of a chunk, and its parameters.
 
     Columns: the number of rows, the lowest order, how many rows of the table were read beside the index, and the keys

@@ -23,7 +23,7 @@ _MILLISECOND = 1000  # microseconds
 Value = str | int
 
 
-class Condition(Struct, frozen=True, kw_only=True):
+class SearchCondition(Struct, frozen=True, kw_only=True):
     """One condition of a WHERE clause."""
 
     #: The columns that it reads.
@@ -34,20 +34,20 @@ class Condition(Struct, frozen=True, kw_only=True):
     values: tuple[Value, ...] = ()
 
 
-def conditions(query: JobSearchQuery) -> tuple[Condition, ...]:
+def conditions(query: JobSearchQuery) -> tuple[SearchCondition, ...]:
     """All conditions of a query except those on the position: cheap ones first, patterns of names last."""
     return tuple(_conditions(query))
 
 
-def finished_at(query: JobSearchQuery) -> Condition:
+def finished_at(query: JobSearchQuery) -> SearchCondition:
     """The expression for the end of a job, in microseconds; NULL for an unfinished one."""
     if not query.ended_arrays:
-        return Condition(columns=frozenset({"finished_at"}), text=f"{T}.finished_at")
+        return SearchCondition(columns=frozenset({"finished_at"}), text=f"{T}.finished_at")
     ends = json.dumps([[order, rows.microseconds(at)] for order, at in sorted(query.ended_arrays.items())])
     member = "json_extract(ended.value, '$[{}]')"
     known = f"(SELECT {member.format(1)} FROM json_each(?) AS ended WHERE {member.format(0)} = {T}.ord)"  # noqa: S608 - text of this module only
     text = f"CASE WHEN {T}.status = 'PENDING' THEN {known} ELSE {T}.finished_at END"
-    return Condition(columns=frozenset({"finished_at", "ord", "status"}), text=text, values=(ends,))
+    return SearchCondition(columns=frozenset({"finished_at", "ord", "status"}), text=text, values=(ends,))
 
 
 def effective_statuses(query: JobSearchQuery) -> frozenset[Status]:
@@ -67,9 +67,9 @@ def includes_children(query: JobSearchQuery) -> bool:
     return query.children or query.parent is not None or query.ids is not None or ":" in (query.id_prefix or "")
 
 
-def _conditions(query: JobSearchQuery) -> Iterator[Condition]:
+def _conditions(query: JobSearchQuery) -> Iterator[SearchCondition]:
     if not includes_children(query):
-        yield Condition(columns=frozenset({"parent_ord"}), text=f"{T}.parent_ord IS NULL")
+        yield SearchCondition(columns=frozenset({"parent_ord"}), text=f"{T}.parent_ord IS NULL")
     yield from _named_jobs(query)
     if (statuses := effective_statuses(query)) != frozenset(Status):
         yield _has_status(query, statuses)
@@ -79,7 +79,7 @@ def _conditions(query: JobSearchQuery) -> Iterator[Condition]:
     if query.visibility is not None:
         text = f"({T}.owner = ? OR {T}.account IN ({LISTED}))"
         owners = (rows.text(query.visibility.user), json_texts(query.visibility.accounts))
-        yield Condition(columns=frozenset({"owner", "account"}), text=text, values=owners)
+        yield SearchCondition(columns=frozenset({"owner", "account"}), text=text, values=owners)
     if query.shares is not None:
         yield _is_in("share_identifier", query.shares)
     yield from _times(query)
@@ -90,35 +90,35 @@ def _conditions(query: JobSearchQuery) -> Iterator[Condition]:
         yield _any(frozenset({"name"}), [_matches_name(rows.text(lower_case(it))) for it in sorted(query.names)])
 
 
-def _named_jobs(query: JobSearchQuery) -> Iterator[Condition]:
+def _named_jobs(query: JobSearchQuery) -> Iterator[SearchCondition]:
     if query.ids is not None:
         yield _is_in("id", query.ids)
     if query.id_prefix is not None:
         prefix = rows.text(query.id_prefix)
         text = f"({T}.id >= ? AND {T}.id < ?)"
-        yield Condition(columns=frozenset({"id"}), text=text, values=(prefix, prefix + rows.AFTER_ANY_SUFFIX))
+        yield SearchCondition(columns=frozenset({"id"}), text=text, values=(prefix, prefix + rows.AFTER_ANY_SUFFIX))
     if query.parent is not None:
         array = "SELECT array.ord FROM jobs AS array WHERE array.id = ?"
         text = f"{T}.parent_ord = ({array})"
-        yield Condition(columns=frozenset({"parent_ord"}), text=text, values=(rows.text(query.parent),))
+        yield SearchCondition(columns=frozenset({"parent_ord"}), text=text, values=(rows.text(query.parent),))
 
 
-def _times(query: JobSearchQuery) -> Iterator[Condition]:
+def _times(query: JobSearchQuery) -> Iterator[SearchCondition]:
     created = frozenset({"created_at"})
     if query.created_after is not None:
-        yield Condition(columns=created, text=f"{T}.created_at > ?", values=(query.created_after,))
+        yield SearchCondition(columns=created, text=f"{T}.created_at > ?", values=(query.created_after,))
     if query.created_before is not None:
-        yield Condition(columns=created, text=f"{T}.created_at < ?", values=(query.created_before,))
+        yield SearchCondition(columns=created, text=f"{T}.created_at < ?", values=(query.created_before,))
     ended = finished_at(query)
     if query.ended_after is not None:
         first = rows.integer((query.ended_after + 1) * _MILLISECOND)
-        yield Condition(columns=ended.columns, text=f"{ended.text} >= ?", values=(*ended.values, first))
+        yield SearchCondition(columns=ended.columns, text=f"{ended.text} >= ?", values=(*ended.values, first))
     if query.ended_before is not None:
         end = rows.integer(query.ended_before * _MILLISECOND)
-        yield Condition(columns=ended.columns, text=f"{ended.text} < ?", values=(*ended.values, end))
+        yield SearchCondition(columns=ended.columns, text=f"{ended.text} < ?", values=(*ended.values, end))
 
 
-def _has_status(query: JobSearchQuery, statuses: frozenset[Status]) -> Condition:
+def _has_status(query: JobSearchQuery, statuses: frozenset[Status]) -> SearchCondition:
     """Jobs that an order to their array has ended count as FAILED before their rows are written. Decision 0027."""
     columns, cases, values = {"status"}, "", list[Value]()
     if query.ended_arrays:
@@ -132,17 +132,17 @@ def _has_status(query: JobSearchQuery, statuses: frozenset[Status]) -> Condition
         values.append(json.dumps(sorted(query.stopped_arrays)))
     status = f"CASE {cases}ELSE {T}.status END" if cases else f"{T}.status"
     listed = ", ".join(f"'{it}'" for it in sorted(statuses)) or "NULL"
-    return Condition(columns=frozenset(columns), text=f"{status} IN ({listed})", values=tuple(values))
+    return SearchCondition(columns=frozenset(columns), text=f"{status} IN ({listed})", values=tuple(values))
 
 
-def _is_in(column: str, values: Iterable[str]) -> Condition:
-    return Condition(columns=frozenset({column}), text=f"{T}.{column} IN ({LISTED})", values=(json_texts(values),))
+def _is_in(column: str, values: Iterable[str]) -> SearchCondition:
+    return SearchCondition(columns=frozenset({column}), text=f"{T}.{column} IN ({LISTED})", values=(json_texts(values),))
 
 
-def _any(columns: frozenset[str], parts: list[tuple[str, list[Value]]]) -> Condition:
+def _any(columns: frozenset[str], parts: list[tuple[str, list[Value]]]) -> SearchCondition:
     """A condition that holds if one of `parts` does."""
     values = tuple(value for _, values in parts for value in values)
-    return Condition(columns=columns, text=any_of([it for it, _ in parts]), values=values)
+    return SearchCondition(columns=columns, text=any_of([it for it, _ in parts]), values=values)
 
 
 def _matches_name(pattern: str) -> tuple[str, list[Value]]:

@@ -9,7 +9,7 @@ from textual.widgets import DataTable, Input, Static
 from batchq.cli.main import main
 from batchq.cli.top_screen import StopDialog, TextScreen, TopApp
 from batchq.cli.top_server import TopServer
-from batchq.cli.top_state import FAST, SLOW, Snapshot, TopState, View, summary_lines
+from batchq.cli.top_state import FAST, SLOW, TopSnapshot, TopState, View, summary_lines
 from tests.cli.native_server import job_id, row
 from tests.cli.terminal_session import on_terminal
 
@@ -70,10 +70,10 @@ def test_equal_responses_make_the_requests_rarer_until_something_changes():
     state = TopState()
     intervals = []
     for at in range(7):
-        state.received(Snapshot(overview=OVERVIEW | {"at": at}, rows=(TRAIN,)))
+        state.received(TopSnapshot(overview=OVERVIEW | {"at": at}, rows=(TRAIN,)))
         intervals.append(state.interval)
     assert intervals == [FAST] * 5 + [SLOW] * 2
-    state.received(Snapshot(overview=OVERVIEW, rows=(TRAIN, BLAST)))
+    state.received(TopSnapshot(overview=OVERVIEW, rows=(TRAIN, BLAST)))
     assert state.interval == FAST
 
 

@@ -33,13 +33,13 @@ class Permission(StrEnum):
     """The permission that an operation requires, whatever resource it names."""
 
     #: Resources with owners. All callers have it; the owner is checked for each resource.
-    SELF = "OWN"
+    SELF = "SELF"
     #: Queues, environments, policies and consumable resources: operators and admins.
-    CATALOG = "GROUND"
+    CATALOG = "CATALOG"
     #: Users and keys: coordinators, operators and admins. `permissions` checks each user and account.
-    ACCOUNTS = "PEOPLE"
+    ACCOUNTS = "ACCOUNTS"
     #: Resume and force-fail: admins.
-    MAINTENANCE = "DATA"
+    MAINTENANCE = "MAINTENANCE"
 
 
 class Owner(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -175,7 +175,7 @@ STARTED_ROWS: Mapping[Code, Row] = {
     ),
     Code.CONTAINER_LOST: Row(
         statuses=(Status.FAILED,),
-        applies="The container was removed by somebody else than batchq.",
+        applies="Another program than batchq removed the container.",
         sentences=("Its container disappeared: another program removed it.",),
         more=_END,
         facts=_END_FACTS,

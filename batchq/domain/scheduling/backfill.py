@@ -116,7 +116,7 @@ def _grace(job: Job) -> timedelta:
 
 
 def _start(aside: Reservation) -> datetime:
-    assert aside.starts is not None, "nobody knows when it starts"
+    assert aside.starts is not None, "its start is not known"
     return aside.starts
 
 
