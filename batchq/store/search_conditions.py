@@ -136,7 +136,9 @@ def _has_status(query: JobSearchQuery, statuses: frozenset[Status]) -> SearchCon
 
 
 def _is_in(column: str, values: Iterable[str]) -> SearchCondition:
-    return SearchCondition(columns=frozenset({column}), text=f"{T}.{column} IN ({LISTED})", values=(json_texts(values),))
+    return SearchCondition(
+        columns=frozenset({column}), text=f"{T}.{column} IN ({LISTED})", values=(json_texts(values),)
+    )
 
 
 def _any(columns: frozenset[str], parts: list[tuple[str, list[Value]]]) -> SearchCondition:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from batchq.cli.main import main
+from tests.service.test_serve import refused
 from tests.service.waiting import register
 from tests.support.forked_service import ForkedProcess, serving_forked
 from tests.support.local_users import BIN, DAEMON, NAMELESS, NOBODY, needs_root, run_as
@@ -157,9 +158,9 @@ def test_a_lost_accounts_file_admits_nobody(folder):
         (["--socket", "/run/b.sock", "--socket-group", "no-such-group"], "there is no group no-such-group"),
     ],
 )
-def test_unsafe_flags_are_refused_at_the_start(tmp_path, capsys, flags, why):
-    status = main(["serve", "--data", str(tmp_path / "data"), "--runtime", "simulated", "--port", "0", *flags])
+def test_unsafe_flags_are_refused_at_the_start(tmp_path, flags, why):
+    status, line = refused("--data", tmp_path / "data", "--runtime", "simulated", "--port", 0, *flags)
 
     assert status != 0
-    assert why in capsys.readouterr().err
+    assert why in line
     assert not os.path.lexists("/run/b.sock")
