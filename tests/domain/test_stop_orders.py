@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain.ids import child_id
@@ -46,6 +47,14 @@ def test_a_cancel_of_an_active_job_is_shown_at_once_and_after_its_end(active):
     assert (cancelled.status, facts(cancelled)) == (active().status, [(StopKind.CANCEL, "cora", "too hot", at(5))])
     assert (over.status, over.status_reason, over.is_cancelled) == (Status.FAILED, "too hot", True)
     assert facts(over) == facts(cancelled)
+
+
+@pytest.mark.parametrize(("requested", "stored"), [(at(720), at(5)), (at(4), at(4))])
+@pytest.mark.parametrize("event", [CANCEL, TERMINATE])
+def test_an_order_is_not_in_the_future_after_the_clock_was_set_back(event, requested, stored):
+    ordered = after(running(), replace(event, requested_at=requested), now=at(5))
+
+    assert [it.ordered_at for it in ordered.stop_orders] == [stored]
 
 
 def test_a_cancel_of_a_job_that_succeeds_stays_visible_and_is_no_cancel():

@@ -26,7 +26,7 @@ def with_order(job: Job, order: StopOrder) -> Job:
 
 def with_cancel(job: Job, event: on.CancelRequested, now: datetime) -> Job:
     """Store a CancelJob."""
-    ordered_at = event.requested_at or now
+    ordered_at = _order_time(event.requested_at, now)
     return with_order(job, StopOrder(kind=StopKind.CANCEL, reason=event.reason, user=event.user, ordered_at=ordered_at))
 
 
@@ -36,10 +36,18 @@ def terminate_order(job: Job, event: on.TerminateRequested, now: datetime) -> St
         kind=StopKind.TERMINATE,
         reason=event.reason,
         user=event.user,
-        ordered_at=event.requested_at or now,
+        ordered_at=_order_time(event.requested_at, now),
         grace=job.spec.stop_grace if event.grace is None else event.grace,
         signal=event.signal,
     )
+
+
+def _order_time(requested_at: datetime | None, now: datetime) -> datetime:
+    """When the order was given: not in the future, even if the clock was set back after the request.
+
+    A bulk stop stores the time of its request, which no alignment of stored times moves. Decision 0035.
+    """
+    return now if requested_at is None else min(requested_at, now)
 
 
 def order_stop(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
