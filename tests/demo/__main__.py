@@ -29,7 +29,7 @@ def main() -> int:
         service.client().terminate_job(jobId=holder, reason=REASON)
         left = not_removed(service)
     status = service.process.returncode
-    print(f"{wrong} jobs not as they must be, {left} containers left over, the server ended with status {status}")
+    print(f"{wrong} unexpected jobs, {left} containers left over, the server ended with status {status}")
     return 1 if wrong or left or status else 0
 
 
@@ -97,8 +97,8 @@ def tell(service: Service, asked: Play, job_id: str) -> bool:
     """A readable account of a job; whether it ended otherwise than it must."""
     (job,) = service.client().describe_jobs(jobs=[job_id])["jobs"]
     walk = history(service, job_id)
-    wrong = asked.wrong(job, [it["status"] for it in walk])
-    print(f"{asked.name}{f' ({asked.then} asked while {asked.when})' if asked.then else ''}")
+    wrong = asked.wrong(job, [it["status"] for it in walk if "stopOrder" not in it])
+    print(f"{asked.name}{f' ({asked.then} requested while {asked.when})' if asked.then else ''}")
     print(f"  walk    {steps(walk)}")
     print(f"  end     {job['status']}, {job.get('statusReason')!r}, {flags(job)}")
     for number, attempt in enumerate(job["attempts"], start=1):
@@ -108,7 +108,7 @@ def tell(service: Service, asked: Play, job_id: str) -> bool:
         print(f"  try {number}   exit code {code} after {seconds:.2f} s, wrote {wrote}")
     if asked.array:
         print(f"  children {job['arrayProperties']['statusSummary']}")
-    print("  as it must be\n" if not wrong else f"  WRONG   {'; '.join(wrong)}\n")
+    print("  as expected\n" if not wrong else f"  WRONG   {'; '.join(wrong)}\n")
     return bool(wrong)
 
 
@@ -118,8 +118,13 @@ def history(service: Service, job_id: str) -> list[dict[str, Any]]:
 
 
 def steps(walk: list[dict[str, Any]]) -> str:
-    """Each status, with the seconds since the job was submitted."""
-    return " -> ".join(f"{it['status']} {(it['at'] - walk[0]['at']) / 1000:.2f}s" for it in walk)
+    """Each status and each step of a stop order, with the seconds since the job was submitted."""
+    return " -> ".join(f"{step(it)} {(it['at'] - walk[0]['at']) / 1000:.2f}s" for it in walk)
+
+
+def step(entry: dict[str, Any]) -> str:
+    order = entry.get("stopOrder")
+    return entry["status"] if order is None else f"{order['kind']} {order['progress']}".lower()
 
 
 def flags(job: dict[str, Any]) -> str:
