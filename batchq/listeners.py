@@ -101,7 +101,7 @@ def check_listen_address(settings: Settings) -> None:
 def uses_accounts(settings: Settings) -> bool:
     """Whether each caller is authenticated, and is a user of accounts.json. Raises Unavailable.
 
-    Without, every caller is an admin. It is decided when the server starts: a file that is lost later admits nobody.
+    If not, every caller is an admin. Decided when the server starts: if the file is lost later, no user is admitted.
     """
     return settings.auth is not Auth.NONE or (settings.no_tcp and bool(AccountsFile(settings.data).load().users))
 

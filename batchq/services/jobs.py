@@ -18,15 +18,7 @@ from batchq.domain.access.accounts import Caller, Owner, Visibility
 from batchq.domain.catalog import JobDefinition, JobQueue, State, Tags
 from batchq.domain.container import Overrides, effective, merge
 from batchq.domain.ids import JobId, QueueName, node_id, node_of, parent_of
-from batchq.domain.job import (
-    ACTIVE,
-    FINISHED,
-    ConsumableRequirement,
-    Dependency,
-    Job,
-    JobSpec,
-    RetryStrategy,
-)
+from batchq.domain.job import ACTIVE, FINISHED, ConsumableRequirement, Dependency, Job, JobSpec, RetryStrategy
 from batchq.domain.lifecycle import arrays, node_view
 from batchq.domain.lifecycle.array_view import PendingArrayOrders
 from batchq.domain.scheduling.capacity import is_queued_for_placement

@@ -53,8 +53,8 @@ def test_the_file_is_removed_at_the_end(path):
 def test_a_file_that_replaced_the_socket_is_left_alone(path):
     with opened(path):
         path.unlink()
-        path.write_text("of somebody else")
-    assert path.read_text() == "of somebody else"
+        path.write_text("of another program")
+    assert path.read_text() == "of another program"
 
 
 def test_the_socket_of_a_killed_server_is_replaced(path):
