@@ -70,7 +70,7 @@ def print_list(args: Namespace, response: object, rows: Sequence[Row], columns: 
     elif is_terminal():
         print_rows(rows, columns, color=uses_color(args.color))
     else:
-        _print_lines(rows, columns, header=args.header, color=uses_color(args.color))
+        print_lines(rows, columns, header=args.header, color=uses_color(args.color))
 
 
 def print_rows(rows: Sequence[Row], columns: Sequence[Column], *, color: bool) -> None:
@@ -85,7 +85,9 @@ def _cell(column: Column, row: Row) -> Cell:
     return Cell(escape(text), column.style(row) if column.style else "")
 
 
-def _print_lines(rows: Sequence[Row], columns: Sequence[Column], *, header: bool, color: bool) -> None:
+def print_lines(rows: Sequence[Row], columns: Sequence[Column], *, header: bool, color: bool) -> None:
+    """Print a line for each row, with TABs between the complete values. `header`: begin with the titles."""
+
     def value(column: Column, row: Row) -> str:
         text = escape(column.full(row))
         return paint(text, column.style(row)) if color and column.style else text

@@ -7,7 +7,7 @@ from inspect import cleandoc
 from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.job_columns import job_columns
 from batchq.cli.output import escape, write_line
-from batchq.cli.tables import print_rows
+from batchq.cli.tables import print_lines, print_rows
 from batchq.cli.terminal import is_terminal
 from batchq.cli.times import now
 from batchq.cli.top_server import TopServer
@@ -51,5 +51,8 @@ def print_picture(server: TopServer) -> int:
                 write_line(escape(line))
         write_line("")
         write_line(view.value.upper())
-        print_rows(snapshot.rows, job_columns(present), color=False)
+        if is_terminal():
+            print_rows(snapshot.rows, job_columns(present), color=False)
+        else:
+            print_lines(snapshot.rows, job_columns(present), header=True, color=False)
     return 0

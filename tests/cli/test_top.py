@@ -203,4 +203,4 @@ async def test_without_a_terminal_one_picture_is_printed(top_server, capsys):
     assert printed.startswith("Docker answers.")
     assert "RUNNING" in printed
     assert "\x1b" not in printed
-    assert "91aa0000" in printed
+    assert f"{job_id('91aa0000')}\tsweep\tFAILED" in printed
