@@ -89,8 +89,10 @@ class HealthReport(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     reserve: str | None = None
     #: The capture of logs.
     logs: str | None = None
-    #: The background loops, by name.
+    #: The background loops, by name: `ok`, or how often each was restarted.
     loops: dict[str, str] | None = None
+    #: The names of the loops that fail each time they are restarted.
+    failing_loops: tuple[str, ...] | None = None
     #: Whether the event loop was blocked.
     pulse: str | None = None
     #: Rows, or parts of rows, in quarantine.

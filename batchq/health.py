@@ -57,6 +57,7 @@ async def health(settings: Settings, parts: Parts, clock: Clock) -> HealthReport
         reserve=reserve or "ok",
         logs=parts.logs.trouble or "ok",
         loops=seen.loops,
+        failing_loops=seen.failing,
         pulse=parts.loop_watchdog.health(),
         put_aside=aside,
         instance=parts.store.instance,

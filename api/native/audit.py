@@ -44,8 +44,8 @@ class ListAuditRequest(BaseModel):
     #: As `SubmitJob`.
     operation: Word | None = None
     #: The changed resource, as records name it: `job-queue/NAME` or `job/ID`.
-    about: Word | None = None
-    #: The id of a job: short for `job/ID` in `about`.
+    resource: Word | None = None
+    #: The id of a job: short for `job/ID` in `resource`.
     job: Word | None = None
     max_results: Annotated[int, Field(ge=1, le=1000)] = 100
     next_token: str | None = None
@@ -55,7 +55,7 @@ class ListAuditAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     """A page of audit records."""
 
     #: Newest first.
-    acts: tuple[AuditRecordAnswer, ...]
+    records: tuple[AuditRecordAnswer, ...]
     #: The token of the next page; absent on the last one.
     next_token: str | None = None
 
@@ -86,7 +86,7 @@ def dialect(context: AuditContext) -> Dialect:
         token = (
             context.tokens.make(_token_query(body), _position(found[-1])) if len(found) == body.max_results else None
         )
-        return reply(ListAuditAnswer(acts=tuple(audit_record(it.record) for it in found), next_token=token))
+        return reply(ListAuditAnswer(records=tuple(audit_record(it.record) for it in found), next_token=token))
 
     def mount(app: web.Application) -> None:
         document(app, app.router.add_post(LIST_AUDIT, list_audit), _DOC)
@@ -95,15 +95,15 @@ def dialect(context: AuditContext) -> Dialect:
 
 
 async def _query(body: ListAuditRequest, context: AuditContext, caller: Caller) -> AuditQuery:
-    if body.job is not None and body.about is not None:
-        raise Invalid("Only one of job and about can be specified.")
+    if body.job is not None and body.resource is not None:
+        raise Invalid("Only one of job and resource can be specified.")
     job = None if body.job is None else JobId(body.job)
     is_visible = job is not None and bool(await context.jobs.describe([job], caller=caller))
     return AuditQuery(
         since=None if body.since is None else EPOCH + timedelta(milliseconds=body.since),
         user=None if body.user is None else UserName(body.user),
         operation=body.operation,
-        resource=body.about if job is None else f"job/{job}",
+        resource=body.resource if job is None else f"job/{job}",
         visibility=None if is_visible else caller.visibility,
         before=_parse_position(context.tokens.read(_token_query(body), body.next_token)) if body.next_token else None,
         limit=body.max_results,
@@ -111,7 +111,7 @@ async def _query(body: ListAuditRequest, context: AuditContext, caller: Caller) 
 
 
 def _token_query(body: ListAuditRequest) -> TokenQuery:
-    return NAME, body.since, body.user, body.operation, body.about, body.job
+    return NAME, body.since, body.user, body.operation, body.resource, body.job
 
 
 def _position(it: StoredAudit) -> str:

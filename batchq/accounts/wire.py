@@ -275,7 +275,7 @@ class AuditRecordAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     #: As `SubmitJob`.
     operation: str
     #: The changed resource, as `job/ID`.
-    about: str
+    resource: str
     #: `done`, or what the request changed or why it failed.
     outcome: str
 
@@ -338,7 +338,7 @@ def audit_record(it: AuditRecord) -> AuditRecordAnswer:
         key=it.key or None,
         request_id=it.request_id or None,
         operation=it.operation,
-        about=it.resource,
+        resource=it.resource,
         outcome=it.outcome,
     )
 

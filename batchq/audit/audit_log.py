@@ -1,7 +1,7 @@
 """The audit log of a server, and the journal that feeds it. Decision 0024.
 
 Changes of accounts, users and keys are written to files, not to the database; their audit records are appended to the
-journal before the change is made: `acts.log` in the data directory, one line of JSON a record, mode 0600. The server
+journal before the change is made: `audit.log` in the data directory, one line of JSON a record, mode 0600. The server
 moves the records into its database before it answers a query, so the journal stays short. If the process is killed
 between the record and the change, the record describes a change that was not made; no change is made without a record.
 """
@@ -23,7 +23,7 @@ from batchq.private_file import append, locked, replace_file
 
 log = logging.getLogger(__name__)
 
-JOURNAL_FILE = "acts.log"
+JOURNAL_FILE = "audit.log"
 INTERVAL = 600.0  # seconds between two rounds
 BATCH_SIZE = 500  # records deleted in one transaction: the writer is busy for a few milliseconds
 PAUSE = 0.05  # seconds between two deletions, in which other writes are committed

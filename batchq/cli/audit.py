@@ -33,7 +33,7 @@ def add_audit(command: ArgumentParser) -> None:
     command.add_argument("--user", help="records of this user")
     command.add_argument("--operation", help="records of this operation, for example SubmitJob or CreateUser")
     command.add_argument("--job", help="records about this job, of all users")
-    command.add_argument("--about", help="records about another resource, for example job-queue/night or user/ada")
+    command.add_argument("--resource", help="records about another resource, for example job-queue/night or user/ada")
     command.add_argument("--limit", type=int, default=100, help="maximum number of records (100)")
     add_json(command)
     command.add_argument("--data", type=Path, help="read the files of this data directory, not a server")
@@ -49,12 +49,12 @@ def audit(args: Namespace) -> int:
 
 
 def _records_of_server(args: Namespace) -> list[Record]:
-    filters = {name: it for name in ("since", "user", "operation", "job", "about") if (it := getattr(args, name))}
+    filters = {name: it for name in ("since", "user", "operation", "job", "resource") if (it := getattr(args, name))}
     url, records, token = url_of(args), list[Record](), None
     while True:
         paging = {"maxResults": min(args.limit - len(records), PAGE_SIZE), **({"nextToken": token} if token else {})}
         page: Record = dict(call(url, LIST_AUDIT, filters | paging))
-        records += page["acts"]
+        records += page["records"]
         token = page.get("nextToken")
         if token is None or len(records) >= args.limit:
             return records
@@ -65,7 +65,7 @@ def _records_of_files(args: Namespace) -> list[Record]:
         since=None if args.since is None else EPOCH + timedelta(milliseconds=args.since),
         user=args.user,
         operation=args.operation,
-        resource=f"job/{args.job}" if args.job else args.about,
+        resource=f"job/{args.job}" if args.job else args.resource,
         limit=args.limit,
     )
     return [to_builtins(audit_record(it.record)) for it in read_audit(args.data, query)]
@@ -74,7 +74,7 @@ def _records_of_files(args: Namespace) -> list[Record]:
 def _render(record: Record) -> str:
     at = datetime.fromtimestamp(record["at"] / 1000, UTC)
     user, operation = f"{record['user']:12}", f"{record['operation']:22}"
-    return f"{at:%Y-%m-%d %H:%M:%S}  {user}  {operation}  {record['about']}  {record['outcome']}"
+    return f"{at:%Y-%m-%d %H:%M:%S}  {user}  {operation}  {record['resource']}  {record['outcome']}"
 
 
 def _milliseconds(text: str) -> int:

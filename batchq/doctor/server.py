@@ -109,10 +109,11 @@ def _disk(health: Mapping[str, object]) -> Findings:
 
 def _loops(health: Mapping[str, object]) -> Findings:
     loops = health.get("loops")
-    failed = {name: it for name, it in loops.items() if it != "ok"} if isinstance(loops, dict) else {}
-    for name, state in failed.items():
+    restarted = {name: it for name, it in loops.items() if it != "ok"} if isinstance(loops, dict) else {}
+    failing = health.get("failingLoops")
+    for name, state in restarted.items():
         message = f"background loop {name}: {state}"
-        if "keeps failing" in str(state):
+        if isinstance(failing, list) and name in failing:
             yield problem(SERVER, message, f"{SEE_LOG} Restart batchq serve (jobs keep running), and report the error.")
         else:
             yield warning(SERVER, message, SEE_LOG)

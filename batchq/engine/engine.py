@@ -59,8 +59,8 @@ class Health(Struct, frozen=True, kw_only=True):
     safe_mode: str | None
     #: The state of each background loop by name; `ok`: healthy.
     loops: dict[str, str]
-    #: Whether a loop fails each time it is restarted.
-    failing: bool = False
+    #: The names of the loops that fail each time they are restarted.
+    failing: tuple[str, ...] = ()
 
     @property
     def healthy(self) -> bool:

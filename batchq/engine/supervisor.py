@@ -51,13 +51,13 @@ class Supervisor:
         self._start(name, loop, 0.0)
 
     def health(self) -> dict[str, str]:
-        """The state of each loop: `ok`, or how often it has failed recently and whether it keeps failing."""
+        """The state of each loop: `ok`, or how often it has failed recently and whether it keeps failing, as text."""
         return {name: self._loop_health(name) for name in self._failures}
 
     @property
-    def failing(self) -> bool:
-        """Whether a loop fails each time it is restarted."""
-        return any(self._keeps_failing(name) for name in self._failures)
+    def failing(self) -> tuple[str, ...]:
+        """The names of the loops that fail each time they are restarted."""
+        return tuple(name for name in self._failures if self._keeps_failing(name))
 
     @property
     def names(self) -> list[str]:

@@ -18,7 +18,6 @@ SQL = load_statements("audit.sql")
 TEXTS = tuple(name for name in AuditRecord.__struct_fields__ if name != "at")
 
 _texts = attrgetter(*TEXTS)
-_TEXT_COLUMNS = ["resource" if it == "about" else it for it in TEXTS]
 
 _COLUMNS = "number, at, user, account, key, request_id, operation, resource, outcome, owner, owner_account"
 
@@ -27,20 +26,20 @@ T = TypeVar("T")
 Values = list[str | int]
 
 
-def insert(connection: Connection, acts: Sequence[AuditRecord]) -> None:
-    execute_each(connection, SQL["insert_record"], [_row(it) for it in acts])
+def insert(connection: Connection, records: Sequence[AuditRecord]) -> None:
+    execute_each(connection, SQL["insert_record"], [_row(it) for it in records])
 
 
-def insert_with(connection: Connection, act: AuditRecord, work: Callable[[Connection], T]) -> T:
+def insert_with(connection: Connection, record: AuditRecord, work: Callable[[Connection], T]) -> T:
     """Run `work`, then insert its audit record, in the same transaction."""
     done = work(connection)
-    insert(connection, [act])
+    insert(connection, [record])
     return done
 
 
-def ingest(connection: Connection, noted: Sequence[PendingAudit]) -> None:
+def ingest(connection: Connection, pending: Sequence[PendingAudit]) -> None:
     execute_each(
-        connection, SQL["insert_record"], [_row(it.record, journal_entry=rows.text(it.entry_id)) for it in noted]
+        connection, SQL["insert_record"], [_row(it.record, journal_entry=rows.text(it.entry_id)) for it in pending]
     )
 
 
@@ -60,7 +59,8 @@ def page(connection: Connection, query: AuditQuery) -> tuple[StoredAudit, ...]:
 def select(query: AuditQuery, *, by_owner: bool = False) -> tuple[str, Values]:
     """The statement for one part of the visibility, and its parameters.
 
-    `query.reach` is None, or one user, or one account. `by_owner`: records of other users about jobs of these owners.
+    `query.visibility` is None, or one user, or one account. `by_owner`: records of other users about jobs of these
+    owners.
     """
     named = {"user": query.user, "operation": query.operation, "resource": query.resource}
     conditions: list[tuple[str, Values]] = [
@@ -88,13 +88,13 @@ def _parts(query: AuditQuery) -> Iterator[AuditQuery]:
         yield replace(query, visibility=Visibility(user=UserName(""), accounts=frozenset({account})))
 
 
-def _row(act: AuditRecord, journal_entry: str | None = None) -> Row:
-    texts = dict(zip(_TEXT_COLUMNS, map(rows.text, _texts(act)), strict=True))
-    return {"at": rows.microseconds(act.at), "journal_entry": journal_entry, **texts}
+def _row(record: AuditRecord, journal_entry: str | None = None) -> Row:
+    texts = dict(zip(TEXTS, map(rows.text, _texts(record)), strict=True))
+    return {"at": rows.microseconds(record.at), "journal_entry": journal_entry, **texts}
 
 
 def _stored_audit(number: int, at: int, user: str, account: str, *texts: str) -> StoredAudit:
-    key, request_id, operation, about, outcome, owner, owner_account = texts
+    key, request_id, operation, resource, outcome, owner, owner_account = texts
     record = AuditRecord(
         at=EPOCH + timedelta(microseconds=at),
         user=UserName(user),
@@ -102,7 +102,7 @@ def _stored_audit(number: int, at: int, user: str, account: str, *texts: str) ->
         key=key,
         request_id=request_id,
         operation=operation,
-        resource=about,
+        resource=resource,
         outcome=outcome,
         owner=UserName(owner),
         owner_account=AccountName(owner_account),

@@ -34,11 +34,11 @@ async def test_a_malformed_id_is_not_an_operation(http, job_id):
 
 
 async def test_listing_audit_records_of_a_job_and_a_resource_at_once_is_refused(http):
-    asked = {"job": "5d1f6c1e-0000-4000-8000-000000000000", "about": "job-queue/default"}
+    asked = {"job": "5d1f6c1e-0000-4000-8000-000000000000", "resource": "job-queue/default"}
 
     for one in asked.items():
         status, _, answer = await http.post("batchq/ListAudit", dict([one]))
-        assert (status, answer) == (200, {"acts": []})
+        assert (status, answer) == (200, {"records": []})
     status, _, answer = await http.post("batchq/ListAudit", asked)
 
-    assert (status, answer["message"]) == (400, "Only one of job and about can be specified.")
+    assert (status, answer["message"]) == (400, "Only one of job and resource can be specified.")

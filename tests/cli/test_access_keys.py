@@ -84,13 +84,15 @@ def test_files_that_root_creates_belong_to_the_owner_of_the_data(anothers, capsy
 
     assert main(["key", "create", "--user", "ada", "--data", str(data)]) == 0
 
-    assert {it.name for it in data.iterdir()} > {"keys.json", "keys.lock", "accounts.lock", "acts.log", "acts.lock"}
+    assert {it.name for it in data.iterdir()} > {"keys.json", "keys.lock", "accounts.lock", "audit.log", "audit.lock"}
     assert {it.stat().st_uid for it in data.iterdir()} == {NOBODY}
     assert os.geteuid() == 0
 
 
 @pytest.mark.fault("SE33")
-@pytest.mark.parametrize("name", ["acts.log", "acts.lock", "keys.json", "keys.lock", "accounts.json", "accounts.lock"])
+@pytest.mark.parametrize(
+    "name", ["audit.log", "audit.lock", "keys.json", "keys.lock", "accounts.json", "accounts.lock"]
+)
 @pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])
 def test_root_does_not_follow_symlinks_in_the_data_of_another_user(anothers, capsys, name, link):
     data, roots = anothers

@@ -226,8 +226,8 @@ def test_what_is_done_to_people_is_noted_with_who_did_it(group, data, batchq, re
 
 
 def test_nothing_is_done_that_cannot_be_noted(group, data, refused):
-    (data / "acts.log").unlink()
-    (data / "acts.log").mkdir()
+    (data / "audit.log").unlink()
+    (data / "audit.log").mkdir()
 
     assert main(["user", "add", "eve"]) == 1
 
@@ -236,7 +236,7 @@ def test_nothing_is_done_that_cannot_be_noted(group, data, refused):
 
 def test_what_a_crash_left_of_a_line_is_passed_over(group, data, batchq):
     whole, _ = Journal(data).read()
-    with (data / "acts.log").open("ab") as file:
+    with (data / "audit.log").open("ab") as file:
         file.write(b'\n{"mark":"cut off')
 
     batchq("user", "add", "eve")

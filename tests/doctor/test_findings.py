@@ -34,7 +34,7 @@ from tests.support.builders import NOON
 NO_RESPONSE = ServerFacts(url=URL, error=f"cannot reach a batchq server at {URL}: Connection refused")
 ADDRESS = "unix:///run/docker.sock"
 LOOPS = {"scheduler": "ok", "survey": "restarted 1 times"}
-BROKEN = {"scheduler": "restarted 7 times and keeps failing"}
+BROKEN = {"loops": {"scheduler": "restarted 7 times and keeps failing"}, "failingLoops": ["scheduler"]}
 
 
 def without_engine(fault, error):
@@ -94,7 +94,7 @@ SERVER = {
     ),
     "restored": ({"server": server(data="restored from a backup, 3 unknown containers")}, "warning", "batchq resume"),
     "restarted loop": ({"server": server(loops=LOOPS)}, "warning", "background loop survey: restarted 1 times"),
-    "broken loop": ({"server": server(loops=BROKEN)}, "problem", "report the error"),
+    "broken loop": ({"server": server(**BROKEN)}, "problem", "report the error"),
     "reserve": ({"server": server(reserve="2 of 16 MiB are left")}, "problem", "Free space on the disk"),
     "log capture": ({"server": server(logs="log capture stopped 1 times")}, "warning", "--log-mib"),
     "blocked event loop": (

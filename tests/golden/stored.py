@@ -88,7 +88,7 @@ VALUES: Mapping[str, Stored] = {
     "clock_anchor": Stored(of=ClockAnchor, write=rows.as_json, read=rows.CLOCK_ANCHOR.decode),
 }
 LOG_ID = "0123456789abcdef0123456789abcdef"
-FILES: Mapping[str, Any] = {"accounts.json": Directory, "keys.json": tuple[AccessKey, ...], "acts.log": PendingAudit}
+FILES: Mapping[str, Any] = {"accounts.json": Directory, "keys.json": tuple[AccessKey, ...], "audit.log": PendingAudit}
 
 
 def files() -> dict[str, str]:
@@ -138,7 +138,7 @@ def _written(data: Path) -> dict[str, str]:
     found = {path.name: text for path in sorted(data.iterdir()) if (text := path.read_text())}
     inode = str((data / "batchq.lock").stat().st_ino)
     found["batchq.lock"] = found["batchq.lock"].replace(inode, "INODE")
-    found["acts.log"] = re.sub(r'"entry_id":"[0-9a-f]{32}"', '"entry_id":"32 HEXADECIMAL DIGITS"', found["acts.log"])
+    found["audit.log"] = re.sub(r'"entry_id":"[0-9a-f]{32}"', '"entry_id":"32 HEXADECIMAL DIGITS"', found["audit.log"])
     logs = data / "logs"
     logs.mkdir()
     asyncio.run(_write_log(logs))

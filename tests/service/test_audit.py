@@ -15,7 +15,7 @@ from tests.support.forked_service import serving_forked
 def told(said):
     status, out = said
     assert status == 0, out
-    return [(it["user"], it["operation"], it["about"]) for it in reversed(json.loads(out))]
+    return [(it["user"], it["operation"], it["resource"]) for it in reversed(json.loads(out))]
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ async def test_a_journal_record_is_listed_at_once(audit, journal, tmp_path):
     journal.append(replace(DONE, user="bob"))
 
     assert {it.user for it in await told(audit)} == {"ada", "bob"}
-    assert (tmp_path / "acts.log").read_bytes() == b""
+    assert (tmp_path / "audit.log").read_bytes() == b""
 
 
 async def test_a_record_ingested_twice_is_listed_once(audit, journal, store):

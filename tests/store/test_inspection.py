@@ -138,7 +138,7 @@ async def test_an_unreadable_row_is_reported(at_rest):
 
 
 @pytest.mark.fault("SE14")
-@pytest.mark.parametrize("name", ["accounts.json", "keys.json", "acts.log"])
+@pytest.mark.parametrize("name", ["accounts.json", "keys.json", "audit.log"])
 async def test_modes_of_the_access_key_and_account_files_are_reported(at_rest, name):
     (at_rest / name).touch()
     (at_rest / name).chmod(0o640)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import AccountName, Caller, Owner, UserName, Visibility
 from batchq.domain.ids import JobId
 
-#: Outcomes of an act that is not about a job; for a job it is the job's status, or that of a bulk stop.
+#: Outcomes of a change that is not about a job; for a job it is the job's status, or that of a bulk stop.
 DONE, FAILED = "done", "failed"
 #: Stored if the owner of the job is the acting user, or in the acting user's account.
 OWN_USER, OWN_ACCOUNT = UserName(""), AccountName("")
@@ -38,7 +38,7 @@ class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     owner_account: AccountName = OWN_ACCOUNT
 
     def about_job(self, job_id: JobId, owner: Owner, outcome: str) -> "AuditRecord":
-        """The same act as a record about a job."""
+        """The same change as a record about a job."""
         user = OWN_USER if owner.user == self.user else owner.user
         account = OWN_ACCOUNT if owner.account == self.account else owner.account
         return replace(self, resource=f"job/{job_id}", outcome=outcome, owner=user, owner_account=account)
@@ -70,7 +70,7 @@ class AuditQuery(Struct, frozen=True, kw_only=True):
     operation: str | None = None
     #: Records about this resource.
     resource: str | None = None
-    #: Records of acts of these users and accounts, or about their jobs.
+    #: Records of changes by these users and accounts, or about their jobs.
     visibility: Visibility | None = None
     #: The time and number of the last record of the page before: the result begins after it.
     before: tuple[datetime, int] | None = None
@@ -79,7 +79,7 @@ class AuditQuery(Struct, frozen=True, kw_only=True):
 
 
 def audit_record(caller: Caller, *, at: datetime, resource: str, outcome: str = DONE) -> AuditRecord:
-    """The audit record of a caller's request. `about`: the resource, as `job/ID`."""
+    """The audit record of a caller's request. `resource`: as `job/ID`."""
     return AuditRecord(
         at=at,
         user=caller.user,
