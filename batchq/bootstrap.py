@@ -30,8 +30,8 @@ from batchq.api.native import (
     job_details,
     job_log,
     job_search,
+    leave_safe_mode,
     overview,
-    resume,
 )
 from batchq.api.native import jobs as native_jobs
 from batchq.api.native.accounts import dialect
@@ -297,7 +297,7 @@ def make_dialects(
         explanations.dialect(parts.explanations),
         events.dialect(EventService(parts.engine.history_feed)),
         job_log.dialect(make_job_log(parts, clock)),
-        resume.dialect(parts.jobs),
+        leave_safe_mode.dialect(parts.jobs),
         bulk_stop.dialect(parts.bulk_stops),
         dialect(AccountAdmin(settings.data, now=wall_time)),
         monitoring.dialect(make_metrics_context(settings, parts, clock, metrics)),

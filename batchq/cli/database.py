@@ -63,7 +63,7 @@ def _render_report(report: Report) -> list[str]:
 
 
 def add_restore(command: ArgumentParser) -> None:
-    """Replace the database by a backup; the old file is kept. The next server starts no job before `batchq resume`.
+    """Replace the database by a backup; the old file is kept. The next server starts in safe mode.
 
     In another directory than its own the backup becomes a new instance, which ignores the containers of the old one.
     """
@@ -93,7 +93,9 @@ def restore(args: Namespace) -> int:
             f"the backup is of instance {done.instance_of_backup}, the restored database is instance {done.instance}:"
         )
         print("it ignores the containers of the other; to continue the other's jobs, restore with --take-over")
-    print(f"{data} is restored; `batchq serve` reattaches running containers, and starts no job before `batchq resume`")
+    print(
+        f"{data} is restored; `batchq serve` reattaches containers, and starts no job before `batchq leave-safe-mode`"
+    )
     return 0
 
 
@@ -102,5 +104,7 @@ def _take_over(data: Path, now: datetime, *, confirmed: bool) -> int:
         raise Misused("give a backup, or --take-over for a data directory that was copied or moved")
     with rights_of_owner(data):
         instance = take_over(data, now=now)
-    print(f"{data} is the data of instance {instance} now; `batchq serve` starts no job before `batchq resume`")
+    print(
+        f"{data} is the data of instance {instance} now; `batchq serve` starts no job before `batchq leave-safe-mode`"
+    )
     return 0

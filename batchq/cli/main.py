@@ -54,7 +54,7 @@ TOPICS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "backup": ("database:add_backup", "copy the database, also of a running server"),
         "check": ("database:add_check", "check the database, or a backup, for damage"),
         "restore": ("database:add_restore", "replace the database by a backup"),
-        "resume": ("server_commands:add_resume", "start jobs again after a restore"),
+        "leave-safe-mode": ("server_commands:add_leave_safe_mode", "start jobs again after a restore"),
     },
 }
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {

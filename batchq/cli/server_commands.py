@@ -1,4 +1,4 @@
-"""The commands of one request to a server: `batchq whoami`, `batchq force-fail` and `batchq resume`."""
+"""The commands of one request to a server: `batchq whoami`, `batchq force-fail` and `batchq leave-safe-mode`."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from batchq.cli.output import escape
 from batchq.errors import Invalid
 
 WHO_AM_I = "/v1/batchq/whoami"
-RESUME = "/v1/batchq/resume"
+LEAVE_SAFE_MODE = "/v1/batchq/leavesafemode"
 DEFAULT_REASON = "its container does not end"
 _JOB_ID = re.compile(r"[0-9a-f:#-]{1,64}")
 
@@ -56,12 +56,12 @@ def force_fail(args: Namespace) -> int:
     return 0
 
 
-def add_resume(command: ArgumentParser) -> None:
+def add_leave_safe_mode(command: ArgumentParser) -> None:
     """Start jobs again after `batchq restore`. Containers of unknown jobs are ignored, or removed with --purge.
 
     With --new-engine: accept a container engine other than the one that jobs were started on.
     """
-    command.set_defaults(run=resume)
+    command.set_defaults(run=leave_safe_mode)
     command.add_argument("--purge", action="store_true", help="remove containers of unknown jobs")
     command.add_argument(
         "--new-engine", action="store_true", help="accept the present container engine; jobs on another one are lost"
@@ -69,7 +69,7 @@ def add_resume(command: ArgumentParser) -> None:
     add_server_flags(command)
 
 
-def resume(args: Namespace) -> int:
-    call(url_of(args), RESUME, {"purge": args.purge, "newEngine": args.new_engine})
+def leave_safe_mode(args: Namespace) -> int:
+    call(url_of(args), LEAVE_SAFE_MODE, {"purge": args.purge, "newEngine": args.new_engine})
     print("the container engine is accepted" if args.new_engine else "jobs are started again")
     return 0

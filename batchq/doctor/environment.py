@@ -164,9 +164,9 @@ def _contents(database: DatabaseFacts) -> Findings:
             STORE, message, "Find out what damaged them: the disk, the memory, or a program that wrote to batchq.db."
         )
     if database.restored_at is not None:
-        message = f"a backup was restored at {_utc(database.restored_at)}; no job starts until batchq resume"
+        message = f"a backup was restored at {_utc(database.restored_at)}; no job starts until batchq leave-safe-mode"
         by_label = f"docker ps -a --filter label=io.batchq.instance={database.instance}"
-        yield warning(STORE, message, f"Check the running containers ({by_label}); then batchq resume.")
+        yield warning(STORE, message, f"Check the running containers ({by_label}); then batchq leave-safe-mode.")
 
 
 def _exposed(file: FileFacts) -> Finding:

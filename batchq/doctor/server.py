@@ -34,7 +34,9 @@ def server_findings(facts: Facts) -> Findings:
     yield from _store_and_engine(health)
     yield from _disk(health)
     if (data := health.get("data", "ok")) != "ok":
-        advice = "Check the running containers, then batchq resume; with --purge, containers without a job are removed."
+        advice = (
+            "Check the containers, then batchq leave-safe-mode; with --purge, containers without a job are removed."
+        )
         yield warning(SERVER, f"data: {data}", advice)
     yield from _loops(health)
     if (event_loop := health.get("pulse", "ok")) != "ok":
@@ -130,7 +132,7 @@ def _other_engine(engine: EngineFacts, database: DatabaseFacts) -> Findings:
     message = (
         f"{engine.address} is not the container engine that {len(database.active)} jobs run on ({database.engine_id})"
     )
-    advice = "Set DOCKER_HOST to that engine and restart batchq. If it is gone for good: batchq resume --new-engine."
+    advice = "Set DOCKER_HOST to it and restart batchq. If it is gone for good: batchq leave-safe-mode --new-engine."
     yield problem(JOBS, message, advice)
 
 
@@ -152,7 +154,7 @@ def _containers(engine: EngineFacts, database: DatabaseFacts, now: datetime) -> 
 def _orphans(orphans: Collection[Tag], database: DatabaseFacts) -> Findings:
     message = f"{len(orphans)} containers of this instance have no known job: {_listed(orphans)}"
     if database.restored_at is not None:
-        advice = "They are kept, also by batchq resume; batchq resume --purge removes them."
+        advice = "They are kept, also by batchq leave-safe-mode; batchq leave-safe-mode --purge removes them."
         yield warning(CONTAINERS, message, advice)
     elif len(orphans) > MAX_REMOVED_ORPHANS:
         by_hand = f"docker rm -f $(docker ps -aq --filter label=io.batchq.instance={database.instance})"

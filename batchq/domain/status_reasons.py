@@ -25,7 +25,8 @@ TOO_LARGE = (
 )
 ENGINE_AWAY = "SERVER:CONTAINER_ENGINE_UNAVAILABLE - The container engine does not answer. Jobs start when it does."
 SAFE_MODE = (
-    "SERVER:SAFE_MODE - The server runs on a restored backup. Jobs start when an administrator has run `batchq resume`."
+    "SERVER:SAFE_MODE - The server runs on a restored backup. Jobs start when an administrator has run "
+    "`batchq leave-safe-mode`."
 )
 NO_ENVIRONMENT = "ACTION_REQUIRED - CE(s) associated with the job queue are invalid."
 KEPT_FOR_SHARES = (

@@ -29,7 +29,7 @@ from batchq.engine.engine_identity import EngineCheck
 from batchq.engine.history_feed import HistoryFeed
 from batchq.engine.loop import EngineLoop
 from batchq.engine.mailbox import Mailbox
-from batchq.engine.messages import BulkStopRequest, JobEvent, Resume, Submit, UpdateTags
+from batchq.engine.messages import BulkStopRequest, JobEvent, LeaveSafeMode, Submit, UpdateTags
 from batchq.engine.monitors.store_monitor import StoreMonitor
 from batchq.engine.scheduler_state import scheduler_state
 from batchq.engine.scheduling.catalog_view import CatalogView, network_on
@@ -204,14 +204,14 @@ class Engine:
         self.mailbox.post(UpdateTags(job_id=job_id, change=change, caller=caller, answer=answer))
         await answer
 
-    async def resume(self, *, purge: bool, new_engine: bool = False, caller: Caller) -> None:
+    async def leave_safe_mode(self, *, purge: bool, new_engine: bool = False, caller: Caller) -> None:
         """Leave safe mode, or accept the engine that answers (`new_engine`).
 
         Raises Invalid while the engine's containers are not known, or while a foreign engine answers that is not
         accepted.
         """
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.mailbox.post(Resume(purge=purge, new_engine=new_engine, caller=caller, answer=answer))
+        self.mailbox.post(LeaveSafeMode(purge=purge, new_engine=new_engine, caller=caller, answer=answer))
         await answer
         self._watcher.survey_now()
 

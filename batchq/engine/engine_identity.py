@@ -31,7 +31,7 @@ class EngineCheck:
         return (
             f"this is not the container engine that {self._active_jobs} jobs run on (this id {self.foreign_id}, known "
             f"id {self.known_id}): no container is started and no job counts as lost until the known engine answers "
-            "or `batchq resume --new-engine` accepts this one"
+            "or `batchq leave-safe-mode --new-engine` accepts this one"
         )
 
     def matches(self, engine: str | None) -> bool:

@@ -25,8 +25,8 @@ from batchq.engine.messages import (
     ContinueWork,
     EngineLost,
     JobEvent,
+    LeaveSafeMode,
     Message,
-    Resume,
     SearchQueues,
     Submit,
     SurveyCompleted,
@@ -99,8 +99,8 @@ class MessageHandler:
                 self._handle_job_message(unit, message)
             case SurveyCompleted():
                 self._reconcile(unit, message)
-            case Resume():
-                self._resume(unit, message)
+            case LeaveSafeMode():
+                self._leave_safe_mode(unit, message)
                 unit.audit("data")
             case BulkStopRequest():
                 self._begin_bulk_stop(unit, message)
@@ -197,7 +197,7 @@ class MessageHandler:
         self._logged_engine_error = self._state.engine_check.error
         self._state.host = None
 
-    def _resume(self, unit: UnitOfWork, message: Resume) -> None:
+    def _leave_safe_mode(self, unit: UnitOfWork, message: LeaveSafeMode) -> None:
         """Accept the engine that answers, or else leave safe mode. Raises Invalid.
 
         A foreign engine must be accepted before safe mode ends: safe mode first lists the containers on that engine.
@@ -205,8 +205,8 @@ class MessageHandler:
         foreign = self._state.engine_check.foreign_id
         if foreign is None:
             if message.new_engine:
-                raise Invalid("There is no new container engine to accept: resume without --new-engine.")
-            self._state.safe_mode.resume(unit, purge=message.purge)
+                raise Invalid("There is no new container engine to accept: run it without --new-engine.")
+            self._state.safe_mode.leave(unit, purge=message.purge)
         elif not message.new_engine:
             raise Invalid(f"{self._state.engine_check.error}.")
         elif message.purge:

@@ -34,8 +34,8 @@ from batchq.engine.messages import (
     BulkStopRequest,
     ContinueWork,
     JobEvent,
+    LeaveSafeMode,
     Message,
-    Resume,
     SearchQueues,
     Submit,
     SurveyCompleted,
@@ -222,7 +222,7 @@ class EngineLoop:
             await self._place(unit, host)
             await self._propagate(unit)
         self.state.safe_mode.drop_starts(unit)
-        unit.engine_id = self.state.engine_check.unsaved_id or unit.engine_id  # a resume may have set it
+        unit.engine_id = self.state.engine_check.unsaved_id or unit.engine_id  # leaving safe mode may have set it
         changes = self.scheduler.with_usage(unit, unit.changes(forget_before=unit.now - idempotency.KEPT))
         if not changes.empty:
             began = perf_counter()
@@ -341,7 +341,7 @@ class EngineLoop:
                 case (
                     JobEvent(answer=answer)
                     | UpdateTags(answer=answer)
-                    | Resume(answer=answer)
+                    | LeaveSafeMode(answer=answer)
                     | BulkStopRequest(answer=answer)
                 ) if answer is not None and not answer.done():
                     answer.set_result(None)

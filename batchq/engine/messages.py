@@ -81,7 +81,7 @@ class SurveyCompleted(Struct, frozen=True, kw_only=True):
     lost_before: datetime | None = None
 
 
-class Resume(Struct, frozen=True, kw_only=True):
+class LeaveSafeMode(Struct, frozen=True, kw_only=True):
     """An operator leaves safe mode, which began when data was restored, or accepts another container engine."""
 
     #: Whether containers without a job are removed; otherwise they are left alone.
@@ -131,7 +131,7 @@ Message = (
     | UpdateTags
     | TimerFired
     | SurveyCompleted
-    | Resume
+    | LeaveSafeMode
     | BulkStopRequest
     | EngineLost
     | CatalogChanged
@@ -140,7 +140,7 @@ Message = (
 )
 
 
-_REQUESTS = (Submit, JobEvent, UpdateTags, Resume, BulkStopRequest)
+_REQUESTS = (Submit, JobEvent, UpdateTags, LeaveSafeMode, BulkStopRequest)
 
 
 def caller_of(message: Message) -> Caller | None:

@@ -1,4 +1,4 @@
-"""Safe mode after a restore: the server starts no job until an operator resumes it. Decision 0016.
+"""Safe mode after a restore: the server starts no job until an operator leaves it. Decision 0016.
 
 The container engine may be ahead of the restored data. Running containers are attached to their jobs as the attempts
 that they are. No container is started, no absent container counts as lost, and only containers of attempts that the
@@ -47,7 +47,7 @@ class SafeMode:
             if self.unknown_containers is None
             else f"{len(self.unknown_containers)} unknown containers"
         )
-        return f"restored from a backup, {seen}: no container is started until `batchq resume`"
+        return f"restored from a backup, {seen}: no container is started until `batchq leave-safe-mode`"
 
     def reconcile_survey(self, unit: UnitOfWork, seen: Sequence[SurveyedContainer]) -> None:
         """Handle a survey in safe mode."""
@@ -83,7 +83,7 @@ class SafeMode:
             and _should_run(job, Tag(job_id=job.id, attempt=event.attempt, container_key=event.container_key))
         )
 
-    def resume(self, unit: UnitOfWork, *, purge: bool) -> None:
+    def leave(self, unit: UnitOfWork, *, purge: bool) -> None:
         """Leave safe mode. `purge`: remove the containers without a job; otherwise they are left alone permanently.
 
         Raises Invalid while the containers of the engine are not known.

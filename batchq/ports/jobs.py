@@ -43,11 +43,11 @@ Age = tuple[datetime, str]
 class Restoration(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The state of the last restore from a backup. Decision 0016."""
 
-    #: The time of the restore, until an operator ends safe mode with `resume`; None outside safe mode.
+    #: The time of the restore, until an operator ends safe mode with `leave-safe-mode`; None outside safe mode.
     at: datetime | None = None
-    #: Containers without a known job at the time of `resume`, which are left alone.
+    #: Containers without a known job at the time of `leave-safe-mode`, which are left alone.
     spared: frozenset[Tag] = frozenset()
-    #: Containers without a known job at the time of `resume --purge`, which are removed.
+    #: Containers without a known job at the time of `leave-safe-mode --purge`, which are removed.
     purged: frozenset[Tag] = frozenset()
 
 

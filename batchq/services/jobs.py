@@ -168,12 +168,12 @@ class JobService:
         """Terminate each job as `terminate` does. Returns the errors of the jobs that could not be terminated."""
         return await self._deliver_orders(on.TerminateRequested, ids, reason=reason, caller=caller)
 
-    async def resume(self, *, purge: bool, new_engine: bool, caller: Caller) -> None:
+    async def leave_safe_mode(self, *, purge: bool, new_engine: bool, caller: Caller) -> None:
         """End safe mode after a restore. Orphaned containers are removed with `purge`, else left alone permanently.
 
         `new_engine`: the present container engine is first accepted in place of the one that jobs run on.
         """
-        await self._engine.resume(purge=purge, new_engine=new_engine, caller=caller)
+        await self._engine.leave_safe_mode(purge=purge, new_engine=new_engine, caller=caller)
 
     async def force_fail(self, job_id: JobId, reason: str, *, caller: Caller) -> Job:
         """Fail a job whose container does not stop, and free its resources. The last resort.

@@ -36,7 +36,7 @@ class EngineState(StrEnum):
     OK = "OK"
     #: The container engine does not answer, or another engine answers.
     AWAY = "AWAY"
-    #: The data was restored from a backup: no job starts before `batchq resume`. Decision 0016.
+    #: The data was restored from a backup: no job starts before `batchq leave-safe-mode`. Decision 0016.
     SAFE_MODE = "SAFE_MODE"
     #: The store, or a background loop, fails.
     FAILING = "FAILING"

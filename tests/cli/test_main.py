@@ -111,7 +111,7 @@ def test_without_a_command_no_module_of_a_command_is_imported(arguments):
     assert not imported & set(map(module_of, COMMANDS))
 
 
-CALLS_A_SERVER = [*TOPICS["jobs"], *TOPICS["queues and definitions"], "whoami", "resume"]
+CALLS_A_SERVER = [*TOPICS["jobs"], *TOPICS["queues and definitions"], "whoami", "leave-safe-mode"]
 
 
 @pytest.mark.parametrize("command", CALLS_A_SERVER)

@@ -96,7 +96,13 @@ RULES = (
         "critical",
         "The container engine does not answer: no job starts.",
     ),
-    ("BatchqSafeMode", "batchq_safe_mode == 1", "10m", "warning", "Safe mode starts no job: run `batchq resume`."),
+    (
+        "BatchqSafeMode",
+        "batchq_safe_mode == 1",
+        "10m",
+        "warning",
+        "Safe mode starts no job: run `batchq leave-safe-mode`.",
+    ),
     (
         "BatchqQueueWaits",
         "batchq_queue_oldest_runnable_seconds > 3600",

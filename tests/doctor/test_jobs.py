@@ -96,7 +96,7 @@ def test_orphans_wait_for_the_operator_in_safe_mode(many):
     found = failures(engine=containers(*orphans), **active(restored_at=NOON))
 
     assert [
-        (level, "batchq resume --purge removes them" in text)
+        (level, "batchq leave-safe-mode --purge removes them" in text)
         for level, component, text in found
         if component == "containers"
     ] == [("warning", True)]

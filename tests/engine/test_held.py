@@ -6,7 +6,7 @@ from batchq.domain import effects as do
 from batchq.domain.ids import Tag, child_id
 from batchq.domain.job import Status
 from batchq.domain.lifecycle.reconcile import SurveyedContainer
-from batchq.engine.messages import ContinueWork, Resume, SurveyCompleted
+from batchq.engine.messages import ContinueWork, LeaveSafeMode, SurveyCompleted
 from batchq.errors import Invalid
 from batchq.ports.jobs import Changes, Restoration
 from tests.engine.desk import LOOKED, ONE, answer, desk_over, submit
@@ -22,7 +22,10 @@ async def test_safe_mode_attaches_the_container_of_an_unspawned_child():
     tag = Tag(job_id=child_id(ONE, 2), attempt=1)
     runs = SurveyCompleted(containers=(SurveyedContainer(tag=tag, running=True),), expected=frozenset(), capacity=HOST)
     await desk.process(runs)
-    early, late = Resume(purge=True, answer=answer(), caller=ADMIN), Resume(purge=True, answer=answer(), caller=ADMIN)
+    early, late = (
+        LeaveSafeMode(purge=True, answer=answer(), caller=ADMIN),
+        LeaveSafeMode(purge=True, answer=answer(), caller=ADMIN),
+    )
 
     await desk.process(early, ContinueWork())
     await desk.process(runs)

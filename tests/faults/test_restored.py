@@ -64,7 +64,7 @@ def test_what_runs_is_taken_up_and_nothing_is_killed_or_started_until_an_operato
     assert alive(service) == before
     assert set(before) == {ran_then, waited_then, came_later}
 
-    assert main(["resume", "--purge", "--url", service.url]) == 0
+    assert main(["leave-safe-mode", "--purge", "--url", service.url]) == 0
 
     reaches(batch, fresh, "SUCCEEDED")
     assert reaches(batch, in_the_way, "FAILED")["statusReason"]
@@ -88,7 +88,7 @@ def test_a_backup_that_is_served_beside_the_running_server_touches_none_of_its_c
     shutil.copytree(service.data, copied)
 
     with serving(trial) as beside:
-        assert main(["resume", "--purge", "--url", beside.url]) == 0
+        assert main(["leave-safe-mode", "--purge", "--url", beside.url]) == 0
         until(lambda: beside.client().describe_jobs(jobs=[job])["jobs"][0]["status"] == "FAILED")
         assert beside.instance != service.instance
     for other, why in ((copied, "is a copy of the data of instance"), (taken_over, f"process {service.process.pid}")):

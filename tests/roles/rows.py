@@ -275,6 +275,6 @@ ROWS: Mapping[tuple[str, str], Row] = {
         tells=lambda it: it.job,
     ),
     ("ForceFail", ""): _native(f"jobs/{'0' * 8}-0000-4000-8000-{'0' * 12}/forcefail", DATA),
-    ("Resume", ""): _native("resume", DATA),
+    ("LeaveSafeMode", ""): _native("leavesafemode", DATA),
     **{(name, ""): _native(name.lower(), cells) for name, cells in _PEOPLE_ROWS.items()},
 }

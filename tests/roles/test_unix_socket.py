@@ -42,7 +42,7 @@ REQUESTS = [
     ("POST", "/v1/batchq/listkeys", {}),
     ("POST", "/v1/batchq/createuser", {"name": "new", "account": "nowhere"}),
     ("POST", "/v1/batchq/updateaccount", {"name": "nowhere"}),
-    ("POST", "/v1/batchq/resume", {"purge": 1}),
+    ("POST", "/v1/batchq/leavesafemode", {"purge": 1}),
     ("POST", "/v1/batchq/jobs/ab/forcefail", {}),
     ("POST", "/v1/batchq/listjobs", {}),
     ("POST", "/v1/describejobqueues", {}),

@@ -70,9 +70,9 @@ async def test_an_operator_may_accept_it(world):
     await world.wait_for(job, Status.RUNNING)
     theirs = await on_another_engine(world)
     with pytest.raises(Invalid, match="--new-engine"):
-        await world.engine.resume(purge=False, caller=ADMIN)
+        await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
 
-    await world.engine.resume(purge=False, new_engine=True, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=False, new_engine=True, caller=ADMIN)
 
     done = await world.wait_for(job, Status.SUCCEEDED)
     assert len(done.attempts) == 2
@@ -85,9 +85,9 @@ async def test_accepting_another_engine_cannot_be_combined_with_purge(world):
     theirs = await on_another_engine(world)
 
     with pytest.raises(Invalid, match="--purge and --new-engine cannot be combined"):
-        await world.engine.resume(purge=True, new_engine=True, caller=ADMIN)
+        await world.engine.leave_safe_mode(purge=True, new_engine=True, caller=ADMIN)
 
-    await world.engine.resume(purge=False, new_engine=True, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=False, new_engine=True, caller=ADMIN)
     await world.wait_for(job, Status.SUCCEEDED)
     await theirs.close()
 
@@ -97,7 +97,7 @@ async def test_no_other_engine_is_accepted_while_the_known_one_answers(world):
     await world.wait_for(job, Status.RUNNING)
 
     with pytest.raises(Invalid, match="There is no new container engine to accept"):
-        await world.engine.resume(purge=False, new_engine=True, caller=ADMIN)
+        await world.engine.leave_safe_mode(purge=False, new_engine=True, caller=ADMIN)
 
     await world.wait_for(job, Status.SUCCEEDED)
 
@@ -109,7 +109,7 @@ async def test_it_is_accepted_also_if_a_survey_of_it_is_read_in_the_same_turn(wo
     await world.terminate(job)
 
     async with world.engine.loop.unit_lock:
-        accepted = asyncio.ensure_future(world.engine.resume(purge=False, new_engine=True, caller=ADMIN))
+        accepted = asyncio.ensure_future(world.engine.leave_safe_mode(purge=False, new_engine=True, caller=ADMIN))
         await asyncio.sleep(0)
         await world.engine._watcher._survey_once()
     await accepted

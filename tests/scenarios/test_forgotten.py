@@ -100,7 +100,7 @@ async def test_while_restored_data_is_held_nothing_goes(world):
     await forget(world)
 
     assert await known(world, job) == [True]
-    await world.engine.resume(purge=False, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
 
 
 async def test_a_job_that_waits_for_one_of_long_ago_and_for_another_runs_when_that_is_over(world):

@@ -66,7 +66,7 @@ async def test_a_job_that_ran_then_and_runs_now_runs_on(world):
     done = await world.wait_for(job, Status.SUCCEEDED)
     assert len(done.attempts) == 1
     assert await starts(world, job) == 1
-    await world.engine.resume(purge=False, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
 
 
 async def test_a_job_that_waited_then_and_runs_now_is_taken_up_as_the_attempt_that_it_is(world):
@@ -79,7 +79,7 @@ async def test_a_job_that_waited_then_and_runs_now_is_taken_up_as_the_attempt_th
     done = await world.wait_for(job, Status.FAILED)
     assert [it.exit_code for it in done.attempts] == [3]
     assert await starts(world, job) == 1
-    await world.engine.resume(purge=True, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
 
 async def test_one_that_ended_while_no_server_looked_has_the_outcome_that_its_container_tells(world):
@@ -94,7 +94,7 @@ async def test_one_that_ended_while_no_server_looked_has_the_outcome_that_its_co
     assert [it.exit_code for it in done.attempts] == [7]
     assert await world.output(job) == ["done"]
     assert await starts(world, job) == 1
-    await world.engine.resume(purge=True, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
 
 async def test_one_that_was_tried_again_since_is_taken_up_as_the_later_attempt(world):
@@ -110,7 +110,7 @@ async def test_one_that_was_tried_again_since_is_taken_up_as_the_later_attempt(w
     done = await world.wait_for(job, Status.FAILED)
     assert [it.exit_code for it in done.attempts] == [None, 1]
     assert await starts(world, job, 2) == 1
-    await world.engine.resume(purge=True, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
 
 async def test_what_is_left_of_an_attempt_since_tells_how_it_ended(world):
@@ -122,11 +122,11 @@ async def test_what_is_left_of_an_attempt_since_tells_how_it_ended(world):
 
     await world.restore(backup)
 
-    await world.engine.resume(purge=False, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
     done = await world.wait_for(job, Status.FAILED)
     assert [it.exit_code for it in done.attempts] == [9, 9]
     assert await starts(world, job, 2) == 1
-    await world.engine.resume(purge=True, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
 
 async def test_one_whose_attempts_all_came_later_is_taken_up_as_the_last_of_them(world):
@@ -136,7 +136,7 @@ async def test_one_whose_attempts_all_came_later_is_taken_up_as_the_last_of_them
     await world.restore(backup)
 
     assert (await world.wait_for(job, Status.RUNNING)).attempt.number == 2
-    await world.engine.resume(purge=True, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
     done = await world.wait_for(job, Status.FAILED)
     assert [it.number for it in done.attempts] == [1, 2, 3]
 
@@ -150,7 +150,7 @@ async def test_one_that_waited_for_another_which_has_ended_since_goes_on(world):
 
     await world.restore(backup)
     await world.wait_for(second, Status.RUNNING)
-    await world.engine.resume(purge=True, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
     await world.wait_for(first, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
     assert len((await world.wait_for(second, Status.SUCCEEDED)).attempts) == 1
@@ -181,7 +181,7 @@ async def test_one_that_could_never_fit_then_is_taken_up_and_not_cancelled_for_h
     world.runtime.unreachable = False
 
     assert (await world.wait_for(job, Status.RUNNING)).attempts == ()
-    await world.engine.resume(purge=True, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
 
 async def test_children_of_an_array_are_taken_up_and_counted(world):
@@ -198,7 +198,7 @@ async def test_children_of_an_array_are_taken_up_and_counted(world):
     done = await world.wait_for(parent, Status.SUCCEEDED)
     assert dict(done.array_state.counts)[Status.SUCCEEDED] == 3
     assert [await starts(world, child_id(parent, index)) for index in range(3)] == [1, 1, 1]
-    await world.engine.resume(purge=True, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
 
 async def test_a_task_of_several_containers_is_taken_up_whole(world):
@@ -212,7 +212,7 @@ async def test_a_task_of_several_containers_is_taken_up_whole(world):
     await world.wait_for(job, Status.RUNNING)
     await world.wait_for(job, Status.SUCCEEDED)
     assert await world.engine_calls_by_container(job, "start") == ["0/a", "0/b"]
-    await world.engine.resume(purge=True, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
 
 # ----------------------------------------------------------------------------------------------------------- left alone
@@ -230,7 +230,7 @@ async def test_what_no_job_knows_is_told_and_left_alone(world, caplog):
     assert not world.engine.health().healthy
     assert "2 unknown containers" in world.engine.health().safe_mode
     assert sum("has no job in the restored data" in it for it in caplog.messages) == 2
-    await world.engine.resume(purge=True, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
     assert world.engine.health().healthy
 
 
@@ -245,7 +245,7 @@ async def test_a_container_of_a_job_that_is_over_by_this_data_is_left_alone_too(
 
     await world.wait_for(job, Status.FAILED)
     assert await running(world) == {tag_of(job, 2)}
-    await world.engine.resume(purge=True, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
     await world.wait_until_containers_are_gone()
 
 
@@ -259,7 +259,7 @@ async def test_what_the_data_knows_to_be_over_is_cleared_away_as_ever(world):
     await world.restore(world.backup())
 
     await world.wait_until_containers_are_gone()
-    await world.engine.resume(purge=False, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
 
 
 async def test_without_a_purge_it_is_left_alone_for_good(world):
@@ -268,14 +268,14 @@ async def test_without_a_purge_it_is_left_alone_for_good(world):
     tag = (await world.wait_for(job, Status.RUNNING)).tag
     await world.restore(backup)
 
-    await world.engine.resume(purge=False, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
     await world.sleep(HOUR / 4)
     await world.restart()
     await world.sleep(HOUR / 4)
 
     assert await running(world) == {tag}
     assert world.engine.health().healthy
-    await world.engine.resume(purge=True, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
 
 async def test_with_a_purge_it_is_cleared_away_however_many_there_are(world):
@@ -284,7 +284,7 @@ async def test_with_a_purge_it_is_cleared_away_however_many_there_are(world):
         await world.wait_for(job, Status.RUNNING)
     await world.restore(backup)
 
-    await world.engine.resume(purge=True, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
     await world.wait_until_containers_are_gone()
 
@@ -295,7 +295,7 @@ async def test_a_purge_goes_on_when_the_engine_was_away_and_the_server_died(worl
     await world.wait_for(jobs[-1], Status.RUNNING)
     await world.restore(backup)
     world.runtime.unreachable = True
-    await world.engine.resume(purge=True, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
     await world.crash()
     world.runtime.unreachable = False
 
@@ -315,7 +315,7 @@ async def test_a_purge_leaves_a_container_whose_turn_in_its_task_has_not_come_ye
     world.runtime.hold("create")
     await world.restore(backup)
 
-    await world.engine.resume(purge=True, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
     world.runtime.release("create")
     await world.wait_for(job, Status.SUCCEEDED)
@@ -331,7 +331,7 @@ async def test_an_order_is_carried_out_as_ever(world):
 
     await world.wait_for(job, Status.FAILED, status_reason="by hand")
     await world.wait_until_containers_are_gone()
-    await world.engine.resume(purge=False, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
 
 
 # ---------------------------------------------------------------------------------------------------------- not started
@@ -349,7 +349,7 @@ async def test_what_waits_is_not_started_before_an_operator_says_so(world):
         (Status.RUNNABLE, status_reasons.SAFE_MODE)
     ] * 2
 
-    await world.engine.resume(purge=False, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
 
     await world.wait_for(waits, Status.SUCCEEDED)
     await world.wait_for(fresh, Status.SUCCEEDED)
@@ -369,7 +369,7 @@ async def test_nor_is_one_whose_start_was_under_way_when_the_backup_was_made(wor
 
     assert (await world.job(job)).status is Status.STARTING
     assert await starts(world, job) == 1
-    await world.engine.resume(purge=False, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
     await world.wait_for(job, Status.SUCCEEDED)
 
 
@@ -391,7 +391,7 @@ async def test_nor_is_a_container_that_was_only_made_since(world):
 
     assert (await world.job(job)).status is Status.RUNNABLE
     assert "1 unknown container" in world.engine.health().safe_mode
-    await world.engine.resume(purge=False, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
     await world.wait_for(job, Status.SUCCEEDED)
 
 
@@ -408,7 +408,7 @@ async def test_nor_is_one_that_was_made_before_the_backup_and_never_begun(world)
 
     assert (await world.job(job)).status is Status.STARTING
     assert [it.state for it in await world.runtime.survey()] == ["CREATED"]
-    await world.engine.resume(purge=False, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
     await world.wait_for(job, Status.SUCCEEDED)
 
 
@@ -422,7 +422,7 @@ async def test_nor_is_the_next_container_of_a_task_that_was_taken_up(world):
     await world.sleep(HOUR / 4)
 
     assert await world.engine_calls_by_container(job, "create") == ["0/first"]
-    await world.engine.resume(purge=False, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
     await world.wait_for(job, Status.SUCCEEDED)
     assert await world.engine_calls_by_container(job, "start") == ["0/first", "0/second"]
 
@@ -440,7 +440,7 @@ async def test_one_that_is_to_be_given_up_is_given_up(world):
 
     await world.wait_for(job, Status.FAILED, status_reason="not again")
     assert await starts(world, job) == 1
-    await world.engine.resume(purge=False, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
 
 
 @pytest.mark.parametrize("limit", [None, 60], ids=["unlimited", "its timeout long over"])
@@ -454,7 +454,7 @@ async def test_one_that_is_not_there_is_given_up_only_when_an_operator_says_so(w
     await world.sleep(HOUR / 4)
 
     assert (await world.job(job)).status is Status.RUNNING
-    await world.engine.resume(purge=False, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
     await world.wait_for(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
 
 
@@ -467,7 +467,7 @@ async def test_nor_is_one_that_is_removed_by_hand_meanwhile(world):
     await world.sleep(HOUR / 4)
 
     assert (await world.job(job)).status is Status.RUNNING
-    await world.engine.resume(purge=False, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
     await world.wait_for(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
 
 
@@ -481,7 +481,7 @@ async def test_one_that_is_not_there_and_is_terminated_is_over(world):
     await world.terminate(job, "not again")
 
     await world.wait_for(job, Status.FAILED, status_reason="not again")
-    await world.engine.resume(purge=False, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
 
 
 async def test_a_restart_does_not_end_it(world):
@@ -492,7 +492,7 @@ async def test_a_restart_does_not_end_it(world):
     await world.restart()
 
     assert world.engine.health().safe_mode is not None
-    await world.engine.resume(purge=False, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
     await world.restart()
     assert world.engine.health().safe_mode is None
 
@@ -503,13 +503,13 @@ async def test_it_does_not_end_before_the_engine_was_looked_at(world):
     await world.restore(backup)
 
     with pytest.raises(Invalid, match="has not answered"):
-        await world.engine.resume(purge=True, caller=ADMIN)
+        await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
     assert world.engine.health().safe_mode is not None
     world.runtime.unreachable = False
     await world.wait_for_engine(up=True)
     await world.wait_until_idle()
-    await world.engine.resume(purge=True, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
 
 async def test_nor_before_what_was_taken_up_is_saved(world):
@@ -524,18 +524,18 @@ async def test_nor_before_what_was_taken_up_is_saved(world):
     world.store.failing = False
 
     with pytest.raises(Invalid, match="not known yet"):
-        await world.engine.resume(purge=True, caller=ADMIN)
+        await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
     await world.wait_for(job, Status.RUNNING)
-    await world.engine.resume(purge=True, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
     await world.wait_for(job, Status.SUCCEEDED)
     assert await starts(world, job) == 1
 
 
-async def test_to_resume_what_was_not_restored_changes_nothing(world):
+async def test_to_leave_safe_mode_without_a_restore_changes_nothing(world):
     job = await world.submit(LONG)
     await world.wait_for(job, Status.RUNNING)
 
-    await world.engine.resume(purge=True, caller=ADMIN)
+    await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
     assert await running(world) == {tag_of(job)}

@@ -168,9 +168,9 @@ async def test_on_a_restored_backup_no_job_starts(world):
     check(
         await world.why(job),
         Code.SAFE_MODE,
-        "The server runs on a restored backup: no job starts until an administrator runs `batchq resume`.",
+        "The server runs on a restored backup: no job starts until an administrator runs `batchq leave-safe-mode`.",
     )
-    await world.jobs.resume(purge=False, new_engine=False, caller=ADMIN)
+    await world.jobs.leave_safe_mode(purge=False, new_engine=False, caller=ADMIN)
     await world.wait_for(job, Status.RUNNING)
 
 

@@ -223,7 +223,7 @@ def test_a_command_whose_keys_are_others_is_told_what_to_set(served, keys, monke
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", keys.create()[0])
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of another cloud")
 
-    status = main(["resume", "--url", served.url])
+    status = main(["leave-safe-mode", "--url", served.url])
 
     assert status == 1
     assert "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a key of `batchq key create`" in capsys.readouterr().err

@@ -38,7 +38,7 @@ class Permission(StrEnum):
     CATALOG = "CATALOG"
     #: Users and keys: coordinators, operators and admins. `permissions` checks each user and account.
     ACCOUNTS = "ACCOUNTS"
-    #: Resume and force-fail: admins.
+    #: Leaving safe mode and force-fail: admins.
     MAINTENANCE = "MAINTENANCE"
 
 

@@ -50,7 +50,9 @@ QUEUED_ROWS: Mapping[Code, Row] = {
     Code.SAFE_MODE: Row(
         statuses=_UNPLACED,
         applies="The server runs on a restored backup.",
-        sentences=("The server runs on a restored backup: no job starts until an administrator runs `batchq resume`.",),
+        sentences=(
+            "The server runs on a restored backup: no job starts until an administrator runs `batchq leave-safe-mode`.",
+        ),
         texts=("SAFE_MODE",),
     ),
     Code.ENGINE_CHANGED: Row(
@@ -59,7 +61,7 @@ QUEUED_ROWS: Mapping[Code, Row] = {
         sentences=(
             (
                 "The container engine that answers is not the one that jobs run on: no job starts until that one "
-                "answers or an administrator runs `batchq resume --new-engine`."
+                "answers or an administrator runs `batchq leave-safe-mode --new-engine`."
             ),
         ),
     ),

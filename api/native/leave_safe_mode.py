@@ -1,4 +1,4 @@
-"""Resume: an admin ends the safe mode after a restore (decision 0016), or accepts a new engine (decision 0037)."""
+"""LeaveSafeMode: an admin ends safe mode after a restore (decision 0016), or accepts a new engine (decision 0037)."""
 
 from aiohttp import web
 from msgspec import Struct
@@ -10,12 +10,12 @@ from batchq.api.openapi import OperationDoc, document
 from batchq.domain.access.accounts import Permission
 from batchq.services.jobs import JobService
 
-NAME = "Resume"
-RESUME = "/v1/batchq/resume"
+NAME = "LeaveSafeMode"
+LEAVE_SAFE_MODE = "/v1/batchq/leavesafemode"
 
 
-class ResumeRequest(BaseModel):
-    """How to resume."""
+class LeaveSafeModeRequest(BaseModel):
+    """How to leave safe mode."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -26,27 +26,27 @@ class ResumeRequest(BaseModel):
     newEngine: bool = False  # noqa: N815 - the wire's name
 
 
-class ResumeAnswer(Struct, frozen=True):
+class LeaveSafeModeAnswer(Struct, frozen=True):
     """An answer without members."""
 
 
 _DOC = OperationDoc(
     name=NAME,
     summary="Ends the safe mode after a restore, or accepts a new container engine.",
-    body=ResumeRequest,
-    answer=ResumeAnswer,
+    body=LeaveSafeModeRequest,
+    answer=LeaveSafeModeAnswer,
     permission=Permission.MAINTENANCE,
 )
 
 
 def dialect(jobs: JobService) -> Dialect:
-    async def resume(request: web.Request) -> web.Response:
+    async def leave(request: web.Request) -> web.Response:
         caller = authorize(request, Permission.MAINTENANCE, NAME)
-        body = parse(ResumeRequest, await read_body(request))
-        await jobs.resume(purge=body.purge, new_engine=body.newEngine, caller=caller)
-        return reply(ResumeAnswer())
+        body = parse(LeaveSafeModeRequest, await read_body(request))
+        await jobs.leave_safe_mode(purge=body.purge, new_engine=body.newEngine, caller=caller)
+        return reply(LeaveSafeModeAnswer())
 
     def mount(app: web.Application) -> None:
-        document(app, app.router.add_post(RESUME, resume), _DOC)
+        document(app, app.router.add_post(LEAVE_SAFE_MODE, leave), _DOC)
 
     return mount

@@ -11,7 +11,7 @@ from batchq.cli.main import main
 
 def ask(service, body):
     headers = {"Content-Type": "application/json"}
-    request = urllib.request.Request(f"{service.url}/v1/batchq/resume", data=body, headers=headers)
+    request = urllib.request.Request(f"{service.url}/v1/batchq/leavesafemode", data=body, headers=headers)
     try:
         with urllib.request.urlopen(request) as answer:
             return answer.status, json.load(answer)
@@ -21,7 +21,7 @@ def ask(service, body):
 
 
 def test_what_was_never_restored_goes_on_as_it_did(shared, capsys):
-    assert main(["resume", "--url", shared.url]) == 0
+    assert main(["leave-safe-mode", "--url", shared.url]) == 0
     assert capsys.readouterr().out == "jobs are started again\n"
     assert shared.health()["data"] == "ok"
 
@@ -48,5 +48,5 @@ def test_what_is_not_understood_is_refused(shared, body):
 
 
 def test_where_nobody_answers_is_told_in_one_line(capsys):
-    assert main(["resume", "--url", "http://127.0.0.1:9"]) == 3
+    assert main(["leave-safe-mode", "--url", "http://127.0.0.1:9"]) == 3
     assert capsys.readouterr().err.startswith("batchq: cannot reach a batchq server at http://127.0.0.1:9: ")
