@@ -29,7 +29,7 @@ from batchq.domain.job import Dependency, DependencyType
 from batchq.domain.task import ByName, NodeRange, Nodes, Task, effective_nodes, effective_task, together
 from batchq.errors import Invalid, NotFound
 from batchq.ports.jobs import SubmissionKey
-from batchq.services.jobs import Submission
+from batchq.services.submissions import Submission
 
 OLDER_MEMBERS = (("vcpus", "VCPU"), ("memory", "MEMORY"))
 MAX_REQUEST_SIZE = 30 * 1024  # bytes of a request: AWS accepts less than this

@@ -126,6 +126,9 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     propagate_tags: bool = False
     #: Why the job is accepted and then FAILED, as AWS does; None for a valid job.
     invalid: str | None = None
+    #: JSON of what a dialect for training jobs keeps of its request only to return it, as text; None without. It is not
+    #: read by the domain, and has the member `dialect`.
+    client_document: str | None = None
     #: The time between the stop signal and the kill.
     stop_grace: timedelta
     #: The user and account that submitted the job.

@@ -8,66 +8,33 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from uuid import uuid4
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.domain import catalog_rules as rules
 from batchq.domain import events as on
 from batchq.domain.access import container_policy
-from batchq.domain.access.accounts import Caller, Owner, Visibility
+from batchq.domain.access.accounts import Caller, Visibility
 from batchq.domain.catalog import JobDefinition, JobQueue, State, Tags
-from batchq.domain.container import Overrides, effective, merge
 from batchq.domain.ids import JobId, QueueName, node_id, node_of, parent_of
-from batchq.domain.job import ACTIVE, FINISHED, ConsumableRequirement, Dependency, Job, JobSpec, RetryStrategy
+from batchq.domain.job import ACTIVE, FINISHED, Job
 from batchq.domain.lifecycle import arrays, node_view
 from batchq.domain.lifecycle.array_view import PendingArrayOrders
 from batchq.domain.scheduling.capacity import is_queued_for_placement
-from batchq.domain.scheduling.dependencies import invalid
-from batchq.domain.task import Nodes, Task, effective_nodes, effective_task
 from batchq.engine.engine import Engine
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.host import DiskGuard
 from batchq.ports.catalog import NeedQuery, Snapshot
 from batchq.ports.history import HistoryEntry
 from batchq.ports.job_search import JobPage, JobSearchQuery
-from batchq.ports.jobs import ChildQuery, JobQuery, JobStore, SubmissionKey
+from batchq.ports.jobs import ChildQuery, JobQuery, JobStore
 from batchq.services.catalog import CatalogService
+from batchq.services.submissions import Submission, build_spec, check_client_document, check_share
 
 MAX_CHILDREN_NAMED = 10
 
 Order = type[on.CancelRequested] | type[on.TerminateRequested]
 
 Errors = Mapping[JobId, BatchqError]
-
-
-class Submission(Struct, frozen=True, kw_only=True):
-    """A SubmitJob request. Where no other meaning is given, None means that the request does not set the member."""
-
-    name: str
-    queue: QueueName
-    definition_name: str
-    #: None: the newest ACTIVE revision.
-    definition_revision: int | None = None
-    #: All overrides of the request. `task` and `nodes` have them applied already; then only their length is checked.
-    overrides: Overrides
-    #: The definition's task with the overrides of the request applied.
-    task: Task | None = None
-    #: The definition's nodes with the overrides of the request applied.
-    nodes: Nodes | None = None
-    #: None: not an array.
-    array_size: int | None = None
-    #: Replaces the definition's requirements of consumable resources.
-    needs: tuple[ConsumableRequirement, ...] | None = None
-    parameters: tuple[tuple[str, str], ...] = ()
-    retry: RetryStrategy | None = None
-    timeout: timedelta | None = None
-    depends_on: tuple[Dependency, ...] = ()
-    tags: Tags = ()
-    propagate_tags: bool | None = None
-    share_identifier: str | None = None
-    scheduling_priority: int | None = None
-    #: The idempotency key of the request; None: a repeated request submits another job.
-    key: SubmissionKey | None = None
 
 
 class JobService:
@@ -98,6 +65,7 @@ class JobService:
         definition = await self._catalog.definitions.find(
             submission.definition_name, submission.definition_revision, caller=caller
         )
+        check_client_document(submission.client_document)
         spec = build_spec(submission, definition, owner=caller.owner, stop_grace=self._stop_grace)
         container_policy.check(spec, caller)
         check_share(queue, spec)
@@ -281,60 +249,6 @@ def _may_be_stopped(job_id: JobId, visible: Mapping[JobId, Job]) -> bool:
 def _raise_first(refused: Errors) -> None:
     for why in refused.values():
         raise why
-
-
-def build_spec(submission: Submission, definition: JobDefinition, *, owner: Owner, stop_grace: timedelta) -> JobSpec:
-    """The job specification: the definition with the submission's overrides.
-
-    AWS: retryStrategy and timeout replace those of the definition as a whole.
-    """
-    parameters = merge(definition.parameters, submission.parameters)
-    priority = submission.scheduling_priority
-    propagate = submission.propagate_tags
-    task, gang = submission.task or definition.task, submission.nodes or definition.nodes
-    task = task and effective_task(task, {}, parameters)
-    gang = gang and effective_nodes(gang, {}, parameters)
-    several = gang or task
-    propagate = definition.propagate_tags if propagate is None else propagate
-    tags = merge(definition.tags, submission.tags) if propagate else ()
-    return JobSpec(
-        owner=owner,
-        name=submission.name,
-        queue=submission.queue,
-        definition=definition.ref,
-        container=(
-            several.leading.spec if several else effective(definition.container, submission.overrides, parameters)
-        ),
-        task=task,
-        nodes=gang,
-        array_size=submission.array_size,
-        needs=definition.needs if submission.needs is None else submission.needs,
-        overrides=submission.overrides,
-        parameters=parameters,
-        retry=submission.retry or definition.retry,
-        timeout=submission.timeout or definition.timeout,
-        depends_on=submission.depends_on,
-        scheduling_priority=definition.scheduling_priority if priority is None else priority,
-        share_identifier=submission.share_identifier,
-        propagate_tags=propagate,
-        invalid=invalid(submission.overrides, len(tags)),
-        stop_grace=stop_grace,
-    )
-
-
-def check_share(queue: JobQueue, spec: JobSpec) -> None:
-    """Check shareIdentifier and schedulingPriority. Raises Invalid.
-
-    AWS: a queue with a scheduling policy requires both; a queue without one forbids shareIdentifier.
-    """
-    if queue.policy is None:
-        if spec.share_identifier:
-            raise Invalid("shareIdentifier must not be specified: the job queue has no scheduling policy.")
-        return
-    if not spec.share_identifier:
-        raise Invalid("shareIdentifier must be specified.")
-    if spec.scheduling_priority is None:
-        raise Invalid("Either schedulingPriority in job definition or schedulingPriorityOverride should be specified.")
 
 
 class PendingOrdersView:

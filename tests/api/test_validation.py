@@ -8,7 +8,7 @@ from batchq.api.batch.containers import ContainerOverrides
 from batchq.api.batch.submit_job import container_overrides
 from batchq.domain.container import Overrides
 from batchq.errors import Invalid
-from batchq.services.jobs import check_share
+from batchq.services.submissions import check_share
 from tests.api.conftest import CONTAINER
 from tests.api.several import DUO, GANG, with_nodes, with_task, with_worker
 from tests.support import builders

@@ -11,7 +11,7 @@ from batchq.domain import status_reasons
 from batchq.domain.container import Overrides
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Dependency, Job, RetryStrategy, Status
-from batchq.services.jobs import Submission
+from batchq.services.submissions import Submission
 from tests.simulation import final_checks
 from tests.simulation.container_records import ContainerRecord
 from tests.simulation.planned_faults import PlannedFaults

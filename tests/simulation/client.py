@@ -24,7 +24,7 @@ from batchq.errors import BatchqError, Invalid
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import SubmissionKey
 from batchq.services.bulk_stop import JobSelector
-from batchq.services.jobs import Submission
+from batchq.services.submissions import Submission
 from tests.simulation import bulk_stops
 from tests.simulation.accounts import submitter
 from tests.simulation.choices import Choices

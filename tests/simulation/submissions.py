@@ -17,7 +17,7 @@ from batchq.domain.job import (
 )
 from batchq.domain.task import Condition, NodeRange, Nodes, Task
 from batchq.ports.jobs import SubmissionKey
-from batchq.services.jobs import Submission
+from batchq.services.submissions import Submission
 from tests.support import builders
 
 LARGEST = 4000  # thousandths of a vCPU that an environment ever has

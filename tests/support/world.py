@@ -38,7 +38,7 @@ from batchq.ports.jobs import Changes, Restoration
 from batchq.ports.logs import LogArchive, LogLine
 from batchq.ports.runtime import ContainerRuntime, ContainerState
 from batchq.services.bulk_stop import JobSelector
-from batchq.services.jobs import Submission, build_spec
+from batchq.services.submissions import Submission, build_spec
 from batchq.store.log_files import LogFiles
 from batchq.store.sqlite_store import SqliteStore
 from tests.support import builders, scripts

@@ -1,0 +1,156 @@
+"""Submits jobs whose request describes the container itself, as in the dialects for training jobs.
+
+Every job has a job definition, because AWS Batch's operations show it and repeat jobs with it. The definition has the
+image, resources and mounts; the command and the variables are the job's own. So all jobs that differ only in these
+share one revision.
+"""
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from uuid import uuid4
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from batchq.domain.access import container_policy
+from batchq.domain.access.accounts import Caller
+from batchq.domain.catalog import DefinitionStatus, JobDefinition
+from batchq.domain.container import ContainerSpec
+from batchq.domain.ids import DefinitionRef
+from batchq.domain.job import Job, RetryStrategy
+from batchq.domain.task import Nodes, Task
+from batchq.errors import Forbidden, NotFound
+from batchq.ports.clock import Clock
+from batchq.services.job_definitions import JobDefinitionService
+from batchq.services.jobs import JobService
+from batchq.services.submissions import Submission
+
+_HASH_LENGTH = 32  # hex digits in the name of a definition
+
+
+class DirectWork(Struct, frozen=True, kw_only=True):
+    """What a job runs."""
+
+    #: The container; of a job with several nodes, the leading one.
+    container: ContainerSpec
+    #: None for a job on one node.
+    nodes: Nodes | None = None
+
+    @property
+    def task(self) -> None:
+        """A job on one node has one container."""
+
+
+class DirectSubmissionService:
+    """Submits jobs together with the revision of a job definition that they need."""
+
+    def __init__(self, *, jobs: JobService, definitions: JobDefinitionService, clock: Clock) -> None:
+        self._jobs = jobs
+        self._definitions = definitions
+        self._clock = clock
+
+    async def submit(self, submission: Submission, work: DirectWork, *, caller: Caller) -> Job:
+        """Submit a job that runs `work`. `submission.definition_name` is the prefix of its definition's name.
+
+        The prefix has at most 95 characters of a definition's name. Raises the errors of `JobService.submit`, and
+        Invalid for a container that the caller may not run.
+        """
+        container_policy.check(work, caller)
+        definition = await self._definition(submission.definition_name, work, caller)
+        return await self._jobs.submit(
+            replace(
+                submission,
+                definition_name=definition.ref.name,
+                definition_revision=definition.ref.revision,
+                container=work.container,
+                nodes=work.nodes,
+            ),
+            caller=caller,
+        )
+
+    async def _definition(self, prefix: str, work: DirectWork, caller: Caller) -> JobDefinition:
+        """A definition of the caller for such work: an existing one, or a new one.
+
+        The name is derived from the content and the user. Another user may have registered it with other content: that
+        revision is not used.
+        """
+        base = _without_commands(work)
+        content = (caller.user, caller.account, msgspec.to_builtins(base))
+        digest = sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:_HASH_LENGTH]
+        try:
+            found = await self._definitions.find(f"{prefix}_{digest}", None, caller=caller)
+            if DirectWork(container=found.container, nodes=found.nodes) == base and _is_plain(found):
+                return found
+        except NotFound:
+            pass
+        try:
+            return await self._register(f"{prefix}_{digest}", base, caller)
+        except Forbidden:
+            return await self._register(f"{prefix}_{uuid4().hex}", base, caller)
+
+    async def _register(self, name: str, base: DirectWork, caller: Caller) -> JobDefinition:
+        definition = JobDefinition(
+            ref=DefinitionRef(name=name, revision=0),
+            status=DefinitionStatus.ACTIVE,
+            container=base.container,
+            nodes=base.nodes,
+            retry=RetryStrategy(),
+            document=json.dumps(_document(base)),
+            created_at=self._clock.now(),
+        )
+        return await self._definitions.register(definition, caller=caller)
+
+
+def _is_plain(found: JobDefinition) -> bool:
+    """Whether a definition sets nothing beside its containers that a job would take from it."""
+    others = (found.task, found.timeout, found.scheduling_priority, *found.needs, *found.parameters)
+    return not any(others) and not found.propagate_tags and found.retry == RetryStrategy()
+
+
+def _without_commands(work: DirectWork) -> DirectWork:
+    """The part of the work that its definition has."""
+    nodes = work.nodes and replace(
+        work.nodes, ranges=tuple(replace(it, task=_task_without_commands(it.task)) for it in work.nodes.ranges)
+    )
+    return DirectWork(container=nodes.leading.spec if nodes else _base(work.container), nodes=nodes)
+
+
+def _task_without_commands(task: Task) -> Task:
+    return replace(task, containers=tuple(replace(it, spec=_base(it.spec)) for it in task.containers))
+
+
+def _base(spec: ContainerSpec) -> ContainerSpec:
+    return replace(spec, command=(), environment=())
+
+
+def _document(base: DirectWork) -> Mapping[str, object]:
+    """The RegisterJobDefinition request for such work."""
+    if base.nodes is None:
+        return {"type": "container", "containerProperties": _container_properties(base.container)}
+    ranges = [
+        {"targetNodes": f"{it.first}:{it.last}", "container": _container_properties(it.task.leading.spec)}
+        for it in base.nodes.ranges
+    ]
+    nodes = {"numNodes": base.nodes.count, "mainNode": base.nodes.main, "nodeRangeProperties": ranges}
+    return {"type": "multinode", "nodeProperties": nodes}
+
+
+def _container_properties(spec: ContainerSpec) -> Mapping[str, object]:
+    size = spec.resources
+    amounts = {"VCPU": f"{size.millicpus / 1000:g}", "MEMORY": str(size.memory_mib), "GPU": str(size.gpus or "")}
+    volumes = [
+        {"name": f"volume-{index}", **({} if it.host_path is None else {"host": {"sourcePath": it.host_path}})}
+        for index, it in enumerate(spec.mounts)
+    ]
+    points = [
+        {"containerPath": it.container_path, "readOnly": it.read_only, "sourceVolume": f"volume-{index}"}
+        for index, it in enumerate(spec.mounts)
+    ]
+    return {
+        "image": spec.image,
+        "resourceRequirements": [{"type": kind, "value": value} for kind, value in amounts.items() if value],
+        **({"volumes": volumes, "mountPoints": points} if volumes else {}),
+        **({"linuxParameters": {"initProcessEnabled": True}} if spec.init else {}),
+    }

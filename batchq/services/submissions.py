@@ -1,0 +1,114 @@
+"""Submissions of jobs: the request, the job specification that it and the job definition make, and its checks."""
+
+from datetime import timedelta
+
+from msgspec import Struct
+
+from batchq.domain.access.accounts import Owner
+from batchq.domain.catalog import JobDefinition, JobQueue, Tags
+from batchq.domain.container import ContainerSpec, Overrides, effective, merge
+from batchq.domain.ids import QueueName
+from batchq.domain.job import ConsumableRequirement, Dependency, JobSpec, RetryStrategy
+from batchq.domain.scheduling.dependencies import invalid
+from batchq.domain.task import Nodes, Task, effective_nodes, effective_task
+from batchq.errors import Invalid
+from batchq.ports.jobs import SubmissionKey
+
+MAX_CLIENT_DOCUMENT = 32 * 1024  # bytes, about as much as AWS's largest SubmitJob request
+
+
+class Submission(Struct, frozen=True, kw_only=True):
+    """A SubmitJob request. Where no other meaning is given, None means that the request does not set the member."""
+
+    name: str
+    queue: QueueName
+    definition_name: str
+    #: None: the newest ACTIVE revision.
+    definition_revision: int | None = None
+    #: All overrides of the request. `task` and `nodes` have them applied already; then only their length is checked.
+    overrides: Overrides
+    #: The container of a job whose request describes it whole, instead of the definition's with `overrides`.
+    container: ContainerSpec | None = None
+    #: The definition's task with the overrides of the request applied.
+    task: Task | None = None
+    #: The definition's nodes with the overrides of the request applied.
+    nodes: Nodes | None = None
+    #: None: not an array.
+    array_size: int | None = None
+    #: Replaces the definition's requirements of consumable resources.
+    needs: tuple[ConsumableRequirement, ...] | None = None
+    parameters: tuple[tuple[str, str], ...] = ()
+    retry: RetryStrategy | None = None
+    timeout: timedelta | None = None
+    depends_on: tuple[Dependency, ...] = ()
+    tags: Tags = ()
+    propagate_tags: bool | None = None
+    share_identifier: str | None = None
+    scheduling_priority: int | None = None
+    #: As in `JobSpec`; at most MAX_CLIENT_DOCUMENT bytes.
+    client_document: str | None = None
+    #: The idempotency key of the request; None: a repeated request submits another job.
+    key: SubmissionKey | None = None
+
+
+def build_spec(submission: Submission, definition: JobDefinition, *, owner: Owner, stop_grace: timedelta) -> JobSpec:
+    """The job specification: the definition with the submission's overrides.
+
+    AWS: retryStrategy and timeout replace those of the definition as a whole.
+    """
+    parameters = merge(definition.parameters, submission.parameters)
+    priority = submission.scheduling_priority
+    propagate = submission.propagate_tags
+    task, gang = submission.task or definition.task, submission.nodes or definition.nodes
+    task = task and effective_task(task, {}, parameters)
+    gang = gang and effective_nodes(gang, {}, parameters)
+    several = gang or task
+    propagate = definition.propagate_tags if propagate is None else propagate
+    tags = merge(definition.tags, submission.tags) if propagate else ()
+    return JobSpec(
+        owner=owner,
+        name=submission.name,
+        queue=submission.queue,
+        definition=definition.ref,
+        container=(
+            several.leading.spec
+            if several
+            else submission.container or effective(definition.container, submission.overrides, parameters)
+        ),
+        task=task,
+        nodes=gang,
+        array_size=submission.array_size,
+        needs=definition.needs if submission.needs is None else submission.needs,
+        overrides=submission.overrides,
+        parameters=parameters,
+        retry=submission.retry or definition.retry,
+        timeout=submission.timeout or definition.timeout,
+        depends_on=submission.depends_on,
+        scheduling_priority=definition.scheduling_priority if priority is None else priority,
+        share_identifier=submission.share_identifier,
+        propagate_tags=propagate,
+        invalid=invalid(submission.overrides, len(tags)),
+        client_document=submission.client_document,
+        stop_grace=stop_grace,
+    )
+
+
+def check_client_document(document: str | None) -> None:
+    """Raises Invalid for a document that is too large to be stored with each job."""
+    if document is not None and len(document.encode()) > MAX_CLIENT_DOCUMENT:
+        raise Invalid(f"The description of the job must be at most {MAX_CLIENT_DOCUMENT} bytes of JSON.")
+
+
+def check_share(queue: JobQueue, spec: JobSpec) -> None:
+    """Check shareIdentifier and schedulingPriority. Raises Invalid.
+
+    AWS: a queue with a scheduling policy requires both; a queue without one forbids shareIdentifier.
+    """
+    if queue.policy is None:
+        if spec.share_identifier:
+            raise Invalid("shareIdentifier must not be specified: the job queue has no scheduling policy.")
+        return
+    if not spec.share_identifier:
+        raise Invalid("shareIdentifier must be specified.")
+    if spec.scheduling_priority is None:
+        raise Invalid("Either schedulingPriority in job definition or schedulingPriorityOverride should be specified.")
