@@ -109,6 +109,8 @@ class OperationDoc(Struct, frozen=True, kw_only=True):
     #: The shape of a successful response, or of one line of NDJSON: a Struct of batchq that the handler passes to
     #: `reply`, alternatives of them, or an answer of AWS. None for plain text.
     answer: type[Struct] | tuple[type[Struct], ...] | AwsAnswer | None = None
+    #: The status of a successful response. With 204 it has no body, and `answer` is None.
+    status: HTTPStatus = HTTPStatus.OK
     #: The permission that the handler requires of the caller; None if it does not depend on the caller.
     permission: Permission | None = Permission.SELF
     security: Security = Security.SIGNATURE
@@ -249,7 +251,7 @@ def _undocumented(route: web.AbstractRoute, path: str) -> Json:
 
 def _documented(it: OperationDoc, path: str, refs: _Refs) -> Json:
     target = [_parameter(TARGET, "header", {"const": it.target})] if it.target else []
-    answer = {"200": _success(it, refs)} if not it.refused else {}
+    answer = {str(it.status.value): _success(it, refs)} if not it.refused else {}
     return {
         "operationId": it.name,
         **({"summary": it.summary} if it.summary else {}),
@@ -269,7 +271,8 @@ def _text(it: OperationDoc) -> str:
 
 def _success(it: OperationDoc, refs: _Refs) -> Json:
     media = it.response_media or it.media
-    return {"description": HTTPStatus.OK.phrase, **_content(_answer(it, refs, media), media)}
+    content = {} if it.status is HTTPStatus.NO_CONTENT else _content(_answer(it, refs, media), media)
+    return {"description": it.status.phrase, **content}
 
 
 def _answer(it: OperationDoc, refs: _Refs, media: str) -> Json:
