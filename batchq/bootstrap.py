@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import platformdirs
 from aiohttp import web
@@ -66,13 +67,15 @@ from batchq.ports.observer import Observer
 from batchq.ports.runtime import ContainerRuntime
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
+from batchq.services.costs import CostService
 from batchq.services.events import EventService
 from batchq.services.explanations import ExplanationService
 from batchq.services.job_log import JobLogService
 from batchq.services.job_search import JobSearchService
 from batchq.services.jobs import JobService
 from batchq.services.overview import OverviewService
-from batchq.settings import Privileged, Runtime, Settings
+from batchq.services.training_metrics import MetricsService
+from batchq.settings import Privileged, Runtime, Settings, load_prices
 from batchq.store import log_files
 from batchq.store.lock import hold_instance
 from batchq.store.log_files import LogFiles
@@ -116,7 +119,7 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         stack.push_async_callback(runtime.close)
         archive = LogFiles(settings.data / "logs")
         stack.callback(archive.close)
-        parts = assemble(settings, store=store, runtime=runtime, archive=archive, clock=clock, observer=metrics.engine)
+        parts = assemble(settings, Ports(store, runtime, archive, clock), metrics.engine)
         stack.push_async_callback(parts.logs.close)
         await parts.catalog.load()
         await parts.catalog.install_defaults(max_millicpus=host_resources().millicpus)
@@ -211,15 +214,18 @@ def make_accounts(settings: Settings) -> tuple[Callable[[], Directory], AccountP
     return people, AccountPolicies(directory=people, enforced=uses_accounts(settings))
 
 
-def assemble(
-    settings: Settings,
-    *,
-    store: SqliteStore,
-    runtime: ContainerRuntime,
-    archive: LogFiles,
-    clock: Clock,
-    observer: Observer,
-) -> Parts:
+class Ports(NamedTuple):
+    """The concrete classes that a server's parts use."""
+
+    store: SqliteStore
+    runtime: ContainerRuntime
+    archive: LogFiles
+    clock: Clock
+
+
+def assemble(settings: Settings, ports: Ports, observer: Observer) -> Parts:
+    """Raises StartImpossible for a file of prices that cannot be used."""
+    store, runtime, archive, clock = ports
     (people, accounts), inbox, guard = make_accounts(settings), Mailbox(), make_disk_guard(settings)
     stored = AccountLogs(store=store, archive=archive)
     quota = make_log_quota(settings, accounts=accounts, disk_guard=guard, usage=stored, clock=clock)
@@ -242,14 +248,25 @@ def assemble(
         catalog=catalog,
         engine=engine,
         logs=logs,
-        jobs=JobService(engine=engine, store=store, catalog=catalog, disk_guard=guard, stop_grace=settings.grace),
+        jobs=make_jobs(settings, engine=engine, store=store, catalog=catalog, disk_guard=guard),
         explanations=ExplanationService(engine=engine, store=store),
         bulk_stops=BulkStopService(engine=engine, store=store, directory=people, queues=catalog.queues_of),
         job_search=JobSearchService(engine=engine, store=store, directory=people, queues=catalog.queues_of),
+        costs=CostService(store=store, metrics=MetricsService(logs=logs), clock=clock),
         loop_watchdog=LoopWatchdog(clock),
         pruner=make_pruner(settings, engine, store=store, archive=stored, clock=clock),
         audit=make_audit_log(settings, store=store, clock=clock),
         disk_guard=guard,
+    )
+
+
+def make_jobs(
+    settings: Settings, *, engine: Engine, store: SqliteStore, catalog: CatalogService, disk_guard: DiskGuard
+) -> JobService:
+    """Raises StartImpossible for a file of prices that cannot be used."""
+    prices = load_prices(settings.prices)
+    return JobService(
+        engine=engine, store=store, catalog=catalog, disk_guard=disk_guard, stop_grace=settings.grace, prices=prices
     )
 
 

@@ -1,7 +1,9 @@
 """Settings of `batchq serve`: flags take precedence over BATCHQ_* variables, and these over the defaults here."""
 
+import tomllib
 from collections.abc import Iterable
 from datetime import timedelta
+from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +13,8 @@ from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from batchq.domain.catalog import Network
-from batchq.errors import StartImpossible
+from batchq.domain.prices import Prices, prices_of
+from batchq.errors import Invalid, StartImpossible
 
 PREFIX = "BATCHQ_"
 # Prefixes of variables that are not settings: the server URL of commands, and secrets of jobs.
@@ -115,6 +118,8 @@ class Settings(BaseSettings):
     network: Network = Network.SHARED
     #: A JSON object of secrets by their `valueFrom`; None: no such file.
     secrets_file: Path | None = None
+    #: The prices of resources, TOML; None: the costs of jobs are not known.
+    prices: Path | None = None
     #: A file with the token that Prometheus sends to /metrics of a server with keys; None: /metrics is refused there.
     metrics_token_file: Path | None = None
     #: The certificate chain of the server, PEM; None: no TLS. Only together with `tls_key`.
@@ -150,3 +155,13 @@ def check_variables(variables: Iterable[str]) -> None:
     for name in sorted(variables):
         if name.startswith(PREFIX) and name not in known and not name.startswith(OTHER_VARIABLES):
             raise StartImpossible(f"{name} is not a setting of batchq; is it misspelt?")
+
+
+def load_prices(file: Path | None) -> Prices | None:
+    """The prices of the file; None without a file. Raises StartImpossible for a file that cannot be used."""
+    if file is None:
+        return None
+    try:
+        return prices_of(tomllib.loads(file.read_text(encoding="utf-8"), parse_float=Decimal))
+    except (OSError, ValueError, Invalid) as why:
+        raise StartImpossible(f"the prices in {file} cannot be used: {why}") from why

@@ -33,6 +33,12 @@ _ESCAPES_IN_TRACEBACKS = {character: escaped for character, escaped in ESCAPES.i
 def add_serve(command: ArgumentParser) -> None:
     """Run the server. Each flag can also be set by an environment variable: --stop-grace by BATCHQ_STOP_GRACE."""
     command.set_defaults(run=run_server)
+    _add_listening_flags(command)
+    _add_job_flags(command)
+    _add_limit_flags(command)
+
+
+def _add_listening_flags(command: ArgumentParser) -> None:
     flag = command.add_argument
     flag("--host", help="address to listen on (127.0.0.1)")
     flag("--port", type=int, help="port to listen on, 0 for a free one (22824)")
@@ -40,6 +46,10 @@ def add_serve(command: ArgumentParser) -> None:
     flag("--socket-group", help="group of the socket's file, whose members may connect (none)")
     flag("--socket-mode", help="octal mode of the socket's file (0660 with a group, else 0600)")
     flag("--no-tcp", action="store_true", default=None, help="listen on the socket only")
+
+
+def _add_job_flags(command: ArgumentParser) -> None:
+    flag = command.add_argument
     flag(
         "--data", type=Path, help="data directory, with the database and the logs (the platform's user data directory)"
     )
@@ -58,6 +68,11 @@ def add_serve(command: ArgumentParser) -> None:
     flag("--registries", type=comma_list, help="registries of jobs' images, with or without a path, comma-separated")
     flag("--network", choices=[*Network], help="network mode of jobs whose compute environment sets none (shared)")
     flag("--secrets-file", type=Path, help="JSON file of secrets, by their valueFrom (none)")
+    flag("--prices", type=Path, help="TOML file of prices, for the costs of jobs and budgets (none)")
+
+
+def _add_limit_flags(command: ArgumentParser) -> None:
+    flag = command.add_argument
     flag("--metrics-token-file", type=Path, help="file with the token of /metrics for Prometheus, with sigv4 (none)")
     flag("--allowed-hosts", type=comma_list, help="host names of the server in addition to localhost, comma-separated")
     flag("--auth", choices=["none", "sigv4"], help="sigv4: requests are signed with keys of `batchq key` (none)")

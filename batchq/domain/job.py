@@ -10,11 +10,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import NO_OWNER, Owner
-from batchq.domain.checkpoints import CheckpointRules
 from batchq.domain.container import ContainerSpec, Overrides, Resources
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, Tag
+from batchq.domain.prices import Prices
 from batchq.domain.stop_orders import STOPS_ATTEMPT, ChildOrder, StopKind, StopOrder
 from batchq.domain.task import Nodes, Task
+from batchq.domain.training_metrics import MetricRule, MetricValue, TrainingPlan
 
 
 class Status(StrEnum):
@@ -132,10 +133,14 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     client_document: str | None = None
     #: The time between the stop signal and the kill.
     stop_grace: timedelta
-    #: What the job declares about its checkpoints; None: it has no checkpoint directory.
-    checkpoints: CheckpointRules | None = None
     #: The user and account that submitted the job.
     owner: Owner = NO_OWNER
+    #: How the metrics of the job are found in its log; empty: by `training_metrics.DEFAULT_RULES`.
+    metric_rules: tuple[MetricRule, ...] = ()
+    #: How much work a training job will do.
+    plan: TrainingPlan = TrainingPlan()
+    #: The prices at the submission; None: the server had none, and the cost of the job is not known.
+    prices: Prices | None = None
 
     @property
     def resources(self) -> Resources:
@@ -239,6 +244,8 @@ class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     forbidden: bool = False
     #: As in `AttemptContainer`, for an attempt with one container.
     created_host_paths: tuple[str, ...] = ()
+    #: The last value of each metric, by name, once the log of an attempt of a training job is complete.
+    metrics: tuple[tuple[str, MetricValue], ...] = ()
 
 
 class ArrayChild(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -19,6 +19,7 @@ from batchq.domain.ids import JobId, QueueName, node_id, node_of, parent_of
 from batchq.domain.job import ACTIVE, FINISHED, Job
 from batchq.domain.lifecycle import arrays, node_view
 from batchq.domain.lifecycle.array_view import PendingArrayOrders
+from batchq.domain.prices import Prices
 from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.engine.engine import Engine
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
@@ -44,14 +45,23 @@ class JobService:
     """
 
     def __init__(
-        self, *, engine: Engine, store: JobStore, catalog: CatalogService, disk_guard: DiskGuard, stop_grace: timedelta
+        self,
+        *,
+        engine: Engine,
+        store: JobStore,
+        catalog: CatalogService,
+        disk_guard: DiskGuard,
+        stop_grace: timedelta,
+        prices: Prices | None = None,
     ) -> None:
+        """`prices`: of new jobs; None: their costs are not known."""
         self._engine = engine
         self._store = store
         self._projected = PendingOrdersView(store, engine.pending_array_orders, engine.start_obstacle)
         self._catalog = catalog
         self._disk_guard = disk_guard
         self._stop_grace = stop_grace
+        self._prices = prices
 
     async def submit(self, submission: Submission, *, caller: Caller) -> Job:
         """Create a job. It is durable when this method returns, and may already be in a later status than SUBMITTED.
@@ -70,7 +80,11 @@ class JobService:
         container_policy.check(spec, caller)
         check_share(queue, spec)
         return await self._engine.submit(
-            job_id=JobId(str(uuid4())), spec=spec, tags=submission.tags, key=submission.key, caller=caller
+            job_id=JobId(str(uuid4())),
+            spec=replace(spec, prices=self._prices),
+            tags=submission.tags,
+            key=submission.key,
+            caller=caller,
         )
 
     async def describe(self, ids: Sequence[JobId], *, caller: Caller) -> tuple[tuple[Job, JobDefinition | None], ...]:

@@ -11,8 +11,10 @@ from batchq.domain.ids import QueueName
 from batchq.domain.job import ConsumableRequirement, Dependency, JobSpec, RetryStrategy
 from batchq.domain.scheduling.dependencies import invalid
 from batchq.domain.task import Nodes, Task, effective_nodes, effective_task
+from batchq.domain.training_metrics import MetricRule, metric_rules, training_plan
 from batchq.errors import Invalid
 from batchq.ports.jobs import SubmissionKey
+from batchq.services import metric_patterns
 
 MAX_CLIENT_DOCUMENT = 32 * 1024  # bytes, about as much as AWS's largest SubmitJob request
 
@@ -54,15 +56,12 @@ class Submission(Struct, frozen=True, kw_only=True):
 def build_spec(submission: Submission, definition: JobDefinition, *, owner: Owner, stop_grace: timedelta) -> JobSpec:
     """The job specification: the definition with the submission's overrides.
 
-    AWS: retryStrategy and timeout replace those of the definition as a whole.
+    AWS: retryStrategy and timeout replace those of the definition as a whole. Raises Invalid for tags of batchq with an
+    invalid value.
     """
     parameters = merge(definition.parameters, submission.parameters)
-    priority = submission.scheduling_priority
-    propagate = submission.propagate_tags
-    task, gang = submission.task or definition.task, submission.nodes or definition.nodes
-    task = task and effective_task(task, {}, parameters)
-    gang = gang and effective_nodes(gang, {}, parameters)
-    several = gang or task
+    priority, propagate = submission.scheduling_priority, submission.propagate_tags
+    container, task, gang = _work(submission, definition, parameters)
     propagate = definition.propagate_tags if propagate is None else propagate
     tags = merge(definition.tags, submission.tags) if propagate else ()
     return JobSpec(
@@ -70,11 +69,7 @@ def build_spec(submission: Submission, definition: JobDefinition, *, owner: Owne
         name=submission.name,
         queue=submission.queue,
         definition=definition.ref,
-        container=(
-            several.leading.spec
-            if several
-            else submission.container or effective(definition.container, submission.overrides, parameters)
-        ),
+        container=container,
         task=task,
         nodes=gang,
         array_size=submission.array_size,
@@ -90,7 +85,29 @@ def build_spec(submission: Submission, definition: JobDefinition, *, owner: Owne
         invalid=invalid(submission.overrides, len(tags)),
         client_document=submission.client_document,
         stop_grace=stop_grace,
+        metric_rules=_metric_rules(submission.tags),
+        plan=training_plan(submission.tags),
     )
+
+
+def _work(
+    submission: Submission, definition: JobDefinition, parameters: tuple[tuple[str, str], ...]
+) -> tuple[ContainerSpec, Task | None, Nodes | None]:
+    """The container, the task and the nodes of the job."""
+    task, gang = submission.task or definition.task, submission.nodes or definition.nodes
+    task = task and effective_task(task, {}, parameters)
+    gang = gang and effective_nodes(gang, {}, parameters)
+    several = gang or task
+    if several:
+        return several.leading.spec, task, gang
+    return submission.container or effective(definition.container, submission.overrides, parameters), None, None
+
+
+def _metric_rules(tags: Tags) -> tuple[MetricRule, ...]:
+    """The rules that the tags make. Raises Invalid, also for a regular expression that is not valid."""
+    rules = metric_rules(tags)
+    metric_patterns.patterns(rules)
+    return rules
 
 
 def check_client_document(document: str | None) -> None:

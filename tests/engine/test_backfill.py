@@ -1,4 +1,4 @@
-"""Which jobs may start behind the head of a queue, and how far a unit of work searches."""
+"""Who may start behind the head of a queue, and how far a unit of work looks."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""A submission is checked against what its caller may see: dependencies and queues."""
+"""What the loop sees of others when it takes a job: nothing that the one who submits it does not reach."""
 
 import pytest
 

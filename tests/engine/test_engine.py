@@ -1,4 +1,4 @@
-"""The engine's requests, whose callers may be cancelled."""
+"""The engine as callers have it, who come and go."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""Which calls the executor makes, and how often, when answers are late or missing."""
+"""What the outside is asked, and how often, when its answers are late or do not come."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Units of work of the loop: all messages, one commit, and only then the effects."""
+"""Turns of the loop: all messages, one commit, and only then the outside."""
 
 import asyncio
 

@@ -13,6 +13,7 @@ LEAVES: dict[type[inspect.Type], tuple[str, Any]] = {
     inspect.StrType: ("string", "text"),
     inspect.IntType: ("integer", 7),
     inspect.FloatType: ("number", 2.5),
+    inspect.DecimalType: ("decimal", "12.75"),
     inspect.BoolType: ("boolean", True),
     inspect.DateTimeType: ("date-time", "2026-11-21T12:00:00.000001Z"),
     inspect.TimeDeltaType: ("duration", "PT90.5S"),

@@ -1,0 +1,163 @@
+"""What jobs cost: pure functions of the job, its prices and the time.
+
+A job costs what it holds while its containers run: from the start of the first container to the end of the attempt, of
+all attempts, the checkpoint phase and the grace period included. The queue, the pull of an image and a pause are free.
+Kept checkpoints cost storage until they are deleted, also after the end of the job. Decision 0047.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import ROUND_HALF_EVEN, Decimal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from batchq.domain.container import Resources
+from batchq.domain.job import Attempt, Job, Status
+from batchq.domain.prices import Prices
+from batchq.domain.training_metrics import MetricValue
+
+CENT = Decimal("0.01")
+ZERO = Decimal(0)
+MIB_PER_GIB = 1024
+GIB = 1024**3  # bytes
+MILLICPUS = 1000  # of one vCPU
+MAX_DAYS = 400  # days to which the cost of one attempt is divided; what is older counts for the first of them
+
+_HOUR = timedelta(hours=1)
+_MONTH = timedelta(hours=730)
+_DAY = timedelta(days=1)
+_MICROSECOND = timedelta(microseconds=1)
+_NO_METRICS: Mapping[str, MetricValue] = {}
+
+
+class Amounts(Struct, frozen=True, kw_only=True):
+    """The parts of a cost, not rounded."""
+
+    #: GPUs.
+    gpu: Decimal = ZERO
+    #: vCPUs and memory.
+    compute: Decimal = ZERO
+
+    def __add__(self, other: "Amounts") -> "Amounts":
+        return Amounts(gpu=self.gpu + other.gpu, compute=self.compute + other.compute)
+
+    def times(self, factor: Decimal) -> "Amounts":
+        return Amounts(gpu=self.gpu * factor, compute=self.compute * factor)
+
+    @property
+    def total(self) -> Decimal:
+        return self.gpu + self.compute
+
+
+class Cost(Struct, frozen=True, kw_only=True):
+    """What a job has cost so far, not rounded: `rounded` gives the amounts to be shown."""
+
+    currency: str
+    #: GPUs.
+    gpu: Decimal = ZERO
+    #: vCPUs and memory.
+    compute: Decimal = ZERO
+    #: Stored checkpoints.
+    storage: Decimal = ZERO
+    #: How much less the job cost than if it had done all its work; at least 0. None: not known.
+    estimated_savings: Decimal | None = None
+
+    @property
+    def total(self) -> Decimal:
+        return self.gpu + self.compute + self.storage
+
+    @property
+    def estimated_total(self) -> Decimal | None:
+        """What the job would cost in all if it did all its work; None: not known."""
+        return None if self.estimated_savings is None else self.total + self.estimated_savings
+
+
+def rounded(amount: Decimal) -> Decimal:
+    """The amount with two decimals, half to even."""
+    return amount.quantize(CENT, rounding=ROUND_HALF_EVEN)
+
+
+def cost_of(
+    job: Job,
+    now: datetime,
+    *,
+    stored: int = 0,
+    metrics: Mapping[str, MetricValue] = _NO_METRICS,
+) -> Cost | None:
+    """What the job has cost until `now`; None for a job that was submitted without prices, never 0.
+
+    `stored`: the byte-hours of its checkpoints, from `byte_hours`. `metrics`: the last values, for the progress.
+    """
+    prices = job.spec.prices
+    if prices is None:
+        return None
+    rates = hourly(prices, job.spec.resources)
+    held = rates.times(_hours(sum((run_time(it, now) for it in _attempts(job)), timedelta())))
+    month = Decimal(stored) / GIB / Decimal(_MONTH // _HOUR)
+    cost = Cost(
+        currency=prices.currency, gpu=held.gpu, compute=held.compute, storage=month * prices.checkpoint_gib_month
+    )
+    return replace(cost, estimated_savings=_savings(job, now, rates, held.total, metrics))
+
+
+def hourly(prices: Prices, resources: Resources) -> Amounts:
+    """What it costs to hold these resources for an hour."""
+    return Amounts(
+        gpu=prices.gpu_hour * resources.gpus,
+        compute=prices.vcpu_hour * resources.millicpus / MILLICPUS
+        + prices.gib_hour * resources.memory_mib / MIB_PER_GIB,
+    )
+
+
+def run_time(attempt: Attempt, now: datetime) -> timedelta:
+    """How long the containers of an attempt have run until `now`; zero for an attempt that never ran."""
+    if attempt.started_at is None:
+        return timedelta()
+    return max((attempt.stopped_at or now) - attempt.started_at, timedelta())
+
+
+def byte_hours(size_bytes: int, stored_at: datetime, now: datetime) -> int:
+    """The storage that a checkpoint of this size has used since `stored_at`, in whole byte-hours."""
+    return size_bytes * max((now - stored_at) // _MICROSECOND, 0) // (_HOUR // _MICROSECOND)
+
+
+def cost_by_day(job: Job, attempt: Attempt, until: datetime) -> Iterator[tuple[date, Amounts]]:
+    """The cost of an attempt until `until`, divided to the days (UTC) on which its containers ran."""
+    prices, start = job.spec.prices, attempt.started_at
+    end = until if attempt.stopped_at is None else min(attempt.stopped_at, until)
+    if prices is None or start is None or end <= start:
+        return
+    rates = hourly(prices, job.spec.resources)
+    first = max(start.date(), (end - MAX_DAYS * _DAY).date())
+    while start < end:
+        midnight = datetime.combine(first + _DAY, time(), tzinfo=end.tzinfo)
+        yield first, rates.times(_hours(min(midnight, end) - start))
+        start, first = midnight, first + _DAY
+
+
+def _attempts(job: Job) -> tuple[Attempt, ...]:
+    return job.attempts if job.attempt is None else (*job.attempts, job.attempt)
+
+
+def _hours(length: timedelta) -> Decimal:
+    return Decimal(length // _MICROSECOND) / (_HOUR // _MICROSECOND)
+
+
+def _savings(
+    job: Job, now: datetime, rates: Amounts, spent: Decimal, metrics: Mapping[str, MetricValue]
+) -> Decimal | None:
+    """How much more the job would have cost if it had done all its work.
+
+    By its progress if that is known, else by the timeout of the attempt. None for a job that SUCCEEDED or never ran.
+    """
+    attempts = _attempts(job)
+    if job.status is Status.SUCCEEDED or not attempts:
+        return None
+    done = job.spec.plan.fraction(metrics)
+    if done is not None:
+        return max(spent / done - spent, ZERO)
+    if job.spec.timeout is None:
+        return None
+    left = job.spec.timeout - run_time(attempts[-1], now)
+    return max(rates.times(_hours(left)).total, ZERO)

@@ -1,0 +1,113 @@
+"""A SubmitJob is looked for in the store where it may have come before, and nowhere else."""
+
+from datetime import timedelta
+
+from batchq.engine.idempotency import KEPT, IdempotencyFilter
+from tests.engine.desk import LOOKED, ONE, TWO, Desk, desk_over, submit
+from tests.engine.turns import ground
+from tests.support.builders import NO_ACCOUNTS, NOON, job_id, submission
+from tests.support.clock import VirtualClock
+from tests.support.inline import InlineStore
+
+MOMENT = timedelta(seconds=1)
+
+
+class Watched(InlineStore):
+    """It remembers which submissions it was asked for."""
+
+    def __init__(self):
+        super().__init__()
+        self.looked = []
+
+    async def submissions(self, keys):
+        self.looked.extend(keys)
+        return await super().submissions(keys)
+
+
+def beside_an_empty_store():
+    repeats = IdempotencyFilter()
+    repeats.load(NOON, empty=True)
+    return repeats
+
+
+async def test_the_store_is_asked_for_no_call_that_comes_for_the_first_time():
+    store = Watched()
+    desk = Desk(store, ground(), NO_ACCOUNTS)
+    await desk.loop.load()
+
+    await desk.process(LOOKED, submit(ONE, key=submission()), submit(TWO, key=submission(invocation_id="another")))
+
+    assert store.looked == []
+    assert set(await store.jobs([ONE, TWO])) == {ONE, TWO}
+
+
+async def test_one_that_comes_again_is_the_job_that_it_made():
+    desk = await desk_over()
+    first, again = submit(ONE, key=submission()), submit(TWO, key=submission())
+
+    await desk.process(first)
+    await desk.process(again)
+
+    assert again.answer.result().id == first.answer.result().id == ONE
+
+
+async def test_one_that_another_server_took_is_the_job_that_it_made_there():
+    store = InlineStore()
+    before, desk = Desk(store, ground(), NO_ACCOUNTS), Desk(store, ground(), NO_ACCOUNTS)
+    again = submit(TWO, key=submission())
+    await before.loop.load()
+    await before.process(submit(ONE, key=submission()))
+
+    await desk.loop.load()
+    await desk.process(again)
+
+    assert again.answer.result().id == ONE
+
+
+async def test_a_call_that_comes_again_after_very_long_is_taken_anew():
+    desk = await desk_over()
+    late = submit(TWO, key=submission())
+    await desk.process(submit(job_id(1_000_002), key=submission(invocation_id="first of all")))
+    await VirtualClock().sleep(KEPT / MOMENT - 1)
+    await desk.process(submit(ONE, key=submission()))
+    await VirtualClock().sleep(1)
+    await desk.process(submit(job_id(1_000_003), key=submission(invocation_id="another")))
+
+    await VirtualClock().sleep(KEPT / MOMENT)
+    await desk.process(late)
+
+    assert late.answer.result().id == TWO
+
+
+def test_a_key_is_new_once():
+    repeats = beside_an_empty_store()
+
+    assert not repeats.may_be_one(submission(), NOON)
+    assert repeats.may_be_one(submission(), NOON + MOMENT)
+
+
+def test_it_is_known_for_as_long_as_the_store_may_have_it():
+    repeats = beside_an_empty_store()
+    repeats.may_be_one(submission(invocation_id="first of all"), NOON)
+    repeats.may_be_one(submission(), NOON + KEPT - MOMENT)
+
+    repeats.may_be_one(submission(invocation_id="another"), NOON + KEPT)
+
+    assert repeats.may_be_one(submission(), NOON + 2 * KEPT - 2 * MOMENT)
+
+
+def test_it_is_forgotten_in_the_end():
+    repeats = beside_an_empty_store()
+    repeats.may_be_one(submission(), NOON)
+
+    repeats.may_be_one(submission(invocation_id="another"), NOON + KEPT)
+
+    assert not repeats.may_be_one(submission(), NOON + 2 * KEPT)
+
+
+def test_of_what_was_stored_before_any_key_may_be_one_until_it_is_forgotten_there():
+    repeats = IdempotencyFilter()
+    repeats.load(NOON, empty=False)
+
+    assert repeats.may_be_one(submission(), NOON + KEPT - MOMENT)
+    assert not repeats.may_be_one(submission(invocation_id="another"), NOON + KEPT)

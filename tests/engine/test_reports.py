@@ -1,0 +1,86 @@
+"""What an inspected container says of its attempt."""
+
+import pytest
+from msgspec.structs import replace
+
+from batchq.domain import events as on
+from batchq.domain import status_reasons
+from batchq.domain.ids import JobId, Tag
+from batchq.engine.containers.report import events_of_inspection, is_urgent
+from batchq.ports.runtime import ContainerState, Inspection
+from tests.domain.lives import after, at, starting
+
+TAG = Tag(job_id=JobId("a-job"), attempt=2)
+TERMINATED = after(starting(), on.TerminateRequested(reason="enough"))
+
+
+def found(state, **changes):
+    return Inspection(tag=TAG, state=state, **changes)
+
+
+def test_one_that_is_not_there_is_lost():
+    assert events_of_inspection(TAG, None) == (on.ContainerLost(attempt=2, reason=status_reasons.DISAPPEARED),)
+
+
+@pytest.mark.fault("EN30")
+def test_one_that_never_ran_is_lost():
+    assert events_of_inspection(TAG, found(ContainerState.CREATED)) == (
+        on.ContainerLost(attempt=2, reason="Container state lost"),
+    )
+
+
+def test_one_that_went_down_with_its_host_before_it_began_is_lost_with_it():
+    assert events_of_inspection(TAG, found(ContainerState.CREATED, host_lost=True)) == (
+        on.ContainerLost(attempt=2, reason=status_reasons.HOST_TERMINATED),
+    )
+
+
+def test_one_that_is_being_removed_says_nothing_yet():
+    assert events_of_inspection(TAG, found(ContainerState.GOING)) == ()
+
+
+def test_one_that_runs_has_started():
+    assert events_of_inspection(TAG, found(ContainerState.RUNNING, started_at=at(1))) == (
+        on.ContainerStarted(attempt=2, started_at=at(1)),
+    )
+
+
+def test_one_that_is_over_has_started_and_exited():
+    over = found(ContainerState.EXITED, started_at=at(1), stopped_at=at(2), exit_code=137, out_of_memory=True)
+
+    assert events_of_inspection(TAG, over) == (
+        on.ContainerStarted(attempt=2, started_at=at(1)),
+        on.ContainerExited(attempt=2, exit_code=137, started_at=at(1), stopped_at=at(2), out_of_memory=True),
+    )
+
+
+PART = replace(TAG, container_key="1/app")
+
+
+def test_what_is_told_of_one_of_several_names_it_and_its_address():
+    runs = found(ContainerState.RUNNING, started_at=at(1), address="10.0.0.7")
+    over = found(ContainerState.EXITED, started_at=at(1), stopped_at=at(2), exit_code=0)
+
+    assert events_of_inspection(PART, None) == (on.ContainerLost(attempt=2, container_key="1/app"),)
+    assert events_of_inspection(PART, runs) == (
+        on.ContainerStarted(attempt=2, container_key="1/app", started_at=at(1), address="10.0.0.7"),
+    )
+    assert [it.container_key for it in events_of_inspection(PART, over)] == ["1/app", "1/app"]
+
+
+def test_nothing_follows_from_it_that_a_job_runs():
+    assert not is_urgent(on.ContainerStarted(attempt=1, started_at=at(1)), starting())
+
+
+@pytest.mark.parametrize(
+    ("event", "job"),
+    [
+        (on.ContainerExited(attempt=1, exit_code=0, started_at=at(1), stopped_at=at(2)), starting()),
+        (on.ContainerStarted(attempt=1, started_at=at(1), container_key="0"), starting()),
+        (on.ContainerStarted(attempt=1, started_at=at(1)), TERMINATED),
+        (on.ContainerStarted(attempt=1, started_at=at(1)), None),
+    ],
+    ids=["its end", "one of several containers", "one that is to stop", "a job that nobody knows"],
+)
+def test_something_follows_from(event, job):
+    assert is_urgent(event, job)

@@ -1,0 +1,189 @@
+"""Dependencies, followed to their end in the unit of work in which they are decided."""
+
+from batchq.domain import status_reasons
+from batchq.domain.ids import JobId
+from batchq.domain.job import Status
+from batchq.engine.dependents import propagate
+from tests.domain.lives import after, cancel, exited, failed, pending, placed, runnable, running, submitted, succeeded
+from tests.engine.turns import changes, statuses, stored, turn_over
+
+PENDING, RUNNABLE, FAILED = Status.PENDING, Status.RUNNABLE, Status.FAILED
+
+
+async def test_a_new_job_that_depends_on_nothing_is_runnable_at_once():
+    job, store = submitted(), await stored()
+    unit = turn_over()
+    unit.insert(job, None)
+
+    await propagate(unit, store, has_dependencies=True)
+
+    assert statuses(unit, job) == [RUNNABLE]
+
+
+async def test_new_jobs_are_judged_by_what_is_remembered():
+    runs, done, lost = running(), succeeded(), failed()
+    store = await stored(runs, done, lost)
+    waits, goes, fails = submitted(depends_on=[runs, done]), submitted(depends_on=[done]), submitted(depends_on=[lost])
+    unit = turn_over(runs)
+    unit.insert(waits, None)
+    unit.insert(goes, None)
+    unit.insert(fails, None)
+
+    await propagate(unit, store, has_dependencies=True)
+
+    assert statuses(unit, waits, goes, fails) == [PENDING, RUNNABLE, FAILED]
+    assert unit.get(fails.id).status_reason == status_reasons.dependency_failed(lost.id)
+
+
+async def test_a_dependency_that_nobody_remembers_has_failed():
+    job, store = submitted(depends_on=[JobId("forgotten")]), await stored()
+    unit = turn_over()
+    unit.insert(job, None)
+
+    await propagate(unit, store, has_dependencies=True)
+
+    assert statuses(unit, job) == [FAILED]
+
+
+async def test_jobs_that_come_in_one_unit_of_work_may_depend_on_each_other():
+    first = submitted()
+    second = submitted(depends_on=[first])
+    store = await stored()
+    unit = turn_over()
+    unit.insert(first, None)
+    unit.insert(second, None)
+
+    await propagate(unit, store, has_dependencies=True)
+
+    assert statuses(unit, first, second) == [RUNNABLE, PENDING]
+
+
+async def test_a_new_job_that_was_cancelled_in_the_same_unit_of_work_is_not_judged():
+    job, store = submitted(), await stored()
+    unit = turn_over()
+    unit.insert(job, None)
+    unit.step(job.id, cancel())
+
+    await propagate(unit, store, has_dependencies=True)
+
+    assert statuses(unit, job) == [FAILED]
+    assert unit.get(job.id).is_cancelled
+
+
+async def test_who_waited_for_a_job_is_free_when_it_succeeds():
+    first = running()
+    second = pending(depends_on=[first])
+    store = await stored(first, second)
+    unit = turn_over(first)
+    unit.step(first.id, exited(0))
+
+    await propagate(unit, store, has_dependencies=True)
+
+    assert statuses(unit, second) == [RUNNABLE]
+
+
+async def test_who_waits_for_others_too_waits_on():
+    first, other = running(), running()
+    second = pending(depends_on=[first, other])
+    store = await stored(first, other, second)
+    unit = turn_over(first, other)
+    unit.step(first.id, exited(0))
+
+    await propagate(unit, store, has_dependencies=True)
+
+    assert unit.get(second.id) == second
+    assert not unit.touched(second.id)
+
+
+async def test_the_last_two_dependencies_may_end_in_one_unit_of_work():
+    first, other = running(), running()
+    second = pending(depends_on=[first, other])
+    store = await stored(first, other, second)
+    unit = turn_over(first, other)
+    unit.step(first.id, exited(0))
+    unit.step(other.id, exited(0))
+
+    await propagate(unit, store, has_dependencies=True)
+
+    assert statuses(unit, second) == [RUNNABLE]
+
+
+async def test_a_failure_reaches_the_whole_chain_in_this_unit_of_work():
+    first = running()
+    second = pending(depends_on=[first])
+    third = pending(depends_on=[second])
+    fourth = pending(depends_on=[third, second])
+    store = await stored(first, second, third, fourth)
+    unit = turn_over(first)
+    unit.step(first.id, exited(1))
+
+    await propagate(unit, store, has_dependencies=True)
+
+    assert statuses(unit, second, third, fourth) == [FAILED, FAILED, FAILED]
+    assert [it.job_id for it in changes(unit).history] == [first.id, second.id, third.id, fourth.id]
+
+
+async def test_a_failure_reaches_a_chain_that_came_in_this_unit_of_work():
+    first = running()
+    store = await stored(first)
+    second, unit = submitted(depends_on=[first]), turn_over(first)
+    third = submitted(depends_on=[second])
+    unit.insert(third, None)
+    unit.insert(second, None)
+    unit.step(first.id, exited(1))
+
+    await propagate(unit, store, has_dependencies=True)
+
+    assert statuses(unit, second, third) == [FAILED, FAILED]
+
+
+async def test_a_cancel_reaches_those_who_waited_for_the_job():
+    first = runnable()
+    second = pending(depends_on=[first])
+    store = await stored(first, second)
+    unit = turn_over()
+    unit.load([first])
+    unit.step(first.id, cancel())
+
+    await propagate(unit, store, has_dependencies=True)
+
+    assert statuses(unit, second) == [FAILED]
+    assert unit.get(second.id).status_reason == status_reasons.dependency_failed(first.id)
+
+
+async def test_a_job_that_is_retried_decides_nothing():
+    first = running(attempts=2)
+    second = pending(depends_on=[first])
+    store = await stored(first, second)
+    unit = turn_over(first)
+    unit.step(first.id, exited(1))
+
+    await propagate(unit, store, has_dependencies=True)
+
+    assert not unit.has_loaded(second.id)
+
+
+async def test_a_job_that_ends_after_it_was_retried_decides():
+    first = after(running(attempts=2), exited(1), placed())
+    second = pending(depends_on=[first])
+    store = await stored(first, second)
+    unit = turn_over(first)
+    unit.step(first.id, exited(0, 2))
+
+    await propagate(unit, store, has_dependencies=True)
+
+    assert statuses(unit, second) == [RUNNABLE]
+
+
+async def test_a_dependent_that_was_cancelled_in_this_unit_of_work_is_left_so():
+    first = running()
+    second = pending(depends_on=[first])
+    store = await stored(first, second)
+    unit = turn_over(first)
+    unit.load([second])
+    unit.step(second.id, cancel("not wanted"))
+    unit.step(first.id, exited(0))
+
+    await propagate(unit, store, has_dependencies=True)
+
+    assert (unit.get(second.id).status, unit.get(second.id).status_reason) == (FAILED, "not wanted")

@@ -1,0 +1,98 @@
+"""Containers that nobody remembers: watched for a minute, and cleared away when they are few."""
+
+import logging
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain.ids import JobId, Tag
+from batchq.engine.orphan_containers import MAX_ORPHANS, QUARANTINE, OrphanContainers
+from tests.domain.lives import at
+
+ONE, OTHER = Tag(job_id=JobId("one"), attempt=1), Tag(job_id=JobId("other"), attempt=1)
+MANY = [Tag(job_id=JobId(f"stray-{number}"), attempt=1) for number in range(MAX_ORPHANS + 1)]
+
+
+def watching():
+    """By a server that found all of them when it started."""
+    strays = OrphanContainers()
+    strays.record_survey([ONE, OTHER, *MANY])
+    return strays
+
+
+@pytest.mark.fault("CO02")
+def test_one_that_appears_after_the_first_survey_is_reported_once_and_never_removed(caplog):
+    strays = OrphanContainers()
+    strays.record_survey([ONE])
+    strays.record_survey([ONE, OTHER])
+
+    assert [strays.expired([ONE, OTHER], at(seconds)) for seconds in (0, 60)] == [[], [ONE]]
+    assert [it.getMessage().split()[1] for it in caplog.records] == [str(OTHER)]
+
+
+@pytest.mark.fault("EN17")
+def test_a_stray_is_watched_for_a_minute():
+    strays = watching()
+    strays.expired([ONE], at(0))
+
+    assert timedelta(seconds=60) == QUARANTINE
+    assert strays.expired([ONE], at(59.999)) == []
+    assert strays.expired([ONE], at(60)) == [ONE]
+
+
+def test_one_that_is_still_there_is_cleared_away_again():
+    strays = watching()
+    strays.expired([ONE], at(0))
+
+    assert strays.expired([ONE], at(60)) == [ONE]
+    assert strays.expired([ONE], at(70)) == [ONE]
+
+
+def test_each_has_a_minute_of_its_own():
+    strays = watching()
+    strays.expired([ONE], at(0))
+    strays.expired([ONE, OTHER], at(30))
+
+    assert strays.expired([ONE, OTHER], at(60)) == [ONE]
+    assert strays.expired([ONE, OTHER], at(90)) == [ONE, OTHER]
+
+
+def test_one_that_went_and_came_back_is_watched_anew():
+    strays = watching()
+    strays.expired([ONE], at(0))
+    strays.expired([], at(30))
+
+    assert strays.expired([ONE], at(60)) == []
+    assert strays.expired([ONE], at(120)) == [ONE]
+
+
+def test_three_are_cleared_away():
+    strays = watching()
+    strays.expired(MANY[:MAX_ORPHANS], at(0))
+
+    assert MAX_ORPHANS == 3
+    assert strays.expired(MANY[:MAX_ORPHANS], at(60)) == MANY[:MAX_ORPHANS]
+
+
+@pytest.mark.fault("EN17")
+def test_more_than_three_are_left_alone_and_an_operator_is_told_once(caplog):
+    strays = watching()
+
+    with caplog.at_level(logging.WARNING):
+        ripe = [strays.expired(MANY, at(seconds)) for seconds in (0, 60, 3600)]
+
+    assert ripe == [[], [], []]
+    assert [it.getMessage() for it in caplog.records] == [
+        "4 containers of this instance have no known job; none of them is removed"
+    ]
+
+
+def test_the_operator_is_told_again_when_there_are_many_again(caplog):
+    strays = watching()
+
+    with caplog.at_level(logging.WARNING):
+        strays.expired(MANY, at(0))
+        strays.expired([], at(10))
+        strays.expired(MANY, at(20))
+
+    assert len(caplog.records) == 2

@@ -1,0 +1,308 @@
+"""Random requests and news, and a store that fails, conflicts and is read anew: memory is always what is stored.
+
+Arrays, shares, consumable resources, orders to stop many and what accounts have waiting are all kept turn by turn, in
+memory and in the store. A story is played by a
+seed; after each of its turns both are compared, and at its end, when nothing fails any more, every job must end.
+"""
+
+import asyncio
+from asyncio import Future
+from collections import Counter
+from datetime import timedelta
+from random import Random
+
+import pytest
+
+from batchq.domain import events as on
+from batchq.domain.access.accounts import Account, AccountLimits, Directory, Owner, Visibility
+from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, Kind
+from batchq.domain.catalog import ResourceKind
+from batchq.domain.ids import child_id
+from batchq.domain.job import ACTIVE, FINISHED, ConsumableRequirement, Dependency, DependencyType, Status
+from batchq.domain.scheduling.fairshare import ShareKey, accrued
+from batchq.engine import arrays, bulk_stops
+from batchq.engine.account_limits import AccountPolicies
+from batchq.engine.messages import BulkStopRequest, CatalogChanged, JobEvent, UpdateTags
+from batchq.engine.scheduling import placement_pass
+from batchq.engine.scheduling.share_usage import NEGLIGIBLE
+from batchq.errors import Conflict, StoreFailed
+from tests.domain.lives import runnable
+from tests.engine.desk import LOOKED, Desk, answer, desk_over, submit
+from tests.engine.turns import ground, stored
+from tests.support.builders import ADMIN, consumable, job_id, policy, queue, retry
+
+SEEDS = range(25)
+TURNS = 60
+DECAY = timedelta(hours=1)
+MOST_OF_LAB = 3500
+OWNERS = [Owner(user="ada", account=it) for it in ("lab", "team", "other")]
+PEOPLE = Directory(
+    accounts={
+        "lab": Account(name="lab", limits=AccountLimits(queued=20, vcpus=MOST_OF_LAB / 1000)),
+        "team": Account(name="team", parent="lab", limits=AccountLimits(queued=9)),
+        "other": Account(name="other"),
+    }
+)
+SEQUENTIAL = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
+
+
+class Trouble:
+    """A store some of whose commits fail, or say that memory is not what is stored."""
+
+    def __init__(self, store, dice):
+        self._store, self._dice = store, dice
+        self.over = False
+
+    async def commit(self, changes):
+        thrown = self._dice.random()
+        if not self.over and thrown < 0.1:
+            raise Conflict("it is at another version")
+        if not self.over and thrown < 0.25:
+            raise StoreFailed("no space left on device")
+        return await self._store.commit(changes)
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+
+class Story:
+    def __init__(self, desk, dice):
+        self.desk, self.dice = desk, dice
+        self.ids, self.sizes = [], {}
+
+    async def process(self):
+        """All that lies in the inbox, and a little more. Now and then the server is another one."""
+        inbox = [] if self.desk.inbox.is_empty else await self.desk.inbox.take(1000)
+        if self.desk.loop._must_load or self.dice.random() < 0.1:
+            await self.desk.loop.load()
+        more = [self._letter() for _ in range(self.dice.randrange(4))]
+        for message in more:
+            if not isinstance(message, CatalogChanged):
+                message.answer.add_done_callback(Future.exception)
+        meant = await self._meant()
+        await self.desk.process(*inbox, *more, *self._news())
+        assert meant.isdisjoint(self.desk.loop.state.active), "who is meant does not start"
+        await asyncio.sleep(self.dice.choice([0, 0, 1.5, 60]))
+
+    def _letter(self):
+        kind = self.dice.randrange(11)
+        if kind < 5 or not self.ids:
+            return self._submit()
+        if kind == 5:
+            return CatalogChanged()
+        if kind == 6:
+            return UpdateTags(job_id=self._any(), change=lambda it: it, answer=answer(), caller=ADMIN)
+        if kind == 7:
+            return self._sweep()
+        order = self.dice.choice([on.CancelRequested(reason="enough"), on.TerminateRequested(reason="now")])
+        return JobEvent(job_id=self._any(), event=order, answer=answer())
+
+    def _sweep(self):
+        order = BulkStopOrder(kind=self.dice.choice([*Kind]), reason="all of them")
+        own = [(it, None) for it in self.ids]
+        asked = self.dice.choice(
+            [
+                JobFilter(queues=frozenset({self.dice.choice(["default", "fair"])})),
+                JobFilter(statuses=frozenset(self.dice.sample([*Status], 3))),
+                JobFilter(accounts=frozenset({"team"}), visibility=Visibility(user="ada")),
+                JobFilter(members=(*self.dice.sample(own, len(own) // 3), (self._any(), None))),
+            ]
+        )
+        as_of = self.desk.loop.state.next_order
+        return BulkStopRequest(
+            order=order, selection=asked, as_of=as_of, report=lambda _: None, answer=answer(), caller=ADMIN
+        )
+
+    async def _meant(self):
+        """Those who wait, and are meant by an order that is decided; of an array its children."""
+        store, found = self.desk.store, set()
+        for sweep in await store.bulk_stops():
+            for first, last in await store.target_ranges(sweep.number):
+                found |= {it.id for it in (await self.known()).values() if first <= it.order <= last}
+        return found - self.desk.loop.state.active.keys()
+
+    def _submit(self):
+        new, size = job_id(2_000_000 + len(self.ids)), self.dice.choice([None, None, 2, 5, 9])
+        asked = {
+            "array_size": size,
+            "depends_on": [*self._dependencies(size)],
+            "retry": retry(self.dice.choice([1, 2])),
+            "millicpus": self.dice.choice([500, 1000, 3000, 5000]),
+            "needs": self.dice.choice([(), (ConsumableRequirement(resource="licence", quantity=1),)]),
+            "queue": self.dice.choice(["default", "fair"]),
+            "owner": self.dice.choice(OWNERS),
+        }
+        asked |= {"share_identifier": self.dice.choice(["red", "blue"])} if asked["queue"] == "fair" else {}
+        self.ids.append(new)
+        self.sizes[new] = size
+        return submit(new, **asked)
+
+    def _dependencies(self, size):
+        if self.ids and self.dice.random() < 0.4:
+            yield from {Dependency(job_id=self._any()) for _ in range(self.dice.randrange(1, 4))}
+        if size and self.dice.random() < 0.3:
+            yield SEQUENTIAL
+        same = [it for it in self.ids if size and self.sizes[it] == size]
+        if same and self.dice.random() < 0.6:
+            yield Dependency(job_id=self.dice.choice(same), type=DependencyType.N_TO_N)
+
+    def _any(self):
+        chosen = self.dice.choice(self.ids)
+        size = self.sizes[chosen]
+        return chosen if size is None or self.dice.random() < 0.5 else child_id(chosen, self.dice.randrange(size))
+
+    def _news(self, chance=0.4):
+        jobs = [it for it in self.desk.loop.state.active.values() if self.dice.random() < chance]
+        return [JobEvent(job_id=it.id, event=self._news_of(it)) for it in jobs]
+
+    def _news_of(self, job):
+        number, now = job.attempt.number, self.desk.loop._clock.now()
+        code = self.dice.choice([0, 0, 1])
+        exited = on.ContainerExited(attempt=number, exit_code=code, started_at=now, stopped_at=now)
+        if job.status is Status.RUNNING:
+            return exited
+        if job.stop is not None and self.dice.random() < 0.5:
+            return on.StartAbandoned(attempt=number)
+        started = on.ContainerStarted(attempt=number, started_at=now)
+        return self.dice.choice([exited, started, on.StartFailed(attempt=number, reason="no image")])
+
+    async def known(self):
+        """Every job in the store, by its id."""
+        own = await self.desk.store.jobs(self.ids)
+        children = [child_id(it, index) for it in own for index in range(self.sizes[it] or 0)]
+        return {**own, **await self.desk.store.jobs(children)}
+
+    async def end(self):
+        """Nothing fails any more, and whatever starts succeeds or fails."""
+        self.desk.store.over = True
+        for _ in range(400):
+            await asyncio.sleep(2)
+            await self.desk.loop.load()
+            inbox = [] if self.desk.inbox.is_empty else await self.desk.inbox.take(1000)
+            await self.desk.process(*inbox, LOOKED, *self._news(chance=1))
+            if self.desk.inbox.is_empty and not self.desk.loop.state.active:
+                return
+
+
+async def memory_is_what_is_stored(desk):
+    loop, store = desk.loop, desk.store
+    if loop._must_load:
+        return
+    assert loop.state.active == {it.id: it for it in await store.active()}
+    assert loop._arrays._unfinished == {it.id: it for it in await store.arrays_with_work()}
+    assert known_shares(loop) == {key: use for key, use in (await store.shares()).items() if counts(use, loop)}
+    assert loop._bulk_stops._in_progress == {it.number: it for it in await store.bulk_stops()}
+    assert loop.scheduler.queued_jobs.queued == +Counter(await store.queued())
+    assert loop.scheduler._share_usage.used_up == await store.used_up()
+    marks = loop.scheduler._blocked_jobs.marks.values()
+    heads = await store.jobs([it.job_id for it in marks])
+    assert [(heads[it.job_id].status_reason, heads[it.job_id].blocked_at) for it in marks] == [
+        (it.reason, it.since) for it in marks
+    ]
+
+
+def known_shares(loop):
+    return {key: use for key, use in loop.scheduler._share_usage.shares.items() if counts(use, loop)}
+
+
+def counts(use, loop):
+    """What is long past may be forgotten, and need not."""
+    return use.active or use.millicpus or accrued(use, loop._clock.now(), DECAY).used >= NEGLIGIBLE
+
+
+async def what_is_kept_is_true(story):
+    """Counts of children, and what shares hold."""
+    jobs, now = await story.known(), await story.desk.store.shares()
+    labs = [it for it in jobs.values() if it.status in ACTIVE and it.spec.owner.account != "other"]
+    assert sum(it.spec.resources.millicpus for it in labs) <= MOST_OF_LAB
+    for job in jobs.values():
+        if job.array_state is not None:
+            children = [it for it in jobs.values() if it.child is not None and it.child.parent == job.id]
+            assert Counter(it.status for it in children) == Counter(dict(job.array_state.counts)), job
+            assert len(children) == job.array_state.spawned
+            assert (job.status in FINISHED) == (sum(it.status in FINISHED for it in children) == story.sizes[job.id])
+    for share in ("red", "blue"):
+        mine = [it for it in jobs.values() if it.spec.share_identifier == share]
+        held = sum(it.spec.resources.millicpus for it in mine if it.status in ACTIVE)
+        lives = sum(it.status not in FINISHED for it in mine if it.child is None)
+        use = now.get(ShareKey("fair", share))
+        assert (lives, held) == ((0, 0) if use is None else (use.active, use.millicpus))
+
+
+async def nobody_waits_for_what_is_over(story):
+    """Every job is over, but for those that no room would help, and for those that wait for these."""
+    jobs = await story.known()
+    over = {it.id for it in jobs.values() if it.status in FINISHED}
+    for job in jobs.values():
+        if job.id in over or job.unschedulable or job.array_state is not None:
+            continue
+        named = {it.job_id for it in job.spec.depends_on if it.job_id is not None}
+        assert job.status is Status.PENDING, job
+        assert job.child is not None or not named <= over, job
+
+
+@pytest.fixture(autouse=True)
+def few_at_a_time(monkeypatch):
+    monkeypatch.setattr(arrays, "MAX_CHILDREN", 3)
+    monkeypatch.setattr(bulk_stops, "MAX_STOPS", 3)
+    monkeypatch.setattr(placement_pass, "MAX_DECISIONS", 4)
+    monkeypatch.setattr(placement_pass, "UNSCHEDULABLE_PAGE", 2)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_memory_is_what_is_stored_whatever_fails(seed):
+    dice = Random(seed)
+    licences = consumable("licence", total=12, kind=ResourceKind.NON_REPLENISHABLE)
+    on_ground = ground(queue(), queue("fair", policy="fair"), policies=[policy(decay=DECAY)], consumables=[licences])
+    desk = Desk(Trouble(await stored(), dice), on_ground, AccountPolicies(directory=lambda: PEOPLE, enforced=True))
+    await desk.loop.load()
+    await desk.process(LOOKED)
+    story = Story(desk, dice)
+
+    for _ in range(TURNS):
+        await story.process()
+        await memory_is_what_is_stored(desk)
+        await what_is_kept_is_true(story)
+    await story.end()
+
+    await memory_is_what_is_stored(desk)
+    await what_is_kept_is_true(story)
+    await nobody_waits_for_what_is_over(story)
+    await desk.tasks.cancel()
+
+
+async def test_a_unit_of_work_that_places_its_share_and_is_not_saved_does_not_begin_again_at_once(monkeypatch):
+    monkeypatch.setattr(placement_pass, "MAX_DECISIONS", 1)
+    desk = await desk_over(*(runnable() for _ in range(3)))
+
+    async def full(_):
+        raise StoreFailed("no space left on device")
+
+    with monkeypatch.context() as while_full:
+        while_full.setattr(desk.store, "commit", full)
+        await desk.process(LOOKED)
+
+    assert desk.inbox.is_empty
+    await desk.process(LOOKED)
+    assert not desk.inbox.is_empty
+
+
+async def test_turns_that_are_not_saved_do_not_ring_for_time_limits_each_time(monkeypatch):
+    desk = await desk_over(runnable())
+    desk.tasks.supervise("time limits", desk.loop.scheduler.time_limits.run)
+
+    async def full(_):
+        raise StoreFailed("no space left on device")
+
+    monkeypatch.setattr(desk.store, "commit", full)
+    turns = 0
+    await desk.process(CatalogChanged(), LOOKED)
+    while turns < 20 and (await asyncio.sleep(0) or not desk.inbox.is_empty):
+        await desk.inbox.take(1000)
+        await desk.process(LOOKED)
+        turns += 1
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    assert turns <= 1
+    await desk.tasks.cancel()
