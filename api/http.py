@@ -43,6 +43,15 @@ class HttpRefusal(Invalid):
         self.code = code
 
 
+class InvalidMember(Invalid):
+    """A member of a body or a parameter of a query is not valid."""
+
+    def __init__(self, message: str, *, member: str) -> None:
+        """`member`: its path, as `tags.0`; empty if the request as a whole is not valid."""
+        super().__init__(message)
+        self.member = member
+
+
 async def read_body(request: web.Request) -> bytes:
     """Return the whole body; it may be called again. Raises HttpRefusal if it is too large, too slow or incomplete."""
     body = request.get(BODY)
@@ -52,19 +61,28 @@ async def read_body(request: web.Request) -> bytes:
 
 
 def parse(shape: type[Shape], body: bytes) -> Shape:
-    """Parse a body as strict UTF-8, JSON and `shape`. Raises Invalid, which names the first invalid member."""
+    """Parse a body as strict UTF-8, JSON and `shape`. Raises InvalidMember for the first invalid member."""
     try:
         return shape.model_validate_json(body)
     except ValidationError as error:
-        raise Invalid(_first_error(error)) from None
+        raise _first_error(error) from None
 
 
 def validate(shape: type[Shape], content: Mapping[str, object]) -> Shape:
-    """Validate values that were not sent as a body. Raises Invalid, as `parse` does."""
+    """Validate values that were not sent as a body. Raises InvalidMember, as `parse` does."""
     try:
         return shape.model_validate(content)
     except ValidationError as error:
-        raise Invalid(_first_error(error)) from None
+        raise _first_error(error) from None
+
+
+def query_of(request: web.Request) -> dict[str, str]:
+    """The parameters of the query. Raises InvalidMember for one that is given twice."""
+    for name in request.query:
+        if len(request.query.getall(name)) > 1:
+            text = f"{name[:100]!r} is given more than once; separate several values by commas."
+            raise InvalidMember(text, member=name[:100])
+    return dict(request.query)
 
 
 def milliseconds(moment: datetime) -> int:
@@ -124,19 +142,21 @@ def _too_large() -> HttpRefusal:
     return HttpRefusal(_TOO_LARGE, status=status, code="RequestEntityTooLargeException")
 
 
-def _first_error(error: ValidationError) -> str:
-    if (
-        error.error_count() > MAX_LISTED_ERRORS
-    ):  # `errors` creates all of them: a quarter of a second for the largest body
-        return f"The request is not valid: it has {error.error_count()} errors"
+def _first_error(error: ValidationError) -> InvalidMember:
+    if error.error_count() > MAX_LISTED_ERRORS:  # `errors` creates all: a quarter of a second for the largest body
+        return InvalidMember(f"The request is not valid: it has {error.error_count()} errors", member="")
     wrong = error.errors(include_url=False, include_context=False, include_input=False)[0]
     where = ".".join(str(part) for part in wrong["loc"])[:200]
-    match wrong["type"]:
+    return InvalidMember(_text_of(wrong["type"], where, wrong["msg"]), member=where)
+
+
+def _text_of(kind: str, where: str, message: str) -> str:
+    match kind:
         case "json_invalid":
-            return f"The request body is not JSON: {wrong['msg'].removeprefix('Invalid JSON: ')}"
+            return f"The request body is not JSON: {message.removeprefix('Invalid JSON: ')}"
         case "missing":
             return f"'{where}' is a required field"
         case "string_pattern_mismatch":
             return f"'{where}' must not contain a NUL character"
         case _:
-            return f"'{where}' is not valid: {wrong['msg']}" if where else f"The request is not valid: {wrong['msg']}"
+            return f"'{where}' is not valid: {message}" if where else f"The request is not valid: {message}"

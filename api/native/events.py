@@ -8,7 +8,7 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.authorization import authorize
-from batchq.api.http import Dialect, milliseconds, reply, validate
+from batchq.api.http import Dialect, milliseconds, query_of, reply, validate
 from batchq.api.openapi import OperationDoc, document
 from batchq.api.stop_orders import StopStepAnswer, stop_step_answer
 from batchq.domain.access.accounts import Permission, UserName
@@ -110,14 +110,6 @@ def dialect(events: EventService) -> Dialect:
         document(app, app.router.add_get(EVENTS, list_events), _DOC)
 
     return mount
-
-
-def query_of(request: web.Request) -> dict[str, str]:
-    """The parameters of the query. Raises Invalid for one that is given twice."""
-    for name in request.query:
-        if len(request.query.getall(name)) > 1:
-            raise Invalid(f"{name[:100]!r} is given more than once; separate several values by commas.")
-    return dict(request.query)
 
 
 def to_filter(query: ListEventsQuery) -> FeedFilter:

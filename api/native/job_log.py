@@ -9,8 +9,8 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.authorization import authorize
-from batchq.api.http import Dialect, HttpRefusal, reply, validate
-from batchq.api.native.events import MAX_READERS, MAX_WAIT, query_of
+from batchq.api.http import Dialect, HttpRefusal, query_of, reply, validate
+from batchq.api.native.events import MAX_READERS, MAX_WAIT
 from batchq.api.openapi import OperationDoc, document
 from batchq.domain.access.accounts import Permission, UserName
 from batchq.domain.ids import JobId

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import NO_OWNER, Owner
+from batchq.domain.checkpoints import CheckpointRules
 from batchq.domain.container import ContainerSpec, Overrides, Resources
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, Tag
 from batchq.domain.prices import Prices
@@ -133,6 +134,8 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     client_document: str | None = None
     #: The time between the stop signal and the kill.
     stop_grace: timedelta
+    #: What the job declares about its checkpoints; None: it has no checkpoint directory.
+    checkpoints: CheckpointRules | None = None
     #: The user and account that submitted the job.
     owner: Owner = NO_OWNER
     #: How the metrics of the job are found in its log; empty: by `training_metrics.DEFAULT_RULES`.

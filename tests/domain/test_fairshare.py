@@ -211,7 +211,7 @@ def test_large_jobs_count_for_more():
     assert picks(line, 5) == ["b", "b", "b", "b", "a"]
 
 
-def test_who_has_used_less_comes_first():
+def test_the_share_with_less_usage_is_first():
     assert picks(picker(a=use(used=1000.0), b=use()), 1) == ["b"]
 
 

@@ -1,4 +1,4 @@
-"""Who may start behind the head of a queue, and how far a unit of work looks."""
+"""Which jobs may start behind the head of a queue, and how far a unit of work searches."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What the loop sees of others when it takes a job: nothing that the one who submits it does not reach."""
+"""A submission is checked against what its caller may see: dependencies and queues."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Jobs whose rows cannot be read: they fail, what hangs on them follows, and nobody else is held up."""
+"""Jobs whose rows cannot be read fail, their dependents follow, and no other job is affected."""
 
 import pytest
 from msgspec.structs import replace

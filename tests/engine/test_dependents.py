@@ -1,4 +1,4 @@
-"""Dependents of an ended job are judged a page a unit of work: others are served meanwhile, and a crash loses none."""
+"""Dependents of an ended job are decided a page in each unit of work; other requests are served in between."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The engine as callers have it, who come and go."""
+"""The engine's requests, whose callers may be cancelled."""
 
 import asyncio
 import gc

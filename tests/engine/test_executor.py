@@ -1,4 +1,4 @@
-"""What the outside is asked, and how often, when its answers are late or do not come."""
+"""Which calls the executor makes, and how often, when answers are late or missing."""
 
 import asyncio
 

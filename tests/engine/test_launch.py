@@ -1,4 +1,4 @@
-"""What a container is told of its job, and with whom it is launched. aws-batch.md 12."""
+"""The variables and the network addresses that a container gets. aws-batch.md 12."""
 
 from batchq.domain.ids import Tag
 from batchq.domain.job import ArrayChild

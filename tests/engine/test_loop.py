@@ -1,4 +1,4 @@
-"""Turns of the loop: all messages, one commit, and only then the outside."""
+"""Units of work of the loop: all messages, one commit, and only then the effects."""
 
 import asyncio
 

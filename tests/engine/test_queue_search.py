@@ -1,4 +1,4 @@
-"""Behind a blocked head every job is looked at once there may be room for it, whatever else happens."""
+"""Behind a blocked head every job is examined once it may fit, whatever else happens."""
 
 import pytest
 from msgspec.structs import replace
@@ -39,7 +39,7 @@ async def waiting(world, count, script=None):
 
 
 @pytest.mark.fault("CO05")
-async def test_an_array_behind_a_blocked_head_fills_the_room():
+async def test_an_array_behind_a_blocked_head_uses_the_free_capacity():
     async with worlds.simulated() as world:
         await held_licence(world)
         await waiting(world, 1)
@@ -53,7 +53,7 @@ async def test_an_array_behind_a_blocked_head_fills_the_room():
 
 @pytest.mark.fault("CO05")
 @pytest.mark.parametrize("blocked", [66, 200])
-async def test_jobs_behind_many_blocked_ones_start_and_then_the_scheduler_rests(blocked):
+async def test_jobs_behind_many_blocked_jobs_start_and_then_no_search_runs(blocked):
     async with worlds.simulated() as world:
         await held_licence(world)
         await waiting(world, blocked)
@@ -71,7 +71,7 @@ def licensed(**asked):
 
 
 @pytest.mark.parametrize("shares", [False, True], ids=["first in first out", "fair share"])
-async def test_each_search_reads_so_many_jobs_and_the_next_goes_on_behind_them(monkeypatch, shares):
+async def test_a_search_reads_a_bounded_number_of_jobs_and_the_next_continues_behind_them(monkeypatch, shares):
     monkeypatch.setattr(placement_pass, "MAX_READ", 4)
     monkeypatch.setattr(placement_pass, "MAX_SEARCHED", 10)
     monkeypatch.setattr(placement_pass, "SEARCH_PAGE", 5)
@@ -95,7 +95,7 @@ async def test_each_search_reads_so_many_jobs_and_the_next_goes_on_behind_them(m
     assert searches == 4
 
 
-def test_a_search_goes_on_from_where_it_was_and_then_covers_what_it_had_passed():
+def test_a_search_continues_at_its_position_and_then_covers_the_jobs_before_it():
     at = {Q: SearchPosition(after=500)}
 
     grown = next_searches(at, {Q: 64}, {}, capacity_freed=True)[Q]
@@ -108,7 +108,7 @@ def test_a_search_goes_on_from_where_it_was_and_then_covers_what_it_had_passed()
     assert new_at_the_end == at[Q]
 
 
-def test_where_all_was_searched_only_what_is_new_is():
+def test_after_a_complete_search_only_new_jobs_are_examined():
     assert next_searches({}, {Q: 64}, {Q: 900}, capacity_freed=False) == {Q: SearchPosition(after=899)}
     assert next_searches({}, {Q: 64}, {}, capacity_freed=False) == {}
     assert next_searches({}, {Q: 64}, {Q: 900}, capacity_freed=True) == {Q: SearchPosition(after=64)}

@@ -1,4 +1,4 @@
-"""Filling free room, out of the store's index and what the unit of work itself has changed."""
+"""Placement from the store's index and from the changes of the unit of work itself."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from tests.support.builders import consumable, environment, queue, resources
 # ---------------------------------------------------------------------------------------------------------------- order
 
 
-async def test_the_oldest_start_first():
+async def test_the_oldest_jobs_start_first():
     old, young = runnable(millicpus=3000), runnable(millicpus=3000)
     store = await stored(young, old)
 
@@ -23,7 +23,7 @@ async def test_the_oldest_start_first():
     assert placed_in(unit, old, young) == ["local", None]
 
 
-async def test_order_is_kept_over_many_pages():
+async def test_the_order_is_kept_across_pages():
     many = 2 * FIRST_PAGE + 2 * PAGE
     jobs = [runnable(millicpus=1) for _ in range(many)]
     store = await stored(*jobs[::-1])
@@ -36,7 +36,7 @@ async def test_order_is_kept_over_many_pages():
     assert placed_in(unit, *jobs[many - 5 :]) == [None] * 5
 
 
-async def test_one_unit_of_work_places_so_many_and_says_that_there_are_more():
+async def test_a_unit_of_work_places_a_bounded_number_and_reports_that_more_remain():
     jobs = [runnable(millicpus=1, memory_mib=1) for _ in range(MAX_DECISIONS + 1)]
     store = await stored(*jobs)
     unit = turn_over()
@@ -48,13 +48,13 @@ async def test_one_unit_of_work_places_so_many_and_says_that_there_are_more():
     assert not unit.has_loaded(jobs[-1].id)
 
 
-async def test_it_says_when_there_is_nothing_more():
+async def test_a_unit_of_work_reports_that_nothing_remains():
     store = await stored(runnable(millicpus=4000), runnable(millicpus=4000))
 
     assert (await fill(turn_over(), store, ground())).finished
 
 
-async def test_a_head_that_waits_is_not_passed_by_a_smaller_one():
+async def test_a_smaller_job_does_not_pass_a_waiting_head():
     runs = running(millicpus=2000)
     head, small = runnable(millicpus=3000), runnable(millicpus=1000)
     store = await stored(runs, head, small)
@@ -64,7 +64,7 @@ async def test_a_head_that_waits_is_not_passed_by_a_smaller_one():
     assert placed_in(unit, head, small) == [None, None]
 
 
-async def test_a_head_that_waits_is_not_passed_by_queues_of_lower_priority():
+async def test_jobs_of_queues_of_lower_priority_do_not_pass_a_waiting_head():
     runs = running(millicpus=2000)
     head = runnable(millicpus=3000, queue="high")
     small = runnable(millicpus=1000, queue="low")
@@ -75,7 +75,7 @@ async def test_a_head_that_waits_is_not_passed_by_queues_of_lower_priority():
     assert placed_in(unit, head, small) == [None, None]
 
 
-async def test_elsewhere_queues_of_lower_priority_go_on():
+async def test_queues_of_lower_priority_use_other_environments():
     runs = running(millicpus=2000)
     head = runnable(millicpus=3000, queue="high")
     small = runnable(millicpus=1000, queue="low")
@@ -108,7 +108,7 @@ async def test_queues_of_equal_priority_are_merged_by_age():
     assert placed_in(unit, first, second, third) == ["local", "local", None]
 
 
-async def test_of_equal_priority_the_older_job_goes_first_whatever_its_queue_is_called():
+async def test_at_equal_priority_the_older_job_starts_first_whatever_its_queue_is_named():
     old, young = runnable(millicpus=3000, queue="b"), runnable(millicpus=3000, queue="a")
     store = await stored(old, young)
 
@@ -117,7 +117,7 @@ async def test_of_equal_priority_the_older_job_goes_first_whatever_its_queue_is_
     assert placed_in(unit, old, young) == ["local", None]
 
 
-async def test_a_queue_whose_head_waits_does_not_stop_one_of_equal_priority_elsewhere():
+async def test_a_waiting_head_does_not_block_a_queue_of_equal_priority_on_another_environment():
     waits = [runnable(millicpus=3000, queue="a") for _ in range(2)]
     goes = runnable(queue="b")
     store = await stored(*waits, goes)
@@ -152,7 +152,7 @@ async def test_a_job_that_became_runnable_in_this_unit_of_work_is_placed_in_it()
     assert placed_in(unit, job) == ["local"]
 
 
-async def test_a_new_job_stands_behind_the_older_ones():
+async def test_a_new_job_is_placed_after_older_jobs():
     old, new = runnable(millicpus=3000), submitted(millicpus=3000)
     store = await stored(old)
     unit = turn_over()
@@ -165,7 +165,7 @@ async def test_a_new_job_stands_behind_the_older_ones():
 
 
 @pytest.mark.fault("TM07")
-async def test_a_retried_job_stands_where_it_stood():
+async def test_a_retried_job_keeps_its_position():
     again, waited = running(attempts=2, millicpus=3000), runnable(millicpus=3000)
     store = await stored(again, waited)
     unit = turn_over(again)
@@ -177,7 +177,7 @@ async def test_a_retried_job_stands_where_it_stood():
     assert unit.get(again.id).attempt.number == 2
 
 
-async def test_a_job_that_was_cancelled_in_this_unit_of_work_is_not_placed():
+async def test_a_job_cancelled_in_this_unit_of_work_is_not_placed():
     job, other = runnable(millicpus=3000), runnable(millicpus=3000)
     store = await stored(job, other)
     unit = turn_over()
@@ -189,7 +189,7 @@ async def test_a_job_that_was_cancelled_in_this_unit_of_work_is_not_placed():
     assert statuses(unit, job, other) == [Status.FAILED, Status.STARTING]
 
 
-async def test_a_job_that_was_amended_in_this_unit_of_work_is_placed_once():
+async def test_a_job_changed_in_this_unit_of_work_is_placed_once():
     job = runnable()
     store = await stored(job)
     unit = turn_over()
@@ -202,7 +202,7 @@ async def test_a_job_that_was_amended_in_this_unit_of_work_is_placed_once():
     assert len(unit.effects) == 1
 
 
-async def test_room_that_this_unit_of_work_made_is_filled_in_it():
+async def test_capacity_released_in_this_unit_of_work_is_used_in_it():
     runs, waits = running(millicpus=4000), runnable(millicpus=4000)
     store = await stored(runs, waits)
     unit = turn_over(runs)
@@ -213,7 +213,7 @@ async def test_room_that_this_unit_of_work_made_is_filled_in_it():
     assert placed_in(unit, waits) == ["local"]
 
 
-async def test_room_that_this_unit_of_work_filled_is_full():
+async def test_capacity_used_in_this_unit_of_work_is_not_free():
     waits, other = runnable(millicpus=4000), runnable(millicpus=4000)
     store = await stored(waits, other)
     unit = turn_over()
@@ -226,7 +226,7 @@ async def test_room_that_this_unit_of_work_filled_is_full():
     assert placed_in(unit, other) == [None]
 
 
-async def test_vcpus_are_the_environments_and_memory_is_the_hosts():
+async def test_vcpus_are_limited_by_the_environment_and_memory_by_the_host():
     jobs = [runnable(millicpus=1000, memory_mib=128) for _ in range(2)]
     store = await stored(*jobs)
 
@@ -239,7 +239,7 @@ async def test_vcpus_are_the_environments_and_memory_is_the_hosts():
 
 
 @pytest.mark.fault("TM06")
-async def test_an_environment_that_shrank_below_what_runs_takes_nobody_until_there_is_room_again():
+async def test_an_environment_reduced_below_its_usage_gets_no_job_until_capacity_is_free():
     runs, small = running(millicpus=3000), runnable(millicpus=500)
     store = await stored(runs, small)
     shrunk = ground(environments=[environment(max_millicpus=1000)])
@@ -252,7 +252,7 @@ async def test_an_environment_that_shrank_below_what_runs_takes_nobody_until_the
     assert placed_in(unit, small) == ["local"]
 
 
-async def test_a_resource_that_was_made_anew_while_a_job_holds_of_the_old_one_gives_only_the_rest():
+async def test_units_held_of_a_deleted_resource_count_against_its_successor():
     runs = running(needs=(ConsumableRequirement(resource="licences", quantity=3),))
     one, two = (runnable(needs=(ConsumableRequirement(resource="licences", quantity=2),)) for _ in range(2))
     store = await stored(runs, one, two)
@@ -262,7 +262,7 @@ async def test_a_resource_that_was_made_anew_while_a_job_holds_of_the_old_one_gi
     assert placed_in(unit, one, two) == ["local", None]
 
 
-async def test_a_total_below_what_is_in_use_takes_nothing_from_those_who_hold_it():
+async def test_a_total_reduced_below_its_usage_takes_no_units_from_jobs():
     runs = running(needs=(ConsumableRequirement(resource="licences", quantity=3),))
     waits, other = runnable(needs=(ConsumableRequirement(resource="licences", quantity=1),)), runnable()
     store = await stored(runs, waits, other)

@@ -1,4 +1,4 @@
-"""SEQUENTIAL arrays in the engine: whichever child fails first, every one after it hears of it, or of the order."""
+"""SEQUENTIAL arrays in the engine: whichever child fails first, every child after it gets the failure, or the order."""
 
 import pytest
 
@@ -41,7 +41,7 @@ async def ends(desk, size):
     return [(jobs[it].status, jobs[it].status_reason) for it in ids]
 
 
-async def test_a_later_child_that_failed_first_hides_no_failure_before_it():
+async def test_the_failure_of_a_later_child_does_not_hide_an_earlier_failure():
     desk = await sequential_of(4)
     await desk.process(told(3, on.TerminateRequested(reason="not this one")))
     await at_rest(desk)
@@ -58,7 +58,7 @@ async def test_a_later_child_that_failed_first_hides_no_failure_before_it():
 
 
 @pytest.mark.fault("CO08")
-async def test_a_cancelled_child_does_not_keep_an_earlier_child_from_its_start():
+async def test_an_earlier_child_starts_although_a_later_one_was_cancelled():
     desk = await desk_over()
     await desk.process(submit(ONE, array_size=6, depends_on=[SEQUENTIAL]))
     await at_rest(desk)
@@ -69,7 +69,7 @@ async def test_a_cancelled_child_does_not_keep_an_earlier_child_from_its_start()
     assert [it.tag.job_id for it in desk.asked] == [child_id(ONE, 0)]
 
 
-async def test_a_failure_does_not_keep_those_before_it_from_hearing_of_an_order():
+async def test_an_order_reaches_the_children_before_a_failure():
     desk = await sequential_of(5)
     await desk.process(
         told(3, on.TerminateRequested(reason="this one first")),
@@ -81,7 +81,7 @@ async def test_a_failure_does_not_keep_those_before_it_from_hearing_of_an_order(
     assert [it.stop.reason for it in jobs.values()] == ["all of it"] * 3 + ["this one first", "all of it"]
 
 
-async def test_children_that_come_after_an_order_hear_that_and_not_of_each_other():
+async def test_children_spawned_after_an_order_get_the_order_and_no_failure():
     desk = await desk_over()
     await desk.process(submit(ONE, array_size=5, depends_on=[SEQUENTIAL]))
     await desk.process(ContinueWork())
@@ -93,7 +93,7 @@ async def test_children_that_come_after_an_order_hear_that_and_not_of_each_other
 
 
 @pytest.mark.parametrize("order", [on.CancelRequested(reason="enough"), on.TerminateRequested(reason="enough")])
-async def test_an_order_to_an_array_that_is_broken_reaches_those_before_the_failure(order):
+async def test_an_order_for_a_failed_array_reaches_the_children_before_the_failure(order):
     desk = await sequential_of(5)
     await desk.process(told(3, on.TerminateRequested(reason="this one first")))
     await at_rest(desk)
@@ -109,7 +109,7 @@ async def test_an_order_to_an_array_that_is_broken_reaches_those_before_the_fail
     ]
 
 
-async def test_a_failure_in_an_array_whose_children_are_on_their_own_is_told_to_nobody():
+async def test_a_failure_in_an_array_of_independent_children_affects_no_other_child():
     desk = await desk_over()
     await desk.process(submit(ONE, array_size=5, millicpus=4000), LOOKED)
     await at_rest(desk)

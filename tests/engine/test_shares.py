@@ -1,4 +1,4 @@
-"""A queue with a fair-share policy, filled turn by turn out of the store."""
+"""A queue with a fair-share policy, filled by units of work from the store."""
 
 import asyncio
 from datetime import timedelta
@@ -34,7 +34,7 @@ def waiting(share, **asked):
     return runnable(share_identifier=share, **asked)
 
 
-async def test_shares_take_turns_though_one_came_first():
+async def test_shares_alternate_although_one_submitted_first():
     first = [waiting("red") for _ in range(4)]
     second = [waiting("blue") for _ in range(4)]
     store = await stored(*first, *second)
@@ -55,7 +55,7 @@ async def test_a_share_of_half_the_weight_gets_twice_as_much():
     assert placed_in(unit, *second).count("local") == 4
 
 
-async def test_who_has_used_less_comes_first():
+async def test_the_share_with_less_usage_is_first():
     red, blue = waiting("red", millicpus=4000), waiting("blue", millicpus=4000)
     store = await stored(red, blue)
 
@@ -64,7 +64,7 @@ async def test_who_has_used_less_comes_first():
     assert placed_in(unit, red, blue) == [None, "local"]
 
 
-async def test_within_a_share_the_highest_priority_goes_first_and_then_the_oldest():
+async def test_within_a_share_jobs_start_by_priority_then_by_age():
     old, young = waiting("red", millicpus=2000), waiting("red", millicpus=2000)
     urgent = waiting("red", millicpus=2000, scheduling_priority=9)
     store = await stored(old, young, urgent)
@@ -74,7 +74,7 @@ async def test_within_a_share_the_highest_priority_goes_first_and_then_the_oldes
     assert placed_in(unit, old, young, urgent) == ["local", None, "local"]
 
 
-async def test_what_this_unit_of_work_has_changed_takes_its_place_in_its_share():
+async def test_a_job_changed_in_this_unit_of_work_is_ordered_in_its_share():
     old = waiting("red", millicpus=4000)
     urgent = submitted(share_identifier="red", scheduling_priority=9, millicpus=4000)
     store = await stored(old)
@@ -87,7 +87,7 @@ async def test_what_this_unit_of_work_has_changed_takes_its_place_in_its_share()
     assert placed_in(unit, old, urgent) == [None, "local"]
 
 
-async def test_a_share_that_is_new_in_this_unit_of_work_has_its_turn():
+async def test_a_share_new_in_this_unit_of_work_is_considered():
     new, store = submitted(share_identifier="green"), await stored()
     unit = turn_over()
     unit.insert(new, None)
@@ -98,7 +98,7 @@ async def test_a_share_that_is_new_in_this_unit_of_work_has_its_turn():
     assert placed_in(unit, new) == ["local"]
 
 
-async def test_a_job_that_does_not_fit_is_not_passed_by_another_share():
+async def test_a_job_of_another_share_does_not_pass_a_job_that_does_not_fit():
     runs = running(millicpus=2000)
     head, small = waiting("a", millicpus=3000), waiting("b", millicpus=1000)
     store = await stored(runs, head, small)
@@ -111,7 +111,7 @@ async def test_a_job_that_does_not_fit_is_not_passed_by_another_share():
 
 
 @pytest.mark.parametrize(("active", "placed_of_four"), [(1, 2), (2, 3)])
-async def test_a_reservation_keeps_room_for_shares_to_come(active, placed_of_four):
+async def test_a_reservation_keeps_capacity_for_inactive_shares(active, placed_of_four):
     jobs = [waiting("red") for _ in range(4)]
     store = await stored(*jobs)
     uses = {ShareKey("default", str(number)): ShareUse(active=1, as_of=NOON) for number in range(active)}
@@ -123,7 +123,7 @@ async def test_a_reservation_keeps_room_for_shares_to_come(active, placed_of_fou
     assert told.heads["default"].reason == status_reasons.KEPT_FOR_SHARES
 
 
-async def test_what_is_kept_for_shares_is_there_for_other_queues():
+async def test_capacity_reserved_for_shares_is_available_to_other_queues():
     jobs, other = [waiting("red") for _ in range(4)], runnable(queue="other", millicpus=2000)
     store = await stored(*jobs, other)
     on_ground = ground(queue(policy="fair"), queue("other", priority=0), policies=[policy(reservation=50)])
@@ -134,7 +134,7 @@ async def test_what_is_kept_for_shares_is_there_for_other_queues():
     assert placed_in(unit, other) == ["local"]
 
 
-async def test_a_job_larger_than_a_reservation_leaves_is_placed_when_nothing_of_its_queue_runs():
+async def test_a_job_larger_than_the_unreserved_capacity_is_placed_when_its_queue_is_idle():
     large = waiting("red", millicpus=3000)
     store = await stored(large)
     uses = {ShareKey("default", "red"): ShareUse(active=1, as_of=NOON)}
@@ -144,7 +144,7 @@ async def test_a_job_larger_than_a_reservation_leaves_is_placed_when_nothing_of_
     assert placed_in(unit, large) == ["local"]
 
 
-async def test_what_the_queue_holds_already_counts_for_the_reservation():
+async def test_running_jobs_of_the_queue_count_against_the_reservation():
     runs = after(waiting("red", millicpus=2000), placed())
     waits = waiting("red", millicpus=1000)
     store = await stored(runs, waits)
@@ -171,7 +171,7 @@ async def test_disabled_environments_do_not_count_for_the_reservation():
 
 
 @pytest.mark.fault("TM07")
-async def test_a_retried_job_goes_before_the_younger_ones_of_its_share():
+async def test_a_retried_job_is_placed_before_younger_jobs_of_its_share():
     again = running(share_identifier="red", attempts=2, millicpus=4000)
     waits = waiting("red", millicpus=4000)
     store = await stored(again, waits)
@@ -198,7 +198,7 @@ async def test_one_active_share_too_many_is_refused():
     assert isinstance(more.answer.exception(), Invalid)
 
 
-async def test_a_misfit_does_not_wait_for_its_share_of_what_it_can_never_have():
+async def test_an_unschedulable_job_does_not_wait_for_its_share():
     runs, huge, small = running(millicpus=1000), waiting("red", millicpus=9000), waiting("red")
     store = await stored(runs, huge, small)
     uses = {ShareKey("default", "red"): ShareUse(active=3, millicpus=1000, as_of=NOON)}
@@ -210,7 +210,7 @@ async def test_a_misfit_does_not_wait_for_its_share_of_what_it_can_never_have():
     assert placed_in(unit, small) == ["local"]
 
 
-async def test_the_order_of_shares_is_followed_though_nothing_but_time_changes_it():
+async def test_the_order_of_shares_follows_the_decay_of_usage():
     runs = running(share_identifier="red", millicpus=2000)
     red, blue = waiting("red", millicpus=4000), waiting("blue", millicpus=1000)
     desk = await desk_over(runs, red, blue, on_ground=fair())

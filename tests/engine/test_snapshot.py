@@ -1,4 +1,4 @@
-"""Who is next in a queue: in the order in which they do start, and since when they stand there."""
+"""The next jobs of a queue, in the order of their starts, and since when each has its position."""
 
 import asyncio
 from itertools import count
@@ -33,21 +33,21 @@ def full():
 # ---------------------------------------------------------------------------------------------------------------- order
 
 
-async def test_first_in_first_out_is_by_age():
+async def test_jobs_are_listed_by_age():
     jobs = [runnable() for _ in range(3)]
     desk = await desk_over(*jobs[::-1])
 
     assert await ids(desk) == [it.id for it in jobs]
 
 
-async def test_only_the_first_hundred_are_told():
+async def test_only_the_first_hundred_jobs_are_listed():
     jobs = [runnable() for _ in range(MAX_JOBS + 1)]
     desk = await desk_over(*jobs)
 
     assert await ids(desk) == [it.id for it in jobs[:MAX_JOBS]]
 
 
-async def test_misfits_and_jobs_of_other_queues_are_not_in_it():
+async def test_unschedulable_jobs_and_jobs_of_other_queues_are_not_listed():
     huge, other, runs = runnable(millicpus=9000), runnable(queue="other"), full()
     desk = await desk_over(huge, runs, other, on_ground=ground(queue(), queue("other")))
     await desk.process(LOOKED)
@@ -55,7 +55,7 @@ async def test_misfits_and_jobs_of_other_queues_are_not_in_it():
     assert await ids(desk) == []
 
 
-async def test_shares_are_in_the_order_in_which_they_do_start():
+async def test_jobs_of_shares_are_listed_in_the_order_of_their_starts():
     jobs = [runnable(share_identifier=it, millicpus=1000) for it in ("red", "red", "red", "blue", "blue")]
     urgent = runnable(share_identifier="red", scheduling_priority=5)
     on_ground = ground(
@@ -81,7 +81,7 @@ async def test_shares_are_in_the_order_in_which_they_do_start():
 # ---------------------------------------------------------------------------------------------------------------- since
 
 
-async def test_who_came_last_stands_there_since_it_came():
+async def test_a_new_last_job_has_its_position_since_its_submission():
     desk = await desk_over(full())
     await desk.process(LOOKED)
     await asyncio.sleep(5)
@@ -90,7 +90,7 @@ async def test_who_came_last_stands_there_since_it_came():
     assert await since(desk) == [5]
 
 
-async def test_when_the_first_goes_all_move_up():
+async def test_all_jobs_move_up_when_the_first_leaves():
     first = runnable()
     desk = await desk_over(full(), first, runnable(), runnable())
     await desk.process(LOOKED)
@@ -101,7 +101,7 @@ async def test_when_the_first_goes_all_move_up():
     assert await since(desk) == [5, 5]
 
 
-async def test_so_do_those_behind_one_that_is_found_to_fit_nowhere():
+async def test_jobs_behind_one_found_unschedulable_move_up():
     desk = await desk_over(full(), runnable(millicpus=9000), runnable())
     await asyncio.sleep(5)
 
@@ -110,7 +110,7 @@ async def test_so_do_those_behind_one_that_is_found_to_fit_nowhere():
     assert await since(desk) == [5]
 
 
-async def test_who_stands_before_one_that_goes_stays():
+async def test_jobs_before_one_that_leaves_keep_their_time():
     one, two, four = runnable(number=8_000_001), runnable(number=8_000_002), runnable(number=8_000_004)
     third = runnable(number=8_000_003)
     desk = await desk_over(full(), one, two, third, four)
@@ -122,7 +122,7 @@ async def test_who_stands_before_one_that_goes_stays():
     assert await since(desk) == [0, 0, 5]
 
 
-async def test_in_a_queue_that_goes_by_shares_all_may_move_when_one_goes():
+async def test_in_a_fair_share_queue_all_jobs_may_move_when_one_leaves():
     jobs = [runnable(share_identifier=it) for it in ("red", "blue")]
     desk = await desk_over(full(), *jobs, on_ground=ground(queue(policy="fair"), policies=[policy()]))
     await desk.process(LOOKED)
@@ -136,7 +136,7 @@ async def test_in_a_queue_that_goes_by_shares_all_may_move_when_one_goes():
 # ---------------------------------------------------------------------------------------------------------- utilisation
 
 
-async def test_it_tells_what_the_jobs_of_the_queue_hold():
+async def test_the_snapshot_has_the_vcpus_that_the_queue_holds():
     desk = await desk_over(running(millicpus=1500), running(millicpus=2000, queue="other"))
 
     told = await taken(desk)
@@ -144,7 +144,7 @@ async def test_it_tells_what_the_jobs_of_the_queue_hold():
     assert (told.millicpus, told.shares, told.active_shares) == (1500, (), 0)
 
 
-async def test_it_tells_which_shares_hold_most():
+async def test_the_snapshot_has_the_shares_that_hold_most():
     red, blue = (
         after(runnable(share_identifier=it, millicpus=size), placed()) for it, size in (("r", 1000), ("b", 2000))
     )

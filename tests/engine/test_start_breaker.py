@@ -1,4 +1,4 @@
-"""When the circuit breaker of starts opens, whom it lets through, and when it closes."""
+"""When the circuit breaker of starts opens, which starts it allows, and when it closes."""
 
 import pytest
 
@@ -25,14 +25,14 @@ def fail(breaker, jobs, *images):
         breaker.host_failed(JobId(f"job-{number}"), images[number % len(images)], "no cgroups")
 
 
-def test_one_image_that_never_started_does_not_open_it_but_is_reported(breaker):
+def test_one_image_that_never_started_is_reported_and_does_not_open_the_breaker(breaker):
     fail(breaker, 50, "bad")
 
     assert not breaker.is_open
     assert breaker.error == "containers cannot be started: no cgroups"
 
 
-def test_one_job_that_fails_again_and_again_does_not_open_it(breaker):
+def test_one_job_that_fails_repeatedly_does_not_open_the_breaker(breaker):
     breaker.succeeded("good")
     for _ in range(50):
         fail(breaker, 1, "good")
@@ -41,14 +41,14 @@ def test_one_job_that_fails_again_and_again_does_not_open_it(breaker):
 
 
 @pytest.mark.parametrize("images", [("good",), ("one", "other")])
-async def test_several_jobs_of_a_proven_image_or_of_two_images_open_it(breaker, images):
+async def test_failures_of_several_jobs_of_a_proven_image_or_of_two_images_open_the_breaker(breaker, images):
     breaker.succeeded("good")
     fail(breaker, MIN_JOBS, *images)
 
     assert breaker.is_open
 
 
-def test_a_success_between_the_failures_keeps_it_closed(breaker):
+def test_a_success_between_failures_keeps_the_breaker_closed(breaker):
     for _ in range(20):
         fail(breaker, MIN_JOBS - 1, "one", "other")
         breaker.succeeded("good")
@@ -56,7 +56,7 @@ def test_a_success_between_the_failures_keeps_it_closed(breaker):
     assert not breaker.is_open
 
 
-async def test_starts_are_let_through_one_after_a_pause_that_grows_and_all_after_a_success(breaker):
+async def test_an_open_breaker_allows_single_starts_after_growing_pauses_until_one_succeeds(breaker):
     fail(breaker, MIN_JOBS, "one", "other")
     turns = [breaker.permit() for _ in range(9)]
 
@@ -75,7 +75,7 @@ async def test_starts_are_let_through_one_after_a_pause_that_grows_and_all_after
     assert breaker.permit() is None
 
 
-async def test_a_start_given_up_or_failed_for_a_cause_of_its_own_takes_no_unit_of_work(breaker):
+async def test_an_abandoned_or_refused_start_does_not_use_the_trial_start(breaker):
     fail(breaker, MIN_JOBS, "one", "other")
     given_up, bad, good = [breaker.permit() for _ in range(3)]
     given_up.cancel()
@@ -88,7 +88,7 @@ async def test_a_start_given_up_or_failed_for_a_cause_of_its_own_takes_no_unit_o
     assert (CLOCK.now() - before).total_seconds() == 1
 
 
-async def test_starts_that_are_given_up_are_forgotten_at_once(breaker):
+async def test_abandoned_starts_are_forgotten_at_once(breaker):
     fail(breaker, MIN_JOBS, "one", "two")
     last, *others = [breaker.permit() for _ in range(100)]
 

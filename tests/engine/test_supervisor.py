@@ -1,4 +1,4 @@
-"""Loops that fail are started again, and what they did is forgiven in time."""
+"""Failed loops are restarted, and are healthy again after a time without failures."""
 
 import asyncio
 
@@ -28,7 +28,7 @@ async def tasks():
     await under_test.cancel()
 
 
-async def test_a_loop_that_failed_runs_again_and_health_says_so(tasks):
+async def test_a_failed_loop_is_restarted_and_reported(tasks):
     ailing = Ailing(2)
 
     tasks.supervise("scheduler", ailing.run)
@@ -38,7 +38,7 @@ async def test_a_loop_that_failed_runs_again_and_health_says_so(tasks):
     assert tasks.health() == {"scheduler": "restarted 2 times"}
 
 
-async def test_a_loop_that_fails_all_night_runs_in_the_morning(tasks):
+async def test_a_loop_that_failed_for_hours_is_still_restarted(tasks):
     ailing = Ailing(2000)
 
     tasks.supervise("scheduler", ailing.run)
@@ -47,7 +47,7 @@ async def test_a_loop_that_fails_all_night_runs_in_the_morning(tasks):
     assert ailing.runs == 2001
 
 
-async def test_a_failure_is_forgiven_after_a_time_of_peace(tasks):
+async def test_a_failure_is_not_reported_after_a_time_without_failures(tasks):
     tasks.supervise("scheduler", Ailing(1).run)
 
     await asyncio.sleep(2 * FAILURE_WINDOW.total_seconds())
@@ -55,7 +55,7 @@ async def test_a_failure_is_forgiven_after_a_time_of_peace(tasks):
     assert tasks.health() == {"scheduler": "ok"}
 
 
-async def test_a_loop_that_fails_again_and_again_is_told_from_one_that_failed_once(tasks):
+async def test_a_loop_that_keeps_failing_is_reported_as_failing(tasks):
     tasks.supervise("scheduler", Ailing(2000).run)
     tasks.supervise("alarms", Ailing(1).run)
 
@@ -66,7 +66,7 @@ async def test_a_loop_that_fails_again_and_again_is_told_from_one_that_failed_on
     assert tasks.health()["alarms"] == "restarted 1 times"
 
 
-async def test_a_loop_that_got_over_it_is_not_failing_any_more(tasks):
+async def test_a_loop_that_recovered_is_not_reported_as_failing(tasks):
     tasks.supervise("scheduler", Ailing(4).run)
 
     await asyncio.sleep(20)
@@ -76,7 +76,7 @@ async def test_a_loop_that_got_over_it_is_not_failing_any_more(tasks):
     assert (before, tasks.failing) == (("scheduler",), ())
 
 
-async def test_a_loop_that_just_ends_is_started_again(tasks):
+async def test_a_loop_that_returns_is_restarted(tasks):
     runs = []
 
     async def ends():
@@ -88,7 +88,7 @@ async def test_a_loop_that_just_ends_is_started_again(tasks):
     assert len(runs) == 3
 
 
-async def test_a_loop_outlives_what_it_waits_for(tasks):
+async def test_a_loop_survives_the_cancellation_of_an_awaited_task(tasks):
     """A future that somebody else cancels ends whoever waits for it as if he were cancelled himself."""
     given_up = asyncio.get_running_loop().create_future()
     tasks.supervise("watch", lambda: waits_for(given_up))
@@ -105,7 +105,7 @@ async def waits_for(future):
     await future
 
 
-async def test_after_the_end_nothing_is_started_again(tasks):
+async def test_no_loop_is_restarted_after_the_shutdown(tasks):
     tasks.supervise("scheduler", Ailing(2000).run)
     await asyncio.sleep(5)
 

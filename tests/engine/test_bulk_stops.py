@@ -1,4 +1,4 @@
-"""Orders to stop many jobs in the engine: told in turns of bounded size, and none of those meant starts in between."""
+"""Bulk stops in the engine: applied in bounded batches, and no selected job starts in between."""
 
 import pytest
 from msgspec.structs import replace
@@ -46,7 +46,7 @@ def places(told):
     return [None if some is None else [it.job_id for it in some] for some in told]
 
 
-async def test_the_request_tells_nobody_and_each_unit_of_work_after_it_a_few_the_youngest_first():
+async def test_a_bulk_stop_stops_a_bounded_number_of_jobs_in_each_later_unit_of_work_youngest_first():
     jobs = [runnable() for _ in range(5)]
     desk, (message, told) = await desk_over(*jobs), order()
 
@@ -62,7 +62,7 @@ async def test_the_request_tells_nobody_and_each_unit_of_work_after_it_a_few_the
     assert not desk.loop._bulk_stops.busy
 
 
-async def test_as_many_as_one_unit_of_work_tells_are_told_and_then_it_is_seen_that_no_more_are():
+async def test_a_bulk_stop_of_exactly_one_batch_completes_in_the_next_unit_of_work():
     jobs = [runnable() for _ in range(3)]
     desk, (message, told) = await desk_over(*jobs), order()
 
@@ -74,7 +74,7 @@ async def test_as_many_as_one_unit_of_work_tells_are_told_and_then_it_is_seen_th
     assert await desk.store.bulk_stops() == ()
 
 
-async def test_who_is_meant_does_not_start_and_who_is_not_does():
+async def test_selected_jobs_do_not_start_and_other_jobs_do():
     jobs = [runnable(number=number) for number in range(7)]
     other = runnable(number=7, queue=QueueName("other"))
     desk = await desk_over(*jobs, other, on_ground=ground(queue(), queue("other")))
@@ -85,7 +85,7 @@ async def test_who_is_meant_does_not_start_and_who_is_not_does():
     assert started(desk) == {other.id}
 
 
-async def test_who_was_placed_in_the_unit_of_work_that_decides_is_meant_as_it_is_then():
+async def test_a_job_placed_in_the_unit_of_work_of_the_order_is_stopped_as_an_active_job():
     jobs = [runnable(), runnable(millicpus=64_000)]
     desk, (message, told) = await desk_over(*jobs), order(kind=Kind.TERMINATE)
     await desk.process(LOOKED, message)
@@ -97,7 +97,7 @@ async def test_who_was_placed_in_the_unit_of_work_that_decides_is_meant_as_it_is
     assert started(desk) == {jobs[0].id}
 
 
-async def test_a_line_of_very_many_who_are_meant_is_not_looked_through_in_one_unit_of_work(monkeypatch):
+async def test_a_unit_of_work_skips_a_bounded_number_of_selected_jobs(monkeypatch):
     monkeypatch.setattr(queue_reader, "MAX_SKIPPED", 4)
     mine = [runnable(number=number, name="mine") for number in range(0, 20, 2)]
     behind = runnable(number=20, name="not mine")
@@ -113,7 +113,7 @@ async def test_a_line_of_very_many_who_are_meant_is_not_looked_through_in_one_un
     assert behind.id in started(desk)
 
 
-async def test_two_orders_share_what_one_unit_of_work_tells():
+async def test_two_bulk_stops_share_the_batch_of_a_unit_of_work():
     jobs = [runnable() for _ in range(4)]
     desk, (first, heard), (second, too) = await desk_over(*jobs), order(), order(kind=Kind.TERMINATE)
     await desk.process(first, second)
@@ -127,7 +127,7 @@ async def test_two_orders_share_what_one_unit_of_work_tells():
     assert {str(it.outcome) for some in too[:-1] for it in some} == {"ALREADY_FINISHED"}
 
 
-async def test_an_order_for_few_jobs_does_not_wait_for_one_for_many():
+async def test_a_small_bulk_stop_does_not_wait_for_a_large_one():
     many, mine = [runnable() for _ in range(30)], runnable(queue=QueueName("other"))
     desk, (large, heard) = await desk_over(*many, mine, on_ground=ground(queue(), queue("other"))), order()
     small, told = order(JobFilter(queues=frozenset({"other"})))
@@ -140,7 +140,7 @@ async def test_an_order_for_few_jobs_does_not_wait_for_one_for_many():
     assert None not in heard
 
 
-async def test_one_user_has_so_many_orders_under_way_and_another_his_own(monkeypatch):
+async def test_a_user_has_a_bounded_number_of_bulk_stops_in_progress(monkeypatch):
     monkeypatch.setattr(bulk_stops, "MAX_PER_USER", 2)
     desk = await desk_over(*[runnable() for _ in range(30)])
     ann, bob = (replace(ADMIN, user=name) for name in ("ann", "bob"))
@@ -154,7 +154,7 @@ async def test_one_user_has_so_many_orders_under_way_and_another_his_own(monkeyp
     assert len(await desk.store.bulk_stops()) == 3
 
 
-async def test_who_waits_for_an_order_that_is_not_there_any_more_waits_no_longer():
+async def test_a_wait_for_a_completed_bulk_stop_ends():
     desk, (message, told) = await desk_over(runnable()), order()
     await desk.process(message)
     await desk.store.commit(Changes(progress=(Progress(bulk_stop=1, order=-1, node=None, complete=True),)))
@@ -164,7 +164,7 @@ async def test_who_waits_for_an_order_that_is_not_there_any_more_waits_no_longer
     assert told == [None]
 
 
-async def test_a_dependent_that_is_meant_too_carries_the_order_s_reason():
+async def test_a_selected_dependent_has_the_reason_of_the_bulk_stop():
     first = runnable()
     others = [runnable() for _ in range(3)]
     waits = job(status=Status.PENDING, depends_on=[first.id])
@@ -178,7 +178,7 @@ async def test_a_dependent_that_is_meant_too_carries_the_order_s_reason():
     assert (await desk.store.jobs([waits.id]))[waits.id].status_reason == "enough"
 
 
-async def test_where_children_are_looked_at_those_that_are_to_come_come_first():
+async def test_a_bulk_stop_that_selects_children_waits_until_they_are_spawned():
     desk, (message, told) = await desk_over(), order(JobFilter(statuses=frozenset(Status)))
     await desk.process(submit(ONE, array_size=5))
 
@@ -193,7 +193,7 @@ async def test_where_children_are_looked_at_those_that_are_to_come_come_first():
     assert [it for some in places(told)[:-1] for it in some] == [child_id(ONE, index) for index in (4, 3, 2, 1, 0)]
 
 
-async def test_arrays_that_came_later_are_not_waited_for():
+async def test_a_bulk_stop_does_not_wait_for_arrays_submitted_later():
     desk, (message, _) = await desk_over(), order(JobFilter(statuses=frozenset(Status)), as_of=0)
     await desk.process(submit(ONE, array_size=5))
 
@@ -202,7 +202,7 @@ async def test_arrays_that_came_later_are_not_waited_for():
     assert message.answer.done()
 
 
-async def test_the_children_of_an_array_that_is_meant_do_not_start_before_it_is_told():
+async def test_children_of_a_selected_array_do_not_start_before_it_is_stopped():
     desk, (message, _) = await desk_over(*[runnable(number=number, millicpus=64_000) for number in range(3)]), order()
     await desk.process(submit(TWO, array_size=3))
     await desk.process(message)

@@ -1,4 +1,4 @@
-"""Dependencies, followed to their end in the unit of work in which they are decided."""
+"""Dependencies are decided completely in the unit of work of the event that decides them."""
 
 from batchq.domain import status_reasons
 from batchq.domain.ids import JobId
@@ -10,7 +10,7 @@ from tests.engine.turns import changes, statuses, stored, turn_over
 PENDING, RUNNABLE, FAILED = Status.PENDING, Status.RUNNABLE, Status.FAILED
 
 
-async def test_a_new_job_that_depends_on_nothing_is_runnable_at_once():
+async def test_a_new_job_without_dependencies_is_runnable_at_once():
     job, store = submitted(), await stored()
     unit = turn_over()
     unit.insert(job, None)
@@ -20,7 +20,7 @@ async def test_a_new_job_that_depends_on_nothing_is_runnable_at_once():
     assert statuses(unit, job) == [RUNNABLE]
 
 
-async def test_new_jobs_are_judged_by_what_is_remembered():
+async def test_dependencies_of_new_jobs_are_decided_from_stored_jobs():
     runs, done, lost = running(), succeeded(), failed()
     store = await stored(runs, done, lost)
     waits, goes, fails = submitted(depends_on=[runs, done]), submitted(depends_on=[done]), submitted(depends_on=[lost])
@@ -35,7 +35,7 @@ async def test_new_jobs_are_judged_by_what_is_remembered():
     assert unit.get(fails.id).status_reason == status_reasons.dependency_failed(lost.id)
 
 
-async def test_a_dependency_that_nobody_remembers_has_failed():
+async def test_an_unknown_dependency_has_failed():
     job, store = submitted(depends_on=[JobId("forgotten")]), await stored()
     unit = turn_over()
     unit.insert(job, None)
@@ -45,7 +45,7 @@ async def test_a_dependency_that_nobody_remembers_has_failed():
     assert statuses(unit, job) == [FAILED]
 
 
-async def test_jobs_that_come_in_one_unit_of_work_may_depend_on_each_other():
+async def test_jobs_submitted_in_one_unit_of_work_may_depend_on_each_other():
     first = submitted()
     second = submitted(depends_on=[first])
     store = await stored()
@@ -58,7 +58,7 @@ async def test_jobs_that_come_in_one_unit_of_work_may_depend_on_each_other():
     assert statuses(unit, first, second) == [RUNNABLE, PENDING]
 
 
-async def test_a_new_job_that_was_cancelled_in_the_same_unit_of_work_is_not_judged():
+async def test_a_new_job_cancelled_in_the_same_unit_of_work_stays_cancelled():
     job, store = submitted(), await stored()
     unit = turn_over()
     unit.insert(job, None)
@@ -70,7 +70,7 @@ async def test_a_new_job_that_was_cancelled_in_the_same_unit_of_work_is_not_judg
     assert unit.get(job.id).is_cancelled
 
 
-async def test_who_waited_for_a_job_is_free_when_it_succeeds():
+async def test_a_dependent_is_runnable_when_its_dependency_succeeds():
     first = running()
     second = pending(depends_on=[first])
     store = await stored(first, second)
@@ -82,7 +82,7 @@ async def test_who_waited_for_a_job_is_free_when_it_succeeds():
     assert statuses(unit, second) == [RUNNABLE]
 
 
-async def test_who_waits_for_others_too_waits_on():
+async def test_a_dependent_with_other_unfinished_dependencies_waits():
     first, other = running(), running()
     second = pending(depends_on=[first, other])
     store = await stored(first, other, second)
@@ -108,7 +108,7 @@ async def test_the_last_two_dependencies_may_end_in_one_unit_of_work():
     assert statuses(unit, second) == [RUNNABLE]
 
 
-async def test_a_failure_reaches_the_whole_chain_in_this_unit_of_work():
+async def test_a_failure_fails_the_whole_chain_in_one_unit_of_work():
     first = running()
     second = pending(depends_on=[first])
     third = pending(depends_on=[second])
@@ -123,7 +123,7 @@ async def test_a_failure_reaches_the_whole_chain_in_this_unit_of_work():
     assert [it.job_id for it in changes(unit).history] == [first.id, second.id, third.id, fourth.id]
 
 
-async def test_a_failure_reaches_a_chain_that_came_in_this_unit_of_work():
+async def test_a_failure_fails_a_chain_submitted_in_the_same_unit_of_work():
     first = running()
     store = await stored(first)
     second, unit = submitted(depends_on=[first]), turn_over(first)
@@ -137,7 +137,7 @@ async def test_a_failure_reaches_a_chain_that_came_in_this_unit_of_work():
     assert statuses(unit, second, third) == [FAILED, FAILED]
 
 
-async def test_a_cancel_reaches_those_who_waited_for_the_job():
+async def test_a_cancel_fails_the_dependents():
     first = runnable()
     second = pending(depends_on=[first])
     store = await stored(first, second)
@@ -151,7 +151,7 @@ async def test_a_cancel_reaches_those_who_waited_for_the_job():
     assert unit.get(second.id).status_reason == status_reasons.dependency_failed(first.id)
 
 
-async def test_a_job_that_is_retried_decides_nothing():
+async def test_a_retried_job_decides_no_dependent():
     first = running(attempts=2)
     second = pending(depends_on=[first])
     store = await stored(first, second)
@@ -163,7 +163,7 @@ async def test_a_job_that_is_retried_decides_nothing():
     assert not unit.has_loaded(second.id)
 
 
-async def test_a_job_that_ends_after_it_was_retried_decides():
+async def test_a_job_that_ends_after_a_retry_decides_its_dependents():
     first = after(running(attempts=2), exited(1), placed())
     second = pending(depends_on=[first])
     store = await stored(first, second)
@@ -175,7 +175,7 @@ async def test_a_job_that_ends_after_it_was_retried_decides():
     assert statuses(unit, second) == [RUNNABLE]
 
 
-async def test_a_dependent_that_was_cancelled_in_this_unit_of_work_is_left_so():
+async def test_a_dependent_cancelled_in_this_unit_of_work_stays_cancelled():
     first = running()
     second = pending(depends_on=[first])
     store = await stored(first, second)

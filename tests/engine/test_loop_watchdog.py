@@ -1,4 +1,4 @@
-"""A loop that is held up is noticed, and by what. How long that is, a clock tells that these tests move."""
+"""A blocked event loop is noticed, with the call that blocks it. The tests move the clock."""
 
 import asyncio
 import threading
@@ -55,7 +55,7 @@ def block(clock, pulse):
 
 
 @pytest.mark.fault("LC10")
-async def test_work_that_blocks_the_loop_is_named(clock, pulse, caplog):
+async def test_the_call_that_blocks_the_loop_is_named(clock, pulse, caplog):
     async with beating(pulse):
         block(clock, pulse)
 
@@ -84,7 +84,7 @@ class Overslept:
 
 
 @pytest.mark.fault("LC10")
-def test_what_the_loop_is_at_when_the_whole_process_was_held_up_is_not_named(clock, pulse):
+def test_no_call_is_named_when_the_whole_process_was_suspended(clock, pulse):
     clock.passed = INTERVAL + MAX_DELAY
 
     pulse._find_cause(threading.get_ident(), Overslept(clock, works=False))
@@ -93,7 +93,7 @@ def test_what_the_loop_is_at_when_the_whole_process_was_held_up_is_not_named(clo
 
 
 @pytest.mark.fault("LC10")
-def test_a_call_that_lets_no_other_thread_come_to_its_turn_is_named(clock, pulse):
+def test_a_call_that_holds_the_interpreter_lock_is_named(clock, pulse):
     clock.passed = INTERVAL + MAX_DELAY
 
     pulse._find_cause(threading.get_ident(), Overslept(clock, works=True))
@@ -102,7 +102,7 @@ def test_a_call_that_lets_no_other_thread_come_to_its_turn_is_named(clock, pulse
 
 
 @pytest.mark.fault("LC10")
-async def test_a_loop_that_comes_back_in_time_is_well(clock, pulse, caplog):
+async def test_a_loop_that_responds_in_time_is_healthy(clock, pulse, caplog):
     async with beating(pulse):
         clock.passed += INTERVAL + MAX_DELAY
 
@@ -110,7 +110,7 @@ async def test_a_loop_that_comes_back_in_time_is_well(clock, pulse, caplog):
     assert caplog.records == []
 
 
-async def test_what_held_it_up_is_forgotten_in_time(clock, pulse):
+async def test_an_old_blockage_is_no_longer_reported(clock, pulse):
     clock.passed = 2 * MAX_DELAY
     pulse._record_delay(clock.now())
     before = pulse.health()

@@ -1,4 +1,4 @@
-"""How many jobs of an account may wait: decided in the unit of work that takes them, and never one more."""
+"""How many jobs of an account may be queued: decided in the unit of work that accepts them."""
 
 import pytest
 from msgspec.structs import replace
@@ -57,7 +57,7 @@ def taken(*messages):
     return [it.answer.exception() is None for it in messages]
 
 
-async def test_a_unit_of_work_takes_as_many_as_the_limit_lets_and_no_more(desk):
+async def test_an_account_may_have_as_many_queued_jobs_as_its_limit(desk):
     messages = [asked(number) for number in range(5)]
 
     await desk.process(*messages)
@@ -68,7 +68,7 @@ async def test_a_unit_of_work_takes_as_many_as_the_limit_lets_and_no_more(desk):
     assert desk.loop.scheduler.queued_jobs.queued == {"lab": 3}
 
 
-async def test_what_started_in_an_earlier_unit_of_work_waits_no_more(desk):
+async def test_a_job_that_started_earlier_is_not_counted(desk):
     first, second, third = [asked(1), asked(2), asked(3)], [asked(4), asked(5)], [asked(6)]
 
     await desk.process(LOOKED, *first)
@@ -78,7 +78,7 @@ async def test_what_started_in_an_earlier_unit_of_work_waits_no_more(desk):
     assert taken(*first, *second, *third) == [True, True, True, True, False, False]
 
 
-async def test_what_ended_before_it_started_waits_no_more(desk):
+async def test_a_job_that_ended_before_its_start_is_not_counted(desk):
     jobs = [asked(1), asked(2), asked(3)]
     await desk.process(*jobs)
 
@@ -89,7 +89,7 @@ async def test_what_ended_before_it_started_waits_no_more(desk):
     assert taken(again) == [True]
 
 
-async def test_accounts_below_count_for_those_above_and_others_do_not(desk):
+async def test_jobs_of_child_accounts_count_for_their_parents(desk):
     messages = [asked(1), asked(2, TEAM), asked(3, TEAM), asked(4, TEAM), asked(5), asked(6, OTHER)]
 
     await desk.process(*messages)
@@ -108,7 +108,7 @@ async def test_the_limits_of_all_parent_accounts_apply(desk, said):
     assert "Account root " in str(messages[3].answer.exception())
 
 
-async def test_an_array_counts_as_its_children_before_there_are_any(desk):
+async def test_an_array_counts_as_its_children_before_they_are_spawned(desk):
     held = asked(1, array_size=2)
     too_large = asked(2, array_size=2)
     last = asked(3)
@@ -120,7 +120,7 @@ async def test_an_array_counts_as_its_children_before_there_are_any(desk):
     assert desk.loop.scheduler.queued_jobs.queued == {"lab": 2}  # one of the three has started
 
 
-async def test_one_that_comes_again_is_no_other(desk):
+async def test_a_repeated_submission_is_not_counted_again(desk):
     key = submission()
     first = [asked(1, key=key), asked(2), asked(3)]
     await desk.process(*first)
@@ -131,7 +131,7 @@ async def test_one_that_comes_again_is_no_other(desk):
     assert again.answer.result().id == job_id(1)
 
 
-async def test_a_limit_that_is_lowered_takes_nothing_and_one_that_is_raised_lets_more_in(desk, said):
+async def test_a_changed_limit_applies_to_later_submissions(desk, said):
     await desk.process(asked(1), asked(2), asked(3))
 
     said.limit(lab=1)
@@ -144,7 +144,7 @@ async def test_a_limit_that_is_lowered_takes_nothing_and_one_that_is_raised_lets
     assert taken(lowered, raised) == [False, True]
 
 
-async def test_limits_that_cannot_be_read_hold_as_they_were(desk, said):
+async def test_unreadable_limits_stay_as_they_were(desk, said):
     await desk.process(asked(1), asked(2))
     said.unreadable = True
     messages = [asked(3), asked(4)]
@@ -154,7 +154,7 @@ async def test_limits_that_cannot_be_read_hold_as_they_were(desk, said):
     assert taken(*messages) == [True, False]
 
 
-async def test_a_restart_counts_what_is_there(said):
+async def test_a_restart_counts_the_stored_jobs(said):
     waiting = [job(number=it, owner=TEAM, status=Status.RUNNABLE, container=LARGE) for it in (1, 2)]
     desk = await desk_over(*waiting, accounts=AccountPolicies(directory=said, enforced=True))
     messages = [asked(3), asked(4)]
@@ -167,7 +167,7 @@ async def test_a_restart_counts_what_is_there(said):
 # --------------------------------------------------------------------------------------------------------- for others
 
 
-async def test_where_nobody_waits_for_another_none_is_looked_for_and_later_ones_are_found():
+async def test_dependents_are_searched_only_while_jobs_are_pending():
     first = running()
     desk = await desk_over(first)
     assert desk.loop.scheduler.queued_jobs.pending_dependencies == 0
@@ -180,7 +180,7 @@ async def test_where_nobody_waits_for_another_none_is_looked_for_and_later_ones_
     assert desk.loop.scheduler.queued_jobs.pending_dependencies == 0
 
 
-async def test_those_who_waited_before_a_restart_are_counted():
+async def test_pending_jobs_from_before_a_restart_are_counted():
     first = running()
     second = pending(depends_on=(Dependency(job_id=first.id),))
 

@@ -1,4 +1,4 @@
-"""The start that a head was promised is not put off: not by time, by other units, nor by a restart of the server."""
+"""The start promised to a head is not postponed: not by time, by other jobs, nor by a restart."""
 
 from datetime import timedelta
 
@@ -33,7 +33,7 @@ def short_job():
     return submit(ONE, millicpus=1000, timeout=HOUR / 2)
 
 
-async def test_a_later_estimate_lets_no_job_pass_that_ends_after_the_promise():
+async def test_a_later_estimate_does_not_postpone_the_promised_start():
     desk, head = await desk_with_a_head()
 
     await desk.process(short_job())
@@ -43,7 +43,7 @@ async def test_a_later_estimate_lets_no_job_pass_that_ends_after_the_promise():
 
 
 @pytest.mark.fault("CO09")
-async def test_a_restart_does_not_put_off_the_promise():
+async def test_a_restart_does_not_postpone_the_promised_start():
     before, head = await desk_with_a_head()
     desk = Desk(before.store, ground())
     await desk.loop.load()
@@ -54,7 +54,7 @@ async def test_a_restart_does_not_put_off_the_promise():
     assert await promised(desk, head) == PROMISE
 
 
-async def test_a_promise_that_comes_nearer_is_stored():
+async def test_an_earlier_promised_start_is_stored():
     late, head = starting(millicpus=1000, timeout=HOUR), runnable(millicpus=4000)
     desk = await desk_over(late, head)
     await desk.process(LOOKED)

@@ -1,4 +1,4 @@
-"""Jobs that no environment of their queue could hold: set aside, and taken up again when the ground has changed."""
+"""Jobs that no environment of their queue could hold are excluded from placement until the catalog changes."""
 
 import pytest
 from msgspec.structs import replace

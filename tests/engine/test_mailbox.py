@@ -1,4 +1,4 @@
-"""The inbox: who reads it has what is on its way, and nothing that may come keeps him from it."""
+"""The mailbox: a batch has all messages that are about to arrive, and no message can delay it for long."""
 
 import asyncio
 from collections.abc import Iterable

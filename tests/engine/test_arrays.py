@@ -1,4 +1,4 @@
-"""Arrays in the engine: children come, and hear of orders, in turns of bounded size, and none starts in between."""
+"""Arrays in the engine: children are spawned, and get orders, in bounded batches, and none starts in between."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A unit of work looks at the lines where somebody may start or stand first, and nowhere else."""
+"""A unit of work reads only the queues in which a job may start or become the head."""
 
 from batchq.domain import events as on
 from batchq.domain import status_reasons
@@ -39,7 +39,7 @@ async def reason(desk, job):
     return (await desk.store.jobs([job.id]))[job.id].status_reason
 
 
-async def test_who_comes_behind_the_head_of_a_full_queue_is_not_looked_at():
+async def test_a_job_submitted_behind_the_head_of_a_full_queue_reads_no_queue():
     desk = await desk_that_looked(running(millicpus=FULL), runnable())
 
     await desk.process(submit(ONE))
@@ -48,7 +48,7 @@ async def test_who_comes_behind_the_head_of_a_full_queue_is_not_looked_at():
     assert (await desk.store.jobs([ONE]))[ONE].status is Status.RUNNABLE
 
 
-async def test_nor_is_anybody_when_one_behind_the_head_goes():
+async def test_a_job_cancelled_behind_the_head_reads_no_queue():
     behind = runnable(order=9)
     desk = await desk_that_looked(running(millicpus=FULL), runnable(order=8), behind)
 
@@ -58,7 +58,7 @@ async def test_nor_is_anybody_when_one_behind_the_head_goes():
     assert await desk.status(behind) is Status.FAILED
 
 
-async def test_who_came_so_starts_when_there_is_room():
+async def test_a_job_that_was_not_examined_starts_when_capacity_is_free():
     runs, head = running(millicpus=FULL), runnable()
     desk = await desk_that_looked(runs, head)
     await desk.process(submit(ONE))
@@ -68,7 +68,7 @@ async def test_who_came_so_starts_when_there_is_room():
     assert [await desk.status(it) for it in (head, (await desk.store.jobs([ONE]))[ONE])] == [Status.STARTING] * 2
 
 
-async def test_who_came_so_starts_on_new_ground():
+async def test_a_job_that_was_not_examined_starts_after_a_change_of_the_catalog():
     on_ground = ground()
     desk = await desk_that_looked(running(millicpus=FULL), runnable(), on_ground=on_ground)
     await desk.process(submit(ONE))
@@ -79,7 +79,7 @@ async def test_who_came_so_starts_on_new_ground():
     assert (await desk.store.jobs([ONE]))[ONE].status is Status.STARTING
 
 
-async def test_who_comes_to_stand_before_the_head_is_the_head():
+async def test_an_older_job_that_becomes_runnable_is_the_new_head():
     runs, last = running(millicpus=FULL), running(millicpus=FULL)
     older, head = pending(order=1, depends_on=(Dependency(job_id=last.id),)), runnable(order=2)
     desk = await desk_that_looked(runs, last, older, head)
@@ -89,7 +89,7 @@ async def test_who_comes_to_stand_before_the_head_is_the_head():
     assert [await reason(desk, it) for it in (older, head)] == [FOR_VCPUS, None]
 
 
-async def test_the_one_behind_a_head_that_goes_is_the_head():
+async def test_the_job_behind_a_terminated_head_is_the_new_head():
     head, behind = runnable(order=8), runnable(order=9)
     desk = await desk_that_looked(running(millicpus=FULL), head, behind)
 
@@ -98,7 +98,7 @@ async def test_the_one_behind_a_head_that_goes_is_the_head():
     assert await reason(desk, behind) == FOR_VCPUS
 
 
-async def test_where_something_is_left_who_comes_behind_the_head_is_looked_at():
+async def test_a_job_behind_the_head_is_examined_while_capacity_is_free():
     desk = await desk_that_looked(running(millicpus=3000), runnable(millicpus=FULL, order=9))
 
     await desk.process(submit(ONE))
@@ -106,7 +106,7 @@ async def test_where_something_is_left_who_comes_behind_the_head_is_looked_at():
     assert desk.ahead.looked == ["default"]
 
 
-async def test_a_job_that_only_begins_to_run_lets_nobody_look():
+async def test_a_job_that_begins_to_run_causes_no_placement():
     runs = running(millicpus=1000)
     desk = await desk_that_looked(runs, runnable(millicpus=FULL))
 
@@ -115,7 +115,7 @@ async def test_a_job_that_only_begins_to_run_lets_nobody_look():
     assert desk.ahead.looked == []
 
 
-async def test_a_queue_in_which_nobody_stands_is_looked_at_once():
+async def test_an_empty_queue_is_read_once():
     runs = running()
     desk = await desk_that_looked(runs, on_ground=ground(queue(), queue("other")))
 
@@ -124,7 +124,7 @@ async def test_a_queue_in_which_nobody_stands_is_looked_at_once():
     assert desk.ahead.looked == []
 
 
-async def test_who_comes_to_such_a_queue_and_has_to_wait_starts_when_there_is_room():
+async def test_a_job_that_waits_in_a_queue_that_was_empty_starts_when_capacity_is_free():
     runs = running(millicpus=FULL)
     desk = await desk_that_looked(runs)
     await desk.process(submit(ONE))
@@ -134,7 +134,7 @@ async def test_who_comes_to_such_a_queue_and_has_to_wait_starts_when_there_is_ro
     assert (await desk.store.jobs([ONE]))[ONE].status is Status.STARTING
 
 
-async def test_one_that_stands_there_and_was_only_looked_at_starts_when_there_is_room():
+async def test_a_blocked_head_starts_when_capacity_is_free():
     runs, head = running(millicpus=FULL), after(runnable(), on.FoundBlocked(reason=FOR_VCPUS))
     desk = await desk_that_looked(runs, head)
 
@@ -143,7 +143,7 @@ async def test_one_that_stands_there_and_was_only_looked_at_starts_when_there_is
     assert await desk.status(head) is Status.STARTING
 
 
-async def test_a_queue_whose_last_job_starts_is_not_looked_at_again():
+async def test_a_queue_whose_last_job_started_is_not_read_again():
     runs = running(millicpus=FULL)
     desk = await desk_that_looked(runs, runnable())
     await desk.process(news(runs, exited(0)))
@@ -155,7 +155,7 @@ async def test_a_queue_whose_last_job_starts_is_not_looked_at_again():
     assert (await desk.store.jobs([ONE]))[ONE].status is Status.STARTING
 
 
-async def test_one_that_is_tried_again_stands_in_its_queue():
+async def test_a_retried_job_waits_in_its_queue():
     again, other = running(attempts=2, millicpus=FULL), queue("other", priority=9)
     desk = await desk_that_looked(again, on_ground=ground(queue(), other))
     await desk.process(news(again, exited(1)), submit(ONE, queue="other", millicpus=FULL))
@@ -165,7 +165,7 @@ async def test_one_that_is_tried_again_stands_in_its_queue():
     assert await desk.status(again) is Status.STARTING
 
 
-async def test_after_memory_was_read_anew_everything_is_looked_at():
+async def test_after_a_reload_every_queue_is_read():
     desk = await desk_that_looked(running(millicpus=FULL), runnable())
 
     await desk.loop.load()

@@ -1,4 +1,4 @@
-"""The head of a queue says that it is blocked, since when, and what it waits for."""
+"""The head of a queue shows that it is blocked, since when, and what it waits for."""
 
 from msgspec.structs import replace
 

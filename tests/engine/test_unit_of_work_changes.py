@@ -1,4 +1,4 @@
-"""What is saved of a unit of work, and told of it."""
+"""What is saved of a unit of work, and its history entries and log streams."""
 
 from datetime import timedelta
 
@@ -66,7 +66,7 @@ def test_a_new_job_is_inserted_as_the_unit_of_work_leaves_it():
     assert [(it.version, it.status) for it in unit.committed().jobs] == [(0, Status.RUNNABLE)]
 
 
-def test_a_change_that_is_none_of_its_life_is_saved_and_has_no_history():
+def test_a_change_of_tags_is_saved_without_a_history_entry():
     job = runnable()
     unit = learnt(job)
 
@@ -76,7 +76,7 @@ def test_a_change_that_is_none_of_its_life_is_saved_and_has_no_history():
     assert changes(unit).history == ()
 
 
-def test_a_submission_is_remembered_with_its_job_and_old_ones_may_go():
+def test_a_submission_key_is_saved_with_its_job_and_old_keys_are_deleted():
     job, key = submitted(), submission()
     unit = turn_over()
 
@@ -87,7 +87,7 @@ def test_a_submission_is_remembered_with_its_job_and_old_ones_may_go():
     assert changes(unit).delete_submissions_before == NOON
 
 
-def test_a_unit_of_work_without_submissions_forgets_none():
+def test_a_unit_of_work_without_submissions_deletes_no_key():
     job = running()
     unit = turn_over(job)
 
@@ -99,7 +99,7 @@ def test_a_unit_of_work_without_submissions_forgets_none():
 # -------------------------------------------------------------------------------------------------------------- history
 
 
-def test_history_has_a_line_for_each_status_the_job_came_into():
+def test_the_history_has_an_entry_for_each_status():
     job = submitted()
     unit = turn_over(now=at(5))
 
@@ -122,7 +122,7 @@ def test_history_has_a_line_for_each_status_the_job_came_into():
     assert {(it.job_id, it.at, it.stop) for it in history} == {(job.id, at(5), None)}
 
 
-def test_history_has_a_line_for_each_step_of_a_stop_order():
+def test_the_history_has_an_entry_for_each_step_of_a_stop_order():
     job = running()
     unit = turn_over(job, now=at(5))
 
@@ -143,7 +143,7 @@ def test_history_has_a_line_for_each_step_of_a_stop_order():
     ]
 
 
-def test_history_names_the_node_that_an_order_stops_alone():
+def test_the_history_names_the_node_that_an_order_stops_alone():
     job = after(ganged(), runs("0/app", address="10.0.0.2"), runs("1/app"))
     unit = turn_over(job, now=at(5))
 
@@ -170,7 +170,7 @@ def test_each_status_change_has_the_status_before_and_after():
 # -------------------------------------------------------------------------------------------------------------- streams
 
 
-def test_an_attempt_that_began_to_run_has_a_log_stream():
+def test_an_attempt_that_runs_has_a_log_stream():
     job = starting()
     unit = turn_over(job, now=at(3))
 
@@ -182,7 +182,7 @@ def test_an_attempt_that_began_to_run_has_a_log_stream():
 
 
 @pytest.mark.parametrize("attempts", [1, 2])
-def test_one_that_was_over_before_it_was_seen_running_has_one_too(attempts):
+def test_an_attempt_that_ended_before_it_was_reported_as_running_has_a_log_stream(attempts):
     job = starting(attempts=attempts)
     unit = turn_over(job)
 
@@ -191,7 +191,7 @@ def test_one_that_was_over_before_it_was_seen_running_has_one_too(attempts):
     assert [it.tag for it in changes(unit).streams] == [job.tag]
 
 
-def test_an_attempt_has_one_stream_however_much_is_heard_of_it():
+def test_an_attempt_has_one_log_stream_after_several_events():
     job = starting()
     unit = turn_over(job, now=NOON + timedelta(seconds=1))
 
@@ -210,7 +210,7 @@ def test_an_attempt_has_one_stream_however_much_is_heard_of_it():
         (running(), exited(0)),
     ],
 )
-def test_what_never_ran_or_ran_before_has_no_new_stream(job, event):
+def test_these_events_add_no_log_stream(job, event):
     unit = turn_over(job)
 
     unit.step(job.id, event)
@@ -218,7 +218,7 @@ def test_what_never_ran_or_ran_before_has_no_new_stream(job, event):
     assert changes(unit).streams == ()
 
 
-def test_each_container_that_comes_to_run_has_a_stream_of_its_own():
+def test_each_container_that_runs_has_its_own_log_stream():
     job = tasked(app(), sidecar())
     unit = turn_over(job)
 
@@ -232,7 +232,7 @@ def test_each_container_that_comes_to_run_has_a_stream_of_its_own():
     ]
 
 
-def test_one_that_was_over_before_it_was_seen_to_run_has_a_stream_also_if_it_was_the_last():
+def test_the_last_container_has_a_log_stream_although_it_ended_before_it_was_reported():
     job = tasked(app())
     unit = turn_over(job)
 
@@ -241,7 +241,7 @@ def test_one_that_was_over_before_it_was_seen_to_run_has_a_stream_also_if_it_was
     assert [it.tag.container_key for it in changes(unit).streams] == ["0/app"]
 
 
-def test_what_is_given_up_has_none():
+def test_an_abandoned_container_has_no_log_stream():
     job = tasked(app(), attempts=2)
     unit = turn_over(job)
 

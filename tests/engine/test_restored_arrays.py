@@ -1,4 +1,4 @@
-"""Restored data whose arrays were cut in two by the backup: nothing is unknown before their children are there."""
+"""Restored data whose arrays were backed up in the middle of their spawning."""
 
 import pytest
 

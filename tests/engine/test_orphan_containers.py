@@ -1,4 +1,4 @@
-"""Containers that nobody remembers: watched for a minute, and cleared away when they are few."""
+"""Orphaned containers: observed for a minute, and removed if they are few."""
 
 import logging
 from datetime import timedelta
@@ -21,7 +21,7 @@ def watching():
 
 
 @pytest.mark.fault("CO02")
-def test_one_that_appears_after_the_first_survey_is_reported_once_and_never_removed(caplog):
+def test_an_orphan_found_after_the_first_survey_is_reported_once_and_never_removed(caplog):
     strays = OrphanContainers()
     strays.record_survey([ONE])
     strays.record_survey([ONE, OTHER])
@@ -31,7 +31,7 @@ def test_one_that_appears_after_the_first_survey_is_reported_once_and_never_remo
 
 
 @pytest.mark.fault("EN17")
-def test_a_stray_is_watched_for_a_minute():
+def test_an_orphan_is_observed_for_a_minute():
     strays = watching()
     strays.expired([ONE], at(0))
 
@@ -40,7 +40,7 @@ def test_a_stray_is_watched_for_a_minute():
     assert strays.expired([ONE], at(60)) == [ONE]
 
 
-def test_one_that_is_still_there_is_cleared_away_again():
+def test_an_orphan_that_still_exists_is_removed_again():
     strays = watching()
     strays.expired([ONE], at(0))
 
@@ -48,7 +48,7 @@ def test_one_that_is_still_there_is_cleared_away_again():
     assert strays.expired([ONE], at(70)) == [ONE]
 
 
-def test_each_has_a_minute_of_its_own():
+def test_each_orphan_has_its_own_minute():
     strays = watching()
     strays.expired([ONE], at(0))
     strays.expired([ONE, OTHER], at(30))
@@ -57,7 +57,7 @@ def test_each_has_a_minute_of_its_own():
     assert strays.expired([ONE, OTHER], at(90)) == [ONE, OTHER]
 
 
-def test_one_that_went_and_came_back_is_watched_anew():
+def test_an_orphan_that_disappeared_and_returned_is_observed_anew():
     strays = watching()
     strays.expired([ONE], at(0))
     strays.expired([], at(30))
@@ -66,7 +66,7 @@ def test_one_that_went_and_came_back_is_watched_anew():
     assert strays.expired([ONE], at(120)) == [ONE]
 
 
-def test_three_are_cleared_away():
+def test_three_orphans_are_removed():
     strays = watching()
     strays.expired(MANY[:MAX_ORPHANS], at(0))
 
@@ -75,7 +75,7 @@ def test_three_are_cleared_away():
 
 
 @pytest.mark.fault("EN17")
-def test_more_than_three_are_left_alone_and_an_operator_is_told_once(caplog):
+def test_more_than_three_orphans_are_kept_and_reported_once(caplog):
     strays = watching()
 
     with caplog.at_level(logging.WARNING):
@@ -87,7 +87,7 @@ def test_more_than_three_are_left_alone_and_an_operator_is_told_once(caplog):
     ]
 
 
-def test_the_operator_is_told_again_when_there_are_many_again(caplog):
+def test_many_orphans_are_reported_again_after_there_were_few(caplog):
     strays = watching()
 
     with caplog.at_level(logging.WARNING):

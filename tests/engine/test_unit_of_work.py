@@ -1,4 +1,4 @@
-"""What one unit of work reads, changes and wants."""
+"""What one unit of work reads and changes, and its effects."""
 
 import pytest
 from msgspec.structs import replace
@@ -30,7 +30,7 @@ from tests.support.builders import job_id
 # -------------------------------------------------------------------------------------------------------------- knowing
 
 
-def test_active_jobs_are_known_and_others_when_they_were_learnt():
+def test_active_jobs_are_known_and_other_jobs_once_loaded():
     active, queued, stranger = running(), runnable(), runnable()
     unit = turn_over(active)
 
@@ -39,7 +39,7 @@ def test_active_jobs_are_known_and_others_when_they_were_learnt():
     assert (unit.get(active.id), unit.get(queued.id), unit.get(stranger.id)) == (active, queued, None)
 
 
-def test_what_the_unit_of_work_did_to_a_job_stands_when_it_is_learnt_again():
+def test_loading_a_job_again_keeps_the_changes_of_the_unit_of_work():
     job = runnable()
     unit = learnt(job)
     unit.step(job.id, placed())
@@ -49,7 +49,7 @@ def test_what_the_unit_of_work_did_to_a_job_stands_when_it_is_learnt_again():
     assert unit.get(job.id).status is Status.STARTING
 
 
-def test_an_event_about_a_job_nobody_knows_is_pointless():
+def test_an_event_of_an_unknown_job_has_no_effect():
     unit = turn_over()
 
     unit.step(JobId("nobody"), cancel())
@@ -58,7 +58,7 @@ def test_an_event_about_a_job_nobody_knows_is_pointless():
     assert unit.effects == []
 
 
-def test_an_event_that_cannot_happen_leaves_the_unit_of_work_as_it_was():
+def test_an_illegal_event_leaves_the_unit_of_work_unchanged():
     job = running()
     unit = turn_over(job)
 
@@ -72,7 +72,7 @@ def test_an_event_that_cannot_happen_leaves_the_unit_of_work_as_it_was():
 # -------------------------------------------------------------------------------------------------------------- effects
 
 
-def test_an_effect_goes_with_the_job_as_it_is_after_the_step():
+def test_an_effect_is_paired_with_the_job_after_the_step():
     job = runnable()
     unit = learnt(job)
 
@@ -82,7 +82,7 @@ def test_an_effect_goes_with_the_job_as_it_is_after_the_step():
     assert unit.get(job.id).attempt is not None
 
 
-def test_effects_come_in_the_order_of_the_events():
+def test_effects_have_the_order_of_their_events():
     first, second = running(), running()
     unit = turn_over(first, second)
 
@@ -100,7 +100,7 @@ def test_effects_come_in_the_order_of_the_events():
 # ------------------------------------------------------------------------------------------------------- who holds room
 
 
-def test_who_holds_room_is_as_the_unit_of_work_leaves_it():
+def test_active_jobs_are_those_after_the_unit_of_work():
     stays, ends, begins = running(), running(), runnable()
     unit = turn_over(stays, ends)
     unit.load([begins])
@@ -113,7 +113,7 @@ def test_who_holds_room_is_as_the_unit_of_work_leaves_it():
     assert unit.get(stays.id).cancel is not None
 
 
-def test_changed_jobs_are_paired_with_what_the_unit_of_work_made_of_them():
+def test_job_changes_have_the_jobs_after_the_unit_of_work():
     new, again, untouched = submitted(), running(attempts=2), running()
     unit = turn_over(again, untouched)
 
@@ -128,7 +128,7 @@ def test_changed_jobs_are_paired_with_what_the_unit_of_work_made_of_them():
     assert (unit.touched(again.id), unit.touched(untouched.id)) == (True, False)
 
 
-def test_who_has_ended_is_told_once():
+def test_an_ended_job_is_taken_once():
     done, goes_on = running(), running(attempts=2)
     unit = turn_over(done, goes_on)
     unit.step(done.id, exited(0))
@@ -145,7 +145,7 @@ def test_who_has_ended_is_told_once():
         (starting(), not_started()),
     ],
 )
-def test_there_may_be_more_room_when(job, event):
+def test_placement_is_due_after(job, event):
     unit = turn_over(job)
     unit.load([job])
 
@@ -163,7 +163,7 @@ def test_there_may_be_more_room_when(job, event):
         (runnable(), terminate()),
     ],
 )
-def test_a_line_is_another_when(job, event):
+def test_a_queue_is_changed_by(job, event):
     unit = turn_over()
     later = replace(job, id=job_id(999_999), order=job.order + 1)
     unit.load([job, later])
@@ -185,7 +185,7 @@ def test_a_line_is_another_when(job, event):
         (succeeded(), cancel()),
     ],
 )
-def test_there_is_nothing_more_to_place_when(job, event):
+def test_no_placement_is_due_after(job, event):
     unit = turn_over(job)
     unit.load([job])
 

@@ -1,4 +1,4 @@
-"""What the engine tells of an end, with what was found of the container since, or without."""
+"""What the engine reports of a container's death, with an inspection made since, or without."""
 
 import asyncio
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What the executor keeps apart: calls about one container, and a look at what is only on its way to its start."""
+"""Calls about one container are made one after another, and a container being started is not inspected."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What is remembered of the fronts of lines tells what the store tells, and asks it seldom."""
+"""The cached front of each queue agrees with the store, which is read seldom."""
 
 import pytest
 from hypothesis import given, settings

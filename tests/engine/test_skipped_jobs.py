@@ -1,4 +1,4 @@
-"""Jobs that may not start yet stand in a line, and what comes behind them does not lose its place by that."""
+"""Jobs that may not start yet are skipped, and the jobs behind them keep their places."""
 
 import pytest
 
@@ -20,14 +20,14 @@ async def placed_behind(skipped, skip):
 
 
 @pytest.mark.fault("CO07")
-async def test_behind_a_cancelled_array_of_any_size_the_higher_queue_comes_first():
+async def test_behind_a_large_cancelled_array_the_higher_queue_is_still_first():
     children = [runnable(queue="urgent") for _ in range(queue_reader.MAX_SKIPPED + 100)]
     orders = [it.order for it in children]
 
     assert await placed_behind(children, Skip(children=IntervalSet([(min(orders), max(orders))]))) == ["local", None]
 
 
-async def test_a_job_behind_many_small_arrays_under_order_starts():
+async def test_a_job_behind_many_small_cancelled_arrays_starts():
     jobs = [runnable(queue="urgent") for _ in range(60)]
     children = jobs[::2]
 
@@ -37,7 +37,7 @@ async def test_a_job_behind_many_small_arrays_under_order_starts():
 
 
 @pytest.mark.fault("CO07")
-async def test_where_a_line_is_not_read_to_its_end_nothing_of_a_lower_queue_starts(monkeypatch):
+async def test_no_job_of_a_lower_queue_starts_before_a_queue_is_read_to_its_end(monkeypatch):
     monkeypatch.setattr(queue_reader, "MAX_SKIPPED", 4)
     children = [runnable(queue="urgent") for _ in range(5)]
 

@@ -1,4 +1,4 @@
-"""What is shown of an array under order: at once what its children will hear, and never anything else after that."""
+"""An array with a pending order is shown at once as its children will be, and never differently after that."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -75,7 +75,7 @@ def to(job_id, event):
 
 
 @pytest.mark.parametrize("order", [CANCEL, TERMINATE])
-async def test_the_unit_of_work_that_saves_an_order_is_the_end_of_all_who_wait(order):
+async def test_waiting_children_are_shown_as_ended_once_the_order_is_saved(order):
     desk = await array_of(SIZE)
 
     await desk.process(to(ONE, order))
@@ -90,7 +90,7 @@ async def test_the_unit_of_work_that_saves_an_order_is_the_end_of_all_who_wait(o
     assert await stored(desk) == at_once
 
 
-async def test_pages_of_those_who_failed_go_on_where_they_ended():
+async def test_pages_of_failed_children_continue_where_they_ended():
     desk = await array_of(SIZE)
     await desk.process(to(ONE, CANCEL))
     await desk.process(ContinueWork())
@@ -103,7 +103,7 @@ async def test_pages_of_those_who_failed_go_on_where_they_ended():
     assert {it.status for it in (*first, *second)} == {Status.FAILED}
 
 
-async def test_what_was_decided_is_known_to_a_server_that_comes_back():
+async def test_a_restarted_server_shows_the_same_ends():
     desk = await array_of(SIZE)
     await desk.process(to(ONE, TERMINATE))
     await desk.process(ContinueWork())
@@ -115,7 +115,7 @@ async def test_what_was_decided_is_known_to_a_server_that_comes_back():
     assert await shown(desk) == before
 
 
-async def test_what_is_not_saved_is_not_shown():
+async def test_an_order_that_is_not_saved_is_not_shown():
     desk = await array_of(SIZE)
     before = await shown(desk)
     desk.store.failing = True
@@ -127,7 +127,7 @@ async def test_what_is_not_saved_is_not_shown():
     assert await shown(desk) == before
 
 
-async def test_an_order_that_is_saved_while_the_store_is_read_is_shown_to_the_next():
+async def test_an_order_saved_during_a_read_is_shown_by_the_next_read():
     """Whoever is shown an end is shown it ever after; this one was not."""
     desk = await array_of(SIZE)
     before, sealed_before = await shown(desk), desk.loop.pending_array_orders
@@ -138,7 +138,7 @@ async def test_an_order_that_is_saved_while_the_store_is_read_is_shown_to_the_ne
     assert {it: _told(job) for it, job in found.items()} == {it: before[it] for it in family_of(SIZE)[1:]}
 
 
-async def test_an_end_that_was_shown_stands_whatever_is_asked_of_the_child_then():
+async def test_an_end_that_was_shown_stands_after_a_later_order_for_the_child():
     desk = await array_of(SIZE)
     await desk.process(to(ONE, CANCEL))
     before = await shown(desk)
@@ -150,7 +150,7 @@ async def test_an_end_that_was_shown_stands_whatever_is_asked_of_the_child_then(
     assert await shown(desk) == await stored(desk) == before
 
 
-async def test_who_asks_for_the_end_of_a_child_that_is_over_has_not_ended_it():
+async def test_an_order_for_a_child_shown_as_ended_does_not_end_it_again():
     desk = await array_of(SIZE)
     await desk.process(to(ONE, CANCEL))
 
@@ -160,7 +160,7 @@ async def test_who_asks_for_the_end_of_a_child_that_is_over_has_not_ended_it():
     assert await desk.store.audit_records(AuditQuery(limit=10, resource=f"job/{child_id(ONE, 5)}")) == ()
 
 
-async def test_who_waits_for_it_is_judged_when_its_row_is_written():
+async def test_dependents_of_a_child_are_decided_when_its_row_is_written():
     desk = await array_of(SIZE)
     await desk.process(submit(TWO, depends_on=[child_id(ONE, 5)]))
     await desk.process(to(ONE, CANCEL))
@@ -172,7 +172,7 @@ async def test_who_waits_for_it_is_judged_when_its_row_is_written():
     assert (await desk.store.jobs([TWO]))[TWO].status is Status.FAILED
 
 
-async def test_nobody_is_next_in_a_queue_who_is_shown_as_over():
+async def test_a_child_shown_as_ended_is_in_no_queue_snapshot():
     desk = await array_of(SIZE)
     await desk.process(submit(TWO))
     await desk.process(to(ONE, CANCEL))
@@ -180,7 +180,7 @@ async def test_nobody_is_next_in_a_queue_who_is_shown_as_over():
     assert [job_id for job_id, _ in (await desk.loop.snapshot(DEFAULT)).jobs] == [TWO]
 
 
-async def test_history_tells_the_end_that_was_shown():
+async def test_the_history_has_the_end_that_was_shown():
     desk = await array_of(SIZE)
     await desk.loop._clock.sleep(1)
     await desk.process(to(ONE, CANCEL))
@@ -192,7 +192,7 @@ async def test_history_tells_the_end_that_was_shown():
     assert set(ends.values()) == {(await desk.store.jobs([ONE]))[ONE].array_state.ordered_at}
 
 
-async def test_a_child_that_comes_to_run_in_the_unit_of_work_that_takes_the_order_keeps_its_array_from_being_over():
+async def test_an_array_does_not_end_while_a_child_placed_with_the_order_runs():
     """As what restored data does not know of is taken up."""
     desk = await array_of(2)
     runs, waits = family_of(2)[1:]
@@ -214,7 +214,7 @@ DEEDS = any_.lists(
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(deeds=DEEDS, turns=any_.integers(0, 4), attempts=any_.integers(1, 2))
-async def test_what_was_once_shown_as_over_is_what_is_written_in_the_end(deeds, turns, attempts):
+async def test_an_end_that_was_shown_is_the_end_that_is_written(deeds, turns, attempts):
     desk = await desk_over()
     await desk.process(submit(ONE, array_size=SIZE, attempts=attempts, millicpus=2000))
     over = {}
@@ -298,7 +298,7 @@ class ReadLate:
         lambda it: it.list(JobQuery(queue=DEFAULT, status=Status.FAILED, limit=100)),
     ],
 )
-async def test_an_order_that_is_carried_out_during_a_read_is_shown_by_that_read(read):
+async def test_an_order_applied_during_a_read_is_shown_by_that_read(read):
     desk = await array_of(SIZE)
     await desk.process(to(ONE, CANCEL))
 

@@ -1,4 +1,4 @@
-"""A SubmitJob is looked for in the store where it may have come before, and nowhere else."""
+"""The store is searched for the key of a SubmitJob only where it may contain it."""
 
 from datetime import timedelta
 
@@ -30,7 +30,7 @@ def beside_an_empty_store():
     return repeats
 
 
-async def test_the_store_is_asked_for_no_call_that_comes_for_the_first_time():
+async def test_a_first_submission_reads_no_idempotency_key():
     store = Watched()
     desk = Desk(store, ground(), NO_ACCOUNTS)
     await desk.loop.load()
@@ -41,7 +41,7 @@ async def test_the_store_is_asked_for_no_call_that_comes_for_the_first_time():
     assert set(await store.jobs([ONE, TWO])) == {ONE, TWO}
 
 
-async def test_one_that_comes_again_is_the_job_that_it_made():
+async def test_a_repeated_submission_returns_the_first_job():
     desk = await desk_over()
     first, again = submit(ONE, key=submission()), submit(TWO, key=submission())
 
@@ -51,7 +51,7 @@ async def test_one_that_comes_again_is_the_job_that_it_made():
     assert again.answer.result().id == first.answer.result().id == ONE
 
 
-async def test_one_that_another_server_took_is_the_job_that_it_made_there():
+async def test_a_submission_repeated_after_a_restart_returns_the_first_job():
     store = InlineStore()
     before, desk = Desk(store, ground(), NO_ACCOUNTS), Desk(store, ground(), NO_ACCOUNTS)
     again = submit(TWO, key=submission())
@@ -64,7 +64,7 @@ async def test_one_that_another_server_took_is_the_job_that_it_made_there():
     assert again.answer.result().id == ONE
 
 
-async def test_a_call_that_comes_again_after_very_long_is_taken_anew():
+async def test_a_submission_repeated_after_the_key_expired_is_a_new_job():
     desk = await desk_over()
     late = submit(TWO, key=submission())
     await desk.process(submit(job_id(1_000_002), key=submission(invocation_id="first of all")))
@@ -79,14 +79,14 @@ async def test_a_call_that_comes_again_after_very_long_is_taken_anew():
     assert late.answer.result().id == TWO
 
 
-def test_a_key_is_new_once():
+def test_an_idempotency_key_is_new_once():
     repeats = beside_an_empty_store()
 
     assert not repeats.may_be_one(submission(), NOON)
     assert repeats.may_be_one(submission(), NOON + MOMENT)
 
 
-def test_it_is_known_for_as_long_as_the_store_may_have_it():
+def test_a_key_is_known_while_the_store_may_contain_it():
     repeats = beside_an_empty_store()
     repeats.may_be_one(submission(invocation_id="first of all"), NOON)
     repeats.may_be_one(submission(), NOON + KEPT - MOMENT)
@@ -96,7 +96,7 @@ def test_it_is_known_for_as_long_as_the_store_may_have_it():
     assert repeats.may_be_one(submission(), NOON + 2 * KEPT - 2 * MOMENT)
 
 
-def test_it_is_forgotten_in_the_end():
+def test_an_expired_key_is_forgotten():
     repeats = beside_an_empty_store()
     repeats.may_be_one(submission(), NOON)
 
@@ -105,7 +105,7 @@ def test_it_is_forgotten_in_the_end():
     assert not repeats.may_be_one(submission(), NOON + 2 * KEPT)
 
 
-def test_of_what_was_stored_before_any_key_may_be_one_until_it_is_forgotten_there():
+def test_any_key_may_be_stored_from_before_the_start_until_it_expires():
     repeats = IdempotencyFilter()
     repeats.load(NOON, empty=False)
 

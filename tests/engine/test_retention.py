@@ -1,4 +1,4 @@
-"""When finished jobs are forgotten, and when they are not yet; and that a crash leaves nothing that is half there."""
+"""When finished jobs are deleted, when they are kept, and that a crash leaves no part of one behind."""
 
 import asyncio
 from datetime import timedelta
@@ -64,7 +64,7 @@ async def yard():
     return yard
 
 
-async def test_a_job_goes_with_its_log_when_it_has_been_over_for_so_long(yard):
+async def test_a_finished_job_and_its_log_are_deleted_after_the_retention_period(yard):
     await yard.end(1)
     await yard.clock.sleep(86400.0)
     await yard.end(2)
@@ -77,7 +77,7 @@ async def test_a_job_goes_with_its_log_when_it_has_been_over_for_so_long(yard):
     assert len(await yard.store.streams()) == 2
 
 
-async def test_for_ever_is_for_ever():
+async def test_without_a_retention_period_nothing_is_deleted():
     yard = Yard(retention=None)
     await yard.end(1, 2)
     await yard.clock.sleep(60 * 86400.0)
@@ -87,7 +87,7 @@ async def test_for_ever_is_for_ever():
     assert await yard.left() == [1, 2]
 
 
-async def test_a_job_whose_container_is_there_stays(yard):
+async def test_a_job_whose_container_exists_is_kept(yard):
     await yard.end(1, 2)
     await yard.clock.sleep(31 * 86400.0)
     yard.busy = frozenset({job_id(1)})
@@ -97,7 +97,7 @@ async def test_a_job_whose_container_is_there_stays(yard):
     assert await yard.left() == [1, 999]
 
 
-async def test_while_nobody_knows_what_containers_there_are_all_stay(yard):
+async def test_all_jobs_are_kept_until_the_first_survey(yard):
     await yard.end(1, 2)
     await yard.clock.sleep(31 * 86400.0)
     yard.busy = None
@@ -107,7 +107,7 @@ async def test_while_nobody_knows_what_containers_there_are_all_stay(yard):
     assert await yard.left() == [1, 2, 999]
 
 
-async def test_however_many_there_are_they_go_a_few_at_a_time_with_time_for_others_between(yard):
+async def test_many_jobs_are_deleted_in_small_batches_with_pauses(yard):
     await yard.end(*range(250))
     await yard.clock.sleep(31 * 86400.0)
     before = yard.clock.now()
@@ -118,7 +118,7 @@ async def test_however_many_there_are_they_go_a_few_at_a_time_with_time_for_othe
     assert yard.clock.now() - before >= timedelta(seconds=2 * BATCH_PAUSE)
 
 
-async def test_no_unit_of_work_runs_meanwhile(yard):
+async def test_no_unit_of_work_runs_during_a_deletion(yard):
     await yard.end(1)
     await yard.clock.sleep(31 * 86400.0)
 
@@ -132,7 +132,7 @@ async def test_no_unit_of_work_runs_meanwhile(yard):
     assert await yard.left() == [999]
 
 
-async def test_killed_between_the_rows_and_the_logs_the_next_round_finishes_it(yard):
+async def test_a_deletion_interrupted_between_rows_and_logs_is_completed(yard):
     await yard.end(1)
     await yard.clock.sleep(31 * 86400.0)
     await yard.store.prune(yard.clock.now(), keep=(), limit=100)
@@ -146,7 +146,7 @@ async def test_killed_between_the_rows_and_the_logs_the_next_round_finishes_it(y
     assert await yard.store.deleted_log_ids(10) == ()
 
 
-async def test_a_store_that_fails_is_tried_again_at_the_next_round(yard, caplog):
+async def test_a_failed_deletion_is_repeated_in_the_next_round(yard, caplog):
     await yard.end(1)
     await yard.clock.sleep(31 * 86400.0)
     yard.store.failing = True
@@ -160,7 +160,7 @@ async def test_a_store_that_fails_is_tried_again_at_the_next_round(yard, caplog)
     sweeping.cancel()
 
 
-async def test_shares_that_nobody_uses_go_when_nothing_of_their_use_is_left(yard):
+async def test_fully_decayed_shares_are_deleted(yard):
     keys = [ShareKey(QueueName("default"), str(number)) for number in range(300)]
     uses = tuple((key, ShareUse(as_of=yard.clock.now())) for key in keys)
     await yard.store.commit(Changes(shares=uses))
@@ -174,7 +174,7 @@ async def test_shares_that_nobody_uses_go_when_nothing_of_their_use_is_left(yard
     assert await yard.store.shares() == {}
 
 
-async def test_a_failure_to_discard_a_log_loses_nothing(yard):
+async def test_a_log_that_cannot_be_deleted_is_deleted_later(yard):
     await yard.end(1)
     await yard.clock.sleep(31 * 86400.0)
     yard.archive.discard = _failing
@@ -189,7 +189,7 @@ async def _failing(log_id):
     raise StoreFailed(f"the log of task {log_id} cannot be removed")
 
 
-async def test_a_container_that_comes_between_two_pages_keeps_its_job(yard):
+async def test_a_job_whose_container_appears_between_two_pages_is_kept(yard):
     await yard.end(*range(120))
     await yard.clock.sleep(31 * 86400.0)
     sweeping = asyncio.ensure_future(yard.pruner.prune_once())

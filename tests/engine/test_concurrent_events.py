@@ -1,4 +1,4 @@
-"""Two things about one job that are read in one unit of work: one of them wins, by the order in which they came."""
+"""Of two events of one job in one unit of work, the first decides."""
 
 from datetime import timedelta
 
@@ -20,7 +20,7 @@ def rings(job):
 
 
 @pytest.mark.fault("SP26")
-async def test_terminate_before_the_timeout_is_the_one_order_and_its_reason_stands():
+async def test_a_terminate_before_the_timeout_is_the_only_stop_order():
     job = running(timeout=AT_ONCE)
     desk = await desk_over(job)
 
@@ -31,7 +31,7 @@ async def test_terminate_before_the_timeout_is_the_one_order_and_its_reason_stan
 
 
 @pytest.mark.fault("SP26")
-async def test_the_timeout_before_terminate_is_the_one_order_and_its_reason_stands():
+async def test_a_timeout_before_the_terminate_is_the_only_stop_order():
     job = running(timeout=AT_ONCE)
     desk = await desk_over(job)
 
@@ -42,7 +42,7 @@ async def test_the_timeout_before_terminate_is_the_one_order_and_its_reason_stan
 
 
 @pytest.mark.fault("TM03")
-async def test_an_end_before_the_timeout_is_its_own():
+async def test_an_exit_before_the_timeout_decides():
     job = running(timeout=AT_ONCE)
     desk = await desk_over(job)
 
@@ -53,7 +53,7 @@ async def test_an_end_before_the_timeout_is_its_own():
 
 @pytest.mark.fault("TM03")
 @pytest.mark.parametrize("code", [0, 1])
-async def test_an_end_after_the_timeout_is_a_failure_that_is_not_tried_again(code):
+async def test_an_exit_after_the_timeout_fails_the_job_without_a_retry(code):
     job = running(timeout=AT_ONCE, attempts=3)
     desk = await desk_over(job)
 
@@ -66,7 +66,7 @@ async def test_an_end_after_the_timeout_is_a_failure_that_is_not_tried_again(cod
 
 
 @pytest.mark.fault("SP13")
-async def test_a_failure_after_terminate_is_not_tried_again():
+async def test_a_failure_after_terminate_is_not_retried():
     job = running(attempts=3)
     desk = await desk_over(job)
 

@@ -1,4 +1,4 @@
-"""Random requests and news, and a store that fails, conflicts and is read anew: memory is always what is stored.
+"""Random requests and events, and a store that fails, conflicts and is reloaded: memory always equals the store.
 
 Arrays, shares, consumable resources, orders to stop many and what accounts have waiting are all kept turn by turn, in
 memory and in the store. A story is played by a
@@ -250,7 +250,7 @@ def few_at_a_time(monkeypatch):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_memory_is_what_is_stored_whatever_fails(seed):
+async def test_memory_equals_the_store_whatever_fails(seed):
     dice = Random(seed)
     licences = consumable("licence", total=12, kind=ResourceKind.NON_REPLENISHABLE)
     on_ground = ground(queue(), queue("fair", policy="fair"), policies=[policy(decay=DECAY)], consumables=[licences])
@@ -271,7 +271,7 @@ async def test_memory_is_what_is_stored_whatever_fails(seed):
     await desk.tasks.cancel()
 
 
-async def test_a_unit_of_work_that_places_its_share_and_is_not_saved_does_not_begin_again_at_once(monkeypatch):
+async def test_a_unit_of_work_that_is_not_saved_is_not_repeated_at_once(monkeypatch):
     monkeypatch.setattr(placement_pass, "MAX_DECISIONS", 1)
     desk = await desk_over(*(runnable() for _ in range(3)))
 
@@ -287,7 +287,7 @@ async def test_a_unit_of_work_that_places_its_share_and_is_not_saved_does_not_be
     assert not desk.inbox.is_empty
 
 
-async def test_turns_that_are_not_saved_do_not_ring_for_time_limits_each_time(monkeypatch):
+async def test_units_of_work_that_are_not_saved_do_not_repeat_time_limits(monkeypatch):
     desk = await desk_over(runnable())
     desk.tasks.supervise("time limits", desk.loop.scheduler.time_limits.run)
 

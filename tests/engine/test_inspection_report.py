@@ -1,4 +1,4 @@
-"""What an inspected container says of its attempt."""
+"""The events that follow from the inspection of a container."""
 
 import pytest
 from msgspec.structs import replace
@@ -18,34 +18,34 @@ def found(state, **changes):
     return Inspection(tag=TAG, state=state, **changes)
 
 
-def test_one_that_is_not_there_is_lost():
+def test_an_absent_container_is_lost():
     assert events_of_inspection(TAG, None) == (on.ContainerLost(attempt=2, reason=status_reasons.DISAPPEARED),)
 
 
 @pytest.mark.fault("EN30")
-def test_one_that_never_ran_is_lost():
+def test_a_container_that_never_ran_is_lost():
     assert events_of_inspection(TAG, found(ContainerState.CREATED)) == (
         on.ContainerLost(attempt=2, reason="Container state lost"),
     )
 
 
-def test_one_that_went_down_with_its_host_before_it_began_is_lost_with_it():
+def test_a_container_that_never_ran_on_a_lost_host_is_lost_with_the_host():
     assert events_of_inspection(TAG, found(ContainerState.CREATED, host_lost=True)) == (
         on.ContainerLost(attempt=2, reason=status_reasons.HOST_TERMINATED),
     )
 
 
-def test_one_that_is_being_removed_says_nothing_yet():
+def test_a_container_being_removed_causes_no_event():
     assert events_of_inspection(TAG, found(ContainerState.GOING)) == ()
 
 
-def test_one_that_runs_has_started():
+def test_a_running_container_has_started():
     assert events_of_inspection(TAG, found(ContainerState.RUNNING, started_at=at(1))) == (
         on.ContainerStarted(attempt=2, started_at=at(1)),
     )
 
 
-def test_one_that_is_over_has_started_and_exited():
+def test_an_exited_container_has_started_and_exited():
     over = found(ContainerState.EXITED, started_at=at(1), stopped_at=at(2), exit_code=137, out_of_memory=True)
 
     assert events_of_inspection(TAG, over) == (
@@ -57,7 +57,7 @@ def test_one_that_is_over_has_started_and_exited():
 PART = replace(TAG, container_key="1/app")
 
 
-def test_what_is_told_of_one_of_several_names_it_and_its_address():
+def test_events_of_one_of_several_containers_have_its_key_and_address():
     runs = found(ContainerState.RUNNING, started_at=at(1), address="10.0.0.7")
     over = found(ContainerState.EXITED, started_at=at(1), stopped_at=at(2), exit_code=0)
 
@@ -68,7 +68,7 @@ def test_what_is_told_of_one_of_several_names_it_and_its_address():
     assert [it.container_key for it in events_of_inspection(PART, over)] == ["1/app", "1/app"]
 
 
-def test_nothing_follows_from_it_that_a_job_runs():
+def test_the_start_of_a_job_is_not_urgent():
     assert not is_urgent(on.ContainerStarted(attempt=1, started_at=at(1)), starting())
 
 
@@ -82,5 +82,5 @@ def test_nothing_follows_from_it_that_a_job_runs():
     ],
     ids=["its end", "one of several containers", "one that is to stop", "a job that nobody knows"],
 )
-def test_something_follows_from(event, job):
+def test_these_events_are_urgent(event, job):
     assert is_urgent(event, job)

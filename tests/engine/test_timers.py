@@ -1,4 +1,4 @@
-"""One alarm a job, rung when it is due: on a clock that costs nothing."""
+"""Each job has at most one timer, which fires when it is due. The tests use a virtual clock."""
 
 import asyncio
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""AWS's jobStateTimeLimitActions: who is blocked too long for a reason is cancelled."""
+"""AWS's jobStateTimeLimitActions: a job that is blocked too long for a reason is cancelled."""
 
 import asyncio
 from datetime import timedelta

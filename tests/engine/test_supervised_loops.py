@@ -1,4 +1,4 @@
-"""Whichever loop fails, at whatever it waits for: it is begun again, health says so, and no job is the worse for it."""
+"""Whichever loop fails, wherever it waits: it is restarted, health reports it, and no job is affected."""
 
 import asyncio
 
@@ -37,12 +37,12 @@ async def fail_often(world, name):
         await world.sleep(2 * A_WHILE)
 
 
-async def test_these_are_all_the_loops(world):
+async def test_every_background_loop_is_supervised(world):
     assert set(world.engine.health().loops) == set(LOOPS)
 
 
 @pytest.mark.parametrize("name", LOOPS)
-async def test_whichever_loop_fails_jobs_run_end_and_are_stopped(world, name, caplog):
+async def test_jobs_run_and_stop_although_a_loop_fails(world, name, caplog):
     runs = await world.submit(Script(seconds=10))
     overdue = await world.submit(Script(seconds=60, on_term=1), limit=8)
     await world.wait_for(runs, Status.RUNNING)
@@ -65,7 +65,7 @@ async def test_whichever_loop_fails_jobs_run_end_and_are_stopped(world, name, ca
 
 
 @pytest.mark.parametrize("name", LOOPS)
-async def test_a_loop_that_was_down_for_long_catches_up(world, name):
+async def test_a_loop_that_failed_for_long_catches_up(world, name):
     job = await world.submit(Script(seconds=20))
     await world.wait_for(job, Status.RUNNING)
 
@@ -75,7 +75,7 @@ async def test_a_loop_that_was_down_for_long_catches_up(world, name):
     assert len((await world.job(job)).attempts) == 1
 
 
-async def test_a_job_that_cannot_be_thought_through_stops_no_other(world, monkeypatch):
+async def test_a_job_that_raises_in_the_loop_affects_no_other_job(world, monkeypatch):
     """Each message about one job comes to a bad end; the others are read all the same."""
     poison = await world.submit(Script(seconds=5))
     await world.wait_for(poison, Status.RUNNING)

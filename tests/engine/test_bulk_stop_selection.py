@@ -1,4 +1,4 @@
-"""A bulk stop reads its candidates beside the scheduler, and stops the jobs that match when its order is saved."""
+"""A bulk stop reads its candidates beside the scheduler, and stops those that match when its order is saved."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The eye on the store: it tells of one that is gone, waits for one that is ill, and points at what is damaged."""
+"""The store monitor reports a lost store, waits for a failing one, and finds damaged jobs."""
 
 import asyncio
 
