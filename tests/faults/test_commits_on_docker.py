@@ -1,4 +1,4 @@
-"""On real Docker: one life of the server after another ends (-9) at its n-th commit. No container pays for it."""
+"""On real Docker: the server is killed at each of its commits in turn, and no container is affected."""
 
 import signal
 from contextlib import suppress
@@ -79,7 +79,7 @@ def lives(tmp_path):
 
 @pytest.mark.fault("ST03", "ST04", "ST16")
 @pytest.mark.timeout(300)
-def test_each_attempt_runs_once_and_none_is_used_up_by_the_servers_deaths(lives):
+def test_each_attempt_runs_once_and_kills_of_the_server_use_up_none(lives):
     lives.live_through(LIVES)
 
     jobs, left = lives.settle()

@@ -1,4 +1,4 @@
-"""A disk that is full, fails or is slow, under a real server: what is told is on it, what is not told is not.
+"""A disk that is full, fails or is slow, under a real server: what was answered is on it, and nothing else is.
 
 By strace at the very call, on a process that runs; and on a file system that is really full.
 """
@@ -82,7 +82,7 @@ def at_once(batch, names):
 
 @pytest.mark.fault("DB03", "DB04")
 @pytest.mark.parametrize("error", ["enospc", "erofs"])
-def test_while_nothing_can_be_written_changes_are_refused_and_what_ran_is_finished_afterwards(service, batch, error):
+def test_while_writes_fail_changes_are_refused_and_ends_are_saved_later(service, batch, error):
     running = submit(batch, "running", "slow")
     reaches(batch, running, "RUNNING")
 
@@ -110,7 +110,7 @@ def test_while_nothing_can_be_written_changes_are_refused_and_what_ran_is_finish
 @pytest.mark.fault("DB05")
 @pytest.mark.parametrize("number", SWEPT)
 @pytest.mark.parametrize("call", ["fdatasync", "pwrite64"])
-def test_at_whatever_call_the_disk_fails_what_is_told_is_what_is_kept(service, batch, call, number):
+def test_at_any_failing_call_the_answers_agree_with_the_disk(service, batch, call, number):
     names = [f"{call}-{number}-{it}" for it in range(4)]
 
     with injected(service.process.pid, f"{call}:error=EIO:when={number}"):
@@ -124,7 +124,7 @@ def test_at_whatever_call_the_disk_fails_what_is_told_is_what_is_kept(service, b
 
 
 @pytest.mark.fault("DB05")
-def test_what_the_disk_refused_is_told_by_health_and_not_for_ever(service, batch):
+def test_health_reports_a_disk_failure_for_a_limited_time(service, batch):
     with injected(service.process.pid, "fdatasync:error=EIO"):
         answers = tried(batch, ["ill"])
         ill = service.health()
@@ -140,7 +140,7 @@ def test_what_the_disk_refused_is_told_by_health_and_not_for_ever(service, batch
 
 
 @pytest.mark.fault("DB06")
-def test_a_slow_disk_makes_it_slow_and_nothing_else(service, batch):
+def test_a_slow_disk_only_makes_the_server_slow(service, batch):
     names = [f"slowly-{it}" for it in range(8)]
 
     with injected(service.process.pid, "fdatasync:delay_enter=600000"):
@@ -154,7 +154,7 @@ def test_a_slow_disk_makes_it_slow_and_nothing_else(service, batch):
 
 
 @pytest.mark.fault("DB07")
-def test_another_writer_is_waited_for_and_not_for_ever(service, batch):
+def test_the_server_waits_a_limited_time_for_another_writer(service, batch):
     with closing(sqlite3.connect(service.data / "batchq.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         began = time.monotonic()

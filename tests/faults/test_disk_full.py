@@ -1,4 +1,4 @@
-"""A data directory on a file system that is really full, or read-only: memory, mounted."""
+"""A data directory on a mounted file system that is really full, or read-only."""
 
 import shutil
 import subprocess
@@ -67,7 +67,7 @@ def submit(batch, name):
 
 
 @pytest.mark.fault("DB03", "DB04")
-def test_a_container_that_ended_while_the_disk_was_full_is_kept_until_that_is_written(service, small):
+def test_a_container_that_ended_on_a_full_disk_is_kept_until_its_end_is_saved(service, small):
     batch = service.client(tries=1)
     job = submit(batch, "short")
     reaches(batch, job, "RUNNING")
@@ -105,7 +105,7 @@ def until_ended(service):
 
 
 @pytest.mark.fault("DB16")
-def test_where_nobody_may_write_it_does_not_start_and_says_why(small):
+def test_on_a_read_only_file_system_the_server_refuses_to_start(small):
     with serving(small.data, "--runtime", "simulated"):
         pass
     small.protect()

@@ -1,4 +1,4 @@
-"""The server is killed (-9) at each of its commits in turn, by strace; the next one takes up what was promised."""
+"""The server is killed (SIGKILL) at each of its commits in turn, by strace; the next one keeps what was answered."""
 
 import asyncio
 import shutil
@@ -65,7 +65,7 @@ async def settled(data, told):
 
 @pytest.mark.fault("ST16", "ST03", "ST04")
 @pytest.mark.parametrize(("call", "number"), [*COMMITS, *WRITES])
-async def test_killed_at_any_commit_nothing_that_was_told_is_lost(tmp_path, begun, call, number):
+async def test_a_kill_at_any_commit_loses_no_answered_change(tmp_path, begun, call, number):
     data = tmp_path / "data"
     shutil.copytree(begun, data, ignore=LOCK)
 
@@ -82,7 +82,7 @@ async def test_killed_at_any_commit_nothing_that_was_told_is_lost(tmp_path, begu
 
 @pytest.mark.fault("DB11")
 @pytest.mark.parametrize("number", range(1, OF_A_FIRST_START + 1))
-async def test_killed_at_any_commit_of_its_first_start_it_begins_again(tmp_path, number):
+async def test_after_a_kill_at_any_commit_of_its_first_start_the_server_starts(tmp_path, number):
     service = Service(tmp_path / "data", *SIMULATED, under=under(f"fdatasync:signal=KILL:when={number}"))
 
     with suppress(RuntimeError, OSError):
@@ -95,7 +95,7 @@ async def test_killed_at_any_commit_of_its_first_start_it_begins_again(tmp_path,
 
 
 @pytest.mark.fault("ST16", "DB18")
-def test_there_is_no_commit_beyond_those_that_were_tried_and_each_is_on_disk_before_it_is_told(tmp_path, begun):
+def test_all_commits_were_tried_and_each_is_synced_before_its_answer(tmp_path, begun):
     data, calls = tmp_path / "data", tmp_path / "calls"
     shutil.copytree(begun, data, ignore=LOCK)
     service = Service(data, *SIMULATED, under=recorded(calls, "fdatasync")).start()
@@ -126,7 +126,7 @@ def service(tmp_path, begun):
         pytest.param("fdatasync", marks=pytest.mark.fault("ST02")),  # it is, and the answer is not sent
     ],
 )
-def test_a_submit_that_its_client_repeats_after_the_servers_death_makes_one_job(service, call):
+def test_a_submission_repeated_after_a_kill_of_the_server_is_one_job(service, call):
     batch = service.client(tries=20)
     with ThreadPoolExecutor(1) as client, injected(service.process.pid, f"{call}:signal=KILL:when=1"):
         asked = client.submit(submit, batch, "good")

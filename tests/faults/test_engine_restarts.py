@@ -1,4 +1,4 @@
-"""The engine ends, as it should or not, and comes back, while jobs run on a real server. faults.md 6.3."""
+"""The engine stops or crashes, and returns, while jobs run on a real server. faults.md 6.3."""
 
 import signal
 import time
@@ -57,7 +57,7 @@ def lasting_stage(tmp_path_factory, lasting):
         pytest.param("kill", marks=pytest.mark.fault("EN02")),
     ],
 )
-def test_what_it_took_along_says_so_and_is_retried_and_nothing_starts_twice(stage, engine, end):
+def test_jobs_lost_with_the_engine_have_its_reason_and_are_retried_once(stage, engine, end):
     load = [stage.submit("true", attempts=3, rules=RULES) for _ in range(6)]
     running = [stage.submit(LASTS_AT_FIRST, attempts=3, rules=RULES) for _ in range(8)]
     stage.begins(*load, *running)
@@ -79,7 +79,7 @@ def test_what_it_took_along_says_so_and_is_retried_and_nothing_starts_twice(stag
 
 @pytest.mark.fault("EN02")
 @pytest.mark.parametrize("end", ENDS)
-def test_starts_that_its_end_cuts_in_two_are_lost_with_it_and_nothing_starts_twice(stage, engine, end):
+def test_starts_interrupted_by_the_engines_end_are_lost_and_nothing_starts_twice(stage, engine, end):
     jobs = [stage.submit("true", attempts=9, rules=RULES) for _ in range(6)]
 
     restart_until(stage, engine, end, lambda: stage.are(jobs, "SUCCEEDED"))
@@ -91,7 +91,7 @@ def test_starts_that_its_end_cuts_in_two_are_lost_with_it_and_nothing_starts_twi
 @pytest.mark.fault("EN02")
 @pytest.mark.parametrize("live_restore", [False, True])
 @pytest.mark.parametrize("ends", [pytest.param(True, id="ended"), pytest.param(False, id="runs on")])
-def test_a_start_that_the_engine_did_not_save_is_lost_and_not_made_again(tmp_path, live_restore, ends):
+def test_a_start_that_the_engine_did_not_save_is_lost_and_not_repeated(tmp_path, live_restore, ends):
     with slow_engine(tmp_path, live_restore=live_restore) as engine, staged(tmp_path, engine.url) as stage:
         other = stage.submit(until_there("over"))
         stage.begins(other)
@@ -110,7 +110,7 @@ def test_a_start_that_the_engine_did_not_save_is_lost_and_not_made_again(tmp_pat
 
 
 @pytest.mark.fault("EN22")
-def test_a_start_that_lost_its_shim_is_lost_and_not_made_again(tmp_path):
+def test_a_start_whose_shim_died_is_lost_and_not_repeated(tmp_path):
     with slow_engine(tmp_path) as engine, staged(tmp_path, engine.url) as stage:
         (tmp_path / "hold").touch()
         job = stage.submit("true", attempts=2, rules=RULES)
@@ -155,7 +155,7 @@ def restart_until(stage, engine, end, holds):
 
 @pytest.mark.fault("EN03", "EN04")
 @pytest.mark.parametrize("end", ENDS)
-def test_with_live_restore_jobs_go_on_and_those_that_end_meanwhile_tell_their_own_end(lasting_stage, lasting, end):
+def test_with_live_restore_jobs_continue_and_keep_their_exit_codes(lasting_stage, lasting, end):
     stage = lasting_stage
     mark = uuid4().hex
     outlives = stage.submit(until_there(f"{mark}-late"), attempts=3)
@@ -177,7 +177,7 @@ def test_with_live_restore_jobs_go_on_and_those_that_end_meanwhile_tell_their_ow
 
 
 @pytest.mark.fault("EN06", "LC04")
-def test_while_it_is_frozen_the_server_answers_and_ends_when_it_is_told_to(stage, engine):
+def test_while_the_engine_is_frozen_the_server_answers_and_shuts_down(stage, engine):
     running = stage.submit("sleep 100 & wait $!", attempts=2)
     stage.begins(running)
     engine.freeze()

@@ -1,4 +1,4 @@
-"""The server is killed again and again under load, by SIGKILL and SIGTERM; the containers themselves tell of it."""
+"""The server is killed repeatedly under load, by SIGKILL and SIGTERM; the containers themselves record what ran."""
 
 import os
 import random
@@ -97,7 +97,7 @@ class Killing:
 @pytest.mark.slow
 @pytest.mark.fault("ST17", "LC03")
 @pytest.mark.timeout(600 + 10 * ROUNDS)
-def test_nothing_is_lost_started_twice_or_left(tmp_path):
+def test_no_job_is_lost_started_twice_or_left_behind(tmp_path):
     truth = Truth(tmp_path / "truth")
     service = Service(tmp_path / "data", "--stop-grace", "3").start()
     stage(service.client(), truth)

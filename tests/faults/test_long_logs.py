@@ -1,4 +1,4 @@
-"""What a job may write at the worst, and what it costs a real server: memory, and nobody else's time (EN28)."""
+"""Very long logs and lines of a job, and what they cost a real server in memory and time (EN28)."""
 
 import re
 from pathlib import Path
@@ -39,7 +39,7 @@ def page(stage, job_id, **asked):
 
 @pytest.mark.fault("EN28")
 @pytest.mark.timeout(3 * MUCH)
-def test_two_hundred_megabytes_and_a_line_of_one_cost_little_memory_and_change_no_outcome(stage):
+def test_two_hundred_megabytes_of_log_and_a_line_of_one_use_little_memory(stage):
     warm = stage.submit("echo warm")
     stage.then(warm, "SUCCEEDED")
     assert page(stage, warm) == ["warm"]

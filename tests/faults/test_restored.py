@@ -1,4 +1,4 @@
-"""A real server on a backup older than what runs on a real engine. `tests/scenarios/test_restored.py` tells more."""
+"""A real server on a backup older than the containers of a real engine; more in `tests/scenarios/test_restored.py`."""
 
 import shutil
 import subprocess
@@ -33,7 +33,7 @@ def alive(service: Service):
     return {it["Labels"]["io.batchq.job"]: it["Id"] for it in service.containers() if it["State"] == "running"}
 
 
-def test_what_runs_is_taken_up_and_nothing_is_killed_or_started_until_an_operator_says_so(service, tmp_path):
+def test_running_jobs_are_attached_and_nothing_is_started_or_killed_in_safe_mode(service, tmp_path):
     batch = service.client()
     ran_then = submit(batch, "ran-then", "sleep", "600")
     in_the_way = submit(batch, "in-the-way", "sleep", "600", vcpus="3")
@@ -76,7 +76,7 @@ def test_what_runs_is_taken_up_and_nothing_is_killed_or_started_until_an_operato
 
 
 @pytest.mark.fault("CO02")
-def test_a_backup_that_is_served_beside_the_running_server_touches_none_of_its_containers(service, tmp_path):
+def test_a_backup_served_beside_the_running_server_leaves_its_containers_alone(service, tmp_path):
     batch = service.client()
     job = submit(batch, "long", "sleep", "600")
     reaches(batch, job, "RUNNING")

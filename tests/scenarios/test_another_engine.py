@@ -38,7 +38,7 @@ async def back_on(world, theirs):
     await world.boot()
 
 
-async def test_nothing_is_lost_started_or_killed_there(world, caplog):
+async def test_on_another_engine_no_job_is_lost_started_or_killed(world, caplog):
     once, twice = await world.submit(LASTING), await world.submit(LASTING, attempts=2, limit=3600)
     for job in (once, twice):
         await world.wait_for(job, Status.RUNNING)
@@ -65,7 +65,7 @@ async def test_nothing_is_lost_started_or_killed_there(world, caplog):
     await world.wait_for(waits, Status.SUCCEEDED)
 
 
-async def test_an_operator_may_accept_it(world):
+async def test_an_operator_may_accept_another_engine(world):
     job = await world.submit(Script(seconds=30), attempts=2)
     await world.wait_for(job, Status.RUNNING)
     theirs = await on_another_engine(world)
@@ -102,7 +102,7 @@ async def test_no_other_engine_is_accepted_while_the_known_one_answers(world):
     await world.wait_for(job, Status.SUCCEEDED)
 
 
-async def test_it_is_accepted_also_if_a_survey_of_it_is_read_in_the_same_turn(world):
+async def test_another_engine_is_accepted_in_the_unit_of_work_of_its_survey(world):
     job = await world.submit(LASTING)
     await world.wait_for(job, Status.RUNNING)
     theirs = await on_another_engine(world)
@@ -135,7 +135,7 @@ async def test_a_stop_order_on_an_exchanged_engine_is_carried_out_on_the_right_o
     await world.wait_for(job, Status.FAILED, status_reason="stop it")
 
 
-async def test_an_engine_with_a_container_of_theirs_is_theirs_whatever_its_id(world):
+async def test_an_engine_with_a_container_of_the_jobs_is_their_engine_whatever_its_id(world):
     job = await world.submit(LASTING)
     await world.wait_for(job, Status.RUNNING)
     await world.crash()
@@ -148,7 +148,7 @@ async def test_an_engine_with_a_container_of_theirs_is_theirs_whatever_its_id(wo
     await world.wait_for(job, Status.SUCCEEDED)
 
 
-async def test_an_engine_without_an_id_is_taken_at_its_word(world):
+async def test_an_engine_without_an_id_is_accepted(world):
     job = await world.submit(LASTING)
     await world.wait_for(job, Status.RUNNING)
 
@@ -158,7 +158,7 @@ async def test_an_engine_without_an_id_is_taken_at_its_word(world):
     await theirs.close()
 
 
-async def test_without_unfinished_attempts_any_engine_will_do(world):
+async def test_without_active_jobs_any_engine_is_accepted(world):
     await world.wait_for(await world.submit(Script(seconds=1)), Status.SUCCEEDED)
     await world.wait_until_containers_are_gone()
 
@@ -168,7 +168,7 @@ async def test_without_unfinished_attempts_any_engine_will_do(world):
     await theirs.close()
 
 
-async def test_its_id_is_saved_with_the_first_job_placed_on_it_if_no_survey_could_be_saved(world):
+async def test_the_id_of_the_engine_is_saved_with_the_first_job_placed_on_it(world):
     await world.crash()
     theirs, world.machine = world.machine, SimulatedRuntime(clock=world.clock, capacity=HOST, engine_id="another")
     world.runtime.runtime = world.machine
@@ -184,7 +184,7 @@ async def test_its_id_is_saved_with_the_first_job_placed_on_it_if_no_survey_coul
     await theirs.close()
 
 
-async def test_an_engine_that_is_exchanged_while_the_server_runs_proves_nothing_lost(world):
+async def test_an_engine_exchanged_while_the_server_runs_proves_no_loss(world):
     job = await world.submit(LASTING)
     tag = (await world.wait_for(job, Status.RUNNING)).tag
     theirs, world.machine = world.machine, SimulatedRuntime(clock=world.clock, capacity=HOST, engine_id="another")

@@ -27,7 +27,7 @@ async def counts(world, parent):
     return {str(status): count for status, count in (await world.job(parent)).array_state.counts}
 
 
-async def test_every_child_runs_and_the_parent_succeeds_with_the_last(world):
+async def test_an_array_succeeds_with_its_last_child(world):
     parent = await world.submit(BRIEF, array_size=3)
 
     done = await world.wait_for(parent, Status.SUCCEEDED, attempts=(), started_at=None, status_reason=None)
@@ -40,7 +40,7 @@ async def test_every_child_runs_and_the_parent_succeeds_with_the_last(world):
         assert child.stopped_at <= done.stopped_at
 
 
-async def test_children_are_told_which_they_are(world):
+async def test_each_child_gets_its_index(world):
     told = Script(
         seconds=0, prints_environment=("AWS_BATCH_JOB_ID", "AWS_BATCH_JOB_ARRAY_INDEX", "AWS_BATCH_JOB_ARRAY_SIZE")
     )
@@ -52,7 +52,7 @@ async def test_children_are_told_which_they_are(world):
     assert await world.output(child_id(parent, 1)) == [f"{parent}:1", "1", "2"]
 
 
-async def test_the_parent_fails_with_a_child_but_only_when_all_are_over(world):
+async def test_an_array_with_a_failed_child_fails_when_all_children_have_ended(world):
     parent = await world.submit(LASTING, array_size=3, children={1: Script(seconds=0, exit_code=3)})
     await world.wait_for(child_id(parent, 1), Status.FAILED)
     assert (await world.job(parent)).status is Status.PENDING
@@ -71,7 +71,7 @@ async def test_each_child_has_its_own_attempts(world):
     assert [len((await world.job(child_id(parent, index))).attempts) for index in range(2)] == [1, 2]
 
 
-async def test_an_array_waits_as_a_whole_for_what_it_depends_on(world):
+async def test_an_array_waits_for_its_dependencies(world):
     before = await world.submit(LASTING)
     parent = await world.submit(BRIEF, array_size=2, after=[before])
     assert (await world.job(parent)).status is Status.PENDING
@@ -81,7 +81,7 @@ async def test_an_array_waits_as_a_whole_for_what_it_depends_on(world):
     await world.wait_for(parent, Status.SUCCEEDED)
 
 
-async def test_and_fails_without_children_when_that_fails(world):
+async def test_an_array_whose_dependency_failed_fails_without_children(world):
     before = await world.submit(Script(seconds=0, exit_code=1))
     parent = await world.submit(BRIEF, array_size=2, after=[before])
 
@@ -100,7 +100,7 @@ async def test_a_job_waits_for_a_whole_array(world):
     assert done.started_at >= (await world.job(child_id(parent, 2))).stopped_at
 
 
-async def test_a_job_may_wait_for_one_child(world):
+async def test_a_job_may_depend_on_one_child(world):
     parent = await world.submit(LASTING, array_size=2, children={1: BRIEF})
 
     after = await world.submit(BRIEF, after=[child_id(parent, 1)])
@@ -110,7 +110,7 @@ async def test_a_job_may_wait_for_one_child(world):
     await world.wait_for(parent, Status.FAILED)
 
 
-async def test_a_child_that_never_comes_to_be_fails_who_waits_for_it(world):
+async def test_the_dependents_of_a_child_that_is_never_spawned_fail(world):
     held = await world.submit(LASTING)
     parent = await world.submit(BRIEF, array_size=2, after=[held])
     after = await world.submit(BRIEF, after=[child_id(parent, 1)])
@@ -121,7 +121,7 @@ async def test_a_child_that_never_comes_to_be_fails_who_waits_for_it(world):
     await world.terminate(held)
 
 
-async def test_children_of_a_sequential_array_come_one_after_another(world):
+async def test_children_of_a_sequential_array_run_one_after_another(world):
     parent = await world.submit(BRIEF, array_size=3, after=[SEQUENTIAL])
 
     await world.wait_for(parent, Status.SUCCEEDED)
@@ -131,7 +131,7 @@ async def test_children_of_a_sequential_array_come_one_after_another(world):
         assert before.stopped_at <= after.started_at
 
 
-async def test_a_failure_in_a_sequential_array_fails_all_after_it(world):
+async def test_a_failed_child_of_a_sequential_array_fails_all_later_children(world):
     parent = await world.submit(BRIEF, array_size=4, after=[SEQUENTIAL], children={1: Script(seconds=0, exit_code=1)})
 
     await world.wait_for(parent, Status.FAILED, status_reason=status_reasons.CHILD_FAILED)
@@ -146,7 +146,7 @@ async def test_a_failure_in_a_sequential_array_fails_all_after_it(world):
     assert [len(it.attempts) for it in children] == [1, 1, 0, 0]
 
 
-async def test_each_child_waits_for_its_counterpart(world):
+async def test_each_n_to_n_child_waits_for_its_counterpart(world):
     first = await world.submit(BRIEF, array_size=2, children={1: LASTING})
     second = await world.submit(BRIEF, array_size=2, after=[n_to_n(first)])
 
@@ -160,7 +160,7 @@ async def test_each_child_waits_for_its_counterpart(world):
     await world.wait_for(second, Status.FAILED, status_reason=status_reasons.CHILD_FAILED)
 
 
-async def test_an_array_fails_whole_when_its_counterpart_never_has_children(world):
+async def test_an_n_to_n_array_fails_when_the_other_array_has_no_children(world):
     held = await world.submit(LASTING)
     first = await world.submit(BRIEF, array_size=2, after=[held])
     second = await world.submit(BRIEF, array_size=2, after=[n_to_n(first)])
@@ -172,7 +172,7 @@ async def test_an_array_fails_whole_when_its_counterpart_never_has_children(worl
     await world.terminate(held)
 
 
-async def test_n_to_n_waits_for_an_array_that_itself_waits(world):
+async def test_an_n_to_n_array_waits_for_an_array_that_is_pending(world):
     held = await world.submit(LASTING)
     first = await world.submit(BRIEF, array_size=2, after=[held])
     second = await world.submit(BRIEF, array_size=2, after=[n_to_n(first)])
@@ -182,7 +182,7 @@ async def test_n_to_n_waits_for_an_array_that_itself_waits(world):
 
 
 @pytest.mark.fault("SP25")
-async def test_cancel_of_the_parent_ends_what_waits_and_lets_the_rest_run(world):
+async def test_a_cancel_of_an_array_ends_queued_children_and_lets_active_ones_finish(world):
     parent = await world.submit(LASTING, array_size=3, millicpus=2000)
     for index in range(2):
         await world.wait_for(child_id(parent, index), Status.RUNNING)
@@ -197,7 +197,7 @@ async def test_cancel_of_the_parent_ends_what_waits_and_lets_the_rest_run(world)
 
 
 @pytest.mark.fault("SP25")
-async def test_a_running_child_of_a_cancelled_parent_is_not_retried(world):
+async def test_a_running_child_of_a_cancelled_array_is_not_retried(world):
     parent = await world.submit(lasting(1), array_size=2, attempts=3)
     for index in range(2):
         await world.wait_for(child_id(parent, index), Status.RUNNING)
@@ -211,7 +211,7 @@ async def test_a_running_child_of_a_cancelled_parent_is_not_retried(world):
 
 
 @pytest.mark.fault("SP25")
-async def test_terminate_of_the_parent_stops_every_child(world):
+async def test_a_terminate_of_an_array_stops_every_child(world):
     parent = await world.submit(LASTING, array_size=3, millicpus=2000)
     for index in range(2):
         await world.wait_for(child_id(parent, index), Status.RUNNING)
@@ -224,7 +224,7 @@ async def test_terminate_of_the_parent_stops_every_child(world):
 
 
 @pytest.mark.fault("SP25")
-async def test_a_terminate_after_a_cancel_reaches_those_that_run(world):
+async def test_a_terminate_after_a_cancel_stops_the_active_children(world):
     parent = await world.submit(LASTING, array_size=2)
     for index in range(2):
         await world.wait_for(child_id(parent, index), Status.RUNNING)
@@ -235,7 +235,7 @@ async def test_a_terminate_after_a_cancel_reaches_those_that_run(world):
     await world.wait_for(parent, Status.FAILED, status_reason="now", is_terminated=True, is_cancelled=False)
 
 
-async def test_a_child_alone_is_stopped_and_its_siblings_run_on(world):
+async def test_one_child_is_stopped_and_its_siblings_continue(world):
     parent = await world.submit(LASTING, array_size=3)
     await world.wait_for(child_id(parent, 1), Status.RUNNING)
 
@@ -249,7 +249,7 @@ async def test_a_child_alone_is_stopped_and_its_siblings_run_on(world):
 
 
 @pytest.mark.parametrize("request_name", ["cancel", "terminate"])
-async def test_a_parent_that_has_no_children_yet_fails_at_once(world, request_name):
+async def test_a_stopped_array_without_children_fails_at_once(world, request_name):
     request = getattr(world, request_name)
     parent = await world.submit_and(lambda job_id: request(job_id, "at once"), array_size=5)
 
@@ -258,7 +258,7 @@ async def test_a_parent_that_has_no_children_yet_fails_at_once(world, request_na
     assert not await world.store.jobs([child_id(parent, 0)])
 
 
-async def test_children_come_before_jobs_that_were_submitted_later(world):
+async def test_children_start_before_jobs_submitted_later(world):
     parent = await world.submit(BRIEF, array_size=3, millicpus=4000, children={0: LASTING})
     later = await world.submit(BRIEF, millicpus=4000)
     await finish(world, parent, 0)
@@ -268,7 +268,7 @@ async def test_children_come_before_jobs_that_were_submitted_later(world):
     assert (await world.job(child_id(parent, 2))).stopped_at <= done.started_at
 
 
-async def test_a_restart_half_way_goes_on_with_every_child(world):
+async def test_a_restarted_server_spawns_the_remaining_children(world):
     parent = await world.submit(Script(seconds=0.3), array_size=600 if world.virtual else 6)
     await world.restart()
 
@@ -289,12 +289,12 @@ async def test_n_to_n_needs_two_arrays_of_one_size(world, size, other_size):
     await world.wait_for(other, Status.FAILED)
 
 
-async def test_sequential_without_an_id_is_for_arrays(world):
+async def test_a_sequential_dependency_without_a_job_id_is_refused_for_a_single_job(world):
     with pytest.raises(Invalid, match="SEQUENTIAL"):
         await world.submit(BRIEF, after=[SEQUENTIAL])
 
 
-async def test_a_child_that_no_array_will_have_is_refused(world):
+async def test_a_dependency_on_a_child_outside_the_array_is_refused(world):
     parent = await world.submit(LASTING, array_size=2)
 
     with pytest.raises(Invalid, match="does not exist"):

@@ -21,7 +21,7 @@ async def starts(world, count):
 
 
 @pytest.mark.fault("CO04")
-async def test_while_the_host_starts_nothing_jobs_wait_and_no_attempt_is_consumed(world, caplog):
+async def test_while_the_host_cannot_start_containers_no_attempt_is_used_up(world, caplog):
     await world.wait_for(await world.submit(Script(seconds=0)), Status.SUCCEEDED)
     world.runtime.errors["start"] = BROKEN
 
@@ -58,7 +58,7 @@ async def test_one_start_at_a_time_probes_a_broken_host(world):
         await world.wait_for(it, Status.SUCCEEDED)
 
 
-async def test_starts_that_fail_for_causes_of_their_own_hold_up_no_other_job(world):
+async def test_starts_that_fail_for_causes_in_the_job_delay_no_other_job(world):
     if not world.virtual:
         pytest.skip("the causes are the simulated engine's")
     bad = Script(refuse='error mounting "/x" to rootfs at "/x"', refuse_certain=False)

@@ -8,7 +8,7 @@ from tests.support.builders import ADMIN
 from tests.support.scripts import LASTING, Script, lasting
 
 
-async def test_cancelled_while_submitted_it_never_runs(world):
+async def test_a_job_cancelled_while_submitted_never_runs(world):
     job = await world.submit_and(lambda it: world.cancel(it, "changed my mind"))
 
     done = await world.wait_for(job, Status.FAILED, status_reason="changed my mind", attempts=(), started_at=None)
@@ -18,7 +18,7 @@ async def test_cancelled_while_submitted_it_never_runs(world):
     assert await world.engine_calls(job) == []
 
 
-async def test_cancelled_while_pending_it_is_over_at_once(world):
+async def test_a_job_cancelled_while_pending_ends_at_once(world):
     before = await world.submit(LASTING)
     job = await world.submit(after=[before])
     await world.wait_for(job, Status.PENDING)
@@ -31,7 +31,7 @@ async def test_cancelled_while_pending_it_is_over_at_once(world):
     assert (await world.job(before)).status is not Status.FAILED
 
 
-async def test_cancelled_while_runnable_no_container_is_made(world):
+async def test_a_job_cancelled_while_runnable_gets_no_container(world):
     holder = await world.submit(LASTING, millicpus=4000)
     job = await world.submit(Script(seconds=0), millicpus=4000)
     await world.wait_for(job, Status.RUNNABLE)
@@ -46,7 +46,7 @@ async def test_cancelled_while_runnable_no_container_is_made(world):
 
 
 @pytest.mark.fault("SP16")
-async def test_cancelled_while_running_it_finishes_and_shows_nothing_of_it(world):
+async def test_a_job_cancelled_while_running_finishes_normally(world):
     job = await world.submit(LASTING, attempts=3)
     await world.wait_for(job, Status.RUNNING)
 
@@ -59,7 +59,7 @@ async def test_cancelled_while_running_it_finishes_and_shows_nothing_of_it(world
 
 
 @pytest.mark.fault("SP16")
-async def test_cancelled_while_running_a_failure_is_not_retried(world):
+async def test_a_job_cancelled_while_running_is_not_retried(world):
     job = await world.submit(lasting(1), attempts=3)
     await world.wait_for(job, Status.RUNNING)
 
@@ -73,7 +73,7 @@ async def test_cancelled_while_running_a_failure_is_not_retried(world):
 
 
 @pytest.mark.fault("SP16", "SP15")
-async def test_cancelled_while_starting_the_attempt_goes_on(world):
+async def test_a_job_cancelled_while_starting_continues_its_attempt(world):
     world.runtime.hold("create")
     job = await world.submit(Script(seconds=0), attempts=2)
     await world.wait_for(job, Status.STARTING)
@@ -85,7 +85,7 @@ async def test_cancelled_while_starting_the_attempt_goes_on(world):
 
 
 @pytest.mark.fault("SP16")
-async def test_cancelled_while_starting_a_failure_is_not_retried(world):
+async def test_a_job_cancelled_while_starting_is_not_retried(world):
     world.runtime.hold("create")
     job = await world.submit(Script(seconds=0, exit_code=3), attempts=2)
     await world.wait_for(job, Status.STARTING)
@@ -99,7 +99,7 @@ async def test_cancelled_while_starting_a_failure_is_not_retried(world):
 
 
 @pytest.mark.fault("SP17")
-async def test_cancelled_between_attempts_the_earlier_ones_stay_listed(world):
+async def test_a_job_cancelled_between_attempts_keeps_its_earlier_attempts(world):
     await world.queue("urgent", priority=10)
     job = await world.submit(lasting(1), attempts=2, millicpus=4000)
     await world.wait_for(job, Status.RUNNING)
@@ -119,7 +119,7 @@ async def test_cancelled_between_attempts_the_earlier_ones_stay_listed(world):
 
 
 @pytest.mark.fault("SP18")
-async def test_a_finished_job_is_not_touched(world):
+async def test_a_finished_job_is_unchanged(world):
     job = await world.submit(Script(seconds=0))
     before = await world.wait_for(job, Status.SUCCEEDED)
 
@@ -134,7 +134,7 @@ async def test_an_unknown_job_is_no_error(world):
     assert await world.jobs.describe(["no-such-job"], caller=ADMIN) == ()
 
 
-async def test_the_first_reason_wins(world):
+async def test_the_first_reason_stands(world):
     await world.submit(LASTING, millicpus=4000)
     job = await world.submit(millicpus=4000)
 
@@ -144,7 +144,7 @@ async def test_the_first_reason_wins(world):
     await world.wait_for(job, Status.FAILED, status_reason="first")
 
 
-async def test_its_dependents_fail_with_it_all_the_way_down(world):
+async def test_all_dependents_of_the_job_fail(world):
     await world.submit(LASTING, millicpus=4000)
     job = await world.submit(millicpus=4000)
     child = await world.submit(after=[job])

@@ -1,4 +1,4 @@
-"""The machine's clock is set while jobs run: the engine stamps by it, batchq counts by its own."""
+"""The machine's clock is set while jobs run: the engine's times come from it, batchq's deadlines do not."""
 
 from datetime import timedelta
 
@@ -50,7 +50,7 @@ async def world(request):
     await stamped.close()
 
 
-async def test_a_job_taken_up_by_another_server_has_all_its_time(world):
+async def test_a_job_attached_by_another_server_has_its_whole_timeout(world):
     world.set_clock()
     world.runtime.hold("start")
     job = await world.submit(Script(seconds=LIMIT - 5), limit=LIMIT)
@@ -63,7 +63,7 @@ async def test_a_job_taken_up_by_another_server_has_all_its_time(world):
     assert done.created_at <= done.started_at <= done.stopped_at
 
 
-async def test_a_task_has_all_its_time_and_no_more(world):
+async def test_a_task_has_its_whole_timeout_and_no_more(world):
     world.set_clock()
     one = contained("app", Script(seconds=LIMIT - 5))
     long = contained("app", Script(seconds=2 * LIMIT, on_term=1))
@@ -76,7 +76,7 @@ async def test_a_task_has_all_its_time_and_no_more(world):
     assert late.started_at <= late.stopped_at
 
 
-async def test_a_clock_that_is_set_while_a_job_runs_changes_nothing_for_it(world):
+async def test_a_clock_set_while_a_job_runs_changes_no_deadline(world):
     job = await world.submit(Script(seconds=LIMIT - 5), limit=LIMIT, attempts=3)
     await world.wait_for(job, Status.RUNNING)
 

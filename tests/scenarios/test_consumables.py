@@ -1,4 +1,4 @@
-"""Jobs that need consumable resources, what is told of these, and who is next."""
+"""Jobs that require consumable resources: what they hold, wait for and use up."""
 
 import pytest
 from msgspec.structs import replace
@@ -34,7 +34,7 @@ async def needing(world, quantity, script=None, **asked):
     return (await world.jobs.submit(replace(submission, needs=needs), caller=ADMIN)).id
 
 
-async def test_a_job_holds_what_it_needs_until_it_is_over(world, there):
+async def test_a_job_holds_its_units_until_it_ends(world, there):
     await there(10)
 
     job = await needing(world, 4, LONG)
@@ -47,7 +47,7 @@ async def test_a_job_holds_what_it_needs_until_it_is_over(world, there):
     assert quantities(world) == Quantities(total=10, in_use=0, available=10)
 
 
-async def test_what_is_used_up_does_not_come_back(world, there):
+async def test_consumed_units_are_not_released(world, there):
     await there(10, ResourceKind.NON_REPLENISHABLE)
 
     await world.wait_for(await needing(world, 4), Status.SUCCEEDED)
@@ -56,7 +56,7 @@ async def test_what_is_used_up_does_not_come_back(world, there):
     assert quantities(world) == Quantities(total=6, in_use=0, available=6)
 
 
-async def test_one_that_is_made_anew_has_all_of_its_units(world, there):
+async def test_a_resource_created_again_has_all_its_units(world, there):
     await there(4, ResourceKind.NON_REPLENISHABLE)
     await world.wait_for(await needing(world, 4), Status.SUCCEEDED)
     await world.catalog.consumable_resources.delete(LICENCES, caller=ADMIN)
@@ -67,7 +67,7 @@ async def test_one_that_is_made_anew_has_all_of_its_units(world, there):
     assert quantities(world).total == 0
 
 
-async def test_a_retry_of_what_uses_up_takes_anew(world, there):
+async def test_each_attempt_consumes_units(world, there):
     await there(10, ResourceKind.NON_REPLENISHABLE)
 
     await world.wait_for(await needing(world, 4, Script(seconds=0, exit_code=1), attempts=2), Status.FAILED)
@@ -87,7 +87,7 @@ async def test_a_job_waits_for_units_and_starts_when_there_are_more(world, there
     await world.wait_for(job, Status.SUCCEEDED)
 
 
-async def test_a_job_waits_for_units_that_another_holds(world, there):
+async def test_a_job_waits_for_units_held_by_another_job(world, there):
     await there(1)
     first = await needing(world, 1, LONG)
     await world.wait_for(first, Status.RUNNING)
@@ -99,7 +99,7 @@ async def test_a_job_waits_for_units_that_another_holds(world, there):
     await world.wait_for(second, Status.SUCCEEDED)
 
 
-async def test_who_waits_for_units_is_next_in_the_snapshot(world, there):
+async def test_a_job_that_waits_for_units_is_next_in_the_snapshot(world, there):
     await there(1)
     first = await needing(world, 1, LONG)
     await world.wait_for(first, Status.RUNNING)

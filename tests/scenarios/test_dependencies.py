@@ -1,4 +1,4 @@
-"""dependsOn of jobs that are no arrays. aws-batch.md 7."""
+"""dependsOn of single jobs. aws-batch.md 7."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.support.builders import gang, task
 from tests.support.scripts import LASTING, Script, contained
 
 
-async def test_a_job_waits_for_all_it_depends_on(world):
+async def test_a_job_waits_for_all_its_dependencies(world):
     quick, slow = await world.submit(Script(seconds=0)), await world.submit(LASTING)
     job = await world.submit(after=[quick, slow])
     assert (await world.job(job)).status is Status.PENDING
@@ -22,7 +22,7 @@ async def test_a_job_waits_for_all_it_depends_on(world):
     assert await world.statuses(job) == ["SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED"]
 
 
-async def test_it_fails_when_one_of_them_does(world):
+async def test_a_job_fails_when_one_dependency_fails(world):
     slow = await world.submit(LASTING)
     wrong = await world.submit(Script(seconds=0, exit_code=1))
     job = await world.submit(after=[slow, wrong])
@@ -36,7 +36,7 @@ async def test_it_fails_when_one_of_them_does(world):
 
 
 @pytest.mark.fault("TM08")
-async def test_one_that_has_succeeded_is_no_wait(world):
+async def test_a_dependency_that_has_succeeded_is_met(world):
     before = await world.submit(Script(seconds=0))
     await world.wait_for(before, Status.SUCCEEDED)
 
@@ -47,7 +47,7 @@ async def test_one_that_has_succeeded_is_no_wait(world):
 
 
 @pytest.mark.fault("TM08")
-async def test_one_that_has_failed_fails_it_at_once(world):
+async def test_a_dependency_that_has_failed_fails_the_job_at_once(world):
     before = await world.submit(Script(seconds=0, exit_code=1))
     await world.wait_for(before, Status.FAILED)
 
@@ -56,7 +56,7 @@ async def test_one_that_has_failed_fails_it_at_once(world):
     await world.wait_for(job, Status.FAILED, status_reason=status_reasons.dependency_failed(before))
 
 
-async def test_it_waits_through_all_attempts(world):
+async def test_a_job_waits_for_all_attempts_of_its_dependency(world):
     before = await world.submit(Script(seconds=0, exit_code=1), attempts=2)
 
     job = await world.submit(after=[before])
@@ -66,13 +66,13 @@ async def test_it_waits_through_all_attempts(world):
 
 
 @pytest.mark.fault("TM08")
-async def test_an_id_that_was_never_given_is_refused(world):
+async def test_an_unknown_dependency_is_refused(world):
     """Nor can a job wait for itself, or two for each other: ids are given when what is waited for has been found."""
     with pytest.raises(Invalid, match="does not exist"):
         await world.submit(after=["00000000-0000-0000-0000-000000000000"])
 
 
-async def test_a_failure_goes_down_a_chain_at_once(world):
+async def test_a_failure_fails_the_whole_chain_at_once(world):
     first = await world.submit(LASTING)
     second = await world.submit(after=[first])
     third = await world.submit(after=[second])
@@ -87,7 +87,7 @@ async def test_a_failure_goes_down_a_chain_at_once(world):
         assert (done.is_cancelled, done.is_terminated) == (False, False)
 
 
-async def test_a_cancelled_job_fails_those_that_wait_for_it(world):
+async def test_a_cancelled_job_fails_its_dependents(world):
     held = await world.submit(LASTING)
     waiting = await world.submit(after=[held])
     last = await world.submit(after=[waiting])
@@ -103,7 +103,7 @@ async def test_a_cancelled_job_fails_those_that_wait_for_it(world):
 
 
 @pytest.mark.parametrize("request_name", ["cancel", "terminate"])
-async def test_one_that_waits_is_over_at_once_and_what_it_waited_for_goes_on(world, request_name):
+async def test_a_terminated_dependent_ends_and_its_dependency_continues(world, request_name):
     held = await world.submit(LASTING)
     waiting = await world.submit(after=[held])
 
@@ -115,7 +115,7 @@ async def test_one_that_waits_is_over_at_once_and_what_it_waited_for_goes_on(wor
     await world.wait_for(held, Status.SUCCEEDED)
 
 
-async def test_the_same_job_named_twice_is_one_wait(world):
+async def test_a_dependency_named_twice_counts_once(world):
     before = await world.submit(Script(seconds=0.3))
 
     job = await world.submit(after=[before, Dependency(job_id=before, type=DependencyType.SEQUENTIAL)])
@@ -124,7 +124,7 @@ async def test_the_same_job_named_twice_is_one_wait(world):
     assert done.started_at >= (await world.job(before)).stopped_at
 
 
-async def test_sequential_with_an_id_is_a_wait_like_any(world):
+async def test_a_sequential_dependency_with_a_job_id_is_an_ordinary_one(world):
     before = await world.submit(LASTING)
     job = await world.submit(after=[Dependency(job_id=before, type=DependencyType.SEQUENTIAL)])
     assert (await world.job(job)).status is Status.PENDING
@@ -133,7 +133,7 @@ async def test_sequential_with_an_id_is_a_wait_like_any(world):
     await world.wait_for(job, Status.SUCCEEDED)
 
 
-async def test_jobs_wait_across_queues(world):
+async def test_dependencies_may_be_in_other_queues(world):
     await world.queue("other", priority=9)
     before = await world.submit(Script(seconds=0.5))
 
@@ -155,7 +155,7 @@ async def test_twenty_dependencies_are_all_waited_for(world):
     assert done.started_at >= max(ends)
 
 
-async def test_a_child_that_is_yet_to_come_is_waited_for(world):
+async def test_a_job_may_depend_on_a_child_that_is_not_spawned_yet(world):
     held = await world.submit(LASTING)
     array = await world.submit(Script(seconds=0), array_size=2, after=[held])
     job = await world.submit(after=[child_id(array, 1)])
@@ -167,7 +167,7 @@ async def test_a_child_that_is_yet_to_come_is_waited_for(world):
     assert done.started_at >= (await world.job(child_id(array, 1))).stopped_at
 
 
-async def test_a_gang_is_waited_for_as_a_whole(world):
+async def test_a_job_waits_for_a_whole_multi_node_job(world):
     node = task(contained("default", LASTING))
     before = await world.submit(nodes=gang(2, each=node))
     job = await world.submit(after=[before])
@@ -178,7 +178,7 @@ async def test_a_gang_is_waited_for_as_a_whole(world):
     assert done.started_at >= (await world.job(before)).stopped_at
 
 
-async def test_a_node_is_nobody_to_wait_for(world):
+async def test_a_dependency_on_a_node_is_refused(world):
     before = await world.submit(nodes=gang(2, each=task(contained("default", Script(seconds=0)))))
 
     with pytest.raises(Invalid, match="is a node"):
@@ -188,7 +188,7 @@ async def test_a_node_is_nobody_to_wait_for(world):
 
 
 @pytest.mark.fault("TM08")
-async def test_who_waits_is_judged_by_a_server_that_comes_back(world):
+async def test_dependencies_are_decided_by_a_restarted_server(world):
     before = await world.submit(LASTING)
     well, badly = await world.submit(after=[before]), await world.submit(Script(seconds=0, exit_code=1), after=[before])
     last = await world.submit(after=[badly])

@@ -1,4 +1,4 @@
-"""The engine and the store fail, and nothing is lost by it. faults.md 4, 6.3, 6.4."""
+"""The engine and the store fail, and nothing is lost. faults.md 4, 6.3, 6.4."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from batchq.errors import EngineUnknown, ImageUnavailable, StartRefused, StoreFa
 from tests.support.scripts import LASTING, Script
 
 
-async def test_a_create_without_an_answer_is_made_again_and_costs_nothing(world):
+async def test_an_unanswered_create_is_repeated_and_costs_no_attempt(world):
     world.runtime.refusals["create"] = [EngineUnknown("no answer"), EngineUnknown("no answer")]
 
     job = await world.submit(Script(seconds=0))
@@ -18,7 +18,7 @@ async def test_a_create_without_an_answer_is_made_again_and_costs_nothing(world)
     assert len(done.attempts) == 1
 
 
-async def test_a_start_that_was_carried_out_without_an_answer_is_not_made_twice(world):
+async def test_an_unanswered_start_that_took_effect_is_not_repeated(world):
     world.runtime.lost_replies["start"] = 1
 
     job = await world.submit(Script(seconds=2))
@@ -28,7 +28,7 @@ async def test_a_start_that_was_carried_out_without_an_answer_is_not_made_twice(
     assert (await world.engine_calls(job)).count("start") == 1
 
 
-async def test_a_stop_signal_without_an_answer_is_sent_again(world):
+async def test_an_unanswered_stop_signal_is_sent_again(world):
     world.runtime.refusals["stop"] = [EngineUnknown("no answer")]
     job = await world.submit(Script(seconds=60, on_term=0, output=("ready",)))
     await world.wait_for_output(job, "ready")
@@ -39,7 +39,7 @@ async def test_a_stop_signal_without_an_answer_is_sent_again(world):
     assert [it.exit_code for it in done.attempts] == [0]
 
 
-async def test_a_kill_without_an_answer_is_made_again(world):
+async def test_an_unanswered_kill_is_repeated(world):
     world.runtime.refusals["kill"] = [EngineUnknown("no answer")]
     job = await world.submit(Script(seconds=60, on_term=None, output=("ready",)))
     await world.wait_for_output(job, "ready")
@@ -51,7 +51,7 @@ async def test_a_kill_without_an_answer_is_made_again(world):
     assert world.runtime.calls(Tag(job_id=job, attempt=1)).count("kill") >= 2
 
 
-async def test_a_refusal_that_may_pass_is_tried_again_within_the_attempt(world):
+async def test_a_temporary_refusal_is_repeated_within_the_attempt(world):
     world.runtime.refusals["start"] = [StartRefused("port in use", exit_code=128, certain=False)]
 
     job = await world.submit(Script(seconds=0))
@@ -60,7 +60,7 @@ async def test_a_refusal_that_may_pass_is_tried_again_within_the_attempt(world):
     assert len(done.attempts) == 1
 
 
-async def test_one_that_ended_before_its_start_was_answered_is_not_started_again(world):
+async def test_a_container_that_ended_before_its_start_was_answered_is_not_started_again(world):
     world.runtime.lost_replies["start"] = 1
     job = await world.submit(Script(seconds=0))
     await world.wait_for(job, Status.SUCCEEDED)
@@ -70,7 +70,7 @@ async def test_one_that_ended_before_its_start_was_answered_is_not_started_again
     assert (await world.engine_calls(job)).count("start") == 1
 
 
-async def test_a_certain_refusal_fails_the_attempt(world):
+async def test_a_definite_refusal_fails_the_attempt(world):
     refusal = StartRefused("CannotStartContainerError: no such user", exit_code=128)
     world.runtime.refusals["start"] = [refusal]
 
@@ -80,7 +80,7 @@ async def test_a_certain_refusal_fails_the_attempt(world):
     assert done.attempts[0].reason == "CannotStartContainerError: no such user"
 
 
-async def test_what_was_made_is_started_only_when_that_is_saved(world):
+async def test_a_container_is_started_only_after_its_creation_is_saved(world):
     world.runtime.hold("create")
     job = await world.submit(Script(seconds=0))
     await world.wait_for(job, Status.STARTING)
@@ -95,7 +95,7 @@ async def test_what_was_made_is_started_only_when_that_is_saved(world):
     assert len(done.attempts) == 1
 
 
-async def test_a_refusal_that_is_not_saved_yet_is_not_asked_for_again(world):
+async def test_a_refusal_that_is_not_saved_yet_is_not_requested_again(world):
     world.runtime.refusals["start"] = [StartRefused("CannotStartContainerError: no such user", exit_code=128)]
     world.runtime.hold("start")
     job = await world.submit(Script(seconds=60))
@@ -110,7 +110,7 @@ async def test_a_refusal_that_is_not_saved_yet_is_not_asked_for_again(world):
     assert (await world.engine_calls(job)).count("start") == 1
 
 
-async def test_an_image_that_cannot_be_had_fails_the_attempt(world):
+async def test_an_image_that_cannot_be_pulled_fails_the_attempt(world):
     world.runtime.refusals["create"] = [ImageUnavailable("CannotPullContainerError: no such host")]
 
     job = await world.submit(Script(seconds=0))
@@ -119,7 +119,7 @@ async def test_an_image_that_cannot_be_had_fails_the_attempt(world):
     assert done.attempts[0].reason == "CannotPullContainerError: no such host"
 
 
-async def test_while_the_store_takes_nothing_requests_are_refused_and_news_is_kept(world):
+async def test_while_the_store_fails_requests_are_refused_and_events_are_kept(world):
     job = await world.submit(LASTING)
     await world.wait_for(job, Status.RUNNING)
     world.store.failing = True
@@ -134,7 +134,7 @@ async def test_while_the_store_takes_nothing_requests_are_refused_and_news_is_ke
     assert len(done.attempts) == 1
 
 
-async def test_while_the_engine_is_away_jobs_wait_and_say_so_and_then_run(world):
+async def test_jobs_wait_with_a_reason_while_the_engine_is_away(world):
     world.runtime.unreachable = True
     await world.wait_for_engine(up=False)
     job, giant = await world.submit(Script(seconds=0)), await world.submit(Script(seconds=0), millicpus=64_000)
@@ -153,7 +153,7 @@ async def test_while_the_engine_is_away_jobs_wait_and_say_so_and_then_run(world)
 
 
 @pytest.mark.fault("EN09")
-async def test_a_death_that_nobody_tells_is_found(world):
+async def test_a_death_without_an_event_is_found_by_a_survey(world):
     world.runtime.drops_death_reports = True
 
     job = await world.submit(Script(seconds=0))
@@ -162,7 +162,7 @@ async def test_a_death_that_nobody_tells_is_found(world):
 
 
 @pytest.mark.fault("EN11")
-async def test_two_turns_on_the_same_letter_change_nothing(world):
+async def test_the_same_event_twice_changes_nothing(world):
     job = await world.submit(Script(seconds=0))
     done = await world.wait_for(job, Status.SUCCEEDED)
 

@@ -1,4 +1,4 @@
-"""force-fail: what does not die is given up by an operator, and cleared away when the engine can. faults.md 4, T7."""
+"""Force-fail: an operator ends a job whose container does not exit, and it is removed when possible. faults.md 4, T7."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def thaw(world):
     world.runtime.release("remove")
 
 
-async def test_a_job_that_cannot_be_killed_is_failed_and_not_tried_again(world):
+async def test_a_job_that_cannot_be_killed_fails_without_a_retry(world):
     job = await stuck(world, attempts=3)
 
     told = await world.force_fail(job)
@@ -40,7 +40,7 @@ async def test_a_job_that_cannot_be_killed_is_failed_and_not_tried_again(world):
     thaw(world)
 
 
-async def test_its_room_is_free_at_once_and_what_is_left_is_cleared_away_when_it_can_be(world):
+async def test_the_capacity_is_free_at_once_and_the_container_is_removed_when_possible(world):
     job = await stuck(world, millicpus=4000)
     tag = (await world.job(job)).tag
     waiting = await world.submit(Script(seconds=60), millicpus=4000)
@@ -54,7 +54,7 @@ async def test_its_room_is_free_at_once_and_what_is_left_is_cleared_away_when_it
     await world.wait_until_containers_are_gone()
 
 
-async def test_what_is_left_is_asked_for_once_at_a_time_however_often_it_is_surveyed(world):
+async def test_one_removal_is_requested_at_a_time(world):
     job = await stuck(world)
     tag = (await world.job(job)).tag
 
@@ -66,7 +66,7 @@ async def test_what_is_left_is_asked_for_once_at_a_time_however_often_it_is_surv
     await world.wait_until_containers_are_gone()
 
 
-async def test_what_the_engine_does_not_answer_for_is_tried_again_by_each_survey(world):
+async def test_an_unanswered_removal_is_repeated_by_each_survey(world):
     job = await world.submit(DEAF)
     await world.wait_for_output(job, "ready")
     world.runtime.refusals["remove"] = [EngineUnknown("no answer"), EngineUnknown("no answer")]
@@ -77,7 +77,7 @@ async def test_what_the_engine_does_not_answer_for_is_tried_again_by_each_survey
     assert (await world.job(job)).status_reason == WHY
 
 
-async def test_after_a_restart_what_is_left_is_cleared_away(world):
+async def test_after_a_restart_the_container_is_removed(world):
     job = await stuck(world)
     await world.force_fail(job)
     await world.crash()
@@ -89,7 +89,7 @@ async def test_after_a_restart_what_is_left_is_cleared_away(world):
     assert (await world.job(job)).status is Status.FAILED
 
 
-async def test_one_whose_start_hangs_is_given_up_and_never_left_running(world):
+async def test_a_container_whose_start_hangs_is_never_left_running(world):
     world.runtime.hold("start")
     job = await world.submit(Script(seconds=60))
     await world.wait_for_call(job, "start")
@@ -101,7 +101,7 @@ async def test_one_whose_start_hangs_is_given_up_and_never_left_running(world):
     await world.wait_until_containers_are_gone()
 
 
-async def test_a_job_of_several_containers_is_given_up_as_a_whole(world):
+async def test_a_job_of_several_containers_is_force_failed_as_a_whole(world):
     pair = task(contained("app", DEAF), contained("aside", DEAF, essential=False))
     job = await world.submit(task=pair)
     await world.wait_for_output(job, "ready", container_key="0/app")
@@ -114,7 +114,7 @@ async def test_a_job_of_several_containers_is_given_up_as_a_whole(world):
     await world.wait_until_containers_are_gone()
 
 
-async def test_a_child_is_given_up_and_its_array_can_end(world):
+async def test_a_force_failed_child_lets_its_array_end(world):
     parent = await world.submit(Script(seconds=0), array_size=2, children={1: DEAF})
     child = f"{parent}:1"
     await world.wait_for_output(child, "ready")
@@ -127,7 +127,7 @@ async def test_a_child_is_given_up_and_its_array_can_end(world):
     assert (await world.job(child)).status_reason == WHY
 
 
-async def test_one_that_waits_is_refused_and_one_that_is_over_is_as_it_was(world):
+async def test_a_queued_job_is_refused_and_a_finished_one_unchanged(world):
     over = await world.submit(Script(seconds=0))
     before = await world.wait_for(over, Status.SUCCEEDED)
     holder = await world.submit(Script(seconds=60), millicpus=4000)

@@ -1,4 +1,4 @@
-"""The machine goes down with all that runs. On a real engine: tests/faults/test_engine_restarts.py."""
+"""The machine goes down with its containers. On a real engine: tests/faults/test_engine_restarts.py."""
 
 import pytest
 
@@ -20,7 +20,7 @@ async def world():
         yield running
 
 
-async def test_a_rule_for_lost_hosts_runs_the_job_again(world):
+async def test_a_retry_rule_for_lost_hosts_retries_the_job(world):
     job = await world.submit(Script(seconds=30), attempts=3, rules=RULES)
     await world.wait_for(job, Status.RUNNING)
 
@@ -31,12 +31,12 @@ async def test_a_rule_for_lost_hosts_runs_the_job_again(world):
     assert told == [(255, status_reasons.HOST_TERMINATED), (0, status_reasons.EXITED)]
 
 
-async def test_one_that_failed_by_itself_before_is_not_taken_for_lost(world):
+async def test_a_container_that_failed_before_is_not_lost_with_the_host(world):
     job = await world.submit(Script(seconds=1, exit_code=3), attempts=3, rules=RULES)
     await world.wait_for(job, Status.FAILED, status_reason=status_reasons.EXITED)
 
 
-async def test_so_it_does_after_a_start_on_the_machine_that_came_back(world):
+async def test_a_retry_rule_for_lost_hosts_applies_after_a_reboot(world):
     job = await world.submit(Script(seconds=30), attempts=3, rules=RULES)
     await world.wait_for(job, Status.RUNNING)
 
@@ -47,7 +47,7 @@ async def test_so_it_does_after_a_start_on_the_machine_that_came_back(world):
     assert len((await world.wait_for(job, Status.SUCCEEDED)).attempts) == 2
 
 
-async def test_where_containers_are_gone_with_it_that_is_the_reason_too(world):
+async def test_containers_removed_with_the_host_are_lost_with_it(world):
     job = await world.submit(Script(seconds=30), attempts=2, rules=RULES)
     tag = (await world.wait_for(job, Status.RUNNING)).tag
 
@@ -80,7 +80,7 @@ async def cut_in_two(world):
 
 
 @pytest.mark.fault("EN02")
-async def test_a_start_that_the_engines_end_cut_in_two_is_lost_and_not_made_again(world, cut_in_two):
+async def test_a_start_interrupted_by_the_end_of_the_engine_is_lost_and_not_repeated(world, cut_in_two):
     done = await world.wait_for(cut_in_two, Status.SUCCEEDED)
 
     told = [(it.exit_code, it.status_reason) for it in done.attempts]
@@ -89,7 +89,7 @@ async def test_a_start_that_the_engines_end_cut_in_two_is_lost_and_not_made_agai
 
 
 @pytest.mark.fault("EN02")
-async def test_nor_is_it_made_again_by_the_next_server(world, cut_in_two):
+async def test_an_interrupted_start_is_not_repeated_by_the_next_server(world, cut_in_two):
     await world.crash()
     await world.boot()
 

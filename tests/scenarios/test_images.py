@@ -1,4 +1,4 @@
-"""Images that are not there: pulled, once for all who wait, and told of where they cannot be had. aws-batch.md 4.2."""
+"""Images that are absent: pulled once for all jobs that wait, or the reason of the failed attempt. aws-batch.md 4.2."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ async def pulls(world, number):
         await asyncio.sleep(0)
 
 
-async def test_an_image_that_is_absent_is_pulled(world, absent):
+async def test_an_absent_image_is_pulled(world, absent):
     job = await world.submit(Script(seconds=0, output=("one",)), image=absent)
 
     await world.wait_for(job, Status.SUCCEEDED)
@@ -48,7 +48,7 @@ async def test_many_jobs_wait_for_the_same_image(world, absent):
 
 
 @pytest.mark.fault("EN19")
-async def test_a_pull_holds_up_nobody_who_has_his_image(world, absent):
+async def test_a_pull_delays_no_job_whose_image_exists(world, absent):
     world.runtime.hold("pull")
     waiting = await world.submit(image=absent)
     await world.wait_for(waiting, Status.STARTING)
@@ -62,7 +62,7 @@ async def test_a_pull_holds_up_nobody_who_has_his_image(world, absent):
 
 
 @pytest.mark.fault("SP09")
-async def test_terminated_while_its_image_is_pulled_it_is_over_at_once_and_no_container_is_made(world, absent):
+async def test_a_job_terminated_during_a_pull_ends_at_once_without_a_container(world, absent):
     world.runtime.hold("pull")
     job = await world.submit(image=absent)
     await pulls(world, 1)
@@ -75,7 +75,7 @@ async def test_terminated_while_its_image_is_pulled_it_is_over_at_once_and_no_co
 
 
 @pytest.mark.fault("EN19")
-async def test_an_image_that_cannot_be_had_is_the_reason_of_the_attempt(world, absent):
+async def test_an_image_that_cannot_be_pulled_is_the_reason_of_the_attempt(world, absent):
     job = await world.submit(image=NOWHERE)
 
     done = await world.wait_for(job, Status.FAILED)
@@ -86,7 +86,7 @@ async def test_an_image_that_cannot_be_had_is_the_reason_of_the_attempt(world, a
     assert (attempt.exit_code, attempt.started_at) == (None, None)
 
 
-async def test_a_rule_may_give_up_on_an_image_that_cannot_be_had(world, absent):
+async def test_a_retry_rule_may_exit_on_an_image_that_cannot_be_pulled(world, absent):
     rules = (ExitRule(action=Action.EXIT, on_reason="CannotPullContainerError:*"),)
 
     job = await world.submit(image=NOWHERE, attempts=3, rules=rules)

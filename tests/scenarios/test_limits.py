@@ -1,4 +1,4 @@
-"""How much accounts may have: who is at a limit waits, says so, and holds up nobody else."""
+"""Limits of accounts: jobs of an account at its limit wait, show the reason, and delay no other job."""
 
 import pytest
 from msgspec.structs import replace
@@ -34,7 +34,7 @@ async def submit(world, caller, script, **asked):
     return await world.submit(script, **asked)
 
 
-async def test_whose_account_is_at_its_limit_waits_and_others_do_not(world, callers):
+async def test_jobs_of_an_account_at_its_limit_wait_and_others_start(world, callers):
     ada, bob = callers
     first = await submit(world, ada, LONG, millicpus=750)
     waits = await submit(world, ada, Script(), millicpus=500)
@@ -57,7 +57,7 @@ async def submit_no_more(world, caller):
         await submit(world, caller, Script())
 
 
-async def test_a_limit_that_is_raised_lets_those_start_who_wait(world, callers):
+async def test_a_raised_limit_lets_waiting_jobs_start(world, callers):
     ada, _ = callers
     first = await submit(world, ada, LONG, millicpus=1000)
     second = await submit(world, ada, LONG, millicpus=1000)
@@ -71,7 +71,7 @@ async def test_a_limit_that_is_raised_lets_those_start_who_wait(world, callers):
     await world.wait_for(first, Status.RUNNING)
 
 
-async def test_one_that_is_more_than_its_account_may_have_says_so_and_starts_when_it_may(world, callers):
+async def test_a_job_above_the_limit_shows_the_reason_until_the_limit_is_raised(world, callers):
     ada, _ = callers
     large = await submit(world, ada, Script(), millicpus=2000)
     small = await submit(world, ada, Script(), millicpus=1000)
@@ -99,7 +99,7 @@ async def test_limits_hold_after_a_restart(world, callers):
     await world.wait_for(waiting[1], Status.SUCCEEDED)
 
 
-async def test_children_of_an_array_are_held_to_the_limits_too(world, callers):
+async def test_limits_apply_to_children_of_an_array(world, callers):
     ada, _ = callers
 
     array = await submit(world, ada, Script(seconds=0.1), array_size=2, millicpus=600)

@@ -1,4 +1,4 @@
-"""A busy day of accounts with limits: none ever has more in use, and everybody's jobs come to their turn."""
+"""A busy day of accounts with limits: none exceeds its limit, and every job runs."""
 
 from random import Random
 
@@ -71,7 +71,7 @@ async def submit(world, chance):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(4))
-async def test_no_account_has_more_in_use_than_its_limit_and_nobody_starves(day, seed):
+async def test_no_account_exceeds_its_limit_and_every_job_runs(day, seed):
     limited, chance = Quotas(day.people), Random(seed)
     books = Books(limited)
     day.store.after_commit = StatusChanges(books.record)
@@ -92,7 +92,7 @@ async def under(world, chance, **vcpus):
     return jobs
 
 
-async def test_limits_that_come_and_go_strand_nobody(day):
+async def test_every_job_runs_while_limits_change(day):
     chance = Random(99)
 
     days = [await under(day, chance, lab=lab) for lab in (2.0, 0.0, 1.0, 3.0)]

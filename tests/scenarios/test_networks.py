@@ -14,7 +14,7 @@ NETWORK = Network.SHARED
 LONG = Script(seconds=60, on_term=0, output=("ready",))
 
 
-async def test_a_job_whose_network_dies_before_its_start_runs_all_the_same_and_once(world):
+async def test_a_job_whose_network_is_removed_before_its_start_runs_once(world):
     world.runtime.hold("start")
     job = await world.submit(Script(seconds=0, output=("once",)))
     await world.wait_for_call(job, "start")
@@ -28,7 +28,7 @@ async def test_a_job_whose_network_dies_before_its_start_runs_all_the_same_and_o
     assert await world.output(job) == ["once"]
 
 
-async def test_the_death_of_their_network_ends_no_jobs_and_the_next_have_another(world):
+async def test_the_removal_of_a_network_ends_no_job_and_later_jobs_get_another(world):
     job = await world.submit(LONG)
     await world.wait_for_output(job, "ready")
     before = keepers(world.machine)
@@ -42,7 +42,7 @@ async def test_the_death_of_their_network_ends_no_jobs_and_the_next_have_another
     assert keepers(world.machine) != before
 
 
-async def test_terminated_while_its_network_is_gone_a_job_that_had_not_begun_never_does(world):
+async def test_a_job_terminated_without_its_network_never_starts(world):
     world.runtime.hold("start")
     job = await world.submit(LONG)
     await world.wait_for_call(job, "start")
@@ -55,7 +55,7 @@ async def test_terminated_while_its_network_is_gone_a_job_that_had_not_begun_nev
     await world.wait_until_containers_are_gone()
 
 
-async def test_the_server_comes_back_between_the_death_of_a_network_and_the_start(world):
+async def test_a_restart_between_the_removal_of_a_network_and_the_start_changes_nothing(world):
     world.runtime.hold("start")
     job = await world.submit()
     await world.wait_for_call(job, "start")
@@ -68,7 +68,7 @@ async def test_the_server_comes_back_between_the_death_of_a_network_and_the_star
     assert len((await world.wait_for(job, Status.SUCCEEDED)).attempts) == 1
 
 
-async def test_an_environment_may_say_that_its_jobs_have_none(world):
+async def test_an_environment_may_give_its_jobs_no_network(world):
     await world.environment("apart", max_millicpus=1000, network=Network.NONE)
     await world.queue("quiet", environments=("apart",))
 

@@ -1,4 +1,4 @@
-"""Engines whose news cannot be trusted, that take long for everything, or that have containers nobody remembers.
+"""Engines with unreliable events, slow answers, or containers of unknown jobs.
 
 In the simulated world alone: what these do takes a minute, or a seed, on a real one.
 """
@@ -64,7 +64,7 @@ async def there(world):
 @pytest.mark.fault("EN11")
 @pytest.mark.parametrize("told_after", [(), (0, 0), (0, 0.5, 40), (3,)], ids=["never", "twice", "thrice", "late"])
 @pytest.mark.parametrize("looked_at", [True, False], ids=["looked at", "not looked at"])
-async def test_however_its_news_come_each_attempt_ends_once_and_as_inspected(world, told_after, looked_at):
+async def test_each_attempt_ends_once_as_inspected_whatever_the_events(world, told_after, looked_at):
     world.machine.faults.death_delays, world.machine.faults.inspects_deaths = told_after, looked_at
     jobs = [await world.submit(Script(seconds=seconds, exit_code=7), attempts=2) for seconds in (0, 1, 5)]
 
@@ -76,7 +76,7 @@ async def test_however_its_news_come_each_attempt_ends_once_and_as_inspected(wor
 
 
 @pytest.mark.fault("EN17")
-async def test_a_few_containers_that_nobody_remembers_are_cleared_away_after_a_while(world, stray):
+async def test_a_few_orphaned_containers_are_removed_after_a_minute(world, stray):
     strays = await stray(3)
 
     await world.sleep(50)
@@ -87,7 +87,7 @@ async def test_a_few_containers_that_nobody_remembers_are_cleared_away_after_a_w
 
 
 @pytest.mark.fault("EN17")
-async def test_many_are_left_alone_and_an_operator_is_told(world, stray, caplog):
+async def test_many_orphaned_containers_are_kept_and_reported(world, stray, caplog):
     strays = await stray(4)
 
     await world.sleep(200)
@@ -99,7 +99,7 @@ async def test_many_are_left_alone_and_an_operator_is_told(world, stray, caplog)
 
 
 @pytest.mark.fault("EN29")
-async def test_an_engine_that_takes_long_for_everything_does_nothing_twice_and_holds_up_no_request():
+async def test_a_slow_engine_does_nothing_twice_and_delays_no_request():
     async with worlds.simulated() as world:
         machine = world.machine
         assert isinstance(machine, SimulatedRuntime)

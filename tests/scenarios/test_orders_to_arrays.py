@@ -1,4 +1,4 @@
-"""What is shown of an array once an order to it is answered: the end of all who wait, as it will be written."""
+"""An array with a pending order is shown with the ends of its queued children, as they will be written."""
 
 import asyncio
 
@@ -54,7 +54,7 @@ async def is_written(world, parent):
 
 
 @pytest.mark.parametrize("order", ["cancel", "terminate"])
-async def test_who_waits_is_over_when_the_order_is_answered(world, size, order):
+async def test_queued_children_have_ended_when_the_order_is_answered(world, size, order):
     parent = await array_of(world, size, memory_mib=TOO_LARGE)
 
     await getattr(world, order)(parent, "enough")
@@ -68,7 +68,7 @@ async def test_who_waits_is_over_when_the_order_is_answered(world, size, order):
     assert await stored(world, parent, size) == at_once
 
 
-async def test_who_runs_goes_on_and_the_array_is_over_with_the_last(world, size):
+async def test_running_children_continue_and_the_array_ends_with_the_last(world, size):
     parent = await array_of(world, size, millicpus=4000)
     await world.wait_for(child_id(parent, 0), Status.RUNNING)
 
@@ -83,7 +83,7 @@ async def test_who_runs_goes_on_and_the_array_is_over_with_the_last(world, size)
     assert (await stored(world, parent, size))[2:] == others
 
 
-async def test_what_is_shown_stands_while_nothing_can_be_written(world, size):
+async def test_the_shown_ends_stand_while_the_store_fails(world, size):
     parent = await array_of(world, size, memory_mib=TOO_LARGE)
     await world.cancel(parent, "enough")
     world.store.failing = True
@@ -98,7 +98,7 @@ async def test_what_is_shown_stands_while_nothing_can_be_written(world, size):
 
 
 @pytest.mark.parametrize("order", ["cancel", "terminate"])
-async def test_an_order_that_was_saved_and_not_answered_is_shown_by_the_next_server(world, size, order):
+async def test_an_order_saved_without_an_answer_is_shown_by_the_next_server(world, size, order):
     parent = await array_of(world, size, memory_mib=TOO_LARGE)
     await dies_in_the_commit_of(world, getattr(world, order)(parent, "enough"))
 
@@ -110,7 +110,7 @@ async def test_an_order_that_was_saved_and_not_answered_is_shown_by_the_next_ser
     assert await stored(world, parent, size) == at_once
 
 
-async def test_a_server_that_dies_while_children_hear_has_shown_nothing_else(world, size):
+async def test_a_server_killed_while_children_get_the_order_has_shown_nothing_else(world, size):
     parent = await array_of(world, size, memory_mib=TOO_LARGE)
     await world.terminate(parent, "enough")
     at_once = await shown(world, parent, size)
@@ -122,7 +122,7 @@ async def test_a_server_that_dies_while_children_hear_has_shown_nothing_else(wor
     assert await stored(world, parent, size) == at_once
 
 
-async def test_who_was_shown_as_over_is_asked_nothing_more(world, size):
+async def test_a_child_shown_as_ended_gets_no_further_order(world, size):
     parent = await array_of(world, size, memory_mib=TOO_LARGE)
     last = child_id(parent, size - 1)
     await world.cancel(parent, "enough")

@@ -1,4 +1,4 @@
-"""Whose jobs are: what others ask of them is as if it were asked of nothing."""
+"""Owners of jobs: for other users a job does not exist."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def world(world):
 
 
 @pytest.mark.fault("SE08")
-async def test_a_job_that_others_stop_goes_on_and_its_coordinator_stops_it(world):
+async def test_a_job_is_stopped_by_its_coordinator_and_not_by_others(world):
     job = await world.submit(Script(seconds=600, on_term=1, output=("ready",)))
     await world.wait_for_output(job, "ready")
 
@@ -36,7 +36,7 @@ async def test_a_job_that_others_stop_goes_on_and_its_coordinator_stops_it(world
 
 
 @pytest.mark.fault("SE08")
-async def test_what_a_job_writes_is_read_by_those_who_reach_it(world):
+async def test_a_log_is_read_by_users_who_reach_the_job(world):
     job = await world.submit(Script(seconds=0, output=("secret",)))
     await world.wait_for(job, Status.SUCCEEDED)
 
@@ -50,7 +50,7 @@ async def test_what_a_job_writes_is_read_by_those_who_reach_it(world):
         await world.logs.stream(told.stream.name, caller=BOB)
 
 
-async def test_children_and_restarted_jobs_are_their_owners(world):
+async def test_children_and_jobs_after_a_restart_keep_their_owner(world):
     array = await world.submit(Script(seconds=600, on_term=1), array_size=2)
     await world.wait_for(f"{array}:1", Status.RUNNING)
 
@@ -62,7 +62,7 @@ async def test_children_and_restarted_jobs_are_their_owners(world):
     assert await world.jobs.describe([array, f"{array}:0"], caller=BOB) == ()
 
 
-async def test_a_coordinators_job_waits_for_another_and_a_strangers_is_refused(world):
+async def test_a_coordinator_may_depend_on_a_job_that_is_hidden_from_others(world):
     first = await world.submit(LASTING)
 
     world.caller = CORA

@@ -1,4 +1,4 @@
-"""What a job may have of the machine is what its account may when it starts: faults.md 3, SE10."""
+"""A job may use of the machine what its account may when it starts: faults.md 3, SE10."""
 
 import pytest
 from msgspec.structs import replace
@@ -47,7 +47,7 @@ async def test_a_job_that_waits_while_its_policy_is_tightened_is_not_started(wor
 
 
 @pytest.mark.fault("SE10")
-async def test_a_policy_that_is_loosened_again_in_time_has_done_nothing(world, ada):
+async def test_a_policy_loosened_again_before_the_start_has_no_effect(world, ada):
     first = await world.submit(Script(seconds=60, on_term=1, output=("ready",)), **AS_ROOT)
     await world.wait_for_output(first, "ready")
     job = await world.submit(Script(), **AS_ROOT)
@@ -59,7 +59,7 @@ async def test_a_policy_that_is_loosened_again_in_time_has_done_nothing(world, a
     await world.wait_for(job, Status.SUCCEEDED)
 
 
-async def test_a_container_that_runs_is_left_to_run_and_has_no_other_attempt(world, ada):
+async def test_a_running_container_continues_and_is_not_retried(world, ada):
     job = await world.submit(lasting(7, output=("ready",)), attempts=3, **AS_ROOT)
     await world.wait_for_output(job, "ready")
 
@@ -70,7 +70,7 @@ async def test_a_container_that_runs_is_left_to_run_and_has_no_other_attempt(wor
     assert [it.exit_code for it in done.attempts] == [7, None]
 
 
-async def test_what_an_admin_submitted_is_an_admins_while_he_is_one(world, ada):
+async def test_a_job_of_an_admin_has_the_rights_of_its_submitters_present_role(world, ada):
     allow(world, TIGHT)
     world.caller = Caller(user="tester", account="lab", role="ADMIN")
 
@@ -80,7 +80,7 @@ async def test_what_an_admin_submitted_is_an_admins_while_he_is_one(world, ada):
 
 
 @pytest.mark.fault("SE09")
-async def test_what_an_account_may_not_have_is_refused_when_it_is_asked_for(world, ada):
+async def test_a_forbidden_submission_is_refused(world, ada):
     submission = await world.submission(**AS_ROOT)
     world.caller = replace(world.caller, allowance=TIGHT)
 
@@ -90,7 +90,7 @@ async def test_what_an_account_may_not_have_is_refused_when_it_is_asked_for(worl
         await world.submission(**AS_ROOT)
 
 
-async def test_a_container_that_was_started_before_a_crash_is_left_to_run(world, ada):
+async def test_a_container_started_before_a_crash_continues(world, ada):
     world.runtime.hold("start")
     job = await world.submit(LASTING, **AS_ROOT)
     await world.wait_for_call(job, "start")

@@ -1,4 +1,4 @@
-"""The server is killed at any moment, and takes up where it was. design.md "Restart"; faults.md 6.1, 6.2."""
+"""The server is killed at any moment, and continues after a restart. design.md "Restart"; faults.md 6.1, 6.2."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ POLITE = Script(seconds=60, on_term=0, output=("ready",))
 DEAF = Script(seconds=60, on_term=None, output=("ready",))
 
 
-async def test_a_running_job_runs_on_and_costs_no_attempt(world):
+async def test_a_running_job_continues_and_uses_no_attempt(world):
     job = await world.submit(LASTING, attempts=2)
     await world.wait_for(job, Status.RUNNING)
 
@@ -28,7 +28,7 @@ async def test_a_running_job_runs_on_and_costs_no_attempt(world):
     assert await world.engine_calls(job) == ["create", "start", "remove"]
 
 
-async def test_one_that_ended_while_nobody_looked_keeps_its_code_and_times(world):
+async def test_a_job_that_ended_without_a_server_keeps_its_exit_code_and_times(world):
     job = await world.submit(lasting(9))
     await world.wait_for(job, Status.RUNNING)
     await world.crash()
@@ -43,7 +43,7 @@ async def test_one_that_ended_while_nobody_looked_keeps_its_code_and_times(world
     assert done.stopped_at < back
 
 
-async def test_one_whose_container_is_gone_is_lost(world):
+async def test_a_job_whose_container_was_removed_is_lost(world):
     job = await world.submit(Script(seconds=60), attempts=1)
     tag = (await world.wait_for(job, Status.RUNNING)).tag
     await world.crash()
@@ -54,7 +54,7 @@ async def test_one_whose_container_is_gone_is_lost(world):
     await world.wait_for(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
 
 
-async def test_killed_before_the_container_is_made_it_is_made_once(world):
+async def test_a_server_killed_before_the_creation_creates_the_container_once(world):
     world.runtime.hold("create")
     job = await world.submit(Script(seconds=0), attempts=1)
     await world.wait_for(job, Status.STARTING)
@@ -68,7 +68,7 @@ async def test_killed_before_the_container_is_made_it_is_made_once(world):
     assert (await world.engine_calls(job)).count("start") == 1
 
 
-async def test_killed_between_create_and_start_it_is_started_once(world):
+async def test_a_server_killed_between_creation_and_start_starts_the_container_once(world):
     world.runtime.hold("start")
     job = await world.submit(Script(seconds=0), attempts=1)
     await world.wait_for_call(job, "start")
@@ -81,7 +81,7 @@ async def test_killed_between_create_and_start_it_is_started_once(world):
     assert len(done.attempts) == 1
 
 
-async def test_killed_after_the_start_it_is_not_started_again(world):
+async def test_a_server_killed_after_the_start_does_not_start_the_container_again(world):
     world.runtime.hold("start")
     job = await world.submit(LASTING)
     await world.wait_for_call(job, "start")
@@ -95,7 +95,7 @@ async def test_killed_after_the_start_it_is_not_started_again(world):
     assert (await world.engine_calls(job)).count("start") == 1
 
 
-async def test_made_and_gone_before_that_was_saved_it_is_made_again_and_costs_nothing(world):
+async def test_a_container_removed_before_its_creation_was_saved_is_created_again(world):
     world.runtime.hold("create")
     job = await world.submit(Script(seconds=0))
     tag = (await world.wait_for(job, Status.STARTING)).tag
@@ -110,7 +110,7 @@ async def test_made_and_gone_before_that_was_saved_it_is_made_again_and_costs_no
     assert (await world.engine_calls(job)).count("start") == 1
 
 
-async def test_started_and_removed_by_a_human_before_that_was_saved_it_is_lost_and_not_started_again(world):
+async def test_a_container_removed_before_its_start_was_saved_is_lost(world):
     world.runtime.hold("start")
     job = await world.submit(Script(seconds=60), attempts=1)
     tag = (await world.wait_for(job, Status.STARTING)).tag
@@ -141,7 +141,7 @@ async def test_a_container_of_a_task_removed_before_its_start_was_saved_is_not_s
 
 
 @pytest.mark.fault("SP02")
-async def test_a_stop_ordered_but_not_asked_is_asked(world):
+async def test_an_ordered_stop_without_a_signal_is_signalled(world):
     world.runtime.hold("stop")
     job = await world.submit(POLITE)
     await world.wait_for_output(job, "ready")
@@ -157,7 +157,7 @@ async def test_a_stop_ordered_but_not_asked_is_asked(world):
 
 
 @pytest.mark.fault("SP04")
-async def test_killed_in_the_grace_the_deadline_stands(world):
+async def test_a_server_killed_in_the_grace_period_keeps_the_deadline(world):
     job = await world.submit(DEAF)
     await world.wait_for_output(job, "ready")
     await world.terminate(job, "stop it")
@@ -173,7 +173,7 @@ async def test_killed_in_the_grace_the_deadline_stands(world):
     assert (await world.engine_calls(job)).count("stop") == 1
 
 
-async def test_terminated_while_starting_and_killed_it_never_runs(world):
+async def test_a_job_terminated_while_starting_never_runs_after_a_kill_of_the_server(world):
     world.runtime.hold("create")
     job = await world.submit(Script(seconds=60))
     await world.wait_for(job, Status.STARTING)
@@ -186,7 +186,7 @@ async def test_terminated_while_starting_and_killed_it_never_runs(world):
     await world.wait_for(job, Status.FAILED, status_reason="stop it", attempts=())
 
 
-async def test_a_remembered_cancel_is_remembered(world):
+async def test_a_remembered_cancel_survives_a_restart(world):
     job = await world.submit(lasting(1), attempts=3)
     await world.wait_for(job, Status.RUNNING)
     await world.cancel(job, "no more tries")
@@ -198,7 +198,7 @@ async def test_a_remembered_cancel_is_remembered(world):
     assert len(done.attempts) == 1
 
 
-async def test_queued_jobs_are_still_there_in_their_order(world):
+async def test_queued_jobs_keep_their_order(world):
     holder = await world.submit(LASTING, millicpus=4000)
     first = await world.submit(Script(seconds=0), millicpus=4000)
     second = await world.submit(Script(seconds=0), millicpus=4000)
@@ -211,7 +211,7 @@ async def test_queued_jobs_are_still_there_in_their_order(world):
     assert (await world.job(first)).stopped_at <= second_done.started_at
 
 
-async def test_a_finished_jobs_container_left_lying_is_cleared_away(world):
+async def test_the_container_of_a_finished_job_is_removed(world):
     world.runtime.hold("remove")
     job = await world.submit(Script(seconds=0, output=("kept",)))
     await world.wait_for(job, Status.SUCCEEDED)
@@ -226,7 +226,7 @@ async def test_a_finished_jobs_container_left_lying_is_cleared_away(world):
 
 
 @pytest.mark.fault("ST14")
-async def test_the_container_of_the_attempt_before_is_gone_before_the_next_is_made(world):
+async def test_the_container_of_an_attempt_is_removed_before_the_next_is_created(world):
     world.runtime.hold("remove")
     job = await world.submit(Script(seconds=0, exit_code=1), attempts=2)
     second = Tag(job_id=job, attempt=2)
@@ -244,7 +244,7 @@ async def test_the_container_of_the_attempt_before_is_gone_before_the_next_is_ma
     assert [it.exit_code for it in done.attempts] == [1, 1]
 
 
-async def test_a_waiting_job_is_freed_by_what_ended_meanwhile(world):
+async def test_a_pending_job_follows_a_dependency_that_ended_without_a_server(world):
     before = await world.submit(LASTING)
     job = await world.submit(after=[before])
     await world.wait_for(before, Status.RUNNING)
@@ -256,7 +256,7 @@ async def test_a_waiting_job_is_freed_by_what_ended_meanwhile(world):
     await world.wait_for(job, Status.SUCCEEDED)
 
 
-async def test_a_server_that_is_told_to_end_starts_nothing_more(world):
+async def test_a_server_that_shuts_down_starts_no_job(world):
     """Its end waits for a call that is held, and meanwhile the first job makes room."""
     held = await world.submit(POLITE)
     first = await world.submit(LASTING, millicpus=3500)

@@ -1,4 +1,4 @@
-"""The server is killed in the midst of stopping a job. faults.md 6.2."""
+"""The server is killed while it stops a job. faults.md 6.2."""
 
 import asyncio
 
@@ -26,7 +26,7 @@ async def dies_in_the_commit_of(world, request):
 
 
 @pytest.mark.fault("SP01", "SP02")
-async def test_a_terminate_that_was_saved_and_not_answered_stands_and_may_be_repeated(world):
+async def test_a_terminate_saved_without_an_answer_stands_and_may_be_repeated(world):
     job = await world.submit(POLITE)
     await world.wait_for_output(job, "ready")
     await dies_in_the_commit_of(world, world.terminate(job, "stop it"))
@@ -41,7 +41,7 @@ async def test_a_terminate_that_was_saved_and_not_answered_stands_and_may_be_rep
 
 
 @pytest.mark.fault("SP03")
-async def test_a_signal_that_was_sent_and_not_written_down_is_sent_once_more_and_the_grace_counts_from_that(world):
+async def test_a_signal_sent_and_not_saved_is_sent_again_and_starts_the_grace_period(world):
     job = await world.submit(DEAF)
     await world.wait_for_output(job, "ready")
     world.runtime.hold("stop")
@@ -63,7 +63,7 @@ async def test_a_signal_that_was_sent_and_not_written_down_is_sent_once_more_and
 
 
 @pytest.mark.fault("SP04")
-async def test_a_grace_that_ran_out_while_nobody_served_is_over_at_once(world):
+async def test_a_grace_period_that_ended_without_a_server_is_over_at_once(world):
     job = await world.submit(DEAF)
     await world.wait_for_output(job, "ready")
     await world.terminate(job, "stop it")
@@ -80,7 +80,7 @@ async def test_a_grace_that_ran_out_while_nobody_served_is_over_at_once(world):
 
 
 @pytest.mark.fault("SP05")
-async def test_one_that_was_killed_and_whose_end_was_not_written_down_ends_as_it_did(world):
+async def test_a_kill_that_was_not_saved_ends_the_job_as_it_happened(world):
     job = await world.submit(DEAF, attempts=3)
     await world.wait_for_output(job, "ready")
     tag = (await world.job(job)).tag
@@ -100,7 +100,7 @@ async def test_one_that_was_killed_and_whose_end_was_not_written_down_ends_as_it
 
 
 @pytest.mark.fault("TM02")
-async def test_a_timeout_that_passed_while_nobody_served_is_made_good_at_once_and_once(world):
+async def test_a_timeout_that_passed_without_a_server_is_applied_once(world):
     world.runtime.hold("stop")  # else it might be over before the crash
     job = await world.submit(DEAF, limit=1, attempts=3)
     await world.wait_for_output(job, "ready")

@@ -57,7 +57,7 @@ async def one_that_starts_after(world, script, **asked):
 # ------------------------------------------------------------------------------------------------------------- taken up
 
 
-async def test_a_job_that_ran_then_and_runs_now_runs_on(world):
+async def test_a_job_running_in_backup_and_engine_continues(world):
     job = await world.submit(Script(seconds=60))
     await world.wait_for(job, Status.RUNNING)
 
@@ -69,7 +69,7 @@ async def test_a_job_that_ran_then_and_runs_now_runs_on(world):
     await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
 
 
-async def test_a_job_that_waited_then_and_runs_now_is_taken_up_as_the_attempt_that_it_is(world):
+async def test_a_job_queued_in_the_backup_is_attached_to_its_running_attempt(world):
     job, backup = await one_that_starts_after(world, Script(seconds=20, exit_code=3))
     await world.wait_for(job, Status.RUNNING)
 
@@ -82,7 +82,7 @@ async def test_a_job_that_waited_then_and_runs_now_is_taken_up_as_the_attempt_th
     await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
 
-async def test_one_that_ended_while_no_server_looked_has_the_outcome_that_its_container_tells(world):
+async def test_a_job_that_ended_without_a_server_has_the_outcome_of_its_container(world):
     job, backup = await one_that_starts_after(world, Script(seconds=5, exit_code=7, output=("done",)))
     await world.wait_for(job, Status.RUNNING)
     await world.crash()
@@ -97,7 +97,7 @@ async def test_one_that_ended_while_no_server_looked_has_the_outcome_that_its_co
     await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
 
-async def test_one_that_was_tried_again_since_is_taken_up_as_the_later_attempt(world):
+async def test_a_job_retried_since_the_backup_is_attached_to_the_later_attempt(world):
     job = await world.submit(Script(seconds=15, exit_code=1), attempts=2)
     await world.wait_for(job, Status.RUNNING)
     backup = world.backup()
@@ -113,7 +113,7 @@ async def test_one_that_was_tried_again_since_is_taken_up_as_the_later_attempt(w
     await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
 
-async def test_what_is_left_of_an_attempt_since_tells_how_it_ended(world):
+async def test_the_container_of_a_later_attempt_gives_its_outcome(world):
     world.runtime.hold("remove")
     job, backup = await one_that_starts_after(world, Script(seconds=15, exit_code=9), attempts=2)
     await world.sleep(20)
@@ -129,7 +129,7 @@ async def test_what_is_left_of_an_attempt_since_tells_how_it_ended(world):
     await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
 
-async def test_one_whose_attempts_all_came_later_is_taken_up_as_the_last_of_them(world):
+async def test_a_job_with_later_attempts_only_is_attached_to_the_last(world):
     job, backup = await one_that_starts_after(world, Script(seconds=15, exit_code=1), attempts=3)
     await world.sleep(20)
 
@@ -141,7 +141,7 @@ async def test_one_whose_attempts_all_came_later_is_taken_up_as_the_last_of_them
     assert [it.number for it in done.attempts] == [1, 2, 3]
 
 
-async def test_one_that_waited_for_another_which_has_ended_since_goes_on(world):
+async def test_a_job_whose_dependency_ended_since_the_backup_continues(world):
     first = await world.submit(Script(seconds=20))
     second = await world.submit(Script(seconds=60), after=[first])
     await world.wait_for(first, Status.RUNNING)
@@ -156,7 +156,7 @@ async def test_one_that_waited_for_another_which_has_ended_since_goes_on(world):
     assert len((await world.wait_for(second, Status.SUCCEEDED)).attempts) == 1
 
 
-async def test_one_that_could_never_fit_then_is_taken_up_and_not_cancelled_for_having_waited_so_long(world):
+async def test_a_job_unschedulable_in_the_backup_is_attached_and_not_cancelled(world):
     limit = TimeLimit(reason="MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE", most=timedelta(minutes=10))
     await world.catalog.create_queue(
         name=QueueName("limited"),
@@ -184,7 +184,7 @@ async def test_one_that_could_never_fit_then_is_taken_up_and_not_cancelled_for_h
     await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
 
-async def test_children_of_an_array_are_taken_up_and_counted(world):
+async def test_children_of_an_array_are_attached_and_counted(world):
     before = await world.submit(LONG, millicpus=4000)
     await world.wait_for(before, Status.RUNNING)
     parent = await world.submit(Script(seconds=30), array_size=3)
@@ -201,7 +201,7 @@ async def test_children_of_an_array_are_taken_up_and_counted(world):
     await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
 
-async def test_a_task_of_several_containers_is_taken_up_whole(world):
+async def test_a_task_of_several_containers_is_attached_as_a_whole(world):
     containers = task(task_container("a"), task_container("b"))
     job, backup = await one_that_starts_after(world, Script(seconds=30), task=containers)
     await world.wait_for(job, Status.RUNNING)
@@ -218,7 +218,7 @@ async def test_a_task_of_several_containers_is_taken_up_whole(world):
 # ----------------------------------------------------------------------------------------------------------- left alone
 
 
-async def test_what_no_job_knows_is_told_and_left_alone(world, caplog):
+async def test_containers_of_unknown_jobs_are_reported_and_kept(world, caplog):
     backup = world.backup()
     since = [await world.submit(LONG) for _ in range(2)]
     tags = {(await world.wait_for(it, Status.RUNNING)).tag for it in since}
@@ -234,7 +234,7 @@ async def test_what_no_job_knows_is_told_and_left_alone(world, caplog):
     assert world.engine.health().healthy
 
 
-async def test_a_container_of_a_job_that_is_over_by_this_data_is_left_alone_too(world):
+async def test_a_container_of_a_job_that_ended_in_the_backup_is_kept(world):
     rules = (ExitRule(action=Action.RETRY, on_exit_code="1"), ExitRule(action=Action.EXIT, on_reason="*"))
     job = await world.submit(Script(seconds=15, exit_code=1), attempts=2, rules=rules)
     await world.wait_for(job, Status.RUNNING)
@@ -249,7 +249,7 @@ async def test_a_container_of_a_job_that_is_over_by_this_data_is_left_alone_too(
     await world.wait_until_containers_are_gone()
 
 
-async def test_what_the_data_knows_to_be_over_is_cleared_away_as_ever(world):
+async def test_a_container_of_an_attempt_that_ended_in_the_backup_is_removed(world):
     world.runtime.hold("remove")
     job = await world.submit(Script(seconds=1))
     await world.wait_for(job, Status.SUCCEEDED)
@@ -262,7 +262,7 @@ async def test_what_the_data_knows_to_be_over_is_cleared_away_as_ever(world):
     await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
 
 
-async def test_without_a_purge_it_is_left_alone_for_good(world):
+async def test_without_purge_orphaned_containers_are_kept_permanently(world):
     backup = world.backup()
     job = await world.submit(LONG)
     tag = (await world.wait_for(job, Status.RUNNING)).tag
@@ -278,7 +278,7 @@ async def test_without_a_purge_it_is_left_alone_for_good(world):
     await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
 
-async def test_with_a_purge_it_is_cleared_away_however_many_there_are(world):
+async def test_with_purge_all_orphaned_containers_are_removed(world):
     backup = world.backup()
     for job in [await world.submit(LONG) for _ in range(5)]:
         await world.wait_for(job, Status.RUNNING)
@@ -289,7 +289,7 @@ async def test_with_a_purge_it_is_cleared_away_however_many_there_are(world):
     await world.wait_until_containers_are_gone()
 
 
-async def test_a_purge_goes_on_when_the_engine_was_away_and_the_server_died(world):
+async def test_a_purge_continues_after_a_restart(world):
     backup = world.backup()
     jobs = await world.submit_many(5, LONG)
     await world.wait_for(jobs[-1], Status.RUNNING)
@@ -304,7 +304,7 @@ async def test_a_purge_goes_on_when_the_engine_was_away_and_the_server_died(worl
     await world.wait_until_containers_are_gone()
 
 
-async def test_a_purge_leaves_a_container_whose_turn_in_its_task_has_not_come_yet(world):
+async def test_a_purge_keeps_a_container_of_a_task_that_waits(world):
     world.runtime.hold("start")
     both = task(contained("a", Script(seconds=30)), contained("b", Script(seconds=30), after={"a": "START"}))
     job = await world.submit(task=both)
@@ -322,7 +322,7 @@ async def test_a_purge_leaves_a_container_whose_turn_in_its_task_has_not_come_ye
     assert await world.engine_calls_by_container(job, "start") == ["0/a", "0/b"]
 
 
-async def test_an_order_is_carried_out_as_ever(world):
+async def test_stop_orders_are_carried_out_in_safe_mode(world):
     job = await world.submit(LONG)
     await world.wait_for(job, Status.RUNNING)
     await world.restore(world.backup())
@@ -337,7 +337,7 @@ async def test_an_order_is_carried_out_as_ever(world):
 # ---------------------------------------------------------------------------------------------------------- not started
 
 
-async def test_what_waits_is_not_started_before_an_operator_says_so(world):
+async def test_queued_jobs_do_not_start_in_safe_mode(world):
     before = await world.submit(LONG, millicpus=4000)
     await world.wait_for(before, Status.RUNNING)
     waits = await world.submit(Script(seconds=1))
@@ -355,7 +355,7 @@ async def test_what_waits_is_not_started_before_an_operator_says_so(world):
     await world.wait_for(fresh, Status.SUCCEEDED)
 
 
-async def test_nor_is_one_whose_start_was_under_way_when_the_backup_was_made(world):
+async def test_a_job_starting_in_the_backup_does_not_start_in_safe_mode(world):
     """It may have run, and ended, long ago."""
     world.runtime.hold("create")
     job = await world.submit(Script(seconds=1))
@@ -373,7 +373,7 @@ async def test_nor_is_one_whose_start_was_under_way_when_the_backup_was_made(wor
     await world.wait_for(job, Status.SUCCEEDED)
 
 
-async def test_nor_is_a_container_that_was_only_made_since(world):
+async def test_a_container_only_created_since_the_backup_does_not_start_in_safe_mode(world):
     before = await world.submit(LONG, millicpus=4000)
     await world.wait_for(before, Status.RUNNING)
     job = await world.submit(Script(seconds=1))
@@ -395,7 +395,7 @@ async def test_nor_is_a_container_that_was_only_made_since(world):
     await world.wait_for(job, Status.SUCCEEDED)
 
 
-async def test_nor_is_one_that_was_made_before_the_backup_and_never_begun(world):
+async def test_a_container_created_before_the_backup_does_not_start_in_safe_mode(world):
     world.runtime.hold("start")
     job = await world.submit(Script(seconds=1))
     await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.container_id is not None)
@@ -412,7 +412,7 @@ async def test_nor_is_one_that_was_made_before_the_backup_and_never_begun(world)
     await world.wait_for(job, Status.SUCCEEDED)
 
 
-async def test_nor_is_the_next_container_of_a_task_that_was_taken_up(world):
+async def test_the_next_container_of_an_attached_task_does_not_start_in_safe_mode(world):
     first = contained("first", Script(seconds=20), essential=False)
     second = contained("second", Script(seconds=1), after={"first": "SUCCESS"})
     job = await world.submit(task=task(first, second))
@@ -427,7 +427,7 @@ async def test_nor_is_the_next_container_of_a_task_that_was_taken_up(world):
     assert await world.engine_calls_by_container(job, "start") == ["0/first", "0/second"]
 
 
-async def test_one_that_is_to_be_given_up_is_given_up(world):
+async def test_an_abandoned_start_is_abandoned_in_safe_mode(world):
     world.runtime.hold("create")
     job = await world.submit(Script(seconds=1))
     await world.wait_for(job, Status.STARTING)
@@ -444,7 +444,7 @@ async def test_one_that_is_to_be_given_up_is_given_up(world):
 
 
 @pytest.mark.parametrize("limit", [None, 60], ids=["unlimited", "its timeout long over"])
-async def test_one_that_is_not_there_is_given_up_only_when_an_operator_says_so(world, limit):
+async def test_an_absent_container_is_lost_only_after_safe_mode(world, limit):
     job = await world.submit(Script(seconds=20), limit=limit)
     await world.wait_for(job, Status.RUNNING)
     backup = world.backup()
@@ -458,7 +458,7 @@ async def test_one_that_is_not_there_is_given_up_only_when_an_operator_says_so(w
     await world.wait_for(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
 
 
-async def test_nor_is_one_that_is_removed_by_hand_meanwhile(world):
+async def test_a_container_removed_in_safe_mode_is_lost_only_after_it(world):
     job = await world.submit(LONG)
     await world.wait_for(job, Status.RUNNING)
     await world.restore(world.backup())
@@ -471,7 +471,7 @@ async def test_nor_is_one_that_is_removed_by_hand_meanwhile(world):
     await world.wait_for(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
 
 
-async def test_one_that_is_not_there_and_is_terminated_is_over(world):
+async def test_a_terminated_job_with_an_absent_container_ends_in_safe_mode(world):
     job = await world.submit(Script(seconds=20))
     await world.wait_for(job, Status.RUNNING)
     backup = world.backup()
@@ -484,7 +484,7 @@ async def test_one_that_is_not_there_and_is_terminated_is_over(world):
     await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
 
 
-async def test_a_restart_does_not_end_it(world):
+async def test_a_restart_does_not_end_safe_mode(world):
     job = await world.submit(Script(seconds=1))
     await world.wait_for(job, Status.SUCCEEDED)
     await world.restore(world.backup())
@@ -497,7 +497,7 @@ async def test_a_restart_does_not_end_it(world):
     assert world.engine.health().safe_mode is None
 
 
-async def test_it_does_not_end_before_the_engine_was_looked_at(world):
+async def test_safe_mode_does_not_end_before_the_first_survey(world):
     backup = world.backup()
     world.runtime.unreachable = True
     await world.restore(backup)
@@ -512,7 +512,7 @@ async def test_it_does_not_end_before_the_engine_was_looked_at(world):
     await world.engine.leave_safe_mode(purge=True, caller=ADMIN)
 
 
-async def test_nor_before_what_was_taken_up_is_saved(world):
+async def test_safe_mode_does_not_end_before_attached_jobs_are_saved(world):
     job, backup = await one_that_starts_after(world, Script(seconds=60))
     await world.wait_for(job, Status.RUNNING)
     world.runtime.unreachable = True

@@ -1,4 +1,4 @@
-"""A failed attempt: again, or enough. aws-batch.md 6.1."""
+"""Retries of failed attempts. aws-batch.md 6.1."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from batchq.domain.job import Action, ExitRule, Status
 from tests.support.scripts import LASTING, Script
 
 
-async def test_each_attempt_is_a_container_of_its_own(world):
+async def test_each_attempt_has_its_own_container(world):
     job = await world.submit(Script(seconds=0, exit_code=7), attempts=3)
 
     done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.EXITED)
@@ -17,7 +17,7 @@ async def test_each_attempt_is_a_container_of_its_own(world):
     assert (await world.statuses(job)).count("RUNNABLE") == 3
 
 
-async def test_a_success_ends_it(world):
+async def test_a_success_ends_the_job(world):
     job = await world.submit(Script(seconds=0), attempts=3)
 
     done = await world.wait_for(job, Status.SUCCEEDED)
@@ -25,7 +25,7 @@ async def test_a_success_ends_it(world):
     assert len(done.attempts) == 1
 
 
-async def test_a_rule_may_say_enough(world):
+async def test_a_retry_rule_may_exit(world):
     rules = (ExitRule(action=Action.EXIT, on_exit_code="4*"), ExitRule(action=Action.RETRY, on_reason="*"))
     job = await world.submit(Script(seconds=0, exit_code=42), attempts=5, rules=rules)
 
@@ -34,7 +34,7 @@ async def test_a_rule_may_say_enough(world):
     assert len(done.attempts) == 1
 
 
-async def test_when_no_rule_matches_it_is_retried(world):
+async def test_a_failure_that_matches_no_rule_is_retried(world):
     rules = (ExitRule(action=Action.EXIT, on_exit_code="1"),)
     job = await world.submit(Script(seconds=0, exit_code=42), attempts=2, rules=rules)
 
@@ -43,7 +43,7 @@ async def test_when_no_rule_matches_it_is_retried(world):
     assert len(done.attempts) == 2
 
 
-async def test_each_attempt_is_told_its_number(world):
+async def test_each_attempt_gets_its_number(world):
     script = Script(seconds=0, exit_code=1, prints_environment=("AWS_BATCH_JOB_ATTEMPT",))
     job = await world.submit(script, attempts=2)
 
@@ -54,7 +54,7 @@ async def test_each_attempt_is_told_its_number(world):
 
 
 @pytest.mark.fault("EN13")
-async def test_a_container_killed_by_somebody_else_is_retried(world):
+async def test_a_container_killed_externally_is_retried(world):
     job = await world.submit(LASTING, attempts=2)
     running = await world.wait_for(job, Status.RUNNING)
 
@@ -67,7 +67,7 @@ async def test_a_container_killed_by_somebody_else_is_retried(world):
 
 
 @pytest.mark.fault("EN12")
-async def test_a_container_removed_by_somebody_else_costs_the_attempt(world):
+async def test_a_container_removed_externally_uses_up_the_attempt(world):
     job = await world.submit(LASTING, attempts=2)
     running = await world.wait_for(job, Status.RUNNING)
 
@@ -83,7 +83,7 @@ async def test_a_container_removed_by_somebody_else_costs_the_attempt(world):
 
 
 @pytest.mark.fault("EN20")
-async def test_a_command_that_is_not_there_fails_the_attempt_with_127(world):
+async def test_a_missing_command_fails_the_attempt_with_127(world):
     job = await world.submit(Script(refuse="exec: no such file"), attempts=2)
 
     done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED, started_at=None)

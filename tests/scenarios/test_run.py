@@ -1,4 +1,4 @@
-"""A job runs, and is told as it was."""
+"""A job runs, and is described as it ran."""
 
 from msgspec.structs import replace
 
@@ -8,7 +8,7 @@ from tests.support.builders import ADMIN
 from tests.support.scripts import LASTING, Script
 
 
-async def test_a_job_walks_from_submitted_to_succeeded(world):
+async def test_a_job_passes_from_submitted_to_succeeded(world):
     job = await world.submit(Script(seconds=0))
 
     done = await world.wait_for(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED, stop_orders=())
@@ -17,7 +17,7 @@ async def test_a_job_walks_from_submitted_to_succeeded(world):
     assert await world.statuses(job) == ["SUBMITTED", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED"]
 
 
-async def test_a_job_that_exits_otherwise_is_failed_with_its_code(world):
+async def test_a_job_with_another_exit_code_is_failed_with_it(world):
     job = await world.submit(Script(seconds=0, exit_code=42))
 
     done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.EXITED)
@@ -27,7 +27,7 @@ async def test_a_job_that_exits_otherwise_is_failed_with_its_code(world):
     assert not done.is_cancelled
 
 
-async def test_overrides_that_are_too_long_end_it_before_it_begins(world):
+async def test_overrides_that_are_too_long_fail_the_job_before_it_starts(world):
     submission = await world.submission(attempts=3)
     overrides = replace(submission.overrides, environment=(("LONG", "x" * 8192),))
 
@@ -48,7 +48,7 @@ async def test_times_are_those_of_the_container_in_order(world):
     assert 0.9 <= (done.stopped_at - done.started_at).total_seconds() < 1 + world.slack.total_seconds()
 
 
-async def test_its_output_outlives_its_container(world):
+async def test_the_log_outlives_the_container(world):
     job = await world.submit(Script(seconds=0, output=("one", "two")))
 
     await world.wait_for(job, Status.SUCCEEDED)
@@ -57,7 +57,7 @@ async def test_its_output_outlives_its_container(world):
     assert await world.output(job) == ["one", "two"]
 
 
-async def test_what_does_not_fit_waits_its_turn_and_is_not_passed(world):
+async def test_a_job_that_does_not_fit_waits_and_is_not_passed(world):
     first = await world.submit(LASTING, millicpus=3000)
     large = await world.submit(Script(seconds=0), millicpus=4000)
     small = await world.submit(Script(seconds=0), millicpus=250)
@@ -73,7 +73,7 @@ async def test_what_does_not_fit_waits_its_turn_and_is_not_passed(world):
     assert small_done.started_at >= large_done.started_at
 
 
-async def test_a_queue_of_higher_priority_goes_first(world):
+async def test_jobs_of_the_queue_of_higher_priority_start_first(world):
     await world.queue("urgent", priority=10)
     first = await world.submit(LASTING, millicpus=4000)
     low = await world.submit(Script(seconds=0), millicpus=4000)
@@ -86,7 +86,7 @@ async def test_a_queue_of_higher_priority_goes_first(world):
     assert (await world.job(first)).stopped_at <= high_done.started_at <= low_done.started_at
 
 
-async def test_one_that_can_never_fit_says_so_and_blocks_nobody(world):
+async def test_an_unschedulable_job_shows_the_reason_and_blocks_no_other(world):
     giant = await world.submit(Script(seconds=0), millicpus=64_000)
     fat = await world.submit(Script(seconds=0), memory_mib=1 << 30)
     small = await world.submit(Script(seconds=0))
@@ -102,7 +102,7 @@ async def test_one_that_can_never_fit_says_so_and_blocks_nobody(world):
     await world.terminate(fat)
 
 
-async def test_a_misfit_runs_once_an_environment_is_large_enough(world):
+async def test_an_unschedulable_job_runs_once_an_environment_is_large_enough(world):
     giant = await world.submit(Script(seconds=0), millicpus=64_000)
     await world.wait_for(giant, Status.RUNNABLE, unschedulable=True)
 
@@ -111,7 +111,7 @@ async def test_a_misfit_runs_once_an_environment_is_large_enough(world):
     await world.wait_for(giant, Status.SUCCEEDED, unschedulable=False)
 
 
-async def test_the_container_is_told_of_its_job(world):
+async def test_the_container_gets_the_variables_of_its_job(world):
     told = Script(seconds=0, prints_environment=("AWS_BATCH_JOB_ATTEMPT", "AWS_BATCH_JQ_NAME", "AWS_BATCH_CE_NAME"))
     job = await world.submit(told)
 
@@ -121,7 +121,7 @@ async def test_the_container_is_told_of_its_job(world):
     assert await world.output(job) == ["1", "default", "local"]
 
 
-async def test_more_tags_than_can_be_propagated_end_it_too(world):
+async def test_too_many_propagated_tags_fail_the_job(world):
     submission = await world.submission()
     tags = tuple((f"key-{number}", "") for number in range(51))
 

@@ -1,4 +1,4 @@
-"""Who starts first when there is not room for all, who may pass, and what is said of the one that waits."""
+"""Which job starts first when capacity is short, which may pass, and what a waiting job shows."""
 
 from datetime import timedelta
 
@@ -62,7 +62,7 @@ async def started(world, *jobs):
 
 
 @pytest.mark.fault("SP27")
-async def test_when_its_queue_is_disabled_what_runs_goes_on_what_waits_is_served_and_the_queue_cannot_be_deleted(world):
+async def test_jobs_of_a_disabled_queue_run_and_it_cannot_be_deleted(world):
     runs = await world.submit(LASTING, millicpus=4000)
     waits = await world.submit(Script(seconds=0), millicpus=4000)
     await world.wait_for(runs, Status.RUNNING)
@@ -78,7 +78,7 @@ async def test_when_its_queue_is_disabled_what_runs_goes_on_what_waits_is_served
     await world.wait_for(waits, Status.SUCCEEDED)
 
 
-async def test_a_job_that_waits_in_front_says_what_for(world):
+async def test_the_head_of_a_queue_shows_what_it_waits_for(world):
     first = await world.submit(LONG, millicpus=WHOLE)
     await world.wait_for(first, Status.RUNNING)
 
@@ -89,7 +89,7 @@ async def test_a_job_that_waits_in_front_says_what_for(world):
     await world.wait_for(head, Status.SUCCEEDED)
 
 
-async def test_since_when_it_waits_survives_a_restart(world):
+async def test_the_time_since_which_a_head_waits_survives_a_restart(world):
     await world.wait_for(await world.submit(LONG, millicpus=WHOLE), Status.RUNNING)
     head = await world.submit(millicpus=1000)
     since = (await world.wait_for(head, Status.RUNNABLE, status_reason=FOR_VCPUS)).blocked_at
@@ -103,7 +103,7 @@ async def test_since_when_it_waits_survives_a_restart(world):
 # ------------------------------------------------------------------------------------------------------------- backfill
 
 
-async def test_a_small_job_does_not_pass_one_that_waits(world):
+async def test_a_small_job_does_not_pass_a_waiting_head(world):
     await world.wait_for(await world.submit(LONG, millicpus=2000), Status.RUNNING)
     head = await world.submit(millicpus=WHOLE)
 
@@ -114,7 +114,7 @@ async def test_a_small_job_does_not_pass_one_that_waits(world):
     await world.cancel(head)
 
 
-async def test_one_that_is_over_before_the_other_can_start_goes_first(world):
+async def test_a_job_that_ends_before_the_head_can_start_is_backfilled(world):
     first = await world.submit(LONG, millicpus=2000, limit=7200)
     await world.wait_for(first, Status.RUNNING)
     head = await world.submit(millicpus=WHOLE)
@@ -130,7 +130,7 @@ async def test_one_that_is_over_before_the_other_can_start_goes_first(world):
 # ----------------------------------------------------------------------------------------------------------- fair share
 
 
-async def test_shares_take_turns_whoever_came_first(world, shared):
+async def test_shares_alternate_whichever_submitted_first(world, shared):
     first = await of_share(world, "red", LONG, millicpus=WHOLE)
     await world.wait_for(first, Status.RUNNING)
     reds = [await of_share(world, "red", LONG, millicpus=2000) for _ in range(2)]
@@ -144,7 +144,7 @@ async def test_shares_take_turns_whoever_came_first(world, shared):
     await world.cancel(reds[1])
 
 
-async def test_within_a_share_the_higher_priority_goes_first(world, shared):
+async def test_within_a_share_the_higher_priority_starts_first(world, shared):
     first = await of_share(world, "red", LONG, millicpus=WHOLE)
     await world.wait_for(first, Status.RUNNING)
     usual = await of_share(world, "red", millicpus=WHOLE)
@@ -157,7 +157,7 @@ async def test_within_a_share_the_higher_priority_goes_first(world, shared):
     await world.cancel(usual)
 
 
-async def test_what_a_share_used_is_held_against_it_after_a_restart(world, shared):
+async def test_the_usage_of_a_share_counts_after_a_restart(world, shared):
     first = await of_share(world, "red", LONG, millicpus=WHOLE)
     await world.wait_for(first, Status.RUNNING)
     await world.sleep(2)
@@ -172,7 +172,7 @@ async def test_what_a_share_used_is_held_against_it_after_a_restart(world, share
     await world.cancel(old)
 
 
-async def test_the_snapshot_tells_the_order_in_which_they_start(world, shared):
+async def test_the_snapshot_has_the_order_of_the_starts(world, shared):
     first = await of_share(world, "red", LONG, millicpus=WHOLE)
     await world.wait_for(first, Status.RUNNING)
     reds = [await of_share(world, "red", SHORT, millicpus=WHOLE) for _ in range(2)]

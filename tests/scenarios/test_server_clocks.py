@@ -63,7 +63,7 @@ async def test_a_running_job_is_not_timed_out_early(world):
     assert done.created_at <= done.started_at <= done.stopped_at < done.started_at + timedelta(seconds=HOUR)
 
 
-async def test_a_grace_that_has_begun_ends_in_time(world):
+async def test_a_grace_period_that_has_begun_ends_in_time(world):
     job = await world.submit(DEAF)
     await world.wait_for_output(job, "ready")
     await world.terminate(job)
@@ -76,7 +76,7 @@ async def test_a_grace_that_has_begun_ends_in_time(world):
     assert done.attempts[0].exit_code == 137
 
 
-async def test_a_timeout_comes_in_time(virtual):
+async def test_a_timeout_applies_in_time(virtual):
     job = await virtual.submit(Script(seconds=60, on_term=143, output=("ready",)), limit=3)
     await virtual.wait_for_output(job, "ready")
 
@@ -97,7 +97,7 @@ async def test_a_container_of_a_task_is_killed_in_time(virtual):
 
 
 @pytest.mark.parametrize("asked", [{}, {"task": task(contained("app", FOREVER_DEAF))}], ids=["container", "task"])
-async def test_a_grace_that_a_clock_ahead_has_stamped_before_a_reboot_ends_in_time(simulated, asked):
+async def test_a_grace_period_stored_by_a_clock_ahead_ends_in_time_after_a_reboot(simulated, asked):
     """The engine is another machine's: its containers have not ended with this one."""
     await with_wrong_clock(simulated, TWO_HOURS)
     job = await simulated.submit(FOREVER_DEAF, **asked)
@@ -149,7 +149,7 @@ async def after_a_reboot(world, *, engine_ahead):
     return job
 
 
-async def test_after_a_reboot_the_wall_time_is_what_has_passed(simulated):
+async def test_after_a_reboot_the_wall_time_counts(simulated):
     job = await after_a_reboot(simulated, engine_ahead=1.5 * TWO_HOURS)
 
     await simulated.wait_for(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)

@@ -1,4 +1,4 @@
-"""Jobs of several containers: who starts when, who ends whom, and who decides. aws-batch.md 5.4, 11.3; faults.md 6."""
+"""Jobs of several containers: starts, ends, and which container decides. aws-batch.md 5.4, 11.3; faults.md 6."""
 
 from datetime import timedelta
 
@@ -40,7 +40,7 @@ async def both_ready(world, job):
     await world.wait_for_output(job, "ready", SIDECAR)
 
 
-async def test_when_the_essential_one_is_over_so_is_the_job(world):
+async def test_the_job_ends_with_its_essential_container(world):
     job = await world.submit(task=task(app(LASTING), sidecar()))
     await world.wait_for_output(job, "ready", SIDECAR)
 
@@ -54,7 +54,7 @@ async def test_when_the_essential_one_is_over_so_is_the_job(world):
     assert await world.engine_calls(job, container_key=SIDECAR) == ["create", "start", "stop", "remove"]
 
 
-async def test_one_that_waits_for_a_success_starts_after_it(world):
+async def test_a_container_that_waits_for_a_success_starts_after_it(world):
     job = await world.submit(task=task(init(SOME_TIME), app(BRIEF, after={"init": "SUCCESS"})))
 
     done = await world.wait_for(job, Status.SUCCEEDED)
@@ -64,7 +64,7 @@ async def test_one_that_waits_for_a_success_starts_after_it(world):
     assert await world.engine_calls_by_container(job, "start") == [INIT, APP]
 
 
-async def test_what_one_leaves_in_a_shared_volume_is_there_for_the_next(world):
+async def test_containers_share_files_in_a_volume(world):
     shared = (Mount(container_path="/shared", host_path=None, volume="work"),)
     writes = replace(init(mounts=shared), spec=replace(init(mounts=shared).spec, command=("touch", "/shared/it")))
     it = app(BRIEF, mounts=shared, after={"init": "SUCCESS"})
@@ -75,7 +75,7 @@ async def test_what_one_leaves_in_a_shared_volume_is_there_for_the_next(world):
     await world.wait_for(job, Status.SUCCEEDED)
 
 
-async def test_one_that_can_never_start_fails_the_job(world):
+async def test_a_container_that_can_never_start_fails_the_job(world):
     job = await world.submit(task=task(init(Script(seconds=0, exit_code=3)), app(BRIEF, after={"init": "SUCCESS"})))
 
     done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
@@ -85,7 +85,7 @@ async def test_one_that_can_never_start_fails_the_job(world):
     assert await world.engine_calls(job, container_key=APP) == []
 
 
-async def test_the_failure_of_one_that_is_not_essential_is_no_failure(world):
+async def test_the_failure_of_a_non_essential_container_does_not_fail_the_job(world):
     job = await world.submit(task=task(app(LASTING), sidecar(Script(seconds=0, exit_code=3))))
     await world.wait_until(job, lambda it: it.attempt is not None and codes(it.attempt) == {APP: None, SIDECAR: 3})
     await world.finish(job, container_key=APP)
@@ -95,7 +95,7 @@ async def test_the_failure_of_one_that_is_not_essential_is_no_failure(world):
     assert codes(done.attempts[0]) == {APP: 0, SIDECAR: 3}
 
 
-async def test_an_essential_one_that_cannot_start_fails_the_job_and_stops_the_rest(world):
+async def test_an_essential_container_that_cannot_start_fails_the_job_and_stops_the_others(world):
     job = await world.submit(task=task(app(Script(refuse="no such file")), sidecar(DEAF)))
 
     done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
@@ -104,7 +104,7 @@ async def test_an_essential_one_that_cannot_start_fails_the_job_and_stops_the_re
     await world.wait_until_containers_are_gone()
 
 
-async def test_a_failed_attempt_begins_anew_with_all_of_them(world):
+async def test_a_retry_starts_all_containers(world):
     job = await world.submit(task=task(app(lasting(5), BRIEF), sidecar(DEAF)), attempts=2)
     await world.wait_for_output(job, "ready", SIDECAR)
     await world.finish(job, container_key=APP)
@@ -116,7 +116,7 @@ async def test_a_failed_attempt_begins_anew_with_all_of_them(world):
     assert [len(await world.engine_calls(job, attempt=it, container_key=SIDECAR)) > 0 for it in (1, 2)] == [True, True]
 
 
-async def test_each_has_a_log_of_its_own(world):
+async def test_each_container_has_its_own_log(world):
     said, also = lasting(output=("one",)), Script(seconds=0, output=("two",))
     job = await world.submit(task=task(app(said), sidecar(also, after={"app": "START"})))
     await world.wait_until(job, lambda it: it.attempt is not None and codes(it.attempt) == {APP: None, SIDECAR: 0})
@@ -137,7 +137,7 @@ async def test_each_has_a_log_of_its_own(world):
 # -------------------------------------------------------------------------------------------------------------- stopped
 
 
-async def test_a_terminate_stops_all_of_them(world):
+async def test_a_terminate_stops_all_containers(world):
     job = await world.submit(task=task(app(POLITE), sidecar()), attempts=3)
     await both_ready(world, job)
 
@@ -148,7 +148,7 @@ async def test_a_terminate_stops_all_of_them(world):
     assert [codes(it) for it in done.attempts] == [{APP: 0, SIDECAR: 0}]
 
 
-async def test_one_that_is_deaf_is_killed_after_its_own_grace(world):
+async def test_a_container_that_ignores_sigterm_is_killed_after_its_own_grace_period(world):
     deaf = sidecar(DEAF, stop_timeout=timedelta(seconds=1))
     job = await world.submit(task=task(app(POLITE), deaf))
     await both_ready(world, job)
@@ -161,7 +161,7 @@ async def test_one_that_is_deaf_is_killed_after_its_own_grace(world):
     assert await world.engine_calls(job, container_key=APP) == ["create", "start", "stop", "remove"]
 
 
-async def test_terminated_before_the_engine_is_asked_none_is_started(world):
+async def test_a_task_terminated_before_its_start_starts_no_container(world):
     world.runtime.hold("create")
     job = await world.submit(task=task(app(POLITE), sidecar()))
     await world.wait_for(job, Status.STARTING)
@@ -173,7 +173,7 @@ async def test_terminated_before_the_engine_is_asked_none_is_started(world):
     assert await world.engine_calls_by_container(job, "start") == []
 
 
-async def test_terminated_at_any_moment_nothing_is_left_running(world):
+async def test_a_task_terminated_at_any_moment_leaves_no_container_running(world):
     tasks = task(init(), app(DEAF, after={"init": "SUCCESS"}), sidecar(DEAF))
     jobs = [await world.submit(task=tasks) for _ in range(4)]
 
@@ -186,7 +186,7 @@ async def test_terminated_at_any_moment_nothing_is_left_running(world):
     await world.wait_until_containers_are_gone()
 
 
-async def test_out_of_time_all_of_them_are_stopped(world):
+async def test_a_timeout_stops_all_containers(world):
     job = await world.submit(task=task(app(POLITE), sidecar()), limit=1, attempts=3)
 
     done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
@@ -195,7 +195,7 @@ async def test_out_of_time_all_of_them_are_stopped(world):
     assert not done.is_terminated
 
 
-async def test_out_of_time_while_the_next_one_is_being_made_it_is_not_started(world):
+async def test_a_container_being_created_at_the_timeout_is_not_started(world):
     tasks = task(init(LASTING), app(POLITE, after={"init": "SUCCESS"}))
     job = await world.submit(task=tasks, limit=IN_TIME)
     await world.wait_for(job, Status.RUNNING)
@@ -210,7 +210,7 @@ async def test_out_of_time_while_the_next_one_is_being_made_it_is_not_started(wo
     assert await world.engine_calls_by_container(job, "start") == [INIT]
 
 
-async def test_who_waits_too_long_gives_up(world):
+async def test_a_container_that_waits_longer_than_its_start_timeout_fails(world):
     slow = init(POLITE, start_timeout=timedelta(seconds=1))
     job = await world.submit(task=task(slow, app(BRIEF, after={"init": "COMPLETE"})))
 
@@ -221,7 +221,7 @@ async def test_who_waits_too_long_gives_up(world):
     assert await world.engine_calls(job, container_key=APP) == []
 
 
-async def test_one_that_ended_in_time_and_was_not_seen_to_is_not_waited_for_in_vain(world):
+async def test_a_condition_met_in_time_without_an_event_is_met(world):
     world.runtime.drops_death_reports = True
     quick = init(BRIEF, start_timeout=timedelta(seconds=30))
 
@@ -230,7 +230,7 @@ async def test_one_that_ended_in_time_and_was_not_seen_to_is_not_waited_for_in_v
     await world.wait_for(job, Status.SUCCEEDED)
 
 
-async def test_a_cancel_leaves_them_alone(world):
+async def test_a_cancel_leaves_all_containers_running(world):
     job = await world.submit(task=task(app(LASTING), sidecar()), attempts=3)
     await world.wait_for(job, Status.RUNNING)
 
@@ -244,7 +244,7 @@ async def test_a_cancel_leaves_them_alone(world):
 # -------------------------------------------------------------------------------------------------------------- crashes
 
 
-async def test_after_a_crash_they_go_on(world):
+async def test_after_a_crash_all_containers_continue(world):
     job = await world.submit(task=task(app(LASTING), sidecar()))
     await world.wait_for_output(job, "ready", SIDECAR)
 
@@ -255,7 +255,7 @@ async def test_after_a_crash_they_go_on(world):
     assert sorted(await world.engine_calls_by_container(job, "start")) == [APP, SIDECAR]
 
 
-async def test_what_ended_during_the_crash_has_ended(world):
+async def test_a_container_that_ended_during_the_crash_has_ended(world):
     job = await world.submit(task=task(app(LASTING), sidecar()))
     await world.wait_for_output(job, "ready", SIDECAR)
 
@@ -267,7 +267,7 @@ async def test_what_ended_during_the_crash_has_ended(world):
     assert codes(done.attempts[0]) == {APP: 0, SIDECAR: 0}
 
 
-async def test_one_that_waited_during_the_crash_starts_after_it(world):
+async def test_a_container_that_waited_during_the_crash_starts_after_it(world):
     job = await world.submit(task=task(init(LASTING), app(BRIEF, after={"init": "SUCCESS"})))
     await world.wait_for(job, Status.RUNNING)
 
@@ -278,7 +278,7 @@ async def test_one_that_waited_during_the_crash_starts_after_it(world):
     await world.wait_for(job, Status.SUCCEEDED)
 
 
-async def test_an_order_is_not_forgotten_in_a_crash(world):
+async def test_a_stop_order_survives_a_crash(world):
     job = await world.submit(task=task(app(POLITE), sidecar()))
     await both_ready(world, job)
     world.runtime.hold("stop")
@@ -292,7 +292,7 @@ async def test_an_order_is_not_forgotten_in_a_crash(world):
     assert codes(done.attempts[0]) == {APP: 0, SIDECAR: 0}
 
 
-async def test_one_that_somebody_removed_is_lost_and_its_job_begins_anew(world):
+async def test_a_removed_container_is_lost_and_its_job_is_retried(world):
     job = await world.submit(task=task(app(POLITE, BRIEF), sidecar(DEAF)), attempts=2)
     await both_ready(world, job)
 

@@ -1,4 +1,4 @@
-"""TerminateJob: everything that is not over ends FAILED with the caller's reason. aws-batch.md 5.1, 5.2, 5.4, 5.8."""
+"""TerminateJob: every unfinished job ends FAILED with the caller's reason. aws-batch.md 5.1, 5.2, 5.4, 5.8."""
 
 import pytest
 
@@ -13,7 +13,7 @@ DEAF = Script(seconds=60, on_term=None, output=("ready",))
 
 
 @pytest.mark.fault("SP14")
-async def test_terminated_while_submitted_it_never_runs(world):
+async def test_a_job_terminated_while_submitted_never_runs(world):
     job = await world.submit_and(lambda it: world.terminate(it, "changed my mind"))
 
     done = await world.wait_for(job, Status.FAILED, status_reason="changed my mind", attempts=())
@@ -25,7 +25,7 @@ async def test_terminated_while_submitted_it_never_runs(world):
 
 
 @pytest.mark.fault("SP14")
-async def test_terminated_while_pending_it_is_over_at_once(world):
+async def test_a_job_terminated_while_pending_ends_at_once(world):
     before = await world.submit(POLITE)
     job = await world.submit(after=[before])
     await world.wait_for(job, Status.PENDING)
@@ -37,7 +37,7 @@ async def test_terminated_while_pending_it_is_over_at_once(world):
 
 
 @pytest.mark.fault("SP14")
-async def test_terminated_while_runnable_no_container_is_made(world):
+async def test_a_job_terminated_while_runnable_gets_no_container(world):
     holder = await world.submit(LASTING, millicpus=4000)
     job = await world.submit(millicpus=4000)
     await world.wait_for(job, Status.RUNNABLE)
@@ -52,7 +52,7 @@ async def test_terminated_while_runnable_no_container_is_made(world):
 
 
 @pytest.mark.fault("SP20")
-async def test_one_that_exits_on_sigterm_is_failed_although_it_exits_0(world):
+async def test_a_terminated_job_is_failed_although_it_exits_0(world):
     job = await world.submit(POLITE, attempts=5)
     await world.wait_for_output(job, "ready")
 
@@ -64,7 +64,7 @@ async def test_one_that_exits_on_sigterm_is_failed_although_it_exits_0(world):
     assert await world.engine_calls(job) == ["create", "start", "stop", "remove"]
 
 
-async def test_one_that_dies_of_sigterm_shows_143(world):
+async def test_a_job_that_dies_of_sigterm_has_exit_code_143(world):
     job = await world.submit(Script(seconds=60, on_term=143, output=("ready",)))
     await world.wait_for_output(job, "ready")
 
@@ -75,7 +75,7 @@ async def test_one_that_dies_of_sigterm_shows_143(world):
 
 
 @pytest.mark.fault("SP19")
-async def test_one_deaf_to_sigterm_is_killed_when_its_grace_is_over(world):
+async def test_a_job_that_ignores_sigterm_is_killed_after_the_grace_period(world):
     job = await world.submit(DEAF)
     await world.wait_for_output(job, "ready")
 
@@ -87,7 +87,7 @@ async def test_one_deaf_to_sigterm_is_killed_when_its_grace_is_over(world):
     assert await world.engine_calls(job) == ["create", "start", "stop", "kill", "remove"]
 
 
-async def test_until_the_container_is_gone_the_job_runs_and_says_that_it_is_terminated(world):
+async def test_a_terminated_job_is_running_until_its_container_has_exited(world):
     job = await world.submit(DEAF)
     await world.wait_for_output(job, "ready")
 
@@ -102,7 +102,7 @@ async def test_until_the_container_is_gone_the_job_runs_and_says_that_it_is_term
 
 
 @pytest.mark.fault("SP13")
-async def test_attempts_left_do_not_save_it(world):
+async def test_a_terminated_job_is_not_retried(world):
     job = await world.submit(Script(seconds=60, on_term=1, output=("ready",)), attempts=10)
     await world.wait_for_output(job, "ready")
 
@@ -128,7 +128,7 @@ async def test_a_second_terminate_changes_neither_reason_nor_deadline(world):
     assert (await world.engine_calls(job)).count("stop") == 1
 
 
-async def test_a_cancel_after_it_changes_nothing(world):
+async def test_a_cancel_after_a_terminate_changes_nothing(world):
     job = await world.submit(POLITE)
     await world.wait_for_output(job, "ready")
     await world.terminate(job, "stop it")
@@ -139,7 +139,7 @@ async def test_a_cancel_after_it_changes_nothing(world):
     assert not done.is_cancelled
 
 
-async def test_a_remembered_cancel_does_not_soften_it(world):
+async def test_a_terminate_after_a_cancel_stops_the_job(world):
     job = await world.submit(POLITE)
     await world.wait_for_output(job, "ready")
     await world.cancel(job, "no more tries")
@@ -152,7 +152,7 @@ async def test_a_remembered_cancel_does_not_soften_it(world):
 
 
 @pytest.mark.fault("SP07", "SP18")
-async def test_a_finished_job_is_not_touched(world):
+async def test_a_finished_job_is_unchanged(world):
     job = await world.submit(Script(seconds=0))
     before = await world.wait_for(job, Status.SUCCEEDED)
 
@@ -168,7 +168,7 @@ async def test_an_unknown_job_is_no_error(world):
 
 
 @pytest.mark.fault("SP10")
-async def test_terminated_before_the_engine_is_asked_it_is_never_started(world):
+async def test_a_job_terminated_before_its_start_is_never_started(world):
     world.runtime.hold("create")
     job = await world.submit(Script(seconds=60))
     await world.wait_for(job, Status.STARTING)
@@ -183,7 +183,7 @@ async def test_terminated_before_the_engine_is_asked_it_is_never_started(world):
 
 
 @pytest.mark.fault("SP11")
-async def test_terminated_while_the_start_is_under_way_it_is_asked_once_it_runs(world):
+async def test_a_job_terminated_during_its_start_is_signalled_once_it_runs(world):
     world.runtime.hold("start")
     job = await world.submit(POLITE)
     await world.wait_for_call(job, "start")
@@ -197,7 +197,7 @@ async def test_terminated_while_the_start_is_under_way_it_is_asked_once_it_runs(
 
 
 @pytest.mark.fault("SP11")
-async def test_terminated_at_any_moment_of_its_start_it_is_never_left_running(world):
+async def test_a_job_terminated_at_any_moment_of_its_start_is_never_left_running(world):
     jobs = [await world.submit(POLITE, millicpus=100, grace=GRACE) for _ in range(20)]
 
     for number, job in enumerate(jobs):
@@ -212,7 +212,7 @@ async def test_terminated_at_any_moment_of_its_start_it_is_never_left_running(wo
 
 
 @pytest.mark.fault("SP06")
-async def test_one_that_ends_by_itself_before_it_is_asked_is_failed_although_it_exits_0(world):
+async def test_a_job_that_exits_0_before_the_signal_is_failed(world):
     world.runtime.hold("stop")
     job = await world.submit(LASTING, attempts=3)
     await world.wait_for(job, Status.RUNNING)
@@ -226,7 +226,7 @@ async def test_one_that_ends_by_itself_before_it_is_asked_is_failed_although_it_
 
 
 @pytest.mark.fault("SP26")
-async def test_a_timeout_after_it_changes_neither_reason_nor_sequence(world):
+async def test_a_timeout_after_a_terminate_changes_neither_reason_nor_deadline(world):
     world.runtime.hold("start")
     job = await world.submit(DEAF, limit=1)
     await world.wait_for_call(job, "start")
@@ -239,7 +239,7 @@ async def test_a_timeout_after_it_changes_neither_reason_nor_sequence(world):
     assert await world.engine_calls(job) == ["create", "start", "stop", "kill", "remove"]
 
 
-async def test_its_dependents_fail_when_it_is_over(world):
+async def test_dependents_fail_when_the_job_has_ended(world):
     job = await world.submit(POLITE)
     child = await world.submit(after=[job])
     await world.wait_for_output(job, "ready")
@@ -249,7 +249,7 @@ async def test_its_dependents_fail_when_it_is_over(world):
     await world.wait_for(child, Status.FAILED, status_reason=status_reasons.dependency_failed(job))
 
 
-async def test_its_room_is_given_away_only_when_it_is_gone(world):
+async def test_its_resources_are_free_only_when_the_container_has_exited(world):
     job = await world.submit(DEAF, millicpus=4000)
     await world.wait_for_output(job, "ready")
     waiting = await world.submit(millicpus=4000)

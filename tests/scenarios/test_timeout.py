@@ -1,4 +1,4 @@
-"""attemptDurationSeconds: asked to stop, killed after the grace, FAILED, never retried. aws-batch.md 6.2."""
+"""attemptDurationSeconds: stopped, killed after the grace period, FAILED, not retried. aws-batch.md 6.2."""
 
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
@@ -8,7 +8,7 @@ from tests.support.world import GRACE
 IN_TIME = 8  # seconds, of which what ends in time needs next to none
 
 
-async def test_an_attempt_that_takes_too_long_is_stopped_and_not_retried(world):
+async def test_an_attempt_longer_than_the_timeout_is_stopped_and_not_retried(world):
     job = await world.submit(Script(seconds=60, on_term=143), limit=2, attempts=3)
 
     done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
@@ -18,7 +18,7 @@ async def test_an_attempt_that_takes_too_long_is_stopped_and_not_retried(world):
     assert await world.engine_calls(job) == ["create", "start", "stop", "remove"]
 
 
-async def test_one_deaf_to_sigterm_is_killed(world):
+async def test_a_timed_out_job_that_ignores_sigterm_is_killed(world):
     job = await world.submit(Script(seconds=60, on_term=None), limit=1)
 
     done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
@@ -27,7 +27,7 @@ async def test_one_deaf_to_sigterm_is_killed(world):
     assert (done.stopped_at - done.started_at) >= GRACE
 
 
-async def test_the_clock_begins_anew_with_each_attempt(world):
+async def test_the_timeout_counts_from_the_start_of_each_attempt(world):
     job = await world.submit(Script(seconds=1, exit_code=1), limit=IN_TIME, attempts=IN_TIME + 1)
 
     done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.EXITED)
@@ -59,7 +59,7 @@ async def test_a_timeout_survives_a_restart(world):
     await world.wait_for(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
 
 
-async def test_one_that_ended_in_time_while_nobody_looked_has_not_timed_out(world):
+async def test_a_job_that_ended_in_time_without_a_server_has_not_timed_out(world):
     job = await world.submit(LASTING, limit=IN_TIME)
     await world.wait_for(job, Status.RUNNING)
     await world.crash()
@@ -72,7 +72,7 @@ async def test_one_that_ended_in_time_while_nobody_looked_has_not_timed_out(worl
     assert done.stop is None
 
 
-async def test_one_that_ended_in_time_while_the_engine_was_away_has_not_timed_out(world):
+async def test_a_job_that_ended_in_time_while_the_engine_was_away_has_not_timed_out(world):
     job = await world.submit(LASTING, limit=IN_TIME)
     await world.wait_for(job, Status.RUNNING)
     world.runtime.unreachable = world.runtime.drops_death_reports = True
@@ -85,7 +85,7 @@ async def test_one_that_ended_in_time_while_the_engine_was_away_has_not_timed_ou
     assert done.stop is None
 
 
-async def test_a_timeout_in_the_absence_of_the_engine_is_made_good(world):
+async def test_a_timeout_that_passed_while_the_engine_was_away_is_applied(world):
     world.runtime.hold("stop")  # else it might be over before the engine is away
     job = await world.submit(Script(seconds=60, on_term=143), limit=1)
     await world.wait_for(job, Status.RUNNING)

@@ -1,4 +1,4 @@
-"""Jobs that fail at once, again and again, before a long queue. Pretended, for it takes a thousand of them."""
+"""Jobs that fail at once, repeatedly, before a long queue. Simulated: it takes a thousand of them."""
 
 import pytest
 
@@ -17,7 +17,7 @@ async def world():
 
 
 @pytest.mark.fault("TM04")
-async def test_one_that_fails_at_once_is_started_as_often_as_allowed_one_after_the_other(world):
+async def test_a_job_that_fails_at_once_has_its_attempts_one_after_another(world):
     job = await world.submit(Script(seconds=0, exit_code=1), attempts=ATTEMPTS)
 
     done = await world.wait_for(job, Status.FAILED)
@@ -29,7 +29,7 @@ async def test_one_that_fails_at_once_is_started_as_often_as_allowed_one_after_t
 
 @pytest.mark.exhaustive
 @pytest.mark.fault("TM04", "TM07")
-async def test_a_storm_of_retries_keeps_the_order_of_a_long_queue_and_starves_nobody(world):
+async def test_many_retries_keep_the_order_of_a_long_queue(world):
     failing = [await world.submit(Script(seconds=0, exit_code=1), attempts=ATTEMPTS) for _ in range(STORM)]
     waiting = await world.submit_many(WAITING, Script(seconds=1))
 

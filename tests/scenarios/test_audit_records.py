@@ -1,4 +1,4 @@
-"""Who did what is saved with what he did: nothing without its act, and no act of what did not happen."""
+"""Each change is saved together with its audit record, and no other change has one."""
 
 import asyncio
 
@@ -43,7 +43,7 @@ async def acts(world, **asked):
     return [(it.operation, it.outcome) for it in reversed(found)]
 
 
-async def test_a_jobs_life_leaves_the_acts_of_those_who_ordered_it_and_no_other(world, ada):
+async def test_each_request_about_a_job_has_one_audit_record(world, ada):
     job = await world.submit(LONG)
     await world.wait_for_output(job, "ready")
 
@@ -57,7 +57,7 @@ async def test_a_jobs_life_leaves_the_acts_of_those_who_ordered_it_and_no_other(
     assert told == [("SubmitJob", "SUBMITTED"), ("CancelJob", "RUNNING"), ("TerminateJob", "RUNNING")]
 
 
-async def test_what_changes_nothing_is_no_act(world, ada):
+async def test_a_request_that_changes_nothing_has_no_audit_record(world, ada):
     job = await world.submit(Script(seconds=0))
     await world.wait_for(job, Status.SUCCEEDED)
     before = await acts(world)
@@ -70,7 +70,7 @@ async def test_what_changes_nothing_is_no_act(world, ada):
     assert await acts(world) == before
 
 
-async def test_what_was_not_saved_is_no_act(world, ada):
+async def test_a_request_that_is_not_saved_has_no_audit_record(world, ada):
     job = await world.submit(LONG)
     await world.wait_for_output(job, "ready")
 
@@ -86,7 +86,7 @@ async def test_what_was_not_saved_is_no_act(world, ada):
     assert await acts(world, operation="TerminateJob") == [("TerminateJob", "RUNNING")]
 
 
-async def test_one_order_to_many_is_an_act_and_one_about_each(world, ada):
+async def test_a_bulk_stop_has_an_audit_record_and_one_for_each_job(world, ada):
     running = await world.submit(LONG)
     await world.wait_for_output(running, "ready")
     waiting = await world.submit_many(3, LONG, millicpus=1_000_000)
@@ -104,7 +104,7 @@ async def test_one_order_to_many_is_an_act_and_one_about_each(world, ada):
     ]
 
 
-async def test_one_order_to_many_is_no_act_about_those_it_does_not_change(world, ada):
+async def test_a_bulk_stop_has_no_audit_record_for_an_unchanged_job(world, ada):
     job = await world.submit(Script(seconds=60, on_term=5, output=("ready",)))
     await world.wait_for_output(job, "ready")
     ada("TerminateJobs")
@@ -116,7 +116,7 @@ async def test_one_order_to_many_is_no_act_about_those_it_does_not_change(world,
     await world.wait_for(job, Status.FAILED)
 
 
-async def test_who_ordered_many_is_known_of_those_who_are_told_after_a_restart(world):
+async def test_audit_records_of_a_bulk_stop_name_its_user_after_a_restart(world):
     many = await world.submit_many(700, LONG, millicpus=1_000_000)
     world.caller = replace(ADA, operation="CancelJobs")
     asking = asyncio.create_task(world.cancel_all())

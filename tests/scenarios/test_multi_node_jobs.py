@@ -38,7 +38,7 @@ async def all_ready(world, job, *keys):
         await world.wait_for_output(job, "ready", key)
 
 
-async def test_the_main_node_starts_first_and_its_end_ends_all(world):
+async def test_the_main_node_starts_first_and_its_end_ends_the_job(world):
     job = await world.submit(nodes=worked(LASTING))
     await all_ready(world, job, "1/default", "2/default")
 
@@ -52,7 +52,7 @@ async def test_the_main_node_starts_first_and_its_end_ends_all(world):
     await world.wait_until_containers_are_gone()
 
 
-async def test_each_node_is_told_who_it_is_and_where_the_main_one_is(world):
+async def test_each_node_gets_its_index_and_the_address_of_the_main_node(world):
     names = ("AWS_BATCH_JOB_ID", "AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS")
     tells = Script(seconds=0, prints_environment=names)
     job = await world.submit(nodes=worked(LASTING, others=tells, count=2))
@@ -67,7 +67,7 @@ async def test_each_node_is_told_who_it_is_and_where_the_main_one_is(world):
     assert await world.output(job, container_key="1/default") == [f"{job}#1", "1", address]
 
 
-async def test_a_main_node_whose_first_container_is_over_at_once_has_an_address_all_the_same(world):
+async def test_a_main_node_whose_first_container_ends_at_once_has_an_address(world):
     first = contained("init", BRIEF, essential=False)
     leader = task(first, contained("default", LASTING, after={"init": "SUCCESS"}))
     tells = Script(seconds=0, prints_environment=("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS",))
@@ -83,7 +83,7 @@ async def test_a_main_node_whose_first_container_is_over_at_once_has_an_address_
     assert await world.output(job, container_key="1/default") == [address]
 
 
-async def test_a_gang_is_placed_all_or_none(world):
+async def test_a_multi_node_job_is_placed_completely_or_not(world):
     holder = await world.submit(LASTING, millicpus=3500)
     job = await world.submit(nodes=worked(BRIEF))
 
@@ -95,7 +95,7 @@ async def test_a_gang_is_placed_all_or_none(world):
     assert done.started_at >= (await world.job(holder)).stopped_at
 
 
-async def test_the_failure_of_another_node_is_not_the_jobs(world):
+async def test_the_failure_of_another_node_does_not_fail_the_job(world):
     job = await world.submit(nodes=worked(LASTING, others=Script(seconds=0, exit_code=3)))
     await ends(world, job, "1/default", "2/default")
     await world.finish(job, container_key=MAIN)
@@ -105,7 +105,7 @@ async def test_the_failure_of_another_node_is_not_the_jobs(world):
     assert codes(done.attempts[0]) == {MAIN: 0, "1/default": 3, "2/default": 3}
 
 
-async def test_a_failed_main_node_begins_the_whole_gang_anew(world):
+async def test_a_failed_main_node_retries_all_nodes(world):
     main = node(Script(seconds=1, exit_code=5), BRIEF)
     job = await world.submit(nodes=gang(2, leader=main, each=node(DEAF)), attempts=2)
 
@@ -123,7 +123,7 @@ async def test_a_main_node_that_cannot_start_starts_no_other(world):
     assert await world.engine_calls(job, container_key="1/default") == []
 
 
-async def test_a_main_node_other_than_the_first_leads(world):
+async def test_any_node_may_be_the_main_node(world):
     job = await world.submit(nodes=gang(2, main=1, leader=node(LASTING), each=node(POLITE)))
     await all_ready(world, job, MAIN)
     await world.finish(job, container_key="1/default")
@@ -147,7 +147,7 @@ async def test_a_terminate_stops_every_node(world):
     assert [codes(it) for it in done.attempts] == [{MAIN: 0, "1/default": 0, "2/default": 0}]
 
 
-async def test_a_terminate_of_the_main_node_is_one_of_the_job(world):
+async def test_a_terminate_of_the_main_node_stops_the_job(world):
     job = await world.submit(nodes=worked(POLITE, count=2))
     await all_ready(world, job, MAIN, "1/default")
 
@@ -156,7 +156,7 @@ async def test_a_terminate_of_the_main_node_is_one_of_the_job(world):
     await world.wait_for(job, Status.FAILED, status_reason="stop it")
 
 
-async def test_a_terminate_of_another_node_stops_that_one_only(world):
+async def test_a_terminate_of_another_node_stops_it_alone(world):
     job = await world.submit(nodes=worked(LASTING, count=3))
     await all_ready(world, job, "1/default", "2/default")
 
@@ -171,7 +171,7 @@ async def test_a_terminate_of_another_node_stops_that_one_only(world):
     assert stopped.stopped_at <= done.stopped_at <= spared.stopped_at
 
 
-async def test_a_deaf_node_keeps_the_room_of_the_gang_until_it_is_dead(world):
+async def test_a_node_that_ignores_sigterm_holds_all_resources_until_it_is_killed(world):
     job = await world.submit(nodes=worked(LASTING, others=DEAF, count=2))
     await all_ready(world, job, "1/default")
     waiting = await world.submit(millicpus=4000)
@@ -183,7 +183,7 @@ async def test_a_deaf_node_keeps_the_room_of_the_gang_until_it_is_dead(world):
     assert (await world.wait_for(waiting, Status.SUCCEEDED)).started_at >= done.attempts[0].containers[1].stopped_at
 
 
-async def test_out_of_time_every_node_is_stopped(world):
+async def test_a_timeout_stops_every_node(world):
     job = await world.submit(nodes=worked(POLITE, count=2), limit=1, attempts=3)
 
     done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
@@ -191,7 +191,7 @@ async def test_out_of_time_every_node_is_stopped(world):
     assert len(done.attempts) == 1
 
 
-async def test_a_cancel_of_a_node_forbids_another_attempt_of_the_job(world):
+async def test_a_cancel_of_a_node_prevents_a_retry_of_the_job(world):
     main = node(lasting(5), BRIEF)
     job = await world.submit(nodes=gang(2, leader=main, each=node(DEAF)), attempts=2)
     await world.wait_for(job, Status.RUNNING)
@@ -207,7 +207,7 @@ async def test_a_cancel_of_a_node_forbids_another_attempt_of_the_job(world):
 # -------------------------------------------------------------------------------------------------------------- crashes
 
 
-async def test_after_a_crash_between_the_main_nodes_start_and_the_others_they_start(world):
+async def test_after_a_crash_the_other_nodes_start(world):
     job = await world.submit(nodes=worked(lasting(output=("ready",)), count=2))
     await world.wait_for_output(job, "ready", MAIN)
 
@@ -220,7 +220,7 @@ async def test_after_a_crash_between_the_main_nodes_start_and_the_others_they_st
     assert done.attempts[0].number == 1
 
 
-async def test_a_crash_in_the_midst_of_its_start_starts_no_node_twice(world):
+async def test_a_crash_during_the_start_starts_no_node_twice(world):
     world.runtime.hold("start")
     job = await world.submit(nodes=worked(SOME_TIME, others=DEAF, count=2))
     await world.wait_for_call(job, "start", container_key=MAIN)

@@ -1,4 +1,4 @@
-"""What other hands and other users do at the engine while jobs run, and what containers do to it. faults.md 6.3."""
+"""What operators and other users of the engine do while jobs run, and what containers do to it. faults.md 6.3."""
 
 import asyncio
 import threading
@@ -59,7 +59,7 @@ def make_events(engine, container_id, over):
 
 
 @pytest.mark.fault("EN10")
-async def test_in_a_flood_of_others_events_every_end_is_noticed(world, engine, foreign):
+async def test_every_end_is_noticed_in_a_flood_of_foreign_events(world, engine, foreign):
     over = threading.Event()
     flood = asyncio.create_task(asyncio.to_thread(make_events, engine, foreign, over))
     jobs = [await world.submit(Script(seconds=1)) for _ in range(4)]
@@ -76,7 +76,7 @@ async def test_in_a_flood_of_others_events_every_end_is_noticed(world, engine, f
 
 
 @pytest.mark.fault("EN14")
-async def test_one_that_is_over_and_is_started_again_by_somebody_is_killed_and_its_job_stays_as_it_is(world, engine):
+async def test_a_finished_container_started_again_externally_is_killed(world, engine):
     world.runtime.hold("remove")
     job = await world.submit(Script(seconds=1, exit_code=3))
     done = await world.wait_for(job, Status.FAILED)
@@ -90,7 +90,7 @@ async def test_one_that_is_over_and_is_started_again_by_somebody_is_killed_and_i
 
 
 @pytest.mark.fault("EN15", "SP22")
-async def test_one_that_somebody_paused_runs_until_its_timeout_which_works(world, engine):
+async def test_a_container_paused_externally_is_stopped_by_its_timeout(world, engine):
     world.runtime.hold("stop")  # else it might be over before it is paused
     job = await world.submit(Script(seconds=None, on_term=143, output=("ready",)), limit=2, attempts=2)
     await world.wait_for_output(job, "ready")
@@ -105,7 +105,7 @@ async def test_one_that_somebody_paused_runs_until_its_timeout_which_works(world
 
 
 @pytest.mark.fault("SP19", "SP22")
-async def test_one_that_is_paused_and_deaf_is_dead_when_its_grace_is_over(world, engine):
+async def test_a_paused_container_that_ignores_sigterm_is_killed_after_the_grace_period(world, engine):
     job = await world.submit(Script(seconds=None, on_term=None, output=("ready",)))
     await world.wait_for_output(job, "ready")
     engine.pause(named(world, job))
@@ -118,7 +118,7 @@ async def test_one_that_is_paused_and_deaf_is_dead_when_its_grace_is_over(world,
 
 
 @pytest.mark.fault("SP21")
-async def test_the_images_own_stop_signal_is_what_it_is_terminated_with(world):
+async def test_the_stop_signal_of_the_image_is_sent(world):
     listens = ("sh", "-c", "trap 'exit 9' INT; trap 'exit 15' TERM; echo ready; sleep 1000 & wait")
     job = await world.submit(image="batchq-test:sigint", command=listens, grace=AMPLE)
     await world.wait_for_output(job, "ready")
@@ -130,7 +130,7 @@ async def test_the_images_own_stop_signal_is_what_it_is_terminated_with(world):
 
 
 @pytest.mark.fault("EN16")
-async def test_a_name_that_somebody_else_has_fails_the_attempt_and_is_left_to_him(world, engine):
+async def test_a_container_name_in_foreign_use_fails_the_attempt_and_is_kept(world, engine):
     world.runtime.hold("create")
     job = await world.submit(LONG)
     await world.wait_for_call(job, "create")
@@ -148,7 +148,7 @@ async def test_a_name_that_somebody_else_has_fails_the_attempt_and_is_left_to_hi
 
 @pytest.mark.fault("EN26")
 @pytest.mark.parametrize("code", [1, 2, 42, 126, 127, 137, 139, 143, 255])
-async def test_an_exit_code_is_kept_as_it_is(world, code):
+async def test_every_exit_code_is_kept(world, code):
     rules = (ExitRule(action=Action.EXIT, on_exit_code=str(code)),)
     job = await world.submit(Script(seconds=0, exit_code=code), attempts=2, rules=rules)
 
@@ -158,7 +158,7 @@ async def test_an_exit_code_is_kept_as_it_is(world, code):
 
 
 @pytest.mark.fault("EN25")
-async def test_lack_of_memory_is_the_reason_of_a_failure_and_of_no_success(world):
+async def test_lack_of_memory_is_the_reason_of_failures_only(world):
     hog = "dd if=/dev/zero of=/dev/null bs=1G count=1"
     # Now and then an engine loses it, where it comes soon after the start (containerd's issue 8180): then once more.
     known = (ExitRule(action=Action.EXIT, on_reason="OutOfMemoryError:*"),)
@@ -173,7 +173,7 @@ async def test_lack_of_memory_is_the_reason_of_a_failure_and_of_no_success(world
 
 
 @pytest.mark.fault("EN32")
-async def test_a_storm_of_forks_ends_at_its_containers_limit(docker_engine):
+async def test_a_fork_bomb_ends_at_the_limit_of_its_container(docker_engine):
     policy = ServerPolicy(privileged=Privileged.ALLOW, volumes=(), pids=PIDS)
     forks = ("sh", "-c", "count=1; while sleep 1000 & do count=$((count + 1)); echo $count; done")
     async with docker_runtime(docker_engine, policy=policy) as runtime:
@@ -186,7 +186,7 @@ async def test_a_storm_of_forks_ends_at_its_containers_limit(docker_engine):
 
 
 @pytest.mark.fault("EN32")
-async def test_a_hog_of_memory_harms_only_itself(world):
+async def test_a_container_that_uses_too_much_memory_affects_no_other(world):
     hog = await world.submit(command=("sh", "-c", "x=y; while :; do x=$x$x; done"))
     well = await world.submit(Script(seconds=2))
 
@@ -197,7 +197,7 @@ async def test_a_hog_of_memory_harms_only_itself(world):
 
 
 @pytest.mark.fault("EN09")
-async def test_when_the_stream_of_events_breaks_off_it_is_taken_up_again_and_no_end_is_missed(tmp_path, docker_engine):
+async def test_an_interrupted_event_stream_is_reopened_and_no_end_is_missed(tmp_path, docker_engine):
     with proxy(tmp_path) as middle:
         async with worlds.docker(tmp_path / "data", base_url=middle.url, survey_interval=SELDOM) as world:
             job = await world.submit(Script(seconds=2, output=("ready",)))

@@ -1,4 +1,4 @@
-"""Many jobs stopped by one request, by ids and filters. aws-batch.md 5.1, 5.5 and 5.6 say what it is for each."""
+"""Bulk stops, by ids and filters. aws-batch.md 5.1, 5.5 and 5.6 have the rule for each job."""
 
 import asyncio
 
@@ -35,7 +35,7 @@ async def queued(world, *, holding=4000, **asked):
 # ----------------------------------------------------------------------------------------------- what becomes of each
 
 
-async def test_a_cancel_ends_what_waits_and_what_runs_is_not_retried(world):
+async def test_a_bulk_cancel_ends_queued_jobs_and_prevents_retries_of_active_ones(world):
     holder, waits = await queued(world)
     pending = await world.submit(after=[waits])
     await world.wait_for(pending, Status.PENDING)
@@ -48,7 +48,7 @@ async def test_a_cancel_ends_what_waits_and_what_runs_is_not_retried(world):
     assert (await world.job(holder)).status is Status.RUNNING
 
 
-async def test_a_terminate_ends_all_of_them_each_in_its_way(world):
+async def test_a_bulk_terminate_ends_queued_and_active_jobs(world):
     holder, waits = await queued(world)
 
     outcomes = await world.terminate_all(reason="enough", queues=["default"])
@@ -59,7 +59,7 @@ async def test_a_terminate_ends_all_of_them_each_in_its_way(world):
     assert await world.engine_calls(holder) == ["create", "start", "stop", "remove"]
 
 
-async def test_a_terminate_has_a_signal_and_a_grace_of_its_own(world):
+async def test_a_bulk_terminate_has_its_own_signal_and_grace_period(world):
     running = await world.submit(LASTING)
     await world.wait_for(running, Status.RUNNING)
 
@@ -71,7 +71,7 @@ async def test_a_terminate_has_a_signal_and_a_grace_of_its_own(world):
     assert await world.engine_calls(running) == ["create", "start", "stop", "remove"]
 
 
-async def test_a_grace_of_an_order_counts_though_the_server_is_another_by_then(simulated):
+async def test_the_grace_period_of_a_bulk_terminate_survives_a_restart(simulated):
     stubborn = await simulated.submit(IGNORES_SIGTERM)
     await simulated.wait_for(stubborn, Status.RUNNING)
 
@@ -84,7 +84,7 @@ async def test_a_grace_of_an_order_counts_though_the_server_is_another_by_then(s
     assert over.stop.killed_at - over.stop.ordered_at >= 5 * worlds.GRACE
 
 
-async def test_what_is_named_and_cannot_be_stopped_is_told_why_and_hinders_nobody(simulated):
+async def test_an_id_that_cannot_be_stopped_has_a_reason_and_affects_no_other(simulated):
     over, waits = await simulated.submit(), await simulated.submit(LASTING)
     unknown = str(builders.job_id(7))
     await simulated.wait_for(over, Status.SUCCEEDED)
@@ -96,7 +96,7 @@ async def test_what_is_named_and_cannot_be_stopped_is_told_why_and_hinders_nobod
     await simulated.wait_for(waits, Status.FAILED)
 
 
-async def test_what_is_named_and_does_not_match_another_filter_is_left_alone(simulated):
+async def test_a_named_job_that_another_filter_excludes_is_unchanged(simulated):
     holder, waits = await queued(simulated)
 
     outcomes = await simulated.terminate_all(holder, waits, statuses=[Status.RUNNABLE])
@@ -105,14 +105,14 @@ async def test_what_is_named_and_does_not_match_another_filter_is_left_alone(sim
     assert (await simulated.job(holder)).stop is None
 
 
-async def test_no_match_is_nothing_done(simulated):
+async def test_a_bulk_stop_without_a_match_changes_nothing(simulated):
     job = await simulated.submit(LASTING)
 
     assert await simulated.cancel_all(names=["unknown*"]) == {}
     assert (await simulated.wait_for(job, Status.RUNNING)).stop_orders == ()
 
 
-async def test_what_would_be_done_is_told_and_nothing_is(simulated):
+async def test_a_preview_has_the_outcomes_and_changes_nothing(simulated):
     holder, waits = await queued(simulated, name="Sim-7")
     order = BulkStopOrder(kind=Kind.CANCEL, reason="tried")
 
@@ -127,7 +127,7 @@ async def test_what_would_be_done_is_told_and_nothing_is(simulated):
 # -------------------------------------------------------------------------------------------------- arrays and gangs
 
 
-async def test_an_array_that_matches_is_stopped_as_one(world):
+async def test_a_matching_array_is_stopped_as_a_whole(world):
     array = await world.submit(LASTING, array_size=5, millicpus=2000, name="Sim")
     await world.wait_for(CHILD(array, 1), Status.RUNNING)
 
@@ -138,7 +138,7 @@ async def test_an_array_that_matches_is_stopped_as_one(world):
     assert (await world.wait_for(CHILD(array, 4), Status.FAILED)).is_terminated
 
 
-async def test_where_a_state_is_asked_for_those_children_stop_that_are_in_it(simulated):
+async def test_a_filter_on_statuses_stops_the_children_that_have_them(simulated):
     array = await simulated.submit(LASTING, array_size=5, millicpus=2000)
     await simulated.wait_for(CHILD(array, 1), Status.RUNNING)
 
@@ -148,7 +148,7 @@ async def test_where_a_state_is_asked_for_those_children_stop_that_are_in_it(sim
     assert (await simulated.job(CHILD(array, 0))).stop_orders == ()
 
 
-async def test_children_that_are_yet_to_come_are_waited_for(simulated):
+async def test_a_bulk_stop_includes_children_that_are_not_spawned_yet(simulated):
     array = await simulated.submit(LASTING, array_size=600, millicpus=4000)
 
     outcomes = await simulated.terminate_all(statuses=[*Status])
@@ -157,14 +157,14 @@ async def test_children_that_are_yet_to_come_are_waited_for(simulated):
     await simulated.wait_for(array, Status.FAILED)
 
 
-async def test_a_child_that_is_yet_to_come_can_be_named(simulated):
+async def test_a_child_that_is_not_spawned_yet_can_be_named(simulated):
     array = await simulated.submit(LASTING, array_size=600, millicpus=4000)
 
     assert await simulated.cancel_all(f"{array}.599") == {CHILD(array, 599): "CANCELLED"}
     await simulated.terminate(array)
 
 
-async def test_an_environment_is_cleared_of_what_runs_there_children_too(simulated):
+async def test_a_filter_on_an_environment_stops_all_its_jobs_and_children(simulated):
     await simulated.environment("big", max_millicpus=2000)
     await simulated.queue("there", environments=("big",))
     here = await simulated.submit(LASTING, millicpus=1000)
@@ -179,7 +179,7 @@ async def test_an_environment_is_cleared_of_what_runs_there_children_too(simulat
     assert (await simulated.job(here)).stop is None
 
 
-async def test_a_node_is_stopped_by_itself(world):
+async def test_a_node_is_stopped_alone(world):
     gang = await world.submit(
         nodes=builders.gang(2, each=builders.task(builders.task_container(command=("sleep", "60"))))
     )
@@ -194,7 +194,7 @@ async def test_a_node_is_stopped_by_itself(world):
 # -------------------------------------------------------------------------------------------------- whose jobs they are
 
 
-async def test_nobody_stops_what_he_does_not_reach(simulated):
+async def test_no_user_stops_jobs_outside_their_reach(simulated):
     mine, theirs = await of(simulated, "ann", "physics"), await of(simulated, "bob", "maths")
     simulated.caller = Caller(user="ann", account="physics")
 
@@ -206,7 +206,7 @@ async def test_nobody_stops_what_he_does_not_reach(simulated):
     simulated.caller = builders.ADMIN
 
 
-async def test_an_account_stands_for_those_below_it(simulated):
+async def test_a_filter_on_an_account_includes_the_accounts_below_it(simulated):
     below, beside = await of(simulated, "ann", "optics"), await of(simulated, "bob", "maths")
     simulated.people = Directory(accounts={"optics": Account(name="optics", parent="physics")})
     simulated.caller = builders.ADMIN
@@ -226,7 +226,7 @@ async def of(world, user, account):
 # --------------------------------------------------------------------------------- many at once, crashes and the disk
 
 
-async def test_none_of_many_starts_once_it_is_decided_and_others_do(simulated):
+async def test_no_selected_job_starts_after_the_order_and_others_do(simulated):
     holder = await simulated.submit(LASTING, millicpus=4000)
     many = await simulated.submit_many(700, LASTING, name="sim")
     other = await simulated.submit(LASTING)
@@ -239,7 +239,7 @@ async def test_none_of_many_starts_once_it_is_decided_and_others_do(simulated):
     assert {tag.job_id for tag, _ in simulated.runtime.all_calls} == {holder, other}
 
 
-async def test_an_order_goes_on_where_it_was_when_the_server_is_gone(simulated):
+async def test_a_bulk_stop_continues_after_a_restart(simulated):
     holder = await simulated.submit(LASTING, millicpus=4000)
     many = await simulated.submit_many(700, LASTING, name="sim")
     await simulated.wait_for(many[-1], Status.RUNNABLE)
@@ -254,7 +254,7 @@ async def test_an_order_goes_on_where_it_was_when_the_server_is_gone(simulated):
     assert await simulated.store.bulk_stops() == ()
 
 
-async def test_an_order_that_is_durable_stands_though_nobody_heard_so(simulated):
+async def test_a_durable_bulk_stop_stands_without_an_answer(simulated):
     _, waits = await queued(simulated)
     simulated.store.withholds_replies = True
     asking = asyncio.create_task(simulated.cancel_all(waits))
@@ -268,7 +268,7 @@ async def test_an_order_that_is_durable_stands_though_nobody_heard_so(simulated)
     await simulated.wait_for(waits, Status.FAILED, status_reason="not needed")
 
 
-async def test_an_order_that_is_not_saved_is_refused_and_means_nobody(simulated):
+async def test_a_bulk_stop_that_is_not_saved_is_refused_and_stops_no_job(simulated):
     _, waits = await queued(simulated)
     simulated.store.failing = True
 
@@ -280,7 +280,7 @@ async def test_an_order_that_is_not_saved_is_refused_and_means_nobody(simulated)
     assert (await simulated.job(waits)).status is Status.RUNNABLE
 
 
-async def test_an_order_under_way_goes_on_when_the_disk_takes_writes_again(simulated):
+async def test_a_bulk_stop_continues_when_the_disk_accepts_writes_again(simulated):
     many = await simulated.submit_many(700, LASTING, name="sim", millicpus=4000)
     await simulated.wait_for(many[-1], Status.RUNNABLE)
     asking = asyncio.create_task(simulated.cancel_all(names=["sim"]))

@@ -1,4 +1,4 @@
-"""What is at the engine's address when the server starts is no engine, or one that cannot be used (EN23)."""
+"""The address of the engine has no engine, or an unusable one, when the server starts (EN23)."""
 
 import json
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ def one_that_forbids(folder):
 
 @pytest.mark.fault("EN23")
 @pytest.mark.parametrize("place", [a_folder, an_old_one, one_that_forbids])
-def test_the_server_serves_says_what_is_wrong_and_jobs_wait(tmp_path, monkeypatch, place):
+def test_the_server_reports_an_unusable_engine_and_jobs_wait(tmp_path, monkeypatch, place):
     (tmp_path / "engine").mkdir()
     with place(tmp_path / "engine") as url:
         monkeypatch.setenv("DOCKER_HOST", url)

@@ -1,4 +1,4 @@
-"""What befalls an engine while jobs are at a certain point: frozen, crashed with its machine, parts of it stuck."""
+"""Failures of an engine at a certain point of a job: frozen, crashed with its machine, parts of it stuck."""
 
 import asyncio
 import signal
@@ -36,7 +36,7 @@ def container_of(world, job_id):
 
 
 @pytest.mark.fault("EN06", "EN07", "EN08", "SP08")
-async def test_what_a_frozen_engine_does_after_its_time_comes_to_what_was_acknowledged(world, engine):
+async def test_late_actions_of_a_frozen_engine_agree_with_the_answers(world, engine):
     running, ended = await world.submit(LONG), await world.submit(lasting(output=("ready",)))
     await world.wait_for_output(running, "ready")
     await world.wait_for_output(ended, "ready")
@@ -66,7 +66,7 @@ async def test_what_a_frozen_engine_does_after_its_time_comes_to_what_was_acknow
 
 
 @pytest.mark.fault("EN05")
-async def test_after_a_crash_of_the_machine_what_ran_was_lost_with_it_and_what_had_not_begun_begins(world, engine):
+async def test_after_a_crash_of_the_machine_running_jobs_are_lost_and_queued_ones_start(world, engine):
     ran = await world.submit(LONG)
     await world.wait_for_output(ran, "ready")
     created = await stops_at(world, "start", Script(seconds=0))
@@ -90,7 +90,7 @@ async def test_while_containerd_is_stuck_or_dead_a_start_waits_and_costs_no_atte
 
 
 @pytest.mark.fault("SP24")
-async def test_containers_that_cannot_be_killed_keep_their_room_and_hold_up_nobody(world, engine):
+async def test_containers_that_cannot_be_killed_hold_their_resources_and_delay_no_other_job(world, engine):
     stuck, well = [await world.submit(LONG) for _ in range(STUCK)], await world.submit(LONG)
     for job in (*stuck, well):
         await world.wait_for_output(job, "ready")

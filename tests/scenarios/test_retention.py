@@ -1,4 +1,4 @@
-"""Finished jobs are forgotten, and nothing that anybody still needs. In the simulated world: it takes hours."""
+"""Finished jobs are deleted after the retention period, unless they are still needed. Simulated: it takes hours."""
 
 from datetime import timedelta
 
@@ -46,7 +46,7 @@ async def an_hour_later(world):
     await world.wait_for(await world.submit(Script(seconds=0)), Status.SUCCEEDED)
 
 
-async def test_a_job_and_its_output_are_gone_after_an_hour(world):
+async def test_a_job_and_its_log_are_deleted_after_an_hour(world):
     job = await world.submit(Script(seconds=1, output=("said",)))
     await world.wait_for(job, Status.SUCCEEDED)
     await an_hour_later(world)
@@ -59,7 +59,7 @@ async def test_a_job_and_its_output_are_gone_after_an_hour(world):
     assert await world.jobs.describe([job], caller=ADMIN) == ()
 
 
-async def test_one_whose_container_could_not_be_removed_yet_stays_until_it_is(world):
+async def test_a_job_whose_container_is_not_removed_yet_is_kept(world):
     world.runtime.hold("remove")
     job = await world.submit(Script(seconds=1))
     await world.wait_for(job, Status.SUCCEEDED)
@@ -76,7 +76,7 @@ async def test_one_whose_container_could_not_be_removed_yet_stays_until_it_is(wo
     assert await known(world, job) == [False]
 
 
-async def test_while_the_engine_is_away_nothing_goes(world):
+async def test_while_the_engine_is_away_nothing_is_deleted(world):
     job = await world.submit(Script(seconds=1))
     await world.wait_for(job, Status.SUCCEEDED)
     await an_hour_later(world)
@@ -91,7 +91,7 @@ async def test_while_the_engine_is_away_nothing_goes(world):
     await world.wait_for_engine(up=True)
 
 
-async def test_while_restored_data_is_held_nothing_goes(world):
+async def test_in_safe_mode_nothing_is_deleted(world):
     job = await world.submit(Script(seconds=1))
     await world.wait_for(job, Status.SUCCEEDED)
     await an_hour_later(world)
@@ -103,7 +103,7 @@ async def test_while_restored_data_is_held_nothing_goes(world):
     await world.engine.leave_safe_mode(purge=False, caller=ADMIN)
 
 
-async def test_a_job_that_waits_for_one_of_long_ago_and_for_another_runs_when_that_is_over(world):
+async def test_a_dependency_that_was_deleted_stays_met(world):
     old = await world.submit(Script(seconds=1))
     await world.wait_for(old, Status.SUCCEEDED)
     slow = await world.submit(Script(seconds=7200))
@@ -121,7 +121,7 @@ async def test_a_job_that_waits_for_one_of_long_ago_and_for_another_runs_when_th
     assert await known(world, old, slow, waits) == [False, False, False]
 
 
-async def test_children_that_wait_for_those_of_an_array_of_long_ago_run(world):
+async def test_n_to_n_children_of_a_deleted_array_stay_met(world):
     old = await world.submit(Script(seconds=1), array_size=3)
     await world.wait_for(old, Status.SUCCEEDED)
     slow = await world.submit(Script(seconds=7200))
@@ -137,7 +137,7 @@ async def test_children_that_wait_for_those_of_an_array_of_long_ago_run(world):
     await world.wait_for(waits, Status.SUCCEEDED)
 
 
-async def test_an_array_goes_with_its_children(world):
+async def test_an_array_is_deleted_with_its_children(world):
     parent = await world.submit(Script(seconds=1), array_size=120)
     await world.wait_for(parent, Status.SUCCEEDED)
     await an_hour_later(world)
@@ -147,7 +147,7 @@ async def test_an_array_goes_with_its_children(world):
     assert await known(world, parent, child_id(parent, 0), child_id(parent, 119)) == [False, False, False]
 
 
-async def test_whoever_names_one_that_is_gone_is_told_so(world):
+async def test_a_dependency_on_a_deleted_job_is_refused(world):
     job = await world.submit(Script(seconds=1))
     await world.wait_for(job, Status.SUCCEEDED)
     await an_hour_later(world)
@@ -157,7 +157,7 @@ async def test_whoever_names_one_that_is_gone_is_told_so(world):
         await world.submit(after=[job])
 
 
-async def test_whose_children_would_wait_for_children_of_an_array_that_is_half_forgotten_is_told_so(world):
+async def test_an_n_to_n_dependency_on_a_partly_deleted_array_is_refused(world):
     array = await world.submit(Script(seconds=0), array_size=3)
     await world.wait_for(array, Status.SUCCEEDED)
     await an_hour_later(world)
@@ -168,7 +168,7 @@ async def test_whose_children_would_wait_for_children_of_an_array_that_is_half_f
         await world.submit(array_size=3, after=[Dependency(job_id=array, type=DependencyType.N_TO_N)])
 
 
-async def test_whoever_names_one_that_goes_while_it_is_looked_at_is_told_so_too(world):
+async def test_a_dependency_deleted_during_the_submission_is_refused(world):
     job = await world.submit(Script(seconds=0))
     await world.wait_for(job, Status.SUCCEEDED)
     await an_hour_later(world)
@@ -181,7 +181,7 @@ async def test_whoever_names_one_that_goes_while_it_is_looked_at_is_told_so_too(
         await world.submit_and(world.cancel, after=[job])
 
 
-async def test_cancels_and_terminates_of_one_that_is_gone_change_nothing(world):
+async def test_a_cancel_or_terminate_of_a_deleted_job_changes_nothing(world):
     job = await world.submit(Script(seconds=1))
     await world.wait_for(job, Status.SUCCEEDED)
     await an_hour_later(world)
@@ -193,7 +193,7 @@ async def test_cancels_and_terminates_of_one_that_is_gone_change_nothing(world):
     assert await known(world, job) == [False]
 
 
-async def test_orders_go_on_after_all_is_forgotten_and_the_server_was_restarted(world):
+async def test_submission_orders_ascend_after_all_jobs_were_deleted(world):
     first = await world.submit(Script(seconds=1))
     await world.wait_for(first, Status.SUCCEEDED)
     last = await world.submit(Script(seconds=1), array_size=5)

@@ -1,4 +1,4 @@
-"""A real server is killed or frozen in moments that take long: a pull, the keeping of a log, a grace. faults.md 6.1."""
+"""A real server is killed or frozen during a pull, the archiving of a log, or a grace period. faults.md 6.1."""
 
 import asyncio
 import time
@@ -27,7 +27,7 @@ def stage(tmp_path_factory, docker_engine):
 
 
 @pytest.mark.fault("ST05")
-async def test_killed_while_it_pulls_it_pulls_again_and_the_attempt_is_the_same(tmp_path, docker_engine):
+async def test_a_server_killed_during_a_pull_pulls_again_for_the_same_attempt(tmp_path, docker_engine):
     with ExitStack() as stack:
         async with registry(docker_engine) as images:
             stage = await asyncio.to_thread(stack.enter_context, staged(tmp_path))
@@ -46,7 +46,7 @@ async def test_killed_while_it_pulls_it_pulls_again_and_the_attempt_is_the_same(
 
 
 @pytest.mark.fault("ST15")
-def test_killed_while_it_keeps_a_log_it_keeps_the_rest_and_no_line_twice(stage):
+def test_a_server_killed_while_archiving_a_log_archives_each_line_once(stage):
     jobs = until_killed_half_way(stage)
 
     assert [told(stage.then(job, "SUCCEEDED")) for job in jobs] == [[(0, EXITED)]] * len(jobs)
@@ -71,7 +71,7 @@ def until_killed_half_way(stage):
 
 
 @pytest.mark.fault("ST18")
-def test_frozen_beyond_every_deadline_it_does_what_is_due_once_when_it_goes_on(stage):
+def test_a_server_frozen_beyond_all_deadlines_applies_each_once(stage):
     outlasts = stage.submit("sleep 100 & wait $!", attempts=2, timeout={"attemptDurationSeconds": 3})
     deaf = stage.submit(DEAF, attempts=2)
     ends, fails = stage.submit("sleep 2 & wait $!"), stage.submit("sleep 2 & wait $!; false", attempts=2)
