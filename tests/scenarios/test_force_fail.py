@@ -1,4 +1,4 @@
-"""Force-fail: an operator ends a job whose container does not exit, and it is removed when possible. faults.md 4, T7."""
+"""Force-fail: an operator ends a job whose container does not exit, and later it is removed. faults.md 4, T7."""
 
 import pytest
 
