@@ -192,6 +192,40 @@ class TerminateRequested(Struct, frozen=True, kw_only=True):
     signal: str | None = None
 
 
+class HoldRequested(Struct, frozen=True, kw_only=True):
+    """A request to keep a queued job from being placed."""
+
+    #: The caller's reason.
+    reason: str
+    #: The user who made the request; empty: the server itself.
+    user: UserName = UserName("")
+
+
+class ReleaseRequested(Struct, frozen=True, kw_only=True):
+    """A request to let a held job be placed again."""
+
+    #: The user who made the request; empty: the server itself.
+    user: UserName = UserName("")
+
+
+class PauseRequested(Struct, frozen=True, kw_only=True):
+    """A request to stop the attempt of a job, if there is one, and to hold the job."""
+
+    #: The caller's reason.
+    reason: str
+    #: The user who made the request; empty: the server itself.
+    user: UserName = UserName("")
+    #: Whether the checkpoints that exist are kept.
+    keep_checkpoints: bool = True
+
+
+class ResumeRequested(Struct, frozen=True, kw_only=True):
+    """A request to let a paused job be placed again, or one that is being paused, once its attempt has ended."""
+
+    #: The user who made the request; empty: the server itself.
+    user: UserName = UserName("")
+
+
 class ForceFailed(Struct, frozen=True, kw_only=True):
     """An administrator ends a job whose container does not exit."""
 
@@ -228,6 +262,10 @@ Event = (
     | AttemptEvent
     | CancelRequested
     | TerminateRequested
+    | HoldRequested
+    | ReleaseRequested
+    | PauseRequested
+    | ResumeRequested
     | ForceFailed
 )
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import NO_OWNER, Owner
+from batchq.domain.access.accounts import NO_OWNER, Owner, UserName
 from batchq.domain.checkpoints import CheckpointRules
 from batchq.domain.container import ContainerSpec, Overrides, Resources
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, Tag
@@ -279,6 +279,19 @@ class ArrayState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended_at: datetime | None = None
 
 
+class Hold(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why a job is not placed although it could be: a user holds it until it is released."""
+
+    #: The caller's reason.
+    reason: str
+    #: The user who holds the job; empty: the server itself.
+    user: UserName = UserName("")
+    #: When the request was accepted.
+    held_at: datetime
+    #: Whether the job was paused, and is to be resumed.
+    paused: bool = False
+
+
 class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One job, as it is stored."""
 
@@ -301,6 +314,8 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     stop_orders: tuple[StopOrder, ...] = ()
     #: Whether no compute environment of its queue could ever hold it.
     unschedulable: bool = False
+    #: Since when and why the job is held; None: it is not. On an active job: it is held once its attempt has ended.
+    hold: Hold | None = None
     #: Since when `status_reason` says why it cannot be placed; None: it does not.
     blocked_at: datetime | None = None
     #: When it last became RUNNABLE; None: never yet, and always None on an array.
@@ -326,6 +341,11 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The tag of the attempt under way. AssertionError for a job that is not active."""
         assert self.attempt is not None, f"{self.id} is {self.status} and has no attempt under way"
         return Tag(job_id=self.id, attempt=self.attempt.number)
+
+    @property
+    def held(self) -> bool:
+        """Whether the job is queued and placement passes it over until it is released. It blocks no other job."""
+        return self.hold is not None and self.status in QUEUED
 
     @property
     def cancel(self) -> StopOrder | None:

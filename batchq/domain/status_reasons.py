@@ -85,6 +85,11 @@ def too_many_units(name: str, asked: int, most: int) -> str:
     )
 
 
+def held(reason: str, *, paused: bool) -> str:
+    """For a queued job that a user holds or has paused."""
+    return f"PAUSED: {reason}" if paused else f"HELD: {reason}"
+
+
 def of_exit(exit_code: int | None, *, host_lost: bool) -> str:
     """For an attempt without a stop order. Exit code 0 is a success even if the host went down."""
     return HOST_TERMINATED if host_lost and exit_code != 0 else EXITED

@@ -45,7 +45,15 @@ from batchq.ports.runtime import ContainerRuntime
 FIRST_SURVEY_TIMEOUT = 10.0  # seconds for which a start waits for the first survey before it continues without it
 SHUTDOWN_TIMEOUT = 5.0  # seconds for which a stop waits for calls in progress
 
-JobRequest = on.CancelRequested | on.TerminateRequested | on.ForceFailed
+JobRequest = (
+    on.CancelRequested
+    | on.TerminateRequested
+    | on.HoldRequested
+    | on.ReleaseRequested
+    | on.PauseRequested
+    | on.ResumeRequested
+    | on.ForceFailed
+)
 
 
 class Health(Struct, frozen=True, kw_only=True):

@@ -153,6 +153,8 @@ def _place(unit: UnitOfWork, job: Job, environment: str) -> None:
     """Place the job. Its container exists, so its dependencies had been met."""
     if job.status is not Status.RUNNABLE:
         unit.step(job.id, on.DependenciesMet())
+    if job.hold is not None:
+        unit.step(job.id, on.ReleaseRequested())
     if job.unschedulable:
         unit.step(job.id, on.FoundSchedulable())
     unit.step(job.id, on.Placed(environment=environment))

@@ -26,6 +26,7 @@ from batchq.domain.lifecycle.damage import fail, is_damaged
 from batchq.domain.lifecycle.status import Outcome
 from batchq.domain.lifecycle.stop_order import steps
 from batchq.domain.lifecycle.transitions import step
+from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.domain.scheduling.fairshare import Change, ShareKey
 from batchq.engine.messages import BulkStopRequest, Message
@@ -210,6 +211,8 @@ class UnitOfWork:
         self._record_stop_steps(before, after)
         if after.status is not before.status:
             self._record_transition(before, after)
+        elif is_queued_for_placement(before) is not is_queued_for_placement(after):
+            self._record_queue_change(after)
         if before.array_state is None and after.array_state is not None:
             self._changed.append(after.id)
         self.audit_job(after)
@@ -357,8 +360,10 @@ class UnitOfWork:
         if before is not None and before.status in ACTIVE:
             self.placement_due = self.placement_due or after.status not in ACTIVE
         elif Status.RUNNABLE in (after.status, before and before.status):
-            queue, order = after.spec.queue, after.order
-            self.changed_queues[queue] = min(order, self.changed_queues.get(queue, order))
+            self._record_queue_change(after)
+
+    def _record_queue_change(self, job: Job) -> None:
+        self.changed_queues[job.spec.queue] = min(job.order, self.changed_queues.get(job.spec.queue, job.order))
 
 
 def _stop_time(before: Job | None, after: Job) -> datetime | None:

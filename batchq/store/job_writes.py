@@ -69,7 +69,7 @@ def _update(connection: Connection, changes: Changes, ends: Mapping[JobId, int])
         else:
             (moved_rows if job.id in moved else unmoved_rows).append(row)
     written = execute_each(connection, SQL["update_state"], unmoved_rows)
-    # `unschedulable` and `has_array_work` may change without a new status: then all columns are updated.
+    # `passed_over` and `has_array_work` may change without a new status: then all columns are updated.
     if written < len(unmoved_rows):
         moved_rows += unmoved_rows
     written += execute_each(connection, SQL["update_job"], moved_rows)

@@ -109,10 +109,15 @@ def state_row(job: Job, *, version: int) -> dict[str, str | int | None]:
         "id": text(job.id),
         "version": job.version,
         "status": str(job.status),
-        "unschedulable": int(job.unschedulable),
+        "passed_over": passed_over(job),
         "has_array_work": int(at_work(job)),
         "state": _state(job, version),
     }
+
+
+def passed_over(job: Job) -> int:
+    """The column that keeps placement from a queued job: 2 for a held job, 1 for an unschedulable one, else 0."""
+    return 2 if job.held else int(job.unschedulable)
 
 
 def _state(job: Job, version: int) -> str:

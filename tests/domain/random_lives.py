@@ -7,7 +7,7 @@ from hypothesis import strategies as some
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.job import QUEUED, Action, ExitRule, Job, Status
+from batchq.domain.job import FINISHED, QUEUED, Action, ExitRule, Job, Status
 from batchq.domain.lifecycle.status import with_history
 from batchq.domain.lifecycle.transitions import TRANSITIONS, step
 from tests.support.builders import NOON, job, job_id, retry
@@ -69,13 +69,20 @@ def newborns(draw):
 
 def happening(it, now, *, which, detail, ago):
     """News of the attempt under way, mostly; of one that is not, now and then."""
-    leads_on = it.status in ONWARD and which > (60 if it.status in QUEUED else 170)
-    kind = ONWARD[it.status] if leads_on else any_event(it, which)
+    kind = what_happens(it, which)
     attempt = (it.attempt.number if it.attempt else 1) - (detail > 230)
     reason = REASONS[detail % 3]
     match kind:
-        case on.FoundInvalid | on.FoundUnschedulable | on.FoundBlocked | on.BlockedTooLong:
+        case (
+            on.FoundInvalid
+            | on.FoundUnschedulable
+            | on.FoundBlocked
+            | on.BlockedTooLong
+            | on.HoldRequested
+            | on.PauseRequested
+        ):
             return kind(reason=reason)
+
         case on.ForceFailed | on.CancelRequested:  # a force-fail of a queued job would be refused
             return (on.CancelRequested if it.status in QUEUED else kind)(reason=reason, user=USERS[detail % 2])
         case on.DependencyFailed:
@@ -97,8 +104,20 @@ def happening(it, now, *, which, detail, ago):
     return kind(attempt=attempt) if issubclass(kind, on.AttemptEvent) else kind()
 
 
+def what_happens(it, which):
+    """Placement passes a held job over; it is released instead."""
+    leads_on = it.status in ONWARD and which > (60 if it.status in QUEUED else 170)
+    kind = ONWARD[it.status] if leads_on else any_event(it, which)
+    return on.ReleaseRequested if kind is on.Placed and it.held else kind
+
+
 def any_event(it, which):
     """One that is legal; nobody gives up the start of a job that is not to stop. News also comes too late."""
-    legal = [kind for kind in TRANSITIONS[it.status] if kind is not on.StartAbandoned or it.stop is not None]
+    refused = {
+        *([] if it.stop else [on.StartAbandoned]),
+        *([] if it.status in QUEUED else [on.HoldRequested, on.PauseRequested]),
+        *([on.ReleaseRequested, on.ResumeRequested] if it.status in FINISHED else []),
+    }
+    legal = [kind for kind in TRANSITIONS[it.status] if kind not in refused]
     possible = legal if it.attempt else [*legal, on.ContainerExited]
     return possible[which % len(possible)]

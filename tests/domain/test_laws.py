@@ -5,7 +5,7 @@ from hypothesis import given, settings
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.job import ACTIVE, FINISHED, Status
+from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Status
 from batchq.domain.lifecycle.status import EDGES
 from batchq.domain.lifecycle.transitions import due_event, next_wakeup, step
 from batchq.domain.stop_orders import StopKind
@@ -198,6 +198,25 @@ def no_attempt_ends_before_it_began_and_what_is_over_has_an_end(life):
 @law
 def no_job_that_is_over_is_a_misfit(life):
     assert not [it.after for it in life if it.after.unschedulable and it.after.status in FINISHED]
+
+
+@law
+def a_held_job_says_so_and_is_neither_blocked_nor_active(life):
+    held = [it.after for it in life if it.after.hold is not None]
+
+    assert all(
+        it.status in QUEUED and it.status_reason in {f"HELD: {it.hold.reason}", f"PAUSED: {it.hold.reason}"}
+        for it in held
+    )
+    assert not [it for it in held if it.unschedulable or it.blocked_at is not None]
+
+
+@law
+def the_first_hold_stands_until_the_job_is_released_or_ends(life):
+    for it in life:
+        if it.before.hold is not None and it.after.hold != it.before.hold:
+            assert it.after.hold is None
+            assert it.after.status in FINISHED or isinstance(it.event, on.ReleaseRequested | on.ResumeRequested)
 
 
 @pytest.mark.exhaustive

@@ -7,7 +7,7 @@ import pytest
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.job import FINISHED, Status
+from batchq.domain.job import ACTIVE, FINISHED, Status
 from batchq.domain.lifecycle.status import EDGES
 from batchq.domain.lifecycle.transitions import TRANSITIONS, step
 from batchq.errors import IllegalTransition, Invalid
@@ -66,6 +66,10 @@ HAPPENINGS = {
     on.StartTimedOut: on.StartTimedOut(attempt=1, container_key="0/default"),
     on.CancelRequested: cancel(),
     on.TerminateRequested: terminate(),
+    on.HoldRequested: on.HoldRequested(reason="not yet"),
+    on.ReleaseRequested: on.ReleaseRequested(),
+    on.PauseRequested: on.PauseRequested(reason="not now"),
+    on.ResumeRequested: on.ResumeRequested(),
     on.ForceFailed: force_fail(),
 }
 NEWS = set(get_args(on.AttemptEvent))
@@ -78,12 +82,20 @@ CELLS = {
     (Status.SUBMITTED, on.FoundInvalid): (Status.FAILED, []),
     (Status.SUBMITTED, on.CancelRequested): (Status.FAILED, []),
     (Status.SUBMITTED, on.TerminateRequested): (Status.FAILED, []),
+    (Status.SUBMITTED, on.HoldRequested): (Status.SUBMITTED, []),
+    (Status.SUBMITTED, on.ReleaseRequested): (Status.SUBMITTED, []),
+    (Status.SUBMITTED, on.PauseRequested): (Status.SUBMITTED, []),
+    (Status.SUBMITTED, on.ResumeRequested): (Status.SUBMITTED, []),
     (Status.PENDING, on.DependenciesPending): (Status.PENDING, []),
     (Status.PENDING, on.DependenciesMet): (Status.RUNNABLE, []),
     (Status.PENDING, on.DependencyFailed): (Status.FAILED, []),
     (Status.PENDING, on.FoundInvalid): (Status.FAILED, []),
     (Status.PENDING, on.CancelRequested): (Status.FAILED, []),
     (Status.PENDING, on.TerminateRequested): (Status.FAILED, []),
+    (Status.PENDING, on.HoldRequested): (Status.PENDING, []),
+    (Status.PENDING, on.ReleaseRequested): (Status.PENDING, []),
+    (Status.PENDING, on.PauseRequested): (Status.PENDING, []),
+    (Status.PENDING, on.ResumeRequested): (Status.PENDING, []),
     (Status.RUNNABLE, on.FoundUnschedulable): (Status.RUNNABLE, []),
     (Status.RUNNABLE, on.FoundSchedulable): (Status.RUNNABLE, []),
     (Status.RUNNABLE, on.FoundBlocked): (Status.RUNNABLE, []),
@@ -91,6 +103,10 @@ CELLS = {
     (Status.RUNNABLE, on.Placed): (Status.STARTING, [do.StartContainer]),
     (Status.RUNNABLE, on.CancelRequested): (Status.FAILED, []),
     (Status.RUNNABLE, on.TerminateRequested): (Status.FAILED, []),
+    (Status.RUNNABLE, on.HoldRequested): (Status.RUNNABLE, []),
+    (Status.RUNNABLE, on.ReleaseRequested): (Status.RUNNABLE, []),
+    (Status.RUNNABLE, on.PauseRequested): (Status.RUNNABLE, []),
+    (Status.RUNNABLE, on.ResumeRequested): (Status.RUNNABLE, []),
     (Status.STARTING, on.ContainerCreated): (Status.STARTING, []),
     (Status.STARTING, on.ContainerStarted): (Status.RUNNING, []),
     (Status.STARTING, on.StartFailed): (Status.FAILED, [do.CleanUpContainer]),
@@ -99,6 +115,8 @@ CELLS = {
     (Status.STARTING, on.ContainerLost): (Status.FAILED, [do.CleanUpContainer]),
     (Status.STARTING, on.CancelRequested): (Status.STARTING, []),
     (Status.STARTING, on.TerminateRequested): (Status.STARTING, [do.AbandonStart]),
+    (Status.STARTING, on.ReleaseRequested): (Status.STARTING, []),
+    (Status.STARTING, on.ResumeRequested): (Status.STARTING, []),
     (Status.STARTING, on.ForceFailed): (Status.FAILED, [do.CleanUpContainer]),
     (Status.RUNNING, on.ContainerStarted): (Status.RUNNING, []),
     (Status.RUNNING, on.ContainerExited): (Status.SUCCEEDED, [do.CleanUpContainer]),
@@ -108,6 +126,8 @@ CELLS = {
     (Status.RUNNING, on.GraceExpired): (Status.RUNNING, [do.KillContainer]),  # with a stop order that was asked
     (Status.RUNNING, on.CancelRequested): (Status.RUNNING, []),
     (Status.RUNNING, on.TerminateRequested): (Status.RUNNING, [do.StopContainer]),
+    (Status.RUNNING, on.ReleaseRequested): (Status.RUNNING, []),
+    (Status.RUNNING, on.ResumeRequested): (Status.RUNNING, []),
     (Status.RUNNING, on.ForceFailed): (Status.FAILED, [do.CleanUpContainer]),
 }
 LATE = {
@@ -123,14 +143,21 @@ LATE = {
     on.TerminateRequested,
     on.ForceFailed,
 }
-# What a caller may ask, and is refused for this status.
-REFUSED = set(product([Status.SUBMITTED, Status.PENDING, Status.RUNNABLE], [on.ForceFailed]))
+QUEUED = [Status.SUBMITTED, Status.PENDING, Status.RUNNABLE]
+HOLDS = [on.HoldRequested, on.ReleaseRequested, on.PauseRequested, on.ResumeRequested]
+# What a caller may ask, and is refused for this status: why, and what to do.
+REFUSED = {
+    **dict.fromkeys(product(QUEUED, [on.ForceFailed]), "has no container to give up: terminate it"),
+    **dict.fromkeys(product(ACTIVE, [on.HoldRequested]), "cannot be held: pause it"),
+    **dict.fromkeys(product(ACTIVE, [on.PauseRequested]), "only a queued job can be paused"),
+    **dict.fromkeys(product(FINISHED, HOLDS), "can no longer be held, released, paused or resumed"),
+}
 BEFORE = {
     on.StartAbandoned: (terminate(),),
     on.StopSignalDelivered: (terminate(),),
     on.GraceExpired: (terminate(), asked()),
 }
-LEGAL = set(CELLS) | set(product(FINISHED, LATE)) | REFUSED
+LEGAL = set(CELLS) | set(product(FINISHED, LATE)) | set(REFUSED)
 NEWS_OF_NO_ATTEMPT = set(product(set(LIVES) - {Status.STARTING, Status.RUNNING}, NEWS))
 ILLEGAL = set(product(LIVES, HAPPENINGS)) - LEGAL - NEWS_OF_NO_ATTEMPT
 
@@ -162,11 +189,11 @@ def test_a_legal_event_leads_where_the_table_says(status, event):
 def test_what_cannot_be_asked_now_is_refused_with_what_to_do(status, event):
     job = LIVES[status]()
 
-    with pytest.raises(Invalid, match=rf"^Job {job.id} is {status} and has no container to give up: terminate it\.$"):
+    with pytest.raises(Invalid, match=rf"^Job {job.id} is {status}.*{REFUSED[status, event]}\.$"):
         step(job, HAPPENINGS[event], NOON)
 
 
-@pytest.mark.parametrize(("status", "event"), cells(product(FINISHED, HAPPENINGS.keys() - {on.Placed})))
+@pytest.mark.parametrize(("status", "event"), cells(product(FINISHED, HAPPENINGS.keys() - {on.Placed, *HOLDS})))
 def test_whatever_comes_late_changes_nothing_of_a_job_that_is_over(status, event):
     over = LIVES[status]()
 

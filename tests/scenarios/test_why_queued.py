@@ -46,6 +46,31 @@ async def licences(world):
     )
 
 
+# ------------------------------------------------------------------------------------------------------------- held
+
+
+async def test_a_held_job_names_who_holds_it_and_why(world):
+    job = await world.submit_held("the licence is missing")
+
+    check(
+        await world.why(job),
+        Code.HELD,
+        'Held by tester * ago, "the licence is missing": it does not start until it is released.',
+    )
+    await world.cancel(job)
+
+
+async def test_a_paused_job_names_who_paused_it_and_why(world):
+    job = await world.submit_held("others first", paused=True)
+
+    check(
+        await world.why(job),
+        Code.PAUSED,
+        'Paused by tester * ago, "others first": it does not start until it is resumed.',
+    )
+    await world.cancel(job)
+
+
 # ------------------------------------------------------------------------------------------------ SUBMITTED and PENDING
 
 

@@ -21,10 +21,10 @@ CREATE TEMP TABLE numbers AS
 WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < :last) SELECT n FROM counted;
 
 INSERT INTO jobs (
-    ord, id, version, queue, status, unschedulable, has_array_work, created_at, finished_at, owner, account, name,
+    ord, id, version, queue, status, passed_over, has_array_work, created_at, finished_at, owner, account, name,
     definition, revision, rank, millicpus, memory_mib, gpus, array_size, state
 )
-SELECT n, printf('%08x-0000-4000-8000-000000000000', n), version, queue, status, unschedulable, has_array_work,
+SELECT n, printf('%08x-0000-4000-8000-000000000000', n), version, queue, status, passed_over, has_array_work,
     created_at + n, finished_at + n, owner, account, name, definition, revision, rank, millicpus, memory_mib, gpus,
     array_size,
     replace(replace(state, id, printf('%08x-0000-4000-8000-000000000000', n)), '"order":0', '"order":' || n)

@@ -107,7 +107,7 @@ def test_queued_jobs_are_counted_in_indexes_alone(plan, name):
 
     of_jobs = [step for step in steps if re.match(r"(SCAN|SEARCH) (jobs|child)\b", step)]
     read = [step for step in of_jobs if "COVERING INDEX" not in step]
-    assert len(of_jobs) == {"job_reads.queued_by_account": 4, "job_reads.unfinished_counts": 3}[name]
+    assert len(of_jobs) == {"job_reads.queued_by_account": 5, "job_reads.unfinished_counts": 3}[name]
     small = ("jobs_unschedulable", "jobs_active")
     assert all(any(it in step for it in small) for step in read), steps
 

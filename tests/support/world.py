@@ -242,6 +242,23 @@ class World:
     async def terminate(self, job_id: JobId, reason: str = "stop it") -> None:
         await self.jobs.terminate(job_id, reason, caller=self.caller)
 
+    async def hold(self, job_id: JobId, reason: str = "not yet") -> None:
+        await self.jobs.hold(job_id, reason, caller=self.caller)
+
+    async def submit_held(self, reason: str = "not yet", *, paused: bool = False, **asked: Any) -> JobId:
+        """Submit a job and hold or pause it at once, so that it is not placed."""
+        event = (on.PauseRequested if paused else on.HoldRequested)(reason=reason, user=self.caller.user)
+        return await self.submit_and(lambda it: self.engine.deliver(it, event, caller=self.caller), **asked)
+
+    async def release(self, job_id: JobId) -> None:
+        await self.jobs.release(job_id, caller=self.caller)
+
+    async def pause(self, job_id: JobId, reason: str = "not now") -> None:
+        await self.jobs.pause(job_id, reason, caller=self.caller)
+
+    async def resume(self, job_id: JobId) -> None:
+        await self.jobs.resume_job(job_id, caller=self.caller)
+
     async def cancel_all(self, *ids: str, reason: str = "not needed", **of: Any) -> dict[str, str]:
         """Cancel the jobs with these ids, or those that a filter selects; the outcome by id."""
         return await self.stop_many(BulkStopOrder(kind=Kind.CANCEL, reason=reason), *ids, **of)

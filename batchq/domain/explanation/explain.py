@@ -4,7 +4,7 @@ from batchq.domain.explanation.active import running, starting
 from batchq.domain.explanation.codes import Code, Explanation
 from batchq.domain.explanation.ended import ended
 from batchq.domain.explanation.facts import Neighbours, Reader, SchedulerState
-from batchq.domain.explanation.queued import pending, runnable
+from batchq.domain.explanation.queued import held, pending, runnable
 from batchq.domain.explanation.table import explanation
 from batchq.domain.job import Job, Status
 from batchq.domain.lifecycle.damage import is_damaged
@@ -17,6 +17,8 @@ def explain(job: Job, neighbours: Neighbours, state: SchedulerState, reader: Rea
     """
     if is_damaged(job):
         return explanation(Code.UNREADABLE, since=None, facts={}, words={})
+    if job.held:
+        return held(job, state)
     match job.status:
         case Status.SUBMITTED | Status.PENDING:
             return pending(job, neighbours, state, reader)

@@ -19,6 +19,21 @@ from batchq.domain.scheduling.dependencies import standing
 from batchq.domain.scheduling.resources import vcpus_of
 
 
+def held(job: Job, state: SchedulerState) -> Explanation:
+    """The explanation of a queued job that a user holds or has paused."""
+    hold = job.hold
+    assert hold is not None, f"{job.id} is not held"
+    by = f" by {hold.user}" if hold.user else ""
+    text = {"by": by, "age": words.duration(state.now - hold.held_at), "reason": words.quoted(hold.reason)}
+    facts: dict[str, Fact] = {"reason": hold.reason, "heldAt": hold.held_at}
+    if hold.user:
+        facts["user"] = hold.user
+    if not hold.paused:
+        return explanation(Code.HELD, since=hold.held_at, facts=facts, words=text)
+    retry_facts, retry_words = _retry(job)
+    return explanation(Code.PAUSED, since=hold.held_at, facts=facts | retry_facts, words=text | retry_words)
+
+
 def pending(job: Job, neighbours: Neighbours, state: SchedulerState, reader: Reader) -> Explanation:
     """The explanation of a SUBMITTED or PENDING job."""
     if job.array_state is not None:

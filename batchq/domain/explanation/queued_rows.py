@@ -13,6 +13,7 @@ _HOLDERS = ("In use by {holders}.", "By its time limit {earliest} ends within {l
 _CAPACITY_FACTS = ("jobQueue", "required", "free", "limit", "heldBy", "holders", "endsBy", *_RETRY_FACTS)
 _PLACE = "Place in queue {queue}: {place}."
 _PLACE_FACTS = ("jobQueue", "place", "ahead", "aheadVcpus", "placeIsAtLeast")
+_HOLD_FACTS = ("user", "reason", "heldAt")
 _STOP_FACTS = ("kind", "user", "reason", "orderedAt", "signalledAt", "killAt", "killedAt")
 
 QUEUED_ROWS: Mapping[Code, Row] = {
@@ -75,6 +76,21 @@ QUEUED_ROWS: Mapping[Code, Row] = {
         more=("Error: {detail}.",),
         facts=("detail",),
         texts=("ENGINE_AWAY",),
+    ),
+    Code.HELD: Row(
+        statuses=_QUEUED,
+        applies="A user holds the job.",
+        sentences=("Held{by} {age} ago, {reason}: it does not start until it is released.",),
+        facts=_HOLD_FACTS,
+        texts=("held",),
+    ),
+    Code.PAUSED: Row(
+        statuses=_QUEUED,
+        applies="A user has paused the job.",
+        sentences=("Paused{by} {age} ago, {reason}: it does not start until it is resumed.",),
+        more=(_ATTEMPT,),
+        facts=(*_HOLD_FACTS, *_RETRY_FACTS),
+        texts=("held",),
     ),
     Code.STOP_PENDING: Row(
         statuses=(Status.RUNNABLE,),

@@ -19,7 +19,7 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.ids import child_id
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, ArrayChild, ArrayState, Job, Status
-from batchq.domain.lifecycle import stop_order
+from batchq.domain.lifecycle import holds, stop_order
 from batchq.domain.lifecycle.status import move_to, move_to_final, with_history
 from batchq.domain.stop_orders import ChildOrder, StopKind, StopOrder
 from batchq.errors import IllegalTransition, Invalid
@@ -315,4 +315,8 @@ _RULES: Mapping[type[on.Event], Callable[..., Job]] = {  # type: ignore[explicit
     on.FoundInvalid: _ignored,
     on.CancelRequested: _cancel,
     on.TerminateRequested: _terminate,
+    on.HoldRequested: holds.refuse_array,
+    on.ReleaseRequested: holds.refuse_array,
+    on.PauseRequested: holds.refuse_array,
+    on.ResumeRequested: holds.refuse_array,
 }

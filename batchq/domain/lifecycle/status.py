@@ -74,6 +74,7 @@ def move_to_final(job: Job, status: Status, now: datetime, reason: str | None) -
         status=status,
         attempt=None,
         unschedulable=False,
+        hold=None,
         blocked_at=None,
         promised_start=None,
         status_reason=reason,

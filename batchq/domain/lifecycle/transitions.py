@@ -31,7 +31,7 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.created_paths import merge
 from batchq.domain.job import FINISHED, Attempt, Job, Status
-from batchq.domain.lifecycle import arrays, containers, deadlines, force_fail, stop_order
+from batchq.domain.lifecycle import arrays, containers, deadlines, force_fail, holds, stop_order
 from batchq.domain.lifecycle.status import (
     Outcome,
     abandon,
@@ -117,7 +117,7 @@ def _fail_waiting(job: Job, event: on.DependencyFailed | on.FoundInvalid, now: d
     return move_to_final(job, Status.FAILED, now, event.reason), ()
 
 
-def _hold(job: Job, event: on.FoundUnschedulable, now: datetime) -> Outcome:
+def _mark_unschedulable(job: Job, event: on.FoundUnschedulable, now: datetime) -> Outcome:
     """Exclude an unschedulable job from placement, until an environment can hold it."""
     return replace(_blocked(job, event.reason, now), unschedulable=True, promised_start=None), ()
 
@@ -137,7 +137,7 @@ def _blocked(job: Job, reason: str, now: datetime) -> Job:
     return replace(job, status_reason=reason, blocked_at=(job.blocked_at if same else None) or now)
 
 
-def _release(job: Job, _: on.FoundSchedulable, __: datetime) -> Outcome:
+def _mark_schedulable(job: Job, _: on.FoundSchedulable, __: datetime) -> Outcome:
     """Let a job that was unschedulable be placed again."""
     return replace(job, unschedulable=False, status_reason=None, blocked_at=None, promised_start=None), ()
 
@@ -150,7 +150,9 @@ def _give_up(job: Job, event: on.BlockedTooLong, now: datetime) -> Outcome:
 
 
 def _place(job: Job, event: on.Placed, now: datetime) -> Outcome:
-    """Begin an attempt on the environment."""
+    """Begin an attempt on the environment. Raises IllegalTransition for a held job."""
+    if job.held:
+        raise IllegalTransition(f"Placed cannot happen to the held {with_history(job)}")
     attempt = Attempt(number=len(job.attempts) + 1, environment=event.environment, placed_at=now)
     placed = replace(
         move_to(job, Status.STARTING), attempt=attempt, status_reason=None, blocked_at=None, promised_start=None
@@ -286,6 +288,10 @@ _OVER: Mapping[type[on.Event], Rule] = {
     on.BlockedTooLong: late,
     on.CancelRequested: late,
     on.TerminateRequested: late,
+    on.HoldRequested: holds.refuse_finished,
+    on.ReleaseRequested: holds.refuse_finished,
+    on.PauseRequested: holds.refuse_finished,
+    on.ResumeRequested: holds.refuse_finished,
     on.ForceFailed: late,
 }
 
@@ -298,6 +304,10 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
         on.FoundInvalid: _fail_waiting,
         on.CancelRequested: _cancel_queued,
         on.TerminateRequested: _terminate_queued,
+        on.HoldRequested: holds.hold_queued,
+        on.ReleaseRequested: holds.release,
+        on.PauseRequested: holds.hold_queued,
+        on.ResumeRequested: holds.release,
         on.ForceFailed: force_fail.refuse,
     },
     Status.PENDING: {
@@ -307,16 +317,24 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
         on.FoundInvalid: _fail_waiting,
         on.CancelRequested: _cancel_queued,
         on.TerminateRequested: _terminate_queued,
+        on.HoldRequested: holds.hold_queued,
+        on.ReleaseRequested: holds.release,
+        on.PauseRequested: holds.hold_queued,
+        on.ResumeRequested: holds.release,
         on.ForceFailed: force_fail.refuse,
     },
     Status.RUNNABLE: {
-        on.FoundUnschedulable: _hold,
-        on.FoundSchedulable: _release,
-        on.FoundBlocked: _block,
-        on.BlockedTooLong: _give_up,
+        on.FoundUnschedulable: holds.unless_held(_mark_unschedulable),
+        on.FoundSchedulable: holds.unless_held(_mark_schedulable),
+        on.FoundBlocked: holds.unless_held(_block),
+        on.BlockedTooLong: holds.unless_held(_give_up),
         on.Placed: _place,
         on.CancelRequested: _cancel_queued,
         on.TerminateRequested: _terminate_queued,
+        on.HoldRequested: holds.hold_queued,
+        on.ReleaseRequested: holds.release,
+        on.PauseRequested: holds.hold_queued,
+        on.ResumeRequested: holds.release,
         on.ForceFailed: force_fail.refuse,
     },
     Status.STARTING: {
@@ -328,6 +346,10 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
         on.ContainerLost: _lose,
         on.CancelRequested: _remember_cancel,
         on.TerminateRequested: _terminate_active,
+        on.HoldRequested: holds.refuse_active,
+        on.ReleaseRequested: ignored,
+        on.PauseRequested: holds.refuse_pause,
+        on.ResumeRequested: ignored,
         on.ForceFailed: force_fail.fail,
     },
     Status.RUNNING: {
@@ -339,6 +361,10 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
         on.GraceExpired: _kill,
         on.CancelRequested: _remember_cancel,
         on.TerminateRequested: _terminate_active,
+        on.HoldRequested: holds.refuse_active,
+        on.ReleaseRequested: ignored,
+        on.PauseRequested: holds.refuse_pause,
+        on.ResumeRequested: ignored,
         on.ForceFailed: force_fail.fail,
     },
     Status.SUCCEEDED: _OVER,

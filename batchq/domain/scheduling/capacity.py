@@ -123,8 +123,8 @@ def candidate(job: Job) -> Candidate:
 
 
 def is_queued_for_placement(job: Job) -> bool:
-    """Whether the job is waiting to be placed: RUNNABLE and not unschedulable."""
-    return job.status is Status.RUNNABLE and not job.unschedulable
+    """Whether the job is waiting to be placed: RUNNABLE, not unschedulable and not held."""
+    return job.status is Status.RUNNABLE and not job.unschedulable and job.hold is None
 
 
 def usable(machine: Resources) -> Resources:

@@ -38,7 +38,12 @@ class QueuePositions:
     def on_committed(self, committed: Committed) -> None:
         first: dict[QueueName, int] = {}
         for before, after in committed.changes:
-            if before is not None and before.status is after.status and before.unschedulable is after.unschedulable:
+            if (
+                before is not None
+                and before.status is after.status
+                and before.hold is after.hold
+                and before.unschedulable is after.unschedulable
+            ):
                 continue
             waited, waits = before is not None and is_queued_for_placement(before), is_queued_for_placement(after)
             if waited != waits:

@@ -118,7 +118,7 @@ CREATE TABLE jobs (
     version INTEGER NOT NULL, -- how often the job was updated; each UPDATE expects the version that was read
     queue TEXT NOT NULL, -- the name of the job queue
     status TEXT NOT NULL, -- AWS: SUBMITTED .. FAILED
-    unschedulable INTEGER NOT NULL, -- boolean: no compute environment of the queue can ever hold the job
+    passed_over INTEGER NOT NULL, -- 0: may be placed; 1: no environment of the queue can ever hold it; 2: held
     has_array_work INTEGER NOT NULL, -- boolean: an array with children to spawn, or with an order to pass on to them
     created_at INTEGER NOT NULL, -- in milliseconds, as the filters of ListJobs compare it
     finished_at INTEGER, -- NULL until the job is SUCCEEDED or FAILED
@@ -153,25 +153,26 @@ CREATE INDEX jobs_by_account ON jobs (account, queue, status) WHERE parent_ord I
 -- The placement pass reads candidates from these indexes alone. Finished jobs are not in them.
 CREATE INDEX jobs_runnable ON jobs (
     queue, ord, id, millicpus, memory_mib, gpus, consumable_requirements, timeout, share_identifier, rank, account,
-    status, unschedulable
+    status, passed_over
 )
-WHERE status = 'RUNNABLE' AND unschedulable = 0;
+WHERE status = 'RUNNABLE' AND passed_over = 0;
 CREATE INDEX jobs_runnable_in_share ON jobs (
     queue, share_identifier, rank, ord, id, millicpus, memory_mib, gpus, consumable_requirements, timeout, account,
-    status, unschedulable
+    status, passed_over
 )
-WHERE status = 'RUNNABLE' AND unschedulable = 0 AND share_identifier IS NOT NULL;
+WHERE status = 'RUNNABLE' AND passed_over = 0 AND share_identifier IS NOT NULL;
 
 -- The reader seeks from one account to the next, and so skips the jobs of an account that is at its limit.
-CREATE INDEX jobs_runnable_by_account ON jobs (queue, account, ord, status, unschedulable)
-WHERE status = 'RUNNABLE' AND unschedulable = 0;
+CREATE INDEX jobs_runnable_by_account ON jobs (queue, account, ord, status, passed_over)
+WHERE status = 'RUNNABLE' AND passed_over = 0;
 CREATE INDEX jobs_runnable_in_share_by_account ON jobs (
-    queue, share_identifier, account, rank, ord, status, unschedulable
+    queue, share_identifier, account, rank, ord, status, passed_over
 )
-WHERE status = 'RUNNABLE' AND unschedulable = 0 AND share_identifier IS NOT NULL;
+WHERE status = 'RUNNABLE' AND passed_over = 0 AND share_identifier IS NOT NULL;
 
 -- Small indexes of the engine: they hold unfinished jobs only.
-CREATE INDEX jobs_unschedulable ON jobs (unschedulable) WHERE status = 'RUNNABLE' AND unschedulable = 1;
+CREATE INDEX jobs_unschedulable ON jobs (passed_over) WHERE status = 'RUNNABLE' AND passed_over = 1;
+CREATE INDEX jobs_held ON jobs (account, ord, status, passed_over) WHERE passed_over = 2;
 CREATE INDEX jobs_active ON jobs (status) WHERE status IN ('STARTING', 'RUNNING');
 CREATE INDEX jobs_with_array_work ON jobs (has_array_work) WHERE has_array_work = 1;
 CREATE INDEX jobs_pending ON jobs (account, array_size, ord, status, queue, owner)

@@ -28,21 +28,21 @@ FROM jobs JOIN job_specs ON job_specs.ord = coalesce(parent_ord, jobs.ord)
 WHERE status IN ('STARTING', 'RUNNING');
 
 -- runnable_jobs
--- INDEXED BY, because SQLite may choose jobs_by_status, which holds unschedulable jobs too.
+-- INDEXED BY, because SQLite may choose jobs_by_status, which has unschedulable and held jobs too.
 SELECT id, ord, millicpus, memory_mib, gpus, consumable_requirements, timeout, share_identifier, rank, account
 FROM jobs INDEXED BY jobs_runnable
-WHERE status = 'RUNNABLE' AND unschedulable = 0 AND queue = :queue AND ord > :after ORDER BY ord LIMIT :limit;
+WHERE status = 'RUNNABLE' AND passed_over = 0 AND queue = :queue AND ord > :after ORDER BY ord LIMIT :limit;
 
 -- runnable_jobs_in_share
 -- Two SELECTs, because (rank, ord) > (:rank, :after) would read all jobs of this rank again for every page.
 SELECT id, ord, millicpus, memory_mib, gpus, consumable_requirements, timeout, share_identifier, rank, account
 FROM jobs INDEXED BY jobs_runnable_in_share
-WHERE status = 'RUNNABLE' AND unschedulable = 0
+WHERE status = 'RUNNABLE' AND passed_over = 0
     AND queue = :queue AND share_identifier = :share_identifier AND rank = :rank AND ord > :after
 UNION ALL
 SELECT id, ord, millicpus, memory_mib, gpus, consumable_requirements, timeout, share_identifier, rank, account
 FROM jobs INDEXED BY jobs_runnable_in_share
-WHERE status = 'RUNNABLE' AND unschedulable = 0
+WHERE status = 'RUNNABLE' AND passed_over = 0
     AND queue = :queue AND share_identifier = :share_identifier AND rank > :rank
 ORDER BY rank, ord LIMIT :limit;
 
@@ -50,18 +50,18 @@ ORDER BY rank, ord LIMIT :limit;
 -- The first jobs of each account that is not in :excluding. The jobs of excluded accounts are not read.
 WITH RECURSIVE waiting (account) AS (
     SELECT min(account) FROM jobs INDEXED BY jobs_runnable_by_account
-    WHERE status = 'RUNNABLE' AND unschedulable = 0 AND queue = :queue
+    WHERE status = 'RUNNABLE' AND passed_over = 0 AND queue = :queue
     UNION ALL
     SELECT (
         SELECT min(jobs.account) FROM jobs INDEXED BY jobs_runnable_by_account
-        WHERE status = 'RUNNABLE' AND unschedulable = 0 AND queue = :queue AND jobs.account > waiting.account
+        WHERE status = 'RUNNABLE' AND passed_over = 0 AND queue = :queue AND jobs.account > waiting.account
     )
     FROM waiting WHERE waiting.account IS NOT NULL
 )
 SELECT id, ord, millicpus, memory_mib, gpus, consumable_requirements, timeout, share_identifier, rank, jobs.account
 FROM waiting CROSS JOIN jobs ON jobs.ord IN (
     SELECT own.ord FROM jobs AS own INDEXED BY jobs_runnable_by_account
-    WHERE own.status = 'RUNNABLE' AND own.unschedulable = 0 AND own.queue = :queue AND own.account = waiting.account
+    WHERE own.status = 'RUNNABLE' AND own.passed_over = 0 AND own.queue = :queue AND own.account = waiting.account
         AND own.ord > :after
     ORDER BY own.ord LIMIT :limit
 )
@@ -71,11 +71,11 @@ ORDER BY ord LIMIT :limit;
 -- runnable_jobs_in_share_excluding
 WITH RECURSIVE waiting (account) AS (
     SELECT min(account) FROM jobs INDEXED BY jobs_runnable_in_share_by_account
-    WHERE status = 'RUNNABLE' AND unschedulable = 0 AND queue = :queue AND share_identifier = :share_identifier
+    WHERE status = 'RUNNABLE' AND passed_over = 0 AND queue = :queue AND share_identifier = :share_identifier
     UNION ALL
     SELECT (
         SELECT min(jobs.account) FROM jobs INDEXED BY jobs_runnable_in_share_by_account
-        WHERE status = 'RUNNABLE' AND unschedulable = 0 AND queue = :queue AND share_identifier = :share_identifier
+        WHERE status = 'RUNNABLE' AND passed_over = 0 AND queue = :queue AND share_identifier = :share_identifier
             AND jobs.account > waiting.account
     )
     FROM waiting WHERE waiting.account IS NOT NULL
@@ -83,7 +83,7 @@ WITH RECURSIVE waiting (account) AS (
 SELECT id, ord, millicpus, memory_mib, gpus, consumable_requirements, timeout, share_identifier, rank, jobs.account
 FROM waiting CROSS JOIN jobs ON jobs.ord IN (
     SELECT own.ord FROM jobs AS own INDEXED BY jobs_runnable_in_share_by_account
-    WHERE own.status = 'RUNNABLE' AND own.unschedulable = 0 AND own.queue = :queue
+    WHERE own.status = 'RUNNABLE' AND own.passed_over = 0 AND own.queue = :queue
         AND own.share_identifier = :share_identifier AND own.account = waiting.account
         AND (own.rank, own.ord) > (:rank, :after)
     ORDER BY own.rank, own.ord LIMIT :limit
@@ -95,11 +95,11 @@ ORDER BY rank, ord LIMIT :limit;
 -- Seeks from one share to the next; the jobs between them are not read.
 WITH RECURSIVE waiting (share_identifier) AS (
     SELECT min(share_identifier) FROM jobs INDEXED BY jobs_runnable_in_share
-    WHERE status = 'RUNNABLE' AND unschedulable = 0 AND share_identifier IS NOT NULL AND queue = :queue
+    WHERE status = 'RUNNABLE' AND passed_over = 0 AND share_identifier IS NOT NULL AND queue = :queue
     UNION ALL
     SELECT (
         SELECT min(jobs.share_identifier) FROM jobs INDEXED BY jobs_runnable_in_share
-        WHERE status = 'RUNNABLE' AND unschedulable = 0 AND queue = :queue
+        WHERE status = 'RUNNABLE' AND passed_over = 0 AND queue = :queue
             AND jobs.share_identifier > waiting.share_identifier
     )
     FROM waiting WHERE waiting.share_identifier IS NOT NULL
@@ -109,7 +109,7 @@ SELECT share_identifier FROM waiting WHERE share_identifier IS NOT NULL;
 -- unschedulable_jobs
 SELECT jobs.ord, id, version, status, state, spec
 FROM jobs JOIN job_specs ON job_specs.ord = coalesce(parent_ord, jobs.ord)
-WHERE status = 'RUNNABLE' AND unschedulable = 1 AND jobs.ord > :after ORDER BY jobs.ord LIMIT :limit;
+WHERE status = 'RUNNABLE' AND passed_over = 1 AND jobs.ord > :after ORDER BY jobs.ord LIMIT :limit;
 
 -- dependents
 -- At most a page of dependents of each job is read, however many jobs wait for it.
@@ -155,7 +155,7 @@ WHERE jobs.ord BETWEEN :first AND :last AND status NOT IN ('SUCCEEDED', 'FAILED'
 -- The first RUNNABLE job of each queue in :queues; NULL without one.
 SELECT (
     SELECT min(ord) FROM jobs INDEXED BY jobs_runnable
-    WHERE status = 'RUNNABLE' AND unschedulable = 0 AND queue = named.value
+    WHERE status = 'RUNNABLE' AND passed_over = 0 AND queue = named.value
 )
 FROM json_each(:queues) AS named;
 
@@ -175,10 +175,13 @@ WHERE status IN ('SUBMITTED', 'PENDING') GROUP BY queue, account, owner, status,
 -- An array counts for the children that are not spawned yet, and not for itself.
 SELECT account, sum(number) FROM (
     SELECT account, count(*) AS number FROM jobs INDEXED BY jobs_runnable_by_account
-    WHERE status = 'RUNNABLE' AND unschedulable = 0 GROUP BY queue, account
+    WHERE status = 'RUNNABLE' AND passed_over = 0 GROUP BY queue, account
     UNION ALL
     SELECT account, count(*) FROM jobs INDEXED BY jobs_unschedulable
-    WHERE status = 'RUNNABLE' AND unschedulable = 1 GROUP BY account
+    WHERE status = 'RUNNABLE' AND passed_over = 1 GROUP BY account
+    UNION ALL
+    SELECT account, count(*) FROM jobs INDEXED BY jobs_held
+    WHERE status = 'RUNNABLE' AND passed_over = 2 GROUP BY account
     UNION ALL
     SELECT account, sum(
         CASE WHEN array_size = 0 THEN 1
@@ -211,18 +214,18 @@ SELECT value FROM metadata WHERE name = 'engine';
 -- Reads at most :limit rows of the index.
 SELECT count(*), coalesce(sum(millicpus), 0) FROM (
     SELECT millicpus FROM jobs INDEXED BY jobs_runnable
-    WHERE status = 'RUNNABLE' AND unschedulable = 0 AND queue = :queue AND ord > :after AND ord < :before
+    WHERE status = 'RUNNABLE' AND passed_over = 0 AND queue = :queue AND ord > :after AND ord < :before
     ORDER BY ord LIMIT :limit
 ) AS page;
 
 -- count_in_share
 SELECT count(*), coalesce(sum(millicpus), 0) FROM (
     SELECT millicpus FROM jobs INDEXED BY jobs_runnable_in_share
-    WHERE status = 'RUNNABLE' AND unschedulable = 0
+    WHERE status = 'RUNNABLE' AND passed_over = 0
         AND queue = :queue AND share_identifier = :share_identifier AND rank < :rank
     UNION ALL
     SELECT millicpus FROM jobs INDEXED BY jobs_runnable_in_share
-    WHERE status = 'RUNNABLE' AND unschedulable = 0
+    WHERE status = 'RUNNABLE' AND passed_over = 0
         AND queue = :queue AND share_identifier = :share_identifier AND rank = :rank AND ord < :before
     LIMIT :limit
 ) AS page;

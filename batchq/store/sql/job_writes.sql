@@ -2,12 +2,12 @@
 
 -- insert_job
 INSERT INTO jobs (
-    ord, id, version, queue, status, unschedulable, has_array_work, created_at, owner, account, name, definition,
+    ord, id, version, queue, status, passed_over, has_array_work, created_at, owner, account, name, definition,
     revision, share_identifier, rank, millicpus, memory_mib, gpus, timeout, parent_ord, array_size,
     consumable_requirements, state
 )
 VALUES (
-    :ord, :id, :version, :queue, :status, :unschedulable, :has_array_work, :created_at, :owner, :account, :name,
+    :ord, :id, :version, :queue, :status, :passed_over, :has_array_work, :created_at, :owner, :account, :name,
     :definition, :revision, :share_identifier, :rank, :millicpus, :memory_mib, :gpus, :timeout, :parent_ord,
     :array_size, :consumable_requirements, :state
 );
@@ -28,18 +28,18 @@ DELETE FROM job_dependencies WHERE dependency_id = :dependency_id AND ord = :ord
 -- For a job whose searched columns do not change: SQLite rewrites an index for each of its columns that is SET.
 UPDATE jobs SET version = :version + 1, state = :state
 WHERE ord = :ord AND id = :id AND version = :version
-    AND status = :status AND unschedulable = :unschedulable AND has_array_work = :has_array_work;
+    AND status = :status AND passed_over = :passed_over AND has_array_work = :has_array_work;
 
 -- update_job
 UPDATE jobs
-SET version = :version + 1, status = :status, unschedulable = :unschedulable, has_array_work = :has_array_work,
+SET version = :version + 1, status = :status, passed_over = :passed_over, has_array_work = :has_array_work,
     state = :state
 WHERE ord = :ord AND id = :id AND version = :version;
 
 -- finish_job
 -- Apart from update_job, because it also writes the indexes on finished_at.
 UPDATE jobs
-SET version = :version + 1, status = :status, unschedulable = :unschedulable, has_array_work = :has_array_work,
+SET version = :version + 1, status = :status, passed_over = :passed_over, has_array_work = :has_array_work,
     state = :state, finished_at = :finished_at
 WHERE ord = :ord AND id = :id AND version = :version;
 

@@ -34,11 +34,11 @@ ORDER BY finished_at DESC, ord DESC LIMIT 1 OFFSET :examined;
 
 -- first_of_queue
 SELECT min(ord) FROM jobs INDEXED BY jobs_runnable
-WHERE status = 'RUNNABLE' AND unschedulable = 0 AND queue = :queue;
+WHERE status = 'RUNNABLE' AND passed_over = 0 AND queue = :queue;
 
 -- first_of_account
 SELECT min(ord) FROM jobs INDEXED BY jobs_runnable_by_account
-WHERE status = 'RUNNABLE' AND unschedulable = 0 AND queue = :queue AND account = :account;
+WHERE status = 'RUNNABLE' AND passed_over = 0 AND queue = :queue AND account = :account;
 
 -- first_of_user
 SELECT min(ord) FROM jobs INDEXED BY jobs_by_owner

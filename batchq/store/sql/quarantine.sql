@@ -17,7 +17,7 @@ UPDATE job_specs SET spec = :spec WHERE ord = :ord;
 
 -- update_state
 UPDATE jobs
-SET status = :status, unschedulable = :unschedulable, has_array_work = :has_array_work, state = :state
+SET status = :status, passed_over = :passed_over, has_array_work = :has_array_work, state = :state
 WHERE ord = :ord;
 
 -- clear_consumable_requirements

@@ -99,7 +99,7 @@ CREATE TABLE jobs (
     version INTEGER NOT NULL,
     queue TEXT NOT NULL,
     status TEXT NOT NULL,
-    unschedulable INTEGER NOT NULL,
+    passed_over INTEGER NOT NULL,
     has_array_work INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
     finished_at INTEGER,
@@ -132,27 +132,28 @@ CREATE INDEX jobs_failed ON jobs (finished_at, ord, owner, account, queue, name,
 WHERE status = 'FAILED' AND parent_ord IS NULL;
 CREATE INDEX jobs_finished ON jobs (finished_at, ord, id, array_size)
 WHERE finished_at IS NOT NULL AND parent_ord IS NULL;
+CREATE INDEX jobs_held ON jobs (account, ord, status, passed_over) WHERE passed_over = 2;
 CREATE INDEX jobs_pending ON jobs (account, array_size, ord, status, queue, owner)
 WHERE status IN ('SUBMITTED', 'PENDING');
 CREATE INDEX jobs_runnable ON jobs (
     queue, ord, id, millicpus, memory_mib, gpus, consumable_requirements, timeout, share_identifier, rank, account,
-    status, unschedulable
+    status, passed_over
 )
-WHERE status = 'RUNNABLE' AND unschedulable = 0;
-CREATE INDEX jobs_runnable_by_account ON jobs (queue, account, ord, status, unschedulable)
-WHERE status = 'RUNNABLE' AND unschedulable = 0;
+WHERE status = 'RUNNABLE' AND passed_over = 0;
+CREATE INDEX jobs_runnable_by_account ON jobs (queue, account, ord, status, passed_over)
+WHERE status = 'RUNNABLE' AND passed_over = 0;
 CREATE INDEX jobs_runnable_in_share ON jobs (
     queue, share_identifier, rank, ord, id, millicpus, memory_mib, gpus, consumable_requirements, timeout, account,
-    status, unschedulable
+    status, passed_over
 )
-WHERE status = 'RUNNABLE' AND unschedulable = 0 AND share_identifier IS NOT NULL;
+WHERE status = 'RUNNABLE' AND passed_over = 0 AND share_identifier IS NOT NULL;
 CREATE INDEX jobs_runnable_in_share_by_account ON jobs (
-    queue, share_identifier, account, rank, ord, status, unschedulable
+    queue, share_identifier, account, rank, ord, status, passed_over
 )
-WHERE status = 'RUNNABLE' AND unschedulable = 0 AND share_identifier IS NOT NULL;
+WHERE status = 'RUNNABLE' AND passed_over = 0 AND share_identifier IS NOT NULL;
 CREATE INDEX jobs_unfinished ON jobs (owner, account, queue, name, parent_ord, ord, finished_at)
 WHERE finished_at IS NULL;
-CREATE INDEX jobs_unschedulable ON jobs (unschedulable) WHERE status = 'RUNNABLE' AND unschedulable = 1;
+CREATE INDEX jobs_unschedulable ON jobs (passed_over) WHERE status = 'RUNNABLE' AND passed_over = 1;
 CREATE INDEX jobs_with_array_work ON jobs (has_array_work) WHERE has_array_work = 1;
 CREATE TABLE log_streams (
     number INTEGER PRIMARY KEY,

@@ -1,0 +1,149 @@
+"""Held jobs: placement passes them over until they are released."""
+
+import pytest
+
+from batchq.domain.access.accounts import Caller, Role, UserName
+from batchq.domain.job import Status
+from batchq.errors import Invalid, NotFound
+from tests.support.builders import job_id
+from tests.support.scripts import LASTING, Script
+
+STRANGER = Caller(user=UserName("ada"), role=Role.USER)
+WHOLE = 4000  # all vCPUs of the environment, in thousandths
+
+
+async def test_a_held_job_is_not_placed_until_it_is_released(world):
+    holder = await world.submit(LASTING, millicpus=WHOLE)
+    job = await world.submit(Script(seconds=0), millicpus=WHOLE)
+    await world.wait_for(job, Status.RUNNABLE)
+
+    await world.hold(job, "the licence is missing")
+    await world.finish(holder)
+    await world.wait_for(holder, Status.SUCCEEDED)
+    await world.wait_until_idle()
+
+    held = await world.wait_for(job, Status.RUNNABLE, status_reason="HELD: the licence is missing", attempts=())
+    assert (held.hold.reason, held.hold.user, held.hold.paused) == ("the licence is missing", "tester", False)
+    assert await world.engine_calls(job) == []
+    await world.release(job)
+    done = await world.wait_for(job, Status.SUCCEEDED, hold=None)
+    assert done.order == held.order
+
+
+async def test_a_held_head_delays_no_other_job(world):
+    first = await world.submit_held(millicpus=WHOLE)
+    second = await world.submit(Script(seconds=0), millicpus=WHOLE)
+
+    await world.wait_for(second, Status.SUCCEEDED)
+
+    await world.wait_for(first, Status.RUNNABLE, status_reason="HELD: not yet")
+    await world.release(first)
+    await world.wait_for(first, Status.SUCCEEDED)
+
+
+async def test_a_blocked_head_that_is_held_frees_its_reservation(world):
+    holder = await world.submit(LASTING, millicpus=1000)
+    head = await world.submit(Script(seconds=0), millicpus=WHOLE)
+    behind = await world.submit(Script(seconds=0), millicpus=3000)
+    await world.wait_for(head, Status.RUNNABLE)
+    await world.wait_for(behind, Status.RUNNABLE)
+
+    await world.hold(head)
+
+    await world.wait_for(behind, Status.SUCCEEDED)
+    await world.release(head)
+    await world.finish(holder)
+    await world.wait_for(head, Status.SUCCEEDED)
+
+
+async def test_a_held_job_keeps_its_place(world):
+    holder = await world.submit(LASTING, millicpus=WHOLE)
+    first, second = [await world.submit(Script(seconds=0), millicpus=WHOLE) for _ in range(2)]
+    await world.hold(first)
+    await world.release(first)
+
+    await world.finish(holder)
+
+    await world.wait_for(second, Status.SUCCEEDED)
+    placed = [(await world.wait_for(it, Status.SUCCEEDED)).attempts[0].placed_at for it in (first, second)]
+    assert placed == sorted(placed)
+
+
+async def test_a_job_held_while_pending_is_held_when_its_dependencies_are_met(world):
+    before = await world.submit(LASTING)
+    job = await world.submit(Script(seconds=0), after=[before])
+    await world.wait_for(job, Status.PENDING)
+    await world.hold(job)
+
+    await world.finish(before)
+
+    await world.wait_for(job, Status.RUNNABLE, status_reason="HELD: not yet", attempts=())
+    await world.release(job)
+    await world.wait_for(job, Status.SUCCEEDED)
+
+
+async def test_a_queued_job_is_paused_and_resumed_like_a_held_one(world):
+    holder = await world.submit(LASTING, millicpus=WHOLE)
+    job = await world.submit(Script(seconds=0), millicpus=WHOLE)
+    await world.wait_for(job, Status.RUNNABLE)
+
+    await world.pause(job, "others first")
+    await world.finish(holder)
+    await world.wait_for(holder, Status.SUCCEEDED)
+    await world.wait_until_idle()
+
+    paused = await world.wait_for(job, Status.RUNNABLE, status_reason="PAUSED: others first")
+    assert paused.hold.paused
+    await world.resume(job)
+    await world.wait_for(job, Status.SUCCEEDED)
+
+
+async def test_a_repeated_request_changes_nothing(world):
+    job = await world.submit_held()
+    held = await world.job(job)
+
+    await world.hold(job, "another reason")
+    await world.pause(job, "another reason")
+
+    assert await world.job(job) == held
+    await world.release(job)
+    await world.release(job)
+    await world.resume(job)
+    await world.wait_for(job, Status.SUCCEEDED)
+
+
+@pytest.mark.parametrize("order", ["cancel", "terminate"])
+async def test_a_held_job_can_be_cancelled_and_terminated(world, order):
+    job = await world.submit_held()
+
+    await getattr(world, order)(job, "no longer needed")
+
+    await world.wait_for(job, Status.FAILED, status_reason="no longer needed", hold=None, attempts=())
+
+
+async def test_a_hold_survives_a_restart(world):
+    job = await world.submit_held()
+
+    await world.restart()
+    await world.wait_until_idle()
+
+    await world.wait_for(job, Status.RUNNABLE, status_reason="HELD: not yet", attempts=())
+    await world.release(job)
+    await world.wait_for(job, Status.SUCCEEDED)
+
+
+async def test_jobs_that_cannot_be_held_are_refused(world):
+    running = await world.submit(LASTING)
+    await world.wait_for(running, Status.RUNNING)
+
+    with pytest.raises(Invalid, match="is RUNNING and cannot be held: pause it"):
+        await world.hold(running)
+    with pytest.raises(NotFound):
+        await world.hold(job_id(1))
+    with pytest.raises(NotFound):
+        await world.jobs.hold(running, "mine", caller=STRANGER)
+    await world.finish(running)
+    await world.wait_for(running, Status.SUCCEEDED)
+    for request in (world.hold, world.release, world.pause, world.resume):
+        with pytest.raises(Invalid, match="is SUCCEEDED and can no longer be held"):
+            await request(running)
