@@ -56,7 +56,7 @@ def test_without_root_a_container_is_created_with_a_user_and_a_group_of_its_own(
 
 
 @pytest.mark.parametrize("allowance", [None, ContainerPolicy()])
-def test_where_root_is_permitted_the_user_is_what_was_asked_for(allowance):
+def test_where_root_is_permitted_the_requested_user_is_used(allowance):
     assert user_of(launch(allowance), image_user=None) is None
     assert user_of(launch(allowance, user="0"), image_user=None) == "0"
 
@@ -77,12 +77,12 @@ def test_capabilities_that_leave_traces_on_the_host_are_dropped_for_accounts(all
     assert wanted["HostConfig"].get("CapDrop") == dropped
 
 
-def test_who_may_be_root_is_started_without_another_look():
+def test_a_job_that_may_be_root_is_started_without_an_inspection():
     check_launch(launch(ContainerPolicy()), SERVER, Network.SHARED, is_new=True, inspect=None)
 
 
 @pytest.mark.fault("SE10")
-def test_a_container_that_was_made_when_more_was_allowed_is_not_started(tmp_path):
+def test_a_container_created_under_a_wider_policy_is_not_started(tmp_path):
     lab = ContainerPolicy(volumes=(str(tmp_path / "lab"),), root=True)
     server = ServerPolicy(privileged=Privileged.ALLOW, volumes=(tmp_path,))
     asked = launch(lab, mounts=(Mount(container_path="/v", host_path=str(tmp_path / "lab")),))
@@ -94,7 +94,7 @@ def test_a_container_that_was_made_when_more_was_allowed_is_not_started(tmp_path
 
 @pytest.mark.fault("SE10")
 @pytest.mark.parametrize("had", [{"Privileged": True}, {"Devices": [{"PathOnHost": "/dev/fuse"}]}])
-def test_a_container_that_was_made_by_a_server_that_gave_more_is_not_started(had):
+def test_a_container_created_under_wider_server_settings_is_not_started(had):
     strict = ServerPolicy(privileged=Privileged.REFUSE, volumes=())
 
     refuses(launch(None, privileged=True), made(**had), "which this server does not allow any more", policy=strict)
@@ -102,7 +102,7 @@ def test_a_container_that_was_made_by_a_server_that_gave_more_is_not_started(had
 
 
 @pytest.mark.fault("SE09")
-def test_a_device_that_leads_elsewhere_is_refused(tmp_path):
+def test_a_device_link_to_a_forbidden_device_is_refused(tmp_path):
     (tmp_path / "mine").symlink_to(tmp_path / "disk")
     asked = launch(
         ContainerPolicy(devices=(str(tmp_path / "other"),)),
@@ -113,7 +113,7 @@ def test_a_device_that_leads_elsewhere_is_refused(tmp_path):
 
 
 @pytest.mark.fault("SE09")
-def test_the_network_of_the_host_is_given_to_whom_it_is_allowed():
+def test_the_network_of_the_host_is_given_to_permitted_accounts():
     host = Namespaces(network="host")
 
     assert [check_namespaces(host, it) for it in (None, ContainerPolicy(host_network=True))] == [host, host]
@@ -145,7 +145,7 @@ def answers(monkeypatch):
 
 @pytest.mark.fault("SE21")
 @pytest.mark.parametrize("address", ["udp://127.0.0.1:1", "unix:///run/secret.sock", ""])
-def test_a_secret_address_of_a_log_driver_is_judged_when_it_is_known(address):
+def test_a_secret_address_of_a_log_driver_is_checked_once_known(address):
     with pytest.raises(StartRefused, match="unless scheme://host:port elsewhere, is not allowed") as refused:
         logs_to(GELF, address)
 
@@ -155,27 +155,27 @@ def test_a_secret_address_of_a_log_driver_is_judged_when_it_is_known(address):
 
 @pytest.mark.fault("SE21")
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "fe80::1%eth0", "169.254.169.254"])
-def test_a_name_that_leads_to_the_machine_itself_is_no_target_of_a_log_driver(answers, address):
+def test_a_name_of_the_machine_itself_is_refused_as_a_log_target(answers, address):
     answers += ["192.0.2.1", address]
 
     with pytest.raises(StartRefused, match="is an address of this machine, which is not allowed"):
         logs_to(GELF, "udp://logs.example:1")
 
 
-def test_a_target_of_a_log_driver_is_allowed_where_its_name_leads_to_the_network(answers):
+def test_a_name_of_another_machine_is_permitted_as_a_log_target(answers):
     logs_to(GELF, "udp://logs.example:1")
     answers += ["192.0.2.1", "2001:db8::1"]
     logs_to(GELF, "udp://logs.example:1")
 
 
 @pytest.mark.fault("SE21")
-def test_no_log_driver_leads_out_of_an_environment_without_a_network(answers):
+def test_log_drivers_are_refused_in_an_environment_without_a_network(answers):
     with pytest.raises(StartRefused, match="for jobs without a network"):
         logs_to(GELF, "udp://logs.example:1", Network.NONE)
 
 
 @pytest.mark.fault("SE34")
-def test_the_server_may_name_the_registries_of_all_jobs():
+def test_the_server_may_restrict_the_registries_of_all_jobs():
     server = ServerPolicy(privileged=Privileged.ALLOW, volumes=(), registries=("registry.example",))
 
     check_image(launch(None, image="registry.example/a"), server)
@@ -203,7 +203,7 @@ def creates(asked):
 
 
 @pytest.mark.fault("SE34")
-def test_no_image_is_pulled_from_a_registry_whose_name_leads_to_the_machine_itself(answers):
+def test_no_image_is_pulled_from_a_registry_on_the_machine_itself(answers):
     answers += ["192.0.2.1", "127.0.1.1"]
 
     with pytest.raises(StartRefused, match="is an address of this machine, which is not allowed") as refused:

@@ -1,4 +1,4 @@
-"""What the containers of an attempt share is taken away with the last of them, and not while one is being made."""
+"""The shared parts of an attempt are removed with its last container, and not during a create."""
 
 from batchq.compute.docker.network.per_attempt import AttemptNetworks
 from tests.support.containers import new_tag
@@ -18,7 +18,7 @@ class Engine:
         return answer
 
 
-def test_an_attempt_is_not_cleared_while_one_of_its_containers_is_being_made():
+def test_shared_parts_are_kept_while_a_container_of_the_attempt_is_created():
     surroundings, engine, tag = AttemptNetworks("an-instance"), Engine(), new_tag()
 
     with surroundings.hold(tag):

@@ -1,4 +1,4 @@
-"""Networks of attempts, on engines that have none to give any more."""
+"""Networks of attempts, on engines that have no subnet left."""
 
 from ipaddress import IPv4Network
 from itertools import islice
@@ -56,7 +56,7 @@ class Engine:
         return next(it["IPAM"]["Config"][0]["Subnet"] for it in self.made if it["Id"] == name)
 
 
-def test_an_engine_that_has_a_subnet_gives_its_own():
+def test_a_free_subnet_of_the_engine_is_used():
     engine = Engine(pools=1)
 
     assert ensure_network(engine, "n", LABELS) == "n"
@@ -64,14 +64,14 @@ def test_an_engine_that_has_a_subnet_gives_its_own():
     assert engine.subnet("n") == "172.18.0.0/16"
 
 
-def test_asked_twice_there_is_one():
+def test_a_repeated_request_creates_one_network():
     engine = Engine(pools=2)
     ensure_network(engine, "n", LABELS)
 
     assert ensure_network(engine, "again", LABELS) == "n"
 
 
-def test_of_two_all_take_the_older():
+def test_of_two_networks_all_containers_use_the_older():
     engine = Engine(pools=1)
     ensure_network(engine, "n", LABELS)
     engine.made.insert(0, engine.made[0] | {"Id": "late", "Created": "2027"})
@@ -79,7 +79,7 @@ def test_of_two_all_take_the_older():
     assert ensure_network(engine, "again", LABELS) == "n"
 
 
-def test_where_the_engine_has_none_left_one_is_found():
+def test_a_subnet_is_chosen_when_the_engine_has_none_left():
     engine = Engine(taken=("10.224.0.0/22", "fd00::/64"))
 
     ensure_network(engine, "n", LABELS)
@@ -88,7 +88,7 @@ def test_where_the_engine_has_none_left_one_is_found():
     assert not IPv4Network(engine.subnet("n")).overlaps(IPv4Network("10.224.0.0/22"))
 
 
-def test_what_the_engine_says_is_taken_is_passed_over():
+def test_a_subnet_that_the_engine_refuses_is_skipped():
     engine = Engine(hidden=("10.224.0.0/20",))
 
     ensure_network(engine, "n", LABELS)
@@ -97,23 +97,23 @@ def test_what_the_engine_says_is_taken_is_passed_over():
 
 
 @pytest.mark.parametrize("full", [{"taken": ("10.0.0.0/8",)}, {"hidden": ("10.0.0.0/8",)}])
-def test_while_there_is_none_at_all_nothing_is_known(full):
+def test_without_any_free_subnet_the_outcome_is_unknown(full):
     with pytest.raises(EngineUnknown, match="no subnet is free"):
         ensure_network(Engine(**full), "n", LABELS)
 
 
-def test_any_other_refusal_is_the_engines_own():
+def test_any_other_refusal_is_passed_on():
     engine = Engine(refusal=answer(400, "invalid name"))
 
     with pytest.raises(APIError):
         ensure_network(engine, "n", LABELS)
 
 
-def test_free_subnets_overlap_with_none_taken():
+def test_free_subnets_do_not_overlap_with_used_ones():
     taken = [IPv4Network("10.224.0.0/16"), IPv4Network("10.225.4.0/24"), IPv4Network("172.17.0.0/16")]
 
     assert [str(it) for it in islice(free_subnets(taken), 2)] == ["10.225.0.0/22", "10.225.8.0/22"]
 
 
-def test_what_the_machine_reaches_is_read_from_its_routes():
+def test_used_subnets_are_read_from_the_routes():
     assert list(routed_networks(ROUTES)) == [IPv4Network("10.224.0.0/22")]

@@ -1,4 +1,4 @@
-"""What is said to an engine on one connection, and what becomes of its answers, byte for byte."""
+"""The bytes of requests and responses on one connection to an engine."""
 
 import json
 import threading
@@ -55,7 +55,7 @@ def asked(line, body=None):
     return line.request("POST", "/here?a=1", body=body, headers={"Content-Type": "application/json"})
 
 
-def test_what_is_asked_is_said_once_and_whole(tmp_path):
+def test_a_request_is_sent_once_and_completely(tmp_path):
     with engine(tmp_path, [OK]) as (line, told):
         answer = asked(line, body=json.dumps({"a": "ä"}, ensure_ascii=False))
 
@@ -66,19 +66,19 @@ def test_what_is_asked_is_said_once_and_whole(tmp_path):
         assert content.decode() == '{"a": "ä"}'
 
 
-def test_headers_of_dockers_config_are_said_in_whatever_script_they_are(tmp_path):
+def test_headers_of_the_docker_config_are_sent_in_any_script(tmp_path):
     with engine(tmp_path, [OK]) as (line, told):
         line.request("GET", "/here", body=None, headers={"X-Team": "Zürich, 東京"})
 
     assert told[0][1]["X-Team"].encode("latin-1").decode() == "Zürich, 東京"
 
 
-def test_an_answer_that_is_here_may_be_read_in_portions_and_put_away(tmp_path):
+def test_a_received_response_can_be_read_in_chunks_and_closed(tmp_path):
     with engine(tmp_path, [OK]) as (line, _), closing(asked(line)) as answer:
         assert list(answer.iter_content(1)) == [b"{", b"}"]
 
 
-def test_of_a_request_that_cannot_be_said_nothing_is_said_with_the_next(tmp_path):
+def test_a_request_that_cannot_be_encoded_leaves_no_bytes_for_the_next(tmp_path):
     with engine(tmp_path, [OK]) as (line, told):
         with pytest.raises(RequestException, match="Invalid header"):
             line.request("POST", "/there", body=None, headers={"Name": "a\r\nb"})
@@ -106,7 +106,7 @@ def test_of_a_request_that_cannot_be_said_nothing_is_said_with_the_next(tmp_path
         (CHUNKED + b"0\r\n\r\n", b""),
     ],
 )
-def test_an_answer_ends_where_it_says_and_the_next_begins_there(tmp_path, answer, content):
+def test_a_response_ends_at_its_length_and_the_next_begins_there(tmp_path, answer, content):
     with engine(tmp_path, [answer, OK]) as (line, _):
         assert asked(line).content == content
         assert asked(line).content == b"{}"
@@ -119,13 +119,13 @@ def test_an_answer_ends_where_it_says_and_the_next_begins_there(tmp_path, answer
         b"HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nall",
     ],
 )
-def test_to_an_engine_that_says_its_last_it_speaks_anew(tmp_path, answer):
+def test_after_connection_close_a_new_connection_is_opened(tmp_path, answer):
     with engine(tmp_path, [answer], [OK]) as (line, _):
         assert asked(line).content == b"all"
         assert asked(line).content == b"{}"
 
 
-def test_to_an_engine_that_has_hung_up_it_speaks_anew(tmp_path):
+def test_after_the_engine_closed_the_connection_a_new_one_is_opened(tmp_path):
     with engine(tmp_path, [OK], [OK]) as (line, _):
         asked(line)
 
@@ -167,7 +167,7 @@ def test_to_an_engine_that_has_hung_up_it_speaks_anew(tmp_path):
         CHUNKED + b"2\r\nab\r\n",
     ],
 )
-def test_what_is_no_answer_is_not_taken_for_one_nor_for_the_next(tmp_path, answer):
+def test_invalid_bytes_are_an_error_and_not_the_next_response(tmp_path, answer):
     with engine(tmp_path, [answer], [OK]) as (line, _):
         with pytest.raises(RequestException):
             asked(line)
@@ -175,7 +175,7 @@ def test_what_is_no_answer_is_not_taken_for_one_nor_for_the_next(tmp_path, answe
         assert asked(line).content == b"{}"
 
 
-def test_silence_is_told_as_such(tmp_path):
+def test_a_timeout_is_reported_as_a_timeout(tmp_path):
     with socket(AF_UNIX, SOCK_STREAM) as mute:
         mute.bind(str(tmp_path / "mute.sock"))
         mute.listen()
@@ -186,7 +186,7 @@ def test_silence_is_told_as_such(tmp_path):
             asked(line)
 
 
-def test_how_long_it_waits_is_said_for_each_answer_that_is_read_as_it_comes(tmp_path):
+def test_each_streamed_response_has_its_own_timeout(tmp_path):
     with engine(tmp_path, [CHUNKED + b"0\r\n\r\n", OK]) as (line, _):
         with closing(line.open_stream("/log", receive_timeout=7)) as answer:
             of_the_log = line._socket.gettimeout()
@@ -196,7 +196,7 @@ def test_how_long_it_waits_is_said_for_each_answer_that_is_read_as_it_comes(tmp_
         assert (of_the_log, line._socket.gettimeout()) == (7, 5)
 
 
-def test_without_an_engine_it_says_so_each_time(tmp_path):
+def test_without_an_engine_each_call_reports_it(tmp_path):
     line = EngineConnection(str(tmp_path / "none.sock"), receive_timeout=5)
 
     with pytest.raises(RequestException, match="No such file"):
@@ -205,7 +205,7 @@ def test_without_an_engine_it_says_so_each_time(tmp_path):
         asked(line)
 
 
-def test_what_is_read_as_it_comes_comes_in_portions(tmp_path):
+def test_a_streamed_response_arrives_in_chunks(tmp_path):
     with engine(tmp_path, [CHUNKED + b"3\r\nabc\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(LONG), LONG)]) as (line, _):
         with closing(line.open_stream("/log")) as answer:
             portions = list(answer.iter_content(65_536))
@@ -214,7 +214,7 @@ def test_what_is_read_as_it_comes_comes_in_portions(tmp_path):
         assert max(map(len, portions)) <= 65_536
 
 
-def test_what_was_read_to_its_end_leaves_its_connection_to_the_next(tmp_path):
+def test_a_completely_read_stream_returns_its_connection(tmp_path):
     with engine(tmp_path, [CHUNKED + b"3\r\nabc\r\n0\r\n\r\n", OK]) as (line, told):
         with closing(line.open_stream("/log")) as answer:
             assert list(answer.iter_content(65_536)) == [b"abc"]
@@ -223,7 +223,7 @@ def test_what_was_read_to_its_end_leaves_its_connection_to_the_next(tmp_path):
     assert len(told) == 2
 
 
-def test_what_is_still_read_is_not_disturbed_by_the_next(tmp_path):
+def test_a_stream_in_progress_is_not_disturbed_by_the_next_request(tmp_path):
     not_whole = CHUNKED + b"3\r\nabc\r\n3\r\ndef\r\n"
     with engine(tmp_path, [not_whole], [OK]) as (line, _), closing(line.open_stream("/log")) as answer:
         portions = answer.iter_content(3)
@@ -233,7 +233,7 @@ def test_what_is_still_read_is_not_disturbed_by_the_next(tmp_path):
         assert next(portions) == b"def"
 
 
-def test_on_what_was_left_in_the_middle_nothing_more_is_asked(tmp_path):
+def test_a_connection_with_an_unread_response_is_not_reused(tmp_path):
     with engine(tmp_path, [CHUNKED + b"3\r\nabc\r\n3\r\n", b""], [OK]) as (line, _):
         with closing(line.open_stream("/log")) as answer:
             assert next(answer.iter_content(3)) == b"abc"
@@ -248,7 +248,7 @@ def test_on_what_was_left_in_the_middle_nothing_more_is_asked(tmp_path):
         CHUNKED + b"3\r\nabc\r\n1",
     ],
 )
-def test_what_breaks_off_while_it_is_read_is_told_as_such(tmp_path, answer):
+def test_an_interrupted_stream_is_reported_as_interrupted(tmp_path, answer):
     with (
         engine(tmp_path, [answer]) as (line, _),
         closing(line.open_stream("/log")) as log,
@@ -268,7 +268,7 @@ def test_a_body_that_is_not_valid_is_an_error(tmp_path, size):
         list(log.iter_content(65_536))
 
 
-def test_after_what_nobody_can_tell_the_end_of_it_speaks_anew(tmp_path):
+def test_after_a_response_without_a_length_a_new_connection_is_opened(tmp_path):
     with engine(tmp_path, [CHUNKED + b"two\r\n"], [OK]) as (line, _):
         with pytest.raises(RequestException), closing(line.open_stream("/log")) as log:
             list(log.iter_content(65_536))
@@ -276,7 +276,7 @@ def test_after_what_nobody_can_tell_the_end_of_it_speaks_anew(tmp_path):
         assert asked(line).content == b"{}"
 
 
-def test_left_in_the_middle_it_keeps_no_connection(tmp_path):
+def test_an_abandoned_stream_closes_its_connection(tmp_path):
     with engine(tmp_path, [CHUNKED + b"3\r\nabc\r\n3\r\n", b""]) as (line, told):
         answer = line.open_stream("/log")
         assert next(answer.iter_content(3)) == b"abc"
@@ -285,7 +285,7 @@ def test_left_in_the_middle_it_keeps_no_connection(tmp_path):
     assert told[1:] == [("", {}, b"")]
 
 
-def test_lines_come_as_soon_as_they_are_said(tmp_path):
+def test_lines_are_delivered_as_soon_as_they_arrive(tmp_path):
     said = CHUNKED + b"3\r\na\nb\r\n2\r\nc\n\r\n"
     with engine(tmp_path, [said, b""]) as (line, _), closing(line.open_stream("/events")) as answer:
         lines = answer.raw.lines()
@@ -293,13 +293,13 @@ def test_lines_come_as_soon_as_they_are_said(tmp_path):
         assert [next(lines), next(lines)] == [b"a\n", b"bc\n"]
 
 
-def test_an_empty_line_among_events_is_none_and_does_not_end_them(tmp_path):
+def test_an_empty_line_among_events_is_skipped(tmp_path):
     said = CHUNKED + b'9\r\n{"a":1}\r\n\r\n2\r\n\r\n\r\n8\r\n{"b":2}\n\r\n'
     with engine(tmp_path, [said, b""]) as (line, _), closing(JsonLines(line.open_stream("/events"))) as events:
         assert list(islice(events, 2)) == [{"a": 1}, {"b": 2}]
 
 
-def test_lines_that_break_off_are_told_as_such(tmp_path):
+def test_interrupted_lines_are_reported_as_interrupted(tmp_path):
     with engine(tmp_path, [CHUNKED + b"3\r\na\nb\r\n"]) as (line, _), closing(line.open_stream("/events")) as answer:
         lines = answer.raw.lines()
         assert next(lines) == b"a\n"
@@ -309,7 +309,7 @@ def test_lines_that_break_off_are_told_as_such(tmp_path):
 
 
 @pytest.mark.parametrize("way", [CHUNKED, b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 3\r\n\r\n"])
-def test_who_still_reads_what_is_closed_is_let_go(tmp_path, way):
+def test_a_reader_of_a_closed_stream_is_released(tmp_path, way):
     with engine(tmp_path, [way, b""]) as (line, _), ThreadPoolExecutor() as another:
         with closing(line.open_stream("/log")) as answer:
             reading = another.submit(next, answer.iter_content(3))

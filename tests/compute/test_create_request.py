@@ -1,4 +1,4 @@
-"""Each row of aws-batch.md 11.1: what becomes of it in the engine's create call."""
+"""Each row of aws-batch.md 11.1 in the engine's create call."""
 
 import logging
 
@@ -39,16 +39,16 @@ def host(**asked):
     return config(**asked)["HostConfig"]
 
 
-def test_its_name_tells_instance_job_and_attempt():
+def test_the_name_has_instance_job_and_attempt():
     assert created().name == f"bq-i1-{TAG.job_id}-2"
 
 
 @pytest.mark.parametrize(("job", "name"), [("a:7", "bq-i1-a_7-1"), ("a#7", "bq-i1-a.7-1")])
-def test_the_name_of_a_child_has_no_letter_that_docker_refuses(job, name):
+def test_the_name_of_a_child_is_valid_in_docker(job, name):
     assert container_name("i1", Tag(job_id=JobId(job), attempt=1)) == name
 
 
-def test_every_label_is_set_so_that_none_of_its_image_s_is_read():
+def test_every_label_is_set_so_that_labels_of_the_image_have_no_effect():
     said = {"io.batchq.instance": "i1", "io.batchq.job": TAG.job_id, "io.batchq.attempt": "2"}
 
     assert config()["Labels"] == dict.fromkeys(CONTAINER_LABELS, "") | said
@@ -63,7 +63,7 @@ def test_labels_are_read_back():
     "changed",
     [{"io.batchq.instance": "i2"}, {"io.batchq.attempt": "two"}, {"io.batchq.attempt": ""}],
 )
-def test_labels_of_others_are_nobodys(changed):
+def test_foreign_labels_belong_to_no_job(changed):
     assert tag_of(container_labels("i1", TAG) | changed, "i1") is None
     assert tag_of({}, "i1") is None
 
@@ -73,7 +73,7 @@ def test_image():
 
 
 @pytest.mark.parametrize(("millicpus", "shares"), [(250, 256), (1000, 1024), (64_000, 65_536), (1, 2)])
-def test_vcpus_are_a_weight_and_no_cap(millicpus, shares):
+def test_vcpus_are_a_weight_and_not_a_limit(millicpus, shares):
     made = host(millicpus=millicpus)
 
     assert made["CpuShares"] == shares
@@ -86,11 +86,11 @@ def test_memory_is_a_hard_limit_without_swap():
     assert (made["Memory"], made["MemorySwap"]) == (128 * MIB, 128 * MIB)
 
 
-def test_the_least_memory_is_what_docker_takes():
+def test_the_smallest_memory_is_that_of_docker():
     assert host(memory_mib=4)["Memory"] == 6 * MIB
 
 
-def test_gpus_are_asked_of_nvidia_by_their_numbers_and_written_on_a_label():
+def test_gpus_are_requested_by_number_and_stored_in_a_label():
     made = config(gpus=2, inputs=LaunchInputs(gpus=("0", "3")))
 
     assert made["HostConfig"]["DeviceRequests"] == [
@@ -104,7 +104,7 @@ def test_command():
     assert config(command=("echo", "a b"))["Cmd"] == ["echo", "a b"]
 
 
-def test_no_command_is_the_images_own_and_the_entrypoint_is_never_touched():
+def test_without_a_command_the_images_is_used_and_the_entrypoint_is_never_changed():
     made = config(command=())
 
     assert not {"Cmd", "Entrypoint"} & made.keys()
@@ -115,7 +115,7 @@ def test_environment():
 
 
 @pytest.mark.fault("IN16")
-def test_batchqs_own_variables_win_over_secrets_and_those_over_the_jobs():
+def test_variables_of_batchq_override_secrets_which_override_those_of_the_job():
     launch = LaunchSpec(
         tag=TAG,
         spec=builders.container(environment=(("JOB", "job"), ("SECRET", "job"), ("BATCHQ", "job"))),
@@ -129,7 +129,7 @@ def test_batchqs_own_variables_win_over_secrets_and_those_over_the_jobs():
 
 
 @pytest.mark.fault("SE11")
-def test_secrets_are_in_the_environment_and_nowhere_else():
+def test_secrets_are_only_in_the_environment():
     made = created(inputs=LaunchInputs(secrets=(("PASSWORD", "s3cret"),)))
 
     assert "PASSWORD=s3cret" in made.config["Env"]
@@ -141,7 +141,7 @@ def test_user():
     assert "User" not in config()
 
 
-def test_privileged_is_given_where_it_is_allowed():
+def test_privileged_is_set_where_it_is_permitted():
     assert host(privileged=True)["Privileged"] is True
     assert host()["Privileged"] is False
 
@@ -152,7 +152,7 @@ AS_GOOD_AS_ROOT = pytest.mark.parametrize("asked", [{"privileged": True}, {"devi
 
 @pytest.mark.fault("SE09")
 @AS_GOOD_AS_ROOT
-def test_privileges_are_dropped_with_a_log_line(asked, caplog):
+def test_privileges_are_dropped_with_a_warning(asked, caplog):
     dropping = ServerPolicy(privileged=Privileged.DROP, volumes=())
 
     made = host(**asked, policy=dropping)
@@ -239,7 +239,7 @@ def test_tmpfs():
 
 
 @pytest.mark.parametrize(("max_swap", "in_all"), [(0, 128), (64, 192)])
-def test_swap_comes_on_top_of_memory(max_swap, in_all):
+def test_swap_is_added_to_memory(max_swap, in_all):
     assert host(memory_mib=128, max_swap_mib=max_swap)["MemorySwap"] == in_all * MIB
 
 
@@ -247,11 +247,11 @@ def test_swappiness():
     assert host(max_swap_mib=64, swappiness=0)["MemorySwappiness"] == 0
 
 
-def test_swappiness_without_swap_has_no_meaning():
+def test_swappiness_without_swap_is_omitted():
     assert "MemorySwappiness" not in host(swappiness=60)
 
 
-def test_swappiness_is_dropped_with_a_log_line_where_the_kernel_has_none(caplog):
+def test_swappiness_is_dropped_with_a_warning_on_a_kernel_without_it(caplog):
     made = host(max_swap_mib=64, swappiness=60, inputs=LaunchInputs(supports_swappiness=False))
 
     assert "MemorySwappiness" not in made
@@ -282,14 +282,14 @@ def test_a_volume_without_a_path_is_anonymous():
 
 
 @pytest.mark.parametrize("driver", [None, "awslogs", "json-file"])
-def test_output_is_kept_by_batchq_in_files_of_bounded_size(driver):
+def test_captured_output_is_kept_in_files_of_bounded_size(driver):
     made = host(logging=Logging(driver=driver, options=(("awslogs-group", "g"),)))
 
     assert made["LogConfig"] == {"Type": "json-file", "Config": {"max-size": "100m", "max-file": "5"}}
 
 
 @pytest.mark.parametrize("driver", ["syslog", "journald", "gelf", "fluentd", "splunk"])
-def test_output_for_others_is_passed_on(driver):
+def test_other_log_drivers_are_passed_on(driver):
     made = host(logging=Logging(driver=driver, options=(("tag", "t"),)))
 
     assert made["LogConfig"] == {"Type": driver, "Config": {"tag": "t"}}
@@ -300,7 +300,7 @@ def test_platform():
     assert created().platform is None
 
 
-def test_it_is_never_started_again_and_never_removed_by_the_engine():
+def test_the_engine_never_restarts_or_removes_a_container():
     made = host()
 
     assert made["RestartPolicy"] == {"Name": "no"}

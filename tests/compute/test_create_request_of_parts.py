@@ -1,4 +1,4 @@
-"""What becomes of a container of an attempt with several, in the engine's create call."""
+"""A container of an attempt with several, in the engine's create call."""
 
 import pytest
 from msgspec.structs import replace
@@ -39,11 +39,11 @@ def host(**asked):
     return config(**asked)["HostConfig"]
 
 
-def test_its_name_tells_node_and_container_too():
+def test_the_name_has_node_and_container():
     assert container_name("i1", PART) == f"bq-i1-{JOB}-2-3-side-car"
 
 
-def test_no_container_has_the_name_of_a_keeper():
+def test_no_container_has_the_name_of_a_pause_container():
     assert pause_container_name("i1", PART) == f"bq-i1-{JOB}-2-3"
     assert not {pause_container_name("i1", PART)} & {
         container_name("i1", tag) for tag in (WHOLE, PART, replace(WHOLE, attempt=3))
@@ -55,7 +55,7 @@ def test_labels_are_read_back(tag):
     assert tag_of(container_labels("i1", tag), "i1") == tag
 
 
-def test_what_is_shared_is_no_container_of_a_job():
+def test_pause_containers_belong_to_no_job():
     assert tag_of(attempt_object_labels("i1", PART), "i1") is None
     assert attempt_in(attempt_object_labels("i1", PART), "i1") == WHOLE
 
@@ -63,20 +63,20 @@ def test_what_is_shared_is_no_container_of_a_job():
 @pytest.mark.parametrize(
     "labels", [{}, container_labels("i1", PART), attempt_object_labels("i2", PART), {"io.batchq.keeps": "x"}]
 )
-def test_what_is_not_shared_is_kept_for_nobody(labels):
+def test_an_attempt_that_shares_nothing_has_no_pause_container(labels):
     assert attempt_in(labels, "i1") is None
     assert shared_network_in(labels, "i1") is None
     assert attempt_in({"io.batchq.instance": "i1"} | labels | {"io.batchq.keeps": "j/two"}, "i1") is None
 
 
-def test_alone_on_its_node_it_is_on_the_network_itself():
+def test_a_single_container_of_a_node_joins_the_network_itself():
     made = config(namespaces=OWN)
 
     assert made["HostConfig"]["NetworkMode"] == "n1"
     assert made["NetworkingConfig"] == {"EndpointsConfig": {"n1": {"Aliases": ["node-3"]}}}
 
 
-def test_beside_others_it_is_where_the_keeper_is():
+def test_one_of_several_containers_joins_the_pause_container():
     made = config(namespaces=CONTAINER_MODE)
 
     assert made["HostConfig"]["NetworkMode"] == "container:k1"
@@ -84,25 +84,25 @@ def test_beside_others_it_is_where_the_keeper_is():
     assert "NetworkingConfig" not in made
 
 
-def test_namespaces_that_are_shared_are_the_keepers():
+def test_shared_namespaces_are_those_of_the_pause_container():
     made = host(namespaces=replace(CONTAINER_MODE, ipc="container:k1", pid="container:k1"))
 
     assert (made["IpcMode"], made["PidMode"]) == ("container:k1", "container:k1")
 
 
-def test_the_first_of_shared_processes_is_the_keeper():
+def test_the_first_process_of_a_shared_namespace_is_the_pause_program():
     assert host(namespaces=replace(CONTAINER_MODE, pid="container:k1"), init=True)["Init"] is False
     assert host(namespaces=CONTAINER_MODE, init=True)["Init"] is True
 
 
-def test_a_whole_is_put_nowhere_in_particular():
+def test_a_single_container_attempt_has_no_placement():
     made = config(tag=WHOLE, namespaces=None)
 
     assert not {"NetworkMode", "IpcMode", "PidMode"} & made["HostConfig"].keys()
     assert "NetworkingConfig" not in made
 
 
-def test_a_shared_volume_has_a_name_and_tells_whose_it_is():
+def test_a_shared_volume_has_a_name_and_labels_of_its_attempt():
     (mount,) = host(mounts=(Mount(container_path="/x", host_path=None, volume="scratch", read_only=True),))["Mounts"]
 
     assert mount == {
@@ -114,7 +114,7 @@ def test_a_shared_volume_has_a_name_and_tells_whose_it_is():
     }
 
 
-def test_a_shared_volume_is_that_of_its_node_and_attempt():
+def test_a_shared_volume_belongs_to_its_node_and_attempt():
     tags = [PART, replace(PART, container_key="4/side-car"), replace(PART, attempt=3)]
 
     names = {volume_name("i1", tag, volume) for tag in tags for volume in ("a", "b")}
@@ -123,7 +123,7 @@ def test_a_shared_volume_is_that_of_its_node_and_attempt():
     assert volume_name("i1", PART, "a") == volume_name("i1", replace(PART, container_key="3/main"), "a")
 
 
-def test_the_name_of_a_volume_may_be_as_long_as_aws_allows():
+def test_the_name_of_a_volume_may_have_awss_maximum_length():
     assert len(volume_name("i1", PART, "v" * 255)) < 255
 
 
@@ -134,11 +134,11 @@ def test_the_name_of_a_volume_may_be_as_long_as_aws_allows():
         (WHOLE, Mount(container_path="/x", host_path=None, volume="scratch")),
     ],
 )
-def test_what_is_not_shared_is_the_containers_own(tag, mount):
+def test_a_volume_that_is_not_shared_belongs_to_its_container(tag, mount):
     assert host(tag=tag, mounts=(mount,))["Mounts"] == [{"Type": "volume", "Target": "/x", "ReadOnly": False}]
 
 
-def test_a_shared_host_path_is_bound_like_any_other():
+def test_a_shared_host_path_is_mounted_as_any_other():
     mount = Mount(container_path="/x", host_path="/data", volume="scratch")
 
     assert host(mounts=(mount,))["Mounts"] == [{"Type": "bind", "Source": "/data", "Target": "/x", "ReadOnly": False}]

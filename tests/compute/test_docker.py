@@ -1,4 +1,4 @@
-"""What real engines do to the unwary, and that it does not happen here. Numbers are those of faults.md 2.1 and 6."""
+"""Pitfalls of real engines, which have no effect here. Numbers are those of faults.md 2.1 and 6."""
 
 import asyncio
 from functools import partial
@@ -45,7 +45,7 @@ def says_in_shell(*lines):
 # D2, D4, D5: one attempt, one container, one start
 
 
-async def test_after_a_restart_what_is_over_is_not_run_again(runtime, docker_engine):
+async def test_after_a_restart_an_exited_container_is_not_started_again(runtime, docker_engine):
     it = launch(QUICK)
     await runtime.create(it)
     await runtime.start(it.tag)
@@ -58,7 +58,7 @@ async def test_after_a_restart_what_is_over_is_not_run_again(runtime, docker_eng
         assert await output(again, it.tag) == ["one"]
 
 
-async def test_after_a_restart_what_was_created_is_started(runtime, docker_engine):
+async def test_after_a_restart_a_created_container_is_started(runtime, docker_engine):
     it = launch(QUICK)
     await runtime.create(it)
 
@@ -68,7 +68,7 @@ async def test_after_a_restart_what_was_created_is_started(runtime, docker_engin
         assert (await over(again, it.tag)).exit_code == 0
 
 
-async def test_many_creates_at_once_make_one_container(runtime, docker_engine):
+async def test_concurrent_creates_make_one_container(runtime, docker_engine):
     it = launch()
     async with docker_runtime(docker_engine, instance=instance_of(runtime)) as other:
         # While the engine is still at it, the name is taken and there is no container: it is asked again.
@@ -82,7 +82,7 @@ async def test_many_creates_at_once_make_one_container(runtime, docker_engine):
 # D3: a stop that races with a start
 
 
-async def test_a_stop_during_a_start_either_reaches_it_or_says_that_it_did_not(runtime):
+async def test_a_stop_during_a_start_is_delivered_or_reported_as_not_delivered(runtime):
     launches = [launch(LONG, init=True) for _ in range(12)]
     for it in launches:
         await runtime.create(it)
@@ -115,7 +115,7 @@ async def test_a_stop_during_a_start_either_reaches_it_or_says_that_it_did_not(r
     ids=["absolute", "relative", "file", "folder", "user", "ulimit", "device"],
 )
 @pytest.mark.fault("EN20", "EN21")
-async def test_what_cannot_start_is_told_with_its_code_and_the_engines_words(docker_engine, spec, code, certain, words):
+async def test_a_failed_start_has_its_exit_code_and_the_engines_text(docker_engine, spec, code, certain, words):
     async with docker_runtime(docker_engine, policy=ServerPolicy(privileged=Privileged.ALLOW, volumes=())) as runtime:
         it = launch(**spec)
         await runtime.create(it)
@@ -129,7 +129,7 @@ async def test_what_cannot_start_is_told_with_its_code_and_the_engines_words(doc
 
 
 @pytest.mark.fault("EN20")
-async def test_the_reason_is_never_longer_than_aws_lets_it_be(runtime):
+async def test_a_reason_is_not_longer_than_awss_maximum(runtime):
     it = launch(command=("/" + "x" * 4000,))
     await runtime.create(it)
 
@@ -139,7 +139,7 @@ async def test_the_reason_is_never_longer_than_aws_lets_it_be(runtime):
     assert len(refused.value.reason) <= 1024
 
 
-async def test_a_start_that_may_pass_can_be_made_again(runtime):
+async def test_a_temporarily_failed_start_can_be_repeated(runtime):
     it = launch(user="no-such-user")
     await runtime.create(it)
     with pytest.raises(StartRefused):
@@ -149,7 +149,7 @@ async def test_a_start_that_may_pass_can_be_made_again(runtime):
         await runtime.start(it.tag)
 
 
-async def test_what_the_engine_refuses_to_make_is_told(runtime):
+async def test_a_refused_create_is_reported(runtime):
     with pytest.raises(StartRefused, match=r"^CannotCreateContainerError: ") as refused:
         await runtime.create(launch(mounts=(Mount(container_path="relative", host_path=None),)))
 
@@ -159,7 +159,7 @@ async def test_what_the_engine_refuses_to_make_is_told(runtime):
 # D9, D10, SP22: signals
 
 
-async def test_with_an_init_process_the_deaf_die_of_the_stop_signal(runtime):
+async def test_with_an_init_process_a_program_without_a_handler_dies_of_the_stop_signal(runtime):
     tag = await started(runtime, init=True, command=says_in_shell("echo ready", "exec sleep 1000"))
     await says(runtime, tag, "ready")
 
@@ -169,7 +169,7 @@ async def test_with_an_init_process_the_deaf_die_of_the_stop_signal(runtime):
 
 
 @pytest.mark.fault("SP21")
-async def test_the_images_own_stop_signal_is_sent(runtime):
+async def test_the_stop_signal_of_the_image_is_sent(runtime):
     listens = says_in_shell("trap 'exit 9' INT", "trap 'exit 15' TERM", "echo ready", "sleep 1000 & wait")
     tag = await started(runtime, image="batchq-test:sigint", command=listens)
     await says(runtime, tag, "ready")
@@ -181,7 +181,7 @@ async def test_the_images_own_stop_signal_is_sent(runtime):
 
 @pytest.mark.parametrize(("image", "signal"), [(IMAGE, "TERM"), ("batchq-test:sigint", "INT")])
 @pytest.mark.fault("SP22")
-async def test_a_paused_container_hears_the_stop_signal(runtime, engine, image, signal):
+async def test_a_paused_container_gets_the_stop_signal(runtime, engine, image, signal):
     listens = says_in_shell(f"trap 'exit 7' {signal}", "echo ready", "sleep 1000 & wait")
     tag = await started(runtime, image=image, command=listens)
     await says(runtime, tag, "ready")
@@ -208,7 +208,7 @@ async def test_a_paused_container_can_be_killed(runtime, engine):
 
 
 @pytest.mark.fault("EN12")
-async def test_a_container_removed_by_somebody_else_is_gone(runtime, engine):
+async def test_a_container_removed_externally_is_absent(runtime, engine):
     tag = await started(runtime, LONG)
     async with runtime.deaths() as news:
         engine.remove_container(named(runtime, tag), force=True)
@@ -234,13 +234,13 @@ def foreign(runtime, engine):
 
 
 @pytest.mark.fault("EN16")
-async def test_a_name_that_somebody_else_has_is_told(runtime, foreign):
+async def test_a_name_in_foreign_use_is_reported(runtime, foreign):
     with pytest.raises(NameTaken):
         await runtime.create(foreign)
 
 
 @pytest.mark.fault("EN18")
-async def test_a_container_that_is_not_ours_is_not_there(runtime, foreign):
+async def test_a_foreign_container_is_reported_as_absent(runtime, foreign):
     assert await runtime.inspect(foreign.tag) is None
     assert await runtime.survey() == ()
     with pytest.raises(ContainerGone):
@@ -250,7 +250,7 @@ async def test_a_container_that_is_not_ours_is_not_there(runtime, foreign):
 
 
 @pytest.mark.fault("EN16", "EN18")
-async def test_a_container_that_is_not_ours_is_never_touched(runtime, foreign):
+async def test_a_foreign_container_is_never_changed(runtime, foreign):
     with pytest.raises(ContainerGone):
         await runtime.signal_stop(foreign.tag)
     with pytest.raises(ContainerGone):
@@ -258,7 +258,7 @@ async def test_a_container_that_is_not_ours_is_never_touched(runtime, foreign):
     await runtime.remove(foreign.tag)
 
 
-async def test_a_death_of_another_instance_is_not_told(runtime, docker_engine):
+async def test_a_death_in_another_instance_is_not_reported(runtime, docker_engine):
     async with docker_runtime(docker_engine) as other, runtime.deaths() as news:
         await ended(other, QUICK)
         tag = await started(runtime, QUICK)
@@ -270,13 +270,13 @@ async def test_a_death_of_another_instance_is_not_told(runtime, docker_engine):
 
 
 @pytest.mark.fault("EN27")
-async def test_no_container_ends_before_it_begins(runtime):
+async def test_no_container_stops_before_it_starts(runtime):
     ends = [await ended(runtime, command=("true",)) for _ in range(10)]
 
     assert all(found.started_at <= found.stopped_at for found in ends)
 
 
-async def test_lack_of_memory_in_a_child_is_not_its_own(runtime):
+async def test_lack_of_memory_in_a_child_process_is_not_the_containers(runtime):
     hog = says_in_shell("dd if=/dev/zero of=/dev/null bs=1G count=1", "exit 0")
 
     found = await ended(runtime, command=hog)
@@ -287,7 +287,7 @@ async def test_lack_of_memory_in_a_child_is_not_its_own(runtime):
 # D27, D32: volumes
 
 
-async def test_its_anonymous_volumes_go_with_it(runtime, engine):
+async def test_anonymous_volumes_are_removed_with_the_container(runtime, engine):
     mounts = (Mount(container_path="/scratch", host_path=None),)
     found = await ended(runtime, mounts=mounts, command=says_in_shell("echo x > /scratch/x"))
     volumes = {it["Name"] for it in engine.inspect_container(named(runtime, found.tag))["Mounts"]}
@@ -298,7 +298,7 @@ async def test_its_anonymous_volumes_go_with_it(runtime, engine):
     assert volumes.isdisjoint(it["Name"] for it in engine.volumes()["Volumes"] or [])
 
 
-async def test_a_missing_host_path_is_made_and_mounted(docker_engine, tmp_path):
+async def test_a_missing_host_path_is_created_and_mounted(docker_engine, tmp_path):
     policy = ServerPolicy(privileged=Privileged.ALLOW, volumes=(tmp_path,))
     folder = tmp_path / "new" / "deep"
     mounts = (Mount(container_path="/out", host_path=str(folder)),)
@@ -309,7 +309,7 @@ async def test_a_missing_host_path_is_made_and_mounted(docker_engine, tmp_path):
     assert (folder / "it").read_text() == "hello\n"
 
 
-async def test_what_is_mounted_read_only_cannot_be_written(docker_engine, tmp_path):
+async def test_a_read_only_mount_cannot_be_written(docker_engine, tmp_path):
     policy = ServerPolicy(privileged=Privileged.ALLOW, volumes=(tmp_path,))
     mounts = (Mount(container_path="/in", host_path=str(tmp_path), read_only=True),)
     async with docker_runtime(docker_engine, policy=policy) as runtime:
@@ -320,7 +320,7 @@ async def test_what_is_mounted_read_only_cannot_be_written(docker_engine, tmp_pa
 
 
 @pytest.mark.fault("SE09")
-async def test_what_the_policy_refuses_makes_no_container(docker_engine, tmp_path):
+async def test_a_refused_request_creates_no_container(docker_engine, tmp_path):
     policy = ServerPolicy(privileged=Privileged.ALLOW, volumes=(tmp_path,))
     mounts = (Mount(container_path="/host", host_path="/etc"),)
     async with docker_runtime(docker_engine, policy=policy) as runtime:
@@ -365,13 +365,13 @@ async def test_binary_output_and_a_line_without_an_end_are_lines(runtime):
     assert await output(runtime, found.tag) == ["\ufffd\ufffd ok", "", "end"]
 
 
-async def test_both_outputs_are_read(runtime):
+async def test_stdout_and_stderr_are_read(runtime):
     found = await ended(runtime, command=says_in_shell("echo out", "echo err >&2"))
 
     assert sorted(await output(runtime, found.tag)) == ["err", "out"]
 
 
-async def test_a_log_longer_than_one_portion_is_read_in_portions_and_on_from_anywhere(runtime):
+async def test_a_long_log_is_read_in_chunks_and_from_any_position(runtime):
     found = await ended(runtime, command=says_in_shell("seq 1 20000"))
     lines = [line async for line in runtime.logs(found.tag, after=0)]
     assert [line.message for line in lines] == [str(number) for number in range(1, 20001)]
@@ -381,7 +381,7 @@ async def test_a_log_longer_than_one_portion_is_read_in_portions_and_on_from_any
     assert rest == ["19998", "19999", "20000"]
 
 
-async def test_a_log_may_be_left_in_the_middle(runtime):
+async def test_reading_a_log_may_stop_in_the_middle(runtime):
     found = await ended(runtime, command=says_in_shell("seq 1 20000"))
 
     reading = runtime.logs(found.tag, after=0)
@@ -392,7 +392,7 @@ async def test_a_log_may_be_left_in_the_middle(runtime):
 
 
 @pytest.mark.fault("EN28")
-async def test_a_terminals_output_is_lines_too(runtime, engine):
+async def test_the_output_of_a_terminal_is_read_as_lines(runtime, engine):
     tag = new_tag()
     labels = container_labels(instance_of(runtime), tag)
     engine.create_container(
@@ -405,14 +405,14 @@ async def test_a_terminals_output_is_lines_too(runtime, engine):
 
 
 @pytest.mark.fault("EN28")
-async def test_a_log_that_the_engine_does_not_keep_is_empty(runtime):
+async def test_a_log_that_the_engine_does_not_store_is_empty(runtime):
     found = await ended(runtime, QUICK, logging=Logging(driver="none"))
 
     assert await output(runtime, found.tag) == []
 
 
 @pytest.mark.fault("EN28")
-async def test_of_a_log_that_was_rotated_away_the_rest_is_read(runtime, engine):
+async def test_the_rest_of_a_rotated_log_is_read(runtime, engine):
     tag = new_tag()
     rotated = engine.create_host_config(
         log_config={"Type": "json-file", "Config": {"max-size": "50k", "max-file": "2"}}
@@ -431,7 +431,7 @@ async def test_of_a_log_that_was_rotated_away_the_rest_is_read(runtime, engine):
 # aws-batch.md 11.1, seen from inside
 
 
-async def test_it_has_what_was_asked_for(runtime):
+async def test_a_container_has_what_was_requested(runtime):
     looks = says_in_shell(
         "id -u",
         "ulimit -n",
@@ -455,7 +455,7 @@ async def test_it_has_what_was_asked_for(runtime):
     assert await output(runtime, found.tag) == ["1000", "99", str(64 << 20), "3", "5", "read-only", "1", "init"]
 
 
-async def test_its_secrets_reach_it(docker_engine):
+async def test_secrets_reach_the_container(docker_engine):
     secrets = Secrets(file=None, environment={"BATCHQ_SECRET_DB": "s3cret"})
     asked = (Secret(name="PASSWORD", value_from="arn:aws:ssm:us-east-1:123456789012:parameter/DB"),)
     async with docker_runtime(docker_engine, secrets=secrets) as runtime:
@@ -482,7 +482,7 @@ async def test_secret_options_reach_the_log_driver_and_nothing_else(docker_engin
     assert "s3cret" not in caplog.text
 
 
-async def test_a_secret_option_that_is_nowhere_makes_no_container(runtime):
+async def test_a_missing_secret_option_creates_no_container(runtime):
     logging = Logging(driver="syslog", secret_options=(Secret(name="tag", value_from="NONE"),))
 
     with pytest.raises(StartRefused, match=r"^ResourceInitializationError: .*NONE"):

@@ -25,7 +25,7 @@ CGROUPS = (
 
 
 @pytest.mark.fault("CO04")
-async def test_what_docker_calls_a_missing_command_is_a_failure_of_the_host(tmp_path):
+async def test_a_broken_runtime_is_a_failure_of_the_host(tmp_path):
     broken, wrapper = tmp_path / "broken", tmp_path / "runtime"
     wrapper.write_text(RUNTIME.format(broken=broken, text=CGROUPS))
     wrapper.chmod(0o755)

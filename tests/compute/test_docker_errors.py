@@ -1,4 +1,4 @@
-"""What the SDK raises, and what it means."""
+"""Errors of the SDK, and how they are classified."""
 
 import json
 
@@ -60,24 +60,24 @@ def answer(status, explanation, kind=APIError):
     ids=lambda error: type(error).__name__,
 )
 @pytest.mark.fault("EN23", "EN24")
-def test_what_nobody_has_judged_is_unknown(error):
+def test_an_unclassified_error_is_unknown(error):
     with pytest.raises(EngineUnknown, match=r"^kill: ") as unknown, translate_errors("kill"):
         raise error
 
     assert unknown.value.__cause__ is error
 
 
-def test_what_was_judged_passes():
+def test_a_classified_error_is_passed_on():
     with pytest.raises(ContainerGone), translate_errors("kill"):
         raise ContainerGone("gone")
 
 
-def test_our_own_mistakes_are_not_hidden():
+def test_programming_errors_are_not_hidden():
     with pytest.raises(KeyError), translate_errors("kill"):
         raise KeyError("Id")
 
 
-def test_the_engines_own_words_are_told():
+def test_the_engines_text_is_reported():
     assert message_of(answer(500, "driver failed\n  programming   port")) == "driver failed programming port"
 
 
@@ -93,17 +93,17 @@ def test_the_engines_own_words_are_told():
         ('{"password": "s3cret"} refused', '{"password": "***"} refused'),
     ],
 )
-def test_credentials_are_not(words, shown):
+def test_credentials_are_removed_from_texts(words, shown):
     assert message_of(answer(500, words)) == shown
 
 
-def test_words_that_only_look_like_credentials_are_left():
+def test_text_that_only_resembles_credentials_is_kept():
     words = "repository does not exist or may require 'docker login': basic auth is needed, secret not found"
 
     assert message_of(answer(404, words)) == words
 
 
-def test_a_reason_is_as_long_as_aws_lets_it_be():
+def test_a_reason_is_cut_at_awss_maximum():
     text = reason("CannotStartContainerError", answer(500, "x" * 5000))
 
     assert text.startswith("CannotStartContainerError: Error response from daemon: xxx")
@@ -115,7 +115,7 @@ def test_a_missing_image_can_be_pulled():
 
 
 @pytest.mark.parametrize(("status", "certain"), [(400, True), (403, True), (404, False), (500, False)])
-def test_a_create_is_refused_with_the_engines_words(status, certain):
+def test_a_refused_create_has_the_engines_text(status, certain):
     refused = create_error(answer(status, "invalid mount config", NotFound if status == 404 else APIError))
 
     assert isinstance(refused, StartRefused)
@@ -123,14 +123,14 @@ def test_a_create_is_refused_with_the_engines_words(status, certain):
     assert (refused.certain, refused.exit_code) == (certain, None)
 
 
-def test_trouble_below_the_engine_refuses_no_create():
+def test_a_failure_below_the_engine_does_not_refuse_a_create():
     assert isinstance(create_error(answer(500, TRANSPORT)), EngineUnknown)
 
 
 @pytest.mark.parametrize("status", [400, 404, 500])
 @pytest.mark.parametrize(("exit_code", "certain"), [(126, True), (127, True), (128, False), (0, False)])
 @pytest.mark.fault("EN21")
-def test_a_start_is_judged_by_the_inspected_code_and_not_by_the_status(status, exit_code, certain):
+def test_a_failed_start_is_classified_by_the_inspected_exit_code(status, exit_code, certain):
     words = 'exec: "none": executable file not found in $PATH'
     refused = start_error(answer(status, words), state=CREATED, exit_code=exit_code)
 
@@ -141,7 +141,7 @@ def test_a_start_is_judged_by_the_inspected_code_and_not_by_the_status(status, e
 
 @pytest.mark.parametrize("words", [TRANSPORT, "failed to create shim task: context deadline exceeded: unknown"])
 @pytest.mark.fault("EN22")
-def test_trouble_below_the_engine_refuses_no_start(words):
+def test_a_failure_below_the_engine_does_not_refuse_a_start(words):
     assert isinstance(start_error(answer(500, words), state=CREATED, exit_code=128), EngineUnknown)
 
 
@@ -172,18 +172,18 @@ def test_a_call_without_a_connection_was_not_sent(error):
     assert not was_not_sent(NoConnection(ConnectionResetError(104, "reset")))
 
 
-def test_a_users_words_do_not_make_it_one_that_is_half_started():
+def test_text_of_a_user_does_not_make_a_start_interrupted():
     words = "unable to find user task 7: already exists: no matching entries in passwd file"
 
     assert isinstance(start_error(answer(500, words), state=CREATED, exit_code=128), StartRefused)
 
 
 @pytest.mark.parametrize("words", ["unable to find user transport: no such user", "unable to find user unavailable"])
-def test_a_users_name_is_no_trouble_below_the_engine(words):
+def test_the_name_of_a_user_is_not_a_failure_below_the_engine(words):
     assert isinstance(start_error(answer(500, words), state=CREATED, exit_code=128), StartRefused)
 
 
-def test_a_users_words_cannot_make_a_certain_refusal_uncertain():
+def test_text_of_a_user_does_not_make_a_definite_refusal_uncertain():
     refused = start_error(answer(400, 'exec: "dial unix": not found'), state=CREATED, exit_code=127)
 
     assert isinstance(refused, StartRefused)
@@ -192,20 +192,20 @@ def test_a_users_words_cannot_make_a_certain_refusal_uncertain():
 
 @pytest.mark.parametrize("state", [None, ContainerState.GOING])
 @pytest.mark.parametrize("status", [404, 409, 500])
-def test_a_start_of_what_is_gone_is_told_so(status, state):
+def test_a_start_of_an_absent_container_is_reported(status, state):
     assert isinstance(start_error(answer(status, "no such container"), state=state, exit_code=0), ContainerGone)
 
 
-def test_a_start_in_conflict_is_looked_at_again():
+def test_a_start_in_conflict_is_inspected_again():
     assert isinstance(start_error(answer(409, "marked for removal"), state=CREATED, exit_code=0), EngineUnknown)
 
 
 @pytest.mark.parametrize("state", [ContainerState.RUNNING, ContainerState.EXITED])
-def test_a_start_that_worked_for_all_that_worked(state):
+def test_a_failed_start_of_a_running_container_succeeded(state):
     assert start_error(answer(500, "broken pipe"), state=state, exit_code=0) is None
 
 
-def test_a_secret_that_the_engine_quotes_is_not_told():
+def test_a_secret_quoted_by_the_engine_is_removed():
     error = answer(500, "dial tcp: lookup logs.example on 10.0.0.1: no such host; got udp://logs.example:51")
 
     redact_error(error, ["udp://logs.example:51"])
@@ -214,7 +214,7 @@ def test_a_secret_that_the_engine_quotes_is_not_told():
 
 
 @pytest.mark.parametrize("secrets", [[], [""], ["no"]], ids=str)
-def test_what_is_no_secret_is_told(secrets):
+def test_text_without_secrets_is_kept(secrets):
     error = answer(500, "no such host")
 
     redact_error(error, secrets)

@@ -1,4 +1,4 @@
-"""An engine that answers nonsense. Nothing is believed of it, and nothing breaks (EN24)."""
+"""An engine that answers invalid data: nothing of it is used, and nothing fails (EN24)."""
 
 import asyncio
 import threading
@@ -128,13 +128,13 @@ async def breaks_nothing(url, calls):
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.fault("EN24")
-async def test_nonsense_breaks_nothing(tmp_path, status, body):
+async def test_invalid_responses_raise_only_known_errors(tmp_path, status, body):
     with engine(tmp_path, says(status, body)) as url:
         await breaks_nothing(url, CALLS.values())
 
 
 @pytest.mark.parametrize("body", BODIES)
-async def test_a_version_that_is_none_is_no_engine(tmp_path, body):
+async def test_an_invalid_version_is_no_engine(tmp_path, body):
     with engine(tmp_path, says(200, body, speaks_version=False)) as url:
         runtime = DockerRuntime(instance="i", base_url=url)
 
@@ -146,7 +146,7 @@ async def test_a_version_that_is_none_is_no_engine(tmp_path, body):
 
 @pytest.mark.parametrize("begun", [b"", b'{"status": "Pulling"}'], ids=["silent", "begun"])
 @pytest.mark.fault("EN19")
-async def test_a_pull_without_progress_fails_while_the_engine_answers_all_else(tmp_path, begun):
+async def test_a_pull_without_progress_fails_on_a_responsive_engine(tmp_path, begun):
     go = threading.Event()
 
     def answer(handler):
@@ -173,7 +173,7 @@ async def test_a_pull_without_progress_fails_while_the_engine_answers_all_else(t
 
 @pytest.mark.parametrize("call", [call for name, call in CALLS.items() if name != "deaths"], ids=lambda _: "")
 @pytest.mark.fault("EN24")
-async def test_an_answer_that_breaks_off_is_none(tmp_path, call):
+async def test_an_interrupted_response_is_no_answer(tmp_path, call):
     with engine(tmp_path, breaks_off) as url:
         runtime = DockerRuntime(instance="i", base_url=url)
 

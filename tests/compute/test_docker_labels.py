@@ -45,7 +45,7 @@ async def runtime(docker_engine, hostile):
         yield it
 
 
-async def test_its_job_is_found_and_its_end_is_reported_under_the_job_s_own_id(runtime, hostile):
+async def test_labels_of_an_image_do_not_change_the_reported_job(runtime, hostile):
     tag = await started(runtime, image=hostile)
 
     assert (await over(runtime, tag)).exit_code == 0
@@ -64,13 +64,13 @@ async def test_the_network_of_another_environment_stays_while_a_job_is_on_it(run
     assert engine.inspect_container(holder)["State"]["Running"]
 
 
-async def test_it_holds_no_gpu(runtime, hostile, engine):
+async def test_a_label_of_an_image_reserves_no_gpu(runtime, hostile, engine):
     await started(runtime, LASTING, image=hostile)
 
     assert free_gpus(engine, 1, of=lambda: 2) == ("0",)
 
 
-async def test_it_does_not_belong_to_what_the_containers_of_another_attempt_share(runtime, hostile, engine):
+async def test_a_label_of_an_image_joins_no_other_attempt(runtime, hostile, engine):
     tag = await started(runtime, LASTING, image=hostile)
 
     AttemptNetworks(instance_of(runtime)).remove_if_unused(engine, VICTIM)

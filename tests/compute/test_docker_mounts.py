@@ -51,7 +51,7 @@ def volumes(engine):
 
 
 @pytest.mark.fault("SE19")
-async def test_a_folder_exchanged_for_a_symlink_after_the_check_is_still_the_one_mounted(runtime, engine, lab):
+async def test_a_folder_replaced_by_a_link_after_the_check_is_still_mounted(runtime, engine, lab):
     it = reading(lab / "p", command="cat /m/it; echo new > /m/new")
     before = volumes(engine)
     await runtime.create(it)
@@ -68,7 +68,7 @@ async def test_a_folder_exchanged_for_a_symlink_after_the_check_is_still_the_one
 
 
 @pytest.mark.fault("SE19")
-async def test_no_exchange_while_containers_start_gives_a_job_what_is_not_its_own(runtime, lab):
+async def test_replacing_paths_during_starts_mounts_nothing_forbidden(runtime, lab):
     seen = []
     with exchanging(lab / "p", lab / "q"):
         while len(seen) < ROUNDS:
@@ -88,9 +88,7 @@ async def test_no_exchange_while_containers_start_gives_a_job_what_is_not_its_ow
 
 @pytest.mark.fault("SE19")
 @pytest.mark.parametrize("marked", [True, False], ids=["the attempt names its container", "it does not"])
-async def test_a_container_made_and_not_begun_before_a_restart_is_made_again(
-    runtime, docker_engine, policy, lab, marked
-):
+async def test_a_container_created_before_a_restart_is_created_again(runtime, docker_engine, policy, lab, marked):
     it = reading(lab / "p")
     async with docker_runtime(docker_engine, instance=instance_of(runtime), policy=policy, sweep=False) as before:
         made = await before.create(it)
@@ -106,7 +104,7 @@ async def test_a_container_made_and_not_begun_before_a_restart_is_made_again(
     assert await output(runtime, it.tag) == ["ours"]
 
 
-async def test_folders_are_open_until_a_start_is_refused_or_the_container_is_removed(runtime, lab):
+async def test_folders_stay_open_until_the_start_is_refused_or_the_container_removed(runtime, lab):
     it = reading(lab / "p")
     it = replace(it, spec=replace(it.spec, command=("/none",)))
     made = await runtime.create(it)

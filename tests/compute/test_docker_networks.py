@@ -1,4 +1,4 @@
-"""What jobs see of the network on a real engine, and what becomes of what they share."""
+"""The network of jobs on a real engine, and when their shared networks are removed."""
 
 import asyncio
 
@@ -85,13 +85,13 @@ async def dies(engine, runtime):
 # Shared
 
 
-async def test_jobs_of_an_environment_meet_on_localhost(shared):
+async def test_jobs_of_an_environment_share_localhost(shared):
     await begin(shared, launch(**shell("echo hello | nc -l -p 8080")))
 
     assert await said(shared, launch(**shell(hears(8080)))) == ["hello"]
 
 
-async def test_they_have_one_address_and_those_of_another_environment_another(shared):
+async def test_jobs_of_an_environment_have_one_address_of_their_own(shared):
     first, second, elsewhere = launch(command=ADDRESS), launch(command=ADDRESS), launch(command=ADDRESS)
 
     addresses = [await said(shared, it) for it in (first, second, replace(elsewhere, placed_on="elsewhere"))]
@@ -100,7 +100,7 @@ async def test_they_have_one_address_and_those_of_another_environment_another(sh
 
 
 @pytest.mark.fault("SE29")
-async def test_what_a_job_writes_into_etc_hosts_and_resolv_conf_is_not_seen_by_other_accounts(shared):
+async def test_changes_of_etc_hosts_and_resolv_conf_do_not_reach_other_accounts(shared):
     forge = shell('echo "6.6.6.6 registry" >>/etc/hosts', 'echo "nameserver 6.6.6.6" >/etc/resolv.conf')
     reads = shell("cat /etc/hosts /etc/resolv.conf | grep -c 6.6.6.6")
     await said(shared, replace(launch(**forge), account="laba"))
@@ -111,7 +111,7 @@ async def test_what_a_job_writes_into_etc_hosts_and_resolv_conf_is_not_seen_by_o
 
 
 @pytest.mark.fault("SE29")
-async def test_jobs_of_one_account_meet_on_localhost_and_those_of_another_do_not(shared):
+async def test_localhost_is_shared_within_an_account_only(shared):
     await begin(shared, replace(launch(**shell("echo hello | nc -l -p 8080")), account="a@b"))
     found = await ended(shared, **shell("nc localhost 8080"))
 
@@ -119,7 +119,7 @@ async def test_jobs_of_one_account_meet_on_localhost_and_those_of_another_do_not
     assert found.exit_code == 1
 
 
-async def test_two_cannot_listen_on_one_port(shared):
+async def test_two_jobs_cannot_listen_on_one_port(shared):
     listens = "until grep -q ':1F90 ' /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done"
     first = await begin(shared, launch(**shell(f"nc -l -p 8080 & {listens}", "echo ready", "wait")))
     await says(shared, first, "ready")
@@ -129,7 +129,7 @@ async def test_two_cannot_listen_on_one_port(shared):
     assert found.exit_code == 1
 
 
-async def test_the_machines_own_loopback_is_not_theirs(shared, docker_engine):
+async def test_the_loopback_of_the_machine_is_not_reachable(shared, docker_engine):
     async with docker_runtime(docker_engine, network=Network.HOST) as on_host:
         server = await begin(on_host, launch(**shell("nc -l -p 28391 & echo ready; wait")))
         await says(on_host, server, "ready")
@@ -139,13 +139,13 @@ async def test_the_machines_own_loopback_is_not_theirs(shared, docker_engine):
     assert found.exit_code == 1
 
 
-async def test_names_are_resolved_as_elsewhere(shared):
+async def test_names_are_resolved_as_in_other_containers(shared):
     assert await said(
         shared, launch(**shell("nslookup localhost >/dev/null; grep -c nameserver /etc/resolv.conf"))
     ) == ["1"]
 
 
-async def test_a_keeper_can_do_nothing_and_is_nobodys_job(shared, engine):
+async def test_a_pause_container_has_no_rights_and_no_job(shared, engine):
     tag = await begin(shared, launch(LONG))
 
     keeper = keeper_of(engine, shared)
@@ -155,7 +155,7 @@ async def test_a_keeper_can_do_nothing_and_is_nobodys_job(shared, engine):
     assert keeper["Config"]["Entrypoint"] == ["/keeper"]
 
 
-async def test_the_death_of_a_keeper_is_not_told_and_ends_nobody(shared, engine):
+async def test_the_death_of_a_pause_container_is_not_reported_and_ends_no_job(shared, engine):
     tag = await begin(shared, launch(LONG))
     async with shared.deaths() as news:
         await dies(engine, shared)
@@ -165,7 +165,7 @@ async def test_the_death_of_a_keeper_is_not_told_and_ends_nobody(shared, engine)
         assert whose(await anext(news)) == tag
 
 
-async def test_who_comes_after_its_death_has_a_new_one(shared, engine):
+async def test_a_later_job_gets_a_new_pause_container(shared, engine):
     await begin(shared, launch(LONG))
     before = keeper_of(engine, shared)["Id"]
     await dies(engine, shared)
@@ -181,7 +181,7 @@ async def test_who_comes_after_its_death_has_a_new_one(shared, engine):
     assert keeper_of(engine, shared)["Id"] != before
 
 
-async def test_who_was_made_before_it_was_removed_is_made_again_and_begins_once(shared, engine):
+async def test_a_container_created_for_a_removed_pause_container_is_created_again(shared, engine):
     it = launch(QUICK)
     made = await shared.create(it)
     engine.remove_container(keeper_of(engine, shared)["Id"], force=True)
@@ -196,7 +196,7 @@ async def test_who_was_made_before_it_was_removed_is_made_again_and_begins_once(
     assert await output(shared, it.tag) == ["done"]
 
 
-async def test_one_that_has_begun_is_never_made_again(shared, engine):
+async def test_a_started_container_is_never_created_again(shared, engine):
     it = launch(QUICK)
     made = await shared.create(it)
     await shared.start(it.tag)
@@ -208,7 +208,7 @@ async def test_one_that_has_begun_is_never_made_again(shared, engine):
     assert (again.container_id, again.state) == (made.container_id, ContainerState.EXITED)
 
 
-async def test_many_at_once_have_one_keeper(shared, engine):
+async def test_concurrent_jobs_have_one_pause_container(shared, engine):
     launches = [launch(LONG) for _ in range(6)]
 
     await asyncio.gather(*(begin(shared, it) for it in launches))
@@ -216,7 +216,7 @@ async def test_many_at_once_have_one_keeper(shared, engine):
     assert {mode_of(engine, shared, it.tag) for it in launches} == {f"container:{keeper_of(engine, shared)['Id']}"}
 
 
-async def test_another_batchq_on_the_same_data_takes_the_keeper_that_is_there(shared, engine, docker_engine):
+async def test_the_next_server_uses_the_existing_pause_container(shared, engine, docker_engine):
     await begin(shared, launch(LONG))
     before = keeper_of(engine, shared)["Id"]
 
@@ -228,7 +228,7 @@ async def test_another_batchq_on_the_same_data_takes_the_keeper_that_is_there(sh
     assert keeper_of(engine, shared)["Id"] == before
 
 
-async def test_with_no_job_left_an_end_leaves_nothing(docker_engine):
+async def test_the_last_job_removes_the_network(docker_engine):
     async with docker_runtime(docker_engine, network=Network.SHARED) as runtime:
         tag = await begin(runtime, launch(LONG))
         await runtime.remove(tag)
@@ -237,7 +237,7 @@ async def test_with_no_job_left_an_end_leaves_nothing(docker_engine):
     assert left_over(docker_engine, instance_of(runtime)) == []
 
 
-async def test_with_a_job_left_an_end_leaves_its_network(docker_engine, engine):
+async def test_the_network_is_kept_while_a_job_uses_it(docker_engine, engine):
     async with docker_runtime(docker_engine, network=Network.SHARED, sweep=False) as runtime:
         tag = await begin(runtime, launch(LONG))
 
@@ -247,7 +247,7 @@ async def test_with_a_job_left_an_end_leaves_its_network(docker_engine, engine):
         await again.remove(tag)
 
 
-async def test_what_nobody_is_on_for_long_is_taken_away(shared, engine):
+async def test_an_unused_network_is_removed_after_a_while(shared, engine):
     commons = SharedNetworks(instance_of(shared), max_idle=1)
     tag = await begin(shared, launch(LONG))
     commons.update(engine)
@@ -262,7 +262,7 @@ async def test_what_nobody_is_on_for_long_is_taken_away(shared, engine):
         keeper_of(engine, shared)
 
 
-async def test_a_dead_keeper_is_forgotten_when_it_is_looked_for(shared, engine):
+async def test_a_dead_pause_container_is_replaced_when_it_is_needed(shared, engine):
     commons = SharedNetworks(instance_of(shared))
     await shared.create(launch())
     before = commons.join(engine, LOCAL)
@@ -273,7 +273,7 @@ async def test_a_dead_keeper_is_forgotten_when_it_is_looked_for(shared, engine):
     assert commons.join(engine, LOCAL) != before
 
 
-async def test_somebody_elses_container_is_no_keeper(shared, engine):
+async def test_a_foreign_container_is_no_pause_container(shared, engine):
     foreign = engine.create_container(IMAGE, ["true"], name=shared_network_name(instance_of(shared), LOCAL))
 
     with pytest.raises(NameTaken):
@@ -285,7 +285,7 @@ async def test_somebody_elses_container_is_no_keeper(shared, engine):
 # The other modes
 
 
-async def test_on_a_bridge_each_has_an_address_of_its_own(docker_engine):
+async def test_on_a_bridge_each_job_has_its_own_address(docker_engine):
     async with docker_runtime(docker_engine, network=Network.BRIDGE) as runtime:
         running = await begin(runtime, launch(**shell(ADDRESS[2], "exec sleep 1000")))
         await until(lambda: _wrote(runtime, running))
@@ -297,25 +297,25 @@ async def _wrote(runtime, tag):
     return await output(runtime, tag) != []
 
 
-async def test_without_a_network_there_is_loopback_alone(docker_engine):
+async def test_without_a_network_only_loopback_exists(docker_engine):
     async with docker_runtime(docker_engine, network=Network.NONE) as runtime:
         assert await said(runtime, launch(**shell("ls /sys/class/net"))) == ["lo"]
 
 
-async def test_on_the_hosts_network_they_are_as_the_host_is(docker_engine, engine):
+async def test_on_the_network_of_the_host_jobs_have_its_addresses(docker_engine, engine):
     async with docker_runtime(docker_engine, network=Network.HOST) as runtime:
         it = launch(**shell("hostname"))
 
         assert await said(runtime, it) == [engine.info()["Name"]]
 
 
-async def test_what_the_environment_says_wins(shared):
+async def test_the_setting_of_the_environment_takes_precedence(shared):
     it = replace(launch(**shell("ls /sys/class/net")), network=Network.NONE)
 
     assert await said(shared, it) == ["lo"]
 
 
-async def test_the_nodes_of_a_gang_without_a_network_meet_on_one_that_leads_nowhere(docker_engine, engine):
+async def test_nodes_without_a_network_share_an_internal_one(docker_engine, engine):
     tag = new_tag()
     async with docker_runtime(docker_engine, network=Network.NONE) as runtime:
         main = await begin(runtime, part_of(tag, "0/default", **shell("echo hello | nc -l -p 8080")))

@@ -1,4 +1,4 @@
-"""Tasks and gangs on a real engine: what their containers share, and that nothing of it is left."""
+"""Tasks and multi-node jobs on a real engine: what their containers share, and that nothing of it remains."""
 
 import asyncio
 
@@ -95,7 +95,7 @@ async def test_nodes_reach_each_other_by_address_and_by_name(runtime):
     assert await said(runtime, part_of(tag, "1/default", **asks)) == ["hello", "again"]
 
 
-async def test_a_node_of_several_containers_is_found_like_any_other(runtime):
+async def test_a_node_of_several_containers_has_one_address(runtime):
     tag = new_tag()
     await begin(runtime, member_of(tag, "main", **shell("echo hello | nc -l -p 8080")))
 
@@ -104,14 +104,14 @@ async def test_a_node_of_several_containers_is_found_like_any_other(runtime):
     assert heard == ["hello"]
 
 
-async def test_an_address_is_what_the_container_itself_sees(runtime):
+async def test_the_reported_address_is_that_of_the_container(runtime):
     tag = await begin(runtime, member_of(new_tag(), "main", **shell("hostname -i", "exec sleep 1000")))
     found = await runtime.inspect(tag)
 
     await says(runtime, tag, found.address)
 
 
-async def test_shared_processes_are_seen_and_their_orphans_are_buried(runtime):
+async def test_shared_processes_are_visible_and_their_orphans_are_reaped(runtime):
     tag = new_tag()
     await begin(runtime, member_of(tag, "main", share_pids=True, **shell("exec sleep 987")))
     looks = shell("(sleep 0.1 &)", "sleep 0.5", "ps | grep -c '[s]leep 987'", "ps -o stat | grep -c Z")
@@ -119,7 +119,7 @@ async def test_shared_processes_are_seen_and_their_orphans_are_buried(runtime):
     assert await said(runtime, member_of(tag, "side", share_pids=True, **looks)) == ["1", "0"]
 
 
-async def test_processes_are_not_shared_unless_asked_for(runtime):
+async def test_processes_are_not_shared_unless_requested(runtime):
     tag = new_tag()
     await begin(runtime, member_of(tag, "main", **shell("exec sleep 987")))
 
@@ -127,7 +127,7 @@ async def test_processes_are_not_shared_unless_asked_for(runtime):
 
 
 @pytest.mark.parametrize(("share", "seen"), [(True, ["it"]), (False, [])])
-async def test_shared_memory_is_shared_where_asked_for(runtime, share, seen):
+async def test_shared_memory_is_shared_where_requested(runtime, share, seen):
     tag = new_tag()
     main = await begin(runtime, member_of(tag, "main", share_ipc=share, **shell("touch /dev/shm/it", "echo done")))
     await says(runtime, main, "done")
@@ -146,14 +146,14 @@ async def test_a_shared_volume_outlives_the_container_that_wrote_it(runtime):
     assert await said(runtime, side) == ["hello"]
 
 
-async def test_a_shared_volume_is_its_nodes_own(runtime):
+async def test_a_shared_volume_belongs_to_its_node(runtime):
     tag = new_tag()
     await said(runtime, part_of(tag, "0/default", mounts=SCRATCH, **shell("echo hello > /scratch/it")))
 
     assert await said(runtime, part_of(tag, "1/default", mounts=SCRATCH, **shell("ls /scratch"))) == []
 
 
-async def test_with_the_last_container_goes_all_that_was_shared(runtime, docker_engine):
+async def test_shared_parts_are_removed_with_the_last_container(runtime, docker_engine):
     tag = new_tag()
     tags = [await begin(runtime, member_of(tag, name, LONG, mounts=SCRATCH)) for name in NAMES]
     tags.append(await begin(runtime, part_of(tag, "1/default", LONG, mounts=SCRATCH)))
@@ -164,7 +164,7 @@ async def test_with_the_last_container_goes_all_that_was_shared(runtime, docker_
     assert left_over(docker_engine, instance_of(runtime)) == []
 
 
-async def test_one_that_could_not_be_made_leaves_nothing_when_it_is_removed(runtime, docker_engine):
+async def test_the_clean_up_of_a_failed_create_leaves_nothing(runtime, docker_engine):
     it = member_of(new_tag(), "main", mounts=(Mount(container_path="relative", host_path=None),))
     with pytest.raises(StartRefused):
         await runtime.create(it)
@@ -177,7 +177,7 @@ async def test_one_that_could_not_be_made_leaves_nothing_when_it_is_removed(runt
 # The keeper
 
 
-async def test_a_keeper_can_do_nothing_and_is_nobodys_job(runtime, engine):
+async def test_a_pause_container_has_no_rights_and_no_job(runtime, engine):
     tag = await begin(runtime, member_of(new_tag(), "main", LONG))
 
     keeper = keeper_of(engine, runtime, tag)
@@ -188,7 +188,7 @@ async def test_a_keeper_can_do_nothing_and_is_nobodys_job(runtime, engine):
     assert keeper["Config"]["Entrypoint"] == ["/keeper"]
 
 
-async def test_the_death_of_a_keeper_is_not_told(runtime, engine):
+async def test_the_death_of_a_pause_container_is_not_reported(runtime, engine):
     tag = await begin(runtime, member_of(new_tag(), "main", LONG))
     async with runtime.deaths() as news:
         engine.kill(keeper_of(engine, runtime, tag)["Id"])
@@ -197,7 +197,7 @@ async def test_the_death_of_a_keeper_is_not_told(runtime, engine):
         assert whose(await anext(news)) == tag
 
 
-async def test_without_its_keeper_a_container_has_no_address(runtime, engine):
+async def test_without_its_pause_container_a_container_has_no_address(runtime, engine):
     tag = await begin(runtime, member_of(new_tag(), "main", LONG))
     engine.remove_container(keeper_of(engine, runtime, tag)["Id"], force=True)
 
@@ -206,7 +206,7 @@ async def test_without_its_keeper_a_container_has_no_address(runtime, engine):
     assert (found.state, found.address) == (ContainerState.RUNNING, None)
 
 
-async def test_somebody_elses_container_is_no_keeper(runtime, engine):
+async def test_a_foreign_container_is_no_pause_container(runtime, engine):
     it = member_of(new_tag(), "main")
     foreign = engine.create_container(IMAGE, ["true"], name=pause_container_name(instance_of(runtime), it.tag))
 
@@ -221,7 +221,7 @@ async def test_somebody_elses_container_is_no_keeper(runtime, engine):
 # Many at once, restarts, and others at the same engine
 
 
-async def test_many_creates_at_once_make_one_network_and_one_keeper(runtime, engine):
+async def test_concurrent_creates_make_one_network_and_one_pause_container(runtime, engine):
     tag = new_tag()
     names = [f"c{number}" for number in range(6)]
     launches = [part_of(tag, f"0/{name}", LONG, beside=tuple(it for it in names if it != name)) for name in names]
@@ -233,7 +233,7 @@ async def test_many_creates_at_once_make_one_network_and_one_keeper(runtime, eng
     assert len(networks_of(engine, runtime, tag)) == 1
 
 
-async def test_after_a_restart_the_rest_comes_to_the_same_place(runtime, docker_engine):
+async def test_after_a_restart_the_other_containers_join_the_same_parts(runtime, docker_engine):
     tag = new_tag()
     main = await begin(runtime, member_of(tag, "main", LONG))
     before = (await runtime.inspect(main)).address
@@ -260,7 +260,7 @@ async def kill_keeper(engine, runtime, tag):
 
 
 @pytest.mark.parametrize("harm", [remove_network, remove_keeper, kill_keeper])
-async def test_one_that_lost_its_place_before_its_start_gets_another(runtime, engine, harm):
+async def test_a_container_whose_shared_parts_were_removed_before_its_start_gets_new_ones(runtime, engine, harm):
     it = member_of(new_tag(), "main", LONG)
     await runtime.create(it)
     await harm(engine, runtime, it.tag)
@@ -274,7 +274,7 @@ async def test_one_that_lost_its_place_before_its_start_gets_another(runtime, en
     assert (await runtime.inspect(it.tag)).address is not None
 
 
-async def test_a_node_of_one_container_that_lost_its_network_gets_another(runtime, engine):
+async def test_a_node_of_one_container_whose_network_was_removed_gets_another(runtime, engine):
     it = part_of(new_tag(), "0/default", LONG)
     await runtime.create(it)
     engine.remove_network(attempt_name(instance_of(runtime), it.tag))
@@ -287,7 +287,7 @@ async def test_a_node_of_one_container_that_lost_its_network_gets_another(runtim
     assert (await runtime.inspect(it.tag)).address is not None
 
 
-async def test_one_that_runs_is_never_made_again(runtime, engine):
+async def test_a_running_container_is_never_created_again(runtime, engine):
     it = member_of(new_tag(), "main", LONG)
     await begin(runtime, it)
     before = engine.inspect_container(container_name(instance_of(runtime), it.tag))["Id"]
@@ -306,7 +306,7 @@ async def test_one_that_runs_is_never_made_again(runtime, engine):
     [("udp://hidden.invalid:514x", True), ("tcp://hidden.invalid:514", True), ("hidden", False)],
     ids=["with a bad port", "of no host", "without a scheme, which newer engines do not quote"],
 )
-async def test_the_secret_options_of_a_log_driver_are_in_no_reason(docker_engine, address, quoted):
+async def test_secret_options_of_a_log_driver_are_in_no_reason(docker_engine, address, quoted):
     secrets = Secrets(file=None, environment={"BATCHQ_SECRET_LOGS": address})
     logging = Logging(driver="syslog", secret_options=(Secret(name="syslog-address", value_from="LOGS"),))
     it = part_of(new_tag(), "0/default", LONG, logging=logging)
@@ -323,7 +323,7 @@ async def test_the_secret_options_of_a_log_driver_are_in_no_reason(docker_engine
 # What a crash left
 
 
-async def test_what_a_crash_left_is_swept_when_it_was_seen_twice(runtime, engine, docker_engine):
+async def test_shared_parts_left_by_a_crash_are_removed_when_seen_twice(runtime, engine, docker_engine):
     it = member_of(new_tag(), "main", mounts=SCRATCH)
     await runtime.create(it)
     engine.remove_container(container_name(instance_of(runtime), it.tag))
@@ -337,7 +337,7 @@ async def test_what_a_crash_left_is_swept_when_it_was_seen_twice(runtime, engine
     await until(is_swept)
 
 
-async def test_what_is_in_use_is_never_swept(runtime, engine):
+async def test_shared_parts_in_use_are_never_removed(runtime, engine):
     it = member_of(new_tag(), "main", LONG)
     await runtime.create(it)
     for _ in range(3):
@@ -349,7 +349,7 @@ async def test_what_is_in_use_is_never_swept(runtime, engine):
     assert (await runtime.inspect(it.tag)).address is not None
 
 
-async def test_what_another_instance_left_is_not_touched(runtime, engine, docker_engine):
+async def test_shared_parts_of_another_instance_are_not_changed(runtime, engine, docker_engine):
     async with docker_runtime(docker_engine) as other:
         it = member_of(new_tag(), "main")
         await other.create(it)

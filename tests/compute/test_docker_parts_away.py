@@ -1,4 +1,4 @@
-"""Tasks and gangs on an engine that knows no keeper yet, and on one that dies and comes back."""
+"""Tasks and multi-node jobs on an engine without the pause image, and on one that crashes and returns."""
 
 import asyncio
 
@@ -47,7 +47,7 @@ async def answers(runtime):
     return True
 
 
-async def test_an_engine_that_has_no_keeper_is_given_one(runtime):
+async def test_the_pause_image_is_imported_on_an_engine_without_it(runtime):
     tasks = [it for _ in range(3) for it in task(new_tag())]
 
     await asyncio.gather(*(begin(runtime, it) for it in tasks))
@@ -57,7 +57,7 @@ async def test_an_engine_that_has_no_keeper_is_given_one(runtime):
     assert {found.state for found in seen} == {ContainerState.RUNNING}
 
 
-async def test_after_the_engine_died_a_network_that_jobs_share_is_made_anew(engine):
+async def test_after_a_crash_of_the_engine_a_shared_network_is_created_again(engine):
     async with docker_runtime(engine.url, network=Network.SHARED) as runtime:
         ran, waits = launch(LONG), launch(Script(seconds=0))
         await begin(runtime, ran)
@@ -74,7 +74,7 @@ async def test_after_the_engine_died_a_network_that_jobs_share_is_made_anew(engi
         assert (await over(runtime, waits.tag)).exit_code == 0
 
 
-async def test_with_live_restore_it_outlives_the_engine():
+async def test_with_live_restore_a_shared_network_survives_the_engine():
     with second_engine(live_restore=True) as engine:
         async with docker_runtime(engine.url, network=Network.SHARED) as runtime:
             ran, waits = launch(LONG), launch(Script(seconds=0))
@@ -90,7 +90,7 @@ async def test_with_live_restore_it_outlives_the_engine():
             assert (await runtime.inspect(ran.tag)).state is ContainerState.RUNNING
 
 
-async def test_after_the_engine_died_what_what_ran_is_over_and_what_had_not_begun_begins(runtime, engine):
+async def test_after_a_crash_of_the_engine_running_containers_have_ended_and_created_ones_start(runtime, engine):
     ran, ran_too, waits = task(new_tag())
     await begin(runtime, ran)
     await begin(runtime, ran_too)

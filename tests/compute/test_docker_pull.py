@@ -55,7 +55,7 @@ def log_in(monkeypatch, tmp_path):
     return write
 
 
-async def test_an_image_that_is_not_there_is_pulled_and_runs(runtime, images):
+async def test_an_absent_image_is_pulled_and_runs(runtime, images):
     it = launch(QUICK, image=images.image())
     with pytest.raises(ImageMissing):
         await runtime.create(it)
@@ -66,13 +66,13 @@ async def test_an_image_that_is_not_there_is_pulled_and_runs(runtime, images):
     assert await output(runtime, found.tag) == ["one"]
 
 
-async def test_many_who_wait_for_an_image_pull_it_once(runtime, images):
+async def test_concurrent_pulls_of_an_image_are_one(runtime, images):
     await asyncio.gather(*(runtime.pull(images.image(), None) for _ in range(20)))
 
     assert (images.asked[MANIFEST], images.asked[LAYER]) == (1, 1)
 
 
-async def test_who_gives_up_waiting_leaves_the_pull_to_the_others(runtime, images):
+async def test_a_caller_that_gives_up_leaves_the_pull_to_the_others(runtime, images):
     images.open.clear()
     impatient, patient = (asyncio.create_task(runtime.pull(images.image(), None)) for _ in range(2))
     await asyncio.sleep(0)
@@ -99,7 +99,7 @@ async def test_a_pull_that_is_abandoned_is_stopped_by_the_engine(runtime, images
 
 
 @pytest.mark.fault("EN19")
-async def test_a_slow_pull_holds_up_nothing_else(runtime, images):
+async def test_a_slow_pull_delays_nothing_else(runtime, images):
     images.open.clear()
     slow = asyncio.create_task(runtime.pull(images.image(), None))
 
@@ -112,20 +112,20 @@ async def test_a_slow_pull_holds_up_nothing_else(runtime, images):
 
 
 @pytest.mark.fault("EN19")
-async def test_an_image_that_the_registry_has_not_is_told(runtime, images):
+async def test_an_image_that_the_registry_does_not_have_is_reported(runtime, images):
     with pytest.raises(ImageUnavailable, match=r"^CannotPullContainerError: .*(not found|no such image)"):
         await runtime.pull(f"{images.address}/none:latest", None)
 
 
 @pytest.mark.fault("EN19")
 @pytest.mark.parametrize("registry", ["127.0.0.1:1", "batchq-test.invalid"], ids=["refuses", "has no name"])
-async def test_an_image_of_a_registry_that_is_not_there_cannot_be_had(runtime, registry):
+async def test_an_image_of_an_absent_registry_cannot_be_pulled(runtime, registry):
     with pytest.raises(ImageUnavailable, match=rf"^CannotPullContainerError: .*{registry}"):
         await runtime.pull(f"{registry}/somebody/app:v1", None)
 
 
 @pytest.mark.parametrize("repository", ["127.0.0.1:1/none/private", "batchq-test.invalid/team/app", "batchq/test-here"])
-async def test_an_image_that_is_there_is_never_pulled_whatever_its_registry(runtime, docker_engine, repository):
+async def test_an_existing_image_is_never_pulled(runtime, docker_engine, repository):
     with closing(docker_api(docker_engine)) as engine:
         engine.tag(IMAGE, repository, "v1")
         try:
@@ -134,7 +134,7 @@ async def test_an_image_that_is_there_is_never_pulled_whatever_its_registry(runt
             engine.remove_image(f"{repository}:v1", force=True)
 
 
-async def test_a_private_registry_is_shown_the_credentials_of_dockers_config(runtime, private, log_in):
+async def test_a_private_registry_gets_the_credentials_of_the_docker_config(runtime, private, log_in):
     log_in(private)
 
     await runtime.pull(private.image(), None)
@@ -143,13 +143,13 @@ async def test_a_private_registry_is_shown_the_credentials_of_dockers_config(run
 
 
 @pytest.mark.fault("EN19")
-async def test_without_credentials_a_private_image_cannot_be_had(runtime, private):
+async def test_without_credentials_a_private_image_cannot_be_pulled(runtime, private):
     with pytest.raises(ImageUnavailable, match=r"^CannotPullContainerError: .*no basic auth credentials"):
         await runtime.pull(private.image(), None)
 
 
 @pytest.mark.fault("EN19")
-async def test_with_wrong_credentials_it_cannot_be_had_and_they_are_not_told(runtime, private, log_in):
+async def test_wrong_credentials_fail_the_pull_and_are_not_reported(runtime, private, log_in):
     log_in(private, password="wr0ng-one")
 
     with pytest.raises(ImageUnavailable, match=r"^CannotPullContainerError: ") as refused:
@@ -158,7 +158,7 @@ async def test_with_wrong_credentials_it_cannot_be_had_and_they_are_not_told(run
     assert "wr0ng-one" not in str(refused.value)
 
 
-async def test_who_logs_in_later_need_not_restart_the_server(runtime, private, log_in):
+async def test_credentials_added_later_are_used_without_a_restart(runtime, private, log_in):
     log_in(private, password="expired")
     with pytest.raises(ImageUnavailable):
         await runtime.pull(private.image(), None)
@@ -178,7 +178,7 @@ async def test_who_logs_in_later_need_not_restart_the_server(runtime, private, l
         ([], "docker's config cannot be read"),
     ],
 )
-async def test_a_config_in_bad_order_is_the_reason_why(runtime, images, log_in, config, words):
+async def test_an_invalid_docker_config_is_the_reason_of_a_failed_pull(runtime, images, log_in, config, words):
     log_in.config.write_text(json.dumps(config))
 
     with pytest.raises(ImageUnavailable, match=f"^CannotPullContainerError: .*{words}"):

@@ -1,4 +1,4 @@
-"""A container that wrote nothing goes with its log; one whose log was not read to its end stays."""
+"""A container without output is removed with its log; one whose log was not read completely is kept."""
 
 import json
 
@@ -69,7 +69,7 @@ async def world(tmp_path):
 
 
 @pytest.mark.parametrize("log", [SAYS_NOTHING, CANNOT_BE_READ])
-async def test_one_that_wrote_nothing_is_removed(world, log):
+async def test_a_container_without_output_is_removed(world, log):
     its, runtime = world
     its.log = log
 
@@ -78,7 +78,7 @@ async def test_one_that_wrote_nothing_is_removed(world, log):
     assert its.done == ["read", "removed"]
 
 
-async def test_one_that_wrote_something_is_left_and_read_once(world):
+async def test_a_container_with_output_is_kept_and_its_log_read_once(world):
     its, runtime = world
     its.log = SAYS_HELLO
 
@@ -114,7 +114,7 @@ async def test_a_container_whose_log_driver_cannot_be_read_is_removed(world):
 
 
 @pytest.mark.parametrize(("log", "error"), [(breaks_off, EngineUnknown), (GOING, ContainerGone)])
-async def test_one_whose_log_could_not_be_read_is_left(world, log, error):
+async def test_a_container_whose_log_cannot_be_read_is_kept(world, log, error):
     its, runtime = world
     its.log = log
 
@@ -125,7 +125,7 @@ async def test_one_whose_log_could_not_be_read_is_left(world, log, error):
 
 
 @pytest.mark.fault("SP24")
-async def test_one_in_doubt_whose_log_is_not_told_gives_its_thread_back_soon(tmp_path):
+async def test_an_unanswered_log_request_releases_its_thread_soon(tmp_path):
     its = Engine()
     well, its.look, its.log = its.look, is_silent, is_silent
     with engine(tmp_path, its.answer) as url:

@@ -1,4 +1,4 @@
-"""Containers that are stuck, as one is whose shim hangs: the engine answers nothing about them, and all else (SP24)."""
+"""Stuck containers, as after a hanging shim: the engine answers all other calls (SP24)."""
 
 import asyncio
 import json
@@ -88,7 +88,7 @@ async def gave_up(tasks):
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.fault("SP24")
-async def test_a_call_about_one_that_is_stuck_gives_its_thread_back_soon(world, call):
+async def test_a_call_about_a_stuck_container_releases_its_thread_soon(world, call):
     its, runtime = world
 
     async with asyncio.timeout(30):
@@ -97,7 +97,7 @@ async def test_a_call_about_one_that_is_stuck_gives_its_thread_back_soon(world, 
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.fault("SP24")
-async def test_however_many_are_known_to_be_stuck_the_others_do_not_wait(world, call):
+async def test_many_stuck_containers_do_not_delay_others(world, call):
     its, runtime = world
     await gave_up(await ask_of_the_stuck(runtime, its, call))
     again = await ask_of_the_stuck(runtime, its, call)
@@ -110,7 +110,7 @@ async def test_however_many_are_known_to_be_stuck_the_others_do_not_wait(world, 
     await gave_up(again)
 
 
-async def test_one_that_is_not_stuck_any_more_is_like_the_others(world):
+async def test_a_container_that_recovered_is_handled_normally(world):
     its, runtime = world
     await gave_up(await ask_of_the_stuck(runtime, its, "inspect"))
     its.recover()
@@ -121,7 +121,7 @@ async def test_one_that_is_not_stuck_any_more_is_like_the_others(world):
         assert all([await runtime.inspect(its.well) for _ in range(CALLS_AGAIN)])
 
 
-async def test_a_state_of_a_new_name_fails_no_survey(world):
+async def test_an_unknown_state_does_not_fail_a_survey(world):
     its, runtime = world
     its.states = {container_name(INSTANCE, tag): tag for tag in its.silent[:1]}
     its.let_go()  # each call about it breaks off
@@ -145,7 +145,7 @@ def shim(base_url, instance, tag):
 
 @pytest.mark.docker
 @pytest.mark.fault("SP24")
-async def test_a_real_one_that_is_stuck_is_asked_in_vain_and_dies_when_it_goes_on(docker_engine):
+async def test_a_really_stuck_container_is_killed_when_it_continues(docker_engine):
     async with docker_runtime(docker_engine, limits=Limits(container_timeout=1)) as runtime:
         silent, well = [await started(runtime, Script(seconds=None)) for _ in range(2)]
         with processes.frozen(shim(docker_engine, runtime._instance, silent)):

@@ -1,4 +1,4 @@
-"""An engine that is not there, goes away, or does not answer. A proxy plays it, and leaves the real one in peace."""
+"""An engine that is absent, disappears, or does not answer. A proxy simulates it before the real one."""
 
 import asyncio
 import threading
@@ -82,7 +82,7 @@ def open_sockets():
 
 
 @EACH_CALL
-async def test_without_an_engine_nothing_is_known_and_at_once(runtime, engine, call):
+async def test_without_an_engine_the_outcome_is_unknown_at_once(runtime, engine, call):
     engine.close()
 
     with pytest.raises(EngineUnknown):
@@ -92,7 +92,7 @@ async def test_without_an_engine_nothing_is_known_and_at_once(runtime, engine, c
 
 @EACH_CALL
 @pytest.mark.fault("EN24")
-async def test_an_engine_that_does_not_answer_is_not_waited_for(engine, direct, call):
+async def test_an_unresponsive_engine_times_out(engine, direct, call):
     async with impatient(engine, direct, 0.3) as runtime:
         engine.silent = True
 
@@ -101,7 +101,7 @@ async def test_an_engine_that_does_not_answer_is_not_waited_for(engine, direct, 
                 await call(runtime)
 
 
-async def test_it_is_made_before_there_is_an_engine_and_works_when_there_is_one(engine, direct):
+async def test_a_runtime_created_without_an_engine_works_once_there_is_one(engine, direct):
     engine.close()
     async with docker_runtime(engine.url, instance=direct._instance, sweep=False) as runtime:
         with pytest.raises(EngineUnknown):
@@ -112,7 +112,7 @@ async def test_it_is_made_before_there_is_an_engine_and_works_when_there_is_one(
         assert (await ended(runtime, QUICK)).exit_code == 0
 
 
-async def test_a_create_that_got_no_answer_was_carried_out_and_is_adopted(engine, direct):
+async def test_an_unanswered_create_that_took_effect_is_adopted(engine, direct):
     it = launch(QUICK)
     async with impatient(engine, direct, 2.0) as runtime:
         await insisting(runtime.survey)
@@ -129,7 +129,7 @@ async def test_a_create_that_got_no_answer_was_carried_out_and_is_adopted(engine
     assert await output(direct, it.tag) == ["one"]
 
 
-async def test_a_start_that_got_no_answer_was_carried_out_and_is_not_made_again(engine, direct):
+async def test_an_unanswered_start_that_took_effect_is_not_repeated(engine, direct):
     it = launch(QUICK)
     async with impatient(engine, direct, 2.0) as runtime:
         await insisting(partial(runtime.create, it))
@@ -146,7 +146,7 @@ async def test_a_start_that_got_no_answer_was_carried_out_and_is_not_made_again(
 
 
 @pytest.mark.fault("EN09")
-async def test_when_the_stream_of_events_breaks_the_news_end(runtime, engine):
+async def test_an_interrupted_event_stream_ends_the_subscription(runtime, engine):
     async with runtime.deaths() as news:
         tag = await started(runtime, LONG)
         await runtime.kill(tag)
@@ -159,7 +159,7 @@ async def test_when_the_stream_of_events_breaks_the_news_end(runtime, engine):
 
 
 @pytest.mark.fault("EN09")
-async def test_after_the_stream_broke_one_can_listen_again(runtime, engine):
+async def test_after_an_interruption_a_new_subscription_works(runtime, engine):
     async with runtime.deaths() as news:
         engine.cut()
         assert [tag async for tag in news] == []
@@ -169,7 +169,7 @@ async def test_after_the_stream_broke_one_can_listen_again(runtime, engine):
         await heard(news, tag)
 
 
-async def test_a_log_that_breaks_off_is_not_taken_for_a_whole_one(runtime, engine):
+async def test_an_interrupted_log_is_not_complete(runtime, engine):
     found = await ended(runtime, command=("seq", "1", "200000"))
     reading = runtime.logs(found.tag, after=0)
     await anext(reading)
@@ -180,7 +180,7 @@ async def test_a_log_that_breaks_off_is_not_taken_for_a_whole_one(runtime, engin
         assert [line async for line in reading] == []
 
 
-async def test_closed_it_leaves_no_thread_and_no_socket(docker_engine):
+async def test_a_closed_runtime_leaves_no_thread_and_no_socket(docker_engine):
     before = open_sockets()
 
     async with docker_runtime(docker_engine) as runtime, runtime.deaths():
@@ -192,7 +192,7 @@ async def test_closed_it_leaves_no_thread_and_no_socket(docker_engine):
     assert open_sockets() == before
 
 
-async def test_however_many_containers_there_are_connections_are_few(docker_engine):
+async def test_many_containers_use_few_connections(docker_engine):
     async with docker_runtime(docker_engine) as runtime:
         before = open_sockets()
 
@@ -201,7 +201,7 @@ async def test_however_many_containers_there_are_connections_are_few(docker_engi
         assert open_sockets() - before <= Limits().inspect
 
 
-async def test_to_close_does_not_wait_for_calls_that_hang(runtime, engine):
+async def test_closing_does_not_wait_for_hanging_calls(runtime, engine):
     engine.silent = True
     hanging = asyncio.create_task(runtime.survey())
     await asyncio.sleep(0.1)

@@ -1,4 +1,4 @@
-"""The engine as the doctor sees it, in each way in which it may be of no use."""
+"""The facts about the engine for the doctor, and each way in which it is unusable."""
 
 import json
 import os
@@ -74,11 +74,11 @@ def trouble(address):
     return found.fault
 
 
-def test_none_is_there(tmp_path):
+def test_no_engine_exists(tmp_path):
     assert trouble(f"unix://{tmp_path}/none.sock") is EngineFault.ABSENT
 
 
-def test_nobody_listens(tmp_path):
+def test_nothing_listens_at_the_socket(tmp_path):
     with socket.socket(socket.AF_UNIX) as left_over:
         left_over.bind(f"{tmp_path}/engine.sock")
 
@@ -86,7 +86,7 @@ def test_nobody_listens(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody who is let in nowhere")
-def test_a_user_who_is_not_let_in(tmp_path):
+def test_the_user_has_no_permission(tmp_path):
     with pretended(tmp_path) as address:
         (tmp_path / "engine.sock").chmod(0o600)
         os.seteuid(65534)
@@ -98,7 +98,7 @@ def test_a_user_who_is_not_let_in(tmp_path):
     assert kind is EngineFault.FORBIDDEN
 
 
-def test_it_takes_calls_and_does_not_answer(tmp_path, monkeypatch):
+def test_the_engine_accepts_connections_and_does_not_answer(tmp_path, monkeypatch):
     monkeypatch.setattr(engine_facts, "TIMEOUT", 0.2)
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(f"{tmp_path}/engine.sock")
@@ -107,12 +107,12 @@ def test_it_takes_calls_and_does_not_answer(tmp_path, monkeypatch):
         assert trouble(f"unix://{tmp_path}/engine.sock") is EngineFault.NOT_RESPONDING
 
 
-def test_what_answers_is_no_engine(tmp_path):
+def test_the_responder_is_no_engine(tmp_path):
     with pretended(tmp_path, info=["no", "engine"]) as address:
         assert trouble(address) is EngineFault.NOT_AN_ENGINE
 
 
-def test_what_it_can_and_cannot_do_is_told(tmp_path):
+def test_the_capabilities_of_the_engine_are_reported(tmp_path):
     with pretended(tmp_path) as address:
         found = examine(None, Standing(NOON), base_url=address)
 
@@ -122,19 +122,19 @@ def test_what_it_can_and_cannot_do_is_told(tmp_path):
 
 
 @pytest.mark.parametrize(("ours", "ahead"), [(-90, 90.0), (90, -90.0)])
-def test_the_difference_of_clocks_is_told(tmp_path, ours, ahead):
+def test_the_clock_difference_is_reported(tmp_path, ours, ahead):
     with pretended(tmp_path) as address:
         assert examine(None, Standing(NOON + timedelta(seconds=ours)), base_url=address).clock_offset == ahead
 
 
 @pytest.mark.parametrize("time", ["", "noon", None])
-def test_an_engine_that_does_not_tell_the_time_is_one_all_the_same(tmp_path, time):
+def test_an_engine_without_a_time_is_accepted(tmp_path, time):
     with pretended(tmp_path, info=INFO | {"SystemTime": time}) as address:
         assert examine(None, Standing(NOON), base_url=address).clock_offset is None
 
 
 @pytest.mark.docker
-async def test_the_real_engine_is_told_with_the_containers_of_the_instance(docker_engine):
+async def test_the_real_engine_is_reported_with_the_containers_of_the_instance(docker_engine):
     async with docker_runtime(docker_engine) as runtime, docker_runtime(docker_engine) as other:
         tag = await started(runtime, Script(seconds=None))
         await started(other, Script(seconds=None))

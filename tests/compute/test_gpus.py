@@ -1,4 +1,4 @@
-"""Who gets which GPUs, on a machine that need not have any."""
+"""Which container gets which GPUs; the machine need not have any."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
@@ -74,7 +74,7 @@ def test_an_invalid_list_of_containers_is_an_unknown_outcome(rows):
         host.gpu_usage(rows)
 
 
-def test_containers_created_at_once_get_different_ones():
+def test_containers_created_at_once_get_different_gpus():
     engine = Engine()
     containers = Containers(
         instance="i",

@@ -1,4 +1,4 @@
-"""A user can make starts and pulls hang, which cannot be cancelled: another account's are not delayed by that."""
+"""Hanging starts and pulls of one account do not delay those of another."""
 
 import asyncio
 import json

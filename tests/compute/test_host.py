@@ -73,11 +73,11 @@ def failed(began, exit_code=255):
     return Inspection(tag=new_tag(), state=state, started_at=began, stopped_at=ended, exit_code=exit_code)
 
 
-def test_without_live_restore_nothing_outlives_the_engines_end():
+def test_without_live_restore_no_container_survives_the_engine():
     assert host.lost_before(Client(), BOOTED, set()) == BEGAN
 
 
-def test_with_live_restore_all_outlive_it_but_not_the_machine():
+def test_with_live_restore_containers_survive_the_engine_and_not_the_machine():
     assert host.lost_before(Client(LiveRestoreEnabled=True), BOOTED, set()) == BOOTED
 
 
@@ -92,12 +92,12 @@ def test_with_live_restore_all_outlive_it_but_not_the_machine():
     ],
     ids=["no bridge", "another machine", "another engine", "clock set back", "no time"],
 )
-def test_where_it_cannot_be_told_nothing_is_blamed_on_the_host(client, booted_at):
+def test_an_unknown_time_proves_no_loss_of_the_host(client, booted_at):
     assert host.lost_before(client, booted_at, set()) is None
 
 
 @pytest.mark.fault("TM01")
-def test_nor_when_a_clock_that_was_set_back_has_passed_that_time_again():
+def test_a_clock_set_back_proves_no_loss_of_the_host():
     unreliable = set()
     host.lost_before(Client(NOW + timedelta(hours=1)), BOOTED, unreliable)
 
@@ -112,12 +112,12 @@ def test_nor_when_a_clock_that_was_set_back_has_passed_that_time_again():
     [({"ID": "ABCD"}, "ABCD"), ({"ID": "random", "InitBinary": ""}, None), ({"ID": ""}, None), ({}, None)],
     ids=["Docker", "Podman", "empty", "none"],
 )
-def test_only_an_id_that_lasts_is_one(told, engine_id):
+def test_only_a_lasting_id_identifies_an_engine(told, engine_id):
     assert host.identity(Client(**told)).id == engine_id
 
 
 @pytest.mark.parametrize("status", [403, 404, 405])
-def test_nor_where_the_engine_lets_nobody_look(status):
+def test_an_unreadable_engine_proves_no_loss_of_the_host(status):
     class Guarded(Client):
         def inspect_network(self, _):
             raise APIError("networks are nobody's business", response=answered(status))
@@ -125,7 +125,7 @@ def test_nor_where_the_engine_lets_nobody_look(status):
     assert host.lost_before(Guarded(), BOOTED, set()) is None
 
 
-def test_an_engine_that_is_in_trouble_is_asked_again():
+def test_a_failing_engine_is_asked_again():
     class Troubled(Client):
         def inspect_network(self, _):
             raise APIError("no", response=answered(500))
@@ -135,7 +135,7 @@ def test_an_engine_that_is_in_trouble_is_asked_again():
 
 
 @pytest.mark.fault("EN05")
-def test_what_failed_and_began_before_went_down_with_it():
+def test_a_container_that_failed_and_started_before_was_lost_with_the_host():
     assert host_loss.ended_with_host(failed(BEFORE), BEGAN)
 
 
@@ -150,12 +150,12 @@ def test_what_failed_and_began_before_went_down_with_it():
     ],
     ids=["began after", "began just then", "nobody knows", "success", "runs"],
 )
-def test_all_else_did_not(it, before):
+def test_other_containers_were_not_lost_with_the_host(it, before):
     assert not host_loss.ended_with_host(it, before)
 
 
 @pytest.mark.parametrize(("began", "lost"), [(BEFORE, True), (AFTER, False)])
-def test_an_inspection_tells_it(began, lost):
+def test_an_inspection_reports_a_lost_host(began, lost):
     tag = new_tag()
     containers = Containers(
         instance="i",
@@ -181,7 +181,7 @@ def test_an_engine_that_remembers_a_creation_has_not_ended_since(live_restore):
 
 @pytest.mark.fault("EN02")
 @pytest.mark.parametrize(("at", "ended"), [(BEFORE, True), (AFTER, False)])
-def test_of_an_engine_that_has_forgotten_a_creation_the_bridge_decides(at, ended):
+def test_without_the_event_of_the_creation_the_bridge_decides(at, ended):
     assert host.ended_since_create(Client(), made(at)) is ended
 
 
@@ -190,7 +190,7 @@ def test_of_an_engine_that_has_forgotten_a_creation_the_bridge_decides(at, ended
     [Client(None), Client(LiveRestoreEnabled=True), Client(SystemTime=BEFORE.isoformat())],
     ids=["no bridge", "live-restore", "clock set back"],
 )
-def test_where_nothing_proves_that_the_engine_lasted_it_counts_as_ended(client):
+def test_without_a_proof_the_engine_counts_as_ended(client):
     assert host.ended_since_create(client, made(AFTER))
 
 
@@ -198,7 +198,7 @@ def test_an_engine_other_than_docker_counts_as_not_ended():
     assert not host.ended_since_create(Client(InitBinary=""), made(BEFORE))
 
 
-def test_the_kernel_tells_when_the_machine_was_booted(tmp_path):
+def test_the_time_of_the_boot_is_read_from_the_kernel(tmp_path):
     (tmp_path / "stat").write_text("cpu 1 2 3\nbtime 1795219200\nprocesses 5\n")
 
     assert host.booted_at(tmp_path / "stat") == datetime(2026, 11, 21, tzinfo=UTC)
@@ -206,11 +206,11 @@ def test_the_kernel_tells_when_the_machine_was_booted(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "btime\n", "btime soon\n", "btime 99999999999999999999\n"], ids=repr)
-def test_a_kernel_that_tells_no_time_tells_none(tmp_path, text):
+def test_a_kernel_without_a_boot_time_gives_none(tmp_path, text):
     (tmp_path / "stat").write_text(text)
 
     assert host.booted_at(tmp_path / "stat") is None
 
 
-def test_nor_does_one_that_may_not_be_asked(tmp_path):
+def test_an_unreadable_boot_time_gives_none(tmp_path):
     assert host.booted_at(tmp_path) is None

@@ -1,4 +1,4 @@
-"""Attacks on host paths that are won, or lost, between a check and what is done after it: SE19, SE20, SE41."""
+"""Attacks on host paths between a check and the use after it: SE19, SE20, SE41."""
 
 import os
 import shutil
@@ -54,7 +54,7 @@ def untouched(outside):
 
 @pytest.mark.fault("SE20")
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_folder_exchanged_around_mkdir_changes_nothing_outside(monkeypatch, lab, outside, when):
+def test_a_folder_replaced_around_mkdir_changes_nothing_outside(monkeypatch, lab, outside, when):
     mkdir = os.mkdir
 
     def attacked(path, *arguments, **options):
@@ -73,7 +73,7 @@ def test_a_folder_exchanged_around_mkdir_changes_nothing_outside(monkeypatch, la
 
 @pytest.mark.fault("SE19")
 @pytest.mark.fault("SE20")
-def test_no_exchange_opens_creates_or_changes_what_lies_outside(lab, outside):
+def test_replacing_paths_opens_creates_and_changes_nothing_outside(lab, outside):
     seen = set()
     with exchanging(lab / "p", lab / "q"):
         for number in range(TRIES):
@@ -86,7 +86,7 @@ def test_no_exchange_opens_creates_or_changes_what_lies_outside(lab, outside):
 
 
 @pytest.mark.fault("SE19")
-def test_an_allowed_path_is_not_what_a_job_of_another_account_made_it(lab, outside):
+def test_a_permitted_path_replaced_by_another_account_is_not_followed(lab, outside):
     """The folder given to one account lies in that of another, whose job has put a symlink in its place."""
     team = ContainerPolicy(volumes=(str(lab / "q"),))
     policy = ServerPolicy(privileged=Privileged.REFUSE, volumes=(lab.parent,), given=lambda: [str(lab), *team.volumes])
@@ -96,7 +96,7 @@ def test_an_allowed_path_is_not_what_a_job_of_another_account_made_it(lab, outsi
 
 
 @pytest.mark.fault("SE19")
-def test_a_file_that_a_job_can_exchange_is_not_mounted_by_its_name(lab):
+def test_a_file_that_a_job_can_replace_is_not_mounted_by_its_name(lab):
     """The engine mounts open folders alone, so a file is looked up by its name again."""
     file = lab / "file"
     file.touch()
@@ -108,7 +108,7 @@ def test_a_file_that_a_job_can_exchange_is_not_mounted_by_its_name(lab):
 
 
 @pytest.mark.fault("SE19")
-def test_an_engine_with_other_files_mounts_the_given_paths_alone(lab):
+def test_an_engine_with_other_files_mounts_only_the_given_paths(lab):
     policy = ServerPolicy(privileged=Privileged.REFUSE, volumes=(lab.parent,), given=lambda: [str(lab)])
     mount, below = (Mount(container_path="/m", host_path=str(it)) for it in (lab, lab / "p"))
 
@@ -146,7 +146,7 @@ for path in sys.argv[3:]:
 
 @pytest.mark.fault("SE41")
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="mounts need root and unshare")
-def test_a_bind_mount_of_batchqs_data_is_never_mounted_nor_what_holds_it(lab, tmp_path):
+def test_a_bind_mount_of_the_data_directory_is_never_mounted(lab, tmp_path):
     data = tmp_path / "data"
     for folder in (data / "logs", lab / "all", lab / "deep" / "some", lab / "fine"):
         folder.mkdir(parents=True)
@@ -163,7 +163,7 @@ def test_a_bind_mount_of_batchqs_data_is_never_mounted_nor_what_holds_it(lab, tm
 
 @pytest.mark.fault("SE41")
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="mounts need root and unshare")
-def test_another_mount_of_proc_is_never_mounted_nor_what_holds_it(lab, tmp_path):
+def test_another_mount_of_proc_is_never_mounted(lab, tmp_path):
     (lab / "chroot" / "proc").mkdir(parents=True)
     paths = [str(lab / it) for it in ("chroot/proc", "chroot/proc/1", "chroot", "p")]
     inside = [sys.executable, "-c", IN_A_MOUNT_NAMESPACE, str(lab), str(tmp_path / "data"), *paths]
@@ -175,7 +175,7 @@ def test_another_mount_of_proc_is_never_mounted_nor_what_holds_it(lab, tmp_path)
     assert seen.stdout.splitlines() == [never] * 3 + ["mounted"]
 
 
-def test_a_descriptor_of_a_folder_that_was_removed_has_no_path(lab):
+def test_the_descriptor_of_a_removed_folder_has_no_path(lab):
     with closing(Descriptor(os.open(lab / "p", os.O_PATH))) as it:
         (lab / "p").rmdir()
 

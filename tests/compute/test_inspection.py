@@ -1,4 +1,4 @@
-"""What an engine tells of a container, and what is believed of it (D1, D20, D28, EN27)."""
+"""What an engine reports of a container, and what is accepted of it (D1, D20, D28, EN27)."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -34,7 +34,7 @@ def not_asked(container_id, tag):
         ({"Pid": 0, "ExitCode": 3}, ContainerState.EXITED),
     ],
 )
-def test_a_state_of_a_new_name_is_told_by_all_else(told, state):
+def test_an_unknown_state_is_derived_from_the_other_members(told, state):
     it = inspected(Status="dreaming", **told)
 
     assert it.state is state
@@ -43,7 +43,7 @@ def test_a_state_of_a_new_name_is_told_by_all_else(told, state):
 
 @pytest.mark.parametrize("status", ["created", "exited"])
 @pytest.mark.fault("EN27", "EN30")
-def test_one_that_never_began_has_no_end_whatever_its_code(status):
+def test_a_container_that_never_started_has_no_end(status):
     it = inspected(Status=status, StartedAt=NEVER, FinishedAt=NEVER, ExitCode=0)
 
     assert it == Inspection(tag=TAG, state=ContainerState.CREATED)
@@ -51,18 +51,18 @@ def test_one_that_never_began_has_no_end_whatever_its_code(status):
 
 @pytest.mark.parametrize("status", ["running", "paused", "restarting"])
 @pytest.mark.fault("EN30")
-def test_one_that_runs_has_no_end_whatever_its_code(status):
+def test_a_running_container_has_no_end(status):
     it = inspected(Status=status, FinishedAt=NEVER)
 
     assert it == Inspection(tag=TAG, state=ContainerState.RUNNING, started_at=BEGUN_AT)
 
 
-def test_one_that_is_being_removed_is_going():
+def test_a_container_being_removed_is_going():
     assert inspected(Status="removing").state is ContainerState.GOING
 
 
 @pytest.mark.parametrize("status", ["exited", "dead"])
-def test_one_that_is_over_has_its_code_and_times(status):
+def test_an_exited_container_has_its_exit_code_and_times(status):
     it = inspected(Status=status, FinishedAt="2026-11-21T11:28:22.5Z", ExitCode=143)
 
     assert (it.state, it.exit_code) == (ContainerState.EXITED, 143)
@@ -71,7 +71,7 @@ def test_one_that_is_over_has_its_code_and_times(status):
 
 @pytest.mark.parametrize("finished", ["2026-11-21T11:28:21.4Z", NEVER])
 @pytest.mark.fault("EN27")
-def test_no_end_is_before_its_beginning(finished):
+def test_no_end_is_before_its_start(finished):
     it = inspected(FinishedAt=finished)
 
     assert it.stopped_at == it.started_at == BEGUN_AT
@@ -84,7 +84,7 @@ def test_times_of_other_zones_are_utc():
 
 
 @pytest.mark.parametrize("killed", [True, False])
-def test_lack_of_memory_is_what_the_engine_says_of_it(killed):
+def test_lack_of_memory_is_reported_as_the_engine_does(killed):
     assert inspected(OOMKilled=killed, ExitCode=137).out_of_memory is killed
 
 
@@ -100,12 +100,12 @@ def test_lack_of_memory_is_what_the_engine_says_of_it(killed):
         {"Status": []},
     ],
 )
-def test_nonsense_is_not_believed(nonsense):
+def test_invalid_members_are_an_unknown_outcome(nonsense):
     with pytest.raises(EngineUnknown):
         inspected(**nonsense)
 
 
-def test_a_survey_leaves_out_whom_it_does_not_know():
+def test_a_survey_omits_foreign_containers():
     rows = [
         {"Id": "a", "State": "running", "Labels": container_labels("i1", TAG)},
         {"Id": "b", "State": "running", "Labels": container_labels("i2", TAG)},
@@ -116,7 +116,7 @@ def test_a_survey_leaves_out_whom_it_does_not_know():
 
 
 @pytest.mark.parametrize("word", ["dreaming", None, 5])
-def test_a_state_of_a_new_name_is_looked_at_and_fails_no_survey(word):
+def test_a_container_in_an_unknown_state_is_inspected_and_fails_no_survey(word):
     rows = [
         {"Id": "a", "State": word, "Labels": container_labels("i1", TAG)},
         {"Id": "b", "State": "running", "Labels": container_labels("i1", OTHER)},
@@ -139,5 +139,5 @@ def test_a_state_of_a_new_name_is_looked_at_and_fails_no_survey(word):
         ("1.9", "", "1.9"),
     ],
 )
-def test_the_version_spoken_is_the_newest_that_both_know(newest, oldest, spoken):
+def test_the_newest_common_version_is_used(newest, oldest, spoken):
     assert common_version(newest, oldest) == spoken

@@ -1,4 +1,4 @@
-"""The engine's log stream, cut and framed in every way."""
+"""The engine's log stream, in any chunks and frames."""
 
 import struct
 
@@ -25,11 +25,11 @@ def read(*chunks, after=0):
     return [(line.at - BEGIN, line.message) for line in parse_lines(chunks, after=after)]
 
 
-def test_frames_are_lines():
+def test_each_frame_is_a_line():
     assert read(frame(b"one\n", 1) + frame(b"two\n", 2)) == [(1, "one"), (2, "two")]
 
 
-def test_nothing_is_no_line():
+def test_an_empty_stream_has_no_line():
     assert read() == []
     assert read(b"") == []
 
@@ -39,7 +39,7 @@ def test_an_empty_line_is_a_line():
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 40])
-def test_it_does_not_matter_how_frames_arrive(size):
+def test_frames_may_arrive_in_any_chunks(size):
     stream = frame(b"one\n", 1) + frame("zwölf\n".encode(), 2, ERR) + frame(b"three\n", 3)
 
     chunks = [stream[start : start + size] for start in range(0, len(stream), size)]
@@ -47,7 +47,7 @@ def test_it_does_not_matter_how_frames_arrive(size):
     assert read(*chunks) == [(1, "one"), (2, "zwölf"), (3, "three")]
 
 
-def test_a_long_line_is_put_together_without_the_stamps_inside():
+def test_a_long_line_is_joined_without_its_inner_timestamps():
     pieces = [frame(b"a" * 16384, 5), frame(b"b" * 16384, 5), frame(b"c" * 7232 + b"\n", 5)]
 
     assert read(*pieces) == [(5, "a" * 16384 + "b" * 16384 + "c" * 7232)]
@@ -59,11 +59,11 @@ def test_long_lines_of_both_outputs_do_not_mix():
     assert read(*pieces) == [(5, "a" * 16384 + "b"), (6, "x" * 16384 + "y")]
 
 
-def test_of_a_line_still_being_written_there_is_what_is_written():
+def test_an_unfinished_line_has_what_is_written():
     assert read(frame(b"one\n", 1), frame(b"a" * 16384, 5)) == [(1, "one"), (5, "a" * 16384)]
 
 
-def test_a_line_without_end_is_cut_before_it_fills_the_memory():
+def test_a_line_without_an_end_is_cut():
     piece = frame(b"a" * 16384, 5)
 
     told = read(*[piece] * 100)
@@ -71,22 +71,22 @@ def test_a_line_without_end_is_cut_before_it_fills_the_memory():
     assert [len(message) for _, message in told] == [MAX_LINE, 100 * 16384 - MAX_LINE]
 
 
-def test_what_is_no_utf8_is_replaced():
+def test_invalid_utf8_is_replaced():
     assert read(frame(b"\xff\xfeok\n")) == [(1, "\ufffd\ufffdok")]
 
 
-def test_the_carriage_return_before_the_end_is_no_part_of_the_line():
+def test_the_carriage_return_before_the_end_is_removed():
     assert read(frame(b"a\rb\r\n")) == [(1, "a\rb")]
 
 
 @pytest.mark.parametrize(("after", "left"), [(0, ["one", "two"]), (1, ["two"]), (2, [])])
-def test_what_was_stamped_later_is_told_exactly(after, left):
+def test_lines_after_a_timestamp_are_selected_exactly(after, left):
     told = read(frame(b"one\n", 1), frame(b"two\n", 2), after=BEGIN + after)
 
     assert [message for _, message in told] == left
 
 
-def test_the_engine_is_asked_from_then_on_to_the_nanosecond():
+def test_the_engine_is_asked_for_lines_since_a_nanosecond():
     assert since_parameter(BEGIN + 7) == "1795260501.000000007"
     assert since_parameter(0) == "0.000000000"
 
@@ -95,7 +95,7 @@ def test_the_engine_is_asked_from_then_on_to_the_nanosecond():
     "stamp",
     [b"2026-11-21T11:28:21.5Z", b"2026-11-21T12:28:21.500000000+01:00", b"2026-11-21T11:28:21.500000000Z"],
 )
-def test_stamps_of_every_engine_are_read(stamp):
+def test_timestamps_of_every_engine_are_parsed(stamp):
     payload = stamp + b" one\n"
 
     told = read(struct.pack(">BxxxL", OUT, len(payload)) + payload)
@@ -103,24 +103,24 @@ def test_stamps_of_every_engine_are_read(stamp):
     assert told == [(SECOND // 2, "one")]
 
 
-def test_a_terminals_stream_has_lines_and_no_frames():
+def test_the_stream_of_a_terminal_has_lines_without_frames():
     stream = stamped(b"one\r\n", 1) + stamped(b"two\r\n", 2)
 
     assert read(stream[:20], stream[20:45], stream[45:]) == [(1, "one"), (2, "two")]
 
 
-def test_a_terminals_last_line_may_have_no_end():
+def test_the_last_line_of_a_terminal_may_have_no_end():
     assert read(stamped(b"one\r\n", 1) + stamped(b"$ ", 2)) == [(1, "one"), (2, "$ ")]
 
 
-def test_a_terminals_line_without_end_is_cut():
+def test_a_line_of_a_terminal_without_an_end_is_cut():
     told = read(stamped(b"", 1), *[b"a" * 65536] * 32)
 
     assert [at for at, _ in told] == [1, 1]
     assert "".join(message for _, message in told) == "a" * 65536 * 32
 
 
-def test_where_the_engine_cannot_read_on_the_log_ends_with_a_warning(caplog):
+def test_a_log_that_the_engine_cannot_continue_ends_with_a_warning(caplog):
     error = b"error from daemon in stream: invalid character"
     broken = struct.pack(">BxxxL", ENGINE, len(error)) + error
 
@@ -130,6 +130,6 @@ def test_where_the_engine_cannot_read_on_the_log_ends_with_a_warning(caplog):
     assert "invalid character" in caplog.text
 
 
-def test_a_frame_that_no_engine_sends_is_no_log():
+def test_an_invalid_frame_is_an_error():
     with pytest.raises(EngineUnknown):
         read(struct.pack(">BxxxL", OUT, 2**31))

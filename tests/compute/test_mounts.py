@@ -48,7 +48,7 @@ def refuses(path, policy, why):
     assert refused.value.reason.startswith(f"CannotCreateContainerError: host path {str(path)!r} ")
 
 
-def test_a_path_that_is_allowed_is_mounted(allowed, policy):
+def test_a_permitted_path_is_mounted(allowed, policy):
     (allowed / "here").mkdir()
     it = mount(allowed / "here", read_only=True)
 
@@ -61,14 +61,14 @@ def test_a_file_may_be_mounted(allowed, policy):
     assert resolve(mount(allowed / "file"), policy).host_path == str(allowed / "file")
 
 
-def test_a_missing_path_is_refused_where_the_server_creates_none(allowed):
+def test_a_missing_path_is_refused_if_the_server_creates_none(allowed):
     strict = ServerPolicy(privileged=Privileged.ALLOW, volumes=(allowed,), missing_host_paths=MissingHostPaths.REFUSE)
 
     refuses(allowed / "a" / "b", strict, "does not exist, and this server does not create host paths")
     assert list(allowed.iterdir()) == []
 
 
-def test_a_missing_path_is_made_as_docker_makes_it(allowed, policy):
+def test_a_missing_path_is_created_as_docker_does(allowed, policy):
     old = os.umask(0o077)
     try:
         resolve(mount(allowed / "a" / "b"), policy)
@@ -86,7 +86,7 @@ def test_only_the_first_mount_of_a_missing_path_has_created_it(allowed, policy):
         assert (first.created, second.created) == (True, False)
 
 
-def test_a_path_with_dots_is_mounted_as_what_it_is(allowed, policy):
+def test_a_path_with_dots_is_mounted_as_its_target(allowed, policy):
     assert resolve(mount(f"{allowed}/x/../y"), policy).host_path == str(allowed / "y")
 
 
@@ -97,7 +97,7 @@ def test_a_symlink_inside_is_followed(allowed, policy):
     assert resolve(mount(allowed / "link" / "new"), policy).host_path == str(allowed / "real" / "new")
 
 
-def test_what_is_allowed_may_itself_be_a_symlink(tmp_path, allowed):
+def test_a_permitted_path_may_be_a_symlink(tmp_path, allowed):
     (tmp_path / "link").symlink_to(allowed)
     policy = ServerPolicy(privileged=Privileged.ALLOW, volumes=(tmp_path / "link",))
 
@@ -105,23 +105,23 @@ def test_what_is_allowed_may_itself_be_a_symlink(tmp_path, allowed):
 
 
 @pytest.mark.fault("SE09")
-def test_a_path_outside_is_refused_and_not_made(tmp_path, policy):
+def test_a_path_outside_is_refused_and_not_created(tmp_path, policy):
     refuses(tmp_path / "other", policy, "not below a path")
 
     assert not (tmp_path / "other").exists()
 
 
-def test_a_path_that_only_begins_alike_is_outside(tmp_path, allowed, policy):
+def test_a_path_with_a_common_prefix_is_outside(tmp_path, allowed, policy):
     refuses(f"{allowed}-too", policy, "not below a path")
 
 
 @pytest.mark.fault("SE09")
-def test_dots_lead_nowhere(allowed, policy):
+def test_dots_do_not_lead_outside(allowed, policy):
     refuses(f"{allowed}/../../etc", policy, "not below a path")
 
 
 @pytest.mark.fault("SE09")
-def test_a_symlink_leads_nowhere(tmp_path, allowed, policy):
+def test_a_symlink_does_not_lead_outside(tmp_path, allowed, policy):
     (tmp_path / "secret").mkdir()
     (allowed / "link").symlink_to(tmp_path / "secret")
 
@@ -131,7 +131,7 @@ def test_a_symlink_leads_nowhere(tmp_path, allowed, policy):
 
 
 @pytest.mark.fault("SE09")
-def test_a_symlink_to_nothing_leads_nowhere(tmp_path, allowed, policy):
+def test_a_dangling_symlink_does_not_lead_outside(tmp_path, allowed, policy):
     (allowed / "link").symlink_to(tmp_path / "not-there")
 
     refuses(allowed / "link", policy, "not below a path")
@@ -152,13 +152,13 @@ def test_a_path_that_is_not_absolute_is_refused(path, policy):
 
 @pytest.mark.fault("SE09")
 @pytest.mark.parametrize("path", ["data", "data/below", "."])
-def test_batchqs_own_data_is_never_mounted_nor_what_holds_it(allowed, policy, path):
+def test_the_data_directory_and_its_parents_are_never_mounted(allowed, policy, path):
     refuses(allowed / path, policy, "which no job may mount")
 
 
 @pytest.mark.fault("SE09")
 @pytest.mark.parametrize("path", ["live/server.key", "kept/1.key", "kept", "."])
-def test_the_key_of_tls_is_never_mounted_wherever_it_lies_by_now(tmp_path, path):
+def test_the_tls_key_is_never_mounted_wherever_it_was_moved(tmp_path, path):
     (tmp_path / "live").mkdir()
     (tmp_path / "kept").mkdir()
     key = tmp_path / "live" / "server.key"
@@ -189,7 +189,7 @@ def test_the_key_of_tls_is_never_mounted_wherever_it_lies_by_now(tmp_path, path)
         "/run/containerd/containerd.sock",
     ],
 )
-def test_the_kernel_and_the_engine_are_never_mounted_wherever_jobs_may(path):
+def test_kernel_and_engine_paths_are_never_mounted(path):
     refuses(path, everything(), "which no job may mount")
 
 
@@ -214,24 +214,24 @@ def test_files_with_secrets_of_the_server_are_never_mounted(monkeypatch, tmp_pat
     refuses(file.parent, policy, f"is, contains or is below {file}")
 
 
-def test_a_path_below_a_file_cannot_be_made(allowed, policy):
+def test_a_path_below_a_file_cannot_be_created(allowed, policy):
     (allowed / "file").write_text("x")
 
     refuses(allowed / "file" / "below", policy, "cannot be used")
 
 
-def test_a_path_that_no_disk_knows_is_refused(policy, allowed):
+def test_a_path_that_is_invalid_on_the_disk_is_refused(policy, allowed):
     refuses(f"{allowed}/a\0b", policy, "cannot be used")
     refuses(f"{allowed}/{'x' * 300}", policy, "cannot be used")
 
 
 @pytest.mark.fault("SE09")
-def test_where_nothing_is_allowed_nothing_is_mounted(allowed):
+def test_without_permitted_paths_nothing_is_mounted(allowed):
     refuses(allowed, everything(volumes=()), "not below a path")
 
 
 @pytest.mark.fault("SE09")
-def test_an_account_mounts_less_than_its_server_lets_jobs_mount(allowed, policy):
+def test_an_account_may_mount_less_than_the_server_permits(allowed, policy):
     (allowed / "lab").mkdir()
     (allowed / "lab" / "out").symlink_to(allowed / "other")
     lab = ContainerPolicy(volumes=(f"{allowed}/lab",))
@@ -244,7 +244,7 @@ def test_an_account_mounts_less_than_its_server_lets_jobs_mount(allowed, policy)
 
 
 @pytest.mark.fault("SE09")
-def test_a_device_is_what_its_link_leads_to(tmp_path):
+def test_a_device_link_is_resolved(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "disk").touch()
     (tmp_path / "mine" / "link").symlink_to(tmp_path / "disk")

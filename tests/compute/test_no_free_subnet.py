@@ -1,4 +1,4 @@
-"""Accounts times environments are more networks than an engine has subnets for. On an engine that is made up."""
+"""Accounts times environments are more networks than an engine has subnets for. Simulated engine."""
 
 from ipaddress import IPv4Network
 
@@ -105,7 +105,7 @@ def test_without_a_subnet_networks_without_a_job_are_removed_first(places, monke
     assert idle not in {busy, found}
 
 
-def test_where_all_are_in_use_the_start_waits_and_says_why(places, monkeypatch):
+def test_with_all_networks_in_use_the_start_waits_with_a_reason(places, monkeypatch):
     monkeypatch.setattr(bridges, "SUBNET_RANGE", IPv4Network("10.224.0.0/22"))
     engine = Engine(0)
     engine.run_job_on(placed(places, engine, "busy"))
@@ -117,7 +117,7 @@ def test_where_all_are_in_use_the_start_waits_and_says_why(places, monkeypatch):
     assert len(engine.bridges) == 1
 
 
-def test_a_network_that_was_just_joined_is_not_removed_for_another(places, monkeypatch):
+def test_a_network_just_joined_is_not_removed_for_another(places, monkeypatch):
     monkeypatch.setattr(bridges, "SUBNET_RANGE", IPv4Network("10.224.0.0/22"))
     engine = Engine(0)
     placed(places, engine, "first")

@@ -1,4 +1,4 @@
-"""Each kind of call has threads of its own: what fills those of one holds up no other."""
+"""Each kind of call has its own threads: one that fills its pool delays no other."""
 
 import asyncio
 import threading

@@ -44,7 +44,7 @@ def test_the_program_is_one_segment_that_begins_with_the_code(machine):
 
 
 @pytest.mark.parametrize("machine", PROGRAMS)
-def test_what_it_reads_is_where_a_processor_can_read_it(machine):
+def test_the_data_of_the_program_is_readable(machine):
     program = elf(*PROGRAMS[machine])
 
     assert program.endswith(IGNORE)

@@ -1,4 +1,4 @@
-"""A container that is paused hears of a stop when it goes on. Docker sees to that by itself, other engines do not."""
+"""A paused container is resumed by a stop. Docker does this itself, other engines do not."""
 
 import pytest
 

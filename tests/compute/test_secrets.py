@@ -1,4 +1,4 @@
-"""Where secrets come from, and that they go nowhere else."""
+"""Sources of secrets, and that they reach nothing else."""
 
 import json
 
@@ -33,11 +33,11 @@ def refused(secrets, value_from=ARN):
     return refusal.value.reason
 
 
-def test_a_secret_is_in_the_file(file):
+def test_a_secret_is_read_from_the_file(file):
     assert ask(Secrets(file=file, environment={})) == (("PASSWORD", VALUE),)
 
 
-def test_the_file_is_read_anew(file):
+def test_the_file_is_read_each_time(file):
     secrets = Secrets(file=file, environment={})
     ask(secrets)
 
@@ -46,13 +46,13 @@ def test_the_file_is_read_anew(file):
     assert ask(secrets) == (("PASSWORD", "changed"),)
 
 
-def test_what_is_not_in_the_file_is_in_the_environment(file):
+def test_a_secret_missing_in_the_file_is_read_from_the_environment(file):
     secrets = Secrets(file=file, environment={"BATCHQ_SECRET_TOKEN": VALUE})
 
     assert ask(secrets, "arn:aws:ssm:us-east-1:123456789012:parameter/prod/TOKEN") == (("PASSWORD", VALUE),)
 
 
-def test_the_file_comes_first(file):
+def test_the_file_takes_precedence(file):
     assert ask(Secrets(file=file, environment={environment_variable(ARN): "other"})) == (("PASSWORD", VALUE),)
 
 
@@ -69,38 +69,38 @@ def test_the_variable_is_named_by_the_last_part(value_from, name):
     assert environment_variable(value_from) == name
 
 
-def test_no_other_variable_of_the_server_can_be_had():
+def test_no_other_variable_of_the_server_can_be_read():
     refused(Secrets(file=None, environment={"AWS_SECRET_ACCESS_KEY": VALUE}), "AWS_SECRET_ACCESS_KEY")
 
 
-def test_one_that_is_nowhere_refuses_the_start_by_name():
+def test_a_missing_secret_refuses_the_start_by_name():
     assert ARN in refused(NO_SECRETS)
 
 
 @pytest.mark.parametrize("content", ["", "[]", f'{{"{ARN}": "{VALUE}"', '"text"'])
-def test_a_file_that_is_no_json_object_refuses_the_start(file, content):
+def test_an_invalid_file_refuses_the_start(file, content):
     file.write_text(content)
 
     refused(Secrets(file=file, environment={}))
 
 
 @pytest.mark.fault("SE14")
-def test_a_file_that_everybody_can_read_refuses_the_start(file):
+def test_a_world_readable_file_refuses_the_start(file):
     file.chmod(0o604)
 
     assert "can be read by every user" in refused(Secrets(file=file, environment={}))
 
 
-def test_a_file_that_is_not_there_refuses_the_start(tmp_path):
+def test_a_missing_file_refuses_the_start(tmp_path):
     refused(Secrets(file=tmp_path / "none.json", environment={}))
 
 
 @pytest.mark.parametrize("value", [5, None, {"a": VALUE}, f"{VALUE}\0"])
-def test_what_no_variable_can_hold_refuses_the_start(file, value):
+def test_a_secret_that_is_no_valid_variable_refuses_the_start(file, value):
     file.write_text(json.dumps({ARN: value}))
 
     refused(Secrets(file=file, environment={}))
 
 
-def test_who_asks_for_none_needs_no_file(tmp_path):
+def test_a_job_without_secrets_needs_no_file(tmp_path):
     assert Secrets(file=tmp_path / "none.json", environment={}).resolve(()) == ()

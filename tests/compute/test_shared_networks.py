@@ -1,4 +1,4 @@
-"""What jobs of an environment share, on engines that tell little in a list. On a real one: test_docker_networks."""
+"""Shared networks of environments, on engines with sparse lists. Real ones: test_docker_networks."""
 
 import pytest
 
@@ -55,7 +55,7 @@ class Engine:
     ],
     ids=["no job", "one that is on it", "one that is not", "one of which the engine does not say it"],
 )
-def test_what_a_job_may_be_on_is_left(jobs, removed):
+def test_a_network_that_a_job_may_use_is_kept(jobs, removed):
     engine = Engine(keeper(), *jobs)
 
     SharedNetworks(INSTANCE).remove_unused(engine)
@@ -63,7 +63,7 @@ def test_what_a_job_may_be_on_is_left(jobs, removed):
     assert engine.removed == removed
 
 
-def test_each_environment_is_judged_by_itself():
+def test_each_environment_is_decided_separately():
     engine = Engine(keeper(), keeper("other"), job("container:keeper of other"))
 
     SharedNetworks(INSTANCE).remove_unused(engine)
@@ -89,7 +89,7 @@ def test_a_container_of_another_name_holds_no_network():
     assert engine.removed == []
 
 
-def test_it_is_not_looked_for_where_none_was_seen():
+def test_no_network_is_searched_where_none_was_seen():
     commons = SharedNetworks(INSTANCE)
 
     commons.update(Engine())
@@ -99,7 +99,7 @@ def test_it_is_not_looked_for_where_none_was_seen():
     assert (before, commons.may_exist) == (False, True)
 
 
-def test_a_look_leaves_what_was_used_not_long_ago():
+def test_a_recently_used_network_is_kept():
     engine = Engine(keeper())
     commons = SharedNetworks(INSTANCE, max_idle=2)
 

@@ -82,7 +82,7 @@ def test_a_program_that_cannot_be_executed_fails_at_once(text):
 
 @pytest.mark.parametrize("text", HOST)
 @pytest.mark.fault("CO04")
-def test_a_failure_of_the_host_is_not_certain_whatever_its_exit_code(text):
+def test_a_failure_of_the_host_is_not_definite_whatever_its_exit_code(text):
     refused = start_error(answer(400, text), state=ContainerState.CREATED, exit_code=127)
 
     assert isinstance(refused, StartRefused)
@@ -91,6 +91,6 @@ def test_a_failure_of_the_host_is_not_certain_whatever_its_exit_code(text):
 
 
 @pytest.mark.parametrize("text", JOB)
-def test_a_cause_that_a_job_can_choose_is_neither_certain_nor_the_hosts(text):
+def test_a_cause_in_the_job_is_neither_definite_nor_of_the_host(text):
     assert not is_about_program(text)
     assert not is_about_host(text)

@@ -47,7 +47,7 @@ async def test_run_raises_the_error_of_the_work(pool):
         await pool.run(lambda _: 1 // 0)
 
 
-async def test_an_error_of_the_tool_is_that_of_the_task_and_the_next_task_tries_again():
+async def test_a_failed_tool_fails_its_task_and_is_created_again():
     wanted = iter([False, True])
 
     def prepare_tool(_):
