@@ -184,7 +184,7 @@ def operations(app: web.Application) -> dict[tuple[str, str], tuple[OperationDoc
     found: dict[tuple[str, str], tuple[OperationDoc, ...]] = {}
     for route in app.router.routes():
         assert route.resource is not None
-        documents = app[_DOCS].get(route, [OperationDoc(name=route.handler.__name__)])
+        documents = app[_DOCS].get(route) or [OperationDoc(name=route.handler.__name__)]
         key = route.method, route.resource.canonical
         found[key] = (*found.get(key, ()), *documents)
     return found

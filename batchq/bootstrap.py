@@ -13,33 +13,13 @@ from aiohttp import web
 from msgspec import Struct
 
 from batchq import __version__
-from batchq.accounts.admin import AccountAdmin
 from batchq.accounts.files import AccountsFile
 from batchq.api import app as http
-from batchq.api.batch import routes as batch
-from batchq.api.batch.context import BatchContext
-from batchq.api.batch.validation import ServerLimits
-from batchq.api.http import Dialect
-from batchq.api.logs import routes as cloudwatch
-from batchq.api.metrics import routes as monitoring
-from batchq.api.metrics.routes import Metrics, MetricsContext, token_in
-from batchq.api.native import (
-    audit,
-    bulk_stop,
-    events,
-    explanations,
-    job_details,
-    job_log,
-    job_search,
-    leave_safe_mode,
-    overview,
-)
-from batchq.api.native import jobs as native_jobs
-from batchq.api.native.accounts import dialect
+from batchq.api.metrics.routes import Metrics
 from batchq.api.page_tokens import PageTokens
 from batchq.api.server import ListeningSite
 from batchq.audit.audit_log import AuditLog, Journal
-from batchq.clock import SystemClock, wall_time
+from batchq.clock import SystemClock
 from batchq.compute.docker import engine_facts
 from batchq.compute.docker.client import ClientFactory
 from batchq.compute.docker.policy import ServerPolicy
@@ -47,6 +27,7 @@ from batchq.compute.docker.runtime import DockerRuntime
 from batchq.compute.docker.secrets import Secrets, is_world_readable
 from batchq.compute.observed_runtime import ObservedRuntime
 from batchq.compute.simulated.runtime import SimulatedRuntime
+from batchq.dialects import make_dialects
 from batchq.doctor.facts import EngineFacts, Facts, ServerFacts
 from batchq.domain.access.accounts import Directory
 from batchq.engine.account_limits import AccountPolicies
@@ -56,8 +37,7 @@ from batchq.engine.mailbox import Mailbox
 from batchq.engine.monitors.loop_watchdog import LoopWatchdog
 from batchq.engine.retention import Pruner
 from batchq.errors import StartImpossible
-from batchq.gauges import existing_names, read_gauges
-from batchq.health import Parts, health, is_alive, is_ready
+from batchq.health import Parts, health
 from batchq.host import MIB, DiskGuard, host_resources
 from batchq.listeners import GatedListener, connection_limits, open_listeners, uses_accounts, with_gates
 from batchq.logs.quota import AccountLogs, LogQuota
@@ -68,14 +48,11 @@ from batchq.ports.runtime import ContainerRuntime
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
 from batchq.services.costs import CostService
-from batchq.services.events import EventService
 from batchq.services.explanations import ExplanationService
-from batchq.services.job_log import JobLogService
 from batchq.services.job_search import JobSearchService
 from batchq.services.jobs import JobService
-from batchq.services.overview import OverviewService
 from batchq.services.training_metrics import MetricsService
-from batchq.settings import Privileged, Runtime, Settings, load_prices
+from batchq.settings import Runtime, Settings, load_prices
 from batchq.store import log_files
 from batchq.store.lock import hold_instance
 from batchq.store.log_files import LogFiles
@@ -293,78 +270,6 @@ def make_pruner(
         retention=settings.retention,
         unit_lock=engine.loop.unit_lock,
         jobs_with_containers=lambda: engine.loop.state.jobs_with_containers,
-    )
-
-
-def make_dialects(
-    settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens, metrics: Metrics
-) -> tuple[Dialect, ...]:
-    logs_context = cloudwatch.LogsContext(
-        logs=parts.logs,
-        account=settings.account_id,
-        region=settings.region,
-        tokens=tokens,
-        since=min((it.created_at for it in parts.catalog.describe_environments()), default=clock.now()),
-    )
-    return (
-        batch.dialect(make_batch_context(settings, parts, clock, tokens)),
-        cloudwatch.dialect(logs_context),
-        native_jobs.dialect(parts.jobs),
-        *read_dialects(settings, parts, clock, tokens),
-        explanations.dialect(parts.explanations),
-        events.dialect(EventService(parts.engine.history_feed)),
-        job_log.dialect(make_job_log(parts, clock)),
-        leave_safe_mode.dialect(parts.jobs),
-        bulk_stop.dialect(parts.bulk_stops),
-        dialect(AccountAdmin(settings.data, now=wall_time)),
-        monitoring.dialect(make_metrics_context(settings, parts, clock, metrics)),
-        audit.dialect(audit.AuditContext(audit=parts.audit, jobs=parts.jobs, tokens=tokens)),
-    )
-
-
-def make_job_log(parts: Parts, clock: Clock) -> JobLogService:
-    return JobLogService(store=parts.store, logs=parts.logs, feed=parts.engine.history_feed, clock=clock)
-
-
-def make_batch_context(settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens) -> BatchContext:
-    return BatchContext(
-        jobs=parts.jobs,
-        catalog=parts.catalog,
-        clock=clock,
-        account=settings.account_id,
-        region=settings.region,
-        tokens=tokens,
-        limits=ServerLimits(
-            min_timeout=settings.min_timeout,
-            vcpus=host_resources().millicpus // 1000,
-            privileged=settings.privileged is not Privileged.REFUSE,
-        ),
-    )
-
-
-def read_dialects(settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens) -> tuple[Dialect, ...]:
-    """The native operations that read jobs."""
-    context = job_search.SearchContext(
-        jobs=parts.jobs,
-        search=parts.job_search,
-        overviews=OverviewService(engine=parts.engine, store=parts.store, catalog=parts.catalog, clock=clock),
-        explanations=parts.explanations,
-        tokens=tokens,
-        account=settings.account_id,
-        region=settings.region,
-    )
-    return job_search.dialect(context), job_details.dialect(context), overview.dialect(context)
-
-
-def make_metrics_context(settings: Settings, parts: Parts, clock: Clock, metrics: Metrics) -> MetricsContext:
-    file = settings.metrics_token_file
-    return MetricsContext(
-        metrics=metrics,
-        read=lambda: read_gauges(settings, parts, clock),
-        existing=partial(existing_names, parts),
-        token=None if not uses_accounts(settings) else lambda: None if file is None else token_in(file),
-        alive=lambda: is_alive(parts),
-        ready=lambda: is_ready(parts),
     )
 
 

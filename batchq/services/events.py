@@ -1,8 +1,13 @@
 """The event service: the status changes of all jobs that a caller may see, in the order of their commits."""
 
+import asyncio
+from collections.abc import Set as AbstractSet
+
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Caller
+from batchq.domain.ids import JobId
+from batchq.domain.job import Status
 from batchq.engine.history_feed import HistoryFeed
 from batchq.ports.history import FeedFilter, FeedPage
 
@@ -13,6 +18,11 @@ class EventService:
     def __init__(self, feed: HistoryFeed) -> None:
         self._feed = feed
 
+    @property
+    def last(self) -> int:
+        """The number of the newest entry."""
+        return self._feed.last
+
     async def page(self, after: int | None, wanted: FeedFilter, *, limit: int, wait: float, caller: Caller) -> FeedPage:
         """Entries above the number `after` (None: the newest number): at once if there are any, else within `wait` s.
 
@@ -21,3 +31,19 @@ class EventService:
         start = self._feed.last if after is None else after
         visible = replace(wanted, visibility=caller.visibility)
         return await self._feed.page(start, visible, limit=limit, wait=wait)
+
+    async def wait_for(
+        self, job_id: JobId, statuses: AbstractSet[Status], *, after: int, seconds: float, caller: Caller
+    ) -> None:
+        """Wait until the job has entered one of the statuses since the entry `after`; at most `seconds`.
+
+        Also returns when entries are missing, and when the server shuts down. Raises StoreFailed.
+        """
+        wanted = FeedFilter(jobs=frozenset({job_id}), statuses=frozenset(statuses), visibility=caller.visibility)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while loop.time() < deadline and not self._feed.closed:
+            page = await self._feed.page(after, wanted, limit=1, wait=deadline - loop.time())
+            if page.entries or page.gap:
+                return
+            after = page.next

@@ -100,6 +100,10 @@ class Stage:
         while token is not None:
             page = self.ask(user, replace(request, body=request.body | {"nextToken": token}))
             answer, token = replace(answer, body=answer.body + page.body), page.told.get("nextToken")
+        cursor = answer.told.get("nextCursor") if request.method == "GET" and answer.status == HTTPStatus.OK else None
+        while cursor is not None:
+            page = self.ask(user, replace(request, path=f"{request.path}&cursor={cursor}"))
+            answer, cursor = replace(answer, body=answer.body + page.body), page.told.get("nextCursor")
         return answer
 
     def do(self, user, operation, **asked):

@@ -88,6 +88,10 @@ def _get(part: str, kind: str = "fresh") -> Row:
     return Row(cells=REACH, ask=ask, kind=kind)
 
 
+def _training(path: str, **more) -> Request:
+    return Request(path=f"/v2/training/jobs{path}", **more)
+
+
 def _search(queue: str, asked, kind: str = "fresh", of=lambda it: it.job) -> Row:
     return Row(cells=REACH, ask=lambda _: _found({"queues": [queue]} | asked), kind=kind, tells=of)
 
@@ -277,4 +281,15 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("ForceFail", ""): _native(f"jobs/{'0' * 8}-0000-4000-8000-{'0' * 12}/forcefail", DATA),
     ("LeaveSafeMode", ""): _native("leavesafemode", DATA),
     **{(name, ""): _native(name.lower(), cells) for name, cells in _PEOPLE_ROWS.items()},
+    ("CreateTrainingJob", ""): Row(
+        cells=ALL, ask=lambda _: _training("", body={"name": "a-job", "image": "i", "queue": "still"})
+    ),
+    ("GetTrainingJob", ""): Row(cells=REACH, ask=lambda it: _training(f"/{it.job}", method="GET")),
+    ("GetTrainingJob", "of an array"): Row(
+        cells=REACH, ask=lambda it: _training(f"/{it.job}:1", method="GET"), kind="array"
+    ),
+    ("ListTrainingJobs", ""): Row(
+        cells=REACH, ask=lambda _: _training("?limit=100", method="GET"), tells=lambda it: it.job
+    ),
+    ("CancelTrainingJob", ""): _stop(lambda it: _training(f"/{it.job}/cancel", body={"reason": REASON})),
 }

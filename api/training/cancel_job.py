@@ -1,0 +1,116 @@
+"""CancelTrainingJob: `POST /v2/training/jobs/{jobId}/cancel`."""
+
+import re
+from typing import Annotated
+
+from aiohttp import web
+from msgspec import Struct
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from batchq.api.authorization import authorize
+from batchq.api.http import InvalidMember, parse, read_body, reply
+from batchq.api.openapi import OperationDoc
+from batchq.api.training.context import TrainingContext, find_job, read_job
+from batchq.api.training.job_answers import CancellationDetails, cancellation, cancellation_details
+from batchq.api.training.job_status import FINAL, TrainingStatus, status_of
+from batchq.api.training.refusals import state_conflict
+from batchq.domain.access.accounts import Caller, Permission, UserName
+from batchq.domain.job import FINISHED, Job
+from batchq.throttling import ConcurrencyLimit
+
+NAME = "CancelTrainingJob"
+MAX_WAIT = 60  # seconds
+MAX_WAITING = 16  # requests of one user that wait for the end of a job at the same time
+
+_WAIT = re.compile(r"wait=([0-9]{1,9})", re.ASCII)
+
+
+class CancelTrainingJobRequest(BaseModel):
+    """How a job is cancelled."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
+
+    #: Absent: `Cancelled by USER`.
+    reason: Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=1024)] | None = None
+
+
+class CancelAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A job that was ordered to stop."""
+
+    job_id: str
+    #: `cancelling`, or `cancelled` if it has ended.
+    status: TrainingStatus
+    cancellation_details: CancellationDetails
+
+
+DOC = OperationDoc(
+    name=NAME,
+    summary="Cancels a training job.",
+    description=(
+        "The order is saved when the response is sent. A job without a container ends at once; the containers of "
+        "others get the stop signal, and SIGKILL after the grace period. A repeated request changes nothing. With the "
+        "header `Prefer: wait=N` (1 to 60 seconds) the response is sent when the job has ended, or after N seconds."
+    ),
+    body=CancelTrainingJobRequest,
+    answer=CancelAnswer,
+)
+
+
+class JobCanceller:
+    """Cancels jobs, and waits for their end if the request prefers that."""
+
+    def __init__(self, context: TrainingContext) -> None:
+        self._context = context
+        self._waiting = ConcurrencyLimit[UserName](at_once=MAX_WAITING, waiting=0)
+
+    async def handle(self, request: web.Request) -> web.Response:
+        caller = authorize(request, Permission.SELF, NAME)
+        body = parse(CancelTrainingJobRequest, await read_body(request) or b"{}")
+        wait = preferred_wait(request)
+        job = await find_job(self._context, request, caller)
+        if not wait:
+            return reply(_answer(await self._cancel(job, body, caller)))
+        async with self._waiting.of(caller.user):
+            after = self._context.events.last
+            job = await self._cancel(job, body, caller)
+            if job.status not in FINISHED:
+                await self._context.events.wait_for(job.id, FINISHED, after=after, seconds=wait, caller=caller)
+            response = reply(_answer(await read_job(self._context, job.id, caller)))
+        response.headers["Preference-Applied"] = f"wait={wait}"
+        return response
+
+    async def _cancel(self, job: Job, body: CancelTrainingJobRequest, caller: Caller) -> Job:
+        """Order the job to stop. Returns the job afterwards; raises HttpRefusal for a job that has ended."""
+        _refuse_finished(job)
+        reason = body.reason or f"Cancelled by {caller.user}"
+        await self._context.jobs.terminate(job.id, reason, caller=caller)
+        job = await read_job(self._context, job.id, caller)
+        if cancellation(job) is None:
+            _refuse_finished(job)
+        return job
+
+
+def preferred_wait(request: web.Request) -> int:
+    """The seconds of the header `Prefer: wait=N` (RFC 7240); 0 without it. Raises InvalidMember for an invalid N."""
+    for preference in ",".join(request.headers.getall("Prefer", ())).split(","):
+        found = _WAIT.fullmatch(preference.strip().lower())
+        if found is not None:
+            seconds = int(found[1])
+            if not 1 <= seconds <= MAX_WAIT:
+                raise InvalidMember(f"The wait of the header Prefer must be 1 to {MAX_WAIT} seconds.", member="Prefer")
+            return seconds
+    return 0
+
+
+def _refuse_finished(job: Job) -> None:
+    status = status_of(job)
+    if status in FINAL:
+        raise state_conflict(job.id, status)
+
+
+def _answer(job: Job) -> CancelAnswer:
+    order = cancellation(job)
+    if order is None:
+        raise state_conflict(job.id, status_of(job))
+    return CancelAnswer(job_id=job.id, status=status_of(job), cancellation_details=cancellation_details(job, order))

@@ -1,0 +1,58 @@
+"""What the handlers of the training dialect use, and how a path names a job."""
+
+import re
+
+from aiohttp import web
+from msgspec import Struct
+
+from batchq.api.page_tokens import PageTokens
+from batchq.api.training.refusals import impossible, not_found
+from batchq.domain.access.accounts import Caller
+from batchq.domain.ids import JobId
+from batchq.domain.job import Job
+from batchq.domain.lifecycle.arrays import is_parent, size
+from batchq.ports.clock import Clock
+from batchq.services.direct_submission import DirectSubmissionService
+from batchq.services.events import EventService
+from batchq.services.job_log import JobLogService
+from batchq.services.job_search import JobSearchService
+from batchq.services.jobs import JobService
+
+JOBS = "/v2/training/jobs"
+JOB = JOBS + "/{jobId}"
+
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?::[0-9]{1,5})?", re.ASCII)
+_SHOWN = 200  # characters of an unknown id in an error
+
+
+class TrainingContext(Struct, frozen=True, kw_only=True):
+    """The services that the handlers use."""
+
+    jobs: JobService
+    direct: DirectSubmissionService
+    search: JobSearchService
+    job_log: JobLogService
+    events: EventService
+    tokens: PageTokens
+    clock: Clock
+    #: The least `maxDuration` of a job, in seconds.
+    min_timeout: int
+
+
+async def find_job(context: TrainingContext, request: web.Request, caller: Caller) -> Job:
+    """The job that the path names. Raises HttpRefusal for an unknown job, and for an array."""
+    text = request.match_info["jobId"]
+    if _ID.fullmatch(text) is None:
+        raise not_found("job", text[:_SHOWN])
+    return await read_job(context, JobId(text), caller)
+
+
+async def read_job(context: TrainingContext, job_id: JobId, caller: Caller) -> Job:
+    """The job as it is now. Raises HttpRefusal for an unknown job, and for an array."""
+    found = await context.jobs.describe([job_id], caller=caller)
+    if not found:
+        raise not_found("job", job_id)
+    job = found[0][0]
+    if is_parent(job):
+        raise impossible(f"Job {job_id} is an array: name one of its children, {job_id}:0 to {job_id}:{size(job) - 1}.")
+    return job

@@ -1,0 +1,228 @@
+"""Training jobs in responses. Times are RFC 3339; a value that is not known is null."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from batchq.api.training.formats import length_text, memory_text, optional_rfc3339, rfc3339
+from batchq.api.training.job_status import TrainingStatus, status_of
+from batchq.domain.created_paths import status_reason
+from batchq.domain.job import FINISHED, Attempt, Job
+from batchq.domain.stop_orders import StopOrder
+
+DIALECT = "training"  # the member `dialect` of JobSpec.client_document
+
+
+class JobRow(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A training job in a list."""
+
+    job_id: str
+    name: str
+    status: TrainingStatus
+    #: Why the job waits or has ended; null if no reason is recorded.
+    status_reason: str | None
+    #: The name of the job queue.
+    queue: str
+    #: The owner.
+    user: str
+    created_at: str
+    #: When the latest attempt began to run.
+    started_at: str | None
+    #: When the job ended.
+    ended_at: str | None
+
+
+class CancellationDetails(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How a job was cancelled."""
+
+    #: When the order to cancel was saved.
+    cancelled_at: str
+    #: The user who gave the order.
+    cancelled_by: str
+    reason: str
+    #: When the job ended; null until then.
+    ended_at: str | None
+    #: Whether the job holds no resources any more: its containers have exited.
+    resources_released: bool
+
+
+class Infrastructure(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The resources that a job reserves."""
+
+    vcpus: float
+    #: As `8GB`, in powers of 1024.
+    memory: str
+    gpu_count: int
+    #: As it was given at creation; the server does not read it.
+    gpu_type: str | None
+    #: As it was given at creation; the server does not read it.
+    storage: str | None
+
+
+class Configuration(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a job runs."""
+
+    image: str
+    command: tuple[str, ...]
+    #: Without the variables that the server sets.
+    environment: dict[str, str]
+    #: As it was given at creation; the server does not read it.
+    framework: object
+    #: As it was given at creation; the server does not read it.
+    model_config: object
+    #: As it was given at creation; the server does not read it.
+    dataset_config: object
+    hyperparameters: dict[str, object]
+    infrastructure: Infrastructure
+    #: The longest that one attempt may run; null: without limit.
+    max_duration: str | None
+    #: How often a failed job is started again at most.
+    retries: int
+
+
+class Timestamps(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The times of a job."""
+
+    created_at: str
+    #: When the latest attempt began to run.
+    started_at: str | None
+    #: When the job ended.
+    ended_at: str | None
+    #: When the job last changed its status or received an order to stop.
+    last_updated: str
+
+
+class JobAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A training job."""
+
+    job_id: str
+    name: str
+    description: str
+    status: TrainingStatus
+    #: Why the job waits or has ended; null if no reason is recorded.
+    status_reason: str | None
+    #: The name of the job queue.
+    queue: str
+    #: The owner.
+    user: str
+    #: Tags without a value, and others as `KEY=VALUE`.
+    tags: tuple[str, ...]
+    configuration: Configuration
+    #: The total time that the containers of all attempts have run, as `2h 15m`.
+    training_duration: str
+    #: How many attempts have begun.
+    attempts: int
+    timestamps: Timestamps
+    #: Null for a job that was not cancelled.
+    cancellation_details: CancellationDetails | None
+    #: The last lines of the log, only if the request asks for them.
+    logs: tuple[str, ...] | None = None
+
+
+def job_row(job: Job) -> JobRow:
+    return JobRow(
+        job_id=job.id,
+        name=job.spec.name,
+        status=status_of(job),
+        status_reason=status_reason(job),
+        queue=job.spec.queue,
+        user=job.spec.owner.user,
+        created_at=rfc3339(job.created_at),
+        started_at=optional_rfc3339(job.started_at),
+        ended_at=optional_rfc3339(job.stopped_at if job.status in FINISHED else None),
+    )
+
+
+def job_answer(job: Job, *, now: datetime, logs: tuple[str, ...] | None = None) -> JobAnswer:
+    """The description of a job. `now`: the end of the running time of an attempt under way."""
+    row, order, kept = job_row(job), cancellation(job), kept_members(job)
+    return JobAnswer(
+        job_id=row.job_id,
+        name=row.name,
+        description=str(kept.get("description", "")),
+        status=row.status,
+        status_reason=row.status_reason,
+        queue=row.queue,
+        user=row.user,
+        tags=tuple(f"{key}={value}" if value else key for key, value in job.tags),
+        configuration=_configuration(job, kept),
+        training_duration=length_text(running_time(job, now)),
+        attempts=len(_attempts(job)),
+        timestamps=Timestamps(
+            created_at=row.created_at,
+            started_at=row.started_at,
+            ended_at=row.ended_at,
+            last_updated=rfc3339(_last_updated(job)),
+        ),
+        cancellation_details=None if order is None else cancellation_details(job, order),
+        logs=logs,
+    )
+
+
+def cancellation(job: Job) -> StopOrder | None:
+    """The order that cancelled the job; None if it was not cancelled."""
+    if job.is_terminated:
+        return job.stop
+    return job.cancel if job.is_cancelled else None
+
+
+def cancellation_details(job: Job, order: StopOrder) -> CancellationDetails:
+    return CancellationDetails(
+        cancelled_at=rfc3339(order.ordered_at),
+        cancelled_by=order.user,
+        reason=order.reason,
+        ended_at=optional_rfc3339(job.stopped_at if job.status in FINISHED else None),
+        resources_released=job.attempt is None,
+    )
+
+
+def running_time(job: Job, now: datetime) -> timedelta:
+    """The total time that the containers of all attempts have run."""
+    runs = ((it.started_at, it.stopped_at or now) for it in _attempts(job) if it.started_at is not None)
+    return sum((max(end - start, timedelta()) for start, end in runs), timedelta())
+
+
+def kept_members(job: Job) -> Mapping[str, object]:
+    """What the request to create the job contained and the server does not read; empty for a job of another dialect."""
+    document = json.loads(job.spec.client_document or "{}")
+    return document if document.get("dialect") == DIALECT else {}
+
+
+def _attempts(job: Job) -> tuple[Attempt, ...]:
+    return job.attempts if job.attempt is None else (*job.attempts, job.attempt)
+
+
+def _last_updated(job: Job) -> datetime:
+    orders = (time for it in job.stop_orders for time in (it.ordered_at, it.signalled_at, it.killed_at))
+    placed = None if job.attempt is None else job.attempt.placed_at
+    times = (job.created_at, job.runnable_at, placed, job.started_at, job.stopped_at, *orders)
+    return max(it for it in times if it is not None)
+
+
+def _configuration(job: Job, kept: Mapping[str, object]) -> Configuration:
+    spec, size = job.spec, job.spec.resources
+    hyperparameters = kept.get("hyperparameters")
+    return Configuration(
+        image=spec.container.image,
+        command=spec.container.command,
+        environment=dict(spec.container.environment),
+        framework=kept.get("framework"),
+        model_config=kept.get("modelConfig"),
+        dataset_config=kept.get("datasetConfig"),
+        hyperparameters=hyperparameters if isinstance(hyperparameters, dict) else {},
+        infrastructure=Infrastructure(
+            vcpus=size.millicpus / 1000,
+            memory=memory_text(size.memory_mib),
+            gpu_count=size.gpus,
+            gpu_type=_text(kept.get("gpuType")),
+            storage=_text(kept.get("storage")),
+        ),
+        max_duration=None if spec.timeout is None else length_text(spec.timeout),
+        retries=spec.retry.attempts - 1,
+    )
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,52 @@
+"""The statuses of training jobs, derived from batchq's jobs."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from batchq.domain.job import FINISHED, Job, Status
+from batchq.domain.stop_orders import StopKind
+
+
+class TrainingStatus(StrEnum):
+    """The status of a training job."""
+
+    #: It waits for its first or next attempt.
+    QUEUED = "queued"
+    #: Its container is being created.
+    INITIALIZING = "initializing"
+    RUNNING = "running"
+    #: It was ordered to stop, and its container has not exited.
+    CANCELLING = "cancelling"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    #: Its container failed, or it reached its time limit.
+    FAILED = "failed"
+
+
+FINAL = frozenset({TrainingStatus.COMPLETED, TrainingStatus.CANCELLED, TrainingStatus.FAILED})
+
+_SIMPLE: Mapping[Status, TrainingStatus] = {
+    Status.SUBMITTED: TrainingStatus.QUEUED,
+    Status.PENDING: TrainingStatus.QUEUED,
+    Status.RUNNABLE: TrainingStatus.QUEUED,
+    Status.STARTING: TrainingStatus.INITIALIZING,
+    Status.RUNNING: TrainingStatus.RUNNING,
+    Status.SUCCEEDED: TrainingStatus.COMPLETED,
+}
+
+STATUSES: Mapping[TrainingStatus, frozenset[Status]] = {
+    **{word: frozenset(it for it, own in _SIMPLE.items() if own is word) for word in _SIMPLE.values()},
+    TrainingStatus.CANCELLING: frozenset({Status.STARTING, Status.RUNNING}),
+    TrainingStatus.CANCELLED: frozenset({Status.FAILED}),
+    TrainingStatus.FAILED: frozenset({Status.FAILED}),
+}
+"""The statuses that a job with each training status can have."""
+
+
+def status_of(job: Job) -> TrainingStatus:
+    """The training status of a job that is not an array."""
+    if job.status is Status.FAILED:
+        return TrainingStatus.CANCELLED if job.is_terminated or job.is_cancelled else TrainingStatus.FAILED
+    if job.stop is not None and job.stop.kind is StopKind.TERMINATE and job.status not in FINISHED:
+        return TrainingStatus.CANCELLING
+    return _SIMPLE[job.status]

@@ -1,0 +1,155 @@
+"""GetTrainingJob and ListTrainingJobs."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from aiohttp import web
+from msgspec import Struct
+from msgspec.structs import replace
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from batchq.api.authorization import authorize
+from batchq.api.http import InvalidMember, query_of, reply, validate
+from batchq.api.openapi import OperationDoc
+from batchq.api.page_tokens import TokenQuery
+from batchq.api.training.context import TrainingContext, find_job
+from batchq.api.training.job_answers import JobAnswer, JobRow, job_answer, job_row
+from batchq.api.training.job_status import STATUSES, TrainingStatus, status_of
+from batchq.domain.access.accounts import Caller, Permission, UserName
+from batchq.domain.ids import JobId, node_id
+from batchq.domain.job import Job
+from batchq.domain.lifecycle.arrays import is_parent
+from batchq.errors import Invalid
+from batchq.ports.job_search import JobSearchQuery, SearchPosition
+from batchq.services.job_log import JobLogQuery
+from batchq.throttling import ConcurrencyLimit
+
+GET = "GetTrainingJob"
+LIST = "ListTrainingJobs"
+MAX_LOG_LINES = 1000
+MAX_ROWS = 100
+MAX_PAGES = 5  # pages of the job search that one request reads: not every row of a page has the requested status
+MAX_AT_ONCE = 2  # lists of one user that are read at the same time
+MAX_WAITING = 14  # further lists of one user that wait
+
+Flag = Annotated[bool, Field(strict=False)]
+
+
+class GetTrainingJobQuery(BaseModel):
+    """What the answer contains."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
+
+    include_logs: Flag = False
+    #: The number of lines with `includeLogs`.
+    log_lines: Annotated[int, Field(ge=1, le=MAX_LOG_LINES)] = 100
+
+
+class ListTrainingJobsQuery(BaseModel):
+    """Which jobs are listed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    status: TrainingStatus | None = None
+    #: A job name in any case: `name`, `prefix*`, `*suffix` or `*part*`.
+    name: Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=256)] | None = None
+    limit: Annotated[int, Field(ge=1, le=MAX_ROWS)] = 50
+    #: `nextCursor` of the answer before.
+    cursor: Annotated[str, Field(max_length=1024)] | None = None
+
+
+class ListAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One page of jobs, newest first; it may have fewer jobs than `limit`, or none, although more follow."""
+
+    jobs: tuple[JobRow, ...]
+    #: The `cursor` of the next page; null: no further job matches.
+    next_cursor: str | None
+
+
+GET_DOC = OperationDoc(
+    name=GET,
+    summary="Describes a training job.",
+    description="A job of another API of this server is described too, except arrays: each of their children is a job.",
+    query=GetTrainingJobQuery,
+    answer=JobAnswer,
+)
+LIST_DOC = OperationDoc(
+    name=LIST,
+    summary="Lists training jobs, newest first.",
+    description="Lists all jobs that the caller may see, except arrays and their children.",
+    query=ListTrainingJobsQuery,
+    answer=ListAnswer,
+)
+
+
+async def get(context: TrainingContext, request: web.Request) -> web.Response:
+    caller = authorize(request, Permission.SELF, GET)
+    query = validate(GetTrainingJobQuery, query_of(request))
+    job = await find_job(context, request, caller)
+    logs = await _log(context, job, query.log_lines, caller) if query.include_logs else None
+    return reply(job_answer(job, now=context.clock.now(), logs=logs))
+
+
+async def _log(context: TrainingContext, job: Job, lines: int, caller: Caller) -> tuple[str, ...]:
+    """The last lines of the newest attempt; of a job with several containers, those of the leading one."""
+    spec = job.spec
+    job_id = job.id if spec.nodes is None else JobId(node_id(job.id, spec.nodes.main))
+    leading = spec.task.leading.name if spec.task else spec.nodes.leading.name if spec.nodes else None
+    query = JobLogQuery(job_id=job_id, container=leading, tail=lines, limit=lines, wait=0)
+    try:
+        page = await context.job_log.page(query, caller=caller)
+    except Invalid:  # the log driver of the job stores the output elsewhere
+        return ()
+    return tuple(it.message for it in page.lines)
+
+
+class JobLister:
+    """Lists jobs, a page at a time."""
+
+    def __init__(self, context: TrainingContext) -> None:
+        self._context = context
+        self._limit = ConcurrencyLimit[UserName](at_once=MAX_AT_ONCE, waiting=MAX_WAITING)
+
+    async def handle(self, request: web.Request) -> web.Response:
+        caller = authorize(request, Permission.SELF, LIST)
+        query = validate(ListTrainingJobsQuery, query_of(request))
+        token = LIST, caller.user, query.status, query.name
+        async with self._limit.of(caller.user):
+            jobs, position = await self._page(query, self._position(token, query.cursor), caller)
+        after = None if position is None else self._context.tokens.make(token, f"{position.at},{position.order}")
+        return reply(ListAnswer(jobs=tuple(map(job_row, jobs)), next_cursor=after))
+
+    def _position(self, token: TokenQuery, cursor: str | None) -> SearchPosition | None:
+        if cursor is None:
+            return None
+        try:
+            at, order = self._context.tokens.read(token, cursor).split(",")
+        except Invalid:
+            raise InvalidMember("'cursor' is not valid.", member="cursor") from None
+        return SearchPosition(int(at), int(order))
+
+    async def _page(
+        self, query: ListTrainingJobsQuery, position: SearchPosition | None, caller: Caller
+    ) -> tuple[Sequence[Job], SearchPosition | None]:
+        """Matching jobs, and where the next page continues; None: no further job matches."""
+        wanted = JobSearchQuery(
+            statuses=None if query.status is None else STATUSES[query.status],
+            names=None if query.name is None else frozenset({query.name}),
+            limit=query.limit,
+            before=position,
+        )
+        found: list[Job] = []
+        for _ in range(MAX_PAGES):
+            page = await self._context.search.search(
+                replace(wanted, limit=query.limit - len(found), before=position), caller=caller
+            )
+            found += (it for it in page.jobs if _matches(it, query.status))
+            position = page.next
+            if position is None or len(found) == query.limit:
+                break
+        return found, position
+
+
+def _matches(job: Job, status: TrainingStatus | None) -> bool:
+    return not is_parent(job) and (status is None or status_of(job) is status)

@@ -1,0 +1,26 @@
+"""Routes of the training dialect."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from aiohttp import web
+
+from batchq.api.http import Dialect
+from batchq.api.openapi import OperationDoc, document
+from batchq.api.training import cancel_job, create_job, read_jobs
+from batchq.api.training.context import JOB, JOBS, TrainingContext
+
+Handler = Callable[[web.Request], Awaitable[web.Response]]
+
+
+def dialect(context: TrainingContext) -> Dialect:
+    def mount(app: web.Application) -> None:
+        def add(method: str, path: str, handler: Handler, doc: OperationDoc) -> None:
+            document(app, app.router.add_route(method, path, handler), doc)
+
+        add("POST", JOBS, partial(create_job.create, context), create_job.DOC)
+        add("GET", JOBS, read_jobs.JobLister(context).handle, read_jobs.LIST_DOC)
+        add("GET", JOB, partial(read_jobs.get, context), read_jobs.GET_DOC)
+        add("POST", f"{JOB}/cancel", cancel_job.JobCanceller(context).handle, cancel_job.DOC)
+
+    return mount

@@ -1,0 +1,125 @@
+"""The dialects of the API with the services that they use."""
+
+from functools import partial
+
+from batchq.accounts.admin import AccountAdmin
+from batchq.api.batch import routes as batch
+from batchq.api.batch.context import BatchContext
+from batchq.api.batch.validation import ServerLimits
+from batchq.api.http import Dialect
+from batchq.api.logs import routes as cloudwatch
+from batchq.api.metrics import routes as monitoring
+from batchq.api.metrics.routes import Metrics, MetricsContext, token_in
+from batchq.api.native import (
+    audit,
+    bulk_stop,
+    events,
+    explanations,
+    job_details,
+    job_log,
+    job_search,
+    leave_safe_mode,
+    overview,
+)
+from batchq.api.native import jobs as native_jobs
+from batchq.api.native.accounts import dialect
+from batchq.api.page_tokens import PageTokens
+from batchq.api.training import routes as training
+from batchq.api.training.context import TrainingContext
+from batchq.clock import wall_time
+from batchq.gauges import existing_names, read_gauges
+from batchq.health import Parts, is_alive, is_ready
+from batchq.host import host_resources
+from batchq.listeners import uses_accounts
+from batchq.ports.clock import Clock
+from batchq.services.direct_submission import DirectSubmissionService
+from batchq.services.events import EventService
+from batchq.services.job_log import JobLogService
+from batchq.services.overview import OverviewService
+from batchq.settings import Privileged, Settings
+
+
+def make_dialects(
+    settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens, metrics: Metrics
+) -> tuple[Dialect, ...]:
+    logs_context = cloudwatch.LogsContext(
+        logs=parts.logs,
+        account=settings.account_id,
+        region=settings.region,
+        tokens=tokens,
+        since=min((it.created_at for it in parts.catalog.describe_environments()), default=clock.now()),
+    )
+    return (
+        batch.dialect(make_batch_context(settings, parts, clock, tokens)),
+        training.dialect(make_training_context(settings, parts, clock, tokens)),
+        cloudwatch.dialect(logs_context),
+        native_jobs.dialect(parts.jobs),
+        *read_dialects(settings, parts, clock, tokens),
+        explanations.dialect(parts.explanations),
+        events.dialect(EventService(parts.engine.history_feed)),
+        job_log.dialect(make_job_log(parts, clock)),
+        leave_safe_mode.dialect(parts.jobs),
+        bulk_stop.dialect(parts.bulk_stops),
+        dialect(AccountAdmin(settings.data, now=wall_time)),
+        monitoring.dialect(make_metrics_context(settings, parts, clock, metrics)),
+        audit.dialect(audit.AuditContext(audit=parts.audit, jobs=parts.jobs, tokens=tokens)),
+    )
+
+
+def make_job_log(parts: Parts, clock: Clock) -> JobLogService:
+    return JobLogService(store=parts.store, logs=parts.logs, feed=parts.engine.history_feed, clock=clock)
+
+
+def make_batch_context(settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens) -> BatchContext:
+    return BatchContext(
+        jobs=parts.jobs,
+        catalog=parts.catalog,
+        clock=clock,
+        account=settings.account_id,
+        region=settings.region,
+        tokens=tokens,
+        limits=ServerLimits(
+            min_timeout=settings.min_timeout,
+            vcpus=host_resources().millicpus // 1000,
+            privileged=settings.privileged is not Privileged.REFUSE,
+        ),
+    )
+
+
+def make_training_context(settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens) -> TrainingContext:
+    return TrainingContext(
+        jobs=parts.jobs,
+        direct=DirectSubmissionService(jobs=parts.jobs, definitions=parts.catalog.definitions, clock=clock),
+        search=parts.job_search,
+        job_log=make_job_log(parts, clock),
+        events=EventService(parts.engine.history_feed),
+        tokens=tokens,
+        clock=clock,
+        min_timeout=settings.min_timeout,
+    )
+
+
+def read_dialects(settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens) -> tuple[Dialect, ...]:
+    """The native operations that read jobs."""
+    context = job_search.SearchContext(
+        jobs=parts.jobs,
+        search=parts.job_search,
+        overviews=OverviewService(engine=parts.engine, store=parts.store, catalog=parts.catalog, clock=clock),
+        explanations=parts.explanations,
+        tokens=tokens,
+        account=settings.account_id,
+        region=settings.region,
+    )
+    return job_search.dialect(context), job_details.dialect(context), overview.dialect(context)
+
+
+def make_metrics_context(settings: Settings, parts: Parts, clock: Clock, metrics: Metrics) -> MetricsContext:
+    file = settings.metrics_token_file
+    return MetricsContext(
+        metrics=metrics,
+        read=lambda: read_gauges(settings, parts, clock),
+        existing=partial(existing_names, parts),
+        token=None if not uses_accounts(settings) else lambda: None if file is None else token_in(file),
+        alive=lambda: is_alive(parts),
+        ready=lambda: is_ready(parts),
+    )
