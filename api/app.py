@@ -10,6 +10,7 @@ from msgspec import Struct
 from batchq import __version__
 from batchq.api import openapi
 from batchq.api.authentication import CALLER, HEALTH, Gate, HealthReport, public_health
+from batchq.api.dialect_profiles import PROFILES, DialectProfiles
 from batchq.api.http import BODY_LIMIT, Dialect, reply
 from batchq.api.metrics.requests import RequestMetrics
 from batchq.api.middleware import request_middleware
@@ -59,7 +60,10 @@ def build(
 
     `signed`: whether `gate` requires signatures, for /openapi.json.
     """
-    app = web.Application(middlewares=[request_middleware(hosts, gate, requests.observe)], client_max_size=BODY_LIMIT)
+    profiles = DialectProfiles()
+    middleware = request_middleware(hosts, gate, requests.observe, profiles=profiles)
+    app = web.Application(middlewares=[middleware], client_max_size=BODY_LIMIT)
+    app[PROFILES] = profiles
     openapi.mount(app, signed=signed)
 
     links = {"health": HEALTH, "operations": openapi.PATH}

@@ -1,4 +1,4 @@
-"""Authentication: admits signed requests of known keys, and limits the requests of each user. Decisions 0020 and 0032.
+"""Authentication: admits requests with known keys, and limits the requests of each user. Decisions 0020, 0032, 0048.
 
 Also parses the credential of a request (access key and region), whether or not its signature is verified.
 """
@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from http import HTTPStatus
+from ipaddress import ip_address
 from socket import AF_UNIX
 
 from aiohttp import web
@@ -17,8 +18,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.accounts.files import user_name
+from batchq.api.credentials import CredentialVerifier
+from batchq.api.dialect_profiles import PROFILE
 from batchq.api.http import REQUEST_ID, HttpRefusal, read_body
-from batchq.api.sigv4 import SignatureVerifier, SignedRequest
+from batchq.api.signed_requests import SignedRequest
 from batchq.api.unix_socket import PeerNames, peer_uid
 from batchq.domain.access.accounts import Caller, Directory, Role, UserName
 from batchq.errors import Invalid, Throttled, Unavailable
@@ -150,8 +153,8 @@ class Throttle:
         return self._at_once.of(user)
 
 
-def gate(verifier: SignatureVerifier, throttle: Throttle, callers: Callers, *, now: Callable[[], datetime]) -> Gate:
-    """Return the gate of a server that requires signatures. No body is parsed before its signature is verified."""
+def gate(verifier: CredentialVerifier, throttle: Throttle, callers: Callers, *, now: Callable[[], datetime]) -> Gate:
+    """Return the gate of a server that requires credentials. No body is parsed before its signature is verified."""
 
     @asynccontextmanager
     async def authenticated(request: web.Request) -> AsyncIterator[None]:
@@ -174,13 +177,27 @@ def gate(verifier: SignatureVerifier, throttle: Throttle, callers: Callers, *, n
             method=request.method, target=request.raw_path, headers=headers, body=await read_body(request)
         )
         try:
-            key = verifier.verify(sent)
+            schemes = request[PROFILE].schemes
+            key = verifier.verify(sent, schemes=schemes, confidential=is_confidential(request.transport))
             return key, callers.find(key)
         except Unavailable as why:  # the text has the path of a file: it is logged, not sent
             log.warning("request %s: %s", request[REQUEST_ID], why)
             raise HttpRefusal(_NO_KEYS, status=HTTPStatus.INTERNAL_SERVER_ERROR, code="ServerException") from None
 
     return authenticated
+
+
+def is_confidential(transport: asyncio.BaseTransport | None) -> bool:
+    """Whether a connection is encrypted, or does not leave this machine. A proxy's own client may be elsewhere."""
+    if transport is None:
+        return False
+    if transport.get_extra_info("sslcontext") is not None:
+        return True
+    peer = transport.get_extra_info("peername")
+    if not isinstance(peer, tuple) or not peer:
+        return False
+    address = ip_address(str(peer[0]).partition("%")[0])
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 class SocketUsers:

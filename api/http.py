@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from http import HTTPStatus
 from typing import TypeVar
 
@@ -33,23 +34,72 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
+class FailureKind(StrEnum):
+    """Why a request failed, in terms that each dialect translates to its own codes."""
+
+    #: The request is not valid.
+    INVALID = "INVALID"
+    #: The body is not JSON.
+    MALFORMED = "MALFORMED"
+    #: The request has no credential.
+    NO_CREDENTIAL = "NO_CREDENTIAL"
+    #: The signature or token is not valid.
+    BAD_CREDENTIAL = "BAD_CREDENTIAL"
+    #: The caller, or the site that sent the request, lacks the permission.
+    FORBIDDEN = "FORBIDDEN"
+    #: The named resource does not exist, or is not visible to the caller.
+    NOT_FOUND = "NOT_FOUND"
+    #: The path is not one of an operation.
+    UNKNOWN_PATH = "UNKNOWN_PATH"
+    #: The path has no operation with this method.
+    UNKNOWN_METHOD = "UNKNOWN_METHOD"
+    #: The body did not arrive in time.
+    BODY_TIMEOUT = "BODY_TIMEOUT"
+    BODY_TOO_LARGE = "BODY_TOO_LARGE"
+    #: The body has another content type than JSON, or is compressed.
+    UNSUPPORTED_MEDIA = "UNSUPPORTED_MEDIA"
+    #: A rate or concurrency limit is exceeded.
+    THROTTLED = "THROTTLED"
+    #: The server cannot do this at present.
+    UNAVAILABLE = "UNAVAILABLE"
+    #: An unexpected error.
+    INTERNAL = "INTERNAL"
+
+
+_KINDS: Mapping[HTTPStatus, FailureKind] = {
+    HTTPStatus.FORBIDDEN: FailureKind.FORBIDDEN,
+    HTTPStatus.NOT_FOUND: FailureKind.NOT_FOUND,
+    HTTPStatus.REQUEST_TIMEOUT: FailureKind.BODY_TIMEOUT,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: FailureKind.BODY_TOO_LARGE,
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: FailureKind.UNSUPPORTED_MEDIA,
+    HTTPStatus.TOO_MANY_REQUESTS: FailureKind.THROTTLED,
+    HTTPStatus.INTERNAL_SERVER_ERROR: FailureKind.INTERNAL,
+    HTTPStatus.SERVICE_UNAVAILABLE: FailureKind.UNAVAILABLE,
+}
+
+
 class HttpRefusal(Invalid):
     """The request is refused with an HTTP status of its own."""
 
-    def __init__(self, message: str, *, status: HTTPStatus, code: str = "ClientException") -> None:
+    def __init__(
+        self, message: str, *, status: HTTPStatus, code: str = "ClientException", kind: FailureKind | None = None
+    ) -> None:
         super().__init__(message)
         self.status = status
         #: AWS's name of the error.
         self.code = code
+        self.kind = kind or _KINDS.get(status, FailureKind.INVALID)
 
 
 class InvalidMember(Invalid):
     """A member of a body or a parameter of a query is not valid."""
 
-    def __init__(self, message: str, *, member: str) -> None:
+    def __init__(self, message: str, *, member: str, malformed: bool = False) -> None:
         """`member`: its path, as `tags.0`; empty if the request as a whole is not valid."""
         super().__init__(message)
         self.member = member
+        #: Whether the body is not JSON at all.
+        self.malformed = malformed
 
 
 async def read_body(request: web.Request) -> bytes:
@@ -147,7 +197,8 @@ def _first_error(error: ValidationError) -> InvalidMember:
         return InvalidMember(f"The request is not valid: it has {error.error_count()} errors", member="")
     wrong = error.errors(include_url=False, include_context=False, include_input=False)[0]
     where = ".".join(str(part) for part in wrong["loc"])[:200]
-    return InvalidMember(_text_of(wrong["type"], where, wrong["msg"]), member=where)
+    malformed = wrong["type"] == "json_invalid"
+    return InvalidMember(_text_of(wrong["type"], where, wrong["msg"]), member=where, malformed=malformed)
 
 
 def _text_of(kind: str, where: str, message: str) -> str:

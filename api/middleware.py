@@ -1,5 +1,7 @@
 """Middleware: checks the Host, Origin and Content-Type headers of each request, and converts errors to responses.
 
+An error has the shape of the dialect of the path: also those of authentication, and those of unknown paths.
+
 Any web page can make a browser send requests to 127.0.0.1. So the Host header must have a name of this server (DNS
 rebinding uses another), requests from other origins are refused, and the Content-Type of a body must be JSON, which an
 HTML form cannot send.
@@ -16,8 +18,9 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from batchq.api.authentication import Gate
-from batchq.api.http import REQUEST_ID, HttpRefusal, error_response
-from batchq.errors import Invalid, Throttled, Unavailable
+from batchq.api.dialect_profiles import PROFILE, TARGET, DialectProfiles, RequestFailure
+from batchq.api.http import REQUEST_ID, FailureKind, HttpRefusal, InvalidMember
+from batchq.errors import Forbidden, Invalid, NotFound, Throttled, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -32,10 +35,13 @@ ObserveRequest = Callable[[web.Request, int, float], None]
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(?::\d{1,5})?", re.IGNORECASE)
 
 
-def request_middleware(hosts: Collection[str], gate: Gate, observe: ObserveRequest) -> Middleware:
+def request_middleware(
+    hosts: Collection[str], gate: Gate, observe: ObserveRequest, *, profiles: DialectProfiles
+) -> Middleware:
     """Return the middleware. `hosts`: the names, besides those of loopback, that a Host header may have.
 
-    `observe` is called with each request, the status of its response, and the seconds that it took.
+    `observe` is called with each request, the status of its response, and the seconds that it took. `profiles`: of all
+    dialects, which may be registered later.
     """
     known = LOOPBACK | {_bracketed(host.lower()) for host in hosts}
 
@@ -43,47 +49,63 @@ def request_middleware(hosts: Collection[str], gate: Gate, observe: ObserveReque
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         request_id, began = str(uuid4()), perf_counter()
         request[REQUEST_ID] = request_id
-        response = await _handle(request, handler, known, gate)
+        request[PROFILE] = profile = profiles.find(request.path, request.headers.get(TARGET, ""))
+        try:
+            _check_request(request, known)
+            async with gate(request):
+                response = await handler(request)
+        except Exception as error:  # noqa: BLE001 - the caller gets an error in its dialect's shape, without its cause
+            response = profile.error_response(_failure(request, error))
         observe(request, response.status, perf_counter() - began)
-        response.headers["x-amzn-RequestId"] = request_id
+        response.headers[profile.request_id_header] = request_id
         return response
 
     return middleware
 
 
-async def _handle(request: web.Request, handler: Handler, hosts: Collection[str], gate: Gate) -> web.StreamResponse:
-    try:
-        _check_request(request, hosts)
-        async with gate(request):
-            return await handler(request)
-    except HttpRefusal as why:
-        return error_response(why.status, why.code, str(why))
-    except Invalid as why:
-        return error_response(HTTPStatus.BAD_REQUEST, "ClientException", str(why))
-    except Throttled as why:
-        return error_response(HTTPStatus.TOO_MANY_REQUESTS, "TooManyRequestsException", str(why))
-    except web.HTTPException:  # only the router raises them
-        what = f"{request.method} {request.path[:200]}"
-        return error_response(HTTPStatus.BAD_REQUEST, "ClientException", f"{what} is not an operation of this server.")
-    except Unavailable as why:
-        log.warning("request %s: %s", request[REQUEST_ID], why)
-        return error_response(HTTPStatus.INTERNAL_SERVER_ERROR, "ServerException", str(why))
-    except Exception as error:  # noqa: BLE001 - the caller gets an error in AWS's shape, without its cause
-        return _internal_error(request, error)
+def _failure(request: web.Request, error: Exception) -> RequestFailure:
+    """What failed. Errors that an operator must know are logged."""
+    status, code, message = HTTPStatus.BAD_REQUEST, "ClientException", str(error)
+    match error:
+        case HttpRefusal():
+            kind, status, code = error.kind, error.status, error.code
+        case Invalid():
+            kind = _invalid_kind(error)
+        case Throttled():
+            kind, status, code = FailureKind.THROTTLED, HTTPStatus.TOO_MANY_REQUESTS, "TooManyRequestsException"
+        case web.HTTPException():  # only the router raises them
+            unknown_method = error.status == HTTPStatus.METHOD_NOT_ALLOWED
+            kind = FailureKind.UNKNOWN_METHOD if unknown_method else FailureKind.UNKNOWN_PATH
+            message = f"{request.method} {request.path[:200]} is not an operation of this server."
+        case Unavailable():
+            log.warning("request %s: %s", request[REQUEST_ID], error)
+            kind, status, code = FailureKind.UNAVAILABLE, HTTPStatus.INTERNAL_SERVER_ERROR, "ServerException"
+        case _:
+            log.error("request %s: %s %r failed", request[REQUEST_ID], request.method, request.path, exc_info=error)
+            kind, status, code = FailureKind.INTERNAL, HTTPStatus.INTERNAL_SERVER_ERROR, "ServerException"
+            message = f"Internal error, RequestId: {request[REQUEST_ID]}"
+    return RequestFailure(
+        kind=kind, status=status, code=code, message=message, request_id=request[REQUEST_ID], error=error
+    )
 
 
-def _internal_error(request: web.Request, error: Exception) -> web.Response:
-    """Log an unexpected error with the request id that the response has, too."""
-    log.error("request %s: %s %r failed", request[REQUEST_ID], request.method, request.path, exc_info=error)
-    message = f"Internal error, RequestId: {request[REQUEST_ID]}"
-    return error_response(HTTPStatus.INTERNAL_SERVER_ERROR, "ServerException", message)
+def _invalid_kind(error: Invalid) -> FailureKind:
+    match error:
+        case NotFound():
+            return FailureKind.NOT_FOUND
+        case Forbidden():
+            return FailureKind.FORBIDDEN
+        case InvalidMember(malformed=True):
+            return FailureKind.MALFORMED
+        case _:
+            return FailureKind.INVALID
 
 
 def _check_request(request: web.Request, hosts: Collection[str]) -> None:
     _check_host(request.headers.get("Host", ""), hosts)
     _check_site(request)
     _check_encoding(request)
-    if request.method in WITH_BODY:
+    if request.method in WITH_BODY and not (request[PROFILE].bodyless_post and _has_no_body(request)):
         _check_type(request)
 
 
@@ -106,6 +128,11 @@ def _check_site(request: web.Request) -> None:
 def _check_encoding(request: web.Request) -> None:
     if request.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise _unsupported("Content-Encoding is not supported.")
+
+
+def _has_no_body(request: web.Request) -> bool:
+    """Whether the request has neither a body nor a Content-Type. A form of a web page always has the latter."""
+    return not request.can_read_body and "Content-Type" not in request.headers
 
 
 def _check_type(request: web.Request) -> None:

@@ -15,6 +15,8 @@ from msgspec import Struct
 from pydantic import BaseModel
 
 from batchq import __version__
+from batchq.api.credentials import Scheme
+from batchq.api.dialect_profiles import PROFILES, TARGET, DialectProfile, DialectProfiles
 from batchq.api.http import reply
 from batchq.api.middleware import JSON, WITH_BODY
 from batchq.api.schemas import (
@@ -32,7 +34,6 @@ from batchq.domain.access.accounts import Permission
 
 PATH = "/openapi.json"
 MEDIA = "application/json"
-TARGET = "X-Amz-Target"
 TEXT = "text/plain"
 
 ERRORS: Mapping[HTTPStatus, str] = {
@@ -52,24 +53,40 @@ ERRORS: Mapping[HTTPStatus, str] = {
 class Security(StrEnum):
     """How the caller of an operation is authenticated."""
 
-    #: By AWS Signature Version 4, or by the peer credentials of a unix socket.
-    SIGNATURE = "signature"
+    #: By a credential that the dialect accepts, or by the peer credentials of a unix socket.
+    CREDENTIAL = "credential"
     #: By the bearer token of --metrics-token-file.
     METRICS_TOKEN = "metricsToken"  # noqa: S105 - the name of a scheme
     #: Not at all.
     NONE = "none"
 
 
+_LOCAL = "Not required by a server with --auth none, or on its unix socket, where the caller is the connected user."
+
 SCHEMES: Json = {
-    Security.SIGNATURE.value: {
+    Scheme.SIGV4.value: {
         "type": "apiKey",
         "in": "header",
         "name": "Authorization",
         "x-amazon-apigateway-authtype": "awsSigv4",
-        "description": (
-            "AWS Signature Version 4 with an access key of `batchq key`. Not required by a server with --auth none, "
-            "or on its unix socket, where the caller is the user of the connected process."
-        ),
+        "description": f"AWS Signature Version 4 with an access key of `batchq key`. {_LOCAL}",
+    },
+    Scheme.SDK_HMAC.value: {
+        "type": "apiKey",
+        "in": "header",
+        "name": "Authorization",
+        "description": f"SDK-HMAC-SHA256 of Huawei Cloud's SDKs with an access key of `batchq key`. {_LOCAL}",
+    },
+    Scheme.BEARER.value: {
+        "type": "http",
+        "scheme": "bearer",
+        "description": f"`KEYID.SECRET` of an access key; over TLS or from the server's machine only. {_LOCAL}",
+    },
+    Scheme.AUTH_TOKEN.value: {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-Auth-Token",
+        "description": f"`KEYID.SECRET` of an access key; over TLS or from the server's machine only. {_LOCAL}",
     },
     Security.METRICS_TOKEN.value: {
         "type": "http",
@@ -113,7 +130,7 @@ class OperationDoc(Struct, frozen=True, kw_only=True):
     status: HTTPStatus = HTTPStatus.OK
     #: The permission that the handler requires of the caller; None if it does not depend on the caller.
     permission: Permission | None = Permission.SELF
-    security: Security = Security.SIGNATURE
+    security: Security = Security.CREDENTIAL
     #: The error text of an operation that is refused for every caller; empty if it is supported.
     refused: str = ""
     #: The X-Amz-Target header, if it distinguishes operations of one route; else empty.
@@ -198,15 +215,20 @@ def describe(app: web.Application, *, signed: bool) -> Description:
     refs, schemas = _schemas(
         [it for docs in app[_DOCS].values() for it in docs],
         additions={k: it for each in app[_ADDITIONS] for k, it in each.items()},
+        errors=[it.error_body for it in app[PROFILES] if it.error_body is not None],
     )
     paths: dict[str, Json] = {}
     for route in app.router.routes():
         if route.method != "HEAD":  # aiohttp adds it to each GET
-            for path, operation in _operations(route, app[_DOCS].get(route, []), refs):
+            for path, operation in _operations(route, app[_DOCS].get(route, []), refs, app[PROFILES]):
                 if not signed:
                     operation["security"] = []
                 paths.setdefault(path, {})[route.method.lower()] = operation
-    responses: Json = {status.name: _error(text) for status, text in ERRORS.items()}
+    responses: Json = {}
+    for profile in app[PROFILES]:
+        body = refs.structs[profile.error_body] if profile.error_body else _ERROR
+        texts = {**ERRORS, **profile.more_errors}
+        responses |= {_name(profile, status): _error(text, profile, body) for status, text in texts.items()}
     return Description(
         openapi="3.1.0",
         info={"title": "batchq", "version": __version__},
@@ -215,11 +237,13 @@ def describe(app: web.Application, *, signed: bool) -> Description:
     )
 
 
-def _schemas(docs: Sequence[OperationDoc], *, additions: Additions) -> tuple[_Refs, Json]:
-    """References to the schemas of requests and answers, and the schemas by name."""
+def _schemas(
+    docs: Sequence[OperationDoc], *, additions: Additions, errors: Sequence[type[Struct]]
+) -> tuple[_Refs, Json]:
+    """References to the schemas of requests, answers and bodies of errors, and the schemas by name."""
     requests, schemas = request_schemas(it.body for it in docs if it.body is not None)
     structs = [shape for it in docs for shape in _structs(it)]
-    answers, own = answer_schemas([*structs, *additions.values()])
+    answers, own = answer_schemas([*structs, *additions.values(), *errors])
     aws, theirs = aws_schemas((it.answer for it in docs if isinstance(it.answer, AwsAnswer)), additions, answers)
     both = schemas.keys() & own.keys()  # enumerations of requests and answers have the same schema
     assert all("enum" in cast("Json", own[it]) for it in both), f"a request and an answer have one name: {both}"
@@ -234,22 +258,25 @@ def _structs(it: OperationDoc) -> Sequence[type[Struct]]:
     return it.answer if isinstance(it.answer, tuple) else (it.answer,)
 
 
-def _operations(route: web.AbstractRoute, docs: Sequence[OperationDoc], refs: _Refs) -> Iterator[tuple[str, Json]]:
+def _operations(
+    route: web.AbstractRoute, docs: Sequence[OperationDoc], refs: _Refs, profiles: DialectProfiles
+) -> Iterator[tuple[str, Json]]:
     """The operations of a route, each with its path."""
     assert route.resource is not None
     path = route.resource.canonical
     if not docs:
-        yield path, _undocumented(route, path)
+        yield path, _undocumented(route, path, profiles.find(path, ""))
     for it in docs:
-        yield f"{path}#{TARGET}={it.target}" if it.target else path, _documented(it, path, refs)
+        profile = profiles.find(path, it.target)
+        yield f"{path}#{TARGET}={it.target}" if it.target else path, _documented(it, path, refs, profile)
 
 
-def _undocumented(route: web.AbstractRoute, path: str) -> Json:
+def _undocumented(route: web.AbstractRoute, path: str, profile: DialectProfile) -> Json:
     body = {"requestBody": _content(_OBJECT)} if route.method in WITH_BODY else {}
-    return {"operationId": route.handler.__name__, "parameters": _in_path(path), **body, "responses": _errors()}
+    return {"operationId": route.handler.__name__, "parameters": _in_path(path), **body, "responses": _errors(profile)}
 
 
-def _documented(it: OperationDoc, path: str, refs: _Refs) -> Json:
+def _documented(it: OperationDoc, path: str, refs: _Refs, profile: DialectProfile) -> Json:
     target = [_parameter(TARGET, "header", {"const": it.target})] if it.target else []
     answer = {str(it.status.value): _success(it, refs)} if not it.refused else {}
     return {
@@ -257,11 +284,22 @@ def _documented(it: OperationDoc, path: str, refs: _Refs) -> Json:
         **({"summary": it.summary} if it.summary else {}),
         "description": _text(it),
         **({} if it.permission is None else {"x-batchq-permission": it.permission.name}),
-        "security": [] if it.security is Security.NONE else [{it.security.value: []}],
+        "security": _security(it, profile),
         "parameters": [*_in_path(path), *target, *(_in_query(it.query) if it.query else ())],
         **({"requestBody": {"required": True} | _content(refs.requests[it.body], it.media)} if it.body else {}),
-        "responses": {**answer, **_errors()},
+        "responses": {**answer, **_errors(profile)},
     }
+
+
+def _security(it: OperationDoc, profile: DialectProfile) -> list[Json]:
+    """The alternatives of authentication."""
+    match it.security:
+        case Security.NONE:
+            return []
+        case Security.METRICS_TOKEN:
+            return [{it.security.value: []}]
+        case Security.CREDENTIAL:
+            return [{scheme.value: []} for scheme in Scheme if scheme in profile.schemes]
 
 
 def _text(it: OperationDoc) -> str:
@@ -301,14 +339,18 @@ def _parameter(name: str, where: str, schema: Json, *, required: bool = True) ->
     return {"name": name, "in": where, "required": required, "schema": schema}
 
 
-def _errors() -> Json:
-    return {str(it.value): {"$ref": f"#/components/responses/{it.name}"} for it in ERRORS}
+def _errors(profile: DialectProfile) -> Json:
+    statuses = sorted({**ERRORS, **profile.more_errors})
+    return {str(it.value): {"$ref": f"#/components/responses/{_name(profile, it)}"} for it in statuses}
 
 
-def _error(text: str) -> Json:
-    headers = {name: {"required": True, "schema": _STRING} for name in ("x-amzn-ErrorType", "x-amzn-RequestId")}
-    content = {media: {"schema": _ERROR} for media in sorted(JSON)}
-    return {"description": text, "headers": headers, "content": content}
+def _name(profile: DialectProfile, status: HTTPStatus) -> str:
+    return f"{profile.name}.{status.name}"
+
+
+def _error(text: str, profile: DialectProfile, body: Json) -> Json:
+    headers = {it: {"required": True, "schema": _STRING} for it in (*profile.error_headers, profile.request_id_header)}
+    return {"description": text, "headers": headers, "content": {media: {"schema": body} for media in sorted(JSON)}}
 
 
 def _content(schema: Json, media: str = MEDIA) -> Json:

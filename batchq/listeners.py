@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from batchq.accounts.files import AccessKeyFile, AccountsFile, machine_user
 from batchq.api.authentication import Callers, Gate, SocketUsers, Throttle, gate, open_gate, socket_gate
+from batchq.api.credentials import CredentialVerifier
 from batchq.api.server import LIMITS, ConnectionLimits
-from batchq.api.sigv4 import SignatureVerifier
 from batchq.api.tls import Certificate
 from batchq.api.unix_socket import OWNER_ONLY, WITH_GROUP, PeerNames, SocketFile, listening
 from batchq.clock import wall_time
@@ -160,4 +160,4 @@ def make_gate(settings: Settings, clock: Clock, throttle: Throttle) -> Gate:
     admins = sorted(it.name for it in users.load().users.values() if it.role is Role.ADMIN)
     log.info("users with the role ADMIN: %s", ", ".join(admins) or "none")
     callers = Callers(directory=users.load, user_of=keys.user_of)
-    return gate(SignatureVerifier(find=keys.find, now=wall_time), throttle, callers, now=clock.now)
+    return gate(CredentialVerifier(find=keys.find, now=wall_time), throttle, callers, now=clock.now)

@@ -6,8 +6,9 @@ from http import HTTPStatus
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from batchq.api.dialect_profiles import TARGET
 from batchq.api.metrics.labels import Children
-from batchq.api.openapi import TARGET, OperationDoc
+from batchq.api.openapi import OperationDoc
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from batchq.api import app as api
 from batchq.api.authentication import MAX_CONCURRENT_REQUESTS, Callers, Throttle, gate
+from batchq.api.credentials import CredentialVerifier
 from batchq.api.http import read_body
-from batchq.api.sigv4 import SignatureVerifier
 from batchq.clock import wall_time
 from batchq.domain.access.accounts import ROOT, Directory, Role, User, UserName
 from tests.api.signed import KEY, NOW, Boto3, one_byte_changed, random_request, signed, with_header
@@ -27,7 +27,7 @@ class Server:
     """Whatever is let in is written down as it came."""
 
     def __init__(self, keys=(KEY,), rate=1_000_000):
-        verifier = SignatureVerifier(find={it.id: it for it in keys}.get, now=wall_time)
+        verifier = CredentialVerifier(find={it.id: it for it in keys}.get, now=wall_time)
         callers = Callers(directory=lambda: PEOPLE, user_of={it.id: UserName(it.user) for it in keys}.get)
         throttle = Throttle(rate=rate, now=lambda: NOW)
         app = api.build(

@@ -10,7 +10,8 @@ from msgspec import to_builtins
 
 from batchq.api import app as api
 from batchq.api.authentication import HealthReport, open_gate
-from batchq.api.openapi import TARGET, describe
+from batchq.api.dialect_profiles import TARGET
+from batchq.api.openapi import describe
 from tests.house.rooms import ROOT, module, sources
 from tests.support.answers import NDJSON
 from tests.support.builders import ADMIN, NOON

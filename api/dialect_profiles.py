@@ -1,0 +1,103 @@
+"""What the dialects of the API do differently before a handler is called: error responses, and accepted credentials.
+
+Each dialect registers its profile, once, when it is mounted. The profile of a request is that with the longest matching
+prefix; AWS's is the default. Decision 0048.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
+
+from aiohttp import web
+from msgspec import Struct
+
+from batchq.api.credentials import Scheme
+from batchq.api.http import FailureKind, error_response
+
+TARGET = "X-Amz-Target"
+
+
+class RequestFailure(Struct, frozen=True, kw_only=True):
+    """A request that failed."""
+
+    kind: FailureKind
+    #: As AWS's dialect responds.
+    status: HTTPStatus
+    #: AWS's name of the error.
+    code: str
+    #: The text for the caller.
+    message: str
+    request_id: str
+    #: What was raised; a dialect finds errors of its own here.
+    error: Exception
+
+
+class DialectProfile(Struct, frozen=True, kw_only=True):
+    """How errors of a dialect look, and how its callers are authenticated."""
+
+    #: Of its error responses in OpenAPI.
+    name: str
+    #: What the paths of the dialect begin with. With `target` it is the whole path.
+    prefix: str
+    #: What X-Amz-Target begins with; empty if the path alone determines the dialect.
+    target: str = ""
+    #: Returns the response to a failed request.
+    error_response: Callable[[RequestFailure], web.Response]
+    #: The shape of the body of an error response; None: AWS's.
+    error_body: type[Struct] | None = None
+    #: The statuses of errors that AWS's dialect does not have, with their texts for OpenAPI.
+    more_errors: Mapping[HTTPStatus, str] = {}
+    #: The headers that every error response has, besides that of the request id.
+    error_headers: tuple[str, ...] = ()
+    #: The header with the request id, which every response has.
+    request_id_header: str
+    schemes: frozenset[Scheme]
+    #: Whether a POST without a body needs no Content-Type header.
+    bodyless_post: bool = False
+
+    def covers(self, path: str, target: str) -> bool:
+        if self.target:
+            return path == self.prefix and target.startswith(self.target)
+        return path.startswith(self.prefix)
+
+
+def _aws_response(failure: RequestFailure) -> web.Response:
+    return error_response(failure.status, failure.code, failure.message)
+
+
+AWS = DialectProfile(
+    name="aws",
+    prefix="",
+    error_response=_aws_response,
+    error_headers=("x-amzn-ErrorType",),
+    request_id_header="x-amzn-RequestId",
+    schemes=frozenset({Scheme.SIGV4}),
+)
+
+
+class DialectProfiles:
+    """The profiles of an application."""
+
+    def __init__(self) -> None:
+        self._profiles = [AWS]
+
+    def add(self, profile: DialectProfile) -> None:
+        self._profiles.append(profile)
+        self._profiles.sort(key=lambda it: (len(it.target), len(it.prefix)), reverse=True)
+
+    def __iter__(self) -> Iterator[DialectProfile]:
+        return iter(self._profiles)
+
+    def find(self, path: str, target: str) -> DialectProfile:
+        """The profile of a request to `path`, decoded, with the X-Amz-Target `target` or an empty text."""
+        return next(it for it in self._profiles if it.covers(path, target))
+
+
+PROFILE = web.RequestKey("dialect_profile", DialectProfile)
+"""The profile of a request. The middleware sets it."""
+
+PROFILES = web.AppKey("dialect_profiles", DialectProfiles)
+
+
+def register(app: web.Application, profile: DialectProfile) -> None:
+    """Use `profile` for all requests with its prefix, whether or not they name an operation."""
+    app[PROFILES].add(profile)

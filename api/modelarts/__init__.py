@@ -1,0 +1,1 @@
+"""The ModelArts dialect: training jobs as Huawei Cloud's SDK knows them."""

@@ -1,0 +1,114 @@
+"""Errors of the training dialect: `{"error", "message", "code", "details", "request_id", "timestamp"}`."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from http import HTTPStatus
+
+from aiohttp import web
+from msgspec import Struct
+
+from batchq.api.credentials import Scheme
+from batchq.api.dialect_profiles import DialectProfile, RequestFailure
+from batchq.api.http import FailureKind, HttpRefusal, InvalidMember, reply
+
+RETRY_AFTER = 1  # seconds
+
+
+class TrainingErrorAnswer(Struct, frozen=True, kw_only=True):
+    """The body of an error response."""
+
+    #: As `STATE_CONFLICT`.
+    error: str
+    message: str
+    #: The HTTP status.
+    code: int
+    #: What the error is about, as `field` and `reason`; empty if nothing more is known.
+    details: Mapping[str, str | int]
+    request_id: str
+    #: When the request failed, RFC 3339 in UTC.
+    timestamp: str
+
+
+class TrainingRefusal(HttpRefusal):
+    """A request is refused with one of the dialect's codes."""
+
+    def __init__(
+        self, status: HTTPStatus, code: str, message: str, *, details: Mapping[str, str | int] | None = None
+    ) -> None:
+        """`code`: as `STATE_CONFLICT`."""
+        super().__init__(message, status=status, code=code)
+        self.details = details or {}
+
+
+_BY_KIND: Mapping[FailureKind, tuple[HTTPStatus, str]] = {
+    FailureKind.INVALID: (HTTPStatus.BAD_REQUEST, "VALIDATION_ERROR"),
+    FailureKind.MALFORMED: (HTTPStatus.BAD_REQUEST, "VALIDATION_ERROR"),
+    FailureKind.NO_CREDENTIAL: (HTTPStatus.UNAUTHORIZED, "UNAUTHORIZED"),
+    FailureKind.BAD_CREDENTIAL: (HTTPStatus.UNAUTHORIZED, "UNAUTHORIZED"),
+    FailureKind.FORBIDDEN: (HTTPStatus.FORBIDDEN, "FORBIDDEN"),
+    FailureKind.NOT_FOUND: (HTTPStatus.NOT_FOUND, "RESOURCE_NOT_FOUND"),
+    FailureKind.UNKNOWN_PATH: (HTTPStatus.NOT_FOUND, "RESOURCE_NOT_FOUND"),
+    FailureKind.UNKNOWN_METHOD: (HTTPStatus.METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED"),
+    FailureKind.BODY_TIMEOUT: (HTTPStatus.REQUEST_TIMEOUT, "VALIDATION_ERROR"),
+    FailureKind.BODY_TOO_LARGE: (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "VALIDATION_ERROR"),
+    FailureKind.UNSUPPORTED_MEDIA: (HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "VALIDATION_ERROR"),
+    FailureKind.THROTTLED: (HTTPStatus.TOO_MANY_REQUESTS, "RATE_LIMIT_EXCEEDED"),
+    FailureKind.UNAVAILABLE: (HTTPStatus.SERVICE_UNAVAILABLE, "SERVICE_UNAVAILABLE"),
+    FailureKind.INTERNAL: (HTTPStatus.INTERNAL_SERVER_ERROR, "INTERNAL_ERROR"),
+}
+
+
+def profile(now: Callable[[], datetime]) -> DialectProfile:
+    """The profile of the dialect. `now` returns the time for `timestamp`."""
+
+    def error_response(failure: RequestFailure) -> web.Response:
+        error = failure.error
+        if isinstance(error, TrainingRefusal):
+            status, code, details = error.status, error.code, error.details
+        else:
+            status, code = _BY_KIND[failure.kind]
+            details = _details(failure)
+        answer = TrainingErrorAnswer(
+            error=code,
+            message=failure.message,
+            code=status.value,
+            details=details,
+            request_id=failure.request_id,
+            timestamp=timestamp(now()),
+        )
+        response = reply(answer, status=status)
+        if status is HTTPStatus.TOO_MANY_REQUESTS:
+            response.headers["Retry-After"] = str(RETRY_AFTER)
+        return response
+
+    return DialectProfile(
+        name="training",
+        prefix="/v2/training/",
+        error_response=error_response,
+        error_body=TrainingErrorAnswer,
+        more_errors={
+            HTTPStatus.UNAUTHORIZED: "The request has no credential, or one that is not valid.",
+            HTTPStatus.CONFLICT: "The status of the job does not allow the operation.",
+            HTTPStatus.UNPROCESSABLE_ENTITY: "The members of the request contradict each other, or the job's kind.",
+        },
+        request_id_header="X-Request-Id",
+        schemes=frozenset({Scheme.BEARER, Scheme.SIGV4}),
+        bodyless_post=True,
+    )
+
+
+def timestamp(at: datetime) -> str:
+    """RFC 3339 with milliseconds, as `2026-03-02T09:14:05.120Z`. `at` is in UTC."""
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _details(failure: RequestFailure) -> Mapping[str, str | int]:
+    match failure:
+        case RequestFailure(error=InvalidMember(member=member)) if member:
+            return {"field": member, "reason": failure.message}
+        case RequestFailure(kind=FailureKind.INVALID | FailureKind.MALFORMED):
+            return {"reason": failure.message}
+        case RequestFailure(kind=FailureKind.THROTTLED):
+            return {"retry_after": RETRY_AFTER}
+        case _:
+            return {}

@@ -1,0 +1,146 @@
+"""Verification of SDK-HMAC-SHA256. Requests that the vendor's SDK has signed are the reference."""
+
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from batchq.accounts.files import AccessKey
+from batchq.api.http import HttpRefusal
+from batchq.api.sdk_hmac import SdkHmacVerifier
+from tests.api.sdk_signed import BY_THE_SDK, JOBS, random_sdk_request, sdk_signed
+from tests.api.signed import KEY, NOW, header, one_byte_changed, with_header, without
+
+
+@pytest.fixture
+def verifier():
+    return SdkHmacVerifier(find={KEY.id: KEY}.get, now=lambda: NOW)
+
+
+def refusal(verifier, sent):
+    with pytest.raises(HttpRefusal) as why:
+        verifier.verify(sent)
+    return why.value.code
+
+
+DENIED, INCOMPLETE = "InvalidSignatureException", "IncompleteSignatureException"
+
+
+@pytest.mark.parametrize("name", BY_THE_SDK)
+def test_a_request_signed_by_the_sdk_is_accepted(verifier, name):
+    assert verifier.verify(BY_THE_SDK[name]) == KEY.id
+
+
+def test_five_hundred_random_requests_are_accepted(verifier):
+    assert {verifier.verify(random_sdk_request(seed)) for seed in range(500)} == {KEY.id}
+
+
+@pytest.mark.fault("SE48")
+def test_a_request_with_one_changed_byte_is_refused(verifier):
+    refusals = {refusal(verifier, one_byte_changed(random_sdk_request(seed), seed)) for seed in range(2000)}
+
+    assert refusals <= {DENIED, INCOMPLETE}
+
+
+@pytest.mark.fault("SE48")
+@pytest.mark.parametrize("name", ["Host", "X-Sdk-Date", "Content-Type", "X-Project-Id", "X-Sdk-Meta"])
+def test_these_headers_must_be_signed(verifier, name):
+    sent = sdk_signed(headers={name: None} if name != "X-Sdk-Date" else {"X_Sdk_Date": "x"})
+    said = header(sent, "Authorization").replace("host;", "").replace(";x-sdk-date", "")
+
+    assert refusal(verifier, with_header(with_header(sent, name, "x"), "Authorization", said)) == INCOMPLETE
+
+
+@pytest.mark.fault("SE48")
+@pytest.mark.parametrize("name", ["Host", "X-Sdk-Date", "Content-Type", "X-Project-Id", "Authorization", "User-Agent"])
+def test_a_signed_header_must_be_present_exactly_once(verifier, name):
+    sent = sdk_signed()
+
+    assert refusal(verifier, replace(sent, headers=(*sent.headers, (name, header(sent, name))))) == INCOMPLETE
+
+
+@pytest.mark.fault("SE48")
+@pytest.mark.parametrize(
+    "said",
+    [
+        "SDK-HMAC-SHA256",
+        "SDK-HMAC-SHA256 Access=a, SignedHeaders=host, Signature=x",
+        "V11-HMAC-SHA256 Credential=a/b/c, SignedHeaders=host, Signature=" + "0" * 64,
+        "SDK-HMAC-SHA256 Access=" + "a" * 4000,
+        "SDK-HMAC-SHA256 Access=a, SignedHeaders=" + ";" * 4000,
+        "SDK-HMAC-SHA256 " + " " * 4000 + "x",
+    ],
+    ids=lambda it: it[:60],
+)
+def test_a_malformed_authorization_is_refused(verifier, said):
+    assert refusal(verifier, with_header(sdk_signed(), "Authorization", said)) == INCOMPLETE
+
+
+@pytest.mark.fault("SE48")
+@pytest.mark.parametrize("end", ["/", "//", "/.", "/..", "/%2e%2E", "%2Fx", "%ff", "%2", "\udcff"])
+def test_a_path_with_another_spelling_of_a_signed_one_is_refused(verifier, end):
+    sent = sdk_signed(path=JOBS)
+
+    assert refusal(verifier, replace(sent, target=JOBS + end)) in {DENIED, INCOMPLETE}
+
+
+@pytest.mark.fault("SE48")
+@pytest.mark.parametrize("query", ["b=2&a=1", "a=1&b=2&b=3", "a=1&b=2&", "a=1&b=%32", "a=1", "a=1&b=2#", "a=1&b= 2"])
+def test_a_query_with_another_spelling_of_the_signed_one_is_refused(verifier, query):
+    sent = sdk_signed(path=JOBS, query=[("a", "1"), ("b", "2")])
+
+    assert verifier.verify(sent) == KEY.id
+    assert refusal(verifier, replace(sent, target=f"{JOBS}?{query}")) in {DENIED, INCOMPLETE}
+
+
+@pytest.mark.parametrize("seconds", [-299, 0, 299])
+def test_a_clock_skew_of_up_to_five_minutes_is_accepted(verifier, seconds):
+    assert verifier.verify(sdk_signed(at=NOW + timedelta(seconds=seconds))) == KEY.id
+
+
+@pytest.mark.fault("SE48")
+@pytest.mark.parametrize("seconds", [-301, 301, -86400])
+def test_a_larger_clock_skew_is_refused(verifier, seconds):
+    assert refusal(verifier, sdk_signed(at=NOW + timedelta(seconds=seconds))) == DENIED
+
+
+@pytest.mark.fault("SE48")
+@pytest.mark.parametrize("date", ["yesterday", "20261121T126000Z", "20261121T120000Z0", "1" * 4000])
+def test_an_invalid_date_is_refused(verifier, date):
+    assert refusal(verifier, sdk_signed(headers={"X-Sdk-Date": date})) == INCOMPLETE
+
+
+@pytest.mark.fault("SE48")
+@pytest.mark.parametrize("stated", ["UNSIGNED-PAYLOAD", "0" * 64])
+def test_the_body_must_match_the_stated_hash(verifier, stated):
+    assert refusal(verifier, sdk_signed(headers={"X-Sdk-Content-Sha256": stated})) == DENIED
+
+
+@pytest.mark.fault("SE48")
+def test_temporary_keys_are_refused(verifier):
+    assert refusal(verifier, sdk_signed(headers={"X-Security-Token": "x"})) == DENIED
+
+
+@pytest.mark.fault("SE48")
+@pytest.mark.parametrize("method", ["post", "Post"])
+def test_a_method_in_lower_case_is_refused(verifier, method):
+    assert refusal(verifier, sdk_signed(method=method)) == INCOMPLETE
+
+
+@pytest.mark.fault("SE48")
+def test_an_unsigned_request_is_refused(verifier):
+    assert refusal(verifier, without(sdk_signed(), "Authorization")) == INCOMPLETE
+
+
+@pytest.mark.fault("SE48")
+def test_an_unknown_key_and_a_wrong_secret_get_the_same_error(verifier):
+    stranger = AccessKey(id="BQIASTRANGERSTRANGE2", secret="who knows", user="eve", created_at=NOW)
+    forger = AccessKey(id=KEY.id, secret="not the secret", user="eve", created_at=NOW)
+
+    assert error(verifier, stranger) == error(verifier, forger)
+
+
+def error(verifier, key):
+    with pytest.raises(HttpRefusal) as why:
+        verifier.verify(sdk_signed(key=key))
+    return str(why.value), why.value.code, why.value.kind
