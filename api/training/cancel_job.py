@@ -20,6 +20,7 @@ from batchq.domain.job import FINISHED, Job
 from batchq.throttling import ConcurrencyLimit
 
 NAME = "CancelTrainingJob"
+CANCELLABLE = "queued, initializing, running or cancelling"
 MAX_WAIT = 60  # seconds
 MAX_WAITING = 16  # requests of one user that wait for the end of a job at the same time
 
@@ -106,11 +107,11 @@ def preferred_wait(request: web.Request) -> int:
 def _refuse_finished(job: Job) -> None:
     status = status_of(job)
     if status in FINAL:
-        raise state_conflict(job.id, status)
+        raise state_conflict(job.id, status, required=CANCELLABLE)
 
 
 def _answer(job: Job) -> CancelAnswer:
     order = cancellation(job)
     if order is None:
-        raise state_conflict(job.id, status_of(job))
+        raise state_conflict(job.id, status_of(job), required=CANCELLABLE)
     return CancelAnswer(job_id=job.id, status=status_of(job), cancellation_details=cancellation_details(job, order))

@@ -10,6 +10,7 @@ from msgspec import Struct
 from batchq.api.credentials import Scheme
 from batchq.api.dialect_profiles import DialectProfile, RequestFailure
 from batchq.api.http import FailureKind, HttpRefusal, InvalidMember, reply
+from batchq.api.training.formats import rfc3339
 
 RETRY_AFTER = 1  # seconds
 
@@ -74,7 +75,7 @@ def profile(now: Callable[[], datetime]) -> DialectProfile:
             code=status.value,
             details=details,
             request_id=failure.request_id,
-            timestamp=timestamp(now()),
+            timestamp=rfc3339(now()),
         )
         response = reply(answer, status=status)
         if status is HTTPStatus.TOO_MANY_REQUESTS:
@@ -88,6 +89,7 @@ def profile(now: Callable[[], datetime]) -> DialectProfile:
         error_body=TrainingErrorAnswer,
         more_errors={
             HTTPStatus.UNAUTHORIZED: "The request has no credential, or one that is not valid.",
+            HTTPStatus.METHOD_NOT_ALLOWED: "The path has no operation with this method.",
             HTTPStatus.CONFLICT: "The status of the job does not allow the operation.",
             HTTPStatus.UNPROCESSABLE_ENTITY: "The members of the request contradict each other, or the job's kind.",
         },
@@ -95,11 +97,6 @@ def profile(now: Callable[[], datetime]) -> DialectProfile:
         schemes=frozenset({Scheme.BEARER, Scheme.SIGV4}),
         bodyless_post=True,
     )
-
-
-def timestamp(at: datetime) -> str:
-    """RFC 3339 with milliseconds, as `2026-03-02T09:14:05.120Z`. `at` is in UTC."""
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _details(failure: RequestFailure) -> Mapping[str, str | int]:

@@ -2,23 +2,31 @@
 
 from http import HTTPStatus
 
-from batchq.api.http import HttpRefusal
+from batchq.api.training.errors import TrainingRefusal
 from batchq.api.training.job_status import TrainingStatus
 from batchq.domain.ids import JobId
 
 
-def not_found(resource: str, name: str) -> HttpRefusal:
+def not_found(resource: str, name: str) -> TrainingRefusal:
     """For what does not exist, and for what the caller may not see. `resource`: as `job`."""
-    status = HTTPStatus.NOT_FOUND
-    return HttpRefusal(f"Training {resource} {name} not found.", status=status, code="RESOURCE_NOT_FOUND")
+    return TrainingRefusal(
+        HTTPStatus.NOT_FOUND,
+        "RESOURCE_NOT_FOUND",
+        f"Training {resource} {name} not found.",
+        details={"resource": resource, "id": name},
+    )
 
 
-def state_conflict(job_id: JobId, status: TrainingStatus) -> HttpRefusal:
-    """For a job whose status does not permit the operation."""
-    text = f"Training job {job_id} is already {status}."
-    return HttpRefusal(text, status=HTTPStatus.CONFLICT, code="STATE_CONFLICT")
+def state_conflict(job_id: JobId, status: TrainingStatus, *, required: str) -> TrainingRefusal:
+    """For a job whose status does not permit the operation. `required`: the statuses that do, as text."""
+    return TrainingRefusal(
+        HTTPStatus.CONFLICT,
+        "STATE_CONFLICT",
+        f"Training job {job_id} is already {status}.",
+        details={"current_state": status.value, "required_state": required},
+    )
 
 
-def impossible(why: str) -> HttpRefusal:
+def impossible(why: str) -> TrainingRefusal:
     """For a well-formed request that cannot be carried out on this job."""
-    return HttpRefusal(why, status=HTTPStatus.UNPROCESSABLE_ENTITY, code="SEMANTIC_ERROR")
+    return TrainingRefusal(HTTPStatus.UNPROCESSABLE_ENTITY, "SEMANTIC_ERROR", why)

@@ -5,16 +5,20 @@ from functools import partial
 
 from aiohttp import web
 
+from batchq.api.dialect_profiles import register
 from batchq.api.http import Dialect
 from batchq.api.openapi import OperationDoc, document
 from batchq.api.training import cancel_job, create_job, read_jobs
 from batchq.api.training.context import JOB, JOBS, TrainingContext
+from batchq.api.training.errors import profile
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 
 def dialect(context: TrainingContext) -> Dialect:
     def mount(app: web.Application) -> None:
+        register(app, profile(lambda: context.clock.now()))  # noqa: PLW0108 - the context is read by handlers only
+
         def add(method: str, path: str, handler: Handler, doc: OperationDoc) -> None:
             document(app, app.router.add_route(method, path, handler), doc)
 

@@ -44,7 +44,8 @@ PEOPLE = Directory(
         )
     },
 )
-UNTOLD = {"date", "content-length", "x-amzn-requestid"}  # of the headers of an answer: others for each request
+# Headers of an answer that differ between two requests.
+UNTOLD = {"date", "content-length", "x-amzn-requestid", "x-request-id"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from tests.roles.cast import Request, batch
 from tests.roles.props import nothing
 from tests.roles.rows import ROWS, WHOSE
 
-REQUEST = re.compile(rb"RequestId: [0-9a-f-]{36}")
+REQUEST = re.compile(rb'RequestId: [0-9a-f-]{36}|"request_id":"[0-9a-f-]{36}","timestamp":"[^"]*"')
 
 
 def outcome(stage, props, who, row, owner):
