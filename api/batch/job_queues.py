@@ -15,6 +15,7 @@ from batchq.api.batch.wire import Integer, NameList, PageSize, StateName, Tags, 
 from batchq.api.http import milliseconds
 from batchq.api.operations import takes
 from batchq.api.page_tokens import page
+from batchq.domain import status_reasons
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, JobQueue, PolicyName, State, TimeLimit
 from batchq.domain.ids import QueueName
 from batchq.errors import Invalid, NotFound, NotSupported
@@ -205,7 +206,7 @@ def to_wire(queue: JobQueue, arns: BatchArns) -> dict[str, object]:
         "jobQueueArn": arns.queue(queue.name),
         "state": queue.state.value,
         "status": "VALID",
-        "statusReason": "JobQueue Healthy",
+        "statusReason": status_reasons.QUEUE_DRAINED if queue.drained else "JobQueue Healthy",
         "priority": queue.priority,
         "computeEnvironmentOrder": [
             {"order": order, "computeEnvironment": arns.environment(name)}

@@ -8,6 +8,7 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.authorization import authorize
+from batchq.api.holds import HoldChangeAnswer, hold_change_answer
 from batchq.api.http import Dialect, milliseconds, query_of, reply, validate
 from batchq.api.openapi import OperationDoc, document
 from batchq.api.stop_orders import StopStepAnswer, stop_step_answer
@@ -49,7 +50,7 @@ class ListEventsQuery(BaseModel):
 
 
 class EventAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A job entered a status, or an order to stop it has come a step further."""
+    """A job entered a status, an order to stop it has come a step further, or it was held or released."""
 
     #: The number of the event; numbers ascend, and are never used twice.
     number: int
@@ -60,7 +61,7 @@ class EventAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     job_queue: str
     user: str
     account: str
-    #: The status that the job entered or, with `stopOrder`, had at that time.
+    #: The status that the job entered or, with `stopOrder` or `hold`, had at that time.
     status: Status
     #: Why the job has the status; absent if no reason is recorded.
     status_reason: str | None = None
@@ -68,6 +69,8 @@ class EventAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     attempt: int | None = None
     #: The step of a stop order; absent if the job entered `status`.
     stop_order: StopStepAnswer | None = None
+    #: The job was held or released; absent if the job entered `status`.
+    hold: HoldChangeAnswer | None = None
 
 
 class ListEventsAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -135,6 +138,7 @@ def event_answer(saved: FeedEntry) -> EventAnswer:
         status_reason=entry.reason,
         attempt=entry.attempt,
         stop_order=None if entry.stop is None else stop_step_answer(entry.stop),
+        hold=hold_change_answer(entry.hold),
     )
 
 

@@ -7,6 +7,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from batchq.api.authentication import parse_credential
+from batchq.api.holds import HoldAnswer, hold_answer
 from batchq.api.http import milliseconds
 from batchq.api.native.explanations import ExplanationAnswer, explanation_answer
 from batchq.api.stop_orders import StopOrderAnswer, stop_order_answer
@@ -76,6 +77,8 @@ class JobRow(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="came
     status_summary: dict[Status, int] | None = None
     #: The number of nodes of a multi-node parallel job.
     nodes: int | None = None
+    #: Since when and why the job is held; absent if it is not.
+    hold: HoldAnswer | None = None
     #: The latest order to cancel or stop the job.
     stop_order: StopOrderAnswer | None = None
     #: Why it waits, what it does, or why it failed; only if the request asks for explanations.
@@ -112,6 +115,7 @@ def row_members(job: Job, arns: JobArns) -> dict[str, Any]:
         "parent_id": None if job.child is None else job.child.parent,
         **_array_members(job),
         "nodes": None if spec.nodes is None else spec.nodes.count,
+        "hold": hold_answer(job.hold),
         "stop_order": stop_order_answer(job.stop_orders[-1]) if job.stop_orders else None,
     }
 

@@ -79,6 +79,8 @@ class SearchJobsRequest(BaseModel):
     #: With `endedAfter` or `endedBefore` only finished jobs match.
     ended_after: Milliseconds | None = None
     ended_before: Milliseconds | None = None
+    #: Only queued jobs that are held or paused.
+    held: bool = False
     #: Whether children of arrays are rows of their own; else an array is one row.
     children: bool = False
     #: The id of an array: its children are listed, without the array.
@@ -176,6 +178,7 @@ def to_query(body: SearchJobsRequest, caller: Caller) -> JobSearchQuery:
         created_before=body.created_before,
         ended_after=body.ended_after,
         ended_before=body.ended_before,
+        held=body.held,
         children=body.children,
         order_by=order_by,
         limit=min(body.max_results, MAX_EXPLAINED) if body.explain else body.max_results,

@@ -8,6 +8,7 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.authorization import authorize
+from batchq.api.holds import HoldChangeAnswer, hold_change_answer
 from batchq.api.http import Dialect, HttpRefusal, milliseconds, parse, read_body, reply
 from batchq.api.openapi import OperationDoc, document
 from batchq.api.stop_orders import StopStepAnswer, stop_step_answer
@@ -29,7 +30,7 @@ class HistoryEntryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
     #: Milliseconds since 1970.
     at: int
-    #: The status that the job entered or, with `stopOrder`, had at that time.
+    #: The status that the job entered or, with `stopOrder` or `hold`, had at that time.
     status: Status
     #: Why the job has the status; absent if no reason is recorded.
     reason: str | None = None
@@ -37,6 +38,8 @@ class HistoryEntryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, 
     attempt: int | None = None
     #: The step of a stop order; absent if the job entered `status`.
     stop_order: StopStepAnswer | None = None
+    #: The job was held or released; absent if the job entered `status`.
+    hold: HoldChangeAnswer | None = None
 
 
 class JobHistoryAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -64,7 +67,7 @@ class ForceFailRequest(BaseModel):
 
 _HISTORY = OperationDoc(
     name=GET_JOB_HISTORY,
-    summary="Lists the statuses of a job and the orders to stop it, oldest first.",
+    summary="Lists the statuses of a job, the orders to stop it and its holds, oldest first.",
     answer=JobHistoryAnswer,
 )
 _FORCE_FAIL = OperationDoc(
@@ -105,5 +108,10 @@ def dialect(jobs: JobService) -> Dialect:
 def _history_entry(it: HistoryEntry) -> HistoryEntryAnswer:
     step = None if it.stop is None else stop_step_answer(it.stop)
     return HistoryEntryAnswer(
-        at=milliseconds(it.at), status=it.status, reason=it.reason, attempt=it.attempt, stop_order=step
+        at=milliseconds(it.at),
+        status=it.status,
+        reason=it.reason,
+        attempt=it.attempt,
+        stop_order=step,
+        hold=hold_change_answer(it.hold),
     )

@@ -224,7 +224,7 @@ SIGNALS = {"SIGNALLED": "the stop signal was delivered", "KILLED": "SIGKILL was 
 
 
 def _history_columns(entries: list[Row]) -> list[Column]:
-    states = [it for it in entries if "stopOrder" not in it]
+    states = [it for it in entries if "stopOrder" not in it and "hold" not in it]
     times = [moment(it.get("at")) for it in states]
     stays = {
         id(entry): long_duration(end - start)
@@ -244,7 +244,17 @@ def _history_columns(entries: list[Row]) -> list[Column]:
 
 def _history_reason(entry: Row) -> str:
     """The reason of an entry; the entry of a stop order has the order in place of it, or what was sent for it."""
-    order = entry.get("stopOrder")
+    order, hold = entry.get("stopOrder"), entry.get("hold")
+    if isinstance(hold, dict):
+        return _render_hold_change(hold)
     if not isinstance(order, dict):
         return str(entry.get("reason", ""))
     return SIGNALS.get(str(order.get("progress"))) or stop_order(order, has_ended=True)
+
+
+def _render_hold_change(change: Row) -> str:
+    hold = change.get("held")
+    if not isinstance(hold, dict):
+        return f"released by {change.get('releasedBy', 'the server')}"
+    verb = "paused" if hold.get("paused") else "held"
+    return f"{verb} by {hold.get('user', 'the server')}: {hold.get('reason')}"

@@ -157,6 +157,8 @@ class JobQueue(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     name: QueueName
     state: State
+    #: Whether it accepts jobs and starts none. Running jobs are not affected.
+    drained: bool = False
     #: Queues with a higher priority are placed first.
     priority: int
     #: Compute environments, in the order in which they are tried.

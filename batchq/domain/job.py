@@ -318,6 +318,8 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     hold: Hold | None = None
     #: Since when `status_reason` says why it cannot be placed; None: it does not.
     blocked_at: datetime | None = None
+    #: How many times the job has been held or paused.
+    times_held: int = 0
     #: When it last became RUNNABLE; None: never yet, and always None on an array.
     runnable_at: datetime | None = None
     #: The latest start of a job that is blocked at the head of its queue; None: not known.

@@ -28,6 +28,7 @@ SAFE_MODE = (
     "SERVER:SAFE_MODE - The server runs on a restored backup. Jobs start when an administrator has run "
     "`batchq leave-safe-mode`."
 )
+QUEUE_DRAINED = "DRAINED - The job queue accepts jobs, and starts none until an operator ends the drain."
 NO_ENVIRONMENT = "ACTION_REQUIRED - CE(s) associated with the job queue are invalid."
 KEPT_FOR_SHARES = (
     "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - The job waits for vCPUs that the computeReservation of the scheduling "

@@ -18,17 +18,17 @@ from batchq.domain.access.accounts import Caller
 from batchq.domain.access.audit import DONE, AuditRecord, audit_record
 from batchq.domain.bulk_stop import BulkStop, Candidates, JobOutcome, Progress
 from batchq.domain.ids import JobId, QueueName, Tag, child_id, parent_of, stream_name
-from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Job, Status
+from batchq.domain.job import ACTIVE, FINISHED, Job, Status
 from batchq.domain.lifecycle.array_view import apply_order
 from batchq.domain.lifecycle.arrays import Moved, at_work, count, is_parent, size
 from batchq.domain.lifecycle.containers import came_to_run
 from batchq.domain.lifecycle.damage import fail, is_damaged
 from batchq.domain.lifecycle.status import Outcome
-from batchq.domain.lifecycle.stop_order import steps
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.domain.scheduling.fairshare import Change, ShareKey
+from batchq.engine.history_entries import order_entries, status_entry
 from batchq.engine.messages import BulkStopRequest, Message
 from batchq.ports.history import FeedEntry, HistoryEntry
 from batchq.ports.jobs import Changes, Restoration, StatusChanged, SubmissionKey
@@ -208,7 +208,7 @@ class UnitOfWork:
         for tag in came_to_run(before, after):
             name = stream_name(after.spec.definition.name, tag)
             self._streams.append(LogStream(name=name, tag=tag, created_at=self.now, owner=after.spec.owner))
-        self._record_stop_steps(before, after)
+        self._history += order_entries(before, after, self.now, self.caller)
         if after.status is not before.status:
             self._record_transition(before, after)
         elif is_queued_for_placement(before) is not is_queued_for_placement(after):
@@ -335,22 +335,8 @@ class UnitOfWork:
         spec = job.spec
         return FeedEntry(number=number, entry=entry, job_name=spec.name, queue=spec.queue, owner=spec.owner)
 
-    def _record_stop_steps(self, before: Job, after: Job) -> None:
-        at = _stop_time(before, after) or self.now
-        attempt = before.attempt.number if before.attempt else None
-        self._history += (
-            HistoryEntry(
-                job_id=after.id, at=at, status=before.status, reason=before.status_reason, attempt=attempt, stop=it
-            )
-            for it in steps(before, after)
-        )
-
     def _record_transition(self, before: Job | None, after: Job) -> None:
-        attempt = after.attempt.number if after.attempt else None
-        at = _stop_time(before, after) or self.now
-        self._history.append(
-            HistoryEntry(job_id=after.id, at=at, status=after.status, reason=after.status_reason, attempt=attempt)
-        )
+        self._history.append(status_entry(before, after, self.now))
         self._transitions.append(StatusChanged(before=before.status if before else None, job=after))
         if after.status in FINISHED:
             self._changed.append(after.id)
@@ -364,15 +350,6 @@ class UnitOfWork:
 
     def _record_queue_change(self, job: Job) -> None:
         self.changed_queues[job.spec.queue] = min(job.order, self.changed_queues.get(job.spec.queue, job.order))
-
-
-def _stop_time(before: Job | None, after: Job) -> datetime | None:
-    """The time at which a queued job was stopped; None for other changes.
-
-    It may precede the unit of work that writes it.
-    """
-    waited = before is not None and before.status in QUEUED
-    return after.stopped_at if waited and after.status in FINISHED else None
 
 
 def will_be_spawned(unit: UnitOfWork, job_id: JobId) -> bool:

@@ -5,25 +5,41 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from batchq.domain.access.accounts import Owner, Visibility
+from batchq.domain.access.accounts import Owner, UserName, Visibility
 from batchq.domain.ids import JobId, QueueName, parent_of
-from batchq.domain.job import Status
+from batchq.domain.job import Hold, Status
 from batchq.domain.stop_orders import StopStep
 
 
+class HoldChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A job was held or paused, or was released or resumed."""
+
+    #: The hold; None: the job was released.
+    hold: Hold | None
+    #: The user who released it; empty: the server itself.
+    released_by: UserName = UserName("")
+
+
 class HistoryEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One entry of a job's history: a status that the job entered, or a step of an order to stop it."""
+    """One entry of a job's history: a status that the job entered, a step of an order to stop it, or a hold."""
 
     job_id: JobId
     at: datetime
-    #: The status that the job entered or, with `stop`, had at that time.
+    #: The status that the job entered or, with `stop` or `hold`, had at that time.
     status: Status
     #: The statusReason at that time.
     reason: str | None
     #: The number of the attempt; None without an attempt.
     attempt: int | None
-    #: The step of a stop order; None: the job entered `status`.
+    #: The step of a stop order; None: the entry is not about one.
     stop: StopStep | None = None
+    #: The job was held, or released; None: the entry is not about that.
+    hold: HoldChange | None = None
+
+    @property
+    def is_status(self) -> bool:
+        """Whether the job entered `status`."""
+        return self.stop is None and self.hold is None
 
 
 class FeedEntry(Struct, frozen=True, kw_only=True):
@@ -44,7 +60,7 @@ class FeedFilter(Struct, frozen=True, kw_only=True):
     #: Jobs by id; an array matches its children too.
     jobs: frozenset[JobId] = frozenset()
     queues: frozenset[QueueName] = frozenset()
-    #: The statuses that jobs entered; no status matches a step of a stop order.
+    #: The statuses that jobs entered; no status matches a stop order or a hold.
     statuses: frozenset[Status] = frozenset()
     #: Only jobs of these owners; None: of all owners.
     visibility: Visibility | None = None
@@ -52,7 +68,7 @@ class FeedFilter(Struct, frozen=True, kw_only=True):
     def matches(self, saved: FeedEntry) -> bool:
         """Whether the reader wants this entry and may see it."""
         return (
-            (not self.statuses or (saved.entry.stop is None and saved.entry.status in self.statuses))
+            (not self.statuses or (saved.entry.is_status and saved.entry.status in self.statuses))
             and (not self.queues or saved.queue in self.queues)
             and (self.visibility is None or self.visibility.has(saved.owner))
             and (not self.jobs or self._names(saved.entry.job_id))

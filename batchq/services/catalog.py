@@ -9,6 +9,8 @@ The first start of a data directory creates a compute environment and a queue, s
 import json
 from collections.abc import Callable, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from batchq.domain import catalog_rules as rules
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import (
@@ -233,6 +235,14 @@ class CatalogService:
         rules.require_same_kind(before, after)
         self._check_references(after)
         return await self.job_queues.put(after, caller=caller)
+
+    async def drain_queue(self, name: QueueName, *, drained: bool, caller: Caller) -> JobQueue:
+        """Let the queue accept jobs and start none, or let it start them again (`drained` false).
+
+        A repeated call changes nothing. Raises NotFound for a queue that does not exist or that the caller cannot see.
+        """
+        rules.require_existing(_QUEUE, [name], self.queues_of(caller))
+        return await self.update_queue(name, lambda it: replace(it, drained=drained), caller=caller)
 
     @serialized
     async def delete_queue(self, name: QueueName, *, caller: Caller) -> None:

@@ -102,7 +102,7 @@ def _insert_history(connection: Connection, changes: Changes, ends: Mapping[JobI
 
 
 def _ends(entries: Iterable[HistoryEntry]) -> dict[JobId, int]:
-    return {it.job_id: rows.microseconds(it.at) for it in entries if it.status in FINISHED and it.stop is None}
+    return {it.job_id: rows.microseconds(it.at) for it in entries if it.status in FINISHED and it.is_status}
 
 
 def _dependency_rows(jobs: Iterable[Job]) -> list[Row]:

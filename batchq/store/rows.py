@@ -35,6 +35,8 @@ from batchq.ports.jobs import Restoration, SubmissionKey
 from batchq.ports.logs import LogStream
 from batchq.store.statements import Row
 
+HELD = 2  # the column `passed_over` of a held job
+
 JobRow = tuple[int, str, int, str, str, str]
 CandidateRow = tuple[str, int, int, int, int, str | None, int | None, str | None, int, str]
 
@@ -117,7 +119,7 @@ def state_row(job: Job, *, version: int) -> dict[str, str | int | None]:
 
 def passed_over(job: Job) -> int:
     """The column that keeps placement from a queued job: 2 for a held job, 1 for an unschedulable one, else 0."""
-    return 2 if job.held else int(job.unschedulable)
+    return HELD if job.held else int(job.unschedulable)
 
 
 def _state(job: Job, version: int) -> str:

@@ -53,6 +53,8 @@ def finished_at(query: JobSearchQuery) -> SearchCondition:
 def effective_statuses(query: JobSearchQuery) -> frozenset[Status]:
     """The statuses that can match."""
     wanted = frozenset(Status) if query.statuses is None else query.statuses
+    if query.held:
+        wanted &= QUEUED
     by_end = query.order_by is SearchOrder.ENDED or query.ended_after is not None or query.ended_before is not None
     return wanted & FINISHED if by_end else wanted
 
@@ -71,6 +73,8 @@ def _conditions(query: JobSearchQuery) -> Iterator[SearchCondition]:
     if not includes_children(query):
         yield SearchCondition(columns=frozenset({"parent_ord"}), text=f"{T}.parent_ord IS NULL")
     yield from _named_jobs(query)
+    if query.held:
+        yield SearchCondition(columns=frozenset({"passed_over"}), text=f"{T}.passed_over = {rows.HELD}")
     if (statuses := effective_statuses(query)) != frozenset(Status):
         yield _has_status(query, statuses)
     for column, values in (("owner", query.users), ("account", query.accounts), ("queue", query.queues)):

@@ -48,6 +48,7 @@ COLUMNS = frozenset(
         "revision",
         "share_identifier",
         "parent_ord",
+        "passed_over",
     }
 )
 
@@ -98,6 +99,8 @@ def stretches(connection: Connection, query: JobSearchQuery) -> Sequence[Stretch
         return [_by_end(query)]
     if query.parent is not None:
         return [_children_of(connection, query.parent)]
+    if query.held:
+        return [_HELD]
     if query.children and effective_statuses(query) <= ACTIVE:
         return [_active(it) for it in sorted(effective_statuses(query))]
     if includes_children(query):
@@ -177,6 +180,14 @@ def _active(status: Status) -> Stretch:
     parameters: dict[str, Value] = {"status": status.value}
     columns = frozenset({"status", "ord"})
     return Stretch(source="jobs INDEXED BY jobs_active", where=where, parameters=parameters, columns=columns)
+
+
+_HELD = Stretch(
+    source="jobs INDEXED BY jobs_held",
+    where=f"jobs.passed_over = {rows.HELD}",
+    columns=frozenset({"passed_over", "ord", "account", "owner", "queue", "status", "name", "parent_ord"}),
+    implied=frozenset({frozenset({"passed_over"})}),
+)
 
 
 def _columns(query: JobSearchQuery) -> list[VisibleColumn] | None:

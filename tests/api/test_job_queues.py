@@ -2,7 +2,9 @@
 
 import pytest
 
+from batchq.domain.ids import QueueName
 from tests.api.conftest import ARN
+from tests.support.builders import ADMIN
 
 ENVIRONMENTS = [{"order": 1, "computeEnvironment": "local"}]
 ASKED = {"jobQueueName": "it", "priority": 5, "computeEnvironmentOrder": ENVIRONMENTS}
@@ -210,3 +212,14 @@ async def test_a_token_cannot_be_used_with_another_listing(default_queue, boto):
         await boto.describe_compute_environments(nextToken=token)
     with pytest.raises(boto.exceptions.ClientException, match="nextToken is not valid"):
         await boto.describe_job_queues(jobQueues=["it"], nextToken=token)
+
+
+async def test_a_drained_queue_is_enabled_and_says_that_it_is_drained(server, default_queue, boto, described):
+    await boto.create_job_queue(**ASKED)
+    await server.catalog.drain_queue(QueueName("it"), drained=True, caller=ADMIN)
+
+    await boto.update_job_queue(jobQueue="it", priority=6)
+
+    queue = await described()
+    assert (queue["state"], queue["status"], queue["priority"]) == ("ENABLED", "VALID", 6)
+    assert queue["statusReason"].startswith("DRAINED - ")

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import AccountName, Owner, UserName, Visibility
 from batchq.domain.ids import DefinitionRef, QueueName, child_id
-from batchq.domain.job import FINISHED, ArrayChild, Status
+from batchq.domain.job import FINISHED, ArrayChild, Hold, Status
 from batchq.ports.job_search import JobSearchQuery, SearchOrder
 from batchq.ports.jobs import Changes
 from batchq.store import job_search
@@ -40,6 +40,7 @@ SINGLE = st.fixed_dictionaries(
         "definition": st.builds(DefinitionRef, name=st.sampled_from(DEFINITIONS), revision=st.integers(1, 2)),
         "share_identifier": st.none() | st.sampled_from(["red", "blue"]),
         "owner": st.sampled_from(OWNERS),
+        "hold": st.sampled_from([None, None, Hold(reason="not yet", held_at=NOON)]),
     }
 )
 CHILDREN = st.lists(st.sampled_from(Status), max_size=3)
@@ -58,6 +59,7 @@ FILTERS = {
     "created_before": TIMES,
     "ended_after": TIMES,
     "ended_before": TIMES,
+    "held": st.just(True),
     "children": st.just(True),
     "visibility": st.builds(
         Visibility, user=st.sampled_from(["u", "x"]), accounts=st.frozensets(st.sampled_from(["lab", "team"]))

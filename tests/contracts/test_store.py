@@ -7,8 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain.ids import QueueName
-from batchq.domain.job import Status
+from batchq.domain.job import Hold, Status
 from batchq.errors import Conflict, StoreFailed
+from batchq.ports.job_search import JobSearchQuery
 from batchq.ports.jobs import Changes
 from batchq.store.job_writes import MAX_SUBMISSIONS_DELETED
 from tests.support.builders import NOON, attempt, cancel, job, job_id, log_stream, moment, resources, stop, submission
@@ -89,6 +90,21 @@ async def test_jobs_saved_together_are_found_as_they_are_left_whatever_of_them_i
     assert [it.order for it in await store.runnable(QueueName("default"), 9)] == [1, 4]
     assert [it.order for it in await store.unschedulable(9)] == [3]
     assert [it.order for it in await store.active()] == [2]
+
+
+async def test_a_held_job_is_no_candidate_and_still_counts_as_queued(store):
+    hold = Hold(reason="not yet", held_at=NOON)
+    free, held = job(number=1, status=Status.RUNNABLE), job(number=2, status=Status.RUNNABLE, hold=hold)
+    waits, runs = job(number=3, status=Status.PENDING, hold=hold), job(number=4, status=Status.RUNNING, hold=hold)
+    await update(store, inserted=(free, held, waits, runs))
+    queued = await store.queued()
+
+    assert [it.order for it in await store.runnable(QueueName("default"), 9)] == [1]
+    assert [it.order for it in await store.unschedulable(9)] == []
+    assert [it.order for it in (await store.search(JobSearchQuery(held=True, limit=9))).jobs] == [3, 2]
+    await update(store, updated=(replace(held, hold=None), replace(free, hold=hold)))
+    assert [it.order for it in await store.runnable(QueueName("default"), 9)] == [2]
+    assert await store.queued() == queued == {"root": 3}
 
 
 async def test_the_last_order_is_the_highest_given(store):

@@ -3,7 +3,9 @@
 import pytest
 
 from batchq.domain.access.accounts import Caller, Role, UserName
+from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
+from batchq.domain.lifecycle import holds
 from batchq.errors import Invalid, NotFound
 from tests.support.builders import job_id
 from tests.support.scripts import LASTING, Script
@@ -147,3 +149,87 @@ async def test_jobs_that_cannot_be_held_are_refused(world):
     for request in (world.hold, world.release, world.pause, world.resume):
         with pytest.raises(Invalid, match="is SUCCEEDED and can no longer be held"):
             await request(running)
+
+
+async def test_the_history_shows_who_held_and_who_released_the_job(world):
+    job = await world.submit_held("not yet")
+    await world.release(job)
+    await world.wait_for(job, Status.SUCCEEDED)
+
+    held, released = [it.hold for it in await world.store.history(job) if it.hold is not None]
+
+    assert (held.hold.reason, held.hold.user, held.released_by) == ("not yet", "tester", "")
+    assert (released.hold, released.released_by) == (None, "tester")
+
+
+async def test_a_job_can_be_held_so_often_and_no_more(world, monkeypatch):
+    monkeypatch.setattr(holds, "MAX_HOLDS", 2)
+    job = await world.submit_held()
+    await drain(world)
+    await world.release(job)
+    await world.hold(job)
+    await world.release(job)
+
+    with pytest.raises(Invalid, match="held or paused 2 times, which is the maximum"):
+        await world.hold(job)
+
+    await drain(world, drained=False)
+    done = await world.wait_for(job, Status.SUCCEEDED)
+    assert done.times_held == 2
+
+
+# -------------------------------------------------------------------------------------------------------------- queues
+
+
+async def test_a_drained_queue_accepts_jobs_and_starts_none(world):
+    running = await world.submit(LASTING, attempts=2)
+    await world.wait_for(running, Status.RUNNING)
+
+    await drain(world)
+    job = await world.submit(Script(seconds=0))
+    await world.wait_until_idle()
+
+    await world.wait_for(job, Status.RUNNABLE, attempts=())
+    await world.wait_for(running, Status.RUNNING)
+    await drain(world, drained=False)
+    await world.wait_for(job, Status.SUCCEEDED)
+    await world.finish(running)
+    await world.wait_for(running, Status.SUCCEEDED)
+
+
+async def test_a_drained_queue_takes_no_resources_from_other_queues(world):
+    await world.queue("urgent", priority=9)
+    holder = await world.submit(LASTING, millicpus=1000)
+    head = await world.submit(Script(seconds=0), millicpus=WHOLE, queue="urgent")
+    job = await world.submit(Script(seconds=0), millicpus=3000)
+    await world.wait_for(head, Status.RUNNABLE)
+    await world.wait_for(job, Status.RUNNABLE)
+
+    await drain(world, "urgent")
+
+    await world.wait_for(job, Status.SUCCEEDED)
+    await world.finish(holder)
+    await drain(world, "urgent", drained=False)
+    await world.wait_for(head, Status.SUCCEEDED)
+
+
+async def test_a_drain_survives_a_restart_and_a_repetition_changes_nothing(world):
+    drained = await drain(world)
+    assert await drain(world) == drained
+    job = await world.submit(Script(seconds=0))
+
+    await world.restart()
+    await world.wait_until_idle()
+
+    await world.wait_for(job, Status.RUNNABLE, attempts=())
+    await drain(world, drained=False)
+    await world.wait_for(job, Status.SUCCEEDED)
+
+
+async def test_a_queue_that_does_not_exist_cannot_be_drained(world):
+    with pytest.raises(NotFound):
+        await drain(world, "nothing")
+
+
+async def drain(world, name="default", *, drained=True):
+    return await world.catalog.drain_queue(QueueName(name), drained=drained, caller=world.caller)

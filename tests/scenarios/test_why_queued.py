@@ -71,6 +71,16 @@ async def test_a_paused_job_names_who_paused_it_and_why(world):
     await world.cancel(job)
 
 
+async def test_a_job_of_a_drained_queue_names_the_queue(world):
+    await world.catalog.drain_queue(QueueName("default"), drained=True, caller=ADMIN)
+    job = await world.submit()
+    await world.wait_for(job, Status.RUNNABLE)
+
+    sentence = "Queue default is drained: none of its jobs starts until an operator ends the drain."
+    check(await world.why(job), Code.QUEUE_DRAINED, sentence)
+    await world.cancel(job)
+
+
 # ------------------------------------------------------------------------------------------------ SUBMITTED and PENDING
 
 

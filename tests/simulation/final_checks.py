@@ -146,7 +146,7 @@ async def _check_store(world) -> None:
             "I13 the feed in memory ends with the last commit", f"{world.server.engine.history_feed.last}"
         )
     for job_id in stored:
-        walk = [it.status for it in await store.history(job_id) if it.stop is None]
+        walk = [it.status for it in await store.history(job_id) if it.is_status]
         if any(after not in EDGES[before] for before, after in pairwise(walk)):
             world.run_log.fail("I13 the history is a legal walk", f"{world.run_log.name_of(job_id)} {walk}")
         if walk[0] is not Status.SUBMITTED or walk[-1] is not stored[job_id].status:

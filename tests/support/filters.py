@@ -137,6 +137,7 @@ def _is_searched(job: Job, query: JobSearchQuery) -> bool:
     )
     return (
         (child is None or members)
+        and (not query.held or (job.held and _shown_status(job, query) in QUEUED))
         and all(values is None or value in values for values, value in wanted)
         and job.id.startswith(prefix)
         and (query.definitions is None or any(_defines(it, spec.definition) for it in query.definitions))

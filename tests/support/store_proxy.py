@@ -77,7 +77,7 @@ class StatusChanges:
     def __call__(self, changes: Changes) -> None:
         jobs = {it.id: it for it in (*changes.inserted, *changes.updated)}
         for entry in changes.history:
-            if entry.stop is not None:
+            if not entry.is_status:
                 continue
             before = self._statuses.get(entry.job_id)
             self._statuses[entry.job_id] = entry.status

@@ -337,7 +337,7 @@ class World:
 
     async def statuses(self, job_id: JobId) -> list[str]:
         """The statuses of the job's history, in order."""
-        return [str(moment.status) for moment in await self.store.history(job_id) if moment.stop is None]
+        return [str(moment.status) for moment in await self.store.history(job_id) if moment.is_status]
 
     async def engine_calls(self, job_id: JobId, attempt: int = 1, container_key: str = "") -> list[str]:
         """The calls of the container engine for an attempt's container, once the server is idle.

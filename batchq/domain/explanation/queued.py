@@ -85,6 +85,9 @@ def runnable(job: Job, neighbours: Neighbours, state: SchedulerState, reader: Re
         return explanation(Code.STOP_PENDING, since=None, facts={}, words={})
     retry_facts, retry_words = _retry(job)
     named: dict[str, Fact] = {"jobQueue": job.spec.queue}
+    if queue is not None and queue.drained:
+        text = {"queue": str(queue.name)} | retry_words
+        return explanation(Code.QUEUE_DRAINED, since=job.runnable_at, facts=named | retry_facts, words=text)
     blocked = None
     if queue is not None and state.cluster is not None:
         if not state.cluster.enabled(queue.environments):

@@ -97,6 +97,14 @@ QUEUED_ROWS: Mapping[Code, Row] = {
         applies="A cancel or terminate of many jobs, or of the job's array, is about to be applied to it.",
         sentences=("A stop order is about to be applied to it: it does not start.",),
     ),
+    Code.QUEUE_DRAINED: Row(
+        statuses=(Status.RUNNABLE,),
+        applies="The queue of the job is drained: it accepts jobs, and starts none.",
+        sentences=("Queue {queue} is drained: none of its jobs starts until an operator ends the drain.",),
+        more=(_ATTEMPT,),
+        facts=("jobQueue", *_RETRY_FACTS),
+        texts=("QUEUE_DRAINED",),
+    ),
     Code.NO_ENVIRONMENT: Row(
         statuses=(Status.RUNNABLE,),
         applies="No compute environment of the queue is enabled.",

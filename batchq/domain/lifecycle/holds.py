@@ -15,19 +15,27 @@ from batchq.domain.job import Hold, Job
 from batchq.domain.lifecycle.status import Outcome
 from batchq.errors import Invalid
 
+MAX_HOLDS = 100  # of one job: its history has an entry for each
+
 
 def hold_queued(job: Job, event: on.HoldRequested | on.PauseRequested, now: datetime) -> Outcome:
-    """Pass the job over in placement, and show why. A job that is held already keeps its first hold."""
+    """Pass the job over in placement, and show why. A job that is held already keeps its first hold.
+
+    Raises Invalid for the hold after MAX_HOLDS.
+    """
     if job.spec.array_size is not None and job.child is None:
         refuse_array(job, event, now)
     return (job if job.held else _held(job, event, now)), ()
 
 
 def _held(job: Job, event: on.HoldRequested | on.PauseRequested, now: datetime) -> Job:
+    if job.times_held >= MAX_HOLDS:
+        raise Invalid(f"Job {job.id} has been held or paused {MAX_HOLDS} times, which is the maximum.")
     paused = isinstance(event, on.PauseRequested)
     return replace(
         job,
         hold=Hold(reason=event.reason, user=event.user, held_at=now, paused=paused),
+        times_held=job.times_held + 1,
         unschedulable=False,
         blocked_at=None,
         promised_start=None,

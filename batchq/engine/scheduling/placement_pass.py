@@ -142,7 +142,8 @@ class PlacementPass(Struct, frozen=True, kw_only=True):
     async def place_all(self) -> dict[QueueSlot, Head]:
         """Try the first jobs of each queue, by priority. Returns the heads."""
         heads: dict[QueueSlot, Head] = {}
-        by_priority = sorted(self.catalog.queues.values(), key=lambda it: (-it.priority, it.name))
+        open_queues = (it for it in self.catalog.queues.values() if not it.drained)
+        by_priority = sorted(open_queues, key=lambda it: (-it.priority, it.name))
         for _, queues in groupby(by_priority, key=lambda it: it.priority):
             if not self.must_end:
                 heads |= await self.place_from(tuple(queues))

@@ -146,7 +146,8 @@ class Scheduler:
         `capacity_freed`: whether more resources may be free than at the last call.
         """
         changes = unit.job_changes()
-        if self._pass_memo.nothing_queued(self._catalog.queues, changes):
+        open_queues = [name for name, it in self._catalog.queues.items() if not it.drained]
+        if self._pass_memo.nothing_queued(open_queues, changes):
             result, promises = NOTHING_QUEUED, NO_PROMISES
         else:
             uses, used_up = self._share_usage_after(unit, changes)

@@ -172,7 +172,8 @@ WHERE status = 'RUNNABLE' AND passed_over = 0 AND share_identifier IS NOT NULL;
 
 -- Small indexes of the engine: they hold unfinished jobs only.
 CREATE INDEX jobs_unschedulable ON jobs (passed_over) WHERE status = 'RUNNABLE' AND passed_over = 1;
-CREATE INDEX jobs_held ON jobs (account, ord, status, passed_over) WHERE passed_over = 2;
+CREATE INDEX jobs_held ON jobs (passed_over, ord, account, owner, queue, status, name, parent_ord)
+WHERE passed_over = 2;
 CREATE INDEX jobs_active ON jobs (status) WHERE status IN ('STARTING', 'RUNNING');
 CREATE INDEX jobs_with_array_work ON jobs (has_array_work) WHERE has_array_work = 1;
 CREATE INDEX jobs_pending ON jobs (account, array_size, ord, status, queue, owner)

@@ -132,7 +132,8 @@ CREATE INDEX jobs_failed ON jobs (finished_at, ord, owner, account, queue, name,
 WHERE status = 'FAILED' AND parent_ord IS NULL;
 CREATE INDEX jobs_finished ON jobs (finished_at, ord, id, array_size)
 WHERE finished_at IS NOT NULL AND parent_ord IS NULL;
-CREATE INDEX jobs_held ON jobs (account, ord, status, passed_over) WHERE passed_over = 2;
+CREATE INDEX jobs_held ON jobs (passed_over, ord, account, owner, queue, status, name, parent_ord)
+WHERE passed_over = 2;
 CREATE INDEX jobs_pending ON jobs (account, array_size, ord, status, queue, owner)
 WHERE status IN ('SUBMITTED', 'PENDING');
 CREATE INDEX jobs_runnable ON jobs (
