@@ -1,4 +1,4 @@
-"""The parent of an array: what it spawns, whom it tells, and how it ends. aws-batch.md 5.5 and 8."""
+"""The parent of an array: its children, the orders that it passes on, and its end. aws-batch.md 5.5 and 8."""
 
 from datetime import timedelta
 
@@ -48,13 +48,13 @@ def asked(job, event):
 CANCEL, TERMINATE = on.CancelRequested(reason="enough"), on.TerminateRequested(reason="now")
 
 
-def test_it_is_pending_with_a_family_once_its_dependencies_are_met():
+def test_an_array_is_pending_and_spawns_once_its_dependencies_are_met():
     for status in (Status.SUBMITTED, Status.PENDING):
         begun = parent(status=status)
         assert (begun.status, begun.array_state) == (Status.PENDING, ArrayState(counted_at=NOON))
 
 
-def test_children_share_its_spec_and_have_the_orders_after_its_own():
+def test_children_share_the_spec_and_have_the_next_orders():
     after, children = arrays.spawn(parent(5, order=10), 2, LATER)
 
     assert [(it.id, it.order, it.child.index) for it in children] == [
@@ -74,13 +74,13 @@ def test_children_share_its_spec_and_have_the_orders_after_its_own():
         ((Status.SUCCEEDED, Status.FAILED, Status.RUNNING), Status.PENDING, None),
     ],
 )
-def test_it_is_over_when_all_are_and_succeeds_if_every_one_has(statuses, status, reason):
+def test_an_array_ends_with_its_last_child_and_succeeds_if_all_have(statuses, status, reason):
     over = ended(with_children(), *statuses)
 
     assert (over.status, over.status_reason, over.attempts) == (status, reason, ())
 
 
-def test_it_is_not_over_while_some_are_not_spawned():
+def test_an_array_does_not_end_before_all_children_are_spawned():
     half, _ = arrays.spawn(parent(3), 2, NOON)
     moves = [Moved(index=i, before=None, after=Status.SUCCEEDED) for i in range(2)]
 
@@ -88,14 +88,14 @@ def test_it_is_not_over_while_some_are_not_spawned():
 
 
 @pytest.mark.parametrize("statuses", [(Status.SUCCEEDED,) * 3, (Status.SUCCEEDED, Status.FAILED, Status.SUCCEEDED)])
-def test_a_cancelled_one_fails_with_the_callers_reason_whatever_its_children_did(statuses):
+def test_a_cancelled_array_fails_with_the_callers_reason(statuses):
     over = ended(asked(with_children(), CANCEL), *statuses)
 
     assert (over.status, over.status_reason) == (Status.FAILED, "enough")
     assert (over.is_cancelled, over.is_terminated) == (True, False)
 
 
-def test_a_terminate_after_a_cancel_is_told_to_all_again_and_its_reason_stands():
+def test_a_terminate_after_a_cancel_is_applied_to_all_children_again():
     one_runs = ended(with_children(), Status.RUNNING)
     cancelled, told = arrays.pass_order(asked(one_runs, CANCEL), 2)
     assert told == range(2)
@@ -112,7 +112,7 @@ def test_a_terminate_after_a_cancel_is_told_to_all_again_and_its_reason_stands()
 
 @pytest.mark.parametrize("first", [CANCEL, TERMINATE])
 @pytest.mark.parametrize("second", [on.CancelRequested(reason="again"), on.TerminateRequested(reason="again")])
-def test_the_first_order_stands_but_a_cancel_gives_way_to_a_terminate(first, second):
+def test_the_first_order_stands_except_that_a_terminate_follows_a_cancel(first, second):
     once = asked(ended(with_children(), Status.RUNNING), first)
     twice = asked(once, second)
 
@@ -120,14 +120,14 @@ def test_the_first_order_stands_but_a_cancel_gives_way_to_a_terminate(first, sec
     assert (twice == once) is not upgraded
 
 
-def test_a_failure_in_a_sequential_array_is_told_to_those_after_it_alone():
+def test_a_failure_in_a_sequential_array_is_applied_to_later_children_only():
     broken = ended(with_children(4, depends_on=[SEQUENTIAL]), Status.SUCCEEDED, Status.FAILED)
 
     assert arrays.order(broken) == on.DependencyFailed(job_id=child_id(broken.id, 1))
     assert arrays.pass_order(broken, 250)[1] == range(2, 4)
 
 
-def test_a_second_failure_changes_nothing_of_what_is_told():
+def test_a_second_failure_changes_nothing():
     broken = ended(with_children(4, depends_on=[SEQUENTIAL]), Status.SUCCEEDED, Status.FAILED)
     told, _ = arrays.pass_order(broken, 1)
 
@@ -137,7 +137,7 @@ def test_a_second_failure_changes_nothing_of_what_is_told():
 
 
 @pytest.mark.parametrize("order", [CANCEL, TERMINATE])
-def test_a_failure_under_an_order_tells_nobody_anything_else(order):
+def test_a_failure_under_an_order_changes_no_other_child(order):
     ordered = asked(ended(with_children(4, depends_on=[SEQUENTIAL]), Status.RUNNING), order)
 
     after = arrays.count(ordered, [Moved(index=0, before=Status.RUNNING, after=Status.FAILED)], LATER)
@@ -146,18 +146,18 @@ def test_a_failure_under_an_order_tells_nobody_anything_else(order):
     assert arrays.pass_order(after, 250)[1] == range(4)
 
 
-def test_what_it_waited_for_is_behind_it():
+def test_a_spawned_array_ignores_its_dependencies():
     begun = parent()
     for event in (on.DependenciesMet(), on.DependenciesPending(), FAILED_BEFORE, on.FoundInvalid(reason="?")):
         assert step(begun, event, LATER) == (begun, ())
 
 
-def test_it_is_never_placed():
+def test_an_array_is_never_placed():
     with pytest.raises(IllegalTransition):
         step(parent(), on.Placed(environment="local"), LATER)
 
 
-def test_once_over_requests_change_nothing():
+def test_requests_do_not_change_an_ended_array():
     over = ended(with_children(), *(Status.SUCCEEDED,) * 3)
     for event in (CANCEL, TERMINATE):
         assert step(over, event, LATER) == (over, ())
@@ -174,7 +174,7 @@ def test_once_over_requests_change_nothing():
         (ended(with_children(), *(Status.FAILED,) * 3), False),
     ],
 )
-def test_it_is_at_work_while_there_is_somebody_to_spawn_or_to_tell(job, at_work):
+def test_an_array_has_work_while_children_are_to_be_spawned_or_stopped(job, at_work):
     assert arrays.at_work(job) is at_work
 
 
@@ -187,7 +187,7 @@ MOVES = any_.lists(
 
 
 @given(size=any_.integers(2, 12), sequential=any_.booleans(), moves=MOVES)
-def test_whatever_happens_the_counts_are_true_and_it_ends(size, sequential, moves):
+def test_the_counts_are_correct_and_the_array_ends_in_every_history(size, sequential, moves):
     """A small world of one array: its children live here, as their statuses alone."""
     job, children = parent(size, depends_on=[SEQUENTIAL] if sequential else []), {}
     for happening in [*moves, *[("spawn", size, True), ("tell", size, True)] * 2, ("end", size, True)]:
@@ -226,7 +226,7 @@ def _happen(job, children, what, most, well):
     return arrays.count(job, moved, NOON)
 
 
-def test_the_orders_kept_for_children_that_are_not_spawned_are_few():
+def test_orders_for_unspawned_children_are_merged():
     array = builders.job(array_size=10_000)
     for index in range(5000):
         array = arrays.keep_order(array, index, on.CancelRequested(reason="one reason"), NOON)

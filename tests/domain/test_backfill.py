@@ -1,4 +1,4 @@
-"""Who may start before a job that waits in front of it, and who may not."""
+"""Which jobs may start before a waiting head, and which may not."""
 
 from datetime import timedelta
 from itertools import count
@@ -55,7 +55,7 @@ def licences(amount, *, returns=True):
 # ----------------------------------------------------------------------------------------------------------- beside it
 
 
-def test_what_is_beside_the_waiting_job_may_be_taken():
+def test_capacity_beside_the_head_may_be_used():
     free = room(under_way(gpus=2))
     assert isinstance(free.place_or_reserve(one(millicpus=1000, gpus=1), ["local"]), Insufficient)
 
@@ -63,7 +63,7 @@ def test_what_is_beside_the_waiting_job_may_be_taken():
     assert isinstance(free.place_if_no_delay(one(millicpus=1), ["local"]), Insufficient)
 
 
-def test_what_the_waiting_job_needs_of_memory_is_kept_too():
+def test_memory_of_the_head_is_reserved_too():
     free = room(under_way(millicpus=4000, memory_mib=1), environments=[environment(), environment("other")])
     assert isinstance(free.place_or_reserve(one(memory_mib=6_000), ["local"]), Insufficient)
 
@@ -71,14 +71,14 @@ def test_what_the_waiting_job_needs_of_memory_is_kept_too():
     assert free.place_if_no_delay(one(memory_mib=1_999), ["other"]) == Fits(environment="other")
 
 
-def test_one_that_is_squeezed_in_and_does_not_fit_keeps_nothing_from_others():
+def test_a_backfill_candidate_that_does_not_fit_reserves_nothing():
     free = room(under_way(millicpus=1000))
 
     assert isinstance(free.place_if_no_delay(one(millicpus=4000), ["local"]), Insufficient)
     assert free.place_if_no_delay(one(millicpus=3000), ["local"]) == LOCAL
 
 
-def test_what_is_set_aside_for_two_is_the_sum():
+def test_reservations_of_two_heads_are_added():
     free = room(under_way(gpus=2))
     free.place_or_reserve(one(millicpus=1000, gpus=1), ["local"])
     free.place_or_reserve(one(millicpus=1000, gpus=1), ["local"])
@@ -90,7 +90,7 @@ def test_what_is_set_aside_for_two_is_the_sum():
 # ----------------------------------------------------------------------------------------------- before its known start
 
 
-def test_one_that_ends_before_the_known_start_may_take_what_is_set_aside():
+def test_a_job_that_ends_before_the_known_start_may_use_reserved_capacity():
     free = room(under_way(millicpus=1000, timeout=HOUR, stop_grace=timedelta()))
     free.place_or_reserve(one(millicpus=4000), ["local"])
 
@@ -98,35 +98,35 @@ def test_one_that_ends_before_the_known_start_may_take_what_is_set_aside():
 
 
 @pytest.mark.parametrize("longest", [None, HOUR - ALLOWANCES])
-def test_one_that_may_not_end_before_it_may_not(longest):
+def test_a_job_that_may_end_later_may_not_use_reserved_capacity(longest):
     free = room(under_way(millicpus=1000, timeout=HOUR, stop_grace=timedelta()))
     free.place_or_reserve(one(millicpus=4000), ["local"])
 
     assert isinstance(free.place_if_no_delay(one(longest=longest), ["local"]), Insufficient)
 
 
-def test_the_grace_of_what_runs_counts():
+def test_the_grace_period_of_running_jobs_counts():
     free = room(under_way(millicpus=1000, timeout=HOUR, stop_grace=2 * MINUTE))
     free.place_or_reserve(one(millicpus=4000), ["local"])
 
     assert free.place_if_no_delay(one(longest=HOUR - ALLOWANCES + MINUTE), ["local"]) == LOCAL
 
 
-def test_a_start_that_no_timeout_tells_is_unknown():
+def test_without_timeouts_the_start_is_unknown():
     free = room(under_way(millicpus=1000), under_way(millicpus=1000, timeout=HOUR))
     free.place_or_reserve(one(millicpus=4000), ["local"])
 
     assert isinstance(free.place_if_no_delay(one(longest=MINUTE), ["local"]), Insufficient)
 
 
-def test_only_as_many_must_end_as_make_room():
+def test_only_the_necessary_ends_are_counted():
     free = room(under_way(millicpus=1000), under_way(millicpus=2000, timeout=HOUR))
     free.place_or_reserve(one(millicpus=3000), ["local"])
 
     assert free.place_if_no_delay(one(longest=MINUTE), ["local"]) == LOCAL
 
 
-def test_what_ends_elsewhere_makes_no_room():
+def test_ends_in_other_environments_do_not_count():
     environments = [environment(), environment("other")]
     free = room(under_way(millicpus=1000, timeout=HOUR, on="other"), under_way(), environments=environments)
     free.place_or_reserve(one(millicpus=4000), ["local"])
@@ -134,7 +134,7 @@ def test_what_ends_elsewhere_makes_no_room():
     assert isinstance(free.place_if_no_delay(one(longest=MINUTE), ["local"]), Insufficient)
 
 
-def test_the_first_environment_to_have_room_counts():
+def test_the_first_environment_with_capacity_counts():
     environments = [environment(), environment("other")]
     soon, late = under_way(timeout=HOUR, on="other"), under_way(timeout=3 * HOUR)
     free = room(soon, late, environments=environments)
@@ -144,21 +144,21 @@ def test_the_first_environment_to_have_room_counts():
     assert free.place_if_no_delay(one(longest=HOUR / 2), ["local"]) == LOCAL
 
 
-def test_a_job_that_is_past_its_timeout_may_end_at_once():
+def test_a_job_past_its_timeout_may_end_at_once():
     free = room(under_way(millicpus=1000, timeout=MINUTE), now=at(3600))
     free.place_or_reserve(one(millicpus=4000), ["local"])
 
     assert isinstance(free.place_if_no_delay(one(longest=timedelta(seconds=1)), ["local"]), Insufficient)
 
 
-def test_a_job_that_was_told_to_stop_ends_within_its_grace():
+def test_a_stopping_job_ends_within_its_grace_period():
     free = room(after(running(stop_grace=HOUR), terminate()))
     free.place_or_reserve(one(millicpus=4000), ["local"])
 
     assert free.place_if_no_delay(one(longest=MINUTE), ["local"]) == LOCAL
 
 
-def test_a_job_that_is_not_started_yet_has_all_its_time():
+def test_a_job_that_has_not_started_has_its_whole_timeout():
     free = room(job(status=Status.STARTING, timeout=HOUR))
     free.place_or_reserve(one(millicpus=4000), ["local"])
 
@@ -166,7 +166,7 @@ def test_a_job_that_is_not_started_yet_has_all_its_time():
     assert isinstance(free.place_if_no_delay(one(longest=HOUR), ["local"]), Insufficient)
 
 
-def test_who_waits_behind_another_does_not_count_on_what_is_kept_for_it():
+def test_a_second_head_does_not_count_on_reserved_capacity():
     free = room(under_way(millicpus=1000, timeout=HOUR))
     free.place_or_reserve(one(millicpus=4000), ["local"])
     free.place_or_reserve(one(millicpus=4000), ["local"])
@@ -174,7 +174,7 @@ def test_who_waits_behind_another_does_not_count_on_what_is_kept_for_it():
     assert isinstance(free.place_if_no_delay(one(longest=MINUTE), ["local"]), Insufficient)
 
 
-def test_a_promise_is_never_put_off():
+def test_a_promised_start_is_never_postponed():
     slow = job(status=Status.STARTING, timeout=HOUR)
     first = room(slow)
     first.place_or_reserve(one(millicpus=4000, number=7), ["local"])
@@ -186,7 +186,7 @@ def test_a_promise_is_never_put_off():
     assert isinstance(later.place_if_no_delay(one(longest=HOUR / 2), ["local"]), Insufficient)
 
 
-def test_a_promise_comes_nearer():
+def test_a_promised_start_may_become_earlier():
     first = room(under_way(millicpus=1000, timeout=3 * HOUR))
     first.place_or_reserve(one(millicpus=4000, number=7), ["local"])
 
@@ -199,7 +199,7 @@ def test_a_promise_comes_nearer():
 # ------------------------------------------------------------------------------------------------- consumable resources
 
 
-def test_units_in_use_are_not_there():
+def test_units_in_use_are_not_available():
     free = room(under_way(needs=(need(2),)), licence=licences(3))
 
     assert isinstance(free.place_if_no_delay(one(need(2)), ["local"]), Insufficient)
@@ -207,13 +207,13 @@ def test_units_in_use_are_not_there():
     assert isinstance(free.place_if_no_delay(one(need(1)), ["local"]), Insufficient)
 
 
-def test_units_that_are_used_up_are_not_counted_twice():
+def test_consumed_units_are_counted_once():
     free = room(under_way(needs=(need(2),)), licence=licences(1, returns=False))
 
     assert free.place_if_no_delay(one(need(1)), ["local"]) == LOCAL
 
 
-def test_more_units_than_there_are_is_a_misfit():
+def test_a_job_with_more_units_than_exist_is_unschedulable():
     free = room(licence=licences(3))
 
     for needs in ([need(4)], [need(2), need(2)]):
@@ -222,13 +222,13 @@ def test_more_units_than_there_are_is_a_misfit():
         )
 
 
-def test_units_of_a_resource_that_is_not_there_are_a_misfit():
+def test_a_job_with_an_unknown_resource_is_unschedulable():
     assert room().place_or_reserve(one(need(1)), ["local"]) == Unschedulable(
         reason=status_reasons.no_such_resource("licence")
     )
 
 
-def test_what_others_have_used_up_makes_a_misfit_of_the_next():
+def test_a_job_is_unschedulable_when_all_units_were_consumed():
     free = room(token=licences(3, returns=False))
 
     assert free.place_or_reserve(one(need(2, "token")), ["local"]) == LOCAL
@@ -237,7 +237,7 @@ def test_what_others_have_used_up_makes_a_misfit_of_the_next():
     )
 
 
-def test_units_are_set_aside_and_nothing_else_is_kept_from_those_who_need_none():
+def test_reserved_units_do_not_block_jobs_without_units():
     free = room(under_way(needs=(need(2),)), licence=licences(3))
     free.place_or_reserve(one(need(2), millicpus=1000), ["local"])
 
@@ -245,7 +245,7 @@ def test_units_are_set_aside_and_nothing_else_is_kept_from_those_who_need_none()
     assert free.place_if_no_delay(one(millicpus=2000), ["local"]) == LOCAL
 
 
-def test_units_come_back_when_a_timeout_says_so():
+def test_units_are_released_at_the_timeout():
     free = room(under_way(needs=(need(2),), timeout=HOUR), licence=licences(3))
     free.place_or_reserve(one(need(3)), ["local"])
 
@@ -264,20 +264,20 @@ def test_units_come_back_when_a_timeout_says_so():
         ({"millicpus": 4000, "gpus": 2}, "vCPUs of compute environment local, GPUs"),
     ],
 )
-def test_it_says_what_it_waits_for(asked, waits_for):
+def test_the_reason_names_the_lacking_resources(asked, waits_for):
     outcome = room(under_way(millicpus=1000, gpus=1)).place_or_reserve(one(**asked), ["local"])
 
     text = f"CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - The job waits for {waits_for}."
     assert outcome == Insufficient(reason=text)
 
 
-def test_it_says_which_consumable_resource_it_waits_for():
+def test_the_reason_names_the_lacking_consumable_resource():
     outcome = room(under_way(needs=(need(2),)), licence=licences(3)).place_or_reserve(one(need(2)), ["local"])
 
     assert outcome == Insufficient(reason=status_reasons.no_room("consumable resource licence"))
 
 
-def test_with_no_environment_enabled_it_says_so():
+def test_the_reason_names_that_no_environment_is_enabled():
     assert room().place_or_reserve(one(), ["gone"]) == Insufficient(reason=status_reasons.NO_ENVIRONMENT)
 
 
@@ -289,7 +289,7 @@ def test_a_full_environment_is_closed():
     assert not room(under_way(millicpus=3999)).closed(["local"])
 
 
-def test_what_is_set_aside_for_a_known_start_leaves_it_open():
+def test_a_reservation_for_a_known_start_keeps_the_environment_open():
     known, unknown = room(under_way(timeout=HOUR)), room(under_way())
     known.place_or_reserve(one(millicpus=4000), ["local"])
     unknown.place_or_reserve(one(millicpus=4000), ["local"])

@@ -1,4 +1,4 @@
-"""A RUNNABLE job that cannot go on says why, since when, and is given up where its queue says so. aws-batch.md 10.4."""
+"""A job that is blocked has a reason and a time, and is cancelled if its queue says so. aws-batch.md 10.4."""
 
 from batchq.domain import events as on
 from batchq.domain import status_reasons
@@ -12,25 +12,25 @@ def blocked(of):
     return of.status_reason, of.blocked_at, of.unschedulable
 
 
-def test_the_head_of_a_queue_that_finds_no_room_says_so():
+def test_a_head_that_does_not_fit_has_a_reason():
     job = after(runnable(), NO_ROOM, now=at(5))
 
     assert blocked(job) == ("no room", at(5), False)
 
 
-def test_found_blocked_again_for_the_same_reason_it_has_been_since_the_first_time():
+def test_the_same_reason_again_keeps_the_time():
     job = after(runnable(), NO_ROOM, now=at(5))
 
     assert lived(job, NO_ROOM, now=at(9)) == (job, ())
 
 
-def test_blocked_for_another_reason_it_counts_anew():
+def test_another_reason_sets_a_new_time():
     job = after(runnable(), NO_ROOM, now=at(5))
 
     assert blocked(after(job, on.FoundBlocked(reason="no share"), now=at(9))) == ("no share", at(9), False)
 
 
-def test_what_is_only_explained_otherwise_has_been_so_since_the_first_time():
+def test_another_text_of_the_same_reason_keeps_the_time():
     job = after(runnable(), on.FoundBlocked(reason="CAPACITY:THIS - vCPUs"), now=at(5))
 
     later = after(job, on.FoundBlocked(reason="CAPACITY:THIS - memory"), now=at(9))
@@ -38,20 +38,20 @@ def test_what_is_only_explained_otherwise_has_been_so_since_the_first_time():
     assert blocked(later) == ("CAPACITY:THIS - memory", at(5), False)
 
 
-def test_a_misfit_is_blocked_too():
+def test_an_unschedulable_job_is_blocked():
     job = after(runnable(), on.FoundUnschedulable(reason=status_reasons.TOO_LARGE), now=at(5))
 
     assert blocked(job) == (status_reasons.TOO_LARGE, at(5), True)
 
 
-def test_a_misfit_found_again_has_been_one_since_the_first_time():
+def test_an_unschedulable_job_found_again_keeps_its_time():
     misfit = on.FoundUnschedulable(reason=status_reasons.TOO_LARGE)
     job = after(runnable(), misfit, now=at(5))
 
     assert lived(job, misfit, now=at(9)) == (job, ())
 
 
-def test_a_blocked_job_that_becomes_a_misfit_for_the_same_reason_keeps_its_time():
+def test_a_blocked_job_found_unschedulable_for_the_same_reason_keeps_its_time():
     job = after(runnable(), on.FoundBlocked(reason=status_reasons.TOO_LARGE), now=at(5))
 
     assert blocked(after(job, on.FoundUnschedulable(reason=status_reasons.TOO_LARGE), now=at(9))) == (
@@ -61,20 +61,20 @@ def test_a_blocked_job_that_becomes_a_misfit_for_the_same_reason_keeps_its_time(
     )
 
 
-def test_what_failed_before_is_not_since_when_it_is_blocked():
+def test_the_end_of_an_earlier_attempt_is_not_the_time_of_the_block():
     job = after(runnable(status_reason="no room"), NO_ROOM, now=at(5))
 
     assert blocked(job) == ("no room", at(5), False)
 
 
-def test_what_is_placed_or_fits_at_last_is_blocked_no_more():
+def test_a_placed_or_schedulable_job_is_not_blocked():
     job = after(runnable(), NO_ROOM)
 
     assert blocked(after(job, placed())) == (None, None, False)
     assert blocked(after(job, on.FoundSchedulable())) == (None, None, False)
 
 
-def test_blocked_too_long_it_is_cancelled_for_that():
+def test_a_job_blocked_too_long_is_cancelled():
     job = after(runnable(), on.FoundUnschedulable(reason=status_reasons.TOO_LARGE))
 
     over = after(job, on.BlockedTooLong(reason="MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT"))

@@ -1,4 +1,4 @@
-"""CancelJob: a job not yet STARTING ends; one that is has no other attempt."""
+"""CancelJob: a job not yet STARTING ends; an active one is not retried."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def test_cancel_of_a_job_that_waits_for_a_retry_keeps_its_attempts():
 
 
 @pytest.mark.parametrize("life", [starting, running])
-def test_cancel_leaves_an_attempt_under_way_alone(life):
+def test_cancel_does_not_affect_an_attempt_under_way(life):
     job = life()
 
     later, effects = lived(job, cancel("not wanted"))
@@ -54,14 +54,14 @@ def test_cancel_leaves_an_attempt_under_way_alone(life):
 
 
 @pytest.mark.parametrize("life", [starting, running])
-def test_after_a_remembered_cancel_there_is_no_other_attempt(life):
+def test_after_a_remembered_cancel_no_attempt_follows(life):
     over = after(life(attempts=3), cancel("not wanted"), exited(1))
 
     assert marks(over) == (Status.FAILED, "not wanted", True, False)
     assert (over.attempts[0].exit_code, over.attempts[0].status_reason) == (1, status_reasons.EXITED)
 
 
-def test_after_a_remembered_cancel_a_failed_start_is_not_tried_again():
+def test_after_a_remembered_cancel_a_failed_start_is_not_retried():
     over = after(starting(attempts=3), cancel("not wanted"), not_started())
 
     assert marks(over) == (Status.FAILED, "not wanted", True, False)
@@ -74,7 +74,7 @@ def test_a_job_that_succeeds_shows_no_cancel():
     assert not over.is_cancelled
 
 
-def test_the_first_cancel_is_the_one_that_is_remembered():
+def test_the_first_cancel_is_remembered():
     over = after(running(attempts=3), cancel("first"), cancel("second"), exited(1))
 
     assert over.status_reason == "first"
@@ -86,13 +86,13 @@ def test_cancel_after_terminate_changes_nothing():
     assert lived(job, cancel("not wanted")) == (job, ())
 
 
-def test_terminate_beats_a_remembered_cancel():
+def test_terminate_takes_precedence_over_a_remembered_cancel():
     over = after(running(), cancel("not wanted"), terminate("enough"), exited(143))
 
     assert marks(over) == (Status.FAILED, "enough", False, True)
 
 
-def test_terminate_beats_a_remembered_cancel_of_a_start_that_is_given_up():
+def test_terminate_takes_precedence_over_a_remembered_cancel_of_an_abandoned_start():
     over = after(starting(), cancel("not wanted"), terminate("enough"), on.StartAbandoned(attempt=1))
 
     assert marks(over) == (Status.FAILED, "enough", False, True)
@@ -101,7 +101,7 @@ def test_terminate_beats_a_remembered_cancel_of_a_start_that_is_given_up():
 @pytest.mark.fault("SP18")
 @pytest.mark.parametrize("life", [succeeded, failed])
 @pytest.mark.parametrize("wish", [cancel(), terminate()])
-def test_a_request_about_a_job_that_is_over_rewrites_nothing(life, wish):
+def test_a_request_about_a_finished_job_changes_nothing(life, wish):
     over = life()
 
     assert lived(over, wish, now=at(99)) == (over, ())

@@ -39,7 +39,7 @@ def test_an_overridden_command_may_be_empty():
     assert effective(spec, Overrides(command=()), ()).command == ()
 
 
-def test_overridden_resources_are_laid_over_one_by_one():
+def test_each_resource_is_overridden_separately():
     spec = container(millicpus=1000, memory_mib=128, gpus=1)
 
     assert effective(spec, Overrides(millicpus=250), ()).resources == Resources(millicpus=250, memory_mib=128, gpus=1)
@@ -47,7 +47,7 @@ def test_overridden_resources_are_laid_over_one_by_one():
     assert effective(spec, Overrides(gpus=0), ()).resources == Resources(millicpus=1000, memory_mib=128, gpus=0)
 
 
-def test_the_rest_of_the_container_is_the_definitions():
+def test_members_without_overrides_are_those_of_the_definition():
     spec = container(user="nobody", privileged=True)
 
     made = effective(spec, Overrides(command=("true",), environment=(("A", "1"),), millicpus=1), ())
@@ -55,7 +55,7 @@ def test_the_rest_of_the_container_is_the_definitions():
     assert (made.image, made.user, made.privileged) == (spec.image, "nobody", True)
 
 
-def test_overridden_variables_win_and_new_ones_are_added():
+def test_overridden_variables_replace_and_new_ones_are_added():
     spec = container(environment=(("A", "1"), ("B", "2")))
 
     made = effective(spec, Overrides(environment=(("C", "3"), ("A", "9"))), ())
@@ -63,7 +63,7 @@ def test_overridden_variables_win_and_new_ones_are_added():
     assert made.environment == (("A", "9"), ("B", "2"), ("C", "3"))
 
 
-def test_parameters_are_filled_into_an_overridden_command_too():
+def test_parameters_are_substituted_in_an_overridden_command():
     spec = container(command=("echo", "Ref::word"))
 
     assert effective(spec, NOTHING, (("word", "hello"),)).command == ("echo", "hello")
@@ -86,11 +86,11 @@ def test_the_longest_known_name_is_replaced():
     assert substitute(("Ref::words,Ref::word-s", "Ref::wo"), {"word": "1", "words": "2"}) == ("2,1-s", "Ref::wo")
 
 
-def test_a_placeholder_without_a_value_stays_as_it_is_written():
+def test_a_placeholder_without_a_value_is_unchanged():
     assert substitute(("Ref::a",), {}) == ("Ref::a",)
 
 
-def test_a_value_that_looks_like_a_placeholder_is_not_filled_in_again():
+def test_a_value_that_resembles_a_placeholder_is_not_substituted():
     assert substitute(("Ref::a",), {"a": "Ref::b", "b": "no"}) == ("Ref::b",)
 
 
@@ -101,7 +101,7 @@ def test_parameters_that_make_a_command_too_long_are_refused():
         substitute(("Ref::a",) * 5, {"a": "x" * (MAX_COMMAND_LENGTH // 4)})
 
 
-def test_merging_names_each_once_in_the_order_of_first_mention():
+def test_merging_keeps_each_name_once_in_order():
     assert merge((("A", "1"), ("B", "2"), ("A", "3")), (("B", "4"), ("C", "5"))) == (
         ("A", "3"),
         ("B", "4"),
@@ -110,7 +110,7 @@ def test_merging_names_each_once_in_the_order_of_first_mention():
 
 
 @given(TEXTS, VARIABLES)
-def test_overrides_are_as_long_as_their_json(command, environment):
+def test_the_length_of_overrides_is_that_of_their_json(command, environment):
     listed = [{"name": name, "value": value} for name, value in environment]
     said = json.dumps({"command": command, "environment": listed}, ensure_ascii=False, separators=(",", ":"))
 

@@ -17,11 +17,11 @@ def judged(*dependencies):
     return evaluate(job(depends_on=dependencies), {it.id: it for it in dependencies})
 
 
-def test_a_job_that_depends_on_nothing_is_free():
+def test_a_job_without_dependencies_is_ready():
     assert evaluate(job(), {}) == on.DependenciesMet()
 
 
-def test_a_job_is_free_when_all_it_depends_on_has_succeeded():
+def test_a_job_is_ready_when_all_dependencies_have_succeeded():
     assert judged(DONE, job(status=Status.SUCCEEDED)) == on.DependenciesMet()
 
 
@@ -29,15 +29,15 @@ def test_a_job_waits_for_the_last_of_its_dependencies():
     assert judged(DONE, RUNS) == on.DependenciesPending()
 
 
-def test_a_job_waits_for_one_that_was_not_judged_itself():
+def test_a_job_waits_for_an_undecided_dependency():
     assert judged(job(status=Status.SUBMITTED)) == on.DependenciesPending()
 
 
-def test_one_that_failed_fails_the_job_though_others_still_run():
+def test_a_failed_dependency_fails_the_job_while_others_run():
     assert judged(DONE, RUNS, FAILED) == on.DependencyFailed(job_id=FAILED.id)
 
 
-def test_one_that_nobody_remembers_has_failed():
+def test_an_unknown_dependency_has_failed():
     forgetful = job(depends_on=(JobId("forgotten"), DONE))
 
     assert evaluate(forgetful, {DONE.id: DONE}) == on.DependencyFailed(job_id=JobId("forgotten"))
@@ -51,18 +51,18 @@ BEYOND = {
 }
 
 
-def test_overrides_and_tags_as_many_as_may_be_hold_nothing_up():
+def test_overrides_and_tags_at_the_limit_are_valid():
     assert invalid(BOUND, 50) is None
 
 
 @pytest.mark.parametrize("overrides", BEYOND.values(), ids=BEYOND)
-def test_longer_overrides_do_not(overrides):
+def test_longer_overrides_are_invalid(overrides):
     assert invalid(overrides, 0) == status_reasons.OVERRIDES_TOO_LONG
 
 
-def test_more_tags_do_not():
+def test_more_tags_are_invalid():
     assert invalid(BOUND, 51) == status_reasons.TOO_MANY_TAGS
 
 
-def test_what_is_invalid_ends_the_job_whatever_it_depends_on():
+def test_an_invalid_job_fails_whatever_its_dependencies():
     assert evaluate(job(invalid="why", depends_on=(RUNS,)), {RUNS.id: RUNS}) == on.FoundInvalid(reason="why")

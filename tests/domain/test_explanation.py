@@ -1,4 +1,4 @@
-"""The table of explanations: it is complete, and each of its rows is brought about by a scenario."""
+"""The table of explanations is complete, and each of its rows has a scenario."""
 
 import inspect
 import re
@@ -92,7 +92,7 @@ def test_texts_of_users_are_one_line_and_cut():
     assert len(words.short("x" * 1000)) == words.MAX_TEXT
 
 
-def test_what_the_first_job_of_a_queue_lacks_names_no_account():
+def test_the_lacking_resources_of_a_head_name_no_account():
     line = {"place": Place(ahead=1, millicpus=1000)}
     reason = status_reasons.no_room("memory", "vCPUs of account secret", "GPUs")
     head = BlockedHead(job_id=job_id(1), reason=reason, since=NOON)
@@ -108,7 +108,7 @@ def test_what_the_first_job_of_a_queue_lacks_names_no_account():
     assert "secret" not in why.sentence
 
 
-def test_a_job_that_can_never_start_says_so_while_the_engine_is_away_too():
+def test_a_job_that_can_never_start_is_explained_while_the_engine_is_away():
     away = Obstacle(code=Code.ENGINE_UNAVAILABLE, since=NOON)
     reason = status_reasons.too_many_vcpus(16_000, 8000)
 

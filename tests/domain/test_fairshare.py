@@ -1,4 +1,4 @@
-"""Whose turn it is: use that decays, weights, reservation, and what comes of it over days."""
+"""Fair share: usage that decays, weights, reservation, and their effect over days."""
 
 import math
 from collections import Counter
@@ -59,22 +59,22 @@ def picker(scheme=None, now=NOON, **uses):
 # ------------------------------------------------------------------------------------------------------------------ use
 
 
-def test_what_is_held_is_used_as_time_passes():
+def test_held_resources_become_usage_with_time():
     later = accrued(use(millicpus=2000), at(1), TEN_MINUTES)
 
     assert later.used == pytest.approx(2000, rel=0.001)
     assert later.as_of == at(1)
 
 
-def test_use_decays_to_a_part_of_e_in_one_window():
+def test_usage_decays_by_e_in_one_window():
     assert accrued(use(used=1000.0), at(600), TEN_MINUTES).used == pytest.approx(1000 / math.e)
 
 
-def test_what_is_held_for_ever_is_worth_one_window_of_it():
+def test_permanently_held_resources_are_worth_one_window():
     assert accrued(use(millicpus=2000), at(10**6), TEN_MINUTES).used == pytest.approx(2000 * 600)
 
 
-def test_it_does_not_matter_in_how_many_steps_time_passes():
+def test_the_decay_does_not_depend_on_the_number_of_steps():
     steps = use(millicpus=500, used=70.0)
     for second in range(0, 900, 7):
         steps = accrued(steps, at(second), TEN_MINUTES)
@@ -84,7 +84,7 @@ def test_it_does_not_matter_in_how_many_steps_time_passes():
     )
 
 
-def test_time_that_goes_back_changes_nothing():
+def test_a_clock_set_back_changes_nothing():
     assert accrued(use(used=5.0, millicpus=1), at(-60), TEN_MINUTES) == use(used=5.0, millicpus=1)
 
 
@@ -92,7 +92,7 @@ def test_time_that_goes_back_changes_nothing():
     ("scheme", "decay"),
     [(policy(), MIN_DECAY), (policy(decay=TEN_MINUTES * 6), TEN_MINUTES * 6), (None, MIN_DECAY)],
 )
-def test_the_window_is_the_policys_or_the_least(scheme, decay):
+def test_the_window_is_that_of_the_policy_or_the_minimum(scheme, decay):
     assert decay_window(scheme) == decay
 
 
@@ -107,7 +107,7 @@ def test_a_new_job_is_active_and_holds_nothing():
     assert followed((None, submitted(share_identifier="red"))) == {RED: use(active=1)}
 
 
-def test_what_is_placed_is_held_and_what_has_ended_is_not():
+def test_placed_jobs_hold_resources_and_ended_ones_do_not():
     waits = runnable(share_identifier="red", millicpus=3000)
     starts = after(waits, placed())
     ends = after(starts, on.ContainerStarted(attempt=1, started_at=NOON), exited(0))
@@ -130,13 +130,13 @@ def test_a_job_that_is_cancelled_is_not_active():
     assert followed((waits, after(waits, cancel())), uses={RED: use(active=2)}) == {RED: use(active=1)}
 
 
-def test_children_of_an_array_hold_room_and_are_no_jobs_of_their_own():
+def test_children_of_an_array_hold_resources_and_count_as_one_job():
     child = starting(share_identifier="red", child=ArrayChild(parent="parent", index=0))
 
     assert followed((None, child)) == {RED: use(millicpus=1000)}
 
 
-def test_what_was_held_is_accrued_before_it_changes():
+def test_usage_is_accrued_before_a_change():
     runs = running(share_identifier="red")
 
     (changed,) = followed(
@@ -148,20 +148,20 @@ def test_what_was_held_is_accrued_before_it_changes():
 
 
 @pytest.mark.parametrize("asked", [{}, {"share_identifier": "red"}])
-def test_what_moves_no_share_is_not_written(asked):
+def test_a_change_without_an_effect_on_shares_is_not_saved(asked):
     waits = submitted(**asked)
 
     assert followed((waits, after(waits, on.DependenciesMet()))) == {}
 
 
-def test_jobs_without_a_share_are_not_followed():
+def test_jobs_without_a_share_are_not_counted():
     assert followed((None, submitted())) == {}
 
 
 # --------------------------------------------------------------------------------------------------------------- shares
 
 
-def test_a_queue_has_so_many_active_shares_and_no_more():
+def test_the_active_shares_of_a_queue_are_limited():
     uses = {ShareKey("default", str(number)): use(active=1) for number in range(MAX_SHARES)}
 
     assert not may_open(uses, ShareKey("default", "one more"), ())
@@ -169,7 +169,7 @@ def test_a_queue_has_so_many_active_shares_and_no_more():
     assert may_open(uses, ShareKey("other", "one more"), ())
 
 
-def test_shares_that_have_just_been_opened_count_too():
+def test_new_shares_count():
     uses = {ShareKey("default", str(number)): use(active=1) for number in range(MAX_SHARES - 2)}
     opened = [ShareKey("default", "7"), ShareKey("default", "new"), ShareKey("other", "new")]
 
@@ -178,7 +178,7 @@ def test_shares_that_have_just_been_opened_count_too():
     assert not may_open(uses, ShareKey("default", "one more"), [*opened, ShareKey("default", "another")])
 
 
-def test_a_share_whose_jobs_are_over_makes_place_for_another():
+def test_a_share_without_jobs_is_not_counted():
     uses = {ShareKey("default", str(number)): use(active=1) for number in range(MAX_SHARES)}
     uses[ShareKey("default", "7")] = use(used=1000.0)
 
@@ -187,18 +187,18 @@ def test_a_share_whose_jobs_are_over_makes_place_for_another():
 
 
 @pytest.mark.parametrize(("active", "most"), [(0, 0), (1, 50_000), (2, 75_000), (3, 87_500)])
-def test_a_reservation_of_half_keeps_a_half_a_quarter_an_eighth(active, most):
+def test_a_reservation_of_half_keeps_powers_of_a_half(active, most):
     assert max_usable_millicpus(policy(reservation=50), active=active, max_millicpus=100_000) == most
 
 
 # ---------------------------------------------------------------------------------------------------------------- picks
 
 
-def test_shares_take_turns_from_the_first_placing_on():
+def test_shares_alternate_from_the_first_placement():
     assert picks(picker(a=use(), b=use()), 6) == ["a", "b", "a", "b", "a", "b"]
 
 
-def test_the_lower_the_weight_the_more_it_gets():
+def test_a_lower_weight_gets_more():
     taken = picks(picker(policy(a=1.0, b=0.25), a=use(), b=use()), 500)
 
     assert Counter(taken) == {"a": 100, "b": 400}
@@ -215,17 +215,17 @@ def test_the_share_with_less_usage_is_first():
     assert picks(picker(a=use(used=1000.0), b=use()), 1) == ["b"]
 
 
-def test_what_was_used_long_ago_is_forgotten():
+def test_old_usage_does_not_count():
     line = picker(now=at(86_400), a=use(used=10**6), b=use(used=1.0, as_of=at(86_400)))
 
     assert line.next == "a"
 
 
-def test_what_runs_counts_although_it_has_used_nothing_yet():
+def test_running_jobs_count_without_usage():
     assert picks(picker(a=use(millicpus=1000), b=use()), 2) == ["b", "a"]
 
 
-def test_a_share_without_jobs_is_passed_over():
+def test_a_share_without_jobs_is_skipped():
     line = picker(a=use(), b=use())
     line.drop()
 
@@ -279,7 +279,7 @@ class Shop:
     weights=some.lists(some.sampled_from([0.25, 0.5, 1.0, 2.0]), min_size=2, max_size=4),
     data=some.data(),
 )
-def test_over_a_long_time_each_share_gets_its_part(weights, data):
+def test_over_a_long_time_each_share_gets_its_fraction(weights, data):
     names = "abcd"[: len(weights)]
     sizes = {name: data.draw(some.integers(1, 4)) * 1000 for name in names}
     lasts = {name: data.draw(some.integers(60, 400)) for name in names}

@@ -1,4 +1,4 @@
-"""What an error or a log line shows of a job's recent history."""
+"""The recent history of a job in errors and log lines."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""The engine or the machine went down and took containers along: what users' `Host EC2*` rules are for. EN01, EN05."""
+"""The engine or the machine went down with containers: retry rules for `Host EC2*`. EN01, EN05."""
 
 from datetime import timedelta
 
@@ -23,36 +23,36 @@ ONLY_FOR_THE_HOST = retry(
 
 
 @pytest.mark.fault("EN01")
-def test_its_attempt_says_so_and_keeps_its_code():
+def test_an_attempt_lost_with_its_host_has_the_reason_and_exit_code():
     (attempt,) = after(running(retry=retry(2)), exited(137, host_lost=True)).attempts
 
     assert (attempt.status_reason, attempt.exit_code) == (status_reasons.HOST_TERMINATED, 137)
     assert attempt.status_reason.startswith("Host EC2")
 
 
-def test_so_it_does_when_its_start_was_never_heard_of():
+def test_an_attempt_without_a_reported_start_has_the_reason_too():
     assert after(starting(), exited(255, host_lost=True)).status_reason == status_reasons.HOST_TERMINATED
 
 
 @pytest.mark.fault("EN01")
-def test_a_rule_for_lost_hosts_gives_it_another_attempt():
+def test_a_retry_rule_for_lost_hosts_applies():
     assert after(running(retry=ONLY_FOR_THE_HOST), exited(137, host_lost=True)).status is Status.RUNNABLE
     assert after(running(retry=ONLY_FOR_THE_HOST), exited(137)).status is Status.FAILED
 
 
-def test_a_success_is_one():
+def test_exit_code_0_on_a_lost_host_is_a_success():
     over = after(running(), exited(0, host_lost=True))
 
     assert (over.status, over.status_reason) == (Status.SUCCEEDED, status_reasons.EXITED)
 
 
-def test_what_was_asked_for_keeps_its_reason():
+def test_a_stop_order_keeps_its_reason_on_a_lost_host():
     over = after(running(retry=retry(2)), terminate("enough"), exited(143, host_lost=True))
 
     assert (over.status, over.status_reason) == (Status.FAILED, "enough")
 
 
-def test_of_several_containers_the_one_that_decides_tells():
+def test_of_several_containers_the_deciding_one_has_the_reason():
     job = after(tasked(app(), sidecar()), runs(APP), runs(SIDECAR))
 
     assert (
@@ -71,7 +71,7 @@ def test_of_several_containers_the_one_that_decides_tells():
     ids=["went down since", "went down before", "nobody knows"],
 )
 @pytest.mark.parametrize("job", [running(), after(tasked(app()), runs(APP))], ids=["one container", "several"])
-def test_one_that_is_not_there_any_more_was_lost_with_it(job, lost_before, reason):
+def test_an_absent_container_was_lost_with_its_host(job, lost_before, reason):
     (tag,) = tags_running(job)
 
     found = reconcile(active={job.id: job}, known=(), surveyed=(), expected=[tag], lost_before=lost_before)

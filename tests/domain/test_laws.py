@@ -1,4 +1,4 @@
-"""What holds in every life of a job, whatever happens in whatever order."""
+"""Laws that hold in every history of a job, whatever happens in whatever order."""
 
 import pytest
 from hypothesis import given, settings
@@ -24,7 +24,7 @@ def law(holds):
 
 @settings(max_examples=examples(600), deadline=None)
 @given(lives())
-def test_every_law_holds_in_every_life(life):
+def test_every_law_holds_in_every_history(life):
     for holds in LAWS:
         holds(life)
 
@@ -220,7 +220,7 @@ def the_first_hold_stands_until_the_job_is_released_or_ends(life):
 
 
 @pytest.mark.exhaustive
-def test_among_the_lives_is_everything_that_matters():
+def test_the_generated_histories_cover_all_cases():
     seen = set()
 
     @settings(max_examples=1000, deadline=None, database=None, derandomize=True)

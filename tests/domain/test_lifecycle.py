@@ -1,4 +1,4 @@
-"""The table as a whole. What single cells do beyond their status is in test_attempts and test_stopping."""
+"""The whole table of transitions. Effects of single cells are in test_attempts and test_terminate."""
 
 from itertools import product
 from typing import get_args
@@ -176,7 +176,7 @@ def test_the_table_has_a_row_for_each_status_and_these_are_all_events():
 
 
 @pytest.mark.parametrize(("status", "event"), cells(CELLS))
-def test_a_legal_event_leads_where_the_table_says(status, event):
+def test_a_legal_event_leads_to_the_status_of_the_table(status, event):
     before = after(LIVES[status](), *BEFORE.get(event, ()))
 
     later, effects = step(before, HAPPENINGS[event], NOON)
@@ -186,7 +186,7 @@ def test_a_legal_event_leads_where_the_table_says(status, event):
 
 
 @pytest.mark.parametrize(("status", "event"), cells(REFUSED))
-def test_what_cannot_be_asked_now_is_refused_with_what_to_do(status, event):
+def test_an_impossible_request_is_refused_with_advice(status, event):
     job = LIVES[status]()
 
     with pytest.raises(Invalid, match=rf"^Job {job.id} is {status}.*{REFUSED[status, event]}\.$"):
@@ -194,28 +194,28 @@ def test_what_cannot_be_asked_now_is_refused_with_what_to_do(status, event):
 
 
 @pytest.mark.parametrize(("status", "event"), cells(product(FINISHED, HAPPENINGS.keys() - {on.Placed, *HOLDS})))
-def test_whatever_comes_late_changes_nothing_of_a_job_that_is_over(status, event):
+def test_late_events_do_not_change_a_finished_job(status, event):
     over = LIVES[status]()
 
     assert step(over, HAPPENINGS[event], NOON) == (over, ())
 
 
 @pytest.mark.parametrize(("status", "event"), cells(NEWS_OF_NO_ATTEMPT))
-def test_news_of_an_attempt_that_is_not_under_way_is_dropped(status, event):
+def test_events_of_an_attempt_not_under_way_are_dropped(status, event):
     job = LIVES[status]()
 
     assert step(job, HAPPENINGS[event], NOON) == (job, ())
 
 
 @pytest.mark.parametrize(("status", "event"), cells(ILLEGAL))
-def test_an_event_that_cannot_happen_raises_with_the_jobs_story(status, event):
+def test_an_illegal_event_raises_with_the_recent_history(status, event):
     job = LIVES[status]()
 
     with pytest.raises(IllegalTransition, match=rf"{event.__name__} cannot happen to {job.id}: {status}"):
         step(job, HAPPENINGS[event], NOON)
 
 
-def test_a_job_walks_along_these_edges_only():
+def test_a_job_follows_only_these_edges():
     assert {status.value: {it.value for it in targets} for status, targets in EDGES.items()} == {
         "SUBMITTED": {"PENDING", "RUNNABLE", "FAILED"},
         "PENDING": {"RUNNABLE", "SUCCEEDED", "FAILED"},

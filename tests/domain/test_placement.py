@@ -62,7 +62,7 @@ def running(*, on="local", **asked):
 # -------------------------------------------------------------------------------------------------------- no overcommit
 
 
-def test_what_fits_exactly_fits_and_not_a_thousandth_more():
+def test_exactly_fitting_jobs_fit_and_not_a_thousandth_more():
     free = room(environment("local", max_millicpus=2000))
 
     assert free.place_or_reserve(small(millicpus=1000), ["local"]) == Fits(environment="local")
@@ -70,14 +70,14 @@ def test_what_fits_exactly_fits_and_not_a_thousandth_more():
     assert waits(free.place_or_reserve(small(millicpus=1), ["local"]))
 
 
-def test_what_is_placed_takes_memory_of_the_host():
+def test_a_placed_job_uses_memory_of_the_host():
     free = room(environment("local", max_millicpus=64_000))
 
     assert free.place_or_reserve(small(memory_mib=8_000), ["local"]) == Fits(environment="local")
     assert waits(free.place_or_reserve(small(memory_mib=1), ["local"]))
 
 
-def test_what_is_placed_takes_gpus_of_the_host():
+def test_a_placed_job_uses_gpus_of_the_host():
     free = room(environment("local", max_millicpus=64_000))
 
     assert free.place_or_reserve(small(gpus=2), ["local"]) == Fits(environment="local")
@@ -91,14 +91,14 @@ def test_memory_and_gpus_are_shared_by_all_environments():
     assert waits(free.place_or_reserve(small(memory_mib=5_000, gpus=1), ["b"]))
 
 
-def test_vcpus_are_an_environments_own():
+def test_each_environment_has_its_own_vcpus():
     free = room(environment("a", max_millicpus=1000), environment("b", max_millicpus=1000))
 
     assert free.place_or_reserve(small(), ["a"]) == Fits(environment="a")
     assert free.place_or_reserve(small(), ["b"]) == Fits(environment="b")
 
 
-def test_jobs_under_way_hold_their_room():
+def test_active_jobs_hold_their_resources():
     free = room(
         environment("local", max_millicpus=4000),
         active=[running(millicpus=3000, memory_mib=100)],
@@ -108,20 +108,20 @@ def test_jobs_under_way_hold_their_room():
     assert waits(free.place_or_reserve(small(millicpus=1000), ["local"]))  # it may not pass
 
 
-def test_jobs_under_way_leave_the_rest():
+def test_active_jobs_leave_the_rest():
     free = room(environment("local", max_millicpus=4000), active=[running(millicpus=3000)])
 
     assert free.place_or_reserve(small(millicpus=1000), ["local"]) == Fits(environment="local")
 
 
-def test_the_last_jobs_of_a_deleted_environment_still_hold_the_hosts_memory():
+def test_jobs_of_a_deleted_environment_hold_memory():
     free = room(environment("local"), active=[running(on="deleted", millicpus=4000, memory_mib=7_999, gpus=2)])
 
     assert free.place_or_reserve(small(memory_mib=1), ["local"]) == Fits(environment="local")
     assert waits(free.place_or_reserve(small(memory_mib=1), ["local"]))
 
 
-def test_an_environment_made_smaller_than_what_runs_in_it_takes_nothing():
+def test_an_environment_reduced_below_its_usage_takes_no_job():
     free = room(environment("local", max_millicpus=2000), active=[running(millicpus=3000)])
 
     assert waits(free.place_or_reserve(small(millicpus=1), ["local"]))
@@ -136,28 +136,28 @@ def test_environments_are_tried_in_the_order_of_the_queue():
     assert free.place_or_reserve(small(), ["b", "a"]) == Fits(environment="b")
 
 
-def test_the_next_environment_is_taken_when_the_first_is_full():
+def test_the_next_environment_is_used_when_the_first_is_full():
     free = room(environment("a", max_millicpus=1000), environment("b", max_millicpus=1000))
 
     assert free.place_or_reserve(small(), ["a", "b"]) == Fits(environment="a")
     assert free.place_or_reserve(small(), ["a", "b"]) == Fits(environment="b")
 
 
-def test_an_environment_too_small_for_the_job_is_passed_over():
+def test_an_environment_too_small_for_the_job_is_skipped():
     free = room(environment("tiny", max_millicpus=500), environment("big"))
 
     assert free.place_or_reserve(small(), ["tiny", "big"]) == Fits(environment="big")
 
 
 @pytest.mark.parametrize("names", [["off", "local"], ["gone", "local"]])
-def test_an_environment_that_is_disabled_or_deleted_is_passed_over(names):
+def test_a_disabled_or_deleted_environment_is_skipped(names):
     free = room(environment("off", state=State.DISABLED), environment("local"))
 
     assert free.place_or_reserve(small(), names) == Fits(environment="local")
 
 
 @pytest.mark.parametrize("names", [["off"], ["gone"], []])
-def test_with_no_environment_enabled_a_job_waits_and_holds_back_nobody(names):
+def test_without_an_enabled_environment_a_job_waits_and_blocks_no_other(names):
     free = room(environment("off", state=State.DISABLED), environment("local"))
 
     assert waits(free.place_or_reserve(small(millicpus=999_999), names))
@@ -167,14 +167,14 @@ def test_with_no_environment_enabled_a_job_waits_and_holds_back_nobody(names):
 # ------------------------------------------------------------------------------------------------------------ hold back
 
 
-def test_a_smaller_job_does_not_slip_past_the_one_that_waits():
+def test_a_smaller_job_does_not_pass_a_waiting_one():
     free = room(environment("local", max_millicpus=4000), active=[running(millicpus=1000)])
 
     assert waits(free.place_or_reserve(small(millicpus=4000), ["local"]))
     assert waits(free.place_or_reserve(small(millicpus=1000), ["local"]))
 
 
-def test_who_waits_holds_back_every_environment_it_waits_for():
+def test_a_waiting_job_blocks_every_environment_it_waits_for():
     full = [running(on="a", millicpus=4000), running(on="b", millicpus=1000)]
     free = room(environment("a"), environment("b"), active=full)
 
@@ -182,14 +182,14 @@ def test_who_waits_holds_back_every_environment_it_waits_for():
     assert waits(free.place_or_reserve(small(), ["b"]))
 
 
-def test_elsewhere_others_go_on():
+def test_other_environments_stay_open():
     free = room(environment("full"), environment("free"), active=[running(on="full", millicpus=4000)])
 
     assert waits(free.place_or_reserve(small(), ["full"]))
     assert free.place_or_reserve(small(), ["full", "free"]) == Fits(environment="free")
 
 
-def test_who_waits_for_vcpus_leaves_an_environment_too_small_for_it_to_others():
+def test_a_job_that_waits_for_vcpus_leaves_environments_too_small_for_it_open():
     free = room(environment("big"), environment("tiny", max_millicpus=1000), active=[running(on="big")])
 
     assert waits(free.place_or_reserve(small(millicpus=4000), ["tiny", "big"]))
@@ -197,14 +197,14 @@ def test_who_waits_for_vcpus_leaves_an_environment_too_small_for_it_to_others():
     assert waits(free.place_or_reserve(small(), ["big"]))
 
 
-def test_who_waits_for_memory_holds_back_everybody():
+def test_a_job_that_waits_for_memory_blocks_all_others():
     free = room(environment("a"), environment("b"), active=[running(on="a", memory_mib=100)])
 
     assert waits(free.place_or_reserve(small(memory_mib=8_000), ["a"]))
     assert waits(free.place_or_reserve(small(), ["b"]))
 
 
-def test_who_waits_for_gpus_holds_back_those_who_want_some():
+def test_a_job_that_waits_for_gpus_blocks_jobs_with_gpus():
     free = room(environment("a"), environment("b"), active=[running(on="a", gpus=1)])
 
     assert waits(free.place_or_reserve(small(gpus=2), ["a"]))
@@ -212,7 +212,7 @@ def test_who_waits_for_gpus_holds_back_those_who_want_some():
     assert free.place_or_reserve(small(), ["b"]) == Fits(environment="b")
 
 
-def test_who_waits_behind_another_holds_its_own_environments_too():
+def test_a_second_waiting_job_blocks_its_environments_too():
     full = [running(on="a", millicpus=4000), running(on="b", millicpus=1000)]
     free = room(environment("a"), environment("b"), active=full)
 
@@ -221,7 +221,7 @@ def test_who_waits_behind_another_holds_its_own_environments_too():
     assert waits(free.place_or_reserve(small(millicpus=1000), ["b"]))
 
 
-def test_who_fits_holds_back_nobody():
+def test_a_job_that_fits_blocks_no_other():
     free = room(environment("local", max_millicpus=2000))
 
     assert free.place_or_reserve(small(), ["local"]) == Fits(environment="local")
@@ -231,7 +231,7 @@ def test_who_fits_holds_back_nobody():
 # ---------------------------------------------------------------------------------------------------- unschedulable
 
 
-def test_more_vcpus_than_any_environment_has_is_a_misfit():
+def test_more_vcpus_than_any_environment_has_is_unschedulable():
     free = room(environment("a", max_millicpus=2000), environment("b", max_millicpus=4000))
 
     assert free.place_or_reserve(small(millicpus=4001), ["a", "b"]) == Unschedulable(
@@ -248,7 +248,7 @@ def test_more_vcpus_than_any_environment_has_is_a_misfit():
         ({"memory_mib": 8_001, "gpus": 3}, "8001 MiB of memory (there are 8000), 3 GPUs (there are 2)"),
     ],
 )
-def test_more_memory_or_gpus_than_the_host_has_is_a_misfit_that_says_how_much(wanted, figures):
+def test_more_memory_or_gpus_than_the_host_has_is_unschedulable_with_figures(wanted, figures):
     free = room(environment("local"))
 
     assert free.place_or_reserve(small(**wanted), ["local"]) == Unschedulable(
@@ -256,7 +256,7 @@ def test_more_memory_or_gpus_than_the_host_has_is_a_misfit_that_says_how_much(wa
     )
 
 
-def test_a_misfit_of_vcpus_and_memory_is_told_of_the_vcpus():
+def test_lacking_vcpus_are_reported_before_lacking_memory():
     free = room(environment("local", max_millicpus=4000))
 
     assert free.place_or_reserve(small(millicpus=4001, memory_mib=8_001), ["local"]) == Unschedulable(
@@ -265,7 +265,7 @@ def test_a_misfit_of_vcpus_and_memory_is_told_of_the_vcpus():
 
 
 @pytest.mark.parametrize("millicpus", [3000, 4000])
-def test_it_is_not_told_of_the_vcpus_when_one_of_the_environments_has_them(millicpus):
+def test_vcpus_are_not_reported_if_one_environment_has_them(millicpus):
     free = room(environment("a", max_millicpus=2000), environment("b", max_millicpus=4000))
 
     assert free.place_or_reserve(small(millicpus=millicpus, memory_mib=8_001), ["a", "b"]) == Unschedulable(
@@ -273,7 +273,7 @@ def test_it_is_not_told_of_the_vcpus_when_one_of_the_environments_has_them(milli
     )
 
 
-def test_a_misfit_holds_back_nobody():
+def test_an_unschedulable_job_blocks_no_other():
     free = room(environment("local"))
 
     assert free.place_or_reserve(small(millicpus=999_999), ["local"]) == Unschedulable(
@@ -283,7 +283,7 @@ def test_a_misfit_holds_back_nobody():
     assert free.place_or_reserve(small(), ["local"]) == Fits(environment="local")
 
 
-def test_a_disabled_environment_does_not_make_a_job_fit():
+def test_a_disabled_environment_makes_no_job_schedulable():
     free = room(environment("big", max_millicpus=9000, state=State.DISABLED), environment("local"))
 
     assert free.place_or_reserve(small(millicpus=9000), ["big", "local"]) == Unschedulable(
@@ -301,11 +301,11 @@ def test_a_full_environment_could_hold_the_job():
 
 
 @pytest.mark.parametrize("wanted", [{"millicpus": 4001}, {"memory_mib": 8_001}, {"gpus": 3}])
-def test_an_environment_or_host_too_small_could_not(wanted):
+def test_an_environment_or_host_too_small_could_not_hold_it(wanted):
     assert not room(environment("local")).could_hold(small(**wanted), ["local"])
 
 
-def test_a_disabled_or_deleted_environment_could_not():
+def test_a_disabled_or_deleted_environment_could_not_hold_it():
     free = room(environment("off", state=State.DISABLED))
 
     assert not free.could_hold(small(), ["off", "gone"])
@@ -315,7 +315,7 @@ def test_a_disabled_or_deleted_environment_could_not():
 
 
 @pytest.mark.parametrize(("has", "gives"), [(8_000, 7_200), (20_480, 18_432), (20_490, 18_442), (64_000, 61_952)])
-def test_a_machine_keeps_a_tenth_of_its_memory_for_itself_but_at_most_2_gib(has, gives):
+def test_the_machine_reserves_a_tenth_of_its_memory_and_at_most_2_gib(has, gives):
     assert usable(resources(millicpus=4000, memory_mib=has, gpus=1)) == resources(
         millicpus=4000, memory_mib=gives, gpus=1
     )

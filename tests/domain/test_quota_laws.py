@@ -1,4 +1,4 @@
-"""Whatever is offered to a room: no account, nor those below it together, ever has more vCPUs in use than its limit."""
+"""For every sequence of jobs: no account, with those below it, ever has more vCPUs in use than its limit."""
 
 from hypothesis import given
 from hypothesis import strategies as some
@@ -57,7 +57,7 @@ def in_use(limited, held):
 
 
 @given(trees, jobs, jobs)
-def test_no_account_comes_to_have_more_in_use_than_its_limit(vcpus, active, wanting):
+def test_no_account_exceeds_its_limit(vcpus, active, wanting):
     limited = quotas(vcpus)
     its, before = room(limited, active), in_use(limited, active)
 
@@ -71,7 +71,7 @@ def test_no_account_comes_to_have_more_in_use_than_its_limit(vcpus, active, want
 
 
 @given(trees, jobs, jobs)
-def test_who_is_at_no_limit_waits_for_no_limit(vcpus, active, wanting):
+def test_a_job_of_an_account_below_its_limit_does_not_wait_for_it(vcpus, active, wanting):
     limited = quotas(vcpus)
     its = room(limited, active)
 
@@ -84,7 +84,7 @@ def test_who_is_at_no_limit_waits_for_no_limit(vcpus, active, wanting):
 
 
 @given(trees, some.sampled_from([*ABOVE]))
-def test_closing_an_account_closes_all_below_it_and_no_other(vcpus, closes):
+def test_closing_an_account_closes_the_accounts_below_it(vcpus, closes):
     closed = ClosedAccounts(quotas(vcpus))
 
     closed.close(closes)

@@ -1,4 +1,4 @@
-"""Which limits bind whose jobs, and what a job counts for."""
+"""Which limits apply to which jobs, and as how many jobs a job counts."""
 
 import pytest
 
@@ -28,14 +28,14 @@ TREE = Directory(
         ("gone", [ROOT]),
     ],
 )
-def test_the_limits_of_an_account_and_of_all_above_it_hold(account, binding):
+def test_the_limits_of_an_account_and_its_parents_apply(account, binding):
     quotas = Quotas(TREE)
 
     assert [it.name for it in quotas.on(account)] == binding
     assert [it.name for it in quotas.on(account)] == binding
 
 
-def test_where_nobody_set_a_limit_none_holds():
+def test_without_limits_none_applies():
     assert Quotas(Directory(accounts={"lab": Account(name="lab")})).on("lab") == ()
 
 
@@ -56,18 +56,18 @@ def test_a_job_counts_until_it_starts(status):
         ({"status": Status.FAILED, "array_state": ArrayState(spawned=3)}, 0),
     ],
 )
-def test_an_array_counts_for_the_children_it_has_yet_to_make(array, count):
+def test_an_array_counts_as_its_unspawned_children(array, count):
     assert queued_jobs(job(array_size=5, **array)) == count
 
 
-def test_a_child_counts_for_itself():
+def test_a_child_counts_as_one_job():
     child = job(array_size=5, child=ArrayChild(parent=job_id(1), index=0), status=Status.RUNNABLE)
 
     assert queued_jobs(child) == 1
     assert [created_jobs(None), created_jobs(5)] == [1, 5]
 
 
-def test_exactly_as_many_may_wait_as_the_limit_says():
+def test_exactly_the_limit_may_be_queued():
     lab = Account(name="lab", limits=AccountLimits(queued=10))
 
     assert quota_exceeded(lab, there=9, more=1) is None

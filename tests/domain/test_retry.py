@@ -1,4 +1,4 @@
-"""evaluateOnExit, row by row, and the order of the questions that end an attempt."""
+"""evaluateOnExit, row by row, and the order of the decisions that end an attempt."""
 
 import pytest
 from hypothesis import given
@@ -17,11 +17,11 @@ def rule(action=EXIT, **asked):
     return ExitRule(action=action, **asked)
 
 
-def test_no_rules_means_again():
+def test_without_rules_a_failure_is_retried():
     assert evaluate((), ENDED) is RETRY
 
 
-def test_when_no_rule_matches_it_is_tried_again():
+def test_a_failure_that_matches_no_rule_is_retried():
     assert evaluate((rule(on_exit_code="1"), rule(on_reason="other")), ENDED) is RETRY
 
 
@@ -32,7 +32,7 @@ def test_the_first_rule_that_matches_decides():
     assert evaluate(rules[::-1], ENDED) is EXIT
 
 
-def test_what_may_not_be_is_not_tried_again_whatever_the_rules_say():
+def test_a_forbidden_container_is_not_retried_whatever_the_rules():
     again = job(retry=retry(10, rule(RETRY)))
 
     assert verdict(again, attempt(forbidden=True)) is Verdict.FAIL
@@ -87,7 +87,7 @@ def test_a_rule_does_not_match_when_one_of_its_conditions_does_not(asked):
 
 
 @pytest.mark.parametrize("asked", ["on_exit_code", "on_reason", "on_status_reason"])
-def test_what_is_missing_matches_a_lone_star_only(asked):
+def test_an_absent_value_matches_a_single_star_only(asked):
     nothing_known = attempt()
 
     assert evaluate((rule(EXIT, **{asked: "*"}),), nothing_known) is EXIT
@@ -100,7 +100,7 @@ LITERALLY = some.text(some.sampled_from("*?[]().+^$|\\%_a"), max_size=40)
 
 @pytest.mark.fault("SE18")
 @given(LITERALLY, LITERALLY)
-def test_only_a_last_star_means_anything(pattern, text):
+def test_only_a_trailing_star_is_a_wildcard(pattern, text):
     begins = pattern.endswith("*") and text.startswith(pattern[:-1])
 
     assert matches(rule(on_reason=pattern), attempt(reason=text)) == (begins or pattern == text)
@@ -108,32 +108,32 @@ def test_only_a_last_star_means_anything(pattern, text):
 
 @pytest.mark.fault("SE18")
 @pytest.mark.parametrize("pattern", ["(a+)+$", "a*" * 255 + "b*", "*" * 511, "(.*)*x*"])
-def test_the_longest_pattern_is_held_against_the_longest_reason_at_once(pattern):
+def test_the_longest_pattern_matches_the_longest_reason_quickly(pattern):
     with little_spent():
         assert not matches(rule(on_reason=pattern), attempt(reason="a" * 100_000))
 
 
-def test_the_spot_recipe_of_aws_retries_a_lost_host_only():
+def test_the_rules_of_awss_documentation_retry_lost_hosts_only():
     recipe = (rule(RETRY, on_status_reason="Host EC2*"), rule(EXIT, on_reason="*"))
 
     assert evaluate(recipe, ENDED) is RETRY
     assert evaluate(recipe, attempt(exit_code=1, status_reason="Essential container in task exited")) is EXIT
 
 
-def test_exit_leaves_the_attempts_left_unused():
+def test_exit_prevents_further_attempts():
     strict = job(retry=retry(10, rule(EXIT, on_exit_code="137")))
 
     assert verdict(strict, ENDED) is Verdict.FAIL
 
 
-def test_retry_does_not_make_attempts_more():
+def test_retry_adds_no_attempts():
     eager = job(retry=retry(2, rule(RETRY)))
 
     assert verdict(eager, attempt(number=1, exit_code=1)) is Verdict.RETRY
     assert verdict(eager, attempt(number=2, exit_code=1)) is Verdict.FAIL
 
 
-def test_exit_0_succeeds_whatever_the_rules_say():
+def test_exit_0_succeeds_whatever_the_rules():
     assert verdict(job(retry=retry(3, rule(RETRY))), attempt(exit_code=0)) is Verdict.SUCCEED
 
 
@@ -141,13 +141,13 @@ def test_exit_0_of_a_job_with_a_remembered_cancel_succeeds():
     assert verdict(job(stop_orders=(cancel(),)), attempt(exit_code=0)) is Verdict.SUCCEED
 
 
-def test_a_remembered_cancel_comes_before_the_rules():
+def test_a_remembered_cancel_takes_precedence_over_the_rules():
     assert verdict(job(stop_orders=(cancel(""),), retry=retry(3, rule(RETRY))), attempt(exit_code=1)) is Verdict.FAIL
 
 
-def test_a_stop_order_comes_before_exit_0():
+def test_a_stop_order_takes_precedence_over_exit_0():
     assert verdict(job(attempts=3, stop_orders=(stop(),)), attempt(exit_code=0)) is Verdict.FAIL
 
 
-def test_an_end_without_a_code_is_no_success():
+def test_an_end_without_an_exit_code_is_no_success():
     assert verdict(job(attempts=2), attempt(exit_code=None)) is Verdict.RETRY

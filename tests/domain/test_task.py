@@ -1,4 +1,4 @@
-"""Tasks and gangs: what they reserve, and what SubmitJob makes of them."""
+"""Tasks and multi-node jobs: what they reserve, and how SubmitJob overrides them."""
 
 from batchq.domain.container import Overrides, Resources
 from batchq.domain.task import (
@@ -31,11 +31,11 @@ def test_a_task_reserves_what_its_containers_do():
     assert TASK.resources == Resources(millicpus=1250, memory_mib=96, gpus=1)
 
 
-def test_a_gang_reserves_what_all_its_nodes_do_and_the_narrower_range_wins():
+def test_a_multi_node_job_reserves_the_sum_of_its_nodes():
     assert GANG.resources == Resources(millicpus=2 * 1000 + 2 * 1250, memory_mib=2 * 16 + 2 * 96, gpus=2)
 
 
-def test_the_first_essential_container_speaks_for_the_task_and_the_main_nodes_for_the_gang():
+def test_the_first_essential_container_represents_the_task():
     assert TASK.leading.name == "work"
     assert GANG.leading.name == "default"
 
@@ -50,14 +50,14 @@ def test_each_container_has_its_own_overrides_and_all_have_the_parameters():
     assert [it.spec.resources.memory_mib for it in made.containers] == [32, 128]
 
 
-def test_overrides_of_a_range_reach_that_range_only():
+def test_overrides_of_a_range_apply_to_it_only():
     made = effective_nodes(GANG, {(2, 3): {"side": Overrides(command=("x",))}}, ())
 
     assert made.task(2).container("side").spec.command == ("x",)
     assert made.task(0) == GANG.task(0)
 
 
-def test_the_overrides_of_a_task_are_measured_together():
+def test_the_length_of_all_overrides_of_a_task_counts():
     one = Overrides(command=("a", "b"), environment=(("A", "1"),))
     two = Overrides(command=("c",), environment=(("A", "2"),))
 

@@ -1,4 +1,4 @@
-"""How a task is stopped: all its containers, each in its own time. aws-batch.md 5.4, 6.2, 11.3."""
+"""How a task is stopped: all its containers, each with its own deadline. aws-batch.md 5.4, 6.2, 11.3."""
 
 from datetime import timedelta
 
@@ -35,7 +35,7 @@ def init(**changes):
 # --------------------------------------------------------------------------------------------------------- stop, cancel
 
 
-def test_a_terminate_stops_all_of_them():
+def test_a_terminate_stops_all_containers():
     job = after(tasked(app(), sidecar()), runs(APP), runs(SIDECAR))
 
     over = after(job, terminate("enough"), ends(APP, 0), ends(SIDECAR, 0))
@@ -45,14 +45,14 @@ def test_a_terminate_stops_all_of_them():
     assert (over.attempts[0].status_reason, over.attempts[0].exit_code) == ("enough", 0)
 
 
-def test_a_terminate_gives_up_what_starts_and_ends_what_waits():
+def test_a_terminate_abandons_starting_containers_and_ends_waiting_ones():
     job = after(tasked(app(), sidecar(), init(after={"app": "COMPLETE"})), runs(APP))
 
     assert asks(job, terminate()) == ["stop 0/app", "abandon 0/sidecar"]
     assert states(after(job, terminate()))[INIT] == "ENDED"
 
 
-def test_terminated_before_anything_ran_no_attempt_was_used():
+def test_a_terminate_before_any_container_ran_uses_no_attempt():
     job = tasked(app(), sidecar())
 
     over = after(job, terminate("enough"), given_up(APP), given_up(SIDECAR))
@@ -61,20 +61,20 @@ def test_terminated_before_anything_ran_no_attempt_was_used():
     assert (marks(over), over.attempts) == ((Status.FAILED, "enough", False, True), ())
 
 
-def test_terminated_after_only_a_helper_ran_an_attempt_was_used():
+def test_a_terminate_after_a_non_essential_container_ran_uses_an_attempt():
     job = after(tasked(init(), app(after={"init": "SUCCESS"})), runs(INIT), terminate("enough"), ends(INIT, 143))
 
     assert (job.status, job.attempts[0].exit_code, job.attempts[0].status_reason) == (Status.FAILED, None, "enough")
 
 
-def test_given_up_is_not_what_decides_when_another_ran():
+def test_an_abandoned_container_does_not_decide_after_another_ran():
     other = task_container("other")
     job = after(tasked(app(), other), runs("0/other"), terminate(), given_up(APP), ends("0/other", 143))
 
     assert (job.attempts[0].decided_by, job.attempts[0].exit_code) == ("0/other", 143)
 
 
-def test_a_terminate_while_the_last_are_being_stopped_still_fails_the_job():
+def test_a_terminate_while_the_last_containers_stop_fails_the_job():
     job = after(tasked(app(), sidecar()), runs(APP), runs(SIDECAR), ends(APP, 0))
 
     over = after(job, terminate("enough"), ends(SIDECAR, 143))
@@ -90,7 +90,7 @@ def test_the_first_order_stands():
     assert lived(job, timed_out(), now=at(5)) == (job, ())
 
 
-def test_a_cancel_is_remembered_and_leaves_the_attempt_alone():
+def test_a_cancel_is_remembered_and_the_attempt_continues():
     job, effects = lived(after(tasked(app(), attempts=3), runs(APP)), cancel("not wanted"))
 
     assert effects == ()
@@ -98,7 +98,7 @@ def test_a_cancel_is_remembered_and_leaves_the_attempt_alone():
     assert marks(after(job, ends(APP, 0))) == (Status.SUCCEEDED, status_reasons.EXITED, False, False)
 
 
-def test_a_timeout_stops_all_of_them():
+def test_a_timeout_stops_all_containers():
     job = after(tasked(app(), sidecar(), attempts=3), runs(APP), runs(SIDECAR))
 
     over = after(job, timed_out(), ends(APP, 0), ends(SIDECAR, 0))
@@ -107,7 +107,7 @@ def test_a_timeout_stops_all_of_them():
     assert marks(over) == (Status.FAILED, status_reasons.TIMED_OUT, False, False)
 
 
-def test_a_timeout_does_not_reach_what_is_decided():
+def test_a_timeout_does_not_affect_a_decided_attempt():
     job = after(tasked(app(), sidecar(), timeout=MINUTE), runs(APP), runs(SIDECAR), ends(APP, 0))
 
     assert next_wakeup(job) is None
@@ -123,50 +123,50 @@ def stopping(**changes):
     return after(tasked(app(), sidecar(**asked), **changes), runs(APP), runs(SIDECAR), ends(APP))
 
 
-def test_the_grace_counts_from_the_asking():
+def test_the_grace_period_starts_with_the_signal():
     job = stopping(stop_grace=MINUTE)
 
     assert next_wakeup(job) is None
     assert next_wakeup(after(job, is_asked(SIDECAR), now=at(5))) == at(65)
 
 
-def test_asked_twice_it_counts_from_the_first():
+def test_a_second_signal_does_not_restart_the_grace_period_of_a_container():
     job = after(stopping(), is_asked(SIDECAR))
 
     assert lived(job, is_asked(SIDECAR), now=at(9)) == (job, ())
 
 
-def test_a_container_may_have_a_grace_of_its_own():
+def test_a_container_may_have_its_own_grace_period():
     job = stopping(stop_grace=MINUTE, stop_timeout=timedelta(seconds=7))
 
     assert next_wakeup(after(job, is_asked(SIDECAR))) == at(7)
 
 
-def test_the_terminates_own_grace_beats_the_containers():
+def test_the_grace_period_of_a_terminate_takes_precedence():
     job = after(tasked(app(stop_timeout=MINUTE)), runs(APP), terminate(grace=timedelta(0)), is_asked(APP))
 
     assert due_event(job, at(0)) == grace_over(APP)
 
 
-def test_a_terminate_without_a_grace_leaves_it_to_the_container():
+def test_a_terminate_without_a_grace_period_uses_that_of_the_container():
     job = after(tasked(app(stop_timeout=MINUTE)), runs(APP), terminate(), is_asked(APP))
 
     assert next_wakeup(job) == at(60)
 
 
-def test_a_later_terminate_does_not_change_the_grace_of_what_is_stopping():
+def test_a_later_terminate_does_not_change_a_running_grace_period():
     job = after(stopping(stop_grace=MINUTE), is_asked(SIDECAR))
 
     assert next_wakeup(after(job, terminate(grace=timedelta(seconds=1)))) == at(60)
 
 
-def test_a_signal_that_nobody_ordered_starts_no_grace():
+def test_a_signal_without_an_order_starts_no_grace_period_of_a_container():
     job = after(tasked(app()), runs(APP))
 
     assert lived(job, is_asked(APP)) == (job, ())
 
 
-def test_after_its_grace_it_is_killed_and_again_until_it_is_dead():
+def test_after_its_grace_period_a_container_is_killed_repeatedly():
     job = after(stopping(), is_asked(SIDECAR))
 
     killed, effects = lived(job, due_event(job, at(30)), now=at(30))
@@ -176,19 +176,19 @@ def test_after_its_grace_it_is_killed_and_again_until_it_is_dead():
     assert asks(killed, grace_over(SIDECAR), now=at(35)) == ["kill 0/sidecar"]
 
 
-def test_one_that_died_in_its_grace_is_not_killed():
+def test_a_container_that_exits_in_its_grace_period_is_not_killed():
     job = after(tasked(app(), sidecar()), runs(APP), runs(SIDECAR), terminate(), is_asked(APP), ends(APP))
 
     assert next_wakeup(job) is None
 
 
-def test_one_that_was_not_asked_is_not_killed():
+def test_a_container_without_a_signal_is_not_killed():
     job = stopping()
 
     assert lived(job, grace_over(SIDECAR), now=at(99)) == (job, ())
 
 
-def test_each_has_a_deadline_of_its_own_and_the_first_rings_first():
+def test_each_container_has_its_own_deadline():
     other = task_container("other", essential=False, stop_timeout=timedelta(seconds=5))
     job = after(tasked(app(), sidecar(), other), runs(APP), runs(SIDECAR), runs("0/other"), ends(APP))
 
@@ -199,7 +199,7 @@ def test_each_has_a_deadline_of_its_own_and_the_first_rings_first():
     assert due_event(later, at(30)) == grace_over(SIDECAR)
 
 
-def test_what_does_not_die_says_so_and_keeps_its_room():
+def test_a_container_that_survives_the_kill_is_reported_and_holds_its_resources():
     job = after(after(stopping(), is_asked(SIDECAR)), grace_over(SIDECAR), now=at(30))
 
     just_before = after(job, grace_over(SIDECAR), now=at(89.999))
@@ -218,7 +218,7 @@ def waiting(**changes):
     return tasked(init(start_timeout=timedelta(seconds=5), **changes), app(after={"init": "SUCCESS"}), sidecar())
 
 
-def test_the_time_to_start_in_counts_from_the_asking():
+def test_the_start_timeout_counts_from_the_request():
     job = after(waiting(), runs(INIT, since=at(3)), now=at(3))
 
     assert (next_wakeup(waiting()), next_wakeup(job)) == (at(5), at(5))
@@ -226,12 +226,12 @@ def test_the_time_to_start_in_counts_from_the_asking():
     assert due_event(job, at(5)) == too_late(INIT)
 
 
-def test_one_that_nobody_waits_for_any_more_has_all_the_time():
+def test_a_container_without_waiting_dependents_has_no_start_timeout():
     assert next_wakeup(tasked(init(start_timeout=MINUTE), app())) is None
     assert next_wakeup(after(waiting(), ends(INIT))) is None
 
 
-def test_who_waited_in_vain_fails_the_job():
+def test_a_start_timeout_fails_the_job():
     job = after(waiting(), runs(INIT), runs(SIDECAR), too_late(INIT))
 
     over = after(job, ends(INIT, 143), ends(SIDECAR, 143))
@@ -242,7 +242,7 @@ def test_who_waited_in_vain_fails_the_job():
     assert (over.attempts[0].reason, over.attempts[0].exit_code, over.attempts[0].decided_by) == (why, None, APP)
 
 
-def test_the_task_stops_also_for_one_that_is_not_essential():
+def test_a_start_timeout_of_a_non_essential_container_stops_the_task():
     job = tasked(init(start_timeout=MINUTE), app(), sidecar(after={"init": "COMPLETE"}))
 
     over = after(job, runs(INIT), runs(APP), too_late(INIT), ends(APP, 0), ends(INIT, 0))
@@ -250,7 +250,7 @@ def test_the_task_stops_also_for_one_that_is_not_essential():
     assert (over.status, over.attempts[0].decided_by, over.attempts[0].exit_code) == (Status.FAILED, SIDECAR, None)
 
 
-def test_of_those_who_waited_in_vain_an_essential_one_decides():
+def test_of_several_failed_waits_an_essential_container_decides():
     slow = init(start_timeout=MINUTE)
     job = tasked(slow, sidecar(after={"init": "SUCCESS"}), app(after={"init": "COMPLETE"}))
 
@@ -260,7 +260,7 @@ def test_of_those_who_waited_in_vain_an_essential_one_decides():
     assert (over.attempts[0].decided_by, over.attempts[0].reason) == (APP, why)
 
 
-def test_who_waited_for_another_is_stopped_and_not_blamed():
+def test_a_waiting_container_is_stopped_without_a_failure():
     last = task_container("last", essential=False, after={"sidecar": "SUCCESS"})
     job = tasked(init(start_timeout=MINUTE), sidecar(), last, app(after={"init": "SUCCESS"}))
 
@@ -269,14 +269,14 @@ def test_who_waited_for_another_is_stopped_and_not_blamed():
     assert [it.key for it in over.containers if it.reason is not None] == [APP]
 
 
-def test_a_time_to_start_that_came_true_in_that_moment_is_no_matter():
+def test_a_condition_met_at_the_start_timeout_is_met():
     job = after(waiting(), runs(INIT), ends(INIT))
 
     assert lived(job, too_late(INIT)) == (job, ())
     assert lived(after(tasked(app(start_timeout=MINUTE)), runs(APP)), too_late(APP))[1] == ()
 
 
-def test_a_timeout_that_is_due_before_a_grace_rings_first():
+def test_a_timeout_due_before_a_grace_period_is_first():
     job = after(tasked(app(), sidecar(), timeout=MINUTE), runs(APP), runs(SIDECAR))
 
     assert due_event(job, at(60)) == on.TimedOut(attempt=1)
@@ -291,21 +291,21 @@ def looked_at(job):
     return None if tag is None else tag.container_key
 
 
-def test_before_its_timeout_is_ordered_the_one_that_may_decide_is_looked_at():
+def test_before_a_timeout_the_deciding_container_is_inspected():
     nodes = gang(2, main=1, leader=task(init(), app()))
     job = after(starting(nodes=nodes), runs("1/init"), runs("1/app"), runs("0/app"))
 
     assert looked_at(job) == "1/app"
 
 
-def test_a_helper_of_the_main_node_is_looked_at_before_other_nodes():
+def test_containers_of_the_main_node_are_inspected_before_other_nodes():
     nodes = gang(2, main=1, leader=task(init(), app(after={"init": "COMPLETE"})))
     job = after(starting(nodes=nodes), runs("1/init", address="10.0.0.1"), runs("0/app"))
 
     assert looked_at(job) == "1/init"
 
 
-def test_of_a_job_none_of_whose_containers_runs_just_now_none_is_looked_at():
+def test_without_a_running_container_none_is_inspected():
     job = after(tasked(init(), app(after={"init": "COMPLETE"})), runs(INIT), ends(INIT))
 
     assert (job.status, looked_at(job)) == (Status.RUNNING, None)

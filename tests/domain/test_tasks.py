@@ -1,4 +1,4 @@
-"""A task: containers that wait for each other, end each other, and decide over their job. aws-batch.md 5.4, 11.3."""
+"""Tasks: containers that wait for each other, end each other, and decide their job. aws-batch.md 5.4, 11.3."""
 
 from datetime import timedelta
 
@@ -36,7 +36,7 @@ def init(**changes):
 # --------------------------------------------------------------------------------------------------------------- starts
 
 
-def test_all_that_wait_for_nobody_start_at_once():
+def test_containers_without_conditions_start_at_once():
     job, effects = lived(runnable(task=task(app(), sidecar())), placed())
 
     assert [in_words(it) for it in effects] == ["start 0/app", "start 0/sidecar"]
@@ -51,7 +51,7 @@ def test_a_task_of_one_container_is_a_task():
     ("condition", "events"),
     [("START", [runs(INIT)]), ("COMPLETE", [runs(INIT), ends(INIT, 3)]), ("SUCCESS", [runs(INIT), ends(INIT, 0)])],
 )
-def test_who_waits_starts_when_its_condition_has_come_true(condition, events):
+def test_a_container_starts_when_its_condition_is_met(condition, events):
     job = tasked(init(), app(after={"init": condition}))
 
     assert states(job) == {INIT: "STARTING", APP: "WAITING"}
@@ -59,13 +59,13 @@ def test_who_waits_starts_when_its_condition_has_come_true(condition, events):
 
 
 @pytest.mark.parametrize("condition", ["COMPLETE", "SUCCESS"])
-def test_who_waits_for_an_end_does_not_start_before(condition):
+def test_a_container_that_waits_for_an_end_starts_after_it(condition):
     job = tasked(init(), app(after={"init": condition}))
 
     assert asks(job, runs(INIT)) == []
 
 
-def test_who_waits_for_two_starts_after_both():
+def test_a_container_that_waits_for_two_starts_after_both():
     job = tasked(init(), sidecar(), app(after={"init": "SUCCESS", "sidecar": "START"}))
 
     assert asks(job, runs(INIT), ends(INIT)) == []
@@ -79,11 +79,11 @@ def test_the_job_runs_from_its_first_containers_start():
     assert [it.started_at for it in parts(job)] == [at(5), at(1)]
 
 
-def test_a_start_in_the_future_is_not_believed():
+def test_a_start_in_the_future_is_now():
     assert after(tasked(app()), runs(APP, since=at(60)), now=at(5)).started_at == at(5)
 
 
-def test_one_that_was_over_before_anybody_saw_it_run_has_run():
+def test_a_container_that_ended_before_its_reported_start_has_run():
     job = after(tasked(init(), app(after={"init": "START"})), ends(INIT, 1))
 
     assert (job.status, states(job)) == (Status.RUNNING, {INIT: "ENDED", APP: "STARTING"})
@@ -98,7 +98,7 @@ def test_one_that_was_over_before_anybody_saw_it_run_has_run():
         ("SUCCESS", is_lost(INIT), "SUCCESS"),
     ],
 )
-def test_who_waits_for_what_can_no_longer_come_true_fails_the_job_that_needs_it(condition, event, never):
+def test_a_condition_that_can_no_longer_be_met_fails_the_job(condition, event, never):
     job = after(tasked(init(), app(after={"init": condition})), event)
 
     assert (job.status, job.status_reason) == (Status.FAILED, status_reasons.NOT_STARTED)
@@ -106,7 +106,7 @@ def test_who_waits_for_what_can_no_longer_come_true_fails_the_job_that_needs_it(
     assert job.attempts[0].exit_code is None
 
 
-def test_one_that_is_not_essential_and_can_never_start_harms_nobody():
+def test_a_non_essential_container_that_can_never_start_fails_nothing():
     job = tasked(app(), init(), sidecar(after={"init": "SUCCESS"}))
 
     job = after(job, runs(APP), ends(INIT, 1))
@@ -115,13 +115,13 @@ def test_one_that_is_not_essential_and_can_never_start_harms_nobody():
     assert after(job, ends(APP, 0)).status is Status.SUCCEEDED
 
 
-def test_one_that_is_given_up_gives_up_those_who_wait_for_it():
+def test_an_abandoned_container_abandons_those_that_wait_for_it():
     job = tasked(init(), sidecar(after={"init": "SUCCESS"}), app(after={"sidecar": "START"}))
 
     assert after(job, ends(INIT, 1)).status is Status.FAILED
 
 
-def test_none_starts_in_the_moment_in_which_its_node_closes():
+def test_no_container_starts_while_its_node_stops():
     helper = task_container("helper", after={"init": "START"}, essential=False)
     job = tasked(init(), app(after={"init": "SUCCESS"}), helper)
 
@@ -131,7 +131,7 @@ def test_none_starts_in_the_moment_in_which_its_node_closes():
 # ----------------------------------------------------------------------------------------------------------------- ends
 
 
-def test_when_the_essential_one_is_over_the_others_are_stopped():
+def test_the_end_of_the_essential_container_stops_the_others():
     job = tasked(app(), sidecar())
 
     assert asks(job, runs(APP), runs(SIDECAR), ends(APP)) == ["stop 0/sidecar", "clear 0/app"]
@@ -148,14 +148,14 @@ def test_the_job_is_over_when_all_its_containers_are():
     assert [it.exit_code for it in over.attempts[0].containers] == [0, 143]
 
 
-def test_one_that_is_not_essential_ends_alone_and_decides_nothing():
+def test_a_non_essential_container_ends_alone_and_decides_nothing():
     job = after(tasked(app(), sidecar()), runs(APP), runs(SIDECAR), ends(SIDECAR, 1))
 
     assert (job.status, job.attempt.decided_by) == (Status.RUNNING, None)
     assert after(job, ends(APP)).status is Status.SUCCEEDED
 
 
-def test_a_task_of_which_one_container_may_not_be_has_no_other_attempt():
+def test_a_task_with_a_forbidden_container_is_not_retried():
     job = after(tasked(app(), sidecar(), retry=retry(3)), never_starts(APP, forbidden=True), runs(SIDECAR))
 
     over = after(job, ends(SIDECAR, 143))
@@ -164,7 +164,7 @@ def test_a_task_of_which_one_container_may_not_be_has_no_other_attempt():
     assert len(over.attempts) == 1
 
 
-def test_the_first_essential_one_to_end_decides():
+def test_the_first_essential_container_that_ends_decides():
     other = task_container("other")
     job = after(tasked(app(), other), runs(APP), runs("0/other"), ends("0/other", 3))
 
@@ -173,18 +173,18 @@ def test_the_first_essential_one_to_end_decides():
     assert (over.status, over.attempts[0].decided_by, over.attempts[0].exit_code) == (Status.FAILED, "0/other", 3)
 
 
-def test_one_that_was_starting_when_its_node_closed_is_given_up():
+def test_a_starting_container_is_abandoned_when_its_node_stops():
     job = after(tasked(app(), sidecar()), runs(APP))
 
     assert asks(job, ends(APP)) == ["abandon 0/sidecar"]
     assert after(job, ends(APP), given_up(SIDECAR)).status is Status.SUCCEEDED
 
 
-def test_one_that_started_all_the_same_is_stopped():
+def test_an_abandoned_container_that_started_is_stopped():
     assert asks(tasked(app(), sidecar()), ends(APP), runs(SIDECAR)) == ["stop 0/sidecar", "clear 0/app"]
 
 
-def test_one_that_waited_when_its_node_closed_never_starts():
+def test_a_waiting_container_never_starts_after_its_node_stopped():
     job = tasked(app(), sidecar(after={"app": "COMPLETE"}))
 
     over = after(job, ends(APP))
@@ -192,7 +192,7 @@ def test_one_that_waited_when_its_node_closed_never_starts():
     assert (over.status, part(over, SIDECAR).started_at) == (Status.SUCCEEDED, None)
 
 
-def test_an_essential_one_that_cannot_start_fails_the_job_and_stops_the_others():
+def test_an_essential_container_that_cannot_start_fails_the_job_and_stops_the_others():
     job = tasked(app(), sidecar())
 
     over = after(job, runs(SIDECAR), never_starts(APP, exit_code=127), ends(SIDECAR, 143))
@@ -202,40 +202,40 @@ def test_an_essential_one_that_cannot_start_fails_the_job_and_stops_the_others()
     assert (over.attempts[0].exit_code, over.attempts[0].reason) == (127, "no such file")
 
 
-def test_one_that_cannot_start_for_no_reason_at_all_fails_the_job_too():
+def test_a_start_failure_without_a_reason_fails_the_job():
     assert after(tasked(app()), never_starts(APP, reason="")).status is Status.FAILED
 
 
-def test_an_essential_one_that_is_lost_fails_the_job_as_a_lone_one_does():
+def test_a_lost_essential_container_fails_the_job():
     over = after(tasked(app()), runs(APP), is_lost(APP))
 
     assert (over.status, over.status_reason) == (Status.FAILED, status_reasons.DISAPPEARED)
     assert (over.attempts[0].exit_code, over.attempts[0].reason) == (None, None)
 
 
-def test_an_essential_one_out_of_memory_says_so():
+def test_an_essential_container_out_of_memory_has_the_reason():
     over = after(tasked(app()), runs(APP), ends(APP, 137, out_of_memory=True))
 
     assert (over.attempts[0].exit_code, over.attempts[0].reason) == (137, status_reasons.OUT_OF_MEMORY)
 
 
-def test_a_success_is_not_out_of_memory():
+def test_a_success_has_no_memory_reason():
     assert after(tasked(app()), runs(APP), ends(APP, 0, out_of_memory=True)).attempts[0].reason is None
 
 
-def test_none_ends_before_it_began():
+def test_no_container_ends_before_its_start():
     over = after(tasked(app()), ends(APP, started_at=at(9), stopped_at=at(3)), now=at(20))
 
     assert (part(over, APP).started_at, part(over, APP).stopped_at, over.stopped_at) == (at(9), at(9), at(9))
 
 
-def test_one_that_is_lost_does_not_end_before_it_began():
+def test_a_lost_container_does_not_end_before_its_start():
     over = after(after(tasked(app()), runs(APP, since=at(9)), now=at(9)), is_lost(APP), now=at(5))
 
     assert part(over, APP).stopped_at == at(9)
 
 
-def test_containers_stay_until_nothing_of_the_attempt_is_yet_to_start():
+def test_ended_containers_are_kept_until_all_have_started():
     job = tasked(init(), app(after={"init": "SUCCESS"}))
 
     assert asks(job, runs(INIT), ends(INIT)) == ["start 0/app"]
@@ -243,13 +243,13 @@ def test_containers_stay_until_nothing_of_the_attempt_is_yet_to_start():
     assert asks(job, runs(INIT), ends(INIT), runs(APP), ends(APP)) == ["clear 0/app"]
 
 
-def test_one_that_was_over_before_its_start_was_answered_is_not_started_again():
+def test_a_container_that_ended_before_its_start_was_answered_is_not_started_again():
     job = tasked(init(), app(after={"init": "SUCCESS"}))
 
     assert asks(job, ends(INIT)) == ["abandon 0/init", "start 0/app"]
 
 
-def test_a_retry_starts_all_of_them_anew():
+def test_a_retry_starts_all_containers_again():
     job = after(tasked(app(), sidecar(), attempts=2), runs(APP), runs(SIDECAR), ends(APP, 1), ends(SIDECAR, 143))
 
     again, effects = lived(job, placed())

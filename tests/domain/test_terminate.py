@@ -1,4 +1,4 @@
-"""TerminateJob: a job ends at once, or when its container does, and always FAILED."""
+"""TerminateJob: a job ends at once, or with its container, and always FAILED."""
 
 from datetime import timedelta
 
@@ -47,7 +47,7 @@ def test_terminate_of_a_job_that_waits_for_a_retry_keeps_its_attempts():
     assert over.attempts == job.attempts
 
 
-def test_terminate_asks_a_running_container_to_stop_and_the_job_runs_on():
+def test_terminate_signals_a_running_container_and_the_job_stays_running():
     job = running()
 
     later, effects = lived(job, terminate("enough"), now=at(5))
@@ -57,7 +57,7 @@ def test_terminate_asks_a_running_container_to_stop_and_the_job_runs_on():
     assert (later.stop.kind, later.stop.ordered_at, later.stop.kill_at) == (StopKind.TERMINATE, at(5), None)
 
 
-def test_a_terminated_job_is_failed_and_shows_how_its_container_ended():
+def test_a_terminated_job_is_failed_with_the_exit_code_of_its_container():
     over, effects = lived(running(), terminate("enough"), asked(), exited(143))
 
     assert marks(over) == (Status.FAILED, "enough", False, True)
@@ -65,13 +65,13 @@ def test_a_terminated_job_is_failed_and_shows_how_its_container_ended():
     assert isinstance(effects[-1], do.CleanUpContainer)
 
 
-def test_attempts_left_do_not_save_a_terminated_job():
+def test_a_terminated_job_is_not_retried():
     over = after(running(attempts=10), terminate(), exited(1))
 
     assert over.status is Status.FAILED
 
 
-def test_exit_0_does_not_save_a_terminated_job():
+def test_a_terminated_job_is_failed_although_it_exits_0():
     over = after(running(), terminate("enough"), asked(), exited(0))
 
     assert marks(over) == (Status.FAILED, "enough", False, True)
@@ -91,7 +91,7 @@ def test_a_second_terminate_changes_nothing():
     assert lived(job, terminate("second", grace=timedelta(0)), now=at(20)) == (job, ())
 
 
-def test_terminate_gives_up_a_start():
+def test_terminate_abandons_a_start():
     job = starting()
 
     later, effects = lived(job, terminate("enough"))
@@ -110,7 +110,7 @@ def test_an_abandoned_start_uses_no_attempt():
     assert effects == (do.CleanUpContainer(tag=job.tag),)
 
 
-def test_a_container_that_starts_in_spite_of_the_order_is_asked_at_once():
+def test_a_container_that_starts_despite_the_order_is_signalled_at_once():
     job = after(starting(), terminate("enough"))
 
     later, effects = lived(job, started())
@@ -118,14 +118,14 @@ def test_a_container_that_starts_in_spite_of_the_order_is_asked_at_once():
     assert (later.status, effects) == (Status.RUNNING, (do.StopContainer(tag=job.tag),))
 
 
-def test_a_container_over_before_it_could_be_asked_fails_the_job_all_the_same():
+def test_a_container_that_ended_before_its_signal_fails_the_job():
     over, effects = lived(after(starting(), terminate("enough")), exited(0))
 
     assert marks(over) == (Status.FAILED, "enough", False, True)
     assert [type(it) for it in effects] == [do.CleanUpContainer]
 
 
-def test_a_start_that_failed_after_terminate_is_not_tried_again():
+def test_a_failed_start_after_terminate_is_not_retried():
     over = after(starting(attempts=3), terminate("enough"), not_started(reason="no such file"))
 
     assert marks(over) == (Status.FAILED, "enough", False, True)

@@ -29,7 +29,7 @@ from tests.domain.lives import (
 MINUTE, TWO_MINUTES = timedelta(minutes=1), timedelta(minutes=2)
 
 
-def test_the_timeout_rings_from_the_start_of_the_attempt():
+def test_the_timeout_counts_from_the_start_of_the_attempt():
     job = after(starting(timeout=TWO_MINUTES), started(at=at(10)), now=at(10))
 
     assert next_wakeup(job) == at(130)
@@ -46,17 +46,17 @@ def test_the_timeout_of_the_next_attempt_counts_from_its_own_start():
     assert due_event(again, at(220)) == on.TimedOut(attempt=2)
 
 
-def test_a_job_without_a_timeout_runs_as_long_as_it_likes():
+def test_a_job_without_a_timeout_has_no_deadline():
     assert next_wakeup(running(timeout=None)) is None
 
 
-def test_nothing_rings_for_a_job_that_does_not_run():
+def test_a_job_that_does_not_run_has_no_deadline():
     jobs = [submitted(), pending(), runnable(), starting(timeout=TWO_MINUTES), after(running(), exited(0))]
 
     assert [next_wakeup(job) for job in jobs] == [None] * len(jobs)
 
 
-def test_a_timeout_asks_the_container_to_stop():
+def test_a_timeout_signals_the_container():
     job = running(timeout=MINUTE)
 
     later, effects = lived(job, due_event(job, at(60)), now=at(60))
@@ -65,14 +65,14 @@ def test_a_timeout_asks_the_container_to_stop():
     assert effects == (do.StopContainer(tag=job.tag),)
 
 
-def test_a_timed_out_job_has_the_grace_of_its_own():
+def test_a_timed_out_job_has_its_own_grace_period():
     job = after(running(timeout=MINUTE, stop_grace=timedelta(seconds=7)), timed_out(), now=at(60))
 
     assert next_wakeup(job) is None
     assert next_wakeup(after(job, asked(), now=at(61))) == at(68)
 
 
-def test_a_timed_out_job_is_not_tried_again():
+def test_a_timed_out_job_is_not_retried():
     over = after(running(attempts=3, timeout=MINUTE), timed_out(), exited(143))
 
     assert marks(over) == (Status.FAILED, status_reasons.TIMED_OUT, False, False)

@@ -1,4 +1,4 @@
-"""The engine's clock is set while containers run: no timeout comes early, nothing lasts less than nothing."""
+"""The engine's clock is set while containers run: no timeout is early, and no duration is negative."""
 
 from datetime import timedelta
 
@@ -21,20 +21,20 @@ def placed_at_noon(**asked):
 
 
 @EACH_WAY
-def test_a_timeout_counts_from_what_may_be_true_of_the_start(told):
+def test_a_timeout_counts_from_a_possible_start(told):
     job = after(placed_at_noon(timeout=MINUTE), started(at=told), now=at(10))
 
     assert NOON + MINUTE <= next_wakeup(job) <= at(10) + MINUTE
 
 
 @EACH_WAY
-def test_so_does_that_of_a_task(told):
+def test_the_timeout_of_a_task_counts_from_a_possible_start(told):
     job = after(tasked(timeout=MINUTE), runs("0/app", since=told), now=at(10))
 
     assert NOON + MINUTE <= next_wakeup(job) <= at(10) + MINUTE
 
 
-def test_an_attempt_that_began_before_it_was_placed_is_told_as_long_as_it_was():
+def test_an_attempt_that_started_before_its_placement_keeps_its_duration():
     told = exited(0, started_at=at(5) - HOUR, stopped_at=at(12) - HOUR)
 
     done = after(placed_at_noon(), told, now=at(20))
@@ -43,7 +43,7 @@ def test_an_attempt_that_began_before_it_was_placed_is_told_as_long_as_it_was():
     assert (done.attempts[0].started_at, done.attempts[0].stopped_at) == (NOON, at(7))
 
 
-def test_so_is_a_container_of_a_task():
+def test_a_container_of_a_task_keeps_its_duration():
     told = ends("0/app", started_at=at(5) - HOUR, stopped_at=at(12) - HOUR)
 
     done = after(tasked(), told, now=at(20))
@@ -51,7 +51,7 @@ def test_so_is_a_container_of_a_task():
     assert (part(done, "0/app").started_at, part(done, "0/app").stopped_at) == (NOON, at(7))
 
 
-def test_a_clock_set_back_while_it_ran_makes_it_short_and_not_less_than_nothing():
+def test_a_clock_set_back_gives_no_negative_duration():
     running = after(placed_at_noon(), started(at=at(1)), now=at(1))
 
     done, _ = lived(running, exited(1, started_at=at(1), stopped_at=at(9) - HOUR), now=at(9))
@@ -59,13 +59,13 @@ def test_a_clock_set_back_while_it_ran_makes_it_short_and_not_less_than_nothing(
     assert (done.started_at, done.stopped_at) == (at(1), at(1))
 
 
-def test_what_the_engine_told_is_kept_as_it_was_told():
+def test_plausible_times_of_the_engine_are_unchanged():
     done = after(placed_at_noon(), exited(0, started_at=at(2), stopped_at=at(4)), now=at(5))
 
     assert (done.started_at, done.stopped_at) == (at(2), at(4))
 
 
-def test_when_our_own_clock_is_behind_what_was_saved_nothing_begins_in_the_future():
+def test_with_a_clock_behind_the_stored_times_nothing_starts_in_the_future():
     """Between two servers the machine's clock was set back by an hour."""
     early = NOON - HOUR
 

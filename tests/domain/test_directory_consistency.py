@@ -1,4 +1,4 @@
-"""Accounts and users hold together, whatever is done to them."""
+"""The directory of accounts and users stays consistent after every change."""
 
 from contextlib import suppress
 
@@ -47,7 +47,7 @@ def done(deeds):
 
 
 @given(st.lists(DEEDS, max_size=30))
-def test_whatever_is_done_all_hang_together(deeds):
+def test_the_directory_stays_consistent_in_every_history(deeds):
     people = done(deeds)
 
     climbs = {name: [it.name for it in people.lineage(name)] for name in people.accounts}
@@ -59,7 +59,7 @@ def test_whatever_is_done_all_hang_together(deeds):
 
 
 @given(st.lists(DEEDS, max_size=30), NAMES, NAMES)
-def test_who_is_below_has_who_is_above_in_his_lineage(deeds, high, low):
+def test_an_account_below_another_has_it_in_its_lineage(deeds, high, low):
     people = done(deeds)
 
     if low in people.accounts or low == high:
@@ -79,7 +79,7 @@ def test_who_is_below_has_who_is_above_in_his_lineage(deeds, high, low):
         (lambda it: with_user(it, replace(AMY, role=Role.OPERATOR)), "one user at least must be an ADMIN"),
     ],
 )
-def test_what_would_not_hold_together_is_refused(deed, said):
+def test_an_inconsistent_change_is_refused(deed, said):
     with pytest.raises(Invalid, match=said):
         deed(PEOPLE)
 
@@ -94,19 +94,19 @@ def test_what_would_not_hold_together_is_refused(deed, said):
         lambda it: without_user(it, "gone"),
     ],
 )
-def test_what_is_not_there_is_said(deed):
+def test_an_unknown_name_is_reported(deed):
     with pytest.raises(NotFound, match="gone"):
         deed(PEOPLE)
 
 
-def test_a_name_is_remembered_for_as_long_as_nobody_has_it():
+def test_a_former_name_is_stored_until_it_is_reused():
     gone = without_user(PEOPLE, "ada")
 
     assert (PEOPLE.deleted_users, gone.deleted_users) == (frozenset(), {"ada"})
     assert with_user(gone, User(name="ada")).deleted_users == frozenset()
 
 
-def test_an_account_that_somebody_coordinates_stays():
+def test_an_account_with_a_coordinator_is_not_deleted():
     people = with_user(without_user(PEOPLE, "ada"), replace(AMY, coordinates=frozenset({"team"})))
 
     with pytest.raises(Invalid, match="user amy"):

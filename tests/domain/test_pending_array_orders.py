@@ -1,4 +1,4 @@
-"""What an order to an array has decided before its children have heard, and that it is what they are told."""
+"""What an order to an array has decided before it is applied to the children, and that it is what is applied."""
 
 from datetime import timedelta
 
@@ -47,7 +47,7 @@ def sealed(*parents):
 
 
 @pytest.mark.parametrize("status", sorted(QUEUED))
-def test_a_cancel_of_its_array_ended_who_waits_at_that_moment(status):
+def test_a_cancel_of_an_array_ends_queued_children_at_its_time(status):
     parent, (child,) = family(status)
 
     over, effects = apply_order(child, told(parent, CANCEL), LATER)
@@ -57,7 +57,7 @@ def test_a_cancel_of_its_array_ended_who_waits_at_that_moment(status):
 
 
 @pytest.mark.parametrize("status", sorted(QUEUED))
-def test_so_did_a_terminate(status):
+def test_a_terminate_of_an_array_ends_queued_children_at_its_time(status):
     parent, (child,) = family(status)
 
     over, _ = apply_order(child, told(parent, TERMINATE), LATER)
@@ -66,14 +66,14 @@ def test_so_did_a_terminate(status):
     assert (over.stop.kind, over.stop.ordered_at, over.is_cancelled) == (StopKind.TERMINATE, ORDERED, False)
 
 
-def test_who_was_born_to_an_order_ended_at_its_birth():
+def test_a_child_spawned_after_the_order_ends_when_it_is_spawned():
     parent, (child,) = family(Is.SUBMITTED, born=THEN)
 
     assert apply_order(child, told(parent, CANCEL), LATER)[0].stopped_at == THEN
 
 
 @pytest.mark.parametrize("status", sorted(ACTIVE))
-def test_who_is_under_way_is_asked_when_it_hears(status):
+def test_an_active_child_is_signalled_when_the_order_is_applied(status):
     parent, (child,) = family(status)
 
     asked, effects = apply_order(child, told(parent, TERMINATE), LATER)
@@ -81,7 +81,7 @@ def test_who_is_under_way_is_asked_when_it_hears(status):
     assert (asked.status, asked.stop.ordered_at, len(effects)) == (status, ORDERED, 1)
 
 
-def test_to_who_waits_the_first_order_counts_and_to_who_runs_the_last():
+def test_queued_children_get_the_first_order_and_active_ones_the_last():
     parent, (waiting, running) = family(Is.RUNNABLE, Is.RUNNING)
     both = told(told(parent, CANCEL), TERMINATE, at=THEN)
 
@@ -90,7 +90,7 @@ def test_to_who_waits_the_first_order_counts_and_to_who_runs_the_last():
     assert apply_order(running, both, LATER)[0].stop.reason == "now"
 
 
-def test_who_has_heard_hears_it_once():
+def test_an_order_is_applied_to_a_child_once():
     parent, (child, other) = family(Is.RUNNING, Is.RUNNING)
     half, _ = arrays.pass_order(told(parent, TERMINATE), 1)
 
@@ -99,13 +99,13 @@ def test_who_has_heard_hears_it_once():
 
 
 @pytest.mark.parametrize("status", [Is.SUCCEEDED, Is.FAILED])
-def test_who_is_over_hears_nothing(status):
+def test_an_ended_child_gets_no_order(status):
     parent, (child, _) = family(status, Is.RUNNING)
 
     assert apply_order(child, told(parent, TERMINATE), LATER) == (child, ())
 
 
-def test_an_order_of_an_older_batchq_has_no_moment_and_counts_when_it_is_heard():
+def test_an_order_without_a_time_counts_when_it_is_applied():
     parent, (child, _) = family(Is.RUNNABLE, Is.RUNNABLE)
     old = replace(parent, stop_orders=(cancel_order("enough"),))
 
@@ -113,7 +113,7 @@ def test_an_order_of_an_older_batchq_has_no_moment_and_counts_when_it_is_heard()
     assert apply_order(child, old, LATER)[0].stopped_at == LATER
 
 
-def test_a_failure_in_a_sequential_array_is_told_to_none_that_may_run():
+def test_a_failure_in_a_sequential_array_is_not_applied_to_earlier_children():
     """As restored data may have it: what runs is found, and the one before it is lost."""
     parent, (_, waits, runs) = family(Is.RUNNING, Is.PENDING, Is.RUNNING, depends_on=[SEQUENTIAL])
     broken = arrays.count(parent, [Moved(index=0, before=Is.RUNNING, after=Is.FAILED)], NOON)
@@ -126,7 +126,7 @@ def test_a_failure_in_a_sequential_array_is_told_to_none_that_may_run():
 
 
 @pytest.mark.parametrize("event", [CANCEL, TERMINATE])
-def test_children_are_shown_as_they_will_hear_and_those_under_way_as_they_are(event):
+def test_queued_children_are_shown_as_ended_and_active_ones_as_they_are(event):
     parent, children = family(Is.PENDING, Is.RUNNABLE, Is.RUNNING, Is.SUCCEEDED)
     under_order = told(parent, event)
     shown = [sealed(under_order).project(it) for it in children]
@@ -135,7 +135,7 @@ def test_children_are_shown_as_they_will_hear_and_those_under_way_as_they_are(ev
     assert shown[2:] == children[2:]
 
 
-def test_an_array_is_shown_with_who_waits_as_failed_while_others_are_under_way():
+def test_an_array_counts_queued_children_as_failed_while_others_are_active():
     parent, _ = family(Is.SUBMITTED, Is.RUNNABLE, Is.RUNNING, Is.FAILED)
 
     shown = sealed(told(parent, CANCEL)).project(told(parent, CANCEL))
@@ -144,7 +144,7 @@ def test_an_array_is_shown_with_who_waits_as_failed_while_others_are_under_way()
 
 
 @pytest.mark.parametrize(("event", "reason"), [(CANCEL, "enough"), (TERMINATE, "now")])
-def test_it_is_over_when_none_is_under_way(event, reason):
+def test_an_array_with_an_order_ends_without_active_children(event, reason):
     parent, _ = family(Is.SUBMITTED, Is.RUNNABLE, Is.SUCCEEDED)
     under_order = told(parent, event)
 
@@ -156,7 +156,7 @@ def test_it_is_over_when_none_is_under_way(event, reason):
     assert sealed(under_order).ended_arrays == {parent.order}
 
 
-def test_it_is_over_when_the_last_one_under_way_is():
+def test_an_array_with_an_order_ends_with_its_last_active_child():
     parent, _ = family(Is.RUNNABLE, Is.RUNNING)
     ended = arrays.count(told(parent, CANCEL), [Moved(index=1, before=Is.RUNNING, after=Is.SUCCEEDED)], THEN)
 
@@ -165,7 +165,7 @@ def test_it_is_over_when_the_last_one_under_way_is():
     assert (shown.status, shown.stopped_at) == (Is.FAILED, THEN)
 
 
-def test_it_is_not_over_before_all_are_there():
+def test_an_array_with_an_order_does_not_end_before_all_children_are_spawned():
     parent, _ = family(Is.RUNNABLE, Is.RUNNABLE, size=3)
     under_order = told(parent, CANCEL)
 
@@ -173,7 +173,7 @@ def test_it_is_not_over_before_all_are_there():
     assert sealed(under_order).project(under_order).status is Is.PENDING
 
 
-def test_it_is_written_as_it_was_shown():
+def test_children_are_written_as_they_were_shown():
     parent, _ = family(Is.RUNNABLE, Is.RUNNABLE)
     under_order = told(parent, CANCEL)
     shown = sealed(under_order).project(under_order)
@@ -186,14 +186,14 @@ def test_it_is_written_as_it_was_shown():
     assert written == shown
 
 
-def test_an_array_that_is_over_cannot_be_terminated():
+def test_an_ended_array_cannot_be_terminated():
     parent, _ = family(Is.RUNNABLE)
     over = told(parent, CANCEL)
 
     assert told(over, TERMINATE, at=THEN) == over
 
 
-def test_it_is_shown_as_far_as_lists_have_it():
+def test_an_array_is_shown_with_the_children_of_the_list():
     parent, _ = family(Is.RUNNABLE, Is.RUNNING)
     known = told(parent, CANCEL)
     stored = arrays.count(known, [Moved(index=1, before=Is.RUNNING, after=Is.SUCCEEDED)], THEN)
@@ -203,7 +203,7 @@ def test_it_is_shown_as_far_as_lists_have_it():
     assert (sealed(known).ended_arrays, shown.status) == (frozenset(), Is.PENDING)
 
 
-def test_others_are_shown_as_they_are():
+def test_other_jobs_are_shown_unchanged():
     parent, (child,) = family(Is.RUNNABLE)
     other = builders.job()
 

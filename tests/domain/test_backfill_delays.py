@@ -78,7 +78,7 @@ works = some.tuples(resources, minutes, longest)
 @given(
     before=some.lists(works, min_size=1, max_size=6), head=resources, stream=some.lists(works, min_size=1, max_size=8)
 )
-def test_it_starts_when_all_that_ran_has_ended_at_the_latest(before, head, stream):
+def test_a_waiting_job_starts_at_the_latest_when_all_running_ones_have_ended(before, head, stream):
     machine = Machine(head)
     full = machine.room()
     for wanted, takes, most in before:

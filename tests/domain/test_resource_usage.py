@@ -1,4 +1,4 @@
-"""What jobs hold, added up as they change."""
+"""The resources that jobs hold, updated as they change."""
 
 from datetime import timedelta
 
@@ -42,7 +42,7 @@ def turns(**most):
 
 
 @given(st.lists(turns()), turns(max_size=3))
-def test_what_is_counted_as_jobs_change_is_what_they_hold_in_the_end(before, changed):
+def test_the_usage_updated_by_changes_equals_the_usage_of_all_jobs(before, changed):
     held = adopted(before)
     last = {it.id: it for turn in (*before, changed) for it in turn}
 
@@ -61,7 +61,7 @@ def test_a_unit_of_work_that_is_not_saved_has_changed_nothing():
     assert told(held.after(())) == before
 
 
-def test_a_job_that_is_told_to_stop_has_an_end_that_is_known():
+def test_a_stopping_job_has_a_known_end():
     stops = job(number=1, status=Status.RUNNING, stop_orders=(stop(),))
 
     assert list(Usage([stops]).after(()).timed()) == [stops]

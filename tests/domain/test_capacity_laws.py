@@ -1,4 +1,4 @@
-"""What holds of a room whatever is offered to it. The test keeps books of its own."""
+"""Laws of capacity for every sequence of jobs. The test does its own accounting."""
 
 from dataclasses import dataclass
 
@@ -106,7 +106,7 @@ def law(holds):
 
 @settings(max_examples=examples(300), deadline=None)
 @given(offers())
-def test_every_law_holds_whatever_is_offered(made):
+def test_every_law_holds_for_every_sequence_of_jobs(made):
     for holds in LAWS:
         holds(made)
 

@@ -1,4 +1,4 @@
-"""force-fail: a job is over without its container, which does not end."""
+"""Force-fail: a job ends without its container, which does not exit."""
 
 import pytest
 
@@ -25,7 +25,7 @@ from tests.support.builders import task_container
 WHY = "Force-failed: it does not end"
 
 
-def test_it_is_failed_at_once_with_an_attempt_that_has_an_end_and_no_exit_code():
+def test_a_force_failed_job_fails_at_once_without_an_exit_code():
     job = after(running(), force_fail(), now=at(9))
 
     (attempt,) = job.attempts
@@ -35,48 +35,48 @@ def test_it_is_failed_at_once_with_an_attempt_that_has_an_end_and_no_exit_code()
     assert attempt.status_reason == WHY
 
 
-def test_the_reason_of_the_order_that_was_not_followed_stands_beside_it():
+def test_the_reason_includes_the_stop_order_without_an_effect():
     job = after(running(), terminate("enough"), asked(), grace_over(), force_fail())
 
     assert marks(job) == (Status.FAILED, f"{WHY} (ordered to stop: enough)", False, True)
 
 
-def test_attempts_left_do_not_save_it():
+def test_a_force_failed_job_is_not_retried():
     assert after(running(attempts=5), force_fail()).status is Status.FAILED
 
 
-def test_a_remembered_cancel_does_not_give_it_another_reason():
+def test_a_remembered_cancel_does_not_change_the_reason():
     assert marks(after(running(), cancel(), force_fail())) == (Status.FAILED, WHY, False, False)
 
 
-def test_one_that_may_never_have_started_is_given_up_too():
+def test_a_starting_job_can_be_force_failed():
     job, effects = lived(starting(), force_fail(), now=at(3))
 
     assert (job.status, job.attempts[0].started_at, job.attempts[0].stopped_at) == (Status.FAILED, None, at(3))
     assert [type(it) for it in effects] == [do.CleanUpContainer]
 
 
-def test_an_end_before_the_beginning_is_not_told():
+def test_the_end_is_not_before_the_start():
     job = after(running(), force_fail(), now=at(-5))
 
     assert job.stopped_at == job.attempts[0].stopped_at == at(0)
 
 
 @pytest.mark.parametrize("news", [started(), exited(0), asked(), force_fail("again"), terminate("late")])
-def test_what_is_heard_of_it_later_changes_nothing(news):
+def test_later_events_change_nothing(news):
     over = after(running(), force_fail())
 
     assert lived(over, news) == (over, ())
 
 
-def test_one_that_is_over_stays_as_it_is():
+def test_a_finished_job_is_unchanged():
     over = after(running(), exited(0))
 
     assert over.status in FINISHED
     assert lived(over, force_fail()) == (over, ())
 
 
-def test_of_a_task_every_container_is_given_up_also_those_that_wait_and_those_that_are_kept():
+def test_all_containers_of_a_task_are_force_failed():
     waits = task_container("waits", essential=False, after={"init": "SUCCESS", "sidecar": "COMPLETE"})
     init = task_container("init", essential=False)
     job = after(tasked(app(), sidecar(), init, waits), runs("0/app"), runs("0/init"), ends("0/init"))
@@ -90,7 +90,7 @@ def test_of_a_task_every_container_is_given_up_also_those_that_wait_and_those_th
     assert part(over, "0/init") == part(job, "0/init")
 
 
-def test_of_a_gang_those_that_never_began_want_nothing():
+def test_nodes_that_never_started_need_no_clean_up():
     over, effects = lived(after(ganged(), runs("0/app")), force_fail())
 
     assert over.status is Status.FAILED

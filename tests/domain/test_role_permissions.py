@@ -1,11 +1,11 @@
-"""Nobody makes anybody more than he is himself, nor gets the key of one who is."""
+"""No user gives another one more permissions than they have, nor the key of one who has more."""
 
 import pytest
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Account, ContainerPolicy, Role, User
 from batchq.domain.access.permissions import manages, may_name_user, may_see_user, may_store_account, may_store_user
-from tests.domain.test_people import caller
+from tests.domain.test_visibility import caller
 
 IN_TEAM = User(name="new", account="team")
 USERS = {
@@ -27,7 +27,7 @@ USERS = {
         ("amy", set(USERS)),
     ],
 )
-def test_who_sees_to_whom(name, managed):
+def test_roles_that_may_administer_a_user(name, managed):
     assert {what for what, user in USERS.items() if manages(caller(name), user)} == managed
 
 
@@ -40,29 +40,29 @@ def test_who_sees_to_whom(name, managed):
         ("amy", set(USERS)),
     ],
 )
-def test_who_makes_whom(name, made):
+def test_roles_that_may_be_given_by_a_role(name, made):
     assert {what for what, user in USERS.items() if may_store_user(caller(name), user, None)} == made
     assert {what for what, user in USERS.items() if may_store_user(caller(name), user, IN_TEAM)} == made
 
 
 @pytest.mark.parametrize("name", ["ada", "cora", "oda"])
-def test_nobody_but_an_admin_touches_an_admin(name):
+def test_only_an_admin_changes_an_admin(name):
     assert not may_store_user(caller(name), IN_TEAM, USERS["admin"])
 
 
-def test_a_coordinator_knows_all_of_his_accounts_and_a_user_himself():
+def test_a_coordinator_sees_the_users_of_the_accounts_and_a_user_only_themselves():
     assert may_see_user(caller("cora"), USERS["admin"])
     assert not may_see_user(caller("cora"), USERS["of another account"])
     assert may_see_user(caller("ada"), User(name="ada", account="team"))
     assert not may_see_user(caller("ada"), IN_TEAM)
 
 
-def test_a_name_that_somebody_had_is_given_again_by_those_who_reach_what_he_left():
+def test_a_former_user_name_is_reused_only_by_those_who_reach_its_jobs():
     assert [may_name_user(caller(it), "bob", {"bob"}) for it in ("cora", "oda", "amy")] == [False, True, True]
     assert may_name_user(caller("cora"), "new", {"bob"})
 
 
-def test_what_containers_may_have_is_said_by_admins_and_the_rest_by_operators():
+def test_container_policies_are_set_by_admins_and_other_settings_by_operators():
     before, limited = Account(name="lab"), Account(name="lab", queues=("night",))
     given = replace(before, allowance=ContainerPolicy(privileged=True))
 

@@ -1,4 +1,4 @@
-"""The grace: it counts from the asking, and after it the container is killed until it is dead."""
+"""The grace period starts with the signal; after it the container is killed until it has exited."""
 
 from datetime import timedelta
 
@@ -11,7 +11,7 @@ from batchq.domain.lifecycle.transitions import due_event, next_wakeup
 from tests.domain.lives import after, asked, at, exited, grace_over, lived, marks, running, started, starting, terminate
 
 
-def test_the_grace_counts_from_the_asking_not_from_the_order():
+def test_the_grace_period_starts_with_the_signal_and_not_with_the_order():
     job = after(running(stop_grace=timedelta(seconds=30)), terminate(), now=at(0))
 
     later = after(job, asked(), now=at(40))
@@ -20,37 +20,37 @@ def test_the_grace_counts_from_the_asking_not_from_the_order():
     assert next_wakeup(later) == at(70)
 
 
-def test_being_asked_twice_does_not_start_the_grace_anew():
+def test_a_second_signal_does_not_restart_the_grace_period():
     job = after(running(), terminate(), asked(), now=at(0))
 
     assert lived(job, asked(), now=at(10)) == (job, ())
 
 
-def test_a_terminate_may_bring_its_own_grace():
+def test_a_terminate_may_have_its_own_grace_period():
     job = after(running(stop_grace=timedelta(seconds=30)), terminate(grace=timedelta(seconds=2)), asked())
 
     assert next_wakeup(job) == at(2)
 
 
-def test_a_grace_of_nothing_kills_as_soon_as_it_was_asked():
+def test_a_grace_period_of_zero_kills_after_the_signal():
     job = after(running(stop_grace=timedelta(seconds=30)), terminate(grace=timedelta(0)), asked())
 
     assert due_event(job, at(0)) == grace_over()
 
 
-def test_a_terminate_in_starting_keeps_its_own_grace():
+def test_a_terminate_while_starting_keeps_its_own_grace_period():
     job = after(starting(), terminate(grace=timedelta(seconds=2)), started(), asked())
 
     assert next_wakeup(job) == at(2)
 
 
-def test_a_stop_signal_nobody_ordered_starts_no_grace():
+def test_a_signal_without_an_order_starts_no_grace_period():
     job = running()
 
     assert lived(job, asked()) == (job, ())
 
 
-def test_when_the_grace_is_over_the_container_is_killed():
+def test_the_container_is_killed_after_the_grace_period():
     job = after(running(), terminate("enough"), asked())
 
     later, effects = lived(job, due_event(job, at(30)), now=at(30))
@@ -70,14 +70,14 @@ def test_the_kill_is_repeated_every_five_seconds():
     assert effects == (do.KillContainer(tag=job.tag),)
 
 
-def test_a_grace_that_nobody_counts_does_not_kill():
+def test_a_grace_period_that_has_not_started_does_not_kill():
     job = after(running(), terminate())
 
     assert lived(job, grace_over(), now=at(99)) == (job, ())
 
 
 @pytest.mark.fault("SP24")
-def test_what_does_not_die_says_so_a_minute_after_the_first_kill():
+def test_a_container_that_survives_the_kill_for_a_minute_is_reported():
     job = after(running(), terminate("enough"), asked())
     killed = after(job, grace_over(), now=at(30))
 
@@ -89,7 +89,7 @@ def test_what_does_not_die_says_so_a_minute_after_the_first_kill():
     assert effects == (do.KillContainer(tag=job.tag),)
 
 
-def test_what_died_at_last_shows_the_callers_reason():
+def test_a_container_that_exits_late_leaves_the_callers_reason():
     job = after(running(), terminate("enough"), asked())
     deaf = after(after(job, grace_over(), now=at(30)), grace_over(), now=at(90))
 

@@ -1,4 +1,4 @@
-"""What the containers of an account may have of the machine: faults.md 3, SE09."""
+"""What the containers of an account may use of the machine: faults.md 3, SE09."""
 
 import pytest
 
@@ -38,7 +38,7 @@ OF_THE_MACHINE = {
 
 @pytest.mark.fault("SE09")
 @pytest.mark.parametrize("what", OF_THE_MACHINE)
-def test_nothing_of_the_machine_is_given_unless_it_is_allowed(what):
+def test_nothing_of_the_machine_is_permitted_by_default(what):
     asked = spec(container=OF_THE_MACHINE[what])
 
     assert refusal(asked, STRICT, "lab") == f"{what} is not allowed to account lab."
@@ -50,12 +50,12 @@ def test_nothing_of_the_machine_is_given_unless_it_is_allowed(what):
 @pytest.mark.parametrize(
     "path", ["/data/lab/../other", "/data/lab/../../etc", "/data/labour", "/data", "//data", "/data/lab/x/../../y"]
 )
-def test_a_path_is_allowed_by_where_it_leads_not_by_how_it_begins(path):
+def test_a_path_is_permitted_by_its_target_and_not_by_its_prefix(path):
     assert "is not allowed" in refusal(spec(container=mounting(path)), GENEROUS, "lab")
 
 
 @pytest.mark.parametrize("path", ["/data/lab", "/data/lab/", "//data/lab/x", "/data/./lab/x", "/../data/lab/x/../y"])
-def test_what_lies_below_an_allowed_path_is_allowed(path):
+def test_paths_below_a_permitted_path_are_permitted(path):
     assert refusal(spec(container=mounting(path)), GENEROUS, "lab") is None
     assert below(path, ["/"])
 
@@ -81,11 +81,11 @@ def test_what_lies_below_an_allowed_path_is_allowed(path):
         "/run/containerd/containerd.sock",
     ],
 )
-def test_the_engine_and_the_kernel_are_nobodys_to_mount(path, allowance):
+def test_engine_and_kernel_paths_are_never_permitted(path, allowance):
     assert "which no job may mount" in refusal(spec(container=mounting(path)), allowance, ROOT)
 
 
-def test_what_is_beside_the_engine_may_be_mounted():
+def test_paths_beside_the_engine_are_permitted():
     asked = [spec(container=mounting(path)) for path in ("/var", "/run/user/1000", "/devices", "/proc.txt")]
 
     assert [refusal(it, None, ROOT) for it in asked] == [None] * len(asked)
@@ -94,7 +94,7 @@ def test_what_is_beside_the_engine_may_be_mounted():
 @pytest.mark.parametrize(
     "user", ["", "root", "0", "00", "+0", "-0", "0:1000", "app", "toor", "1e3", "1000 ", "\u0661", ":1000", "0x3e8"]
 )
-def test_whoever_is_not_a_number_above_zero_may_be_root(user):
+def test_a_user_that_is_no_positive_number_may_be_root(user):
     assert runs_as_root(user)
     assert "user and group are not numbers above 0" in refusal(
         spec(container=container(user=user)), ContainerPolicy(root=False), "lab"
@@ -108,14 +108,14 @@ def test_whoever_is_not_a_number_above_zero_may_be_root(user):
     [str(2**31), str(2**32), "9" * 20, "1" * 5000],
     ids=["2**31", "2**32", "20 digits", "5000 digits"],
 )
-def test_a_number_that_the_engine_reads_as_a_name_or_as_zero_may_be_root(number):
+def test_a_number_that_the_engine_reads_differently_may_be_root(number):
     assert runs_as_root(number)
     assert runs_as_root(f"1000:{number}")
 
 
 @pytest.mark.fault("SE32")
 @pytest.mark.parametrize("user", ["1000:0", "1000:00", "65534:staff", "1000:-1", "1:2:3"])
-def test_whoever_may_be_in_the_group_of_root_is_taken_for_root(user):
+def test_a_user_who_may_be_in_the_group_of_root_counts_as_root(user):
     assert "user and group are not numbers above 0" in refusal(
         spec(container=container(user=user)), ContainerPolicy(root=False), "lab"
     )
@@ -132,7 +132,7 @@ def test_whoever_may_be_in_the_group_of_root_is_taken_for_root(user):
         ("2147483647", "2147483647:2147483647"),
     ],
 )
-def test_a_number_above_zero_is_not_root_and_is_its_group(user, both):
+def test_a_positive_number_is_not_root_and_is_its_own_group(user, both):
     assert refusal(spec(container=container(user=user)), ContainerPolicy(root=False), "lab") is None
     assert user_and_group(user) == both
 
@@ -141,7 +141,7 @@ def test_a_number_above_zero_is_not_root_and_is_its_group(user, both):
 @pytest.mark.parametrize(
     ("name", "hard", "permitted"), [("rtprio", 1, False), ("rtprio", -1, False), ("nofile", 9, True)]
 )
-def test_no_account_has_priorities_that_go_before_all_cpu_shares(name, hard, permitted):
+def test_real_time_priorities_are_refused(name, hard, permitted):
     asked = spec(container=container(ulimits=(Ulimit(name=name, soft=0, hard=hard),)))
 
     assert (refusal(asked, STRICT, "lab") is None) is permitted
@@ -159,12 +159,12 @@ def test_no_account_has_priorities_that_go_before_all_cpu_shares(name, hard, per
         (ContainerPolicy(root=False), False),
     ],
 )
-def test_root_beside_volumes_is_permitted_only_where_it_is_given(allowance, permitted):
+def test_root_with_volumes_is_permitted_only_explicitly(allowance, permitted):
     assert allowance.permits_root is permitted
     assert (refusal(spec(container=container(user="0")), allowance, "lab") is None) is permitted
 
 
-def test_a_user_that_nobody_said_is_for_the_start_to_see():
+def test_an_unspecified_user_is_checked_at_the_start():
     assert refusal(spec(container=container()), ContainerPolicy(root=False), "lab") is None
 
 
@@ -177,7 +177,7 @@ def test_a_user_that_nobody_said_is_for_the_start_to_see():
         ({"nodes": gang(4)}, {"vcpus": 3.0}, "4 vCPUs are more than the 3"),
     ],
 )
-def test_a_job_as_a_whole_asks_for_no_more_than_its_account_may(asked, most, why):
+def test_the_sum_of_a_job_is_within_the_limits_of_its_account(asked, most, why):
     assert why in refusal(spec(**asked), ContainerPolicy(**most), "lab")
 
 
@@ -197,7 +197,7 @@ def test_swap_counts_as_memory(of):
     assert refusal(spec(**asked), ContainerPolicy(memory_mib=most + 1), "lab") is None
 
 
-def test_as_much_as_is_allowed_may_be_asked_for():
+def test_exactly_the_limit_is_permitted():
     exactly = ContainerPolicy(vcpus=4.0, memory_mib=512)
 
     assert refusal(spec(nodes=gang(4)), exactly, "lab") is None
@@ -205,7 +205,7 @@ def test_as_much_as_is_allowed_may_be_asked_for():
 
 @pytest.mark.fault("SE09")
 @pytest.mark.parametrize("of", ["task", "nodes"])
-def test_each_container_of_a_job_is_judged(of):
+def test_each_container_of_a_job_is_checked(of):
     whole = task(task_container("app"), task_container("side", privileged=True))
     asked = {"task": {"task": whole}, "nodes": {"nodes": gang(2, leader=task(), each=whole)}}[of]
 
@@ -213,7 +213,7 @@ def test_each_container_of_a_job_is_judged(of):
 
 
 @pytest.mark.fault("SE09")
-def test_a_caller_is_held_to_his_account_and_an_admin_to_none():
+def test_a_caller_has_the_limits_of_the_account_and_an_admin_has_none():
     asked = definition(container=container(privileged=True))
 
     check(asked, Caller(user="amy", account="lab", role=Role.ADMIN))
@@ -225,7 +225,7 @@ def test_a_caller_is_held_to_his_account_and_an_admin_to_none():
 
 
 @pytest.mark.fault("SE10")
-def test_a_job_is_held_to_what_is_said_of_its_account_and_its_owner_now():
+def test_a_job_has_the_present_limits_of_its_account_and_owner():
     lab = Directory(
         accounts={"lab": Account(name="lab", allowance=GENEROUS), "team": Account(name="team", parent="lab")},
         users={"amy": User(name="amy", role=Role.ADMIN), "ada": User(name="ada", account="lab")},
@@ -250,13 +250,13 @@ def logging(driver, secret=(), **options):
 
 @pytest.mark.fault("SE21")
 @pytest.mark.parametrize("driver", ["fluentd", "gelf", "journald", "splunk", "syslog"])
-def test_a_log_driver_of_the_engine_needs_an_allowance(driver):
+def test_a_log_driver_of_the_engine_must_be_permitted(driver):
     assert refusal(logging(driver), STRICT, "lab") == f"Log driver {driver!r} is not allowed to account lab."
     assert refusal(logging(driver), None, "lab") is None
 
 
 @pytest.mark.parametrize("driver", [None, "json-file"])
-def test_output_that_batchq_captures_needs_no_allowance(driver):
+def test_captured_output_needs_no_permission(driver):
     assert refusal(logging(driver, max_size="1k", mode="non-blocking"), STRICT, "lab") is None
 
 
@@ -284,7 +284,7 @@ def test_an_account_with_a_log_driver_may_send_to_the_network(asked):
         *("[fd00:ec2::254]", "168.63.129.16"),
     ],
 )
-def test_no_log_driver_reaches_the_machine_itself(host):
+def test_log_drivers_do_not_reach_the_machine_itself(host):
     for asked in (
         logging("gelf", gelf_address=f"tcp://{host}:80"),
         logging("splunk", splunk_url=f"http://{host}"),
@@ -315,7 +315,7 @@ def test_no_log_driver_reaches_the_machine_itself(host):
         logging("journald", env="A\n"),
     ],
 )
-def test_no_option_of_a_log_driver_reaches_sockets_files_or_memory_of_the_engine(asked):
+def test_log_options_with_sockets_files_or_memory_of_the_engine_are_refused(asked):
     assert "is not allowed to account lab." in refusal(asked, GIVEN, "lab")
     assert refusal(asked, None, "lab") is None
 

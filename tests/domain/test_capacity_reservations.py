@@ -1,4 +1,4 @@
-"""What is set aside for those who wait, and kept from one that may end too late."""
+"""Capacity that is reserved for waiting jobs, and not used by a job that may end too late."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +15,7 @@ def moment(minute):
 
 
 @given(listed=st.lists(st.tuples(MINUTES, AMOUNTS), max_size=6), minute=MINUTES)
-def test_all_is_kept_for_those_who_may_start_before_it_ends_and_nothing_for_others(listed, minute):
+def test_capacity_is_reserved_for_jobs_that_may_start_before_the_job_ends(listed, minute):
     asides = Reservations()
     for start, amounts in listed:
         asides.add(Reservation(amounts=amounts, starts=moment(start)))

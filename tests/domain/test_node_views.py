@@ -1,4 +1,4 @@
-"""The nodes of a gang, told as jobs."""
+"""The nodes of a multi-node job, shown as jobs."""
 
 from datetime import timedelta
 
@@ -46,7 +46,7 @@ def ended(*parts, status=Status.SUCCEEDED, **changes):
 
 
 @pytest.mark.parametrize("status", [Status.SUBMITTED, Status.PENDING, Status.RUNNABLE])
-def test_a_node_waits_as_its_job_does(status):
+def test_a_node_has_the_queued_status_of_its_job(status):
     job = builders.job(nodes=GANG, status=status)
 
     assert [it.status for it in node_view.views(job)] == [status] * 3
@@ -62,7 +62,7 @@ def test_a_node_has_its_own_containers_only():
     assert (seen.spec.task, seen.spec.container.command) == (TWO, ("two",))
 
 
-def test_the_main_node_fares_as_the_job():
+def test_the_main_node_has_the_status_of_the_job():
     job = ended(over("1/default", 3), over("0/default"), status=Status.FAILED, status_reason="why")
     attempts = (replace(job.attempts[0], exit_code=3, decided_by="1/default"),)
 
@@ -89,13 +89,13 @@ def test_another_node_has_a_status_of_its_own_while_the_job_runs(parts, status):
 
 
 @pytest.mark.parametrize(("parts", "status"), STATES[4:])
-def test_and_keeps_it_when_the_job_is_over(parts, status):
+def test_another_node_keeps_its_status_after_the_job(parts, status):
     job = ended(over("1/default"), *parts)
 
     assert node_view.view(job, 0).status is status
 
 
-def test_a_node_that_is_over_before_the_job_shows_its_attempt_as_finished():
+def test_a_node_that_ended_before_the_job_has_a_finished_attempt():
     job = running(part("1/default"), over("0/default", 7))
 
     seen = node_view.view(job, 0)
@@ -110,7 +110,7 @@ def test_a_node_ends_when_its_last_container_does():
     assert node_view.view(job, 2).status is Status.RUNNING
 
 
-def test_the_essential_container_that_ended_first_tells_how_a_node_fared():
+def test_the_first_ended_essential_container_decides_a_node():
     sooner = LATER - timedelta(seconds=1)
     parts = (over("2/side", 9, stopped_at=NOON), over("2/work", 143), over("2/more", 0, stopped_at=sooner))
 
@@ -119,7 +119,7 @@ def test_the_essential_container_that_ended_first_tells_how_a_node_fared():
     assert (seen.status, seen.attempts[0].decided_by) == (Status.SUCCEEDED, "2/more")
 
 
-def test_what_a_node_did_not_start_for():
+def test_a_node_that_did_not_start_has_a_reason():
     parts = (part("0/default", AttemptContainerState.ENDED, started_at=None, reason="CannotPullContainerError: no"),)
 
     seen = node_view.view(running(part("1/default"), *parts), 0)
@@ -128,7 +128,7 @@ def test_what_a_node_did_not_start_for():
     assert (seen.attempts[0].reason, seen.attempts[0].started_at) == ("CannotPullContainerError: no", None)
 
 
-def test_a_node_that_waited_until_its_job_was_over_did_not_fail_to_start():
+def test_a_node_that_waited_until_the_end_has_no_start_failure():
     never = part("0/default", AttemptContainerState.ENDED, started_at=None, stopped_at=LATER)
 
     seen = node_view.view(ended(over("1/default"), never), 0)
@@ -136,13 +136,13 @@ def test_a_node_that_waited_until_its_job_was_over_did_not_fail_to_start():
     assert (seen.status, seen.status_reason, seen.started_at) == (Status.FAILED, status_reasons.EXITED, None)
 
 
-def test_a_node_whose_container_was_lost_says_so():
+def test_a_node_whose_container_was_lost_has_the_reason():
     lost = part("0/default", AttemptContainerState.ENDED, reason=status_reasons.DISAPPEARED, stopped_at=LATER)
 
     assert node_view.view(running(part("1/default"), lost), 0).status_reason == status_reasons.DISAPPEARED
 
 
-def test_a_node_that_was_stopped_with_its_job_has_the_callers_reason():
+def test_a_node_stopped_with_its_job_has_the_callers_reason():
     job = ended(over("1/default", 143), over("0/default", 143, stop_ordered=True), status=Status.FAILED)
 
     seen = node_view.view(replace(job, stop_orders=(builders.stop(reason="enough"),)), 0)
@@ -159,7 +159,7 @@ def test_a_node_that_succeeded_before_the_terminate_was_not_terminated():
 
 
 @pytest.mark.parametrize("exit_code", [0, 143])
-def test_a_node_that_alone_was_terminated_has_the_callers_reason_whatever_its_exit_code(exit_code):
+def test_a_node_terminated_alone_has_the_callers_reason(exit_code):
     job = running(
         part("1/default"),
         over("0/default", exit_code, stop_ordered=True, terminated_by=builders.stop(reason="not you")),
@@ -172,7 +172,7 @@ def test_a_node_that_alone_was_terminated_has_the_callers_reason_whatever_its_ex
     assert not node_view.view(job, 1).is_terminated
 
 
-def test_until_it_is_over_it_runs_and_is_terminated():
+def test_a_terminated_node_runs_until_its_containers_exit():
     job = running(
         part("1/default"), part("0/default", stop_ordered=True, terminated_by=builders.stop(reason="not you"))
     )
@@ -182,7 +182,7 @@ def test_until_it_is_over_it_runs_and_is_terminated():
     assert (seen.status, seen.status_reason, seen.is_terminated) == (Status.RUNNING, "not you", True)
 
 
-def test_a_node_that_was_stopped_before_its_job_keeps_its_own_end():
+def test_a_node_stopped_before_its_job_keeps_its_own_end():
     job = ended(over("1/default", 143), over("0/default", 7, stop_ordered=True), status=Status.FAILED)
 
     seen = node_view.view(replace(job, stop_orders=(builders.stop(ordered_at=LATER + timedelta(seconds=1)),)), 0)
@@ -198,7 +198,7 @@ def test_a_job_cancelled_before_it_ran_has_nodes_that_never_ran():
     assert [(it.status, it.is_cancelled, it.attempts) for it in node_view.views(job)] == [(Status.FAILED, True, ())] * 3
 
 
-def test_between_two_attempts_a_node_waits_and_tells_of_the_first():
+def test_between_two_attempts_a_node_waits_and_shows_the_first():
     job = replace(ended(over("1/default", 1), over("0/default", 143)), status=Status.RUNNABLE)
 
     seen = node_view.view(job, 0)
@@ -206,11 +206,11 @@ def test_between_two_attempts_a_node_waits_and_tells_of_the_first():
     assert (seen.status, len(seen.attempts), seen.attempts[0].exit_code) == (Status.RUNNABLE, 1, 143)
 
 
-def test_no_other_job_has_nodes():
+def test_other_jobs_have_no_nodes():
     assert node_view.views(builders.job()) == ()
     assert not node_view.exists(builders.job(), 0)
 
 
 @pytest.mark.parametrize(("node", "there"), [(-1, False), (0, True), (2, True), (3, False)])
-def test_a_gang_has_as_many_nodes_as_it_has(node, there):
+def test_a_multi_node_job_has_all_its_nodes(node, there):
     assert node_view.exists(builders.job(nodes=GANG), node) is there

@@ -1,4 +1,4 @@
-"""What holds in every life of a task or a gang, whatever is told of its containers, in whatever order."""
+"""Laws that hold in every history of a task or a multi-node job, whatever events of its containers arrive."""
 
 from collections import Counter
 
@@ -29,7 +29,7 @@ def law(holds):
 
 @settings(max_examples=examples(300), deadline=None)
 @given(part_lives())
-def test_every_law_holds_in_every_life(life):
+def test_every_law_holds_in_every_history(life):
     for holds in LAWS if life else []:
         holds(life)
 
@@ -208,7 +208,7 @@ def every_life_ends(life):
 
 
 @pytest.mark.exhaustive
-def test_among_the_lives_is_everything_that_matters():
+def test_the_generated_histories_cover_all_cases():
     seen = set()
 
     @settings(max_examples=400, deadline=None, database=None, derandomize=True)

@@ -1,4 +1,4 @@
-"""One order to stop many jobs: what is said to become of a job is what becomes of it."""
+"""Bulk stops: the predicted outcome of a job is its outcome."""
 
 from datetime import timedelta
 
@@ -36,7 +36,7 @@ def told(it, order):
 
 @pytest.mark.parametrize("status", ["SUBMITTED", "PENDING", "RUNNABLE"])
 @pytest.mark.parametrize(("order", "said"), [(CANCEL, Outcome.CANCELLED), (TERMINATE, Outcome.TERMINATED)])
-def test_what_waits_is_over_at_once(status, order, said):
+def test_queued_jobs_end_at_once(status, order, said):
     after, effects, became = told(live(Status(status)), order)
 
     assert (became, after.status, after.status_reason, effects) == (said, Status.FAILED, "enough", [])
@@ -44,13 +44,13 @@ def test_what_waits_is_over_at_once(status, order, said):
 
 
 @pytest.mark.parametrize("status", ["STARTING", "RUNNING"])
-def test_what_runs_is_not_reached_by_a_cancel_and_has_no_other_attempt(status):
+def test_active_jobs_are_not_stopped_by_a_cancel_and_not_retried(status):
     after, effects, became = told(live(Status(status)), CANCEL)
 
     assert (became, after.status, after.cancel.reason, effects) == (Outcome.NOT_RETRIED, status, "enough", [])
 
 
-def test_what_runs_is_asked_to_stop_by_a_terminate_in_the_order_s_way():
+def test_active_jobs_are_stopped_by_a_terminate_with_its_signal_and_grace_period():
     after, effects, became = told(live(Status.RUNNING), TERMINATE)
 
     assert (became, after.status, effects) == (Outcome.STOPPING, "RUNNING", [do.StopContainer])
@@ -58,7 +58,7 @@ def test_what_runs_is_asked_to_stop_by_a_terminate_in_the_order_s_way():
 
 
 @pytest.mark.parametrize("order", [CANCEL, TERMINATE])
-def test_an_array_is_over_when_its_children_are(order):
+def test_an_array_ends_with_its_children(order):
     array = job(array_size=2, status=Status.PENDING, array_state=ArrayState(spawned=2))
 
     after, _, became = told(array, order)
@@ -68,7 +68,7 @@ def test_an_array_is_over_when_its_children_are(order):
 
 @pytest.mark.parametrize("order", [CANCEL, TERMINATE])
 @pytest.mark.parametrize("status", [Status.SUCCEEDED, Status.FAILED])
-def test_what_is_over_is_left_as_it_is(status, order):
+def test_finished_jobs_are_unchanged(status, order):
     over = job(status=status)
 
     after, _, became = told(over, order)
@@ -76,7 +76,7 @@ def test_what_is_over_is_left_as_it_is(status, order):
     assert (became, after) == (Outcome.ALREADY_FINISHED, over)
 
 
-def test_a_node_alone_is_told_as_a_node():
+def test_a_node_alone_is_stopped_as_a_node():
     assert (request(CANCEL, 2).node, request(TERMINATE, 2).node) == (2, 2)
 
 
@@ -91,11 +91,11 @@ def test_a_node_alone_is_told_as_a_node():
         (JobFilter(environments=frozenset({"a"})), True),
     ],
 )
-def test_children_are_looked_at_where_they_may_be_meant_without_each_other(asked, so):
+def test_children_are_selected_separately_if_the_filter_may_separate_them(asked, so):
     assert asked.looks_at_children is so
 
 
-def test_orders_that_follow_on_each_other_are_one_run():
+def test_consecutive_orders_are_one_range():
     spans = IntervalSet([(5, 5), (1, 1), (2, 4), (9, 12), (10, 11)])
 
     assert [it for it in range(15) if it in spans] == [1, 2, 3, 4, 5, 9, 10, 11, 12]

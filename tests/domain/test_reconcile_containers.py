@@ -1,10 +1,10 @@
-"""A restart, or a survey, in the midst of an attempt of several containers: each is taken up where it is."""
+"""A restart, or a survey, during an attempt of several containers: each continues."""
 
 from batchq.domain import events as on
 from batchq.domain.ids import Tag
 from tests.domain.lives import after, terminate
 from tests.domain.part_lives import app, ends, ganged, in_words, is_asked, runs, sidecar, tasked
-from tests.domain.test_recovery import is_over, lives, reconciled
+from tests.domain.test_reconcile import is_over, lives, reconciled
 from tests.support.builders import task_container
 
 
@@ -18,17 +18,17 @@ def effects(job, *, seen=(), expected=()):
     return [in_words(it) for it in found[1]]
 
 
-def test_one_that_starts_is_started_again_and_one_that_waits_wants_nothing():
+def test_a_starting_container_is_started_again_and_a_waiting_one_needs_nothing():
     assert effects(ganged()) == ["start 0/app"]
 
 
-def test_one_that_starts_and_is_to_end_is_given_up():
+def test_a_starting_container_with_a_stop_order_is_abandoned():
     job = after(tasked(app(), sidecar()), ends("0/app"))
 
     assert effects(job) == ["start 0/sidecar", "abandon 0/sidecar"]
 
 
-def test_those_that_run_are_well():
+def test_running_containers_need_nothing():
     job = after(tasked(app(), sidecar()), runs("0/app"), runs("0/sidecar"))
 
     seen = [lives(tag(job, "0/app")), lives(tag(job, "0/sidecar"))]
@@ -36,7 +36,7 @@ def test_those_that_run_are_well():
     assert reconciled(job, seen=seen, expected=[it.tag for it in seen]) == ((), (), ())
 
 
-def test_the_lost_one_is_the_one_that_is_not_there():
+def test_only_the_absent_container_is_lost():
     job = after(tasked(app(), sidecar()), runs("0/app"), runs("0/sidecar"))
     both = [tag(job, "0/app"), tag(job, "0/sidecar")]
 
@@ -45,19 +45,19 @@ def test_the_lost_one_is_the_one_that_is_not_there():
     assert news == ((job.id, on.ContainerLost(attempt=1, container_key="0/sidecar")),)
 
 
-def test_the_one_that_is_over_is_looked_at():
+def test_an_exited_container_is_inspected():
     job = after(tasked(app(), sidecar()), runs("0/app"), runs("0/sidecar"))
 
     assert effects(job, seen=[is_over(tag(job, "0/app")), lives(tag(job, "0/sidecar"))]) == ["look 0/app"]
 
 
-def test_an_order_that_was_not_asked_before_the_crash_is_asked_of_each():
+def test_a_stop_order_without_a_signal_before_the_crash_signals_each_container():
     job = after(tasked(app(), sidecar()), runs("0/app"), runs("0/sidecar"), terminate(), is_asked("0/app"))
 
     assert effects(job, seen=[lives(tag(job, key)) for key in ("0/app", "0/sidecar")]) == ["stop 0/sidecar"]
 
 
-def test_one_that_has_ended_is_cleared_away_if_it_is_still_there():
+def test_an_ended_container_that_still_exists_is_cleaned_up():
     job = after(tasked(app(), sidecar()), runs("0/app"), runs("0/sidecar"), ends("0/sidecar"))
 
     seen = [lives(tag(job, "0/app")), is_over(tag(job, "0/sidecar"))]
@@ -65,20 +65,20 @@ def test_one_that_has_ended_is_cleared_away_if_it_is_still_there():
     assert effects(job, seen=seen, expected=["0/app"]) == ["clear 0/sidecar"]
 
 
-def test_one_that_has_ended_stays_while_another_is_yet_to_start():
+def test_an_ended_container_is_kept_while_another_has_to_start():
     init = task_container("init", essential=False)
     job = after(tasked(init, app(after={"init": "SUCCESS"})), runs("0/init"), ends("0/init"))
 
     assert effects(job, seen=[is_over(tag(job, "0/init"))]) == ["start 0/app"]
 
 
-def test_one_that_never_began_and_is_there_all_the_same_is_cleared_away():
+def test_a_container_that_exists_without_a_start_is_cleaned_up():
     job = after(ganged(), runs("0/app"), ends("0/app"))
 
     assert "clear 7/app" in effects(job, seen=[lives(tag(job, "7/app"))])
 
 
-def test_when_the_job_is_over_all_that_is_left_of_it_is_cleared_away():
+def test_all_containers_of_a_finished_job_are_cleaned_up():
     job = after(tasked(app(), sidecar()), ends("0/app"), runs("0/sidecar"), ends("0/sidecar"))
 
     seen = [is_over(tag(job, key)) for key in ("0/app", "0/sidecar")]

@@ -1,4 +1,4 @@
-"""The table of a container that is one of several, as a whole: every event in every state."""
+"""The whole table of a container that is one of several: every event in every state."""
 
 from datetime import timedelta
 from itertools import product
@@ -95,12 +95,12 @@ def test_these_cells_are_legal_and_no_others():
     assert {(state, event) for state, row in TRANSITIONS.items() for event in row} == LEGAL
 
 
-def test_the_table_has_a_row_for_each_state_and_these_are_all_news():
+def test_the_table_has_a_row_for_each_state_and_these_are_all_events():
     assert set(TRANSITIONS) == set(AttemptContainerState)
     assert HAPPENINGS.keys() | OF_JOBS == set(get_args(on.AttemptEvent))
 
 
-def test_of_the_whole_job_it_takes_timeouts_and_terminates_only():
+def test_of_job_events_only_timeouts_and_terminates_apply():
     assert {status: set(row) for status, row in ORDERS.items()} == {
         Status.STARTING: {on.TerminateRequested},
         Status.RUNNING: {on.TerminateRequested, on.TimedOut},
@@ -108,12 +108,12 @@ def test_of_the_whole_job_it_takes_timeouts_and_terminates_only():
 
 
 @pytest.mark.parametrize("state", AttemptContainerState)
-def test_these_are_containers_in_these_states(state):
+def test_the_examples_cover_all_states(state):
     assert part(LIVES[state](), KEY).state is state
 
 
 @pytest.mark.parametrize(("state", "event"), cells(CELLS))
-def test_a_legal_event_leads_where_the_table_says(state, event):
+def test_a_legal_event_leads_to_the_status_of_the_table(state, event):
     before = after(LIVES[state](), *BEFORE.get(event, ()))
 
     later, effects = step(before, HAPPENINGS[event], NOON)
@@ -123,7 +123,7 @@ def test_a_legal_event_leads_where_the_table_says(state, event):
 
 
 @pytest.mark.parametrize("event", HAPPENINGS)
-def test_what_comes_late_of_a_container_that_is_over_is_dropped(event):
+def test_late_events_of_an_ended_container_are_dropped(event):
     job = LIVES[AttemptContainerState.ENDED]()
 
     assert step(job, HAPPENINGS[event], NOON) == (job, ())
@@ -131,14 +131,14 @@ def test_what_comes_late_of_a_container_that_is_over_is_dropped(event):
 
 @pytest.mark.parametrize("event", HAPPENINGS)
 @pytest.mark.parametrize("state", AttemptContainerState)
-def test_news_of_another_attempt_is_dropped(state, event):
+def test_events_of_another_attempt_are_dropped(state, event):
     job = LIVES[state]()
 
     assert step(job, replace(HAPPENINGS[event], attempt=2), NOON) == (job, ())
 
 
 @pytest.mark.parametrize(("state", "event"), cells(ILLEGAL))
-def test_an_event_that_cannot_happen_raises_with_the_jobs_story(state, event):
+def test_an_illegal_event_raises_with_the_recent_history(state, event):
     job = LIVES[state]()
 
     with pytest.raises(IllegalTransition, match=rf"{event.__name__} cannot happen to .*0/it.*{state}.* of {job.id}"):
@@ -146,6 +146,6 @@ def test_an_event_that_cannot_happen_raises_with_the_jobs_story(state, event):
 
 
 @pytest.mark.parametrize("event", [runs("0/nobody"), runs(""), timed_out()])
-def test_news_of_a_container_that_is_not_there_and_a_timeout_before_any_runs_cannot_happen(event):
+def test_an_event_of_an_unknown_container_is_illegal(event):
     with pytest.raises(IllegalTransition, match="cannot happen to None"):
         step(tasked(app(), sidecar()), event, NOON)

@@ -1,4 +1,4 @@
-"""Who reaches what: users, accounts in a tree, and the roles above them. faults.md 3."""
+"""Which jobs a user reaches: users, accounts in a tree, and roles. faults.md 3."""
 
 import pytest
 from msgspec.structs import replace
@@ -48,7 +48,7 @@ def caller(name):
         ("amy", [True, True, True]),
     ],
 )
-def test_a_user_reaches_his_own_a_coordinator_his_accounts_and_others_everything(name, reached):
+def test_each_role_reaches_its_jobs(name, reached):
     assert [caller(name).reaches(it) for it in (OWN, SAME, OTHER)] == reached
 
 
@@ -61,31 +61,31 @@ def test_a_user_reaches_his_own_a_coordinator_his_accounts_and_others_everything
         ("amy", set(Permission)),
     ],
 )
-def test_each_role_has_its_rights(name, rights):
+def test_each_role_has_its_permissions(name, rights):
     assert {it for it in Permission if caller(name).has(it)} == rights
 
 
-def test_a_coordinator_of_an_account_is_one_of_those_below():
+def test_a_coordinator_coordinates_the_accounts_below():
     assert caller("cora").coordinates == {"lab", "team"}
     assert caller("cora").visibility == Visibility(user="cora", accounts=frozenset({"lab", "team"}))
     assert caller("oda").visibility is None
 
 
-def test_what_is_of_the_accounts_above_may_be_used_and_is_not_reached():
+def test_resources_of_accounts_above_may_be_used_and_not_changed():
     labs, roots = Owner(user="cora", account="lab"), Owner(user="amy")
 
     assert [caller("ada").may_use(it) for it in (labs, roots, SAME, OTHER)] == [True, True, True, False]
     assert not any(caller("ada").reaches(it) for it in (labs, roots))
 
 
-def test_what_an_account_does_not_say_its_parents_do():
+def test_unset_settings_are_those_of_the_parents():
     assert PEOPLE.allowance("team") == ContainerPolicy(volumes=("/data",))
     assert PEOPLE.allowance("other") == ContainerPolicy()
     assert caller("ada").queues == {"default"}
     assert caller("amy").queues is None
 
 
-def test_a_coordinator_sees_the_queues_of_his_accounts():
+def test_a_coordinator_sees_the_queues_of_the_coordinated_accounts():
     accounts = PEOPLE.accounts | {"team": Account(name="team", parent="lab", queues=("night",))}
     people = replace(PEOPLE, accounts=accounts)
 
@@ -93,27 +93,27 @@ def test_a_coordinator_sees_the_queues_of_his_accounts():
     assert people.caller("ada").queues == {"night"}
 
 
-def test_an_account_that_is_gone_stands_right_below_the_root():
+def test_a_deleted_account_is_a_child_of_the_root():
     assert [it.name for it in PEOPLE.lineage("gone")] == ["gone", ROOT]
 
 
-def test_containers_of_an_account_that_is_gone_may_have_least():
+def test_containers_of_a_deleted_account_have_the_least_permissions():
     generous = Directory(accounts={ROOT: Account(name=ROOT, parent=None, allowance=ContainerPolicy(privileged=True))})
 
     assert generous.allowance(ROOT) == ContainerPolicy(privileged=True)
     assert generous.allowance("gone") == ContainerPolicy()
 
 
-def test_accounts_that_go_round_in_a_circle_end():
+def test_a_cycle_of_accounts_is_cut():
     round_about = Directory(accounts={"a": Account(name="a", parent="b"), "b": Account(name="b", parent="a")})
 
     assert [it.name for it in round_about.lineage("a")] == ["a", "b", ROOT]
     assert round_about.below("a") == {"a", "b"}
 
 
-def test_nobody_is_a_user_who_is_not_there():
+def test_an_unknown_user_is_no_caller():
     assert PEOPLE.caller("eve") is None
 
 
-def test_who_asks_is_whose_what_he_makes_is():
+def test_a_callers_resources_belong_to_the_caller():
     assert Caller(user="ada", account="team").owner == OWN

@@ -17,16 +17,16 @@ def test_the_id_of_a_node_names_its_job_and_its_number():
 
 
 @pytest.mark.parametrize("index", ["", "x", "-1", "1.0", "²", "٣", ENDLESS])
-def test_what_no_child_is_called_names_no_array(index):
+def test_other_ids_name_no_child(index):
     assert parent_of(JobId(f"{WHOLE}:{index}")) is None
 
 
 @pytest.mark.parametrize("number", ["", "x", "-1", "1.0", "²", "٣", ENDLESS])
-def test_what_no_node_is_called_names_the_whole(number):
+def test_other_ids_name_a_whole_job(number):
     assert node_of(JobId(f"{WHOLE}#{number}")) == (f"{WHOLE}#{number}", None)
 
 
-def test_the_many_containers_of_one_job_are_found_as_quickly_as_those_of_many():
+def test_tags_of_one_job_hash_as_well_as_those_of_many():
     tags = [Tag(job_id=WHOLE, attempt=1, container_key=f"{node}:app") for node in range(1000)]
 
     assert len({hash(it) for it in tags}) == len(tags)

@@ -1,4 +1,4 @@
-"""What is done about each pair of a remembered attempt and a found container: the table of a restart, row by row."""
+"""What is done for each pair of a stored attempt and a surveyed container: the table of a restart."""
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
@@ -28,20 +28,20 @@ def is_over(tag):
     return SurveyedContainer(tag=tag, running=False)
 
 
-def test_nothing_remembered_and_nothing_found_is_well():
+def test_nothing_stored_and_nothing_found_needs_nothing():
     assert reconciled() == NOTHING
 
 
 # -------------------------------------------------------------------------------------------------------------- running
 
 
-def test_a_running_job_whose_container_lives_is_well():
+def test_a_running_job_with_a_running_container_needs_nothing():
     job = running()
 
     assert reconciled(job, seen=[lives(job.tag)], expected=[job.tag]) == NOTHING
 
 
-def test_a_running_job_whose_container_is_over_is_looked_at():
+def test_a_running_job_with_an_exited_container_is_inspected():
     job = running()
 
     assert reconciled(job, seen=[is_over(job.tag)], expected=[job.tag]) == (
@@ -51,7 +51,7 @@ def test_a_running_job_whose_container_is_over_is_looked_at():
     )
 
 
-def test_a_running_job_whose_container_is_not_there_has_lost_it():
+def test_a_running_job_without_its_container_has_lost_it():
     job = running()
 
     assert reconciled(job, seen=[], expected=[job.tag]) == (
@@ -61,20 +61,20 @@ def test_a_running_job_whose_container_is_not_there_has_lost_it():
     )
 
 
-def test_a_container_that_was_not_expected_yet_is_not_missed():
+def test_a_container_not_yet_expected_is_not_lost():
     job = running()
 
     assert reconciled(job, seen=[], expected=[]) == NOTHING
 
 
-def test_an_attempt_that_ended_since_the_survey_began_is_not_missed():
+def test_an_attempt_ended_since_the_survey_began_is_not_lost():
     before = running(attempts=2)
     job = after(before, exited(1), placed())
 
     assert reconciled(job, expected=[before.tag]) == ((), (do.StartContainer(tag=job.tag),), ())
 
 
-def test_the_lost_one_is_the_one_that_is_not_there():
+def test_only_the_absent_container_is_lost():
     here, gone = running(), running()
 
     news, effects, strays = reconciled(here, gone, seen=[lives(here.tag)], expected=[here.tag, gone.tag])
@@ -83,19 +83,19 @@ def test_the_lost_one_is_the_one_that_is_not_there():
     assert (effects, strays) == ((), ())
 
 
-def test_an_order_that_was_not_asked_before_the_crash_is_asked():
+def test_a_stop_order_without_a_signal_before_the_crash_is_signalled():
     job = after(running(), terminate())
 
     assert reconciled(job, seen=[lives(job.tag)], expected=[job.tag]) == ((), (do.StopContainer(tag=job.tag),), ())
 
 
-def test_an_order_that_was_asked_waits_for_its_alarm():
+def test_a_signalled_stop_order_waits_for_its_deadline():
     job = after(running(), terminate(), asked())
 
     assert reconciled(job, seen=[lives(job.tag)], expected=[job.tag]) == NOTHING
 
 
-def test_a_container_that_is_over_is_looked_at_not_asked_to_stop():
+def test_an_exited_container_is_inspected_and_not_signalled():
     job = after(running(), terminate())
 
     assert reconciled(job, seen=[is_over(job.tag)], expected=[job.tag]) == (
@@ -108,7 +108,7 @@ def test_a_container_that_is_over_is_looked_at_not_asked_to_stop():
 # ------------------------------------------------------------------------------------------------------------- starting
 
 
-def test_a_starting_job_is_started_again_when_nothing_is_there():
+def test_the_start_of_a_starting_job_is_repeated_without_a_container():
     job = starting()
 
     assert reconciled(job) == ((), (do.StartContainer(tag=job.tag),), ())
@@ -120,7 +120,7 @@ def test_a_starting_job_is_never_lost():
     assert reconciled(job, expected=[job.tag])[1] == (do.StartContainer(tag=job.tag),)
 
 
-def test_a_starting_job_whose_container_is_there_goes_through_its_start():
+def test_the_start_of_a_starting_job_with_a_container_is_repeated():
     alive, over = starting(), starting()
 
     assert reconciled(alive, over, seen=[lives(alive.tag), is_over(over.tag)]) == (
@@ -130,7 +130,7 @@ def test_a_starting_job_whose_container_is_there_goes_through_its_start():
     )
 
 
-def test_a_starting_job_that_is_to_stop_is_given_up():
+def test_a_starting_job_with_a_stop_order_is_abandoned():
     job = after(starting(), terminate())
 
     assert reconciled(job) == ((), (do.StartContainer(tag=job.tag), do.AbandonStart(tag=job.tag)), ())
@@ -139,21 +139,21 @@ def test_a_starting_job_that_is_to_stop_is_given_up():
 # ------------------------------------------------------------------------------------------------------------ leftovers
 
 
-def test_a_container_of_a_job_that_is_over_is_cleared_away():
+def test_a_container_of_a_finished_job_is_cleaned_up():
     before = running()
     over = after(before, exited(0))
 
     assert reconciled(over, seen=[is_over(before.tag)]) == ((), (do.CleanUpContainer(tag=before.tag),), ())
 
 
-def test_a_container_that_outlived_its_job_is_cleared_away():
+def test_a_running_container_of_a_finished_job_is_cleaned_up():
     over = succeeded()
     tag = Tag(job_id=over.id, attempt=1)
 
     assert reconciled(over, seen=[lives(tag)]) == ((), (do.CleanUpContainer(tag=tag),), ())
 
 
-def test_the_container_of_an_earlier_attempt_is_cleared_away():
+def test_the_container_of_an_earlier_attempt_is_cleaned_up():
     first = running(attempts=2)
     second = after(first, exited(1), placed())
 
@@ -163,21 +163,21 @@ def test_the_container_of_an_earlier_attempt_is_cleared_away():
     )
 
 
-def test_a_container_of_a_job_that_waits_for_its_retry_is_cleared_away():
+def test_a_container_of_a_job_that_waits_for_a_retry_is_cleaned_up():
     first = running(attempts=2)
     waits = after(first, exited(1))
 
     assert reconciled(waits, seen=[is_over(first.tag)]) == ((), (do.CleanUpContainer(tag=first.tag),), ())
 
 
-def test_a_container_of_a_queued_job_that_never_started_one_is_cleared_away():
+def test_a_container_of_a_queued_job_without_attempts_is_cleaned_up():
     job = runnable()
     tag = Tag(job_id=job.id, attempt=1)
 
     assert reconciled(job, seen=[lives(tag)]) == ((), (do.CleanUpContainer(tag=tag),), ())
 
 
-def test_a_container_nobody_remembers_is_a_stray_and_is_not_touched_here():
+def test_a_container_of_an_unknown_job_is_an_orphan():
     tag = Tag(job_id=JobId("nobody"), attempt=1)
 
     assert reconciled(running(), seen=[lives(tag)]) == ((), (), (tag,))
