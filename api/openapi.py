@@ -128,6 +128,8 @@ class OperationDoc(Struct, frozen=True, kw_only=True):
     answer: type[Struct] | tuple[type[Struct], ...] | AwsAnswer | None = None
     #: The status of a successful response. With 204 it has no body, and `answer` is None.
     status: HTTPStatus = HTTPStatus.OK
+    #: The statuses of other successful responses, which have no body.
+    empty_statuses: tuple[HTTPStatus, ...] = ()
     #: The permission that the handler requires of the caller; None if it does not depend on the caller.
     permission: Permission | None = Permission.SELF
     security: Security = Security.CREDENTIAL
@@ -279,6 +281,7 @@ def _undocumented(route: web.AbstractRoute, path: str, profile: DialectProfile) 
 def _documented(it: OperationDoc, path: str, refs: _Refs, profile: DialectProfile) -> Json:
     target = [_parameter(TARGET, "header", {"const": it.target})] if it.target else []
     answer = {str(it.status.value): _success(it, refs)} if not it.refused else {}
+    answer |= {str(status.value): {"description": status.phrase} for status in it.empty_statuses}
     return {
         "operationId": it.name,
         **({"summary": it.summary} if it.summary else {}),

@@ -10,6 +10,9 @@ from batchq.api.http import Dialect
 from batchq.api.logs import routes as cloudwatch
 from batchq.api.metrics import routes as monitoring
 from batchq.api.metrics.routes import Metrics, MetricsContext, token_in
+from batchq.api.modelarts import routes as modelarts
+from batchq.api.modelarts.context import ModelArtsContext, ReservedNames
+from batchq.api.modelarts.settings import read_settings
 from batchq.api.native import (
     audit,
     bulk_stop,
@@ -27,6 +30,8 @@ from batchq.api.page_tokens import PageTokens
 from batchq.api.training import routes as training
 from batchq.api.training.context import TrainingContext
 from batchq.clock import wall_time
+from batchq.domain import status_reasons
+from batchq.domain.container import Resources
 from batchq.gauges import existing_names, read_gauges
 from batchq.health import Parts, is_alive, is_ready
 from batchq.host import host_resources
@@ -53,6 +58,7 @@ def make_dialects(
         batch.dialect(make_batch_context(settings, parts, clock, tokens)),
         training.dialect(make_training_context(settings, parts, clock, tokens)),
         cloudwatch.dialect(logs_context),
+        modelarts.dialect(make_modelarts_context(settings, parts, clock)),
         native_jobs.dialect(parts.jobs),
         *read_dialects(settings, parts, clock, tokens),
         explanations.dialect(parts.explanations),
@@ -96,6 +102,25 @@ def make_training_context(settings: Settings, parts: Parts, clock: Clock, tokens
         tokens=tokens,
         clock=clock,
         min_timeout=settings.min_timeout,
+    )
+
+
+def make_modelarts_context(settings: Settings, parts: Parts, clock: Clock) -> ModelArtsContext:
+    def capacity() -> Resources:
+        cluster = parts.engine.scheduler_state().cluster
+        return host_resources() if cluster is None else cluster.host
+
+    return ModelArtsContext(
+        jobs=parts.jobs,
+        submissions=DirectSubmissionService(jobs=parts.jobs, definitions=parts.catalog.definitions, clock=clock),
+        search=parts.job_search,
+        catalog=parts.catalog,
+        logs=make_job_log(parts, clock),
+        clock=clock,
+        settings=read_settings(settings.modelarts_config),
+        capacity=capacity,
+        engine_answers=lambda: parts.engine.start_obstacle() != status_reasons.ENGINE_AWAY,
+        names=ReservedNames(),
     )
 
 

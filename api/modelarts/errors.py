@@ -42,7 +42,7 @@ _BY_KIND: Mapping[FailureKind, tuple[HTTPStatus, str, str | None]] = {
     ),
     FailureKind.FORBIDDEN: (HTTPStatus.FORBIDDEN, "ModelArts.0108", None),
     FailureKind.NOT_FOUND: (HTTPStatus.BAD_REQUEST, "ModelArts.2788", "Invalid parameter({})."),
-    FailureKind.UNKNOWN_PATH: (HTTPStatus.NOT_FOUND, "APIGW.0101", "The API does not exist: {}"),
+    FailureKind.UNKNOWN_PATH: (HTTPStatus.BAD_REQUEST, "ModelArts.2858", "Current operation not supported, ({})."),
     FailureKind.UNKNOWN_METHOD: (HTTPStatus.METHOD_NOT_ALLOWED, "ModelArts.2803", "Method not allowed."),
     FailureKind.BODY_TIMEOUT: (HTTPStatus.REQUEST_TIMEOUT, "ModelArts.2787", None),
     FailureKind.BODY_TOO_LARGE: (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "APIGW.0201", None),

@@ -85,7 +85,7 @@ def asking(session, url):
 
 
 FAILURES = {
-    "an unknown path": ("GET", "{}/no/such", {}, (404, "APIGW.0101"), (404, "RESOURCE_NOT_FOUND")),
+    "an unknown path": ("GET", "{}/no/such", {}, (400, "ModelArts.2858"), (404, "RESOURCE_NOT_FOUND")),
     "another method": ("PUT", "{}", {}, (405, "ModelArts.2803"), (405, "METHOD_NOT_ALLOWED")),
     "another host": ("GET", "{}", {"Host": "evil.example"}, (403, "ModelArts.0108"), (403, "FORBIDDEN")),
     "another origin": ("GET", "{}", {"Origin": "http://evil.example"}, (403, "ModelArts.0108"), (403, "FORBIDDEN")),

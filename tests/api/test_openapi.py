@@ -65,15 +65,28 @@ def test_every_operation_has_a_text_an_answer_and_security(operations):
     assert [name for name, (schema,) in schemas.items() if schema == {"type": "object"}] == []
 
 
-def test_only_probes_need_no_signature(operations):
-    schemes = {name: [*(it["security"] or [{"none": []}])[0]] for name, it in operations.items()}
+def schemes_below(described, *prefixes):
+    """The schemes of the operations whose paths begin with one of `prefixes`, by name."""
+    found = [methods for path, methods in described["paths"].items() if path.startswith(prefixes)]
+    return {it["operationId"]: [*map(next, map(iter, it["security"]))] for each in found for it in each.values()}
 
-    assert {name: it for name, it in schemes.items() if it != ["signature"]} == {
+
+def test_only_probes_need_no_signature(described):
+    below_v2 = schemes_below(described, "/v2/")
+    others = {name: it for name, it in schemes_below(described, "/").items() if name not in below_v2}
+
+    assert {name: it or ["none"] for name, it in others.items() if it != ["signature"]} == {
         "GetHealth": ["none"],
         "GetLiveness": ["none"],
         "GetReadiness": ["none"],
         "GetMetrics": ["metricsToken"],
     }
+
+
+def test_operations_of_modelarts_accept_the_vendors_signature_and_tokens(described):
+    schemes = schemes_below(described, "/v2/{project}/")
+
+    assert set(map(tuple, schemes.values())) == {("sdkHmac", "bearer", "authToken")}
 
 
 @pytest.mark.parametrize("job", [{"status": "SLEEPING"}, {"status": 1}, {"shoeSize": 1}, {"status": None}])

@@ -1,0 +1,76 @@
+"""What the handlers of the ModelArts dialect use, and how they find and describe one job."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from msgspec import Struct
+
+from batchq.api.modelarts.codes import JOB_NOT_FOUND, refusal
+from batchq.api.modelarts.job_document import TrainingJobAnswer, is_deleted, job_answer
+from batchq.api.modelarts.phases import Phases, phases
+from batchq.api.modelarts.settings import ModelArtsSettings
+from batchq.domain.access.accounts import Caller
+from batchq.domain.container import Resources
+from batchq.domain.ids import JobId, node_of, parent_of
+from batchq.domain.job import Job
+from batchq.ports.clock import Clock
+from batchq.services.catalog import CatalogService
+from batchq.services.direct_submission import DirectSubmissionService
+from batchq.services.job_log import JobLogService
+from batchq.services.job_search import JobSearchService
+from batchq.services.jobs import JobService
+
+
+class ReservedNames:
+    """The names of jobs that are being created: two concurrent requests must not both find a name free."""
+
+    def __init__(self) -> None:
+        self._names: set[tuple[str, str, str]] = set()
+
+    @contextmanager
+    def reserved(self, project: str, user: str, name: str) -> Iterator[bool]:
+        """Reserve a name. Yields False if another request of the user has reserved it."""
+        key = (project, user, name)
+        if key in self._names:
+            yield False
+            return
+        self._names.add(key)
+        try:
+            yield True
+        finally:
+            self._names.discard(key)
+
+
+class ModelArtsContext(Struct, frozen=True, kw_only=True):
+    """The services and settings that handlers use; the same for every request."""
+
+    jobs: JobService
+    submissions: DirectSubmissionService
+    search: JobSearchService
+    catalog: CatalogService
+    logs: JobLogService
+    clock: Clock
+    settings: ModelArtsSettings
+    #: The resources of the machine.
+    capacity: Callable[[], Resources]
+    #: Whether the container engine answers, so that the state of containers is known.
+    engine_answers: Callable[[], bool]
+    names: ReservedNames
+
+    async def find(self, job_id: str, caller: Caller) -> Job:
+        """The whole job with this id. Raises ModelArtsRefusal if the caller does not see one.
+
+        Children of arrays and nodes are no jobs of this dialect.
+        """
+        named = JobId(job_id)
+        whole = node_of(named)[1] is None and parent_of(named) is None
+        found = await self.jobs.describe([named], caller=caller) if whole else ()
+        if not found or is_deleted(found[0][0]):
+            raise refusal(JOB_NOT_FOUND, job_id, solution="Check the ID of the training job.")
+        return found[0][0]
+
+    def phases(self, job: Job, caller: Caller) -> Phases:
+        return phases(job, caller=caller, engine_answers=self.engine_answers(), now=self.clock.now())
+
+    def describe(self, job: Job, caller: Caller) -> TrainingJobAnswer:
+        return job_answer(job, self.phases(job, caller), now=self.clock.now())

@@ -1,0 +1,205 @@
+"""CreateTrainingJob: the request to a job, and the part of it that is stored only to be returned."""
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from datetime import timedelta
+
+from msgspec import Struct
+
+from batchq.api.modelarts import flavors
+from batchq.api.modelarts.channels import CODE, HOME, MOUNTS, Channels, to_channels
+from batchq.api.modelarts.codes import (
+    ALGORITHM_NOT_FOUND,
+    ENGINE_NOT_FOUND,
+    INVALID_PARAMETER,
+    NO_COMMAND,
+    NOT_SUPPORTED,
+    TOO_MANY_NODES,
+    refusal,
+)
+from batchq.api.modelarts.job_document import DESCRIPTION_TAG, DIALECT
+from batchq.api.modelarts.settings import EngineImage, ModelArtsSettings
+from batchq.api.modelarts.wire import AlgorithmEngine, CreateTrainingJob, TrainingAlgorithm
+from batchq.domain.access.accounts import Caller
+from batchq.domain.container import ContainerSpec, Overrides, Resources
+from batchq.domain.ids import QueueName
+from batchq.domain.job import RetryStrategy
+from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
+from batchq.services.direct_submission import DirectWork
+from batchq.services.submissions import Submission
+
+MAX_NODES = 1000
+MAX_RETRIES = 128
+RETRIES = "fault-tolerance/job-retry-num"
+DEFAULT_POOL = "default"
+PROJECT_TAG = "modelarts:project"
+_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_:./#@-]{0,254}")
+_NOT_IN_SHARES = re.compile(r"[^A-Za-z0-9]")
+_NUMBER = re.compile(r"[0-9]{1,3}")
+_OF_NODE = (
+    'export VC_TASK_INDEX="$AWS_BATCH_JOB_NODE_INDEX" MA_CURRENT_INSTANCE_NAME="worker-$AWS_BATCH_JOB_NODE_INDEX" '
+    'VC_WORKER_HOSTS="${AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS:-127.0.0.1}"'
+)
+_KEPT_OF_SPEC = {"log_export_path", "auto_stop", "schedule_policy"}
+
+
+class NewJob(Struct, frozen=True, kw_only=True):
+    """What a request creates."""
+
+    #: Its definition name is the prefix of the definition's name.
+    submission: Submission
+    work: DirectWork
+
+
+def definition_prefix(project: str) -> str:
+    """The beginning of the names of the definitions of all jobs of a project. No project id has a `_`."""
+    return f"modelarts_{project}"
+
+
+def share_of(caller: Caller) -> str:
+    """The share identifier of the caller's jobs in a queue with a policy: their account, as far as AWS allows."""
+    return _NOT_IN_SHARES.sub("", caller.account)[:255] or "modelarts"
+
+
+def to_new_job(
+    given: CreateTrainingJob, *, project: str, settings: ModelArtsSettings, capacity: Resources, share: str | None
+) -> NewJob:
+    """Translate a request. `share`: the share identifier of the job; None in a queue without a policy.
+
+    Raises ModelArtsRefusal.
+    """
+    _refuse_unsupported(given)
+    channels = to_channels(given.algorithm, settings.obs_root)
+    resource, policy = given.spec.resource, given.spec.schedule_policy
+    size, count = flavors.selected(resource, capacity), resource.node_count or 1
+    if count > MAX_NODES:
+        raise refusal(TOO_MANY_NODES, solution=f"A job has at most {MAX_NODES} nodes.")
+    container = ContainerSpec(
+        image=_image(given.algorithm, settings),
+        resources=size,
+        command=_command(given.algorithm, channels, several=count > 1),
+        environment=_environment(given.algorithm, channels, size, count),
+        init=True,
+        mounts=channels.mounts,
+    )
+    metadata, stop = given.metadata, given.spec.auto_stop
+    priority = policy.priority if policy is not None else None
+    submission = Submission(
+        name=metadata.name,
+        queue=QueueName(resource.pool_id or DEFAULT_POOL),
+        definition_name=definition_prefix(project),
+        overrides=Overrides(),
+        retry=RetryStrategy(attempts=1 + _retries(metadata.annotations or {})),
+        timeout=None if stop is None else timedelta(hours=stop.duration),
+        tags=_tags(project, metadata.description),
+        share_identifier=share,
+        scheduling_priority=(priority or 1) if share is not None else priority,
+        client_document=_document(given),
+    )
+    return NewJob(submission=submission, work=DirectWork(container=container, nodes=_nodes(container, count)))
+
+
+def _refuse_unsupported(given: CreateTrainingJob) -> None:
+    ssh = (given.endpoints or {}).get("ssh")
+    for member, is_used in (
+        (f"kind {given.kind}", given.kind not in {None, "", "job"}),
+        ("tasks", bool(given.tasks)),
+        ("spec.volumes", bool(given.spec.volumes)),
+        ("endpoints.ssh", bool(ssh)),
+    ):
+        if is_used:
+            raise refusal(NOT_SUPPORTED, member)
+    if given.algorithm.id or given.algorithm.subscription_id or given.algorithm.item_version_id:
+        raise refusal(ALGORITHM_NOT_FOUND, solution="This server stores no algorithms: use an image.")
+
+
+def _image(given: TrainingAlgorithm, settings: ModelArtsSettings) -> str:
+    engine = given.engine or AlgorithmEngine()
+    found = _engine(engine, settings)
+    image = engine.image_url or (None if found is None else found.image)
+    if not image or not (given.command or given.boot_file):
+        raise refusal(NO_COMMAND)
+    if _IMAGE.fullmatch(image) is None:
+        raise refusal(INVALID_PARAMETER, "algorithm.engine.image_url")
+    return image
+
+
+def _engine(given: AlgorithmEngine, settings: ModelArtsSettings) -> EngineImage | None:
+    """The engine of the server that a request names; None if it names an image instead."""
+    if given.image_url:
+        return None
+    for it in settings.engines:
+        named = (given.engine_name, given.engine_version) == (it.name, it.version)
+        if it.id == given.engine_id or (not given.engine_id and named):
+            return it
+    if given.engine_id or given.engine_name:
+        wanted = given.engine_id or f"{given.engine_name} {given.engine_version or ''}".strip()
+        raise refusal(ENGINE_NOT_FOUND, wanted, solution="List the engines of the server.")
+    return None
+
+
+def _command(given: TrainingAlgorithm, channels: Channels, *, several: bool) -> tuple[str, ...]:
+    """The command as the shell's. The parameters follow it as arguments."""
+    parameters = [f"--{it.name}={it.value or ''}" for it in given.parameters or ()]
+    arguments = shlex.join([*parameters, *channels.arguments])
+    program = given.command or f"exec {shlex.join(channels.program)}"
+    text = f"{program} {arguments}" if arguments else program
+    directory = given.working_dir or channels.code
+    prelude = [*([_OF_NODE] if several else []), *([f"cd {shlex.quote(directory)}"] if directory else [])]
+    if not prelude:
+        return ("/bin/sh", "-c", text)
+    return ("/bin/sh", "-c", " && ".join([*prelude, 'exec /bin/sh -c "$1"']), "modelarts", text)
+
+
+def _environment(
+    given: TrainingAlgorithm, channels: Channels, size: Resources, count: int
+) -> tuple[tuple[str, str], ...]:
+    """The caller's variables, the directories of channels, and those of ModelArts, which replace the former."""
+    own = {
+        "MA_HOME": HOME,
+        "MA_JOB_DIR": CODE,
+        "MA_MOUNT_PATH": MOUNTS,
+        "MA_LOG_DIR": f"{MOUNTS}/log",
+        "MA_NUM_HOSTS": str(count),
+        "MA_NUM_GPUS": str(size.gpus),
+        "MA_TASK_NAME": "worker",
+        "VC_WORKER_NUM": str(count),
+    }
+    if count == 1:
+        own |= {"MA_CURRENT_INSTANCE_NAME": "worker-0", "VC_TASK_INDEX": "0", "VC_WORKER_HOSTS": "127.0.0.1"}
+    return tuple({**(given.environments or {}), **dict(channels.environment), **own}.items())
+
+
+def _nodes(container: ContainerSpec, count: int) -> Nodes | None:
+    if count == 1:
+        return None
+    task = Task(containers=(TaskContainer(name="default", spec=container),))
+    return Nodes(count=count, main=0, ranges=(NodeRange(first=0, last=count - 1, task=task),))
+
+
+def _retries(annotations: Mapping[str, str]) -> int:
+    text = annotations.get(RETRIES, "0")
+    if _NUMBER.fullmatch(text) is None or int(text) > MAX_RETRIES:
+        raise refusal(INVALID_PARAMETER, RETRIES, solution=f"It must be from 0 to {MAX_RETRIES}.")
+    return int(text)
+
+
+def _tags(project: str, description: str | None) -> tuple[tuple[str, str], ...]:
+    return ((PROJECT_TAG, project), *([(DESCRIPTION_TAG, description)] if description else []))
+
+
+def _document(given: CreateTrainingJob) -> str:
+    """The members of the request that are returned as they were sent."""
+    algorithm = given.algorithm.model_dump(exclude_none=True)
+    resource = given.spec.resource.model_dump(include={"policy"}, exclude_none=True)
+    return json.dumps(
+        {
+            "dialect": DIALECT,
+            "metadata": given.metadata.model_dump(include={"workspace_id", "annotations"}, exclude_none=True),
+            "algorithm": algorithm,
+            "spec": given.spec.model_dump(include=_KEPT_OF_SPEC, exclude_none=True) | {"resource": resource},
+        },
+        separators=(",", ":"),
+    )

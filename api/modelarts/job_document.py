@@ -1,0 +1,249 @@
+"""The description of a training job, as create, show, list and terminate answer it.
+
+What the dialect only returns is stored with the job as its client document. Jobs of other dialects have none: then the
+members that follow from the job itself are described.
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from msgspec import Struct
+
+from batchq.api.http import milliseconds
+from batchq.api.modelarts.flavors import FlavorDetail, flavor_detail, flavor_name, flavor_of
+from batchq.api.modelarts.phases import Phases
+from batchq.domain.ids import JobId
+from batchq.domain.job import Attempt, Job, Status
+from batchq.domain.task import Nodes
+
+DIALECT = "modelarts"
+DESCRIPTION_TAG = "modelarts:description"
+DELETED_TAG = "modelarts:deleted"  # its value is the job's id: a job that repeats another has all tags of that one
+DEFAULT_WORKSPACE = "0"
+
+Document = Mapping[str, Any]
+
+
+class TrainingJobMetadataAnswer(Struct, frozen=True, kw_only=True):
+    """The description of a job that does not change as it runs."""
+
+    id: str
+    name: str
+    workspace_id: str
+    description: str
+    #: Milliseconds since 1970.
+    create_time: int
+    #: The owner.
+    user_name: str
+    annotations: dict[str, str]
+    ai_project: str = "default-ai-project"
+
+
+class TaskStatusAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a task of a finished job ended."""
+
+    #: As `worker-0`.
+    task: str
+    #: Absent if the task never ran.
+    exit_code: int | None = None
+    message: str
+
+
+class RunningRecordAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One attempt that ran."""
+
+    #: Seconds since 1970.
+    start_at: int
+    #: Seconds since 1970; absent while it runs.
+    end_at: int | None = None
+    start_type: str = "init_or_rescheduled"
+    end_reason: str | None = None
+    #: As `worker-0`; absent if no task caused the end.
+    end_related_task: str | None = None
+    #: `job_reschedule` if another attempt followed.
+    end_recover: str | None = None
+
+
+class TrainingJobStatusAnswer(Struct, frozen=True, kw_only=True):
+    """The state of a job."""
+
+    #: Creating, Pending, Running, Completed, Failed, Terminating, Terminated or Abnormal.
+    phase: str
+    #: More detailed; may change between versions.
+    secondary_phase: str
+    #: Milliseconds for which its attempts have run.
+    duration: int
+    #: When its first attempt began to run, in milliseconds since 1970; 0 before.
+    start_time: int
+    #: One for each node.
+    tasks: tuple[str, ...]
+    #: Empty until the job has ended.
+    task_statuses: tuple[TaskStatusAnswer, ...]
+    running_records: tuple[RunningRecordAnswer, ...]
+
+
+class TrainingResourceAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The nodes of a job."""
+
+    policy: str = "regular"
+    flavor_id: str
+    flavor_name: str
+    node_count: int
+    #: The job queue.
+    pool_id: str
+    flavor_detail: FlavorDetail
+
+
+class TrainingSpecAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a job runs. All members but `resource` are as they were sent."""
+
+    resource: TrainingResourceAnswer
+    log_export_path: dict[str, object] | None = None
+    auto_stop: dict[str, object] | None = None
+    schedule_policy: dict[str, object] | None = None
+    is_hosted_log: bool = False
+
+
+class TrainingJobAnswer(Struct, frozen=True, kw_only=True):
+    """A training job."""
+
+    metadata: TrainingJobMetadataAnswer
+    status: TrainingJobStatusAnswer
+    #: As it was sent.
+    algorithm: dict[str, object]
+    spec: TrainingSpecAnswer
+    kind: str = "job"
+
+
+def document_of(job: Job) -> Document:
+    """What the dialect stored with the job; empty for a job of another dialect."""
+    if job.spec.client_document is None:
+        return {}
+    found: Document = json.loads(job.spec.client_document)
+    return found if found.get("dialect") == DIALECT else {}
+
+
+def is_deleted(job: Job) -> bool:
+    """Whether the job was deleted in this dialect."""
+    return dict(job.tags).get(DELETED_TAG) == job.id
+
+
+def task_names(job: Job) -> tuple[str, ...]:
+    """The names of the job's tasks, one for each node."""
+    count = 1 if job.spec.nodes is None else job.spec.nodes.count
+    return tuple(f"worker-{node}" for node in range(count))
+
+
+def job_answer(job: Job, of: Phases, *, now: datetime) -> TrainingJobAnswer:
+    """The description of a job whose phases are `of`."""
+    stored = document_of(job)
+    metadata, spec = stored.get("metadata", {}), stored.get("spec", {})
+    return TrainingJobAnswer(
+        metadata=TrainingJobMetadataAnswer(
+            id=job.id,
+            name=job.spec.name,
+            workspace_id=metadata.get("workspace_id") or DEFAULT_WORKSPACE,
+            description=dict(job.tags).get(DESCRIPTION_TAG, ""),
+            create_time=milliseconds(job.created_at),
+            user_name=job.spec.owner.user,
+            annotations=metadata.get("annotations") or {},
+        ),
+        status=_status(job, of, now),
+        algorithm=stored.get("algorithm") or _algorithm(job),
+        spec=TrainingSpecAnswer(
+            resource=_resource(job, spec.get("resource", {})),
+            log_export_path=spec.get("log_export_path"),
+            auto_stop=spec.get("auto_stop"),
+            schedule_policy=spec.get("schedule_policy"),
+        ),
+    )
+
+
+def algorithm_name(job: Job) -> str:
+    """The algorithm's name in the request; empty without one."""
+    return str((document_of(job).get("algorithm") or {}).get("name") or "")
+
+
+def workspace_of(job: Job) -> str:
+    return str((document_of(job).get("metadata") or {}).get("workspace_id") or DEFAULT_WORKSPACE)
+
+
+def _status(job: Job, of: Phases, now: datetime) -> TrainingJobStatusAnswer:
+    ran = [it for it in attempts(job) if it.started_at is not None]
+    durations = [(it.stopped_at or now) - it.started_at for it in ran if it.started_at is not None]
+    first = next((it.started_at for it in ran), None)
+    return TrainingJobStatusAnswer(
+        phase=of.phase.value,
+        secondary_phase=of.secondary.value,
+        duration=max(0, sum(durations, timedelta()) // timedelta(milliseconds=1)),
+        start_time=0 if first is None else milliseconds(first),
+        tasks=task_names(job),
+        task_statuses=_task_statuses(job),
+        running_records=tuple(_running_record(job, it) for it in ran),
+    )
+
+
+def attempts(job: Job) -> tuple[Attempt, ...]:
+    """All attempts, oldest first, with the one under way."""
+    return job.attempts if job.attempt is None else (*job.attempts, job.attempt)
+
+
+def _task_statuses(job: Job) -> tuple[TaskStatusAnswer, ...]:
+    """AWS Batch's reasons are the messages."""
+    if job.attempt is not None or not job.attempts:
+        return ()
+    last = job.attempts[-1]
+    if job.spec.nodes is None:
+        message = last.reason or last.status_reason or ""
+        return (TaskStatusAnswer(task="worker-0", exit_code=last.exit_code, message=message),)
+    return tuple(
+        TaskStatusAnswer(task=f"worker-{it.node}", exit_code=it.exit_code, message=it.reason or "")
+        for it in last.containers
+    )
+
+
+def _running_record(job: Job, it: Attempt) -> RunningRecordAnswer:
+    assert it.started_at is not None
+    retried = it.number < len(attempts(job)) or (it.stopped_at is not None and job.status is Status.RUNNABLE)
+    failed = it.stopped_at is not None and it.exit_code != 0
+    node = it.decided_by.partition("/")[0] if it.decided_by else "0"
+    return RunningRecordAnswer(
+        start_at=milliseconds(it.started_at) // 1000,
+        end_at=None if it.stopped_at is None else milliseconds(it.stopped_at) // 1000,
+        end_reason=it.reason or it.status_reason if it.stopped_at is not None else None,
+        end_related_task=f"worker-{node}" if failed else None,
+        end_recover="job_reschedule" if retried else None,
+    )
+
+
+def _resource(job: Job, stored: Document) -> TrainingResourceAnswer:
+    nodes: Nodes | None = job.spec.nodes
+    size = job.spec.resources if nodes is None else nodes.task(nodes.main).resources
+    flavor = flavor_of(size)
+    return TrainingResourceAnswer(
+        policy=stored.get("policy") or "regular",
+        flavor_id=flavor.id,
+        flavor_name=flavor_name(size),
+        node_count=1 if nodes is None else nodes.count,
+        pool_id=job.spec.queue,
+        flavor_detail=flavor_detail(flavor),
+    )
+
+
+def _algorithm(job: Job) -> dict[str, object]:
+    container = job.spec.container
+    return {
+        "command": " ".join(container.command),
+        "engine": {"image_url": container.image},
+        "environments": dict(container.environment),
+    }
+
+
+def node_id_of(job: Job, task: str) -> JobId | None:
+    """The id by which the log of a task is read; None for an unknown task."""
+    if task not in task_names(job):
+        return None
+    node = task.removeprefix("worker-")
+    return job.id if job.spec.nodes is None else JobId(f"{job.id}#{node}")

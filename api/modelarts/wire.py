@@ -1,0 +1,225 @@
+"""Requests of the ModelArts dialect: their shapes, and how bodies are parsed.
+
+Members are spelt as the vendor spells them. Members that only change what is shown are kept as they are sent; unknown
+ones are ignored, as the vendor does, because its clients send members of newer versions.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from batchq.api.http import MAX_LISTED_ERRORS
+from batchq.api.modelarts.codes import INVALID_JSON, INVALID_PARAMETER, refusal
+from batchq.api.modelarts.errors import ModelArtsRefusal
+
+Shape = TypeVar("Shape", bound=BaseModel)
+
+Text = Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=4096)]
+Word = Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=256)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,255}$")]
+Kept = Annotated[dict[str, Any], Field(max_length=100)]
+"""A structure that is stored and returned, and not carried out."""
+
+
+def _one_map(given: object) -> object:
+    """The SDK sends one map of variables; the vendor's documents have an array of maps."""
+    if isinstance(given, list) and all(isinstance(it, Mapping) for it in given):
+        return {name: value for it in given for name, value in it.items()}
+    return given
+
+
+class WireModel(BaseModel):
+    """Strict: a string is not converted to a number."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+
+
+class TrainingJobMetadata(WireModel):
+    name: Name
+    workspace_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,64}$")] | None = None
+    description: Word | None = None
+    annotations: Annotated[dict[Word, Word], Field(max_length=50)] | None = None
+
+
+class AlgorithmEngine(WireModel):
+    engine_id: Word | None = None
+    engine_name: Word | None = None
+    engine_version: Word | None = None
+    image_url: Word | None = None
+
+
+class AlgorithmParameter(WireModel):
+    name: Word
+    value: Text | None = None
+    description: Text | None = None
+    constraint: Kept | None = None
+    i18n_description: Kept | None = None
+
+
+class ObsRemote(WireModel):
+    obs_url: Text
+
+
+class ChannelRemote(WireModel):
+    dataset: Kept | None = None
+    obs: ObsRemote | None = None
+
+
+class AlgorithmChannel(WireModel):
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+    description: Text | None = None
+    local_dir: Text | None = None
+    access_method: Word | None = None
+    remote: ChannelRemote | None = None
+    remote_constraint: Annotated[list[Kept], Field(max_length=20)] | None = None
+    mode: Word | None = None
+    period: Word | int | None = None
+
+
+class TrainingAlgorithm(WireModel):
+    id: Word | None = None
+    name: Word | None = None
+    subscription_id: Word | None = None
+    item_version_id: Word | None = None
+    code_dir: Text | None = None
+    boot_file: Text | None = None
+    autosearch_config_path: Text | None = None
+    autosearch_framework_path: Text | None = None
+    command: Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=16384)] | None = None
+    parameters: Annotated[list[AlgorithmParameter], Field(max_length=100)] | None = None
+    policies: Kept | None = None
+    inputs: Annotated[list[AlgorithmChannel], Field(max_length=50)] | None = None
+    outputs: Annotated[list[AlgorithmChannel], Field(max_length=50)] | None = None
+    engine: AlgorithmEngine | None = None
+    local_code_dir: Text | None = None
+    working_dir: Text | None = None
+    environments: Annotated[dict[VariableName, Text], Field(max_length=100), BeforeValidator(_one_map)] | None = None
+
+
+class CustomizedFlavor(WireModel):
+    cpu_core_num: Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False)]
+    #: GiB.
+    mem_size: Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
+    accelerator_num: Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False, multiple_of=1)] | None = None
+
+
+class TrainingResource(WireModel):
+    policy: Word | None = None
+    flavor_id: Word | None = None
+    node_count: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    pool_id: Word | None = None
+    main_container_customized_flavor: CustomizedFlavor | None = None
+
+
+class LogExportPath(WireModel):
+    obs_url: Text | None = None
+    host_path: Text | None = None
+
+
+class AutoStop(WireModel):
+    time_unit: Annotated[str, Field(pattern=r"^HOURS$")]
+    duration: Annotated[int, Field(ge=1, le=87_600)]
+
+
+class SchedulePolicy(WireModel):
+    priority: Annotated[int, Field(ge=1, le=3)] | None = None
+    preemptible: bool | None = None
+
+
+class TrainingSpec(WireModel):
+    resource: TrainingResource
+    volumes: Annotated[list[Kept], Field(max_length=50)] | None = None
+    log_export_path: LogExportPath | None = None
+    auto_stop: AutoStop | None = None
+    schedule_policy: SchedulePolicy | None = None
+
+
+class CreateTrainingJob(WireModel):
+    kind: Word | None = None
+    metadata: TrainingJobMetadata
+    algorithm: TrainingAlgorithm
+    tasks: Annotated[list[Kept], Field(max_length=50)] | None = None
+    spec: TrainingSpec
+    endpoints: Kept | None = None
+
+
+class TrainingJobAction(WireModel):
+    action_type: Word
+
+
+class TrainingJobUpdate(WireModel):
+    description: Word | None = None
+    spec: Kept | None = None
+    endpoints: Kept | None = None
+    metadata: Kept | None = None
+
+
+class SearchFilter(WireModel):
+    key: Word
+    operator: Word | None = None
+    value: Annotated[list[Word], Field(max_length=100)] | None = None
+
+
+class TrainingJobSearch(WireModel):
+    #: The number of the page, from 0.
+    offset: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
+    limit: Annotated[int, Field(ge=1, le=50)] | None = None
+    sort_by: Word | None = None
+    order: Word | None = None
+    group_by: Word | None = None
+    workspace_id: Word | None = None
+    train_type: Word | None = None
+    filters: Annotated[list[SearchFilter], Field(max_length=20)] | None = None
+
+
+class EventsQuery(BaseModel):
+    """Which events of a job are listed."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    #: The number of the page, from 0.
+    offset: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    limit: Annotated[int, Field(ge=1, le=100)] = 50
+    order: Annotated[str, Field(pattern=r"^(asc|desc)$")] = "desc"
+    #: Milliseconds since 1970, inclusive, as is `end_time`.
+    start_time: Annotated[int, Field(ge=0, le=2**53)] | None = None
+    end_time: Annotated[int, Field(ge=0, le=2**53)] | None = None
+    level: Annotated[str, Field(pattern=r"^(Info|Warning|Error)$")] | None = None
+    #: Text that the message contains.
+    pattern: Word | None = None
+
+
+class FlavorsQuery(BaseModel):
+    """Which flavors are listed."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    flavor_type: Annotated[str, Field(pattern=r"^(CPU|GPU|Ascend)$")] | None = None
+
+
+def parse(shape: type[Shape], body: bytes) -> Shape:
+    """Parse a body. Raises ModelArtsRefusal, which names the first invalid member."""
+    try:
+        return shape.model_validate_json(body)
+    except ValidationError as error:
+        raise _refusal_of(error) from None
+
+
+def parse_query(shape: type[Shape], query: Mapping[str, str]) -> Shape:
+    """Parse the parameters of a query; empty ones count as absent. Raises ModelArtsRefusal, as `parse` does."""
+    try:
+        return shape.model_validate({name: value for name, value in query.items() if value})
+    except ValidationError as error:
+        raise _refusal_of(error) from None
+
+
+def _refusal_of(error: ValidationError) -> ModelArtsRefusal:
+    if error.error_count() > MAX_LISTED_ERRORS:
+        return refusal(INVALID_PARAMETER, "body", solution=f"The body has {error.error_count()} errors.")
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    if first["type"] == "json_invalid":
+        return refusal(INVALID_JSON, solution=first["msg"])
+    where = ".".join(str(part) for part in first["loc"]) or "body"
+    return refusal(INVALID_PARAMETER, where, solution=f"{where[:200]}: {first['msg']}")
