@@ -103,6 +103,10 @@ class Settings(BaseSettings):
     log_mib: Annotated[int, Field(ge=0, le=2**30, description="MiB of output stored for each container; 0: all.")] = 500
     #: Days for which finished jobs and their logs are stored; 0: for ever.
     retention_days: Annotated[float, Field(ge=0, le=36500, allow_inf_nan=False)] = 30.0
+    #: The directory of the checkpoint directories of jobs; None: beside `data`, with `-checkpoints` after its name.
+    checkpoints: HostPath | None = None
+    #: Days for which checkpoints of finished jobs are stored; 0: for ever.
+    checkpoint_days: Annotated[float, Field(ge=0, le=36500, allow_inf_nan=False)] = 0.0
     #: Days for which audit records are stored; 0: for ever.
     audit_days: Annotated[float, Field(ge=0, le=36500, allow_inf_nan=False)] = 365.0
     #: Whether to listen beyond loopback although `auth` is none.
@@ -140,6 +144,17 @@ class Settings(BaseSettings):
         At least for the time in which a repeated SubmitJob is recognised.
         """
         return max(timedelta(days=self.retention_days), MIN_RETENTION) if self.retention_days else None
+
+    @property
+    def checkpoint_root(self) -> Path:
+        """The directory of the checkpoint directories of jobs, as an absolute path."""
+        data = self.data.absolute()
+        return self.checkpoints or data.with_name(f"{data.name}-checkpoints")
+
+    @property
+    def checkpoint_retention(self) -> timedelta | None:
+        """How long checkpoints of finished jobs are stored; None: for ever."""
+        return timedelta(days=self.checkpoint_days) if self.checkpoint_days else None
 
     @property
     def audit(self) -> timedelta | None:

@@ -53,6 +53,7 @@ def _add_job_flags(command: ArgumentParser) -> None:
     flag(
         "--data", type=Path, help="data directory, with the database and the logs (the platform's user data directory)"
     )
+    flag("--checkpoints", type=Path, help="directory of the checkpoints of jobs (beside --data, NAME-checkpoints)")
     flag("--runtime", choices=["docker", "simulated"], help="where containers run (docker)")
     flag("--account-id", help="the account in ARNs (123456789012)")
     flag("--region", help="the region in ARNs of requests that name none (us-east-1)")
@@ -84,6 +85,7 @@ def _add_limit_flags(command: ArgumentParser) -> None:
     flag("--min-free-mib", type=int, help="MiB of the data directory's disk that remain free (64)")
     flag("--log-mib", type=int, help="MiB of output stored for each container, 0 for all (500)")
     flag("--retention-days", type=float, help="days for which finished jobs and their logs are stored, 0 for ever (30)")
+    flag("--checkpoint-days", type=float, help="days for which checkpoints of finished jobs are stored, 0 for ever (0)")
     flag("--audit-days", type=float, help="days for which audit records are stored, 0 for ever (365)")
     flag("--insecure-no-auth", action="store_true", default=None, help="listen beyond loopback without authentication")
 

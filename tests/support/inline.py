@@ -13,6 +13,7 @@ from pathlib import Path
 
 from batchq.errors import Conflict, StoreFailed
 from batchq.store import integrity, job_reads, migrations
+from batchq.store.checkpoint_files import CheckpointFiles
 from batchq.store.log_files import LogFiles
 from batchq.store.sqlite_store import SqliteStore
 from batchq.store.statements import Begin, run_transaction
@@ -137,3 +138,17 @@ class InlineLogFiles(LogFiles):
     def _check_writable(self):
         if self.failing:
             raise StoreFailed("no space left on device")
+
+
+class InlineCheckpointFiles(CheckpointFiles):
+    """The product's checkpoint files on the caller's thread. While `failing`, each call raises StoreFailed."""
+
+    failing = False
+
+    async def _in_thread(self, threads, work, about):
+        if self.failing:
+            raise StoreFailed("input/output error")
+        try:
+            return work()
+        except OSError as failure:
+            raise StoreFailed(f"{about}: {failure}") from failure

@@ -1,0 +1,97 @@
+"""The port of the checkpoint directories of jobs, and its values.
+
+A job with `JobSpec.checkpoints` has one directory for all its attempts. A checkpoint is a file or directory at the top
+of that directory. Entries whose name is temporary (`domain.checkpoint_names`), METRICS_FILE, links and special files
+are not checkpoints.
+"""
+
+from collections.abc import Collection
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from batchq.domain.ids import JobId
+
+#: Where the directory is mounted in the containers of the job.
+MOUNT_POINT = "/opt/ml/checkpoints"
+
+
+class CheckpointType(StrEnum):
+    """Why a checkpoint was made."""
+
+    #: The program made it by itself.
+    AUTOMATIC = "automatic"
+    #: The first one after a request to make one.
+    MANUAL = "manual"
+    #: The final checkpoint of a stop order.
+    FINAL = "final"
+
+
+class Checkpoint(Struct, frozen=True, kw_only=True):
+    """One checkpoint of a job."""
+
+    #: `ckpt_` and 12 hex digits that follow from the job and the name.
+    id: str
+    #: The name of the entry. Unprintable characters, undecodable bytes and backslashes are escaped by a backslash.
+    name: str
+    type: CheckpointType = CheckpointType.AUTOMATIC
+    #: The size of its files. A lower bound if the entry has very many files.
+    size_bytes: int
+    #: When it was last changed.
+    created_at: datetime
+    #: The number after `epoch` in the name; None: the name has none.
+    epoch: int | None = None
+    #: The number after `step` in the name; None: the name has none.
+    step: int | None = None
+    #: Whether it has not changed for a while, or no container of the job can change it any more.
+    complete: bool
+
+
+class PreparedDirectory(Struct, frozen=True, kw_only=True):
+    """The checkpoint directory of a job, as an attempt finds it."""
+
+    path: Path
+    #: The path in the container of the newest complete checkpoint; None: there is none.
+    resume_from: str | None = None
+
+
+class CheckpointStore(Protocol):
+    """The checkpoint directories of all jobs.
+
+    Every asynchronous method raises StoreFailed if the disk reports an error. Nothing outside the directories of
+    checkpoints is ever read, changed or deleted, whatever links the containers create.
+    """
+
+    def directory(self, job_id: JobId) -> Path | None:
+        """The path of the job's directory; None if it does not exist."""
+
+    async def prepare(self, job_id: JobId) -> PreparedDirectory:
+        """Create the directory if it does not exist. Call it only while no container of the job runs."""
+
+    async def entries(self, job_id: JobId, *, ended: bool) -> tuple[Checkpoint, ...]:
+        """The checkpoints of the job, oldest first, at most 1000; empty without a directory.
+
+        `ended`: no container of the job runs, so every checkpoint is complete. At most the first 10,000 names of the
+        directory are read.
+        """
+
+    async def record_request(self, job_id: JobId, at: datetime) -> None:
+        """Record that a checkpoint was requested: the first one from then on is MANUAL."""
+
+    async def discard(self, job_id: JobId, names: Collection[str]) -> None:
+        """Delete the checkpoints with these names. Names that do not exist are ignored."""
+
+    async def discard_except(self, job_id: JobId, names: Collection[str]) -> None:
+        """Delete everything in the directory except METRICS_FILE and these names; then the directory if it is empty."""
+
+    async def discard_temporary(self, job_id: JobId) -> None:
+        """Delete the entries with temporary names; then the directory if it is empty."""
+
+    async def jobs(self, *, after: JobId | None, limit: int) -> tuple[JobId, ...]:
+        """The jobs that have a directory, by id, from the first one after `after` on."""
+
+    async def free(self) -> int:
+        """The free bytes of the disk of the directories."""

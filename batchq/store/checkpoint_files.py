@@ -1,0 +1,307 @@
+"""The checkpoint store on disk: one directory for each job below a root directory that only the server can enter.
+
+    ROOT/JOB           mode 0777, mounted in the containers of the job
+    ROOT/JOB.requests  the times at which checkpoints were requested, one a line
+    ROOT/.deleted      what is being deleted (`checkpoint_removal`)
+
+Containers choose names, sizes, depths and links in JOB, also while the server reads or deletes. So JOB is accessed by
+descriptors only, no link is followed, and what is read is bounded.
+"""
+
+import asyncio
+import errno
+import os
+import re
+import stat
+import sys
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from heapq import nsmallest
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from batchq.domain.checkpoint_names import (
+    METRICS_FILE,
+    checkpoint_id,
+    epoch_of,
+    escaped,
+    is_checkpoint,
+    is_temporary,
+    step_of,
+)
+from batchq.domain.ids import JobId
+from batchq.errors import Invalid, StoreFailed
+from batchq.ports.checkpoints import MOUNT_POINT, Checkpoint, CheckpointType, PreparedDirectory
+from batchq.store.checkpoint_removal import deleted_directory, empty_deleted, remove_entry
+from batchq.store.log_files import free
+
+MAX_NAMES = 10_000  # names of a job's directory that one call reads
+MAX_CHECKPOINTS = 1000  # checkpoints that one call returns: the newest ones
+MAX_FILES = 20_000  # files below checkpoints that one call inspects
+MAX_PASSES = 1000  # reads of MAX_NAMES names in one deletion; the next deletion continues
+MAX_DEPTH = 16  # directories below a checkpoint that are inspected
+MAX_REQUESTS = 100  # requests of a job that are remembered
+QUIET = timedelta(seconds=2)  # without a change, after which a checkpoint counts as complete
+ROOT_MODE, JOB_MODE = 0o700, 0o777
+OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+REQUESTS = ".requests"
+JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9:_-]{0,127}")
+MAX_THREADS = 2
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NOT_READABLE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES})
+
+T = TypeVar("T")
+
+
+def changed_at(found: os.stat_result) -> int:
+    """When the file was last changed, in nanoseconds since the epoch. A container cannot set this time."""
+    return found.st_ctime_ns
+
+
+class CheckpointFiles:
+    """The CheckpointStore in a directory. File access blocks: reads and deletions have threads of their own."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        now: Callable[[], datetime],
+        changed_at: Callable[[os.stat_result], int] = changed_at,
+    ) -> None:
+        """`root` is created with the first job's directory. `now` returns the time of the disk's timestamps."""
+        self._root = root
+        self._now = now
+        self._changed_at = changed_at
+        self._readers = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="checkpoints")
+        self._remover = ThreadPoolExecutor(1, thread_name_prefix="checkpoint-removal")
+
+    def close(self) -> None:
+        """Wait for all calls that have begun."""
+        self._readers.shutdown()
+        self._remover.shutdown()
+
+    def directory(self, job_id: JobId) -> Path | None:
+        path = self._path(job_id)
+        return path if path.is_dir() else None
+
+    async def prepare(self, job_id: JobId) -> PreparedDirectory:
+        path = self._path(job_id)
+        await self._in_thread(self._readers, partial(_create, self._root, path), f"the directory of {job_id}")
+        found = await self.entries(job_id, ended=True)
+        newest = next((it for it in reversed(found) if escaped(it.name) == it.name), None)
+        return PreparedDirectory(path=path, resume_from=None if newest is None else f"{MOUNT_POINT}/{newest.name}")
+
+    async def entries(self, job_id: JobId, *, ended: bool) -> tuple[Checkpoint, ...]:
+        work = partial(self._entries, job_id, self._path(job_id), ended=ended)
+        return await self._in_thread(self._readers, work, f"the checkpoints of {job_id}")
+
+    async def record_request(self, job_id: JobId, at: datetime) -> None:
+        work = partial(_add_request, self._requests(job_id), at)
+        await self._in_thread(self._readers, work, f"the checkpoint requests of {job_id}")
+
+    async def discard(self, job_id: JobId, names: Collection[str]) -> None:
+        await self._remove(job_id, lambda it: escaped(it) in names and is_checkpoint(it), empty=False)
+
+    async def discard_except(self, job_id: JobId, names: Collection[str]) -> None:
+        await self._remove(job_id, lambda it: it != METRICS_FILE and escaped(it) not in names, empty=True)
+
+    async def discard_temporary(self, job_id: JobId) -> None:
+        await self._remove(job_id, is_temporary, empty=True)
+
+    async def jobs(self, *, after: JobId | None, limit: int) -> tuple[JobId, ...]:
+        return await self._in_thread(self._readers, partial(_jobs, self._root, after, limit), "the checkpoints")
+
+    async def free(self) -> int:
+        return await self._in_thread(self._readers, partial(_free, self._root), "the checkpoints")
+
+    async def _remove(self, job_id: JobId, selects: Callable[[str], bool], *, empty: bool) -> None:
+        """Delete the selected entries; with `empty`, then the directory if it is empty."""
+        work = partial(_remove, self._root, self._path(job_id), selects, self._requests(job_id) if empty else None)
+        await self._in_thread(self._remover, work, f"the deletion of checkpoints of {job_id}")
+
+    async def _in_thread(self, threads: ThreadPoolExecutor, work: Callable[[], T], about: str) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(threads, work)
+        except (OSError, RuntimeError) as failure:  # RuntimeError: the machine cannot start another thread
+            raise StoreFailed(f"{about}: {failure}") from failure
+
+    def _path(self, job_id: JobId) -> Path:
+        """The directory of a job. Raises Invalid for an id from which another path could be built."""
+        if not JOB_ID.fullmatch(job_id):
+            raise Invalid(f"invalid job id: {job_id}")
+        return self._root / job_id
+
+    def _requests(self, job_id: JobId) -> Path:
+        return self._path(job_id).with_name(f"{job_id}{REQUESTS}")
+
+    def _entries(self, job_id: JobId, path: Path, *, ended: bool) -> tuple[Checkpoint, ...]:
+        found: list[Checkpoint] = []
+        with _opened(path) as folder:
+            if folder is None:
+                return ()
+            scan, quiet_since = _Scan(self._changed_at), self._now() - QUIET
+            for name in _names(folder, MAX_NAMES):
+                size = scan.size_of(folder, name) if is_checkpoint(name) else None
+                if size is not None:
+                    at = _time(size.changed_at)
+                    found.append(
+                        Checkpoint(
+                            id=checkpoint_id(job_id, name),
+                            name=escaped(name),
+                            size_bytes=size.bytes,
+                            created_at=at,
+                            epoch=epoch_of(name),
+                            step=step_of(name),
+                            complete=ended or at <= quiet_since,
+                        )
+                    )
+        found.sort(key=lambda it: (it.created_at, it.name))
+        return _with_types(found[-MAX_CHECKPOINTS:], _read_requests(self._requests(job_id)))
+
+
+class _Size(Struct, frozen=True, kw_only=True):
+    """The content of a checkpoint."""
+
+    bytes: int
+    #: The latest change, in nanoseconds since the epoch.
+    changed_at: int
+
+
+class _Scan:
+    """Measures checkpoints until MAX_FILES files were inspected."""
+
+    def __init__(self, changed_at: Callable[[os.stat_result], int]) -> None:
+        self._changed_at = changed_at
+        self._files_left = MAX_FILES
+
+    def size_of(self, folder: int, name: str, depth: int = 0) -> _Size | None:
+        """The content of an entry of the open directory; None: neither a file nor a directory, or it disappeared."""
+        with suppress(FileNotFoundError):
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISREG(found.st_mode):
+                return _Size(bytes=found.st_size, changed_at=self._changed_at(found))
+            if stat.S_ISDIR(found.st_mode):
+                return self._size_below(folder, name, found, depth)
+        return None
+
+    def _size_below(self, folder: int, name: str, found: os.stat_result, depth: int) -> _Size:
+        total, latest = 0, self._changed_at(found)
+        if depth < MAX_DEPTH:
+            with _opened(name, dir_fd=folder) as opened:
+                for inner in () if opened is None else _names(opened, self._files_left):
+                    self._files_left -= 1
+                    size = self.size_of(opened, inner, depth + 1) if opened is not None else None
+                    if size is not None:
+                        total, latest = total + size.bytes, max(latest, size.changed_at)
+        return _Size(bytes=total, changed_at=latest)
+
+
+def _names(folder: int, most: int) -> Iterator[str]:
+    """The names in an open directory, at most `most`, in the order of the file system."""
+    with os.scandir(folder) as names:
+        for it in islice(names, max(most, 0)):
+            yield it.name
+
+
+@contextmanager
+def _opened(path: Path | str, *, dir_fd: int | None = None) -> Iterator[int | None]:
+    """The open directory; None if it does not exist, is a link or not a directory, or may not be read."""
+    try:
+        opened = os.open(path, OPEN_DIRECTORY, dir_fd=dir_fd)
+    except OSError as failure:
+        if failure.errno not in NOT_READABLE:
+            raise
+        yield None
+        return
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def _create(root: Path, path: Path) -> None:
+    """Create the directory of a job. Its mode is set explicitly: the process's umask reduces that of `mkdir`."""
+    root.mkdir(mode=ROOT_MODE, parents=True, exist_ok=True)
+    path.mkdir(exist_ok=True)
+    with _opened(path) as folder:
+        if folder is None:
+            raise NotADirectoryError(f"{path} is not a directory")
+        os.fchmod(folder, JOB_MODE)
+
+
+def _remove(root: Path, path: Path, selects: Callable[[str], bool], requests: Path | None) -> None:
+    """Delete the selected entries of a job's directory.
+
+    With `requests`, then the directory and the file of its requests, if the directory is empty.
+    """
+    with _opened(path) as folder:
+        if folder is None:
+            return
+        with deleted_directory(root) as deleted:
+            _move_to_deleted(folder, deleted, selects)
+            empty_deleted(deleted)
+    if requests is not None:
+        with suppress(OSError):  # not empty
+            path.rmdir()
+            requests.unlink(missing_ok=True)
+
+
+def _move_to_deleted(folder: int, deleted: int, selects: Callable[[str], bool]) -> None:
+    """Take the selected entries out of the directory. Raises the first error after the last entry."""
+    failures = dict[str, OSError]()
+    for _ in range(MAX_PASSES):
+        names = [it for it in _names(folder, MAX_NAMES) if it not in failures and selects(it)]
+        for name in names:
+            try:
+                remove_entry(name, folder=folder, deleted=deleted)
+            except OSError as failure:
+                failures[name] = failure
+        if not names:
+            break
+    for first in failures.values():
+        raise first
+
+
+def _jobs(root: Path, after: JobId | None, limit: int) -> tuple[JobId, ...]:
+    with _opened(root) as folder:
+        names = [] if folder is None else [it for it in _names(folder, sys.maxsize) if JOB_ID.fullmatch(it)]
+    return tuple(map(JobId, nsmallest(limit, (it for it in names if after is None or it > after))))
+
+
+def _free(root: Path) -> int:
+    return free(root if root.is_dir() else next(it for it in root.absolute().parents if it.is_dir()))
+
+
+def _add_request(file: Path, at: datetime) -> None:
+    file.parent.mkdir(mode=ROOT_MODE, parents=True, exist_ok=True)
+    times = [*_read_requests(file), at][-MAX_REQUESTS:]
+    written = file.with_name(f".{file.name}")
+    written.write_text("".join(f"{it.isoformat()}\n" for it in times))
+    written.replace(file)
+
+
+def _read_requests(file: Path) -> list[datetime]:
+    """The times at which checkpoints were requested, oldest first."""
+    try:
+        lines = file.read_text().splitlines()
+    except FileNotFoundError:
+        return []
+    return sorted(datetime.fromisoformat(it) for it in lines)
+
+
+def _with_types(found: list[Checkpoint], requests: list[datetime]) -> tuple[Checkpoint, ...]:
+    """The checkpoints, oldest first: the first one from each request on is MANUAL."""
+    first = {bisect_left(found, it, key=lambda entry: entry.created_at) for it in requests}
+    return tuple(replace(it, type=CheckpointType.MANUAL) if index in first else it for index, it in enumerate(found))
+
+
+def _time(nanoseconds: int) -> datetime:
+    return EPOCH + timedelta(microseconds=nanoseconds // 1000)

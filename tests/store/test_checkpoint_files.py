@@ -1,0 +1,193 @@
+"""The checkpoint store with directories that a hostile container has made."""
+
+import os
+import threading
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import pytest
+
+from batchq.errors import StoreFailed
+from batchq.ports.checkpoints import MOUNT_POINT
+from batchq.store import checkpoint_files, checkpoint_removal
+from batchq.store.checkpoint_files import CheckpointFiles
+from tests.support.builders import job_id
+
+JOB = job_id(1)
+
+
+@pytest.fixture
+def outside(tmp_path):
+    """A directory outside with a file, which must survive everything."""
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    (folder / "kept").write_text("kept")
+    yield folder
+    assert (folder / "kept").read_text() == "kept"
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = CheckpointFiles(tmp_path / "checkpoints", now=lambda: datetime.now(UTC))
+    yield store
+    store.close()
+
+
+@pytest.fixture
+async def folder(store):
+    return (await store.prepare(JOB)).path
+
+
+def listed(folder):
+    return [it.name for it in folder.iterdir()]
+
+
+async def test_links_that_lead_out_are_neither_measured_nor_followed(store, folder, outside):
+    (outside / "kept").write_text("kept")
+    (folder / "link").symlink_to(outside)
+    (folder / "a").mkdir()
+    (folder / "a" / "link").symlink_to(outside)
+    (folder / "a" / "file").symlink_to(outside / "kept")
+
+    (found,) = await store.entries(JOB, ended=True)
+    await store.discard_except(JOB, [])
+
+    assert (found.name, found.size_bytes) == ("a", 0)
+    assert store.directory(JOB) is None
+
+
+async def test_a_job_directory_that_is_a_link_is_not_used(store, folder, outside):
+    folder.rmdir()
+    folder.symlink_to(outside)
+
+    assert await store.entries(JOB, ended=True) == ()
+    await store.discard_except(JOB, [])
+    with pytest.raises(StoreFailed):
+        await store.prepare(JOB)
+
+
+async def test_a_directory_replaced_by_a_link_during_the_deletion_leads_nowhere(store, folder, outside):
+    """A container process moves the directories and puts links in their place, as fast as it can."""
+    done = threading.Event()
+
+    def replace():
+        while not done.is_set():
+            for name in ("a", "b"):
+                with suppress(OSError):
+                    entry, moved = folder / name, folder / f"{name}.moved"
+                    (entry / "inner").mkdir(parents=True, exist_ok=True)
+                    entry.rename(moved)
+                    entry.symlink_to(outside)
+                    entry.unlink()
+                    (moved / "inner" / "link").symlink_to(outside)
+
+    container = threading.Thread(target=replace)
+    container.start()
+    try:
+        for _ in range(200):
+            await store.discard(JOB, ["a", "b", "a.moved", "b.moved"])
+            await store.entries(JOB, ended=True)
+    finally:
+        done.set()
+        container.join()
+
+
+async def test_a_tree_deeper_than_any_path_is_deleted(store, folder):
+    deep = os.open(folder, os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("down", dir_fd=deep)
+        below = os.open("down", os.O_RDONLY, dir_fd=deep)
+        os.close(deep)
+        deep = below
+    os.close(deep)
+
+    (found,) = await store.entries(JOB, ended=True)
+    await store.discard(JOB, ["down"])
+
+    assert found.name == "down"
+    assert listed(folder) == listed(folder.parent / ".deleted") == []
+
+
+async def test_of_very_many_entries_some_are_listed_and_all_are_deleted(store, folder, monkeypatch):
+    monkeypatch.setattr(checkpoint_files, "MAX_NAMES", 50)
+    monkeypatch.setattr(checkpoint_files, "MAX_CHECKPOINTS", 20)
+    monkeypatch.setattr(checkpoint_removal, "BATCH", 10)
+    for number in range(200):
+        (folder / f"{number}").mkdir()
+        (folder / f"{number}" / "file").write_text("x")
+
+    assert len(await store.entries(JOB, ended=True)) == 20
+    await store.discard_except(JOB, [])
+    assert store.directory(JOB) is None
+
+
+async def test_the_files_that_are_measured_are_bounded(store, folder, monkeypatch):
+    monkeypatch.setattr(checkpoint_files, "MAX_FILES", 10)
+    (folder / "a").mkdir()
+    for number in range(50):
+        (folder / "a" / f"{number}").write_text("x")
+
+    (found,) = await store.entries(JOB, ended=True)
+
+    assert found.size_bytes == 10
+
+
+async def test_a_deletion_that_reached_its_bound_is_continued_by_the_next(store, folder, monkeypatch):
+    monkeypatch.setattr(checkpoint_removal, "MAX_REMOVALS", 5)
+    monkeypatch.setattr(checkpoint_removal, "BATCH", 2)
+    (folder / "a").mkdir()
+    for number in range(20):
+        (folder / "a" / f"{number}").write_text("x")
+
+    await store.discard_except(JOB, [])
+    left = len(list((folder.parent / ".deleted").rglob("*")))
+    for _ in range(5):
+        await store.prepare(JOB)
+        await store.discard_except(JOB, [])
+
+    assert left > 0
+    assert listed(folder.parent / ".deleted") == []
+
+
+@pytest.mark.parametrize(
+    "name", [b"\xff\xfe.pt", b"new\nline", b"back\\slash", b"-rf", b" spaces ", b"\x1b[31m"]
+)
+async def test_odd_names_are_shown_escaped_and_deleted_by_that(store, folder, name):
+    (folder / os.fsdecode(name)).touch()
+
+    (found,) = await store.entries(JOB, ended=True)
+    found.name.encode()
+    assert found.name.isprintable()
+    resumed = (await store.prepare(JOB)).resume_from
+    assert resumed in (None, f"{MOUNT_POINT}/{os.fsdecode(name)}")
+    await store.discard(JOB, [found.name])
+
+    assert listed(folder) == []
+
+
+async def test_a_directory_without_permissions_is_deleted(store, folder):
+    (folder / "a" / "b").mkdir(parents=True)
+    (folder / "a" / "b").chmod(0)
+    (folder / "a").chmod(0)
+
+    await store.entries(JOB, ended=True)
+    await store.discard_except(JOB, [])
+
+    assert store.directory(JOB) is None
+
+
+async def test_what_cannot_be_deleted_is_reported_and_does_not_prevent_the_rest(store, folder, monkeypatch):
+    (folder / "a").write_text("x")
+    (folder / "b").write_text("x")
+    unlink = os.unlink
+
+    def refuse(name, **more):
+        if name == "a":
+            raise PermissionError(1, "Operation not permitted", name)
+        unlink(name, **more)
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    with pytest.raises(StoreFailed, match="Operation not permitted"):
+        await store.discard_except(JOB, [])
+
+    assert listed(folder) == ["a"]
