@@ -3,12 +3,10 @@
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
-import platformdirs
 from aiohttp import web
 from msgspec import Struct
 
@@ -47,6 +45,7 @@ from batchq.ports.observer import Observer
 from batchq.ports.runtime import ContainerRuntime
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
+from batchq.services.checkpoints import CheckpointService
 from batchq.services.costs import CostService
 from batchq.services.explanations import ExplanationService
 from batchq.services.job_search import JobSearchService
@@ -54,6 +53,7 @@ from batchq.services.jobs import JobService
 from batchq.services.training_metrics import MetricsService
 from batchq.settings import Runtime, Settings, load_prices
 from batchq.store import log_files
+from batchq.store.checkpoint_files import CheckpointFiles, changed_at, modified_at
 from batchq.store.lock import hold_instance
 from batchq.store.log_files import LogFiles
 from batchq.store.offline import inspection
@@ -94,9 +94,9 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         metrics = Metrics(now=clock.now)
         runtime = make_runtime(settings, instance=store.instance, clock=clock, observer=metrics.engine)
         stack.push_async_callback(runtime.close)
-        archive = LogFiles(settings.data / "logs")
-        stack.callback(archive.close)
-        parts = assemble(settings, Ports(store, runtime, archive, clock), metrics.engine)
+        archive = stack.enter_context(closing(LogFiles(settings.data / "logs")))
+        checkpoints = stack.enter_context(closing(make_checkpoints(settings, clock)))
+        parts = assemble(settings, Ports(store, runtime, archive, checkpoints, clock), metrics.engine)
         stack.push_async_callback(parts.logs.close)
         await parts.catalog.load()
         await parts.catalog.install_defaults(max_millicpus=host_resources().millicpus)
@@ -161,21 +161,11 @@ def make_runtime(settings: Settings, *, instance: str, clock: Clock, observer: O
 
 
 def make_policy(settings: Settings) -> ServerPolicy:
-    config = Path(platformdirs.user_config_dir("batchq"), "config.toml")  # may contain a secret access key
-    files = (
-        settings.tls_key,
-        settings.tls_cert,
-        settings.secrets_file,
-        settings.metrics_token_file,
-        settings.socket,
-        config if config.exists() else None,
-    )
     return ServerPolicy(
         privileged=settings.privileged,
         volumes=settings.volumes,
         missing_host_paths=settings.missing_host_paths,
-        # Not resolved: a symlink may change while the server runs, so it is followed at each container's start.
-        private=(settings.data.resolve(), *(it.absolute() for it in files if it is not None)),
+        private=settings.private_paths,
         given=AccountsFile(settings.data).volumes if uses_accounts(settings) else tuple,
         registries=settings.registries,
     )
@@ -183,6 +173,12 @@ def make_policy(settings: Settings) -> ServerPolicy:
 
 def make_disk_guard(settings: Settings) -> DiskGuard:
     return DiskGuard(free=lambda: log_files.free(settings.data), min_free=settings.min_free_mib * MIB)
+
+
+def make_checkpoints(settings: Settings, clock: Clock) -> CheckpointFiles:
+    """The checkpoint directories. Simulated containers set the times of their files; real ones cannot be trusted."""
+    simulated = settings.runtime is Runtime.SIMULATED
+    return CheckpointFiles(settings.checkpoint_root, now=clock.now, changed_at=modified_at if simulated else changed_at)
 
 
 def make_accounts(settings: Settings) -> tuple[Callable[[], Directory], AccountPolicies]:
@@ -197,12 +193,13 @@ class Ports(NamedTuple):
     store: SqliteStore
     runtime: ContainerRuntime
     archive: LogFiles
+    checkpoints: CheckpointFiles
     clock: Clock
 
 
 def assemble(settings: Settings, ports: Ports, observer: Observer) -> Parts:
     """Raises StartImpossible for a file of prices that cannot be used."""
-    store, runtime, archive, clock = ports
+    store, runtime, archive, checkpoints, clock = ports
     (people, accounts), inbox, guard = make_accounts(settings), Mailbox(), make_disk_guard(settings)
     stored = AccountLogs(store=store, archive=archive)
     quota = make_log_quota(settings, accounts=accounts, disk_guard=guard, usage=stored, clock=clock)
@@ -214,6 +211,7 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> Parts:
         catalog=catalog,
         runtime=runtime,
         accounts=accounts,
+        checkpoints=checkpoints,
         capture_log=logs.capture,
         clock=clock,
         survey_interval=settings.survey_every,
@@ -225,10 +223,15 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> Parts:
         catalog=catalog,
         engine=engine,
         logs=logs,
-        jobs=make_jobs(settings, engine=engine, store=store, catalog=catalog, disk_guard=guard),
+        jobs=make_jobs(
+            settings, engine=engine, store=store, catalog=catalog, disk_guard=guard, checkpoints=checkpoints
+        ),
         explanations=ExplanationService(engine=engine, store=store),
         bulk_stops=BulkStopService(engine=engine, store=store, directory=people, queues=catalog.queues_of),
         job_search=JobSearchService(engine=engine, store=store, directory=people, queues=catalog.queues_of),
+        checkpoints=CheckpointService(
+            engine=engine, store=store, checkpoints=checkpoints, journal=Journal(settings.data), clock=clock
+        ),
         costs=CostService(store=store, metrics=MetricsService(logs=logs), clock=clock),
         loop_watchdog=LoopWatchdog(clock),
         pruner=make_pruner(settings, engine, store=store, archive=stored, clock=clock),
@@ -238,12 +241,24 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> Parts:
 
 
 def make_jobs(
-    settings: Settings, *, engine: Engine, store: SqliteStore, catalog: CatalogService, disk_guard: DiskGuard
+    settings: Settings,
+    *,
+    engine: Engine,
+    store: SqliteStore,
+    catalog: CatalogService,
+    disk_guard: DiskGuard,
+    checkpoints: CheckpointFiles,
 ) -> JobService:
     """Raises StartImpossible for a file of prices that cannot be used."""
     prices = load_prices(settings.prices)
     return JobService(
-        engine=engine, store=store, catalog=catalog, disk_guard=disk_guard, stop_grace=settings.grace, prices=prices
+        engine=engine,
+        store=store,
+        catalog=catalog,
+        disk_guard=disk_guard,
+        checkpoint_guard=checkpoints.disk_guard(min_free=settings.min_free_mib * MIB),
+        stop_grace=settings.grace,
+        prices=prices,
     )
 
 

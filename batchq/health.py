@@ -14,6 +14,7 @@ from batchq.logs.service import LogService
 from batchq.ports.clock import Clock
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
+from batchq.services.checkpoints import CheckpointService
 from batchq.services.costs import CostService
 from batchq.services.explanations import ExplanationService
 from batchq.services.job_search import JobSearchService
@@ -33,6 +34,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     explanations: ExplanationService
     bulk_stops: BulkStopService
     job_search: JobSearchService
+    checkpoints: CheckpointService
     #: `costs.metrics` reads the metrics of jobs.
     costs: CostService
     loop_watchdog: LoopWatchdog

@@ -14,6 +14,7 @@ from batchq.errors import DiskFull, StartImpossible, StoreFailed, Unavailable
 
 MIB = 2**20
 PROC = Path("/proc")
+REJECTED = "jobs and job definitions are rejected, and output of containers is not stored"
 LISTENING = "0A"  # the value of TCP_LISTEN in the column `st` of /proc/net/tcp
 MAX_COMMAND_LINE = 200  # characters of another process's command line in an error text
 # Open files: those for the server's own use and for engine connections, and the minimum left for client connections.
@@ -88,8 +89,14 @@ def host_resources() -> Resources:
 class DiskGuard:
     """Rejects requests that store data while free space is low, so that running jobs can be saved."""
 
-    def __init__(self, *, free: Callable[[], int], min_free: int) -> None:
-        """`free` returns the free bytes of the disk, or raises StoreFailed. `least` is the minimum in bytes."""
+    def __init__(
+        self, *, free: Callable[[], int], min_free: int, directory: str = "data directory", rejected: str = REJECTED
+    ) -> None:
+        """`free` returns the free bytes of the disk, or raises StoreFailed. `min_free` is the minimum in bytes.
+
+        `directory` and `rejected` are for the error: the directory on the disk, and what is rejected.
+        """
+        self._directory, self._rejected = directory, rejected
         self._free = free
         self._min_free = min_free
 
@@ -102,9 +109,8 @@ class DiskGuard:
         free = self._free()
         if free < self._min_free:
             raise DiskFull(
-                f"The disk of batchq's data directory has {free // MIB} MiB of free space. "
-                f"Below {self._min_free // MIB} MiB jobs and job definitions are rejected, "
-                f"and output of containers is not stored."
+                f"The disk of batchq's {self._directory} has {free // MIB} MiB of free space. "
+                f"Below {self._min_free // MIB} MiB {self._rejected}."
             )
 
     @property

@@ -152,6 +152,15 @@ class Settings(BaseSettings):
         return self.checkpoints or data.with_name(f"{data.name}-checkpoints")
 
     @property
+    def private_paths(self) -> tuple[Path, ...]:
+        """Paths of the server that no job may mount: its data, the checkpoints of all jobs, and files with secrets."""
+        config = Path(platformdirs.user_config_dir("batchq"), "config.toml")  # may contain a secret access key
+        files = (self.tls_key, self.tls_cert, self.secrets_file, self.metrics_token_file, self.socket)
+        given = (*(it for it in files if it is not None), *((config,) if config.exists() else ()))
+        # Files are not resolved: a symlink may change while the server runs, so each container's start follows it.
+        return self.data.resolve(), self.checkpoint_root.resolve(), *(it.absolute() for it in given)
+
+    @property
     def checkpoint_retention(self) -> timedelta | None:
         """How long checkpoints of finished jobs are stored; None: for ever."""
         return timedelta(days=self.checkpoint_days) if self.checkpoint_days else None

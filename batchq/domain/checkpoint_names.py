@@ -1,6 +1,5 @@
 """Names of checkpoints: which entries of a checkpoint directory are checkpoints, and what their names contain. Pure."""
 
-import os
 import re
 from hashlib import sha256
 
@@ -25,7 +24,7 @@ def is_checkpoint(name: str) -> bool:
 
 def checkpoint_id(job_id: JobId, name: str) -> str:
     """The id of the checkpoint with this file name (not escaped)."""
-    return f"ckpt_{sha256(os.fsencode(f'{job_id}/{name}')).hexdigest()[:12]}"
+    return f"ckpt_{sha256(f'{job_id}/{name}'.encode(errors='surrogateescape')).hexdigest()[:12]}"
 
 
 def escaped(name: str) -> str:

@@ -1,8 +1,20 @@
-"""Checkpoints of a job: what the job declares about them. Pure."""
+"""Checkpoints of a job: what the job declares about them, in tags of its submission. Pure."""
 
+from collections.abc import Iterable
 from datetime import timedelta
+from posixpath import normpath
 
 from msgspec import Struct
+
+from batchq.domain.container import ContainerSpec
+from batchq.errors import Invalid
+
+CHECKPOINTS_TAG = "batchq:checkpoints"  # `true`: the job has a checkpoint directory
+SIGNAL_TAG = "batchq:checkpoint-signal"
+TIMEOUT_TAG = "batchq:checkpoint-timeout"  # seconds
+
+#: Where the checkpoint directory is mounted in the containers of the job.
+MOUNT_POINT = "/opt/ml/checkpoints"
 
 CHECKPOINT_SIGNALS = frozenset({"HUP", "INT", "USR1", "USR2"})
 """The signals that a job may declare as its request for a checkpoint."""
@@ -19,3 +31,43 @@ class CheckpointRules(Struct, frozen=True, kw_only=True, omit_defaults=True):
     signal: str | None = None
     #: How long a final checkpoint is waited for: from MIN_CHECKPOINT_TIMEOUT to MAX_CHECKPOINT_TIMEOUT.
     timeout: timedelta = DEFAULT_CHECKPOINT_TIMEOUT
+
+
+def checkpoint_rules(tags: Iterable[tuple[str, str]]) -> CheckpointRules | None:
+    """The rules that the tags of a submission make; None: the job has no checkpoint directory. Raises Invalid."""
+    given = dict(tags)
+    declared = given.get(CHECKPOINTS_TAG, "false")
+    if declared not in {"true", "false"}:
+        raise Invalid(f"The tag {CHECKPOINTS_TAG} must be true or false.")
+    if declared == "false":
+        for tag in (SIGNAL_TAG, TIMEOUT_TAG):
+            if tag in given:
+                raise Invalid(f"The tag {tag} requires the tag {CHECKPOINTS_TAG} with the value true.")
+        return None
+    return CheckpointRules(signal=_signal(given.get(SIGNAL_TAG)), timeout=_timeout(given.get(TIMEOUT_TAG)))
+
+
+def check_mounts(containers: Iterable[ContainerSpec]) -> None:
+    """Raises Invalid if a container of a job with checkpoints uses the mount point of its checkpoint directory."""
+    for container in containers:
+        paths = (*(it.container_path for it in container.mounts), *(it.container_path for it in container.tmpfs))
+        if any(normpath(it) == MOUNT_POINT for it in paths):
+            raise Invalid(f"A job with checkpoints cannot mount another volume at {MOUNT_POINT}.")
+
+
+def _signal(text: str | None) -> str | None:
+    if text is None:
+        return None
+    name = text.upper().removeprefix("SIG")
+    if name not in CHECKPOINT_SIGNALS:
+        raise Invalid(f"The tag {SIGNAL_TAG} must be one of {', '.join(sorted(CHECKPOINT_SIGNALS))}.")
+    return name
+
+
+def _timeout(text: str | None) -> timedelta:
+    if text is None:
+        return DEFAULT_CHECKPOINT_TIMEOUT
+    least, most = (int(it.total_seconds()) for it in (MIN_CHECKPOINT_TIMEOUT, MAX_CHECKPOINT_TIMEOUT))
+    if not (text.isascii() and text.isdigit()) or not least <= int(text[:9]) <= most:
+        raise Invalid(f"The tag {TIMEOUT_TAG} must be a whole number of seconds from {least} to {most}.")
+    return timedelta(seconds=int(text[:9]))

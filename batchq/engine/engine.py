@@ -18,6 +18,8 @@ from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.job_counts import JobGroup
 from batchq.domain.lifecycle.array_view import PendingArrayOrders
+from batchq.domain.lifecycle.container_gates import main_node
+from batchq.domain.lifecycle.containers import tags_running
 from batchq.domain.scheduling.usage import UsageSnapshot
 from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
 from batchq.engine.bulk_stops import OutcomeReceiver
@@ -37,6 +39,7 @@ from batchq.engine.supervisor import Supervisor, wait_at_most
 from batchq.engine.timers import Timers
 from batchq.errors import BatchqError, StaleRead
 from batchq.ports.catalog import Snapshot
+from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore, SubmissionKey
 from batchq.ports.observer import Observer
@@ -91,6 +94,7 @@ class Engine:
         catalog: CatalogView,
         runtime: ContainerRuntime,
         accounts: AccountPolicies,
+        checkpoints: CheckpointStore,
         capture_log: Callable[[Tag], Awaitable[bool]],
         clock: Clock,
         survey_interval: float,
@@ -100,7 +104,7 @@ class Engine:
         self.tasks, post = Supervisor(clock), mailbox.post
         self._breaker = StartBreaker(clock=clock, tasks=self.tasks)
         self._engine_check = EngineCheck()
-        self._catalog = catalog
+        self._catalog, self._checkpoints = catalog, checkpoints
         self._executor = executor = self._create_executor(runtime=runtime, catalog=catalog, capture_log=capture_log)
         self._timers = Timers(clock=clock, post=post)
         self.loop = EngineLoop(
@@ -135,6 +139,7 @@ class Engine:
             runtime=verified,
             network_on=partial(network_on, catalog),
             accounts=self.accounts,
+            checkpoints=self._checkpoints,
             breaker=self._breaker,
             capture_log=capture_verified,
             clock=self._clock,
@@ -205,6 +210,15 @@ class Engine:
         finally:
             for it in answers:
                 _discard(it)
+
+    async def signal(self, job: Job, signal: str) -> None:
+        """Send a signal that the job declared to the containers of its main node. Containers that ended are skipped.
+
+        Raises Unavailable if the container engine does not answer.
+        """
+        for tag in tags_running(job):
+            if not tag.container_key or int(tag.node) == main_node(job):
+                await self._executor.signal(tag, signal)
 
     async def update_tags(self, job_id: JobId, change: Callable[[Job], Job], *, caller: Caller) -> None:
         """Change the job's tags and wait until that is saved."""

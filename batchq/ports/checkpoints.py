@@ -15,9 +15,6 @@ from msgspec import Struct
 
 from batchq.domain.ids import JobId
 
-#: Where the directory is mounted in the containers of the job.
-MOUNT_POINT = "/opt/ml/checkpoints"
-
 
 class CheckpointType(StrEnum):
     """Why a checkpoint was made."""
@@ -68,8 +65,8 @@ class CheckpointStore(Protocol):
     def directory(self, job_id: JobId) -> Path | None:
         """The path of the job's directory; None if it does not exist."""
 
-    async def prepare(self, job_id: JobId) -> PreparedDirectory:
-        """Create the directory if it does not exist. Call it only while no container of the job runs."""
+    async def prepare(self, job_id: JobId, *, ended: bool) -> PreparedDirectory:
+        """Create the directory if it does not exist. `ended` as in `entries`."""
 
     async def entries(self, job_id: JobId, *, ended: bool) -> tuple[Checkpoint, ...]:
         """The checkpoints of the job, oldest first, at most 1000; empty without a directory.
@@ -92,6 +89,3 @@ class CheckpointStore(Protocol):
 
     async def jobs(self, *, after: JobId | None, limit: int) -> tuple[JobId, ...]:
         """The jobs that have a directory, by id, from the first one after `after` on."""
-
-    async def free(self) -> int:
-        """The free bytes of the disk of the directories."""

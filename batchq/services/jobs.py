@@ -15,6 +15,7 @@ from batchq.domain import events as on
 from batchq.domain.access import container_policy
 from batchq.domain.access.accounts import Caller, Visibility
 from batchq.domain.catalog import JobDefinition, JobQueue, State, Tags
+from batchq.domain.checkpoints import check_mounts
 from batchq.domain.ids import JobId, QueueName, node_id, node_of, parent_of
 from batchq.domain.job import ACTIVE, FINISHED, Job
 from batchq.domain.lifecycle import arrays, node_view
@@ -53,6 +54,7 @@ class JobService:
         store: JobStore,
         catalog: CatalogService,
         disk_guard: DiskGuard,
+        checkpoint_guard: DiskGuard,
         stop_grace: timedelta,
         prices: Prices | None = None,
     ) -> None:
@@ -62,6 +64,8 @@ class JobService:
         self._projected = PendingOrdersView(store, engine.pending_array_orders, engine.start_obstacle)
         self._catalog = catalog
         self._disk_guard = disk_guard
+        #: Of the disk of the checkpoint directories.
+        self._checkpoint_guard = checkpoint_guard
         self._stop_grace = stop_grace
         self._prices = prices
 
@@ -80,6 +84,9 @@ class JobService:
         check_client_document(submission.client_document)
         spec = build_spec(submission, definition, owner=caller.owner, stop_grace=self._stop_grace)
         container_policy.check(spec, caller)
+        if spec.checkpoints is not None:
+            check_mounts(container_policy.containers_of(spec))
+            self._checkpoint_guard.check()
         check_share(queue, spec)
         return await self._engine.submit(
             job_id=JobId(str(uuid4())),

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from batchq.domain.access.accounts import Owner
 from batchq.domain.catalog import JobDefinition, JobQueue, Tags
+from batchq.domain.checkpoints import checkpoint_rules
 from batchq.domain.container import ContainerSpec, Overrides, effective, merge
 from batchq.domain.ids import QueueName
 from batchq.domain.job import ConsumableRequirement, Dependency, JobSpec, RetryStrategy
@@ -85,6 +86,7 @@ def build_spec(submission: Submission, definition: JobDefinition, *, owner: Owne
         invalid=invalid(submission.overrides, len(tags)),
         client_document=submission.client_document,
         stop_grace=stop_grace,
+        checkpoints=checkpoint_rules(submission.tags),
         metric_rules=_metric_rules(submission.tags),
         plan=training_plan(submission.tags),
     )

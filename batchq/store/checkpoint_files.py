@@ -37,9 +37,11 @@ from batchq.domain.checkpoint_names import (
     is_temporary,
     step_of,
 )
+from batchq.domain.checkpoints import MOUNT_POINT
 from batchq.domain.ids import JobId
 from batchq.errors import Invalid, StoreFailed
-from batchq.ports.checkpoints import MOUNT_POINT, Checkpoint, CheckpointType, PreparedDirectory
+from batchq.host import DiskGuard
+from batchq.ports.checkpoints import Checkpoint, CheckpointType, PreparedDirectory
 from batchq.store.checkpoint_removal import deleted_directory, empty_deleted, remove_entry
 from batchq.store.log_files import free
 
@@ -64,6 +66,11 @@ T = TypeVar("T")
 def changed_at(found: os.stat_result) -> int:
     """When the file was last changed, in nanoseconds since the epoch. A container cannot set this time."""
     return found.st_ctime_ns
+
+
+def modified_at(found: os.stat_result) -> int:
+    """When the content was last changed, in nanoseconds since the epoch, as the writer states it."""
+    return found.st_mtime_ns
 
 
 class CheckpointFiles:
@@ -92,11 +99,12 @@ class CheckpointFiles:
         path = self._path(job_id)
         return path if path.is_dir() else None
 
-    async def prepare(self, job_id: JobId) -> PreparedDirectory:
+    async def prepare(self, job_id: JobId, *, ended: bool) -> PreparedDirectory:
         path = self._path(job_id)
         await self._in_thread(self._readers, partial(_create, self._root, path), f"the directory of {job_id}")
-        found = await self.entries(job_id, ended=True)
-        newest = next((it for it in reversed(found) if escaped(it.name) == it.name), None)
+        found = await self.entries(job_id, ended=ended)
+        # A name that is escaped is not the name of the file.
+        newest = next((it for it in reversed(found) if it.complete and "\\" not in it.name), None)
         return PreparedDirectory(path=path, resume_from=None if newest is None else f"{MOUNT_POINT}/{newest.name}")
 
     async def entries(self, job_id: JobId, *, ended: bool) -> tuple[Checkpoint, ...]:
@@ -119,8 +127,14 @@ class CheckpointFiles:
     async def jobs(self, *, after: JobId | None, limit: int) -> tuple[JobId, ...]:
         return await self._in_thread(self._readers, partial(_jobs, self._root, after, limit), "the checkpoints")
 
-    async def free(self) -> int:
-        return await self._in_thread(self._readers, partial(_free, self._root), "the checkpoints")
+    def disk_guard(self, *, min_free: int) -> DiskGuard:
+        """Rejects jobs with checkpoints while less than `min_free` bytes of the disk are free."""
+        return DiskGuard(
+            free=lambda: free(next(it for it in (self._root, *self._root.parents) if it.is_dir())),
+            min_free=min_free,
+            directory="checkpoint directory",
+            rejected="jobs with checkpoints are rejected",
+        )
 
     async def _remove(self, job_id: JobId, selects: Callable[[str], bool], *, empty: bool) -> None:
         """Delete the selected entries; with `empty`, then the directory if it is empty."""
@@ -274,10 +288,6 @@ def _jobs(root: Path, after: JobId | None, limit: int) -> tuple[JobId, ...]:
     with _opened(root) as folder:
         names = [] if folder is None else [it for it in _names(folder, sys.maxsize) if JOB_ID.fullmatch(it)]
     return tuple(map(JobId, nsmallest(limit, (it for it in names if after is None or it > after))))
-
-
-def _free(root: Path) -> int:
-    return free(root if root.is_dir() else next(it for it in root.absolute().parents if it.is_dir()))
 
 
 def _add_request(file: Path, at: datetime) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from batchq.compute.docker.policy import ServerPolicy
+from batchq.domain.checkpoints import MOUNT_POINT
 from batchq.domain.container import ContainerSpec, Device, DevicePermission, Logging, Mount
 from batchq.domain.ids import JobId, Tag
 from batchq.errors import StartRefused
@@ -196,7 +197,7 @@ def build_create_request(
             "Env": _environment(launch, inputs),
             "Labels": container_labels(instance, launch.tag, inputs.gpus),
             "HostConfig": _host_config(launch, policy, inputs)
-            | {"Mounts": [_mount(mount, instance, launch.tag, inputs.devices) for mount in inputs.mounts]}
+            | {"Mounts": _mounts(launch, instance, inputs)}
             | _namespace_modes(inputs.namespaces),
         }
         | _endpoint(inputs.namespaces)
@@ -287,6 +288,14 @@ def _device(device: Device) -> dict[str, str]:
 
 def _gpus(ids: tuple[str, ...]) -> list[dict[str, Any]]:
     return [{"Driver": "nvidia", "DeviceIDs": list(ids), "Capabilities": [["gpu"]]}] if ids else []
+
+
+def _mounts(launch: LaunchSpec, instance: str, inputs: LaunchInputs) -> list[dict[str, Any]]:
+    """All mounts. The checkpoint directory is mounted by its name: only the server can replace it."""
+    mounts = [_mount(mount, instance, launch.tag, inputs.devices) for mount in inputs.mounts]
+    if launch.checkpoint_directory is None:
+        return mounts
+    return [*mounts, {"Type": "bind", "Source": launch.checkpoint_directory, "Target": MOUNT_POINT, "ReadOnly": False}]
 
 
 def _mount(mount: Mount, instance: str, tag: Tag, devices: Mapping[str, str]) -> dict[str, Any]:

@@ -219,6 +219,7 @@ class Backend:
             store=self.store,
             catalog=self.catalog,
             disk_guard=self.disk_guard,
+            checkpoint_guard=self.disk_guard,
             stop_grace=timedelta(seconds=30),
         )
         self.stopping = BulkStopService(

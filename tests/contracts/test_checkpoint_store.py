@@ -25,7 +25,7 @@ class Disk:
         self.root = root
 
     async def folder(self, job=JOB):
-        return (await self.store.prepare(job)).path
+        return (await self.store.prepare(job, ended=True)).path
 
     async def write(self, name, *, at=NOON, size=3, job=JOB):
         path = (await self.folder(job)) / name
@@ -108,11 +108,11 @@ async def test_the_next_attempt_resumes_from_the_newest_checkpoint(disk):
     await disk.write("b", at=NOON - timedelta(minutes=1))
     await disk.write("c.tmp", at=NOON + timedelta(minutes=1))
 
-    assert (await disk.store.prepare(JOB)).resume_from == "/opt/ml/checkpoints/a"
+    assert (await disk.store.prepare(JOB, ended=True)).resume_from == "/opt/ml/checkpoints/a"
 
 
 async def test_the_first_attempt_resumes_from_nothing(disk):
-    assert (await disk.store.prepare(JOB)).resume_from is None
+    assert (await disk.store.prepare(JOB, ended=True)).resume_from is None
 
 
 async def test_users_of_any_id_can_write_into_the_directory_and_no_other_user_enters_it_on_the_host(disk):
@@ -188,14 +188,18 @@ async def test_jobs_with_a_directory_are_read_in_pages(disk):
 async def test_an_id_that_is_not_one_component_of_a_path_is_refused(disk, bad):
     with pytest.raises(Invalid):
         disk.store.directory(bad)
-    for call in (disk.store.prepare(bad), disk.store.discard(bad, ["x"]), disk.store.entries(bad, ended=True)):
+    for call in (
+        disk.store.prepare(bad, ended=True),
+        disk.store.discard(bad, ["x"]),
+        disk.store.entries(bad, ended=True),
+    ):
         with pytest.raises(Invalid):
             await call
 
 
 async def test_the_time_of_a_change_is_that_of_the_disk_and_not_of_the_container(tmp_path):
     store = CheckpointFiles(tmp_path / "checkpoints", now=lambda: datetime.now(UTC))
-    folder = (await store.prepare(JOB)).path
+    folder = (await store.prepare(JOB, ended=True)).path
     (folder / "a").write_text("x")
     os.utime(folder / "a", (0, 0))
 

@@ -30,6 +30,7 @@ from tests.domain.part_lives import tasked
 from tests.engine.turns import HOST
 from tests.support.builders import NO_ACCOUNTS, task, task_container
 from tests.support.clock import VirtualClock
+from tests.support.inline import temporary_checkpoints
 from tests.support.recording_runtime import RecordingRuntime
 from tests.support.scripts import spec
 
@@ -54,6 +55,7 @@ class Outside:
             runtime=self.engine,
             network_on=lambda _: None,
             accounts=NO_ACCOUNTS,
+            checkpoints=temporary_checkpoints(clock.now),
             breaker=StartBreaker(clock=clock, tasks=self.tasks),
             capture_log=self._keep_log,
             clock=clock,

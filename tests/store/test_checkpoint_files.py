@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from batchq.domain.checkpoints import MOUNT_POINT
 from batchq.errors import StoreFailed
-from batchq.ports.checkpoints import MOUNT_POINT
 from batchq.store import checkpoint_files, checkpoint_removal
 from batchq.store.checkpoint_files import CheckpointFiles
 from tests.support.builders import job_id
@@ -35,7 +35,7 @@ def store(tmp_path):
 
 @pytest.fixture
 async def folder(store):
-    return (await store.prepare(JOB)).path
+    return (await store.prepare(JOB, ended=True)).path
 
 
 def listed(folder):
@@ -63,7 +63,7 @@ async def test_a_job_directory_that_is_a_link_is_not_used(store, folder, outside
     assert await store.entries(JOB, ended=True) == ()
     await store.discard_except(JOB, [])
     with pytest.raises(StoreFailed):
-        await store.prepare(JOB)
+        await store.prepare(JOB, ended=True)
 
 
 async def test_a_directory_replaced_by_a_link_during_the_deletion_leads_nowhere(store, folder, outside):
@@ -142,23 +142,21 @@ async def test_a_deletion_that_reached_its_bound_is_continued_by_the_next(store,
     await store.discard_except(JOB, [])
     left = len(list((folder.parent / ".deleted").rglob("*")))
     for _ in range(5):
-        await store.prepare(JOB)
+        await store.prepare(JOB, ended=True)
         await store.discard_except(JOB, [])
 
     assert left > 0
     assert listed(folder.parent / ".deleted") == []
 
 
-@pytest.mark.parametrize(
-    "name", [b"\xff\xfe.pt", b"new\nline", b"back\\slash", b"-rf", b" spaces ", b"\x1b[31m"]
-)
+@pytest.mark.parametrize("name", [b"\xff\xfe.pt", b"new\nline", b"back\\slash", b"-rf", b" spaces ", b"\x1b[31m"])
 async def test_odd_names_are_shown_escaped_and_deleted_by_that(store, folder, name):
     (folder / os.fsdecode(name)).touch()
 
     (found,) = await store.entries(JOB, ended=True)
     found.name.encode()
     assert found.name.isprintable()
-    resumed = (await store.prepare(JOB)).resume_from
+    resumed = (await store.prepare(JOB, ended=True)).resume_from
     assert resumed in (None, f"{MOUNT_POINT}/{os.fsdecode(name)}")
     await store.discard(JOB, [found.name])
 

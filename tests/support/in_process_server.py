@@ -17,6 +17,7 @@ from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Mailbox
 from batchq.logs.service import LogService
 from batchq.ports.catalog import CatalogStore
+from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.clock import BootClock
 from batchq.ports.jobs import JobStore
 from batchq.ports.logs import LogArchive
@@ -44,6 +45,7 @@ class InProcessServer:
         store: Store,
         runtime: ContainerRuntime,
         archive: LogArchive,
+        checkpoints: CheckpointStore,
         clock: BootClock,
         people: Callable[[], Directory],
         survey_interval: float,
@@ -68,6 +70,7 @@ class InProcessServer:
             catalog=self.catalog,
             runtime=runtime,
             accounts=AccountPolicies(directory=people, enforced=restricts_accounts),
+            checkpoints=checkpoints,
             capture_log=self.logs.capture,
             clock=clock,
             survey_interval=survey_interval,
@@ -98,7 +101,12 @@ class InProcessServer:
         """The job service with this default of the time between a stop signal and the kill."""
         engine = self.engine if self._new_job_id is None else _EngineWithOwnIds(self.engine, self._new_job_id)
         return JobService(
-            engine=engine, store=self.store, catalog=self.catalog, disk_guard=BOTTOMLESS, stop_grace=stop_grace
+            engine=engine,
+            store=self.store,
+            catalog=self.catalog,
+            disk_guard=BOTTOMLESS,
+            checkpoint_guard=BOTTOMLESS,
+            stop_grace=stop_grace,
         )
 
     def is_idle(self) -> bool:

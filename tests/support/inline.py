@@ -9,6 +9,7 @@ import sqlite3
 import tempfile
 import weakref
 from functools import cache, partial
+from operator import attrgetter
 from pathlib import Path
 
 from batchq.errors import Conflict, StoreFailed
@@ -152,3 +153,11 @@ class InlineCheckpointFiles(CheckpointFiles):
             return work()
         except OSError as failure:
             raise StoreFailed(f"{about}: {failure}") from failure
+
+
+def temporary_checkpoints(now) -> InlineCheckpointFiles:
+    """Checkpoint files in a directory of their own, whose times are those that their writer sets."""
+    root = Path(tempfile.mkdtemp(prefix="batchq-", dir=_TMPFS if _TMPFS.is_dir() else None))
+    files = InlineCheckpointFiles(root, now=now, changed_at=attrgetter("st_mtime_ns"))
+    weakref.finalize(files, shutil.rmtree, root, ignore_errors=True)
+    return files

@@ -33,19 +33,21 @@ from batchq.domain.job import FINISHED, Dependency, Job, RetryStrategy, Status
 from batchq.domain.task import Nodes, Task
 from batchq.engine.messages import JobEvent
 from batchq.errors import ContainerGone, EngineUnknown, NotFound
+from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.clock import BootClock
 from batchq.ports.jobs import Changes, Restoration
 from batchq.ports.logs import LogArchive, LogLine
 from batchq.ports.runtime import ContainerRuntime, ContainerState
 from batchq.services.bulk_stop import JobSelector
 from batchq.services.submissions import Submission, build_spec
+from batchq.store.checkpoint_files import CheckpointFiles
 from batchq.store.log_files import LogFiles
 from batchq.store.sqlite_store import SqliteStore
 from tests.support import builders, scripts
 from tests.support.clock import VirtualClock
 from tests.support.containers import insisting, leaves_nothing, left_over, until
 from tests.support.in_process_server import InProcessServer, Store
-from tests.support.inline import InlineLogFiles, InlineStore
+from tests.support.inline import InlineLogFiles, InlineStore, temporary_checkpoints
 from tests.support.recording_runtime import RecordingRuntime
 from tests.support.scripts import AMPLE, Script
 from tests.support.store_proxy import StoreProxy
@@ -66,7 +68,10 @@ class World:
         clock: BootClock,
         survey_interval: float,
         new_job_id: Callable[[], JobId] | None = None,
+        checkpoints: CheckpointStore | None = None,
     ) -> None:
+        """`checkpoints`: None: files with the times of the clock, in a temporary directory."""
+        self.checkpoints = checkpoints or temporary_checkpoints(clock.now)
         self.store = StoreProxy(store)
         self.machine = runtime
         self.runtime = RecordingRuntime(runtime)
@@ -94,6 +99,7 @@ class World:
             store=self.store,
             runtime=self.runtime,
             archive=self.archive,
+            checkpoints=self.checkpoints,
             clock=self.clock,
             people=lambda: self.people,
             survey_interval=self.survey_interval,
@@ -515,7 +521,15 @@ async def docker(
     store = await SqliteStore.open(directory)
     runtime = DockerRuntime(instance=f"t{uuid4().hex[:10]}", base_url=base_url, limits=limits, network=network)
     archive = LogFiles(directory / "logs")
-    world = World(store=store, runtime=runtime, archive=archive, clock=SystemClock(), survey_interval=survey_interval)
+    checkpoints = CheckpointFiles(directory / "checkpoints", now=SystemClock().now)
+    world = World(
+        store=store,
+        runtime=runtime,
+        archive=archive,
+        clock=SystemClock(),
+        survey_interval=survey_interval,
+        checkpoints=checkpoints,
+    )
     try:
         async with running(world):
             yield world
@@ -525,6 +539,7 @@ async def docker(
             await insisting(partial(runtime.remove, found.tag))
         await runtime.close()
         await store.close()
+        checkpoints.close()
     await leaves_nothing(base_url, runtime._instance)
 
 

@@ -87,7 +87,7 @@ def _number(text: str) -> int | None:
 
 
 def _against(work: Runnable, allowance: ContainerPolicy | None, account: AccountName) -> Iterator[str]:
-    for spec in _containers(work):
+    for spec in containers_of(work):
         yield from _never(spec)
         if allowance is not None:
             yield from (f"{why} to account {account}." for why in _beyond(spec, allowance))
@@ -130,7 +130,8 @@ def _too_large(work: Runnable, allowance: ContainerPolicy) -> Iterator[str]:
         yield f"{said} are more than the {allowance.memory_mib} that are allowed"
 
 
-def _containers(work: Runnable) -> Iterator[ContainerSpec]:
+def containers_of(work: Runnable) -> Iterator[ContainerSpec]:
+    """The containers of a job, one for each kind of node."""
     if work.nodes is None and work.task is None:
         yield work.container
     tasks = [it.task for it in work.nodes.ranges] if work.nodes is not None else [work.task] if work.task else []

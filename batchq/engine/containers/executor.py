@@ -27,7 +27,8 @@ from batchq.engine.containers.start import Start
 from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.messages import JobEvent, TimerFired
 from batchq.engine.supervisor import Supervisor
-from batchq.errors import ContainerGone, EngineUnknown, LogRefused, StoreFailed
+from batchq.errors import ContainerGone, EngineUnknown, LogRefused, StoreFailed, Unavailable
+from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.clock import Clock
 from batchq.ports.runtime import ContainerCalls, ContainerState, DeathReport, Inspection
 
@@ -68,6 +69,7 @@ class Executor:
         runtime: ContainerCalls,
         network_on: Callable[[str], Network | None],
         accounts: AccountPolicies,
+        checkpoints: CheckpointStore,
         breaker: StartBreaker,
         capture_log: Callable[[Tag], Awaitable[bool]],
         clock: Clock,
@@ -79,6 +81,7 @@ class Executor:
         #: The network settings of a compute environment, by name; None: default.
         self._network_on = network_on
         self._accounts = accounts
+        self._checkpoints = checkpoints
         self._breaker = breaker
         #: Copies a container's output to the log archive; returns whether that also removed the container.
         self._capture_log = capture_log
@@ -112,6 +115,15 @@ class Executor:
         if isinstance(effect, do.CleanUpContainer):
             _abandon(ops)  # the attempt ended before its start was answered: stop retrying the start
             self._clean_ups[tag.job_id][tag] = task
+
+    async def signal(self, tag: Tag, signal: str) -> None:
+        """Send a signal that is not a stop signal. Without effect on a container that has ended. Raises Unavailable."""
+        try:
+            await self._runtime.signal_stop(tag, signal)
+        except ContainerGone:
+            pass
+        except EngineUnknown as unknown:
+            raise Unavailable(f"the container engine did not answer: {unknown}") from unknown
 
     def starts(self) -> dict[Tag, StartProgress]:
         """What each start in progress does at present."""
@@ -173,6 +185,7 @@ class Executor:
             network=self._network_on(attempt_of(job).environment),
             runtime=self._runtime,
             accounts=self._accounts,
+            checkpoints=self._checkpoints,
             breaker=self._breaker,
             clock=self._clock,
             tasks=self._tasks,

@@ -6,8 +6,6 @@ A created container is started only after its creation is saved. From then on it
 it is not created again. A container is also not started again if the engine has ended since a start of it may have been
 requested: Docker reports CREATED for a container whose program ran if the engine ended before it saved that. Decision
 0013.
-
-`launch` also sets the environment variables that AWS Batch gives to a container.
 """
 
 import asyncio
@@ -21,12 +19,10 @@ from batchq.domain import status_reasons
 from batchq.domain.access.container_policy import refusal
 from batchq.domain.catalog import Network
 from batchq.domain.explanation.facts import StartPhase, StartProgress
-from batchq.domain.ids import Tag, node_id
+from batchq.domain.ids import Tag
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.container_gates import main_node, task_of
-from batchq.domain.lifecycle.container_rules import container_of
-from batchq.domain.lifecycle.status import attempt_of
 from batchq.engine.account_limits import AccountPolicies
+from batchq.engine.containers.launch import is_first, launch_spec, with_checkpoints
 from batchq.engine.containers.report import events_of_inspection
 from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.supervisor import Supervisor
@@ -42,76 +38,9 @@ from batchq.errors import (
     StartRefused,
     Unavailable,
 )
+from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.clock import Clock
-from batchq.ports.runtime import ContainerCalls, ContainerState, Created, LaunchSpec
-
-
-def launch_spec(job: Job, tag: Tag, network: Network | None = None) -> LaunchSpec:
-    """How to create a container of the current attempt. `network`: the network settings of its compute environment."""
-    attempt = attempt_of(job)
-    single = LaunchSpec(
-        tag=tag,
-        spec=job.spec.container,
-        environment=tuple(_environment(job, tag).items()),
-        container_id=attempt.container_id,
-        placed_on=attempt.environment,
-        network=network,
-    )
-    if not tag.container_key:
-        return single
-    task = task_of(job, int(tag.node))
-    return replace(
-        single,
-        spec=task.container(tag.container).spec,
-        container_id=container_of(job, tag.container_key).container_id,
-        share_ipc=task.share_ipc,
-        share_pids=task.share_pids,
-        beside=tuple(it.name for it in task.containers if it.name != tag.container),
-    )
-
-
-def _environment(job: Job, tag: Tag) -> dict[str, str]:
-    attempt = attempt_of(job)
-    common = {
-        "AWS_BATCH_JOB_ID": job.id,
-        "AWS_BATCH_JOB_ATTEMPT": str(attempt.number),
-        "AWS_BATCH_JQ_NAME": job.spec.queue,
-        "AWS_BATCH_CE_NAME": attempt.environment,
-        "AWS_EXECUTION_ENV": "AWS_ECS_EC2",
-    }
-    return common | _child_variables(job) | _node_variables(job, tag)
-
-
-def _child_variables(job: Job) -> dict[str, str]:
-    if job.child is None:
-        return {}
-    return {
-        "AWS_BATCH_JOB_ARRAY_INDEX": str(job.child.index),
-        "AWS_BATCH_JOB_ARRAY_SIZE": str(job.spec.array_size),
-    }
-
-
-def _node_variables(job: Job, tag: Tag) -> dict[str, str]:
-    """AWS: each node has its own job id, and all nodes but the main node get the main node's address."""
-    nodes = job.spec.nodes
-    if nodes is None:
-        return {}
-    variables = {
-        "AWS_BATCH_JOB_ID": node_id(job.id, int(tag.node)),
-        "AWS_BATCH_JOB_MAIN_NODE_INDEX": str(nodes.main),
-        "AWS_BATCH_JOB_NODE_INDEX": tag.node,
-        "AWS_BATCH_JOB_NUM_NODES": str(nodes.count),
-    }
-    address = _main_address(job)
-    if int(tag.node) == nodes.main or address is None:
-        return variables
-    return variables | {"AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS": address}
-
-
-def _main_address(job: Job) -> str | None:
-    main = main_node(job)
-    return next((it.address for it in attempt_of(job).containers if it.node == main and it.address is not None), None)
-
+from batchq.ports.runtime import ContainerCalls, ContainerState, Created
 
 log = logging.getLogger(__name__)
 
@@ -131,6 +60,7 @@ class Start:
         network: Network | None,
         runtime: ContainerCalls,
         accounts: AccountPolicies,
+        checkpoints: CheckpointStore,
         breaker: StartBreaker,
         clock: Clock,
         tasks: Supervisor,
@@ -142,6 +72,7 @@ class Start:
         self._runtime = runtime
         #: Gives the container policy and the networks of the job's account.
         self._accounts = accounts
+        self._checkpoints, self._is_first = checkpoints, is_first(job, tag)
         self._breaker = breaker
         #: The breaker's count of successful starts when the last failure of the host was counted.
         self._successes_seen = breaker.successes
@@ -240,6 +171,7 @@ class Start:
         forbidden = self._policy_refusal()
         if forbidden is not None and self._launch.container_id is None:
             raise forbidden
+        await self._prepare_checkpoints()
         try:
             created = await self._runtime.create(self._launch)
         except ImageMissing as missing:
@@ -257,6 +189,13 @@ class Start:
         if self.abandoned.is_set():
             return await self._abandon()
         return await self._start()
+
+    async def _prepare_checkpoints(self) -> None:
+        """Create the job's checkpoint directory and add it to the launch. Raises Unavailable."""
+        if self._spec.checkpoints is None or self._launch.checkpoint_directory is not None:
+            return
+        prepared = await self._checkpoints.prepare(self._tag.job_id, ended=self._is_first)
+        self._launch = with_checkpoints(self._launch, prepared)
 
     def _policy_refusal(self) -> StartRefused | None:
         """The refusal by the account's present container policy; None if the policy allows the job.

@@ -1,0 +1,97 @@
+"""How a container is created: its spec, and the environment variables that AWS Batch and batchq give to it. Pure."""
+
+from msgspec.structs import replace
+
+from batchq.domain.catalog import Network
+from batchq.domain.checkpoints import MOUNT_POINT
+from batchq.domain.ids import Tag, node_id
+from batchq.domain.job import Job
+from batchq.domain.lifecycle.container_gates import main_node, task_of
+from batchq.domain.lifecycle.container_rules import container_of
+from batchq.domain.lifecycle.status import attempt_of
+from batchq.ports.checkpoints import PreparedDirectory
+from batchq.ports.runtime import LaunchSpec
+
+
+def launch_spec(job: Job, tag: Tag, network: Network | None = None) -> LaunchSpec:
+    """How to create a container of the current attempt. `network`: the network settings of its compute environment."""
+    attempt = attempt_of(job)
+    single = LaunchSpec(
+        tag=tag,
+        spec=job.spec.container,
+        environment=tuple(_environment(job, tag).items()),
+        container_id=attempt.container_id,
+        placed_on=attempt.environment,
+        network=network,
+    )
+    if not tag.container_key:
+        return single
+    task = task_of(job, int(tag.node))
+    return replace(
+        single,
+        spec=task.container(tag.container).spec,
+        container_id=container_of(job, tag.container_key).container_id,
+        share_ipc=task.share_ipc,
+        share_pids=task.share_pids,
+        beside=tuple(it.name for it in task.containers if it.name != tag.container),
+    )
+
+
+def _environment(job: Job, tag: Tag) -> dict[str, str]:
+    attempt = attempt_of(job)
+    common = {
+        "AWS_BATCH_JOB_ID": job.id,
+        "AWS_BATCH_JOB_ATTEMPT": str(attempt.number),
+        "AWS_BATCH_JQ_NAME": job.spec.queue,
+        "AWS_BATCH_CE_NAME": attempt.environment,
+        "AWS_EXECUTION_ENV": "AWS_ECS_EC2",
+    }
+    return common | _child_variables(job) | _node_variables(job, tag)
+
+
+def _child_variables(job: Job) -> dict[str, str]:
+    if job.child is None:
+        return {}
+    return {
+        "AWS_BATCH_JOB_ARRAY_INDEX": str(job.child.index),
+        "AWS_BATCH_JOB_ARRAY_SIZE": str(job.spec.array_size),
+    }
+
+
+def _node_variables(job: Job, tag: Tag) -> dict[str, str]:
+    """AWS: each node has its own job id, and all nodes but the main node get the main node's address."""
+    nodes = job.spec.nodes
+    if nodes is None:
+        return {}
+    variables = {
+        "AWS_BATCH_JOB_ID": node_id(job.id, int(tag.node)),
+        "AWS_BATCH_JOB_MAIN_NODE_INDEX": str(nodes.main),
+        "AWS_BATCH_JOB_NODE_INDEX": tag.node,
+        "AWS_BATCH_JOB_NUM_NODES": str(nodes.count),
+    }
+    address = _main_address(job)
+    if int(tag.node) == nodes.main or address is None:
+        return variables
+    return variables | {"AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS": address}
+
+
+def _main_address(job: Job) -> str | None:
+    main = main_node(job)
+    return next((it.address for it in attempt_of(job).containers if it.node == main and it.address is not None), None)
+
+
+def is_first(job: Job, tag: Tag) -> bool:
+    """Whether no other container of the attempt under way has been started."""
+    return not any(it.start_requested_at for it in attempt_of(job).containers if it.key != tag.container_key)
+
+
+def with_checkpoints(launch: LaunchSpec, prepared: PreparedDirectory) -> LaunchSpec:
+    """The launch with the checkpoint directory of its job."""
+    variables = {"BATCHQ_CHECKPOINT_DIR": MOUNT_POINT}
+    if prepared.resume_from is not None:
+        variables["BATCHQ_RESUME_FROM"] = prepared.resume_from
+    return replace(
+        launch,
+        environment=(*launch.environment, *variables.items()),
+        checkpoint_directory=str(prepared.path),
+    )
