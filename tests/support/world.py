@@ -220,6 +220,7 @@ class World:
         queue: str = "default",
         millicpus: int = 250,
         memory_mib: int = 32,
+        tags: Mapping[str, str] = {},
         **container: Any,
     ) -> Submission:
         spec = scripts.spec(script or Script(seconds=0), children=children)
@@ -239,6 +240,7 @@ class World:
             task=task,
             nodes=nodes,
             array_size=array_size,
+            tags=tuple(tags.items()),
             depends_on=tuple(it if isinstance(it, Dependency) else Dependency(job_id=it) for it in after),
         )
 
