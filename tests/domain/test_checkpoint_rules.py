@@ -18,8 +18,8 @@ def test_without_the_tag_a_job_has_no_checkpoints(tags):
     assert checkpoint_rules(tags) is None
 
 
-def test_without_a_signal_the_stop_signal_is_the_request(tags=(DECLARED,)):
-    assert checkpoint_rules(tags) == CheckpointRules(signal=None, timeout=timedelta(seconds=120))
+def test_without_a_signal_the_stop_signal_is_the_request():
+    assert checkpoint_rules((DECLARED,)) == CheckpointRules(signal=None, timeout=timedelta(seconds=120))
 
 
 @pytest.mark.parametrize("signal", ["USR1", "SIGUSR1", "usr1"])
