@@ -223,15 +223,11 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> Parts:
         catalog=catalog,
         engine=engine,
         logs=logs,
-        jobs=make_jobs(
-            settings, engine=engine, store=store, catalog=catalog, disk_guard=guard, checkpoints=checkpoints
-        ),
+        jobs=make_jobs(settings, ports, engine=engine, catalog=catalog, disk_guard=guard),
         explanations=ExplanationService(engine=engine, store=store),
         bulk_stops=BulkStopService(engine=engine, store=store, directory=people, queues=catalog.queues_of),
         job_search=JobSearchService(engine=engine, store=store, directory=people, queues=catalog.queues_of),
-        checkpoints=CheckpointService(
-            engine=engine, store=store, checkpoints=checkpoints, journal=Journal(settings.data), clock=clock
-        ),
+        checkpoints=make_checkpoint_service(settings, ports, engine),
         costs=CostService(store=store, metrics=MetricsService(logs=logs), clock=clock),
         loop_watchdog=LoopWatchdog(clock),
         pruner=make_pruner(settings, engine, store=store, archive=stored, clock=clock),
@@ -241,24 +237,28 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> Parts:
 
 
 def make_jobs(
-    settings: Settings,
-    *,
-    engine: Engine,
-    store: SqliteStore,
-    catalog: CatalogService,
-    disk_guard: DiskGuard,
-    checkpoints: CheckpointFiles,
+    settings: Settings, ports: Ports, *, engine: Engine, catalog: CatalogService, disk_guard: DiskGuard
 ) -> JobService:
     """Raises StartImpossible for a file of prices that cannot be used."""
     prices = load_prices(settings.prices)
     return JobService(
         engine=engine,
-        store=store,
+        store=ports.store,
         catalog=catalog,
         disk_guard=disk_guard,
-        checkpoint_guard=checkpoints.disk_guard(min_free=settings.min_free_mib * MIB),
+        checkpoint_guard=ports.checkpoints.disk_guard(min_free=settings.min_free_mib * MIB),
         stop_grace=settings.grace,
         prices=prices,
+    )
+
+
+def make_checkpoint_service(settings: Settings, ports: Ports, engine: Engine) -> CheckpointService:
+    return CheckpointService(
+        engine=engine,
+        store=ports.store,
+        checkpoints=ports.checkpoints,
+        journal=Journal(settings.data),
+        clock=ports.clock,
     )
 
 
