@@ -22,6 +22,7 @@ from batchq.store.sqlite_store import SqliteStore
 from tests.engine.turns import ground
 from tests.support import builders
 from tests.support.disk import UNLIMITED
+from tests.support.inline import temporary_checkpoints
 from tests.support.observing import NoObserver
 from tests.support.store_proxy import StatusChanges, StoreProxy
 
@@ -77,6 +78,7 @@ async def running(
             ),
             runtime=runtime,
             accounts=builders.NO_ACCOUNTS,
+            checkpoints=temporary_checkpoints(clock.now),
             capture_log=logs.capture,
             clock=clock,
             survey_interval=10.0,

@@ -20,7 +20,7 @@ from batchq.engine.mailbox import Mailbox
 from tests.engine.turns import ground
 from tests.support import builders, scripts
 from tests.support.clock import TimerLoop, VirtualClock
-from tests.support.inline import InlineStore
+from tests.support.inline import InlineStore, temporary_checkpoints
 from tests.support.observing import NoObserver
 from tests.support.store_proxy import StatusChanges, StoreProxy
 
@@ -52,6 +52,7 @@ async def run(jobs: int, slots: int) -> float:
         catalog=ground(builders.queue(), environments=[builders.environment(max_millicpus=1000 * slots)]),
         runtime=SimulatedRuntime(clock=clock, capacity=host),
         accounts=builders.NO_ACCOUNTS,
+        checkpoints=temporary_checkpoints(clock.now),
         capture_log=_keep_nothing,
         clock=clock,
         survey_interval=600.0,

@@ -5,6 +5,7 @@ import sqlite3
 from datetime import timedelta
 
 from batchq.errors import StoreFailed
+from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.clock import BootClock
 from batchq.ports.logs import LogArchive
 from tests.simulation import accounts
@@ -30,6 +31,7 @@ class Server(InProcessServer):
         connection: sqlite3.Connection,
         machine: FaultyEngine,
         archive: LogArchive,
+        checkpoints: CheckpointStore,
         clock: BootClock,
         choices: Choices,
         run_log: RunLog,
@@ -56,6 +58,7 @@ class Server(InProcessServer):
                 invariants=invariants,
             ),
             archive=archive,
+            checkpoints=checkpoints,
             clock=clock,
             people=lambda: directory,
             restricts_accounts=False,

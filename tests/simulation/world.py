@@ -21,7 +21,7 @@ from tests.simulation.run_log import RunLog
 from tests.simulation.server import Server
 from tests.simulation.submissions import DEFINITIONS, LARGEST
 from tests.support.clock import VirtualClock
-from tests.support.inline import InlineLogFiles, database_in_memory
+from tests.support.inline import InlineLogFiles, database_in_memory, temporary_checkpoints
 
 HOST = Resources(millicpus=2 * LARGEST, memory_mib=4096)
 
@@ -37,6 +37,7 @@ class World:
         self.invariants.resources.host = HOST
         self.invariants.resources.account_limit = choices.account_limit
         self.archive = InlineLogFiles()
+        self.checkpoints = temporary_checkpoints(self.clock.now)
         self.connection = database_in_memory()
         self.machine = FaultyEngine(
             clock=self.clock, capacity=HOST, choices=self.choices, run_log=run_log, invariants=self.invariants
@@ -131,6 +132,7 @@ class World:
             connection=self.connection,
             machine=self.other_engine if self.on_other_engine else self.machine,
             archive=self.archive,
+            checkpoints=self.checkpoints,
             clock=self.clock,
             choices=self.choices,
             run_log=self.run_log,
