@@ -69,7 +69,7 @@ MUTANTS = [
         new="        if False:",
     ),
     Mutant(
-        file="batchq/engine/containers/start.py",
+        file="batchq/engine/containers/launch.py",
         breaks="each try has another container name",
         old="        tag=tag,\n        spec=job",
         new="        tag=type(tag)(job_id=job.id, attempt=__import__('random').randrange(1, 99)),\n        spec=job",
