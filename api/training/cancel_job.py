@@ -1,26 +1,27 @@
 """CancelTrainingJob: `POST /v2/training/jobs/{jobId}/cancel`."""
 
 import re
-from typing import Annotated
 
 from aiohttp import web
 from msgspec import Struct
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from batchq.api.authorization import authorize
 from batchq.api.http import InvalidMember, parse, read_body, reply
 from batchq.api.openapi import OperationDoc
-from batchq.api.training.context import TrainingContext, find_job, read_job
-from batchq.api.training.job_answers import CancellationDetails, cancellation, cancellation_details
+from batchq.api.training.context import Reason, TrainingContext, find_job, read_job
+from batchq.api.training.figures import CostSummary, FinalMetrics, cost_summary, final_metrics
+from batchq.api.training.job_answers import CancellationDetails, cancellation, cancellation_details, running_time
 from batchq.api.training.job_status import FINAL, TrainingStatus, status_of
 from batchq.api.training.refusals import state_conflict
 from batchq.domain.access.accounts import Caller, Permission, UserName
 from batchq.domain.job import FINISHED, Job
+from batchq.errors import NotFound, Throttled, Unavailable
 from batchq.throttling import ConcurrencyLimit
 
 NAME = "CancelTrainingJob"
-CANCELLABLE = "queued, initializing, running or cancelling"
+CANCELLABLE = "queued, initializing, running, paused or cancelling"
 MAX_WAIT = 60  # seconds
 MAX_WAITING = 16  # requests of one user that wait for the end of a job at the same time
 
@@ -33,7 +34,7 @@ class CancelTrainingJobRequest(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
 
     #: Absent: `Cancelled by USER`.
-    reason: Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=1024)] | None = None
+    reason: Reason | None = None
 
 
 class CancelAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -43,6 +44,10 @@ class CancelAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     #: `cancelling`, or `cancelled` if it has ended.
     status: TrainingStatus
     cancellation_details: CancellationDetails
+    #: `finalLoss` and others, as of now, with `trainingDuration`; null if they cannot be read at present.
+    final_metrics: FinalMetrics | None
+    #: As of now. Null for a job that was submitted without prices, and if it cannot be computed at present.
+    cost_summary: CostSummary | None
 
 
 DOC = OperationDoc(
@@ -71,13 +76,14 @@ class JobCanceller:
         wait = preferred_wait(request)
         job = await find_job(self._context, request, caller)
         if not wait:
-            return reply(_answer(await self._cancel(job, body, caller)))
+            return reply(await self._answer(await self._cancel(job, body, caller), caller))
         async with self._waiting.of(caller.user):
             after = self._context.events.last
             job = await self._cancel(job, body, caller)
             if job.status not in FINISHED:
                 await self._context.events.wait_for(job.id, FINISHED, after=after, seconds=wait, caller=caller)
-            response = reply(_answer(await read_job(self._context, job.id, caller)))
+                job = await read_job(self._context, job.id, caller)
+        response = reply(await self._answer(job, caller))
         response.headers["Preference-Applied"] = f"wait={wait}"
         return response
 
@@ -90,6 +96,29 @@ class JobCanceller:
         if cancellation(job) is None:
             _refuse_finished(job)
         return job
+
+    async def _answer(self, job: Job, caller: Caller) -> CancelAnswer:
+        order, status = cancellation(job), status_of(job)
+        if order is None:
+            raise state_conflict(job.id, status, required=CANCELLABLE)
+        metrics, cost = await self._figures(job, caller)
+        return CancelAnswer(
+            job_id=job.id,
+            status=status,
+            cancellation_details=cancellation_details(job, order),
+            final_metrics=metrics,
+            cost_summary=cost,
+        )
+
+    async def _figures(self, job: Job, caller: Caller) -> tuple[FinalMetrics | None, CostSummary | None]:
+        """The metrics and the cost as of now; None if they cannot be read: the job is cancelled nevertheless."""
+        try:
+            metrics = await self._context.costs.metrics.current(job, caller=caller)
+            cost = await self._context.costs.of_job(job.id, caller=caller)
+        except (Throttled, Unavailable, NotFound):
+            return None, None
+        duration = running_time(job, self._context.clock.now())
+        return final_metrics(metrics, duration), None if cost is None else cost_summary(cost)
 
 
 def preferred_wait(request: web.Request) -> int:
@@ -108,10 +137,3 @@ def _refuse_finished(job: Job) -> None:
     status = status_of(job)
     if status in FINAL:
         raise state_conflict(job.id, status, required=CANCELLABLE)
-
-
-def _answer(job: Job) -> CancelAnswer:
-    order = cancellation(job)
-    if order is None:
-        raise state_conflict(job.id, status_of(job), required=CANCELLABLE)
-    return CancelAnswer(job_id=job.id, status=status_of(job), cancellation_details=cancellation_details(job, order))

@@ -1,9 +1,11 @@
 """What the handlers of the training dialect use, and how a path names a job."""
 
 import re
+from typing import Annotated
 
 from aiohttp import web
 from msgspec import Struct
+from pydantic import Field
 
 from batchq.api.page_tokens import PageTokens
 from batchq.api.training.refusals import impossible, not_found
@@ -12,6 +14,7 @@ from batchq.domain.ids import JobId
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.ports.clock import Clock
+from batchq.services.costs import CostService
 from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.events import EventService
 from batchq.services.job_log import JobLogService
@@ -20,6 +23,8 @@ from batchq.services.jobs import JobService
 
 JOBS = "/v2/training/jobs"
 JOB = JOBS + "/{jobId}"
+
+Reason = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=1024)]
 
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?::[0-9]{1,5})?", re.ASCII)
 _SHOWN = 200  # characters of an unknown id in an error
@@ -33,6 +38,7 @@ class TrainingContext(Struct, frozen=True, kw_only=True):
     search: JobSearchService
     job_log: JobLogService
     events: EventService
+    costs: CostService
     tokens: PageTokens
     clock: Clock
     #: The least `maxDuration` of a job, in seconds.

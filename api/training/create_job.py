@@ -17,7 +17,8 @@ from batchq.api.authorization import authorize
 from batchq.api.http import InvalidMember, parse, read_body, reply
 from batchq.api.openapi import OperationDoc
 from batchq.api.training.context import TrainingContext
-from batchq.api.training.formats import parse_length, parse_memory, rfc3339
+from batchq.api.training.figures import EstimatedCost, estimated_cost
+from batchq.api.training.formats import length_text, parse_length, parse_memory, rfc3339
 from batchq.api.training.job_answers import DIALECT, kept_members
 from batchq.api.training.job_status import TrainingStatus, status_of
 from batchq.api.training.refusals import impossible
@@ -26,6 +27,7 @@ from batchq.domain.catalog import Tags
 from batchq.domain.container import ContainerSpec, Overrides, Resources
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Job, RetryStrategy
+from batchq.domain.training_metrics import MAX_RULES, MAX_TOTAL, METRIC_TAG, TOTAL_EPOCHS_TAG, TOTAL_STEPS_TAG
 from batchq.ports.jobs import SubmissionKey
 from batchq.services.direct_submission import DirectWork
 from batchq.services.submissions import Submission
@@ -34,6 +36,8 @@ NAME = "CreateTrainingJob"
 IDEMPOTENCY_KEY = "Idempotency-Key"
 MAX_VARIABLE = 4096  # characters of a variable's value
 MAX_RETRIES = 9
+MAX_TAGS = 45  # AWS: a job has at most 50 tags, and some declare what AWS has no members for
+MAX_METRIC_NAME = 128 - len(METRIC_TAG)  # characters: the name is in the key of a tag
 MIN_MEMORY = 4  # MiB
 RESERVED = ("AWS_BATCH_", "BATCHQ_")
 """Prefixes of the variables that the server sets."""
@@ -72,6 +76,23 @@ class InfrastructureRequest(_Model):
     storage: ShortText | None = None
 
 
+class MetricRequest(_Model):
+    """How a metric is found in the log."""
+
+    name: Annotated[Text, Field(min_length=1, max_length=MAX_METRIC_NAME)]
+    #: In RE2 syntax; group 1 of the last match in the log is the value.
+    regex: Annotated[Text, Field(min_length=1, max_length=256)]
+
+
+class ProgressRequest(_Model):
+    """How much work the job will do, for its progress and the estimate of its cost."""
+
+    #: Compared with the metric `epoch`.
+    total_epochs: Annotated[int, Field(ge=1, le=MAX_TOTAL)] | None = None
+    #: Compared with the metric `step`; precedes `totalEpochs`.
+    total_steps: Annotated[int, Field(ge=1, le=MAX_TOTAL)] | None = None
+
+
 class CreateTrainingJobRequest(_Model):
     """A training job."""
 
@@ -93,7 +114,11 @@ class CreateTrainingJobRequest(_Model):
     max_duration: ShortText | None = None
     #: How often a failed job is started again at most.
     retries: Annotated[int, Field(ge=0, le=MAX_RETRIES)] = 0
-    tags: Annotated[list[ShortText], Field(max_length=20)] = []
+    #: Absent: `loss`, `accuracy`, `epoch` and `step`, as `NAME=NUMBER` or `NAME: NUMBER`.
+    metrics: Annotated[list[MetricRequest], Field(max_length=MAX_RULES)] = []
+    progress: ProgressRequest = ProgressRequest()
+    #: `KEY` or `KEY=VALUE`.
+    tags: Annotated[list[ShortText], Field(max_length=MAX_TAGS)] = []
     #: Kept and shown; the server does not read it.
     framework: JsonValue = None
     #: Kept and shown; the server does not read it.
@@ -108,6 +133,10 @@ class CreatedAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     job_id: str
     name: str
     status: TrainingStatus
+    #: `maxDuration`, as `2h 15m`; null without a limit.
+    estimated_duration: str | None
+    #: Null if the server has no prices, or the job no `maxDuration`.
+    estimated_cost: EstimatedCost | None
     created_at: str
 
 
@@ -140,7 +169,14 @@ async def create(context: TrainingContext, request: web.Request) -> web.Response
 
 
 def created_answer(job: Job) -> CreatedAnswer:
-    return CreatedAnswer(job_id=job.id, name=job.spec.name, status=status_of(job), created_at=rfc3339(job.created_at))
+    return CreatedAnswer(
+        job_id=job.id,
+        name=job.spec.name,
+        status=status_of(job),
+        estimated_duration=None if job.spec.timeout is None else length_text(job.spec.timeout),
+        estimated_cost=estimated_cost(job.spec),
+        created_at=rfc3339(job.created_at),
+    )
 
 
 def to_submission(
@@ -154,7 +190,7 @@ def to_submission(
         overrides=Overrides(),
         retry=RetryStrategy(attempts=body.retries + 1),
         timeout=_timeout(body.max_duration, min_timeout),
-        tags=_tags(body.tags),
+        tags=(*_tags(body.tags), *_declarations(body)),
         share_identifier=body.share_identifier and _matching(_SHARE, body.share_identifier, "shareIdentifier"),
         scheduling_priority=PRIORITIES[body.priority],
         client_document=_document(body, request_digest),
@@ -236,6 +272,17 @@ def _tags(given: list[str]) -> Tags:
     if "" in tags or any(it.startswith(("batchq:", "io.batchq.")) for it in tags):
         raise InvalidMember("A tag must not begin with '=', 'batchq:' or 'io.batchq.'.", member="tags")
     return tuple(tags.items())
+
+
+def _declarations(body: CreateTrainingJobRequest) -> Tags:
+    """The tags of the job that declare its metrics and its progress."""
+    rules = {METRIC_TAG + it.name: it.regex for it in body.metrics}
+    if len(rules) < len(body.metrics):
+        raise InvalidMember("The names of metrics must be unique.", member="metrics")
+    if len(rules) + len(body.tags) > MAX_TAGS:
+        raise InvalidMember(f"A job can have at most {MAX_TAGS} tags and metrics together.", member="tags")
+    totals = {TOTAL_EPOCHS_TAG: body.progress.total_epochs, TOTAL_STEPS_TAG: body.progress.total_steps}
+    return (*rules.items(), *((key, str(total)) for key, total in totals.items() if total is not None))
 
 
 def _document(body: CreateTrainingJobRequest, request_digest: str) -> str:

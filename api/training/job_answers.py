@@ -6,13 +6,16 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from batchq.api.training.figures import Costs, Metrics, Progress, costs, current_metrics, progress
 from batchq.api.training.formats import length_text, memory_text, optional_rfc3339, rfc3339
 from batchq.api.training.job_status import TrainingStatus, status_of
+from batchq.domain.cost import Cost, run_time
 from batchq.domain.created_paths import status_reason
 from batchq.domain.job import FINISHED, Attempt, Job
 from batchq.domain.stop_orders import StopOrder
 
 DIALECT = "training"  # the member `dialect` of JobSpec.client_document
+DECLARATION = "batchq:"  # what the keys of tags begin with that declare what AWS has no members for
 
 
 class JobRow(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -107,7 +110,7 @@ class JobAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="c
     queue: str
     #: The owner.
     user: str
-    #: Tags without a value, and others as `KEY=VALUE`.
+    #: Tags without a value, and others as `KEY=VALUE`; without those with which a job declares its metrics.
     tags: tuple[str, ...]
     configuration: Configuration
     #: The total time that the containers of all attempts have run, as `2h 15m`.
@@ -115,8 +118,14 @@ class JobAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="c
     #: How many attempts have begun.
     attempts: int
     timestamps: Timestamps
+    #: Null for a job that was submitted without prices.
+    costs: Costs | None
     #: Null for a job that was not cancelled.
     cancellation_details: CancellationDetails | None
+    #: By name, only if the request asks for them.
+    metrics: dict[str, float | int | None] | None = None
+    #: Only if the request asks for metrics.
+    progress: Progress | None = None
     #: The last lines of the log, only if the request asks for them.
     logs: tuple[str, ...] | None = None
 
@@ -135,8 +144,14 @@ def job_row(job: Job) -> JobRow:
     )
 
 
-def job_answer(job: Job, *, now: datetime, logs: tuple[str, ...] | None = None) -> JobAnswer:
-    """The description of a job. `now`: the end of the running time of an attempt under way."""
+def job_answer(
+    job: Job, *, now: datetime, cost: Cost | None, metrics: Metrics | None, logs: tuple[str, ...] | None
+) -> JobAnswer:
+    """The description of a job. `now`: the end of the running time of an attempt under way.
+
+    `cost` None: the job has no prices. `metrics` and `logs` None: they were not requested.
+    """
+    duration = running_time(job, now)
     row, order, kept = job_row(job), cancellation(job), kept_members(job)
     return JobAnswer(
         job_id=row.job_id,
@@ -146,9 +161,9 @@ def job_answer(job: Job, *, now: datetime, logs: tuple[str, ...] | None = None) 
         status_reason=row.status_reason,
         queue=row.queue,
         user=row.user,
-        tags=tuple(f"{key}={value}" if value else key for key, value in job.tags),
+        tags=tuple(f"{key}={value}" if value else key for key, value in job.tags if not key.startswith(DECLARATION)),
         configuration=_configuration(job, kept),
-        training_duration=length_text(running_time(job, now)),
+        training_duration=length_text(duration),
         attempts=len(_attempts(job)),
         timestamps=Timestamps(
             created_at=row.created_at,
@@ -156,7 +171,10 @@ def job_answer(job: Job, *, now: datetime, logs: tuple[str, ...] | None = None) 
             ended_at=row.ended_at,
             last_updated=rfc3339(_last_updated(job)),
         ),
+        costs=None if cost is None else costs(cost),
         cancellation_details=None if order is None else cancellation_details(job, order),
+        metrics=None if metrics is None else current_metrics(metrics),
+        progress=None if metrics is None else progress(job, metrics, duration),
         logs=logs,
     )
 
@@ -180,8 +198,7 @@ def cancellation_details(job: Job, order: StopOrder) -> CancellationDetails:
 
 def running_time(job: Job, now: datetime) -> timedelta:
     """The total time that the containers of all attempts have run."""
-    runs = ((it.started_at, it.stopped_at or now) for it in _attempts(job) if it.started_at is not None)
-    return sum((max(end - start, timedelta()) for start, end in runs), timedelta())
+    return sum((run_time(it, now) for it in _attempts(job)), timedelta())
 
 
 def kept_members(job: Job) -> Mapping[str, object]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from enum import StrEnum
 
-from batchq.domain.job import FINISHED, Job, Status
+from batchq.domain.job import FINISHED, QUEUED, Job, Status
 from batchq.domain.stop_orders import StopKind
 
 
@@ -15,6 +15,8 @@ class TrainingStatus(StrEnum):
     #: Its container is being created.
     INITIALIZING = "initializing"
     RUNNING = "running"
+    #: It is held until a user resumes it.
+    PAUSED = "paused"
     #: It was ordered to stop, and its container has not exited.
     CANCELLING = "cancelling"
     COMPLETED = "completed"
@@ -36,6 +38,7 @@ _SIMPLE: Mapping[Status, TrainingStatus] = {
 
 STATUSES: Mapping[TrainingStatus, frozenset[Status]] = {
     **{word: frozenset(it for it, own in _SIMPLE.items() if own is word) for word in _SIMPLE.values()},
+    TrainingStatus.PAUSED: QUEUED,
     TrainingStatus.CANCELLING: frozenset({Status.STARTING, Status.RUNNING}),
     TrainingStatus.CANCELLED: frozenset({Status.FAILED}),
     TrainingStatus.FAILED: frozenset({Status.FAILED}),
@@ -49,4 +52,4 @@ def status_of(job: Job) -> TrainingStatus:
         return TrainingStatus.CANCELLED if job.is_terminated or job.is_cancelled else TrainingStatus.FAILED
     if job.stop is not None and job.stop.kind is StopKind.TERMINATE and job.status not in FINISHED:
         return TrainingStatus.CANCELLING
-    return _SIMPLE[job.status]
+    return TrainingStatus.PAUSED if job.held else _SIMPLE[job.status]

@@ -41,6 +41,8 @@ class GetTrainingJobQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
 
+    #: Whether `metrics` and `progress` are read, which costs a search of the log while the job runs.
+    include_metrics: Flag = False
     include_logs: Flag = False
     #: The number of lines with `includeLogs`.
     log_lines: Annotated[int, Field(ge=1, le=MAX_LOG_LINES)] = 100
@@ -88,7 +90,9 @@ async def get(context: TrainingContext, request: web.Request) -> web.Response:
     query = validate(GetTrainingJobQuery, query_of(request))
     job = await find_job(context, request, caller)
     logs = await _log(context, job, query.log_lines, caller) if query.include_logs else None
-    return reply(job_answer(job, now=context.clock.now(), logs=logs))
+    metrics = await context.costs.metrics.current(job, caller=caller) if query.include_metrics else None
+    cost = await context.costs.of_job(job.id, caller=caller)
+    return reply(job_answer(job, now=context.clock.now(), cost=cost, metrics=metrics, logs=logs))
 
 
 async def _log(context: TrainingContext, job: Job, lines: int, caller: Caller) -> tuple[str, ...]:
@@ -135,6 +139,7 @@ class JobLister:
         """Matching jobs, and where the next page continues; None: no further job matches."""
         wanted = JobSearchQuery(
             statuses=None if query.status is None else STATUSES[query.status],
+            held=query.status is TrainingStatus.PAUSED,
             names=None if query.name is None else frozenset({query.name}),
             limit=query.limit,
             before=position,

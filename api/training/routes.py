@@ -8,7 +8,7 @@ from aiohttp import web
 from batchq.api.dialect_profiles import register
 from batchq.api.http import Dialect
 from batchq.api.openapi import OperationDoc, document
-from batchq.api.training import cancel_job, create_job, read_jobs
+from batchq.api.training import cancel_job, create_job, pause_job, read_jobs
 from batchq.api.training.context import JOB, JOBS, TrainingContext
 from batchq.api.training.errors import profile
 
@@ -26,5 +26,7 @@ def dialect(context: TrainingContext) -> Dialect:
         add("GET", JOBS, read_jobs.JobLister(context).handle, read_jobs.LIST_DOC)
         add("GET", JOB, partial(read_jobs.get, context), read_jobs.GET_DOC)
         add("POST", f"{JOB}/cancel", cancel_job.JobCanceller(context).handle, cancel_job.DOC)
+        add("POST", f"{JOB}/pause", partial(pause_job.pause, context), pause_job.PAUSE_DOC)
+        add("POST", f"{JOB}/resume", partial(pause_job.resume, context), pause_job.RESUME_DOC)
 
     return mount

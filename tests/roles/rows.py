@@ -291,5 +291,9 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("ListTrainingJobs", ""): Row(
         cells=REACH, ask=lambda _: _training("?limit=100", method="GET"), tells=lambda it: it.job
     ),
+    ("PauseTrainingJob", ""): Row(
+        cells=REACH, ask=lambda it: _training(f"/{it.job}/pause", body={"reason": REASON}), changes=True
+    ),
+    ("ResumeTrainingJob", ""): Row(cells=REACH, ask=lambda it: _training(f"/{it.job}/resume", body={}), changes=True),
     ("CancelTrainingJob", ""): _stop(lambda it: _training(f"/{it.job}/cancel", body={"reason": REASON})),
 }

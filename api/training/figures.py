@@ -1,0 +1,151 @@
+"""Metrics, progress and cost of training jobs in responses."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from decimal import Decimal
+
+from msgspec import Struct
+
+from batchq.api.training.formats import length_text
+from batchq.domain.cost import Amounts, Cost, hourly, rounded
+from batchq.domain.job import FINISHED, Job, JobSpec
+from batchq.domain.training_metrics import EPOCH, STEP, MetricValue
+
+Metrics = Mapping[str, MetricValue]
+FinalMetrics = dict[str, float | int | str | None]
+
+_HOUR = timedelta(hours=1)
+_ALWAYS = (EPOCH, STEP, "loss", "accuracy")  # the metrics that a job without rules of its own has
+_WHOLE = frozenset({EPOCH, STEP})
+
+
+class CostBreakdown(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The parts of a cost."""
+
+    gpu_cost: float
+    #: vCPUs and memory.
+    compute_cost: float
+    #: Stored checkpoints.
+    storage_cost: float
+
+
+class CostSummary(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a job has cost."""
+
+    #: ISO 4217.
+    currency: str
+    total_cost: float
+    cost_breakdown: CostBreakdown
+    #: How much more the job would have cost if it had done all its work; null: not known.
+    estimated_savings: float | None
+
+
+class Costs(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a job has cost so far, and will cost in all."""
+
+    #: ISO 4217.
+    currency: str
+    current_cost: float
+    #: What the job would cost if it did all its work; null: not known.
+    estimated_total_cost: float | None
+    cost_breakdown: CostBreakdown
+
+
+class EstimatedCost(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What one attempt costs that runs for the whole `maxDuration`."""
+
+    #: ISO 4217.
+    currency: str
+    gpu_cost: float
+    #: vCPUs and memory.
+    compute_cost: float
+    total_cost: float
+
+
+class Progress(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How far a job has come, by its metrics and the `progress` of its creation; null: not known."""
+
+    current_epoch: int | None
+    total_epochs: int | None
+    current_step: int | None
+    total_steps: int | None
+    #: From 0 to 100.
+    percent_complete: float | None
+    #: As `1h 05m`, at the average speed until now; null also for a job that has ended.
+    estimated_time_remaining: str | None
+
+
+def cost_summary(cost: Cost) -> CostSummary:
+    savings = cost.estimated_savings
+    return CostSummary(
+        currency=cost.currency,
+        total_cost=_amount(cost.total),
+        cost_breakdown=_breakdown(cost),
+        estimated_savings=None if savings is None else _amount(savings),
+    )
+
+
+def costs(cost: Cost) -> Costs:
+    total = cost.estimated_total
+    return Costs(
+        currency=cost.currency,
+        current_cost=_amount(cost.total),
+        estimated_total_cost=None if total is None else _amount(total),
+        cost_breakdown=_breakdown(cost),
+    )
+
+
+def estimated_cost(spec: JobSpec) -> EstimatedCost | None:
+    """None without prices, and for a job without a time limit."""
+    if spec.prices is None or spec.timeout is None:
+        return None
+    amounts: Amounts = hourly(spec.prices, spec.resources).times(Decimal(spec.timeout / _HOUR))
+    return EstimatedCost(
+        currency=spec.prices.currency,
+        gpu_cost=_amount(amounts.gpu),
+        compute_cost=_amount(amounts.compute),
+        total_cost=_amount(amounts.total),
+    )
+
+
+def final_metrics(metrics: Metrics, duration: timedelta) -> FinalMetrics:
+    """`finalLoss` and others: null for a usual metric that the job has not reported."""
+    names = dict.fromkeys((*_ALWAYS, *metrics))
+    values = {f"final{name[:1].upper()}{name[1:]}": _value(name, metrics) for name in names}
+    return values | {"trainingDuration": length_text(duration)}
+
+
+def current_metrics(metrics: Metrics) -> dict[str, float | int | None]:
+    return {name: _value(name, metrics) for name in metrics}
+
+
+def progress(job: Job, metrics: Metrics, duration: timedelta) -> Progress:
+    """`duration`: how long the job has run."""
+    plan, done = job.spec.plan, job.spec.plan.fraction(metrics)
+    remaining = None if done is None or job.status in FINISHED else duration * float(1 / done - 1)
+    epoch, step = metrics.get(EPOCH), metrics.get(STEP)
+    return Progress(
+        current_epoch=None if epoch is None else int(epoch.value),
+        total_epochs=plan.total_epochs,
+        current_step=None if step is None else int(step.value),
+        total_steps=plan.total_steps,
+        percent_complete=None if done is None else round(float(done) * 100, 1),
+        estimated_time_remaining=None if remaining is None else length_text(remaining),
+    )
+
+
+def _value(name: str, metrics: Metrics) -> float | int | None:
+    if name not in metrics:
+        return None
+    value = metrics[name].value
+    return int(value) if name in _WHOLE and value.is_integer() else value
+
+
+def _breakdown(cost: Cost) -> CostBreakdown:
+    return CostBreakdown(
+        gpu_cost=_amount(cost.gpu), compute_cost=_amount(cost.compute), storage_cost=_amount(cost.storage)
+    )
+
+
+def _amount(amount: Decimal) -> float:
+    return float(rounded(amount))
