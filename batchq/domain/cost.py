@@ -5,14 +5,16 @@ all attempts, the checkpoint phase and the grace period included. The queue, the
 Kept checkpoints cost storage until they are deleted, also after the end of the job. Decision 0047.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from batchq.domain.access.accounts import Owner
 from batchq.domain.container import Resources
+from batchq.domain.ids import QueueName
 from batchq.domain.job import Attempt, Job, Status
 from batchq.domain.prices import Prices
 from batchq.domain.training_metrics import MetricValue
@@ -161,3 +163,45 @@ def _savings(
         return None
     left = job.spec.timeout - run_time(attempts[-1], now)
     return max(rates.times(_hours(left)).total, ZERO)
+
+
+class Spending(Struct, frozen=True, kw_only=True):
+    """What ended attempts cost on one day, by what a report or a budget groups."""
+
+    #: In UTC.
+    day: date
+    owner: Owner
+    queue: QueueName
+    #: The name of the job definition.
+    definition: str
+    currency: str
+    amounts: Amounts
+
+    def plus(self, amounts: Amounts) -> "Spending":
+        return replace(self, amounts=self.amounts + amounts)
+
+
+def spending(job: Job, attempts: Sequence[Attempt], until: datetime) -> Iterator[Spending]:
+    """What these attempts of the job cost until `until`, a day each; empty for a job without prices."""
+    if job.spec.prices is None:
+        return
+    for attempt in attempts:
+        for day, amounts in cost_by_day(job, attempt, until):
+            yield Spending(
+                day=day,
+                owner=job.spec.owner,
+                queue=job.spec.queue,
+                definition=job.spec.definition.name,
+                currency=job.spec.prices.currency,
+                amounts=amounts,
+            )
+
+
+def cost_between(job: Job, attempt: Attempt, since: datetime | None, until: datetime) -> Decimal:
+    """What an attempt costs from `since` (None: its start) to `until`; 0 for a job without prices."""
+    prices, start = job.spec.prices, attempt.started_at
+    if prices is None or start is None:
+        return ZERO
+    start = start if since is None else max(start, since)
+    end = until if attempt.stopped_at is None else min(attempt.stopped_at, until)
+    return hourly(prices, job.spec.resources).times(_hours(max(end - start, timedelta()))).total

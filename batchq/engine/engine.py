@@ -11,6 +11,7 @@ from msgspec import Struct
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Caller
+from batchq.domain.budgets import Budget, BudgetKey
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome
 from batchq.domain.container import Resources
 from batchq.domain.explanation.facts import SchedulerState
@@ -22,6 +23,7 @@ from batchq.domain.lifecycle.container_gates import main_node
 from batchq.domain.lifecycle.containers import tags_running
 from batchq.domain.scheduling.usage import UsageSnapshot
 from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
+from batchq.engine.budgets import BudgetStatus
 from batchq.engine.bulk_stops import OutcomeReceiver
 from batchq.engine.containers.executor import Executor
 from batchq.engine.containers.start_breaker import StartBreaker
@@ -31,7 +33,8 @@ from batchq.engine.engine_identity import EngineCheck
 from batchq.engine.history_feed import HistoryFeed
 from batchq.engine.loop import EngineLoop
 from batchq.engine.mailbox import Mailbox
-from batchq.engine.messages import BulkStopRequest, JobEvent, LeaveSafeMode, Submit, UpdateTags
+from batchq.engine.messages import BulkStopRequest, JobEvent, LeaveSafeMode, SetBudget, Submit, UpdateTags
+from batchq.engine.monitors.budget_monitor import BudgetMonitor
 from batchq.engine.monitors.store_monitor import StoreMonitor
 from batchq.engine.scheduler_state import scheduler_state
 from batchq.engine.scheduling.catalog_view import CatalogView, network_on
@@ -125,6 +128,7 @@ class Engine:
         )
         self.submit_rate = SubmitRateLimiter(accounts, clock)
         self.store_monitor = StoreMonitor(store=store, clock=clock, post=mailbox.post)
+        self._budget_monitor = BudgetMonitor(loop=self.loop, clock=clock, post=mailbox.post)
 
     def _create_executor(
         self, *, runtime: ContainerRuntime, catalog: CatalogView, capture_log: Callable[[Tag], Awaitable[bool]]
@@ -159,6 +163,7 @@ class Engine:
         self.tasks.supervise("watch", self._watcher.watch)
         self.tasks.supervise("survey", self._watcher.survey)
         self.tasks.supervise("store", self.store_monitor.run)
+        self.tasks.supervise("budgets", self._budget_monitor.run)
         await wait_at_most(FIRST_SURVEY_TIMEOUT, self._watcher.first_survey_done, self._clock)
 
     async def stop(self) -> None:
@@ -236,6 +241,17 @@ class Engine:
         self.mailbox.post(LeaveSafeMode(purge=purge, new_engine=new_engine, caller=caller, answer=answer))
         await answer
         self._watcher.survey_now()
+
+    async def set_budget(self, key: BudgetKey, budget: Budget | None, *, caller: Caller) -> None:
+        """Set or remove a budget and wait until that is saved. Raises NotFound, Invalid and StoreFailed."""
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.mailbox.post(SetBudget(key=key, budget=budget, caller=caller, answer=answer))
+        await answer
+        self._budget_monitor.check_soon()
+
+    def budget_statuses(self) -> tuple[BudgetStatus, ...]:
+        """All budgets with what is spent of them, by key."""
+        return self.loop.budgets.statuses(self.active_jobs(), self._clock.now())
 
     async def stop_many(
         self, order: BulkStopOrder, selection: JobFilter, *, caller: Caller

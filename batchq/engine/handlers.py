@@ -19,7 +19,9 @@ from batchq.domain.lifecycle.reconcile import Reconciled, reconcile
 from batchq.domain.lifecycle.transitions import due_timers
 from batchq.domain.scheduling.capacity import usable
 from batchq.domain.scheduling.dependencies import named, refusal
+from batchq.engine.budgets import Budgets
 from batchq.engine.messages import (
+    BudgetReached,
     BulkStopRequest,
     CatalogChanged,
     ContinueWork,
@@ -28,6 +30,7 @@ from batchq.engine.messages import (
     LeaveSafeMode,
     Message,
     SearchQueues,
+    SetBudget,
     Submit,
     SurveyCompleted,
     TimerFired,
@@ -50,6 +53,7 @@ class MessageHandler:
         self,
         state: EngineState,
         catalog: CatalogView,
+        budgets: Budgets,
         *,
         admit: Callable[[UnitOfWork, JobSpec], None],
         begin_bulk_stop: Callable[[UnitOfWork, BulkStopRequest], None],
@@ -60,6 +64,7 @@ class MessageHandler:
         self._admit = admit
         #: Begins a bulk stop.
         self._begin_bulk_stop = begin_bulk_stop
+        self._budgets = budgets
         #: The last logged reason for not accepting the container engine; None: not logged yet.
         self._logged_engine_error: str | None = None
         #: The stored submissions with the keys of the present messages.
@@ -102,8 +107,8 @@ class MessageHandler:
             case LeaveSafeMode():
                 self._leave_safe_mode(unit, message)
                 unit.audit("data")
-            case BulkStopRequest():
-                self._begin_bulk_stop(unit, message)
+            case BulkStopRequest() | SetBudget() | BudgetReached():
+                self._handle_limit(unit, message)
             case EngineLost():
                 self._state.host = None
             case CatalogChanged():
@@ -114,6 +119,19 @@ class MessageHandler:
                 unit.search_due = True
             case _:
                 assert_never(message)
+
+    def _handle_limit(self, unit: UnitOfWork, message: BulkStopRequest | SetBudget | BudgetReached) -> None:
+        """Begin a bulk stop, set a budget, or begin the bulk stop of a budget whose limit is reached."""
+        match message:
+            case BulkStopRequest():
+                self._begin_bulk_stop(unit, message)
+            case SetBudget():
+                self._budgets.set(unit, message)
+                self._state.catalog_changed = True
+            case BudgetReached():
+                order = self._budgets.cross(unit, message, self._state.active)
+                if order is not None:
+                    self._begin_bulk_stop(unit, order)
 
     def submitted_as(self, unit: UnitOfWork, message: Submit) -> JobId:
         """The id of the job that this submission created, now or when the same call came before."""
@@ -127,6 +145,7 @@ class MessageHandler:
         self._check_queue(message.spec.queue, message.caller)
         if message.spec.depends_on:
             _check_dependencies(unit, message.spec, message.caller)
+        self._budgets.admit(unit, message.spec)
         self._admit(unit, message.spec)
         job = Job(
             id=message.job_id, order=self._state.next_order, spec=message.spec, created_at=unit.now, tags=message.tags

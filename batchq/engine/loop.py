@@ -23,6 +23,7 @@ from batchq.domain.lifecycle.status import with_history
 from batchq.engine import idempotency
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.arrays import ArrayCoordinator
+from batchq.engine.budgets import Budgets
 from batchq.engine.bulk_stop_selection import CandidateReader, must_read_again
 from batchq.engine.bulk_stops import BulkStops
 from batchq.engine.dependents import propagate
@@ -37,6 +38,7 @@ from batchq.engine.messages import (
     LeaveSafeMode,
     Message,
     SearchQueues,
+    SetBudget,
     Submit,
     SurveyCompleted,
     TimerFired,
@@ -95,7 +97,7 @@ class EngineLoop:
         #: Called for each changed job, whose next timer may have changed.
         self._set_timer = set_timer
         self._tasks, self._mailbox, self._observer = tasks, mailbox, observer
-        self._arrays = ArrayCoordinator()
+        self._arrays, self.budgets = ArrayCoordinator(), Budgets(store, accounts)
         request_unit = partial(mailbox.post, ContinueWork())
         self.scheduler = Scheduler(
             store=store, catalog=catalog, accounts=accounts, clock=clock, request_unit=request_unit
@@ -103,7 +105,7 @@ class EngineLoop:
         self._bulk_stops, self.candidate_reader = BulkStops(store), CandidateReader(store)
         self.state, self.history_feed = EngineState(catalog, engine_check), HistoryFeed(store, clock)
         self._handler = MessageHandler(
-            self.state, catalog, admit=self.scheduler.admit, begin_bulk_stop=self._begin_bulk_stop
+            self.state, catalog, self.budgets, admit=self.scheduler.admit, begin_bulk_stop=self._begin_bulk_stop
         )
         #: Held while a unit of work runs.
         self.unit_lock = asyncio.Lock()
@@ -125,6 +127,7 @@ class EngineLoop:
         await self.state.load(self._store, self._clock.now())
         await self._arrays.load(self._store)
         await self._bulk_stops.load()
+        await self.budgets.load(self._clock.now())
         self._pending_dependents = tuple(pending_dependents(await self._store.ended_dependencies()))
         await self.scheduler.load(self.state.active.values())
         if self._has_unfinished_work:
@@ -223,6 +226,7 @@ class EngineLoop:
             await self._propagate(unit)
         self.state.safe_mode.drop_starts(unit)
         unit.engine_id = self.state.engine_check.unsaved_id or unit.engine_id  # leaving safe mode may have set it
+        self.budgets.stage(unit, unit.job_changes())
         changes = self.scheduler.with_usage(unit, unit.changes(forget_before=unit.now - idempotency.KEPT))
         if not changes.empty:
             began = perf_counter()
@@ -293,8 +297,9 @@ class EngineLoop:
         self._mailbox.post(SearchQueues())
 
     def _skip(self, unit: UnitOfWork) -> Skip:
-        """The jobs that must not be placed because a stop order is about to reach them."""
-        return Skip(children=self._arrays.children_under_order(unit), bulk_stop_targets=self._bulk_stops.targets)
+        """The jobs that must not be placed: a stop order is about to reach them, or their budget is used up."""
+        children, exhausted = self._arrays.children_under_order(unit), self.budgets.exhausted(unit.now, unit.budgets)
+        return Skip(children=children, bulk_stop_targets=self._bulk_stops.targets, exhausted=exhausted)
 
     def _begin_bulk_stop(self, unit: UnitOfWork, message: BulkStopRequest) -> None:
         """Begin a bulk stop.
@@ -316,7 +321,14 @@ class EngineLoop:
         elif self._placement_due:
             self._placement_missed = True
         committed = unit.committed()
-        for staged in (self.state, *self.scheduler.staged, self._arrays, self._bulk_stops, self.history_feed):
+        for staged in (
+            self.state,
+            *self.scheduler.staged,
+            self._arrays,
+            self._bulk_stops,
+            self.budgets,
+            self.history_feed,
+        ):
             staged.on_committed(committed)
         for job in committed.jobs:
             self._set_timer(job)
@@ -343,6 +355,7 @@ class EngineLoop:
                     | UpdateTags(answer=answer)
                     | LeaveSafeMode(answer=answer)
                     | BulkStopRequest(answer=answer)
+                    | SetBudget(answer=answer)
                 ) if answer is not None and not answer.done():
                     answer.set_result(None)
                 case _:

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Caller
+from batchq.domain.budgets import Budget, BudgetKey
 from batchq.domain.bulk_stop import BulkStopOrder, Candidates, JobFilter, JobOutcome
 from batchq.domain.container import Resources
 from batchq.domain.ids import JobId, Tag
@@ -105,8 +106,30 @@ class BulkStopRequest(Struct, frozen=True, kw_only=True):
     candidates: Candidates | None = None
     #: If False, the request is refused as StaleRead when too many jobs have changed since `candidates` were read.
     final: bool = True
+    #: None for an order of the server itself.
+    caller: Caller | None
+    #: None for an order of the server itself.
+    answer: Future[None] | None
+
+
+class SetBudget(Struct, frozen=True, kw_only=True):
+    """Set the budget of an account or a queue, or remove it."""
+
+    key: BudgetKey
+    #: None: the budget is removed.
+    budget: Budget | None
     caller: Caller
     answer: Future[None]
+
+
+class BudgetReached(Struct, frozen=True, kw_only=True):
+    """The spending of an account or a queue has reached a limit of its budget."""
+
+    key: BudgetKey
+    #: The jobs that the order will stop.
+    selection: JobFilter
+    #: The jobs selected before this unit of work.
+    candidates: Candidates
 
 
 class EngineLost(Struct, frozen=True, kw_only=True):
@@ -133,6 +156,8 @@ Message = (
     | SurveyCompleted
     | LeaveSafeMode
     | BulkStopRequest
+    | SetBudget
+    | BudgetReached
     | EngineLost
     | CatalogChanged
     | ContinueWork
@@ -140,7 +165,7 @@ Message = (
 )
 
 
-_REQUESTS = (Submit, JobEvent, UpdateTags, LeaveSafeMode, BulkStopRequest)
+_REQUESTS = (Submit, JobEvent, UpdateTags, LeaveSafeMode, BulkStopRequest, SetBudget)
 
 
 def caller_of(message: Message) -> Caller | None:

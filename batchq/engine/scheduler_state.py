@@ -39,6 +39,7 @@ def scheduler_state(
         recent_starts=scheduler.recent_starts.counts(now),
         start_period=scheduler.recent_starts.period(now),
         share_millicpus=scheduler.share_millicpus(),
+        exhausted=loop.budgets.exhausted(now),
     )
 
 

@@ -16,7 +16,9 @@ from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Caller
 from batchq.domain.access.audit import DONE, AuditRecord, audit_record
+from batchq.domain.budgets import Budget, BudgetKey
 from batchq.domain.bulk_stop import BulkStop, Candidates, JobOutcome, Progress
+from batchq.domain.cost import Spending
 from batchq.domain.ids import JobId, QueueName, Tag, child_id, parent_of, stream_name
 from batchq.domain.job import ACTIVE, FINISHED, Job, Status
 from batchq.domain.lifecycle.array_view import apply_order
@@ -78,6 +80,10 @@ class UnitOfWork:
 
     #: The number of the first history entry that was saved; None before the commit, and without history.
     first_number: int | None = None
+    #: What attempts that ended cost.
+    spending: tuple[Spending, ...] = ()
+    #: The state of safe mode to be saved; None: unchanged.
+    restoration: Restoration | None = None
 
     def __init__(self, *, now: datetime, active: Mapping[JobId, Job]) -> None:
         self.now = now
@@ -90,8 +96,6 @@ class UnitOfWork:
         #: Messages that the next unit of work handles again.
         self.deferred: list[Message] = []
         self.submitted: dict[SubmissionKey, JobId] = {}
-        #: The state of safe mode to be saved; None: unchanged.
-        self.restoration: Restoration | None = None
         #: The id of the container engine to be saved; None: unchanged.
         self.engine_id: str | None = None
         #: The containers without a job that a survey in safe mode found; None: no such survey was handled.
@@ -107,6 +111,8 @@ class UnitOfWork:
         #: The user whose message is being handled; None between messages and for messages of the server itself.
         self.caller: Caller | None = None
         self.audit_records: list[AuditRecord] = []
+        #: The budgets that change; None: the budget is deleted.
+        self.budgets: dict[BudgetKey, Budget | None] = {}
         self._dependents: dict[JobId, dict[JobId, None]] = {}
         self._active = active
         self._loaded: dict[JobId, Job] = {}
@@ -296,6 +302,8 @@ class UnitOfWork:
             bulk_stops=tuple([(sweep, message.selection) for sweep, message in self.bulk_stops]),
             candidates=self._candidates(),
             progress=tuple(self.progress),
+            spending=self.spending,
+            budgets=tuple(self.budgets.items()),
             audit_records=tuple(self.audit_records),
             delete_submissions_before=forget_before if self.submitted else None,
         )

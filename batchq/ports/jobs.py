@@ -9,7 +9,9 @@ from msgspec import Struct
 
 from batchq.domain.access.accounts import Visibility
 from batchq.domain.access.audit import AuditRecord
+from batchq.domain.budgets import Budget, BudgetKey
 from batchq.domain.bulk_stop import BulkStop, Candidates, JobFilter, Progress
+from batchq.domain.cost import Spending
 from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.job import Job, Status
 from batchq.domain.job_counts import JobGroup
@@ -17,6 +19,7 @@ from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.bulk_stops import BulkStopStore
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.clock import ClockStore
+from batchq.ports.costs import CostStore
 from batchq.ports.history import HistoryEntry, HistoryStore
 from batchq.ports.job_search import JobSearch
 from batchq.ports.logs import LogStream
@@ -94,6 +97,10 @@ class Changes(Struct, frozen=True, kw_only=True):
     candidates: tuple[tuple[int, Candidates], ...] = ()
     #: Progress of earlier bulk stops.
     progress: tuple[Progress, ...] = ()
+    #: What attempts that ended cost. It is added to the stored spending of the same day and group.
+    spending: tuple[Spending, ...] = ()
+    #: Budgets to be stored, by key; None: the budget is deleted.
+    budgets: tuple[tuple[BudgetKey, Budget | None], ...] = ()
     #: The audit records of the requests that caused these changes.
     audit_records: tuple[AuditRecord, ...] = ()
     #: Submissions older than this may be deleted; None: none is deleted.
@@ -103,7 +110,8 @@ class Changes(Struct, frozen=True, kw_only=True):
     def empty(self) -> bool:
         rows = (self.inserted, self.updated, self.history, self.submissions, self.streams, self.shares, self.used_up)
         kept = (self.restoration, self.engine_id)
-        return not any(rows) and not any(it is not None for it in kept) and not self.bulk_stops and not self.progress
+        orders = (self.bulk_stops, self.progress, self.budgets)
+        return not any(rows) and not any(it is not None for it in kept) and not any(orders)
 
 
 class ChildQuery(Struct, frozen=True, kw_only=True):
@@ -160,7 +168,7 @@ class StatusChanged(Struct, frozen=True, kw_only=True):
     job: Job
 
 
-class JobStore(ClockStore, QueueStore, BulkStopStore, HistoryStore, JobSearch, OverviewStore, Protocol):
+class JobStore(ClockStore, CostStore, QueueStore, BulkStopStore, HistoryStore, JobSearch, OverviewStore, Protocol):
     """Durable storage of jobs. The only writer is the engine's loop. Reads see every commit that has returned.
 
     Every method raises StoreFailed if the database reports an error; a failed commit has changed nothing.

@@ -10,7 +10,7 @@ from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.errors import Conflict
 from batchq.ports.history import HistoryEntry
 from batchq.ports.jobs import Changes, Restoration, SubmissionKey
-from batchq.store import audit, history, lists, rows
+from batchq.store import audit, costs, history, lists, rows
 from batchq.store.statements import Row, execute_each, load_statements
 
 SQL = load_statements("job_writes.sql")
@@ -31,6 +31,7 @@ def commit(connection: Connection, changes: Changes) -> int | None:
     execute_each(connection, SQL["put_share_usage"], [rows.share_usage_row(*it) for it in changes.shares])
     execute_each(connection, SQL["put_consumed_units"], [_consumed_units_row(it) for it in changes.used_up])
     audit.insert(connection, changes.audit_records)
+    costs.write(connection, changes.spending, changes.budgets)
     if changes.restoration is not None:
         put_restoration(connection, changes.restoration)
     if changes.engine_id is not None:

@@ -1,12 +1,14 @@
 """The SQLite store: implements the storage ports on one database, durable through crashes and power failures."""
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TypeVar
 
 from batchq.domain.access.accounts import AccountName, Caller, Owner, Visibility
 from batchq.domain.access.audit import AuditQuery, PendingAudit, StoredAudit, audit_record_of_change
+from batchq.domain.budgets import Budget
 from batchq.domain.bulk_stop import BulkStop, JobFilter, Preview, StopTarget, Target
 from batchq.domain.catalog import (
     ComputeEnvironment,
@@ -26,6 +28,7 @@ from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.clock import ClockAnchor
+from batchq.ports.costs import SpendingKey, SpendingPage, SpendingQuery
 from batchq.ports.history import FeedEnds, FeedFilter, FeedPage, HistoryEntry
 from batchq.ports.job_search import JobPage, JobSearchQuery
 from batchq.ports.jobs import (
@@ -46,6 +49,7 @@ from batchq.store import (
     bulk_stops,
     catalog,
     clock_shift,
+    costs,
     history,
     integrity,
     job_reads,
@@ -242,6 +246,15 @@ class SqliteStore:
         self, selection: JobFilter, limit: int, after: tuple[int, int | None] | None = None
     ) -> tuple[Preview, ...]:
         return await self._browse(lambda it: bulk_stops.preview(it, selection, limit, after))
+
+    async def budgets(self) -> tuple[Budget, ...]:
+        return await self._read(costs.budgets)
+
+    async def spending_totals(self, since: date | None) -> Sequence[tuple[SpendingKey, Decimal]]:
+        return await self._read(lambda it: costs.totals(it, since))
+
+    async def spending(self, query: SpendingQuery) -> SpendingPage:
+        return await self._search(lambda it: costs.spending(it, query))
 
     async def history(self, job_id: JobId) -> tuple[HistoryEntry, ...]:
         return await self._read(lambda it: history.of_job(it, job_id))

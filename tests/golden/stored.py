@@ -17,6 +17,7 @@ from batchq.accounts.files import AccessKey, AccessKeyFile, AccountsFile
 from batchq.audit.audit_log import Journal
 from batchq.domain.access.accounts import Directory
 from batchq.domain.access.audit import AuditRecord, PendingAudit
+from batchq.domain.budgets import Budget
 from batchq.domain.bulk_stop import BulkStopOrder
 from batchq.domain.catalog import (
     ComputeEnvironment,
@@ -33,7 +34,7 @@ from batchq.ports.clock import ClockAnchor
 from batchq.ports.history import HistoryEntry
 from batchq.ports.jobs import Restoration
 from batchq.ports.logs import LogLine, LogStream
-from batchq.store import bulk_stops, migrations, rows
+from batchq.store import bulk_stops, costs, migrations, rows
 from batchq.store.lock import locked
 from batchq.store.log_files import LogFiles
 from tests.golden.shapes import example, shape
@@ -84,6 +85,7 @@ VALUES: Mapping[str, Stored] = {
     "scheduling_policy": Stored(of=SchedulingPolicy, write=rows.as_json, read=rows.POLICY.decode),
     "consumable_resource": Stored(of=ConsumableResource, write=rows.as_json, read=rows.CONSUMABLE.decode),
     "consumable_resource_update": Stored(of=ConsumableUpdate, write=rows.as_json, read=rows.CONSUMABLE_UPDATE.decode),
+    "budget": Stored(of=Budget, write=rows.as_json, read=costs.BUDGET.decode),
     "restoration": Stored(of=Restoration, write=rows.as_json, read=rows.RESTORATION.decode),
     "clock_anchor": Stored(of=ClockAnchor, write=rows.as_json, read=rows.CLOCK_ANCHOR.decode),
 }

@@ -3,14 +3,17 @@
 import sqlite3
 from contextlib import closing
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import AccountName, UserName
 from batchq.domain.access.audit import AuditRecord, PendingAudit
+from batchq.domain.budgets import Budget, BudgetKey, BudgetScope
 from batchq.domain.bulk_stop import BulkStop, BulkStopOrder, JobFilter, Kind
 from batchq.domain.catalog import ConsumableUpdate, Operation
+from batchq.domain.cost import Amounts, Spending
 from batchq.domain.ids import ConsumableName, child_id
 from batchq.domain.job import ArrayChild, ArrayState, ConsumableRequirement, Status
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
@@ -60,6 +63,15 @@ RECORD = AuditRecord(
 )
 BULK_STOP = BulkStopOrder(kind=Kind.CANCEL, reason="enough", record=RECORD)
 UPDATE = ConsumableUpdate(token="a-token", operation=Operation.ADD, quantity=1, at=NOON)
+BUDGET = Budget(key=BudgetKey(BudgetScope.ACCOUNT, "lab"), currency="EUR", soft=Decimal(1))
+SPENDING = Spending(
+    day=NOON.date(),
+    owner=RUNNABLE.spec.owner,
+    queue=RUNNABLE.spec.queue,
+    definition="train",
+    currency="EUR",
+    amounts=Amounts(gpu=Decimal(1), compute=Decimal(2)),
+)
 
 
 async def fill(data: Path) -> None:
@@ -91,6 +103,8 @@ def _changes() -> Changes:
         streams=(log_stream(RUNNING),),
         restoration=Restoration(at=NOON),
         engine_id="an-engine",
+        spending=(SPENDING,),
+        budgets=((BUDGET.key, BUDGET),),
         audit_records=(RECORD,),
     )
 

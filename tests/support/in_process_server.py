@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from batchq.domain.access.accounts import Directory
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job
+from batchq.domain.prices import Prices
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.clock_alignment import align
 from batchq.engine.engine import Engine
@@ -24,10 +25,12 @@ from batchq.ports.logs import LogArchive
 from batchq.ports.runtime import ContainerRuntime
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
+from batchq.services.costs import CostService
 from batchq.services.events import EventService
 from batchq.services.explanations import ExplanationService
 from batchq.services.job_log import JobLogService
 from batchq.services.jobs import JobService
+from batchq.services.training_metrics import MetricsService
 from tests.support.disk import BOTTOMLESS, UNLIMITED
 from tests.support.observing import NoObserver
 
@@ -80,6 +83,7 @@ class InProcessServer:
         self.explanations = ExplanationService(engine=self.engine, store=store)
         self.events = EventService(self.engine.history_feed)
         self.job_log = JobLogService(store=store, logs=self.logs, feed=self.engine.history_feed, clock=clock)
+        self.costs = CostService(store=store, metrics=MetricsService(logs=self.logs), clock=clock)
         self.bulk_stops = BulkStopService(
             engine=self.engine, store=store, directory=people, queues=self.catalog.queues_of
         )
@@ -97,8 +101,8 @@ class InProcessServer:
         """End at once, as `kill -9` does: every task is cancelled, and nothing more is saved."""
         await self.engine.tasks.cancel()
 
-    def job_service(self, *, stop_grace: timedelta) -> JobService:
-        """The job service with this default of the time between a stop signal and the kill."""
+    def job_service(self, *, stop_grace: timedelta, prices: Prices | None = None) -> JobService:
+        """The job service with this default of the time between a stop signal and the kill, and these prices."""
         engine = self.engine if self._new_job_id is None else _EngineWithOwnIds(self.engine, self._new_job_id)
         return JobService(
             engine=engine,
@@ -107,6 +111,7 @@ class InProcessServer:
             disk_guard=BOTTOMLESS,
             checkpoint_guard=BOTTOMLESS,
             stop_grace=stop_grace,
+            prices=prices,
         )
 
     def is_idle(self) -> bool:

@@ -30,6 +30,7 @@ from batchq.domain.container import Overrides, Resources
 from batchq.domain.explanation.codes import Code, Explanation
 from batchq.domain.ids import JobId, QueueName, Tag
 from batchq.domain.job import FINISHED, Dependency, Job, RetryStrategy, Status
+from batchq.domain.prices import Prices
 from batchq.domain.task import Nodes, Task
 from batchq.engine.messages import JobEvent
 from batchq.errors import ContainerGone, EngineUnknown, NotFound
@@ -82,6 +83,8 @@ class World:
         self._definitions = count()
         self.caller = builders.ADMIN
         self.people = builders.PEOPLE
+        #: Of new jobs; None: their costs are not known.
+        self.prices: Prices | None = None
 
     @property
     def virtual(self) -> bool:
@@ -190,7 +193,7 @@ class World:
         """Submit `number` jobs of one definition; their ids in the order of submission."""
         submission = await self.submission(script, **asked)
         usual = AMPLE if script is not None and script.on_term is not None else GRACE
-        service = self.server.job_service(stop_grace=usual if grace is None else grace)
+        service = self.server.job_service(stop_grace=usual if grace is None else grace, prices=self.prices)
         return [(await service.submit(submission, caller=self.caller)).id for _ in range(number)]
 
     async def submit_and(self, request: Callable[[JobId], Awaitable[None]], **asked: Any) -> JobId:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from batchq.domain.access.accounts import AccountName, Caller
+from batchq.domain.budgets import ExhaustedBudget
 from batchq.domain.catalog import JobQueue, PolicyName, SchedulingPolicy
 from batchq.domain.explanation.codes import Code
 from batchq.domain.explanation.holders import Holders
@@ -111,6 +112,8 @@ class SchedulerState(Struct, frozen=True, kw_only=True):
     start_period: timedelta = timedelta()
     #: The vCPUs that the jobs of each share hold, in thousandths, by queue and share.
     share_millicpus: Mapping[tuple[QueueName, str], int] = field(default_factory=dict)
+    #: The budgets that let no job start.
+    exhausted: tuple[ExhaustedBudget, ...] = ()
 
 
 class Neighbours(Struct, frozen=True, kw_only=True):

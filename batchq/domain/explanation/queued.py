@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import AccountName
+from batchq.domain.budgets import BudgetScope, ExhaustedBudget
 from batchq.domain.catalog import JobQueue
 from batchq.domain.explanation import capacity, words
 from batchq.domain.explanation.codes import Code, Explanation, Fact
@@ -83,6 +84,9 @@ def runnable(job: Job, neighbours: Neighbours, state: SchedulerState, reader: Re
         return obstructed(state, reader)
     if any(job.order in it for it in state.stop_pending):
         return explanation(Code.STOP_PENDING, since=None, facts={}, words={})
+    exhausted = next((it for it in state.exhausted if it.covers(job.spec.owner.account, job.spec.queue)), None)
+    if exhausted is not None:
+        return _budget_exhausted(exhausted, reader)
     retry_facts, retry_words = _retry(job)
     named: dict[str, Fact] = {"jobQueue": job.spec.queue}
     if queue is not None and queue.drained:
@@ -101,6 +105,21 @@ def runnable(job: Job, neighbours: Neighbours, state: SchedulerState, reader: Re
             words=blocked.words | retry_words | _place_words(job, neighbours, within_share=False),
         )
     return _in_line(job, neighbours, state, named)
+
+
+def _budget_exhausted(exhausted: ExhaustedBudget, reader: Reader) -> Explanation:
+    name, facts = exhausted.key.name, dict[str, Fact]()
+    if exhausted.key.scope is BudgetScope.QUEUE:
+        facts["jobQueue"] = name
+        text = {"budget": reader.queue(QueueName(name))}
+    else:
+        if reader.sees_account(AccountName(name)):
+            facts["account"] = name
+        text = {"budget": reader.account(AccountName(name))}
+    if exhausted.until is not None:
+        facts["until"] = exhausted.until
+        text["until"] = f"{exhausted.until:%Y-%m-%d}"
+    return explanation(Code.BUDGET_EXHAUSTED, since=exhausted.since, facts=facts, words=text)
 
 
 def _in_line(job: Job, neighbours: Neighbours, state: SchedulerState, named: Mapping[str, Fact]) -> Explanation:

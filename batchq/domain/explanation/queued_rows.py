@@ -105,6 +105,18 @@ QUEUED_ROWS: Mapping[Code, Row] = {
         facts=("jobQueue", *_RETRY_FACTS),
         texts=("QUEUE_DRAINED",),
     ),
+    Code.BUDGET_EXHAUSTED: Row(
+        statuses=(Status.RUNNABLE,),
+        applies="The budget of the job's account, of one above it or of its queue is used up.",
+        sentences=(
+            (
+                "The budget of {budget} is used up: none of its jobs starts before {until} (UTC), unless an "
+                "administrator raises it."
+            ),
+            "The budget of {budget} is used up: none of its jobs starts until an administrator raises it.",
+        ),
+        facts=("account", "jobQueue", "until"),
+    ),
     Code.NO_ENVIRONMENT: Row(
         statuses=(Status.RUNNABLE,),
         applies="No compute environment of the queue is enabled.",

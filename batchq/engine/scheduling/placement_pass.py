@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import AccountName
+from batchq.domain.budgets import BudgetScope
 from batchq.domain.catalog import JobQueue, State
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Status
@@ -142,7 +143,8 @@ class PlacementPass(Struct, frozen=True, kw_only=True):
     async def place_all(self) -> dict[QueueSlot, Head]:
         """Try the first jobs of each queue, by priority. Returns the heads."""
         heads: dict[QueueSlot, Head] = {}
-        open_queues = (it for it in self.catalog.queues.values() if not it.drained)
+        closed = self.waiting.skip.closed(BudgetScope.QUEUE)
+        open_queues = (it for it in self.catalog.queues.values() if not it.drained and it.name not in closed)
         by_priority = sorted(open_queues, key=lambda it: (-it.priority, it.name))
         for _, queues in groupby(by_priority, key=lambda it: it.priority):
             if not self.must_end:
@@ -288,6 +290,8 @@ def _new_pass(
     empty_queues: Collection[QueueName],
 ) -> PlacementPass:
     closed = ClosedAccounts(capacity.quotas)
+    for name in skip.closed(BudgetScope.ACCOUNT):
+        closed.close(AccountName(name))
     waiting = WaitingJobs(unit, queue_cache, skip, closed, empty_queues=empty_queues)
     return PlacementPass(
         unit=unit, waiting=waiting, catalog=catalog, capacity=capacity, usage=usage, closed_accounts=closed

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct, field
 
+from batchq.domain.budgets import BudgetScope, ExhaustedBudget
 from batchq.domain.catalog import SchedulingPolicy
 from batchq.domain.ids import QueueName
 from batchq.domain.intervals import IntervalSet
@@ -23,12 +24,18 @@ from batchq.ports.queue import QueueReader
 
 
 class Skip(Struct, frozen=True, kw_only=True):
-    """Jobs that must not be placed because a stop order is about to reach them, as intervals of `Job.order`."""
+    """Jobs that must not be placed: a stop order is about to reach them, or their budget is used up."""
 
-    #: Children to which an order of their array has not been applied yet.
+    #: Children to which an order of their array has not been applied yet, as intervals of `Job.order`.
     children: IntervalSet = field(default_factory=IntervalSet)
-    #: Jobs that a bulk stop in progress will stop.
+    #: Jobs that a bulk stop in progress will stop, as intervals of `Job.order`.
     bulk_stop_targets: IntervalSet = field(default_factory=IntervalSet)
+    #: The budgets that let no job start. Their accounts and queues are closed, so `has` does not check them.
+    exhausted: tuple[ExhaustedBudget, ...] = ()
+
+    def closed(self, scope: BudgetScope) -> frozenset[str]:
+        """The names of the accounts or queues whose budget is used up."""
+        return frozenset(it.key.name for it in self.exhausted if it.key.scope is scope)
 
     def has(self, it: Candidate) -> bool:
         return it.order in self.children or it.order in self.bulk_stop_targets
@@ -64,7 +71,7 @@ class WaitingJobs:
         self._unit = unit
         self._queues = queues
         #: Jobs that must not be placed.
-        self._skip = skip
+        self.skip = skip
         #: Accounts whose jobs are passed over, without a limit on their number. More may be added meanwhile.
         self._closed = closed
         #: Queues without waiting stored jobs, which are not read.
@@ -140,7 +147,7 @@ class WaitingJobs:
             return await self._queues.runnable_in_share(queue, share, limit, after, excluding=self._closed.names)
 
         def place(it: Candidate) -> tuple[int, int]:
-            return it.priority, self._skip.end(it.order)
+            return it.priority, self.skip.end(it.order)
 
         return self._merge(_Pages(read, place, FIRST_PAGE), self._changed[queue][share], _rank)
 
@@ -163,11 +170,11 @@ class WaitingJobs:
         return not self._unit.touched(other.job_id) and not self._closed.has(other.account)
 
     def may_start(self, it: Candidate) -> bool:
-        return not self._skip.has(it)
+        return not self.skip.has(it)
 
     def skipped_to(self, order: int) -> int:
         """The last of the consecutive orders from `order` on that are skipped or changed."""
-        return self._changed_orders.end(self._skip.end(order))
+        return self._changed_orders.end(self.skip.end(order))
 
     def _first_page(self, queue: QueueName) -> int:
         """The size of the first page: it still has FIRST_PAGE jobs if all changed jobs of the queue stand in front.
@@ -216,13 +223,13 @@ class _MergedJobs(Generic[Key]):
         self._changed = changed
         self._rank: Callable[[Candidate], Key] = rank
         self._next_stored: Candidate | None = None
-        self._skipped = 0
+        self.skipped = 0
 
     def __aiter__(self) -> AsyncIterator[Candidate]:
         return self
 
     async def __anext__(self) -> Candidate:
-        while self._skipped < MAX_SKIPPED:
+        while self.skipped < MAX_SKIPPED:
             job = self._next_stored or await self._stored.next()
             if self._changed and (job is None or self._rank(self._changed[-1]) < self._rank(job)):
                 self._next_stored = job
@@ -233,7 +240,7 @@ class _MergedJobs(Generic[Key]):
             if self._waiting.is_unchanged(job):
                 if self._waiting.may_start(job):
                     return job
-                self._skipped += 1
+                self.skipped += 1
         self._waiting.gave_up = True
         raise StopAsyncIteration
 

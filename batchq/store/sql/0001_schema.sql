@@ -253,6 +253,29 @@ CREATE TABLE bulk_stop_targets (
     PRIMARY KEY (bulk_stop, ord, node)
 ) WITHOUT ROWID;
 
+-- -------------------------------------------------------------------------------------------------------------- costs
+
+-- What ended attempts cost, by the day on which their containers ran. Amounts are in billionths of the currency. No row
+-- is deleted with its jobs: budgets and reports need it longer.
+CREATE TABLE spending (
+    day INTEGER NOT NULL, -- days since 1970-01-01, in UTC
+    account TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    definition TEXT NOT NULL, -- the name of the job definition
+    currency TEXT NOT NULL, -- ISO 4217
+    gpu INTEGER NOT NULL, -- for GPUs
+    compute INTEGER NOT NULL, -- for vCPUs and memory
+    PRIMARY KEY (day, account, owner, queue, definition, currency)
+) WITHOUT ROWID;
+
+CREATE TABLE budgets (
+    scope TEXT NOT NULL, -- ACCOUNT or QUEUE
+    name TEXT NOT NULL, -- of the account or queue
+    value TEXT NOT NULL, -- JSON of Budget
+    PRIMARY KEY (scope, name)
+) WITHOUT ROWID;
+
 -- --------------------------------------------------------------------------------------------------------------- logs
 
 -- One log stream for each container of an attempt.

@@ -22,6 +22,12 @@ CREATE INDEX audit_log_by_owner_account ON audit_log (owner_account, at) WHERE o
 CREATE INDEX audit_log_by_resource ON audit_log (resource, at);
 CREATE INDEX audit_log_by_time ON audit_log (at);
 CREATE INDEX audit_log_by_user ON audit_log (user, at);
+CREATE TABLE budgets (
+    scope TEXT NOT NULL,
+    name TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (scope, name)
+) WITHOUT ROWID;
 CREATE TABLE bulk_stop_targets (
     bulk_stop INTEGER NOT NULL,
     ord INTEGER NOT NULL,
@@ -189,6 +195,17 @@ CREATE TABLE share_usage (
     share_identifier TEXT NOT NULL,
     value TEXT NOT NULL,
     PRIMARY KEY (queue, share_identifier)
+) WITHOUT ROWID;
+CREATE TABLE spending (
+    day INTEGER NOT NULL,
+    account TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    definition TEXT NOT NULL,
+    currency TEXT NOT NULL,
+    gpu INTEGER NOT NULL,
+    compute INTEGER NOT NULL,
+    PRIMARY KEY (day, account, owner, queue, definition, currency)
 ) WITHOUT ROWID;
 CREATE TABLE submissions (
     principal TEXT NOT NULL,

@@ -1,0 +1,219 @@
+"""Budgets and spending in memory, as last saved: which limits are reached, and which jobs may not start.
+
+What ended attempts cost is stored by the commit that stores their end; here are its sums. What active jobs have cost so
+far is added whenever it is needed.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+
+from msgspec import Struct
+
+from batchq.domain.access.accounts import ROOT, AccountName, UserName
+from batchq.domain.access.audit import AuditRecord
+from batchq.domain.budgets import (
+    Budget,
+    BudgetKey,
+    BudgetLimit,
+    BudgetScope,
+    ExhaustedBudget,
+    changed,
+    covered_by,
+    crossed,
+    exhausted_budgets,
+    month_of,
+    period_start,
+    reached,
+    refusal,
+    stop_kind,
+    stop_reason,
+)
+from batchq.domain.bulk_stop import BulkStopOrder
+from batchq.domain.cost import ZERO, Spending, cost_between, spending
+from batchq.domain.ids import JobId
+from batchq.domain.job import Job, JobSpec
+from batchq.domain.scheduling.fairshare import Change
+from batchq.engine.account_limits import AccountPolicies
+from batchq.engine.messages import BudgetReached, BulkStopRequest, SetBudget
+from batchq.engine.unit_of_work import Committed, UnitOfWork
+from batchq.errors import Invalid, NotFound
+from batchq.ports.costs import CostStore, SpendingKey
+
+MAX_BUDGETS = 1000
+OPERATIONS = {BudgetLimit.SOFT: "BudgetSoftLimit", BudgetLimit.HARD: "BudgetHardLimit"}  # in audit records
+
+Sums = defaultdict[SpendingKey, Decimal]
+StagedBudgets = dict[BudgetKey, Budget | None]
+NOTHING_STAGED: StagedBudgets = {}
+
+
+class BudgetStatus(Struct, frozen=True, kw_only=True):
+    """A budget and what is spent of it."""
+
+    budget: Budget
+    #: In the present period, by ended and by active attempts; not rounded.
+    spent: Decimal
+
+
+class Budgets:
+    """The budgets and the sums of spending, as last saved."""
+
+    def __init__(self, store: CostStore, accounts: AccountPolicies) -> None:
+        self._store = store
+        self._accounts = accounts
+        self._budgets: dict[BudgetKey, Budget] = {}
+        #: What ended attempts cost in all.
+        self._whole = Sums(Decimal)
+        #: What ended attempts cost in the month that begins at `_month`.
+        self._of_month = Sums(Decimal)
+        self._month: datetime | None = None
+
+    async def load(self, now: datetime) -> None:
+        """Load the stored state: at the start, and whenever memory may differ from the store."""
+        self._budgets = {it.key: it for it in await self._store.budgets()}
+        self._whole = Sums(Decimal, await self._store.spending_totals(None))
+        self._month = month_of(now)
+        self._of_month = Sums(Decimal, await self._store.spending_totals(self._month.date()))
+
+    @property
+    def any(self) -> bool:
+        """Whether there is a budget."""
+        return bool(self._budgets)
+
+    def stage(self, unit: UnitOfWork, changes: Iterable[Change]) -> None:
+        """Add what the attempts cost that ended in this unit of work."""
+        sums: dict[tuple[object, ...], Spending] = {}
+        for before, after in changes:
+            if after.spec.prices is None or not after.attempts:
+                continue
+            known = 0 if before is None else len(before.attempts)
+            for it in spending(after, after.attempts[known:], unit.now):
+                group = (it.day, it.owner, it.queue, it.definition, it.currency)
+                sums[group] = it if group not in sums else it.plus(sums[group].amounts)
+        unit.spending = tuple(sums.values())
+
+    def on_committed(self, committed: Committed) -> None:
+        unit = committed.unit
+        self._turn(unit.now)
+        for it in unit.spending:
+            key = SpendingKey(it.owner.account, it.queue, it.currency)
+            self._whole[key] += it.amounts.total
+            if self._month is not None and it.day >= self._month.date():
+                self._of_month[key] += it.amounts.total
+        for name, budget in unit.budgets.items():
+            if budget is None:
+                self._budgets.pop(name, None)
+            else:
+                self._budgets[name] = budget
+
+    def admit(self, unit: UnitOfWork, spec: JobSpec) -> None:
+        """Raises Invalid for a new job of an account or queue whose budget is used up."""
+        for it in self.exhausted(unit.now, unit.budgets) if self._budgets else ():
+            if it.covers(spec.owner.account, spec.queue):
+                raise Invalid(refusal(it))
+
+    def exhausted(self, now: datetime, staged: StagedBudgets = NOTHING_STAGED) -> tuple[ExhaustedBudget, ...]:
+        """The budgets that let no job start, as last saved and with the changes of a unit of work."""
+        if not self._budgets and not staged:
+            return ()
+        below = self._accounts.quotas().people.below
+        present = (it for it in (self._budgets | staged).values() if it is not None)
+        return exhausted_budgets(((it, below(AccountName(it.key.name))) for it in present), now)
+
+    def statuses(self, active: Iterable[Job], now: datetime) -> tuple[BudgetStatus, ...]:
+        """All budgets, by key, each with what is spent of it. `active`: the jobs with an attempt under way."""
+        self._turn(now)
+        whole, month = self._with_active(active, now)
+        return tuple(
+            BudgetStatus(budget=it, spent=self._sum(it, whole if period_start(it, now) is None else month))
+            for _, it in sorted(self._budgets.items())
+        )
+
+    def due(self, active: Iterable[Job], now: datetime) -> tuple[BudgetKey, ...]:
+        """The budgets with a limit that is reached and whose crossing is not stored."""
+        return tuple(it.budget.key for it in self.statuses(active, now) if reached(it.budget, it.spent, now))
+
+    def covered(self, key: BudgetKey) -> frozenset[AccountName] | None:
+        """The accounts that a budget covers; None: all."""
+        return covered_by(key, self._accounts.quotas().people.below(AccountName(key.name)))
+
+    def set(self, unit: UnitOfWork, message: SetBudget) -> None:
+        """Store or remove a budget. Raises NotFound for one that is to be removed and does not exist; Invalid."""
+        before = unit.budgets[message.key] if message.key in unit.budgets else self._budgets.get(message.key)
+        if message.budget is None and before is None:
+            raise NotFound(f"There is no budget of {message.key}.")
+        if before is None and len(self._budgets.keys() | unit.budgets.keys()) >= MAX_BUDGETS:
+            raise Invalid(f"There can be at most {MAX_BUDGETS} budgets.")
+        unit.budgets[message.key] = None if message.budget is None else changed(before, message.budget)
+        unit.audit(f"budget/{message.key.scope.lower()}/{message.key.name}")
+
+    def cross(self, unit: UnitOfWork, message: BudgetReached, active: Mapping[JobId, Job]) -> BulkStopRequest | None:
+        """Store the crossing of a budget's limits. Returns the order that follows; None if it is stored already."""
+        budget = self._budgets.get(message.key)
+        if budget is None or message.key in unit.budgets:
+            return None
+        whole, month = self._with_active(active.values(), unit.now)
+        spent = self._sum(budget, whole if period_start(budget, unit.now) is None else month)
+        limits = reached(budget, spent, unit.now)
+        if not limits:
+            return None
+        unit.budgets[budget.key] = crossed(budget, limits, spent, unit.now)
+        record = _record(budget.key, limits, unit.now)
+        unit.audit_records.append(record)
+        order = BulkStopOrder(kind=stop_kind(limits), reason=stop_reason(budget, limits), record=record)
+        return BulkStopRequest(
+            order=order,
+            selection=message.selection,
+            as_of=0,
+            report=_discard,
+            candidates=message.candidates,
+            caller=None,
+            answer=None,
+        )
+
+    def _turn(self, now: datetime) -> None:
+        """Begin a new month if one has begun. A clock that was set back does not bring the earlier one back."""
+        month = month_of(now)
+        if self._month is None or month > self._month:
+            self._month, self._of_month = month, Sums(Decimal)
+
+    def _with_active(self, active: Iterable[Job], now: datetime) -> tuple[Sums, Sums]:
+        """The spending in all and in the present month, that of active attempts included."""
+        whole, month = self._whole.copy(), self._of_month.copy()
+        for job in active:
+            prices, attempt = job.spec.prices, job.attempt
+            if prices is None or attempt is None or attempt.started_at is None:
+                continue
+            key = SpendingKey(job.spec.owner.account, job.spec.queue, prices.currency)
+            cost = cost_between(job, attempt, None, now)
+            whole[key] += cost
+            begins_earlier = self._month is not None and attempt.started_at < self._month
+            month[key] += cost_between(job, attempt, self._month, now) if begins_earlier else cost
+        return whole, month
+
+    def _sum(self, budget: Budget, sums: Mapping[SpendingKey, Decimal]) -> Decimal:
+        name, people = budget.key.name, self._accounts.quotas().people
+        if budget.key.scope is BudgetScope.QUEUE:
+            counted: Sequence[SpendingKey] = [it for it in sums if it.queue == name]
+        else:
+            below = people.below(AccountName(name))
+            counted = [it for it in sums if name == ROOT or it.account in below]
+        return sum((sums[it] for it in counted if it.currency == budget.currency), ZERO)
+
+
+def _record(key: BudgetKey, limits: Sequence[BudgetLimit], now: datetime) -> AuditRecord:
+    """The audit record of a crossing. The account of a budget sees it; that of a queue's budget, operators do."""
+    account = AccountName(key.name) if key.scope is BudgetScope.ACCOUNT else ROOT
+    return AuditRecord(
+        at=now,
+        user=UserName(""),
+        account=account,
+        operation=OPERATIONS[limits[-1]],
+        resource=f"budget/{key.scope.lower()}/{key.name}",
+    )
+
+
+def _discard(_: object) -> None:
+    """The outcomes of the order are in the audit log; no client waits for them."""

@@ -1,0 +1,111 @@
+"""Spending and budgets in SQL. Each function runs inside one transaction.
+
+Amounts are stored as integers, in billionths of the currency.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal
+
+from msgspec.json import Decoder
+
+from batchq.domain.access.accounts import AccountName
+from batchq.domain.budgets import Budget, BudgetKey
+from batchq.domain.cost import Amounts, Spending
+from batchq.domain.ids import QueueName
+from batchq.ports.costs import CostGroup, GroupSpending, SpendingKey, SpendingPage, SpendingQuery
+from batchq.store import rows
+from batchq.store.quarantine import skip_unreadable
+from batchq.store.search_conditions import json_texts
+from batchq.store.statements import Row, execute_each, load_statements
+
+SQL = load_statements("costs.sql")
+
+MAX_EXAMINED = 500_000  # rows that one report reads
+
+_BILLION = 10**9
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+BUDGET = Decoder(Budget)
+_COLUMNS = {
+    CostGroup.ACCOUNT: "account",
+    CostGroup.USER: "owner",
+    CostGroup.QUEUE: "queue",
+    CostGroup.DEFINITION: "definition",
+}
+_VISIBLE = "owner = :user OR account IN (SELECT value FROM json_each(:accounts))"
+
+Connection = sqlite3.Connection
+
+
+def write(
+    connection: Connection, spending: Sequence[Spending], budgets: Sequence[tuple[BudgetKey, Budget | None]]
+) -> None:
+    """Add the spending to that of the same days, and store or delete budgets."""
+    execute_each(connection, SQL["add_spending"], [_spending_row(it) for it in spending])
+    for key, budget in budgets:
+        row = {"scope": key.scope.value, "name": rows.text(key.name)}
+        if budget is None:
+            connection.execute(SQL["delete_budget"], row)
+        else:
+            connection.execute(SQL["put_budget"], row | {"value": rows.as_json(budget)})
+
+
+def budgets(connection: Connection) -> tuple[Budget, ...]:
+    """The budgets. An unreadable one is skipped: its limits are unknown."""
+    return tuple(skip_unreadable(connection.execute(SQL["budgets"]), BUDGET.decode))
+
+
+def totals(connection: Connection, since: date | None) -> Sequence[tuple[SpendingKey, Decimal]]:
+    first = -_EPOCH_DAY if since is None else _day(since)
+    return [
+        (SpendingKey(AccountName(account), QueueName(queue), currency), _decimal(amount))
+        for account, queue, currency, amount in connection.execute(SQL["spending_totals"], {"since": first})
+    ]
+
+
+def spending(connection: Connection, query: SpendingQuery) -> SpendingPage:
+    parameters: dict[str, str | int] = {
+        "first": _day(query.first),
+        "last": _day(query.last),
+        "limit": MAX_EXAMINED,
+    }
+    beyond = connection.execute(SQL["spending_beyond"], parameters).fetchone()
+    condition = "TRUE"
+    if query.visibility is not None:
+        condition = _VISIBLE
+        parameters |= {
+            "user": rows.text(query.visibility.user),
+            "accounts": json_texts(query.visibility.accounts),
+        }
+    statement = SQL["spending_by"].format(column=_COLUMNS[query.by], condition=condition)
+    groups = tuple(
+        GroupSpending(name=name, currency=currency, amounts=Amounts(gpu=_decimal(gpu), compute=_decimal(compute)))
+        for name, currency, gpu, compute in connection.execute(statement, parameters)
+    )
+    return SpendingPage(groups=groups, more=beyond is not None)
+
+
+def _spending_row(it: Spending) -> Row:
+    return {
+        "day": _day(it.day),
+        "account": rows.text(it.owner.account),
+        "owner": rows.text(it.owner.user),
+        "queue": rows.text(it.queue),
+        "definition": rows.text(it.definition),
+        "currency": rows.text(it.currency),
+        "gpu": _billionths(it.amounts.gpu),
+        "compute": _billionths(it.amounts.compute),
+    }
+
+
+def _day(day: date) -> int:
+    return day.toordinal() - _EPOCH_DAY
+
+
+def _billionths(amount: Decimal) -> int:
+    return rows.integer(int((amount * _BILLION).to_integral_value()))
+
+
+def _decimal(billionths: float) -> Decimal:
+    return Decimal(round(billionths)) / _BILLION
