@@ -6,8 +6,6 @@ from datetime import datetime
 from functools import partial
 from weakref import ref
 
-from msgspec import Struct
-
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Caller
@@ -30,6 +28,7 @@ from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.containers.verified_runtime import VerifiedRuntime
 from batchq.engine.containers.watcher import Watcher
 from batchq.engine.engine_identity import EngineCheck
+from batchq.engine.health import Health
 from batchq.engine.history_feed import HistoryFeed
 from batchq.engine.loop import EngineLoop
 from batchq.engine.mailbox import Mailbox
@@ -60,26 +59,6 @@ JobRequest = (
     | on.ResumeRequested
     | on.ForceFailed
 )
-
-
-class Health(Struct, frozen=True, kw_only=True):
-    """The state of the engine's components."""
-
-    #: Why the store fails; None: healthy.
-    store: str | None
-    #: What is wrong with the container engine; None: healthy.
-    engine: str | None
-    #: Why safe mode starts no job; None outside safe mode.
-    safe_mode: str | None
-    #: The state of each background loop by name; `ok`: healthy.
-    loops: dict[str, str]
-    #: The names of the loops that fail each time they are restarted.
-    failing: tuple[str, ...] = ()
-
-    @property
-    def healthy(self) -> bool:
-        wrong = (self.store, self.engine, self.safe_mode)
-        return not any(wrong) and all(it == "ok" for it in self.loops.values())
 
 
 class Engine:
