@@ -1,4 +1,4 @@
-"""Consumable resources: their totals, what jobs took of them, and updates that come again."""
+"""Consumable resources: their totals, units that jobs consumed, and repeated updates."""
 
 import asyncio
 from datetime import timedelta
@@ -54,7 +54,7 @@ def total(catalog):
     return catalog.consumable_resources.quantities(catalog.consumables[LICENCES]).total
 
 
-async def test_what_is_made_is_there_and_is_there_again_after_a_restart(catalog, reopened):
+async def test_a_created_resource_exists_after_a_restart(catalog, reopened):
     made = await make_consumable(catalog, total=0, tags=(("k", "v"),))
 
     again = await reopened()
@@ -63,7 +63,7 @@ async def test_what_is_made_is_there_and_is_there_again_after_a_restart(catalog,
     assert catalog.consumables == again.consumables == {LICENCES: made}
 
 
-async def test_a_name_is_taken_once(catalog):
+async def test_a_name_is_unique(catalog):
     await make_consumable(catalog)
 
     with pytest.raises(Invalid, match=r"^Object already exists$"):
@@ -73,14 +73,14 @@ async def test_a_name_is_taken_once(catalog):
 
 
 @pytest.mark.parametrize("quantity", [-1, MOST + 1])
-async def test_a_total_is_what_a_long_can_say_and_not_negative(catalog, quantity):
+async def test_a_total_is_a_non_negative_long(catalog, quantity):
     with pytest.raises(Invalid, match="between 0 and"):
         await make_consumable(catalog, total=quantity)
 
     assert catalog.consumables == {}
 
 
-async def test_there_are_as_many_as_aws_has_and_no_more(catalog, monkeypatch):
+async def test_the_number_of_resources_is_limited_as_in_aws(catalog, monkeypatch):
     monkeypatch.setattr(consumable_resources, "MAX_RESOURCES", 2)
     await make_consumable(catalog, "a")
     await make_consumable(catalog, "b")
@@ -102,7 +102,7 @@ async def test_there_are_as_many_as_aws_has_and_no_more(catalog, monkeypatch):
         (("REMOVE", 10), 0),
     ],
 )
-async def test_a_total_is_set_raised_and_lowered(catalog, reopened, update, asked, left):
+async def test_a_total_is_set_increased_and_decreased(catalog, reopened, update, asked, left):
     await make_consumable(catalog)
 
     assert await update(*asked) == left
@@ -112,7 +112,7 @@ async def test_a_total_is_set_raised_and_lowered(catalog, reopened, update, aske
 @pytest.mark.parametrize(
     ("operation", "quantity"), [("REMOVE", 11), ("ADD", MOST - 9), ("SET", -1), ("ADD", -1), ("REMOVE", -1)]
 )
-async def test_a_total_never_leaves_its_bounds(catalog, reopened, update, operation, quantity):
+async def test_a_total_stays_within_its_bounds(catalog, reopened, update, operation, quantity):
     await make_consumable(catalog)
 
     with pytest.raises(Invalid, match="between 0 and"):
@@ -122,12 +122,12 @@ async def test_a_total_never_leaves_its_bounds(catalog, reopened, update, operat
     assert (await reopened()).consumables == {LICENCES: consumable()}
 
 
-async def test_what_is_not_there_cannot_be_changed(catalog, update):
+async def test_an_unknown_resource_cannot_be_changed(catalog, update):
     with pytest.raises(NotFound, match="ConsumableResource licences not found"):
         await update("SET", 1)
 
 
-async def test_changes_made_at_once_are_all_made(catalog, update):
+async def test_concurrent_changes_are_all_applied(catalog, update):
     await make_consumable(catalog)
 
     await asyncio.gather(*(update("ADD", 1, f"token-{number}") for number in range(20)))
@@ -138,7 +138,7 @@ async def test_changes_made_at_once_are_all_made(catalog, update):
 # --------------------------------------------------------------------------------------------------- the same again
 
 
-async def test_the_same_update_with_the_same_token_is_made_once(catalog, update):
+async def test_an_update_with_the_same_token_is_applied_once(catalog, update):
     await make_consumable(catalog)
 
     told = [await update("ADD", 5, "token") for _ in range(3)]
@@ -179,7 +179,7 @@ async def test_a_token_is_known_for_eight_hours(catalog, clock, update):
     assert (within, beyond) == (11, 12)
 
 
-async def test_an_update_that_was_refused_leaves_its_token_free(catalog, update):
+async def test_a_refused_update_does_not_use_its_token(catalog, update):
     await make_consumable(catalog)
 
     with pytest.raises(Invalid):
@@ -188,7 +188,7 @@ async def test_an_update_that_was_refused_leaves_its_token_free(catalog, update)
     assert await update("REMOVE", 1, "token") == 9
 
 
-async def test_a_token_of_a_resource_is_its_own_and_goes_with_it(catalog, update):
+async def test_a_token_belongs_to_its_resource_and_is_deleted_with_it(catalog, update):
     await make_consumable(catalog)
     await update("ADD", 1, "token")
 
@@ -198,7 +198,7 @@ async def test_a_token_of_a_resource_is_its_own_and_goes_with_it(catalog, update
     assert await update("ADD", 1, "token") == 11
 
 
-async def test_what_the_store_refuses_has_not_happened(catalog, store, changed, update):
+async def test_a_change_that_the_store_refuses_has_no_effect(catalog, store, changed, update):
     await make_consumable(catalog)
     store.failing = True
 
@@ -216,7 +216,7 @@ async def test_what_the_store_refuses_has_not_happened(catalog, store, changed, 
 # ------------------------------------------------------------------------------------------------- what jobs took
 
 
-async def test_what_jobs_hold_is_not_available(catalog):
+async def test_units_held_by_jobs_are_not_available(catalog):
     made = await make_consumable(catalog)
 
     catalog.consumable_resources.usage = Taken(in_use=4, used_up=3)
@@ -234,7 +234,7 @@ async def test_with_a_total_below_what_jobs_hold_nothing_is_available(catalog, u
     assert catalog.consumable_resources.quantities(made) == Quantities(total=3, in_use=4, available=0)
 
 
-async def test_what_was_used_up_is_gone_from_the_total(catalog):
+async def test_consumed_units_are_subtracted_from_the_total(catalog):
     made = await make_consumable(catalog, kind=ResourceKind.NON_REPLENISHABLE)
 
     catalog.consumable_resources.usage = Taken(in_use=2, used_up=3)
@@ -243,14 +243,14 @@ async def test_what_was_used_up_is_gone_from_the_total(catalog):
 
 
 @pytest.mark.parametrize(("operation", "quantity", "left"), [("SET", 4, 4), ("ADD", 4, 11), ("REMOVE", 7, 0)])
-async def test_a_total_is_changed_as_it_is_told(catalog, update, operation, quantity, left):
+async def test_a_total_includes_consumed_units_when_it_is_changed(catalog, update, operation, quantity, left):
     await make_consumable(catalog, kind=ResourceKind.NON_REPLENISHABLE)
     catalog.consumable_resources.usage = Taken(used_up=3)
 
     assert await update(operation, quantity) == left
 
 
-async def test_a_total_that_jobs_overtook_is_nothing_and_raised_from_there(catalog, update):
+async def test_a_total_below_the_consumed_units_is_zero(catalog, update):
     await make_consumable(catalog, total=2, kind=ResourceKind.NON_REPLENISHABLE)
     catalog.consumable_resources.usage = Taken(used_up=3)  # as after a SET to 2 while jobs took 3
 
@@ -259,7 +259,7 @@ async def test_a_total_that_jobs_overtook_is_nothing_and_raised_from_there(catal
     assert (overtaken, await update("ADD", 4)) == (0, 4)
 
 
-async def test_no_more_is_taken_off_than_is_left(catalog, update):
+async def test_no_more_units_are_removed_than_are_left(catalog, update):
     await make_consumable(catalog, kind=ResourceKind.NON_REPLENISHABLE)
     catalog.consumable_resources.usage = Taken(used_up=3)
 
@@ -267,7 +267,7 @@ async def test_no_more_is_taken_off_than_is_left(catalog, update):
         await update("REMOVE", 8)
 
 
-async def test_a_new_one_has_all_of_its_total_whatever_was_used_up_under_its_name(catalog):
+async def test_a_resource_created_again_has_its_whole_total(catalog):
     catalog.consumable_resources.usage = Taken(used_up=3)
 
     await make_consumable(catalog, kind=ResourceKind.NON_REPLENISHABLE)
@@ -278,7 +278,7 @@ async def test_a_new_one_has_all_of_its_total_whatever_was_used_up_under_its_nam
 # --------------------------------------------------------------------------------------------------- deleting and tags
 
 
-async def test_what_is_deleted_is_gone_and_what_never_was_is_too(catalog, reopened, changed):
+async def test_deleting_a_deleted_or_unknown_resource_is_a_success(catalog, reopened, changed):
     await make_consumable(catalog)
 
     await catalog.consumable_resources.delete(LICENCES, caller=ADMIN)
@@ -288,7 +288,7 @@ async def test_what_is_deleted_is_gone_and_what_never_was_is_too(catalog, reopen
     assert changed.count == 2
 
 
-async def test_tags_are_laid_on_and_taken_off(catalog, reopened):
+async def test_tags_are_added_and_removed(catalog, reopened):
     await make_consumable(catalog, tags=(("a", "1"), ("b", "2")))
 
     await catalog.consumable_resources.tag(LICENCES, (("b", "3"), ("c", "4")), caller=ADMIN)

@@ -21,7 +21,7 @@ async def test_each_registration_is_the_next_revision(catalog):
 
 
 @pytest.mark.fault("IN24")
-async def test_many_registered_at_once_count_without_gaps(catalog):
+async def test_concurrent_registrations_have_consecutive_revisions(catalog):
     made = await asyncio.gather(*(catalog.definitions.register(definition(name="a"), caller=ADMIN) for _ in range(50)))
 
     assert sorted(it.ref.revision for it in made) == list(range(1, 51))
@@ -48,7 +48,7 @@ async def test_a_new_revision_is_the_newest_at_once(catalog):
     assert (await catalog.definitions.find("a", None, caller=ADMIN)).ref.revision == 2
 
 
-async def test_an_unknown_definition_makes_no_job(catalog):
+async def test_an_unknown_definition_submits_no_job(catalog):
     await catalog.definitions.register(definition(name="a"), caller=ADMIN)
 
     with pytest.raises(NotFound, match=UNKNOWN.format("b")):
@@ -57,7 +57,7 @@ async def test_an_unknown_definition_makes_no_job(catalog):
         await catalog.definitions.find("a", 2, caller=ADMIN)
 
 
-async def test_an_inactive_definition_makes_no_job_and_is_still_described(catalog, reopened):
+async def test_an_inactive_definition_submits_no_job_and_is_described(catalog, reopened):
     made = await catalog.definitions.register(definition(name="a"), caller=ADMIN)
     await catalog.definitions.deregister(made.ref, caller=ADMIN)
 
@@ -70,7 +70,7 @@ async def test_an_inactive_definition_makes_no_job_and_is_still_described(catalo
     assert await again.definitions.get(made.ref) == replace(made, status=DefinitionStatus.INACTIVE)
 
 
-async def test_to_deregister_again_or_what_never_was_changes_nothing(catalog):
+async def test_deregistering_an_inactive_or_unknown_definition_changes_nothing(catalog):
     made = await catalog.definitions.register(definition(name="a"), caller=ADMIN)
 
     await catalog.definitions.deregister(made.ref, caller=ADMIN)
@@ -81,14 +81,14 @@ async def test_to_deregister_again_or_what_never_was_changes_nothing(catalog):
     assert found == (replace(made, status=DefinitionStatus.INACTIVE),)
 
 
-async def test_a_number_is_never_given_again(catalog):
+async def test_a_revision_is_never_reused(catalog):
     made = await catalog.definitions.register(definition(name="a"), caller=ADMIN)
     await catalog.definitions.deregister(made.ref, caller=ADMIN)
 
     assert (await catalog.definitions.register(definition(name="a"), caller=ADMIN)).ref.revision == 2
 
 
-async def test_pages_go_on_after_the_last_one_told(catalog):
+async def test_pages_continue_after_the_last_entry(catalog):
     made = [await catalog.definitions.register(definition(name=name), caller=ADMIN) for name in ("b", "a", "a")]
 
     first = await catalog.definitions.page(name=None, status="ACTIVE", limit=2, after=None, caller=ADMIN)
@@ -108,7 +108,7 @@ async def test_tags_of_a_definition_change(catalog, reopened):
     assert await (await reopened()).definitions.get(made.ref) == replace(made, tags=(("l", "x"),))
 
 
-async def test_tags_of_a_definition_are_fifty_at_most(catalog):
+async def test_a_definition_has_at_most_fifty_tags(catalog):
     many = tuple((f"key{number}", "") for number in range(51))
     made = await catalog.definitions.register(definition(name="a", tags=many[:50]), caller=ADMIN)
 
@@ -120,7 +120,7 @@ async def test_tags_of_a_definition_are_fifty_at_most(catalog):
         await catalog.definitions.tag(DefinitionRef(name="b", revision=1), (), caller=ADMIN)
 
 
-async def test_what_the_store_refuses_is_not_remembered(catalog, store):
+async def test_a_definition_that_the_store_refuses_is_not_cached(catalog, store):
     made = await catalog.definitions.register(definition(name="a"), caller=ADMIN)
     store.failing = True
 
@@ -132,7 +132,7 @@ async def test_what_the_store_refuses_is_not_remembered(catalog, store):
     assert await catalog.definitions.find("a", None, caller=ADMIN) == made
 
 
-async def test_more_definitions_than_are_kept_in_memory_are_all_found(catalog):
+async def test_definitions_beyond_the_cache_are_found(catalog):
     made = [
         await catalog.definitions.register(definition(name=f"a{number}"), caller=ADMIN)
         for number in range(job_definitions.MAX_CACHED + 10)

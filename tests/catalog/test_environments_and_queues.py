@@ -21,7 +21,7 @@ MANY_TAGS = tuple((f"key{number}", "value") for number in range(51))
 # ------------------------------------------------------------------------------------------------------------- making
 
 
-async def test_what_is_made_is_there_and_is_there_again_after_a_restart(catalog, reopened):
+async def test_a_created_resource_exists_after_a_restart(catalog, reopened):
     made = await make_environment(catalog, max_millicpus=2500, document='{"a":1}', tags=(("k", "v"),))
     line = await make_queue(catalog, priority=7, document='{"b":2}')
 
@@ -33,7 +33,7 @@ async def test_what_is_made_is_there_and_is_there_again_after_a_restart(catalog,
     assert (again.environments, again.queues) == ({"local": made}, {"default": line})
 
 
-async def test_a_name_is_taken_once(catalog):
+async def test_a_name_is_unique(catalog):
     await make_environment(catalog)
     await make_queue(catalog)
 
@@ -43,7 +43,7 @@ async def test_a_name_is_taken_once(catalog):
         await make_queue(catalog)
 
 
-async def test_of_many_who_want_a_name_at_once_one_gets_it(catalog):
+async def test_of_concurrent_creations_of_a_name_one_succeeds(catalog):
     outcomes = await asyncio.gather(
         *(make_environment(catalog, max_millicpus=number) for number in range(1, 6)), return_exceptions=True
     )
@@ -52,7 +52,7 @@ async def test_of_many_who_want_a_name_at_once_one_gets_it(catalog):
     assert catalog.environments == {"local": outcomes[0]}
 
 
-async def test_a_queue_needs_environments_that_exist(catalog):
+async def test_the_environments_of_a_queue_must_exist(catalog):
     await make_environment(catalog)
 
     with pytest.raises(NotFound, match="ComputeEnvironment other not found"):
@@ -71,7 +71,7 @@ async def test_more_than_fifty_tags_are_refused(catalog):
 # ------------------------------------------------------------------------------------------------------------ changing
 
 
-async def test_an_update_changes_what_it_names_and_leaves_the_rest(catalog, reopened):
+async def test_an_update_changes_only_the_given_members(catalog, reopened):
     await make_environment(catalog)
     await make_environment(catalog, "other")
     await make_queue(catalog, tags=(("k", "v"),))
@@ -86,14 +86,14 @@ async def test_an_update_changes_what_it_names_and_leaves_the_rest(catalog, reop
     assert again.queues["default"] == queue(state=State.DISABLED, environments=("other", "local"), tags=(("k", "v"),))
 
 
-async def test_what_is_not_there_cannot_be_changed(catalog):
+async def test_an_unknown_resource_cannot_be_changed(catalog):
     with pytest.raises(NotFound, match="ComputeEnvironment local not found"):
         await catalog.update_environment("local", lambda it: replace(it, state=State.DISABLED), caller=ADMIN)
     with pytest.raises(NotFound, match="JobQueue default not found"):
         await catalog.update_queue("default", lambda it: replace(it, priority=2), caller=ADMIN)
 
 
-async def test_a_queue_cannot_move_to_an_environment_that_is_not_there(catalog):
+async def test_a_queue_cannot_be_given_an_unknown_environment(catalog):
     await make_environment(catalog)
     made = await make_queue(catalog)
 
@@ -103,7 +103,7 @@ async def test_a_queue_cannot_move_to_an_environment_that_is_not_there(catalog):
     assert catalog.queues["default"] == made
 
 
-async def test_each_change_is_told_once_it_is_made(catalog, changed):
+async def test_each_change_is_published_once_it_is_saved(catalog, changed):
     await make_environment(catalog)
     await disabled_queue(catalog)
     await catalog.update_queue("default", lambda it: replace(it, priority=2), caller=ADMIN)
@@ -112,7 +112,7 @@ async def test_each_change_is_told_once_it_is_made(catalog, changed):
     assert changed.count == 4
 
 
-async def test_what_the_store_refuses_has_not_happened(catalog, store, changed):
+async def test_a_change_that_the_store_refuses_has_no_effect(catalog, store, changed):
     made = await make_environment(catalog)
     line = await disabled_queue(catalog)
     store.failing = True
@@ -142,7 +142,7 @@ class Saved(InlineStore):
         await self.answer.wait()
 
 
-async def test_a_caller_who_goes_away_does_not_part_memory_from_store(changed):
+async def test_a_cancelled_caller_leaves_memory_and_store_equal(changed):
     store = Saved()
     catalog = CatalogService(store=store, jobs=store, clock=NoonClock(), disk_guard=BOTTOMLESS, changed=changed)
     asked = asyncio.ensure_future(make_environment(catalog))
@@ -157,7 +157,7 @@ async def test_a_caller_who_goes_away_does_not_part_memory_from_store(changed):
     assert list(catalog.environments.values()) == list(await store.environments()) == [environment()]
 
 
-async def test_changes_made_at_once_are_all_made(catalog):
+async def test_concurrent_changes_are_all_applied(catalog):
     await make_environment(catalog)
 
     await asyncio.gather(
@@ -170,7 +170,7 @@ async def test_changes_made_at_once_are_all_made(catalog):
 # ------------------------------------------------------------------------------------------------------------ deleting
 
 
-async def test_what_is_enabled_cannot_be_deleted(catalog):
+async def test_an_enabled_resource_cannot_be_deleted(catalog):
     await make_environment(catalog)
     await make_queue(catalog)
 
@@ -202,7 +202,7 @@ async def test_a_queue_with_unfinished_jobs_cannot_be_deleted(catalog, store):
     assert "default" in catalog.queues
 
 
-async def test_what_is_deleted_is_gone_and_its_name_is_free(catalog, reopened):
+async def test_a_deleted_name_can_be_reused(catalog, reopened):
     await make_environment(catalog, state=State.DISABLED)
     await disabled_queue(catalog)
 
@@ -214,7 +214,7 @@ async def test_what_is_deleted_is_gone_and_its_name_is_free(catalog, reopened):
     assert await make_environment(again) == environment()
 
 
-async def test_to_delete_what_is_not_there_is_a_success(catalog, changed):
+async def test_deleting_an_unknown_resource_is_a_success(catalog, changed):
     await catalog.delete_environment("local", caller=ADMIN)
     await catalog.delete_queue("default", caller=ADMIN)
 
@@ -224,7 +224,7 @@ async def test_to_delete_what_is_not_there_is_a_success(catalog, changed):
 # ---------------------------------------------------------------------------------------------------------- describing
 
 
-async def test_all_are_described_by_name_when_none_is_named(catalog):
+async def test_all_resources_are_described_in_order_of_name(catalog):
     for name in ("b", "a", "c"):
         await make_environment(catalog, name)
         await make_queue(catalog, name, environments=(name,))
@@ -233,7 +233,7 @@ async def test_all_are_described_by_name_when_none_is_named(catalog):
     assert [it.name for it in catalog.describe_queues([], caller=ADMIN)] == ["a", "b", "c"]
 
 
-async def test_the_unknown_are_left_out(catalog):
+async def test_unknown_names_are_omitted(catalog):
     await make_environment(catalog, "a")
     await make_environment(catalog, "b")
     await make_queue(catalog, "q", environments=("a",))
@@ -245,7 +245,7 @@ async def test_the_unknown_are_left_out(catalog):
 # ---------------------------------------------------------------------------------------------------------------- tags
 
 
-async def test_tags_are_laid_over_those_that_are_there(catalog, reopened):
+async def test_new_tags_replace_and_extend_existing_ones(catalog, reopened):
     await make_environment(catalog, tags=(("a", "1"), ("b", "2")))
     await make_queue(catalog, tags=(("a", "1"),))
 
@@ -259,7 +259,7 @@ async def test_tags_are_laid_over_those_that_are_there(catalog, reopened):
     assert again.queues["default"].tags == (("b", "3"),)
 
 
-async def test_fifty_tags_are_the_most_in_all(catalog):
+async def test_fifty_tags_are_the_maximum(catalog):
     await make_environment(catalog, tags=MANY_TAGS[:50])
     await make_queue(catalog, tags=MANY_TAGS[:50])
 
@@ -272,7 +272,7 @@ async def test_fifty_tags_are_the_most_in_all(catalog):
     assert len(catalog.environments["local"].tags) == 50
 
 
-async def test_what_is_not_there_takes_no_tags(catalog):
+async def test_an_unknown_resource_cannot_be_tagged(catalog):
     with pytest.raises(NotFound):
         await catalog.compute_environments.tag("local", (), caller=ADMIN)
     with pytest.raises(NotFound):
@@ -282,7 +282,7 @@ async def test_what_is_not_there_takes_no_tags(catalog):
 # ------------------------------------------------------------------------------------------------------ the first start
 
 
-async def test_the_first_start_makes_an_environment_and_a_queue_on_it(catalog):
+async def test_the_first_start_creates_an_environment_and_a_queue(catalog):
     await catalog.install_defaults(max_millicpus=1500)
 
     made = catalog.environments["local"]
@@ -291,7 +291,7 @@ async def test_the_first_start_makes_an_environment_and_a_queue_on_it(catalog):
     assert catalog.queues == {"default": queue(environments=("local",))}
 
 
-async def test_who_has_deleted_the_defaults_does_not_get_them_back(catalog, reopened):
+async def test_deleted_defaults_are_not_created_again(catalog, reopened):
     await catalog.install_defaults(max_millicpus=1000)
     await catalog.update_queue("default", lambda it: replace(it, state=State.DISABLED), caller=ADMIN)
     await catalog.delete_queue("default", caller=ADMIN)
@@ -303,7 +303,7 @@ async def test_who_has_deleted_the_defaults_does_not_get_them_back(catalog, reop
     assert again.queues == {}
 
 
-async def test_a_first_start_that_was_cut_short_is_made_up_for(catalog, reopened):
+async def test_an_interrupted_first_start_is_completed(catalog, reopened):
     await make_environment(catalog)
 
     again = await reopened()

@@ -1,4 +1,4 @@
-"""Scheduling policies, and the queues that go by them."""
+"""Scheduling policies, and the queues that use them."""
 
 from datetime import timedelta
 
@@ -20,7 +20,7 @@ def weights(*identifiers):
     return tuple(ShareWeight(identifier=it) for it in identifiers)
 
 
-async def test_what_is_made_is_there_and_is_there_again_after_a_restart(catalog, reopened):
+async def test_a_created_resource_exists_after_a_restart(catalog, reopened):
     made = await make_policy(catalog, shares=weights("a*", "b"), decay=A_DAY, reservation=99, tags=(("k", "v"),))
 
     again = await reopened()
@@ -30,7 +30,7 @@ async def test_what_is_made_is_there_and_is_there_again_after_a_restart(catalog,
     assert catalog.policies == again.policies == {"fair": expected}
 
 
-async def test_a_name_is_taken_once(catalog):
+async def test_a_name_is_unique(catalog):
     made = await make_policy(catalog)
 
     with pytest.raises(Invalid, match=r"^Object already exists$"):
@@ -50,7 +50,7 @@ async def test_shares_must_not_overlap(catalog, store, identifiers):
 
 
 @pytest.mark.parametrize("identifiers", [(), ("a",), ("a1*", "a2*", "a", "b"), ("a", "A", "aa*"), ("ab*", "a", "b*")])
-async def test_shares_that_do_not_are_taken(catalog, identifiers):
+async def test_shares_that_do_not_overlap_are_accepted(catalog, identifiers):
     made = await make_policy(catalog, shares=weights(*identifiers))
 
     assert made.shares == weights(*identifiers)
@@ -62,7 +62,7 @@ def overlap(one, other):
 
 
 @given(some.lists(some.from_regex(r"\A[ab]{1,3}\*?\Z"), max_size=6))
-def test_shares_overlap_where_one_of_them_covers_another(identifiers):
+def test_a_share_that_covers_another_overlaps_it(identifiers):
     pairs = [(one, other) for at, one in enumerate(identifiers) for other in identifiers[:at] + identifiers[at + 1 :]]
     refused = False
 
@@ -74,7 +74,7 @@ def test_shares_overlap_where_one_of_them_covers_another(identifiers):
     assert refused == any(overlap(one, other) for one, other in pairs)
 
 
-async def test_an_update_changes_what_it_names_and_leaves_the_rest(catalog, reopened):
+async def test_an_update_changes_only_the_given_members(catalog, reopened):
     await make_policy(catalog, shares=weights("a"), reservation=1)
 
     await catalog.scheduling_policies.update("fair", lambda it: replace(it, decay=A_DAY), caller=ADMIN)
@@ -82,7 +82,7 @@ async def test_an_update_changes_what_it_names_and_leaves_the_rest(catalog, reop
     assert (await reopened()).policies["fair"] == policy(shares=weights("a"), reservation=1, decay=A_DAY)
 
 
-async def test_an_update_that_cannot_be_changes_nothing(catalog):
+async def test_an_invalid_update_changes_nothing(catalog):
     made = await make_policy(catalog)
 
     with pytest.raises(NotFound, match="SchedulingPolicy other not found"):
@@ -95,14 +95,14 @@ async def test_an_update_that_cannot_be_changes_nothing(catalog):
     assert catalog.policies == {"fair": made}
 
 
-async def test_each_change_is_told_once_it_is_made(catalog, changed):
+async def test_each_change_is_published_once_it_is_saved(catalog, changed):
     await make_policy(catalog)
     await catalog.scheduling_policies.update("fair", lambda it: replace(it, decay=A_DAY), caller=ADMIN)
 
     assert changed.count == 2
 
 
-async def test_what_the_store_refuses_has_not_happened(catalog, store, changed):
+async def test_a_change_that_the_store_refuses_has_no_effect(catalog, store, changed):
     made = await make_policy(catalog)
     store.failing = True
 
@@ -115,7 +115,7 @@ async def test_what_the_store_refuses_has_not_happened(catalog, store, changed):
     assert changed.count == 1
 
 
-async def test_what_is_deleted_is_gone_and_what_never_was_is_too(catalog, reopened):
+async def test_deleting_a_deleted_or_unknown_resource_is_a_success(catalog, reopened):
     await make_policy(catalog)
 
     await catalog.scheduling_policies.delete("fair", caller=ADMIN)
@@ -124,7 +124,7 @@ async def test_what_is_deleted_is_gone_and_what_never_was_is_too(catalog, reopen
     assert catalog.policies == (await reopened()).policies == {}
 
 
-async def test_tags_are_laid_on_and_taken_off(catalog, reopened):
+async def test_tags_are_added_and_removed(catalog, reopened):
     await make_policy(catalog, tags=(("a", "1"), ("b", "2")))
 
     await catalog.scheduling_policies.tag("fair", (("b", "3"), ("c", "4")), caller=ADMIN)
@@ -145,7 +145,7 @@ async def fair_queue(catalog):
     return await disabled_queue(catalog, policy="fair")
 
 
-async def test_a_queue_goes_by_a_policy_that_exists(catalog, reopened, fair_queue):
+async def test_the_policy_of_a_queue_must_exist(catalog, reopened, fair_queue):
     with pytest.raises(NotFound, match="SchedulingPolicy other not found"):
         await make_queue(catalog, "another", policy="other")
 
@@ -153,7 +153,7 @@ async def test_a_queue_goes_by_a_policy_that_exists(catalog, reopened, fair_queu
     assert fair_queue.policy == "fair"
 
 
-async def test_a_policy_that_a_queue_goes_by_cannot_be_deleted(catalog, fair_queue):
+async def test_a_policy_in_use_cannot_be_deleted(catalog, fair_queue):
     with pytest.raises(Invalid, match=r"^Cannot delete, found existing JobQueue relationship$"):
         await catalog.scheduling_policies.delete("fair", caller=ADMIN)
     await catalog.delete_queue("default", caller=ADMIN)
@@ -163,7 +163,7 @@ async def test_a_policy_that_a_queue_goes_by_cannot_be_deleted(catalog, fair_que
     assert catalog.policies == {}
 
 
-async def test_the_policy_of_a_queue_is_replaced_and_never_taken_away(catalog, fair_queue):
+async def test_the_policy_of_a_queue_can_be_replaced_and_not_removed(catalog, fair_queue):
     await make_policy(catalog, "other")
 
     await catalog.update_queue("default", lambda it: replace(it, policy="other"), caller=ADMIN)
@@ -175,7 +175,7 @@ async def test_the_policy_of_a_queue_is_replaced_and_never_taken_away(catalog, f
     assert catalog.queues["default"] == replace(fair_queue, policy="other")
 
 
-async def test_a_queue_that_was_made_without_a_policy_gets_none(catalog):
+async def test_a_queue_created_without_a_policy_gets_none(catalog):
     await make_environment(catalog)
     await make_policy(catalog)
     await make_queue(catalog)

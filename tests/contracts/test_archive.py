@@ -1,4 +1,4 @@
-"""What every log archive must do, held on each."""
+"""The contract of every log archive."""
 
 import asyncio
 
@@ -43,21 +43,21 @@ async def read_back(archive, *, position=None, limit=ALL, max_bytes=ALL):
 # --------------------------------------------------------------------------------------------------------- keeping
 
 
-async def test_a_log_nobody_wrote_to_is_empty(archive):
+async def test_an_unwritten_log_is_empty(archive):
     assert await archive.last(TASK) == 0
     assert await archive.size(TASK) == 0
     assert await archive.seek(TASK, 5) == 0
     assert (await read(archive)).lines == (await read_back(archive)).lines == ()
 
 
-async def test_what_was_appended_is_read_in_that_order(archive):
+async def test_lines_are_read_in_the_order_of_their_append(archive):
     await archive.append(TASK, lines("a", "b"))
     await archive.append(TASK, lines("c", at=10))
 
     assert messages(await read(archive)) == ["a", "b", "c"]
 
 
-async def test_each_task_has_a_log_of_its_own(archive):
+async def test_each_task_has_its_own_log(archive):
     await archive.append(TASK, lines("mine"))
     await archive.append(OTHER, lines("other"))
 
@@ -65,13 +65,13 @@ async def test_each_task_has_a_log_of_its_own(archive):
 
 
 @pytest.mark.parametrize("text", ["a\nb\r\n", "\0\x1b[31m", '"\\"', "É☃𝄞\u2028\u2029\x85", " ", "x" * 300_000, "{}"])
-async def test_any_text_is_read_as_it_was_written(archive, text):
+async def test_every_text_is_read_as_written(archive, text):
     await archive.append(TASK, lines("before", text, "after"))
 
     assert messages(await read(archive)) == messages(await read_back(archive)) == ["before", text, "after"]
 
 
-async def test_half_a_character_becomes_a_question_mark_and_harms_nobody(archive):
+async def test_an_unpaired_surrogate_becomes_a_question_mark(archive):
     await archive.append(TASK, lines("before", "\ud800", "after"))
 
     found = messages(await read(archive))
@@ -79,7 +79,7 @@ async def test_half_a_character_becomes_a_question_mark_and_harms_nobody(archive
     assert (found[0], found[2]) == ("before", "after")
 
 
-async def test_time_never_goes_back_and_the_stamp_is_remembered(archive):
+async def test_times_ascend_and_the_last_timestamp_is_stored(archive):
     await archive.append(TASK, [LogLine(at=5, message="a"), LogLine(at=3, message="late")])
     await archive.append(TASK, [LogLine(at=4, message="later"), LogLine(at=6, message="b")])
 
@@ -89,13 +89,13 @@ async def test_time_never_goes_back_and_the_stamp_is_remembered(archive):
     assert [line.stamped for line in page.lines] == [5, 3, 4, 6]
 
 
-async def test_the_latest_stamp_is_the_last_lines_time(archive):
+async def test_the_latest_timestamp_is_that_of_the_last_line(archive):
     await archive.append(TASK, [LogLine(at=5, message="a"), LogLine(at=3, message="late")])
 
     assert await archive.last(TASK) == 5
 
 
-async def test_size_grows_with_what_is_kept(archive):
+async def test_the_size_grows_with_each_append(archive):
     await archive.append(TASK, lines("a"))
     before = await archive.size(TASK)
 
@@ -104,7 +104,7 @@ async def test_size_grows_with_what_is_kept(archive):
     assert await archive.size(TASK) >= before + 1000 > 1000
 
 
-async def test_what_is_discarded_is_as_if_nobody_had_written_it(archive):
+async def test_a_discarded_log_is_empty(archive):
     await archive.append(TASK, lines("a"))
     await archive.append(OTHER, lines("b"))
 
@@ -118,7 +118,7 @@ async def test_what_is_discarded_is_as_if_nobody_had_written_it(archive):
 @pytest.mark.parametrize(
     "log_id", ["", "..", "../../etc/passwd", "0" * 31, "0" * 33, "G" * 32, "0" * 31 + "\n", "A" * 32, "0" * 32 + "\0"]
 )
-async def test_what_is_no_task_id_is_refused(archive, log_id):
+async def test_an_invalid_task_id_is_refused(archive, log_id):
     with pytest.raises(Invalid):
         await archive.append(log_id, lines("a"))
     with pytest.raises(Invalid):
@@ -130,7 +130,7 @@ async def test_what_is_no_task_id_is_refused(archive, log_id):
 # --------------------------------------------------------------------------------------------------------- pages
 
 
-async def test_a_page_ends_where_the_next_begins(archive):
+async def test_a_page_ends_at_the_start_of_the_next(archive):
     await archive.append(TASK, lines("a", "b", "c"))
 
     first = await read(archive, limit=2)
@@ -141,7 +141,7 @@ async def test_a_page_ends_where_the_next_begins(archive):
     assert (await read(archive, position=second.end)).end == second.end
 
 
-async def test_a_page_read_back_starts_where_the_one_before_ends(archive):
+async def test_a_page_read_backwards_starts_at_the_end_of_the_one_before(archive):
     await archive.append(TASK, lines("a", "b", "c"))
 
     last = await read_back(archive, limit=2)
@@ -162,21 +162,21 @@ async def test_a_line_has_the_same_position_in_every_page(archive):
     assert messages(await read(archive, position=forwards.lines[2].position)) == ["c"]
 
 
-async def test_a_page_holds_no_more_bytes_than_allowed(archive):
+async def test_a_page_has_a_bounded_number_of_bytes(archive):
     await archive.append(TASK, lines(*["x" * 100] * 50))
 
     assert 0 < len((await read(archive, max_bytes=1000)).lines) <= 10
     assert 0 < len((await read_back(archive, max_bytes=1000)).lines) <= 10
 
 
-async def test_one_line_is_told_however_long_it_is(archive):
+async def test_a_page_has_at_least_one_line(archive):
     await archive.append(TASK, lines("a" * 5000, "b" * 5000))
 
     assert messages(await read(archive, max_bytes=10)) == ["a" * 5000]
     assert messages(await read_back(archive, max_bytes=10)) == ["b" * 5000]
 
 
-async def test_an_end_of_yesterday_is_where_the_lines_of_today_begin(archive):
+async def test_an_old_end_is_the_start_of_later_lines(archive):
     await archive.append(TASK, lines("a"))
     end = (await read(archive)).end
 
@@ -186,7 +186,7 @@ async def test_an_end_of_yesterday_is_where_the_lines_of_today_begin(archive):
 
 
 @pytest.mark.parametrize("position", [-1, 10**6, 2**63])
-async def test_a_position_that_no_page_has_told_is_refused(archive, position):
+async def test_an_invalid_position_is_refused(archive, position):
     await archive.append(TASK, lines("a"))
 
     with pytest.raises(Invalid):
@@ -206,7 +206,7 @@ async def test_a_time_is_found_at_its_first_line(archive):
     assert found == [["10", "20", "20", "30"]] * 2 + [["20", "20", "30"]] * 2 + [["30"]]
 
 
-async def test_a_time_after_all_lines_is_found_at_the_end(archive):
+async def test_a_time_after_all_lines_is_the_end(archive):
     await archive.append(TASK, lines("a"))
 
     assert await archive.seek(TASK, 100) == (await read(archive)).end
@@ -244,7 +244,7 @@ async def all_back(archive, limits):
 
 @settings(max_examples=examples(50))
 @given(batches=batches, limits=limits, at=st.integers(0, 60))
-def test_pages_tell_each_line_once_from_either_end(batches, limits, at):
+def test_pages_have_each_line_once_in_both_directions(batches, limits, at):
     archive = InlineLogFiles()
     written = [(line.at, line.message) for batch in batches for line in batch]
 

@@ -1,4 +1,4 @@
-"""What every store must do, held on each: the catalog."""
+"""The contract of every store: the catalog."""
 
 import asyncio
 from datetime import timedelta
@@ -37,7 +37,7 @@ async def shelf(store):
     return store
 
 
-async def test_environments_and_queues_are_read_as_they_were_put(store):
+async def test_environments_and_queues_are_read_as_saved(store):
     local = environment(tags=(("a", "b"),), document='{"x":"é☃"}', state=State.DISABLED)
     line = queue(environments=("local", "other"), tags=(("a", "b"),), priority=-3)
 
@@ -48,7 +48,7 @@ async def test_environments_and_queues_are_read_as_they_were_put(store):
     assert await store.queues() == (line,)
 
 
-async def test_what_is_put_again_is_replaced(store):
+async def test_a_second_save_replaces_the_first(store):
     await store.put_environment(environment(), caller=None)
     await store.put_queue(queue(), caller=None)
 
@@ -59,7 +59,7 @@ async def test_what_is_put_again_is_replaced(store):
     assert await store.queues() == (queue(priority=2),)
 
 
-async def test_what_is_dropped_is_gone_and_the_rest_stays(store):
+async def test_a_deleted_resource_is_gone_and_others_stay(store):
     await store.put_environment(environment("a"), caller=None)
     await store.put_environment(environment("b"), caller=None)
     await store.put_queue(queue("a"), caller=None)
@@ -85,40 +85,40 @@ async def test_definitions_are_numbered_by_name_from_one(store):
     assert await store.definition(first.ref) == first
 
 
-async def test_fifty_definitions_added_at_once_are_numbered_without_gaps(store):
+async def test_concurrent_definitions_have_consecutive_revisions(store):
     made = await asyncio.gather(*(store.add_definition(definition(name="a"), caller=None) for _ in range(50)))
 
     assert sorted(it.ref.revision for it in made) == list(range(1, 51))
     assert len(await page(store, name="a")) == 50
 
 
-async def test_a_definition_is_replaced_under_its_own_number(shelf):
+async def test_a_definition_is_replaced_under_its_own_revision(shelf):
     await shelf.put_definition(definition(name="a", revision=1, image="other"), caller=None)
 
     assert (await shelf.definition(DefinitionRef(name="a", revision=1))).container.image == "other"
     assert await page(shelf, name="a") == ["a:1", "a:2"]
 
 
-async def test_what_was_never_added_cannot_be_replaced(shelf):
+async def test_an_unknown_definition_cannot_be_replaced(shelf):
     with pytest.raises(Conflict):
         await shelf.put_definition(definition(name="a", revision=3), caller=None)
 
     assert await page(shelf, name="a") == ["a:1", "a:2"]
 
 
-async def test_the_newest_active_is_the_last_that_is_not_inactive(shelf):
+async def test_the_newest_active_revision_is_the_last_that_is_not_inactive(shelf):
     assert str((await shelf.newest_active("a")).ref) == "a:1"
     assert str((await shelf.newest_active("b")).ref) == "b:2"
 
 
-async def test_no_definition_is_none(shelf):
+async def test_an_unknown_definition_is_none(shelf):
     assert await shelf.definition(DefinitionRef(name="a", revision=3)) is None
     assert await shelf.definition(DefinitionRef(name="\ud800", revision=2**70)) is None
     assert await shelf.newest_active("c") is None
     assert await shelf.newest_active("A") is None
 
 
-async def test_definitions_come_by_name_then_revision(shelf):
+async def test_definitions_are_listed_by_name_then_revision(shelf):
     assert await page(shelf) == ["a:1", "a:2", "ab:1", "b:1", "b:2"]
     assert await page(shelf, status="ACTIVE") == ["a:1", "ab:1", "b:1", "b:2"]
     assert await page(shelf, name="a") == ["a:1", "a:2"]
@@ -126,7 +126,7 @@ async def test_definitions_come_by_name_then_revision(shelf):
     assert await page(shelf, name="a*", status="what") == []
 
 
-async def test_pages_of_definitions_go_on_beyond_the_last(shelf):
+async def test_pages_of_definitions_continue_after_the_last(shelf):
     assert await page(shelf, limit=2) == ["a:1", "a:2"]
     assert await page(shelf, limit=2, after=DefinitionRef(name="a", revision=2)) == ["ab:1", "b:1"]
     assert await page(shelf, status="ACTIVE", after=DefinitionRef(name="a", revision=2)) == ["ab:1", "b:1", "b:2"]
@@ -136,7 +136,7 @@ async def test_pages_of_definitions_go_on_beyond_the_last(shelf):
     assert await page(shelf, name="b", status="ACTIVE", after=DefinitionRef(name="b", revision=1)) == ["b:2"]
 
 
-async def test_a_flag_is_set_once_and_for_all(store):
+async def test_a_flag_is_set_permanently(store):
     assert await store.flag("done") is False
 
     await store.set_flag("done")
@@ -149,7 +149,7 @@ async def test_a_flag_is_set_once_and_for_all(store):
 # ---------------------------------------------------------------------------------------------- policies, consumables
 
 
-async def test_policies_are_read_as_they_were_put_until_they_are_dropped(store):
+async def test_policies_are_read_as_saved_until_deleted(store):
     fair = policy(
         shares=(ShareWeight(identifier="a*", weight=0.125), ShareWeight(identifier="b")),
         decay=timedelta(seconds=604800),
@@ -168,7 +168,7 @@ async def test_policies_are_read_as_they_were_put_until_they_are_dropped(store):
     assert await store.policies() == (fair,)
 
 
-async def test_consumables_are_read_as_they_were_put_until_they_are_dropped(store):
+async def test_consumable_resources_are_read_as_saved_until_deleted(store):
     licence = consumable(total=2**70, kind=ResourceKind.NON_REPLENISHABLE, tags=(("k", "v"),))
     await store.put_consumable(consumable("other", total=0), caller=None)
     await store.put_consumable(consumable(), caller=None)
@@ -186,7 +186,7 @@ def update(token="a-token", *, at=NOON, **changes):
     return ConsumableUpdate(**{"token": token, "operation": Operation.ADD, "quantity": 1, "at": at} | changes)
 
 
-async def test_an_update_is_remembered_with_what_it_did(store):
+async def test_an_update_is_stored_with_its_result(store):
     await store.put_consumable(consumable(total=1), caller=None)
 
     await store.update_consumable(consumable(total=2), update(), forget_before=NOON, caller=None)
@@ -197,7 +197,7 @@ async def test_an_update_is_remembered_with_what_it_did(store):
     assert await store.consumable_update("other", "a-token") is None
 
 
-async def test_updates_are_forgotten_when_they_are_old_enough(store):
+async def test_old_updates_are_deleted(store):
     hour = timedelta(hours=1)
     for number in range(3):
         await store.update_consumable(
@@ -213,14 +213,14 @@ async def test_updates_are_forgotten_when_they_are_old_enough(store):
     assert await store.consumable_update("licences", "new") == update("new", at=NOON + 9 * hour)
 
 
-async def test_a_token_that_is_used_again_is_remembered_as_it_was_used_last(store):
+async def test_a_reused_token_is_stored_with_its_last_use(store):
     await store.update_consumable(consumable(), update(), forget_before=NOON, caller=None)
     await store.update_consumable(consumable(), update(quantity=7), forget_before=NOON, caller=None)
 
     assert await store.consumable_update("licences", "a-token") == update(quantity=7)
 
 
-async def test_with_a_consumable_go_its_updates_and_no_others(store):
+async def test_updates_are_deleted_with_their_resource(store):
     await store.update_consumable(consumable(), update(), forget_before=NOON, caller=None)
     await store.update_consumable(consumable("other"), update(), forget_before=NOON, caller=None)
 

@@ -1,4 +1,4 @@
-"""What the machine's clock must do."""
+"""The contract of the machine's clock."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -12,14 +12,14 @@ from batchq.clock import SystemClock
 A_WHILE = timedelta(minutes=30)  # longer than any test takes, and shorter than what clocks are set by
 
 
-async def test_it_tells_the_time_of_day_in_utc():
+async def test_the_time_is_in_utc():
     before, now, after = datetime.now(UTC), SystemClock().now(), datetime.now(UTC)
 
     assert now.tzinfo is UTC
     assert before <= now <= after + timedelta(milliseconds=1)
 
 
-async def test_it_never_goes_back():
+async def test_the_time_never_goes_back():
     system = SystemClock()
 
     told = [system.now() for _ in range(10_000)]
@@ -27,7 +27,7 @@ async def test_it_never_goes_back():
     assert all(earlier <= later for earlier, later in pairwise(told))
 
 
-async def test_it_passes_while_somebody_sleeps():
+async def test_the_time_passes_during_a_sleep():
     system = SystemClock()
     before = system.now()
 
@@ -81,7 +81,7 @@ async def test_the_time_for_which_the_machine_is_suspended_counts(monkeypatch):
 
 
 @pytest.mark.fault("CO01")
-async def test_two_clocks_of_one_boot_differ_by_how_far_the_machines_was_set(monkeypatch):
+async def test_two_clocks_of_one_boot_differ_by_the_change_of_the_machines_clock(monkeypatch):
     class Later(datetime):
         @classmethod
         def now(cls, tz=None):

@@ -1,4 +1,4 @@
-"""What every store must do, held on each: the job search equals a filter over all jobs, a page at a time."""
+"""The contract of every store: the job search equals a filter over all jobs, page by page."""
 
 from datetime import timedelta
 from unittest.mock import patch

@@ -1,4 +1,4 @@
-"""What every runtime must do, held on each with the same scripts."""
+"""The contract of every runtime, with the same scripts for each."""
 
 import pytest
 from msgspec.structs import replace
@@ -50,7 +50,7 @@ async def runtime(request):
         await runtime.close()
 
 
-async def test_a_container_that_was_created_has_not_begun(runtime):
+async def test_a_created_container_has_not_started(runtime):
     it = launch()
 
     made = await runtime.create(it)
@@ -59,7 +59,7 @@ async def test_a_container_that_was_created_has_not_begun(runtime):
     assert await runtime.inspect(it.tag) == Inspection(tag=it.tag, state=ContainerState.CREATED)
 
 
-async def test_created_twice_there_is_one(runtime):
+async def test_a_repeated_create_makes_one_container(runtime):
     it = launch()
     await runtime.create(it)
 
@@ -69,7 +69,7 @@ async def test_created_twice_there_is_one(runtime):
     assert [found.tag for found in await runtime.survey()] == [it.tag]
 
 
-async def test_a_container_that_was_adopted_can_be_started(runtime):
+async def test_an_adopted_container_can_be_started(runtime):
     it = launch(QUICK)
     await runtime.create(it)
     await runtime.create(it)
@@ -79,7 +79,7 @@ async def test_a_container_that_was_adopted_can_be_started(runtime):
     assert (await over(runtime, it.tag)).exit_code == 0
 
 
-async def test_creating_one_that_runs_tells_that_it_runs(runtime):
+async def test_a_create_of_a_running_container_reports_that_it_runs(runtime):
     it = launch(LONG)
     await runtime.create(it)
     await runtime.start(it.tag)
@@ -87,7 +87,7 @@ async def test_creating_one_that_runs_tells_that_it_runs(runtime):
     assert (await runtime.create(it)).state is ContainerState.RUNNING
 
 
-async def test_creating_one_that_is_over_tells_that_it_is_over(runtime):
+async def test_a_create_of_an_exited_container_reports_that_it_exited(runtime):
     it = launch(QUICK)
     await runtime.create(it)
     await runtime.start(it.tag)
@@ -96,7 +96,7 @@ async def test_creating_one_that_is_over_tells_that_it_is_over(runtime):
     assert (await runtime.create(it)).state is ContainerState.EXITED
 
 
-async def test_one_made_before_is_found_by_its_id(runtime):
+async def test_a_container_created_before_is_found_by_its_id(runtime):
     it = launch(QUICK)
     made = await runtime.create(it)
 
@@ -107,7 +107,7 @@ async def test_one_made_before_is_found_by_its_id(runtime):
     assert (await over(runtime, it.tag)).exit_code == 0
 
 
-async def test_one_made_before_and_removed_is_not_made_again(runtime):
+async def test_a_container_created_before_and_removed_is_not_created_again(runtime):
     it = launch(QUICK)
     made = await runtime.create(it)
     await runtime.remove(it.tag)
@@ -118,7 +118,7 @@ async def test_one_made_before_and_removed_is_not_made_again(runtime):
     assert await runtime.survey() == ()
 
 
-async def test_another_with_the_name_of_one_made_before_is_not_taken_for_it(runtime):
+async def test_another_container_with_the_same_name_is_not_adopted(runtime):
     it = launch(QUICK)
     made = await runtime.create(it)
     await runtime.remove(it.tag)
@@ -131,7 +131,7 @@ async def test_another_with_the_name_of_one_made_before_is_not_taken_for_it(runt
     assert (await runtime.inspect(it.tag)).state is ContainerState.CREATED
 
 
-async def test_attempts_of_a_job_have_containers_of_their_own(runtime):
+async def test_each_attempt_has_its_own_container(runtime):
     first = launch(QUICK)
     second = launch(QUICK, tag=new_tag(attempt=2))
 
@@ -141,12 +141,12 @@ async def test_attempts_of_a_job_have_containers_of_their_own(runtime):
     assert {found.tag for found in await runtime.survey()} == {first.tag, second.tag}
 
 
-async def test_an_image_that_is_not_there_is_told_apart(runtime):
+async def test_an_absent_image_has_its_own_error(runtime):
     with pytest.raises(ImageMissing):
         await runtime.create(launch(image=NO_IMAGE))
 
 
-async def test_an_image_that_cannot_be_had_is_told_with_the_reason(runtime):
+async def test_a_failed_pull_has_a_reason(runtime):
     with pytest.raises(ImageUnavailable, match=r"^CannotPullContainerError: .*connection refused"):
         await runtime.pull(NO_REGISTRY, None)
 
@@ -161,7 +161,7 @@ async def test_a_start_does_not_wait_for_the_end(runtime):
     assert (found.stopped_at, found.exit_code) == (None, None)
 
 
-async def test_starting_one_that_runs_changes_nothing(runtime):
+async def test_a_start_of_a_running_container_changes_nothing(runtime):
     tag = await started(runtime, LONG)
     before = await runtime.inspect(tag)
 
@@ -170,7 +170,7 @@ async def test_starting_one_that_runs_changes_nothing(runtime):
     assert await runtime.inspect(tag) == before
 
 
-async def test_one_that_is_over_never_runs_again(runtime):
+async def test_an_exited_container_never_runs_again(runtime):
     before = await ended(runtime, QUICK)
 
     await runtime.start(before.tag)
@@ -179,12 +179,12 @@ async def test_one_that_is_over_never_runs_again(runtime):
     assert await output(runtime, before.tag) == ["one", "two"]
 
 
-async def test_one_that_is_not_there_cannot_be_started(runtime):
+async def test_an_absent_container_cannot_be_started(runtime):
     with pytest.raises(ContainerGone):
         await runtime.start(new_tag())
 
 
-async def test_one_removed_before_its_start_cannot_be_started(runtime):
+async def test_a_container_removed_before_its_start_cannot_be_started(runtime):
     it = launch()
     await runtime.create(it)
     await runtime.remove(it.tag)
@@ -193,7 +193,7 @@ async def test_one_removed_before_its_start_cannot_be_started(runtime):
         await runtime.start(it.tag)
 
 
-async def test_a_command_that_is_not_there_is_refused_for_certain(runtime):
+async def test_a_missing_command_is_refused_definitely(runtime):
     it = launch(Script(refuse="no such file"))
     await runtime.create(it)
 
@@ -203,7 +203,7 @@ async def test_a_command_that_is_not_there_is_refused_for_certain(runtime):
     assert (refused.value.exit_code, refused.value.certain) == (127, True)
 
 
-async def test_a_container_that_could_not_start_has_not_begun(runtime):
+async def test_a_container_that_could_not_start_has_not_started(runtime):
     it = launch(Script(refuse="no such file"))
     await runtime.create(it)
     with pytest.raises(StartRefused):
@@ -214,20 +214,20 @@ async def test_a_container_that_could_not_start_has_not_begun(runtime):
 
 @pytest.mark.parametrize("code", [0, 3, 255])
 @pytest.mark.fault("EN26")
-async def test_its_exit_code_is_told(runtime, code):
+async def test_the_exit_code_is_reported(runtime, code):
     found = await ended(runtime, Script(seconds=0, exit_code=code))
 
     assert found.exit_code == code
     assert found.out_of_memory is False
 
 
-async def test_it_ends_after_it_began(runtime):
+async def test_the_end_is_after_the_start(runtime):
     found = await ended(runtime, QUICK)
 
     assert found.started_at <= found.stopped_at
 
 
-async def test_it_runs_as_long_as_it_likes(runtime):
+async def test_a_container_runs_until_it_exits(runtime):
     asked = SystemClock().now()
 
     found = await ended(runtime, Script(seconds=0.3))
@@ -236,18 +236,18 @@ async def test_it_runs_as_long_as_it_likes(runtime):
     assert (found.stopped_at - asked).total_seconds() >= 0.3  # an engine may say of its beginning that it was later
 
 
-async def test_lack_of_memory_is_told(runtime):
+async def test_lack_of_memory_is_reported(runtime):
     found = await ended(runtime, Script(seconds=0, out_of_memory=True, exit_code=137))
 
     assert found.exit_code == 137
     assert found.out_of_memory is True
 
 
-async def test_one_that_is_not_there_is_none(runtime):
+async def test_an_absent_container_is_none(runtime):
     assert await runtime.inspect(new_tag()) is None
 
 
-async def test_a_stop_signal_is_heard(runtime):
+async def test_a_stop_signal_is_delivered(runtime):
     tag = await started(runtime, LONG)
     await says(runtime, tag, "ready")
 
@@ -256,7 +256,7 @@ async def test_a_stop_signal_is_heard(runtime):
     assert (await over(runtime, tag)).exit_code == 7
 
 
-async def test_a_deaf_container_lives_on_after_the_stop_signal(runtime):
+async def test_a_container_that_ignores_the_stop_signal_continues(runtime):
     tag = await started(runtime, DEAF)
     await says(runtime, tag, "ready")
 
@@ -265,7 +265,7 @@ async def test_a_deaf_container_lives_on_after_the_stop_signal(runtime):
     assert (await runtime.inspect(tag)).state is ContainerState.RUNNING
 
 
-async def test_a_deaf_container_can_be_killed(runtime):
+async def test_a_container_that_ignores_the_stop_signal_can_be_killed(runtime):
     tag = await started(runtime, DEAF)
     await says(runtime, tag, "ready")
     await runtime.signal_stop(tag)
@@ -276,7 +276,7 @@ async def test_a_deaf_container_can_be_killed(runtime):
 
 
 @pytest.mark.parametrize("signal", ["signal_stop", "kill"])
-async def test_one_that_has_not_begun_cannot_be_signalled(runtime, signal):
+async def test_a_created_container_cannot_be_signalled(runtime, signal):
     it = launch()
     await runtime.create(it)
 
@@ -287,7 +287,7 @@ async def test_one_that_has_not_begun_cannot_be_signalled(runtime, signal):
 
 
 @pytest.mark.parametrize("signal", ["signal_stop", "kill"])
-async def test_one_that_is_over_cannot_be_signalled(runtime, signal):
+async def test_an_exited_container_cannot_be_signalled(runtime, signal):
     found = await ended(runtime, QUICK)
 
     with pytest.raises(ContainerGone):
@@ -295,12 +295,12 @@ async def test_one_that_is_over_cannot_be_signalled(runtime, signal):
 
 
 @pytest.mark.parametrize("signal", ["signal_stop", "kill"])
-async def test_one_that_is_not_there_cannot_be_signalled(runtime, signal):
+async def test_an_absent_container_cannot_be_signalled(runtime, signal):
     with pytest.raises(ContainerGone):
         await getattr(runtime, signal)(new_tag())
 
 
-async def test_one_that_has_not_begun_can_be_removed(runtime):
+async def test_a_created_container_can_be_removed(runtime):
     it = launch()
     await runtime.create(it)
 
@@ -309,7 +309,7 @@ async def test_one_that_has_not_begun_can_be_removed(runtime):
     assert await runtime.inspect(it.tag) is None
 
 
-async def test_one_that_runs_can_be_removed(runtime):
+async def test_a_running_container_can_be_removed(runtime):
     tag = await started(runtime, LONG)
 
     await runtime.remove(tag)
@@ -318,7 +318,7 @@ async def test_one_that_runs_can_be_removed(runtime):
     assert await runtime.survey() == ()
 
 
-async def test_one_that_is_over_can_be_removed(runtime):
+async def test_an_exited_container_can_be_removed(runtime):
     found = await ended(runtime, QUICK)
 
     await runtime.remove(found.tag)
@@ -326,7 +326,7 @@ async def test_one_that_is_over_can_be_removed(runtime):
     assert await runtime.inspect(found.tag) is None
 
 
-async def test_one_that_wrote_nothing_is_removed_with_its_log(runtime):
+async def test_a_container_without_output_is_removed_with_its_log(runtime):
     found = await ended(runtime, Script(seconds=0))
 
     assert await runtime.remove_silent(found.tag) is None
@@ -334,7 +334,7 @@ async def test_one_that_wrote_nothing_is_removed_with_its_log(runtime):
     assert await runtime.inspect(found.tag) is None
 
 
-async def test_one_that_wrote_something_is_not_removed_with_its_log(runtime):
+async def test_a_container_with_output_is_not_removed_with_its_log(runtime):
     found = await ended(runtime, QUICK)
 
     written = await runtime.remove_silent(found.tag)
@@ -343,12 +343,12 @@ async def test_one_that_wrote_something_is_not_removed_with_its_log(runtime):
     assert await runtime.inspect(found.tag) == found
 
 
-async def test_of_one_that_is_gone_it_cannot_be_told_whether_it_was_silent(runtime):
+async def test_of_an_absent_container_the_output_is_unknown(runtime):
     with pytest.raises(ContainerGone):
         await runtime.remove_silent(new_tag())
 
 
-async def test_what_is_gone_is_removed(runtime):
+async def test_removing_an_absent_container_is_a_success(runtime):
     found = await ended(runtime, QUICK)
     await runtime.remove(found.tag)
 
@@ -358,7 +358,7 @@ async def test_what_is_gone_is_removed(runtime):
     assert await runtime.survey() == ()
 
 
-async def test_a_survey_tells_all_in_whatever_state(runtime):
+async def test_a_survey_has_containers_in_all_states(runtime):
     created = launch()
     await runtime.create(created)
     running = await started(runtime, LONG)
@@ -373,7 +373,7 @@ async def test_a_survey_tells_all_in_whatever_state(runtime):
     }
 
 
-async def test_a_death_is_told_to_who_listens(runtime):
+async def test_a_death_is_reported_to_subscribers(runtime):
     async with runtime.deaths() as news:
         tag = await started(runtime, QUICK)
 
@@ -382,7 +382,7 @@ async def test_a_death_is_told_to_who_listens(runtime):
         assert (await runtime.inspect(tag)).state is ContainerState.EXITED
 
 
-async def test_what_is_told_with_a_death_is_what_a_look_finds(runtime):
+async def test_a_reported_death_equals_an_inspection(runtime):
     async with runtime.deaths() as news:
         tag = await started(runtime, QUICK)
 
@@ -391,7 +391,7 @@ async def test_what_is_told_with_a_death_is_what_a_look_finds(runtime):
         assert told in {tag, DeathReport(tag=tag, found=await runtime.inspect(tag))}
 
 
-async def test_a_kill_is_told_as_a_death(runtime):
+async def test_a_kill_is_reported_as_a_death(runtime):
     tag = await started(runtime, LONG)
     async with runtime.deaths() as news:
         await runtime.kill(tag)
@@ -399,7 +399,7 @@ async def test_a_kill_is_told_as_a_death(runtime):
         await heard(news, tag)
 
 
-async def test_to_remove_one_that_runs_is_its_death(runtime):
+async def test_the_removal_of_a_running_container_is_reported_as_a_death(runtime):
     tag = await started(runtime, LONG)
     async with runtime.deaths() as news:
         await runtime.remove(tag)
@@ -407,7 +407,7 @@ async def test_to_remove_one_that_runs_is_its_death(runtime):
         await heard(news, tag)
 
 
-async def test_each_who_listens_is_told(runtime):
+async def test_each_subscriber_gets_each_death(runtime):
     async with runtime.deaths() as some, runtime.deaths() as others:
         tag = await started(runtime, QUICK)
 
@@ -415,7 +415,7 @@ async def test_each_who_listens_is_told(runtime):
         await heard(others, tag)
 
 
-async def test_what_it_wrote_is_read_in_order(runtime):
+async def test_the_output_is_read_in_order(runtime):
     found = await ended(runtime, QUICK)
 
     lines = [line async for line in runtime.logs(found.tag, after=0)]
@@ -424,7 +424,7 @@ async def test_what_it_wrote_is_read_in_order(runtime):
     assert lines[0].at < lines[1].at
 
 
-async def test_a_log_is_read_on_from_where_one_was(runtime):
+async def test_a_log_is_read_from_a_position(runtime):
     found = await ended(runtime, QUICK)
     first, second = [line async for line in runtime.logs(found.tag, after=0)]
 
@@ -432,7 +432,7 @@ async def test_a_log_is_read_on_from_where_one_was(runtime):
     assert await output(runtime, found.tag, after=second.at) == []
 
 
-async def test_a_log_is_read_while_it_runs(runtime):
+async def test_a_log_is_read_while_the_container_runs(runtime):
     tag = await started(runtime, LONG)
 
     await says(runtime, tag, "ready")
@@ -440,26 +440,26 @@ async def test_a_log_is_read_while_it_runs(runtime):
     assert (await runtime.inspect(tag)).state is ContainerState.RUNNING
 
 
-async def test_one_that_has_not_begun_has_written_nothing(runtime):
+async def test_a_created_container_has_no_output(runtime):
     it = launch(QUICK)
     await runtime.create(it)
 
     assert await output(runtime, it.tag) == []
 
 
-async def test_one_that_is_not_there_has_no_log(runtime):
+async def test_an_absent_container_has_no_log(runtime):
     with pytest.raises(ContainerGone):
         await output(runtime, new_tag())
 
 
-async def test_it_is_told_what_batchq_says_of_the_job(runtime):
+async def test_a_container_gets_the_variables_of_its_job(runtime):
     script = Script(seconds=0, prints_environment=("AWS_BATCH_JOB_ATTEMPT",))
     found = await ended(runtime, script, environment=(("AWS_BATCH_JOB_ATTEMPT", "99"),), tag=new_tag(attempt=2))
 
     assert await output(runtime, found.tag) == ["2"]
 
 
-async def test_attempts_may_play_scripts_of_their_own(runtime):
+async def test_attempts_may_have_their_own_scripts(runtime):
     played = (Script(seconds=0, exit_code=1), Script(seconds=0, exit_code=2))
 
     codes = [(await ended(runtime, *played, tag=new_tag(attempt))).exit_code for attempt in (1, 2, 3)]
@@ -475,14 +475,14 @@ async def test_an_engine_has_one_id(runtime):
     assert first.time <= again.time
 
 
-async def test_the_machine_has_something_to_give(runtime):
+async def test_the_host_has_resources(runtime):
     capacity = await runtime.capacity()
 
     assert capacity.millicpus >= 1000
     assert capacity.memory_mib > 0
 
 
-async def test_closed_it_leaves_the_containers_alone(runtime):
+async def test_closing_the_runtime_leaves_the_containers_running(runtime):
     tag = await started(runtime, LONG)
 
     await runtime.close()
@@ -497,7 +497,7 @@ def on_shared(*played):
     return replace(launch(*played), network=Network.SHARED)
 
 
-async def test_one_whose_network_died_before_its_start_is_made_again_with_another(runtime):
+async def test_a_container_whose_network_was_removed_before_its_start_is_created_again(runtime):
     it = on_shared(QUICK)
     made = await runtime.create(it)
     before = keepers(runtime)
@@ -514,7 +514,7 @@ async def test_one_whose_network_died_before_its_start_is_made_again_with_anothe
     assert keepers(runtime) != before
 
 
-async def test_one_that_runs_outlives_the_keeper_of_its_network(runtime):
+async def test_a_running_container_survives_its_pause_container(runtime):
     it = on_shared(LONG)
     await runtime.create(it)
     await runtime.start(it.tag)
@@ -528,7 +528,7 @@ async def test_one_that_runs_outlives_the_keeper_of_its_network(runtime):
 
 
 @pytest.mark.fault("SE29")
-async def test_each_environment_and_account_has_a_network_of_its_own(runtime):
+async def test_each_environment_and_account_has_its_own_network(runtime):
     await runtime.create(on_shared())
     await runtime.create(replace(on_shared(), placed_on="elsewhere"))
     await runtime.create(replace(on_shared(), account="lab"))
@@ -537,7 +537,7 @@ async def test_each_environment_and_account_has_a_network_of_its_own(runtime):
 
 
 @pytest.mark.parametrize("network", [Network.BRIDGE, Network.HOST, Network.NONE])
-async def test_what_an_environment_says_is_done(runtime, network):
+async def test_the_network_setting_of_an_environment_applies(runtime, network):
     it = replace(launch(QUICK), network=network)
     await runtime.create(it)
     await runtime.start(it.tag)

@@ -1,4 +1,4 @@
-"""What every runtime must do for attempts of several containers, held on each with the same scripts."""
+"""The contract of every runtime for attempts of several containers, with the same scripts for each."""
 
 import asyncio
 
@@ -59,7 +59,7 @@ async def address(runtime, tag):
     return (await runtime.inspect(tag)).address
 
 
-async def test_one_that_was_created_has_not_begun(runtime):
+async def test_a_created_container_has_not_started(runtime):
     it = part_of(new_tag(), "0/main")
 
     made = await runtime.create(it)
@@ -68,7 +68,7 @@ async def test_one_that_was_created_has_not_begun(runtime):
     assert await runtime.survey() == (Inspection(tag=it.tag, state=ContainerState.CREATED),)
 
 
-async def test_each_is_told_apart_in_a_survey(runtime):
+async def test_a_survey_distinguishes_the_containers(runtime):
     main, side = await task(runtime, "main", "side")
     await runtime.kill(side)
     await over(runtime, side)
@@ -78,7 +78,7 @@ async def test_each_is_told_apart_in_a_survey(runtime):
     assert seen == {main: ContainerState.RUNNING, side: ContainerState.EXITED}
 
 
-async def test_each_is_told_apart_by_its_death(runtime):
+async def test_a_death_names_its_container(runtime):
     async with runtime.deaths() as news:
         main, side = await task(runtime, "main", "side")
         await runtime.kill(side)
@@ -88,7 +88,7 @@ async def test_each_is_told_apart_by_its_death(runtime):
     assert (await runtime.inspect(main)).state is ContainerState.RUNNING
 
 
-async def test_each_has_a_log_of_its_own(runtime):
+async def test_each_container_has_its_own_log(runtime):
     tag = new_tag()
     main = await begin(runtime, tag, "0/main", Script(seconds=0, output=("main",)), beside=("side",))
     side = await begin(runtime, tag, "0/side", Script(seconds=0, output=("side",)), beside=("main",))
@@ -106,7 +106,7 @@ async def test_the_containers_of_a_node_have_one_address(runtime):
     assert await address(runtime, main) == await address(runtime, side)
 
 
-async def test_each_node_has_an_address_of_its_own(runtime):
+async def test_each_node_has_its_own_address(runtime):
     tags = await gang(runtime, 3)
 
     addresses = [await address(runtime, tag) for tag in tags]
@@ -115,7 +115,7 @@ async def test_each_node_has_an_address_of_its_own(runtime):
     assert len(set(addresses)) == 3
 
 
-async def test_only_one_that_runs_on_a_network_of_its_attempt_has_an_address(runtime):
+async def test_only_a_running_container_on_a_network_of_its_attempt_has_an_address(runtime):
     it = part_of(new_tag(), "0/main", QUICK)
     alone = replace(it, tag=new_tag())
     await runtime.create(it)
@@ -128,7 +128,7 @@ async def test_only_one_that_runs_on_a_network_of_its_attempt_has_an_address(run
     assert (await over(runtime, alone.tag)).address is None
 
 
-async def test_the_end_of_one_is_not_the_end_of_another(runtime):
+async def test_the_end_of_one_container_does_not_end_another(runtime):
     main, side = await task(runtime, "main", "side")
 
     await runtime.signal_stop(main)
@@ -137,7 +137,7 @@ async def test_the_end_of_one_is_not_the_end_of_another(runtime):
     assert (await runtime.inspect(side)).state is ContainerState.RUNNING
 
 
-async def test_what_they_share_stays_until_the_last_is_removed(runtime):
+async def test_shared_parts_are_kept_until_the_last_container_is_removed(runtime):
     main, side = await task(runtime, "main", "side")
     before = await address(runtime, side)
 
@@ -147,7 +147,7 @@ async def test_what_they_share_stays_until_the_last_is_removed(runtime):
     assert await address(runtime, side) == before
 
 
-async def test_with_the_last_of_them_goes_what_they_share(runtime):
+async def test_shared_parts_are_removed_with_the_last_container(runtime):
     tags = await task(runtime, "main", "side")
     other = await gang(runtime, 1)
     assert len(shared(runtime)) == 2
@@ -158,7 +158,7 @@ async def test_with_the_last_of_them_goes_what_they_share(runtime):
     assert [found.tag for found in await runtime.survey()] == other
 
 
-async def test_what_is_gone_is_removed(runtime):
+async def test_removing_an_absent_container_is_a_success(runtime):
     (main,) = await gang(runtime, 1)
     await runtime.remove(main)
 

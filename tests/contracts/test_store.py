@@ -1,4 +1,4 @@
-"""What every store must do, held on each: jobs."""
+"""The contract of every store: jobs."""
 
 import asyncio
 from datetime import timedelta
@@ -27,7 +27,7 @@ async def update(store, **changes):
 # --------------------------------------------------------------------------------------------------- saving and reading
 
 
-async def test_a_new_store_remembers_nothing(store):
+async def test_a_new_store_is_empty(store):
     assert await store.last_order() == -1
     assert await store.jobs([job_id(1)]) == {}
     assert await store.active() == ()
@@ -35,7 +35,7 @@ async def test_a_new_store_remembers_nothing(store):
     assert await store.unfinished_in(QueueName("default")) == 0
 
 
-async def test_a_job_is_read_as_it_was_saved(store):
+async def test_a_job_is_read_as_saved(store):
     full = job(
         status=Status.RUNNING,
         status_reason="because",
@@ -53,7 +53,7 @@ async def test_a_job_is_read_as_it_was_saved(store):
     assert await store.jobs([full.id]) == {full.id: full}
 
 
-async def test_those_that_exist_are_found_however_many_are_asked_for(store):
+async def test_existing_jobs_are_found_among_many_ids(store):
     some = tuple(job() for _ in range(10))
     await update(store, inserted=some)
 
@@ -62,7 +62,7 @@ async def test_those_that_exist_are_found_however_many_are_asked_for(store):
     assert found == {it.id: it for it in some}
 
 
-async def test_an_update_is_read_one_version_further(store):
+async def test_an_update_increments_the_version(store):
     before = job()
     await update(store, inserted=(before,))
 
@@ -73,7 +73,7 @@ async def test_an_update_is_read_one_version_further(store):
     }
 
 
-async def test_jobs_saved_together_are_found_as_they_are_left_whatever_of_them_is_new(store):
+async def test_jobs_inserted_and_updated_together_are_read_as_saved(store):
     stays, moves = job(number=1, status=Status.RUNNABLE), job(number=2, status=Status.RUNNABLE)
     unfit, fit = job(number=3, status=Status.RUNNABLE), job(number=4, status=Status.RUNNABLE, unschedulable=True)
     await update(store, inserted=(stays, moves, unfit, fit))
@@ -107,13 +107,13 @@ async def test_a_held_job_is_no_candidate_and_still_counts_as_queued(store):
     assert await store.queued() == queued == {"root": 3}
 
 
-async def test_the_last_order_is_the_highest_given(store):
+async def test_the_last_order_is_the_highest(store):
     await update(store, inserted=(job(number=7), job(number=3)))
 
     assert await store.last_order() == 7
 
 
-async def test_many_commits_at_once_are_all_kept(store):
+async def test_concurrent_commits_are_all_saved(store):
     many = [job() for _ in range(50)]
 
     await asyncio.gather(*(update(store, inserted=(it,)) for it in many))
@@ -124,7 +124,7 @@ async def test_many_commits_at_once_are_all_kept(store):
 # ------------------------------------------------------------------------------------------------ all of it, or nothing
 
 
-async def test_an_update_of_another_version_is_a_conflict_and_nothing_of_its_commit_is_kept(store):
+async def test_a_version_conflict_saves_nothing_of_its_commit(store):
     known, other, new = job(), job(), job()
     await update(store, inserted=(known, other))
 
@@ -147,7 +147,7 @@ async def test_an_update_of_an_unknown_job_is_a_conflict(store):
         await update(store, updated=(job(),))
 
 
-async def test_an_id_is_given_once(store):
+async def test_an_id_is_unique(store):
     first = job()
     await update(store, inserted=(first,))
 
@@ -158,7 +158,7 @@ async def test_an_id_is_given_once(store):
     assert await store.last_order() == first.order
 
 
-async def test_an_order_is_given_once(store):
+async def test_an_order_is_unique(store):
     first = job()
     await update(store, inserted=(first,))
 
@@ -168,7 +168,7 @@ async def test_an_order_is_given_once(store):
     assert await store.jobs([job_id(10**6)]) == {}
 
 
-async def test_after_a_failed_commit_the_store_goes_on(store):
+async def test_a_failed_commit_does_not_affect_the_next(store):
     known = job()
     await update(store, inserted=(known,))
     with pytest.raises(StoreFailed):
@@ -182,14 +182,14 @@ async def test_after_a_failed_commit_the_store_goes_on(store):
 # --------------------------------------------------------------------------------------------- what the engine asks for
 
 
-async def test_active_are_the_starting_and_running(store):
+async def test_active_jobs_are_starting_or_running(store):
     every = {status: job(status=status) for status in Status}
     await update(store, inserted=tuple(every.values()))
 
     assert set(await store.active()) == {every[Status.STARTING], every[Status.RUNNING]}
 
 
-async def test_the_runnable_of_a_queue_come_in_order_without_misfits(store):
+async def test_runnable_jobs_are_listed_in_order_without_unschedulable_ones(store):
     inserted = (
         job(number=4, status=Status.RUNNABLE, millicpus=250, memory_mib=64, gpus=2),
         job(number=1, status=Status.RUNNABLE),
@@ -207,7 +207,7 @@ async def test_the_runnable_of_a_queue_come_in_order_without_misfits(store):
     assert second.resources == resources(millicpus=250, memory_mib=64, gpus=2)
 
 
-async def test_the_runnable_go_on_after_an_order(store):
+async def test_runnable_jobs_continue_after_an_order(store):
     await update(store, inserted=tuple(job(number=number, status=Status.RUNNABLE) for number in range(5)))
 
     rest = await store.runnable(QueueName("default"), 2, after=1)
@@ -224,7 +224,7 @@ async def test_a_job_that_was_placed_is_no_longer_runnable(store):
     assert await store.runnable(QueueName("default"), 10) == ()
 
 
-async def test_misfits_of_all_queues_come_in_order(store):
+async def test_unschedulable_jobs_of_all_queues_are_listed_in_order(store):
     inserted = (
         job(number=3, status=Status.RUNNABLE, unschedulable=True, queue=QueueName("other")),
         job(number=1, status=Status.RUNNABLE, unschedulable=True),
@@ -238,7 +238,7 @@ async def test_misfits_of_all_queues_come_in_order(store):
     assert [it.order for it in await store.unschedulable(2, after=3)] == [5]
 
 
-async def test_dependents_are_those_who_still_wait(store):
+async def test_dependents_are_jobs_that_still_wait(store):
     first, second = job(), job()
     on_first, on_both = job(depends_on=[first]), job(depends_on=[first, second], status=Status.PENDING)
     on_second, done = job(depends_on=[second]), job(depends_on=[first], status=Status.FAILED)
@@ -249,7 +249,7 @@ async def test_dependents_are_those_who_still_wait(store):
     assert set(await store.dependents([first.id, second.id, job_id(10**6)])) == {on_first, on_both, on_second}
 
 
-async def test_a_job_that_is_judged_waits_for_nobody(store):
+async def test_a_decided_job_is_no_dependent(store):
     first = job()
     waiting = job(depends_on=[first, first])
     await update(store, inserted=(first, waiting))
@@ -260,7 +260,7 @@ async def test_a_job_that_is_judged_waits_for_nobody(store):
     assert await store.waiting_for_others() == 0
 
 
-async def test_the_unfinished_of_a_queue_are_counted(store):
+async def test_unfinished_jobs_of_a_queue_are_counted(store):
     inserted = (*(job(status=status) for status in Status), job(queue=QueueName("other")))
     await update(store, inserted=inserted)
 
@@ -270,7 +270,7 @@ async def test_the_unfinished_of_a_queue_are_counted(store):
 # ---------------------------------------------------------------------------------------------------- what else is kept
 
 
-async def test_the_history_of_a_job_is_told_oldest_first(store):
+async def test_the_history_of_a_job_is_oldest_first(store):
     first, other = job(), job()
     await update(store, inserted=(first, other), history=(moment(first), moment(other)))
     running = moment(first, status=Status.RUNNING, at=NOON + timedelta(seconds=1), attempt=1, reason="started")
@@ -281,7 +281,7 @@ async def test_the_history_of_a_job_is_told_oldest_first(store):
     assert await store.history(first.id) == (moment(first), running, failed)
 
 
-async def test_a_submission_is_known_by_all_of_its_key(store):
+async def test_a_submission_is_found_by_its_whole_key(store):
     known = job()
     await update(store, inserted=(known,), submissions=((submission(), known.id, NOON),))
     others = [submission(principal="x"), submission(invocation_id="x"), submission(body_sha256="x")]
@@ -289,7 +289,7 @@ async def test_a_submission_is_known_by_all_of_its_key(store):
     assert await store.submissions([submission(), *others]) == {submission(): known.id}
 
 
-async def test_old_submissions_are_forgotten(store):
+async def test_old_submissions_are_deleted(store):
     known = job()
     old, new = submission(), submission(invocation_id="later")
     later = NOON + timedelta(days=1)
@@ -300,7 +300,7 @@ async def test_old_submissions_are_forgotten(store):
     assert await store.submissions([old, new]) == {new: known.id}
 
 
-async def test_one_that_is_forgotten_may_come_anew_at_that_moment(store):
+async def test_a_deleted_submission_key_can_be_reused_in_the_same_commit(store):
     first, again = job(), job()
     later = NOON + timedelta(days=1)
     await update(store, inserted=(first,), submissions=((submission(), first.id, NOON),))
@@ -312,7 +312,7 @@ async def test_one_that_is_forgotten_may_come_anew_at_that_moment(store):
     assert await store.submissions([submission()]) == {submission(): again.id}
 
 
-async def test_one_that_expired_may_come_anew_though_more_expired_than_one_commit_deletes(store):
+async def test_an_expired_submission_key_can_be_reused_before_its_deletion(store):
     first, again = job(), job()
     later = NOON + timedelta(days=1)
     keys = [submission(invocation_id=f"{number:04}") for number in range(MAX_SUBMISSIONS_DELETED + 1)]
@@ -324,7 +324,7 @@ async def test_one_that_expired_may_come_anew_though_more_expired_than_one_commi
     assert await store.submissions([keys[0], keys[-1]]) == {keys[0]: again.id, keys[-1]: again.id}
 
 
-async def test_one_that_has_not_expired_is_never_replaced(store):
+async def test_an_unexpired_submission_key_is_never_replaced(store):
     first, again = job(), job()
     await update(store, inserted=(first,), submissions=((submission(), first.id, NOON),))
 
@@ -344,7 +344,7 @@ async def test_a_stream_is_found_by_its_name(store):
     assert await store.stream("no-such") is None
 
 
-async def test_a_stream_told_of_twice_stays_as_it_was(store):
+async def test_a_stream_saved_twice_is_unchanged(store):
     stream = log_stream(job(status=Status.STARTING))
     await update(store, streams=(stream,))
 
@@ -353,7 +353,7 @@ async def test_a_stream_told_of_twice_stays_as_it_was(store):
     assert await store.stream(stream.name) == stream
 
 
-async def test_streams_come_by_name_from_a_prefix_on(store):
+async def test_streams_are_listed_by_name_from_a_prefix(store):
     of = job(status=Status.STARTING)
     names = ["a%/2", "a%/1", "a_/1", "b/1", "a%/3", "A%/4"]
     await update(store, streams=tuple(log_stream(of, name=name) for name in names))
@@ -363,7 +363,7 @@ async def test_streams_come_by_name_from_a_prefix_on(store):
     assert [it.name for it in await store.streams(limit=2)] == ["A%/4", "a%/1"]
 
 
-async def test_the_newest_streams_come_first(store):
+async def test_the_newest_streams_are_first(store):
     of = job(status=Status.STARTING)
     ages = {"middle": 2, "old": 1, "new": 3}
     streams = tuple(log_stream(of, name=name, created_at=NOON + timedelta(days=day)) for name, day in ages.items())
@@ -376,7 +376,7 @@ async def test_the_newest_streams_come_first(store):
 # ----------------------------------------------------------------------------------------------- what nobody should ask
 
 
-async def test_what_no_database_can_say_is_not_there(store):
+async def test_values_that_no_database_can_store_are_not_found(store):
     known = job()
     await update(store, inserted=(known,))
 
@@ -389,7 +389,7 @@ async def test_what_no_database_can_say_is_not_there(store):
     assert await store.dependents(["\ud800"]) == ()
 
 
-async def test_numbers_beyond_64_bits_are_no_trouble(store):
+async def test_numbers_beyond_64_bits_are_handled(store):
     huge = job(status=Status.RUNNABLE, memory_mib=2**80, attempts=(attempt(exit_code=2**70),))
 
     await update(store, inserted=(huge,))
@@ -400,7 +400,7 @@ async def test_numbers_beyond_64_bits_are_no_trouble(store):
     assert candidate.resources.memory_mib >= 2**63 - 1
 
 
-async def test_a_text_that_is_not_unicode_does_not_keep_its_job_from_being_saved(store):
+async def test_a_job_with_invalid_unicode_is_saved(store):
     broken = job(status=Status.FAILED, status_reason="\ud800 is half a letter", tags=(("a", "\udfff"),))
 
     await update(store, inserted=(broken, other := job()))

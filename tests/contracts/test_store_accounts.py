@@ -1,4 +1,4 @@
-"""What every store must do, held on each: what is asked of the jobs of accounts."""
+"""The contract of every store: queries about jobs of accounts."""
 
 from collections import Counter
 
@@ -27,7 +27,7 @@ def over(it):
     return HistoryEntry(job_id=it.id, at=NOON, status=it.status, reason=None, attempt=None)
 
 
-async def test_jobs_that_wait_are_counted_by_account(store):
+async def test_queued_jobs_are_counted_by_account(store):
     ended = owned(6, status=Status.SUCCEEDED)
     await store.commit(
         Changes(
@@ -48,7 +48,7 @@ async def test_jobs_that_wait_are_counted_by_account(store):
     assert await store.queued() == {"lab": 5, "other": 1}
 
 
-async def test_an_array_stands_for_the_children_it_has_yet_to_make(store):
+async def test_an_array_counts_as_its_unspawned_children(store):
     fresh = owned(100, array_size=7, status=Status.SUBMITTED)
     begun = owned(200, array_size=5, status=Status.PENDING, array_state=ArrayState(spawned=3))
     gone = owned(300, array_size=9, status=Status.FAILED)
@@ -59,11 +59,11 @@ async def test_an_array_stands_for_the_children_it_has_yet_to_make(store):
     assert +Counter(await store.queued()) == {"lab": 7 + 2 + 1}
 
 
-async def test_where_nothing_waits_nothing_is_counted(store):
+async def test_without_queued_jobs_nothing_is_counted(store):
     assert await store.queued() == {}
 
 
-async def test_jobs_of_some_accounts_are_passed_over(store):
+async def test_jobs_of_excluded_accounts_are_skipped(store):
     third = Owner(user="eve", account="third")
     mine, other, thirds = owned(1), [owned(it, OTHER) for it in (2, 4, 6)], [owned(it, third) for it in (3, 5)]
     elsewhere, misfit = owned(7, third, queue="other"), owned(8, third, unschedulable=True)
@@ -80,14 +80,14 @@ async def test_jobs_of_some_accounts_are_passed_over(store):
     assert await found(10, -1, "lab", "other", "third") == []
 
 
-async def test_a_candidate_says_whose_it_is(store):
+async def test_a_candidate_has_its_owner(store):
     await store.commit(Changes(inserted=(owned(1),)))
 
     assert [it.account for it in await store.runnable("default", 1)] == ["lab"]
     assert [it.account for it in await store.runnable("default", 1, excluding=frozenset({"other"}))] == ["lab"]
 
 
-async def test_in_a_share_too_jobs_of_some_accounts_are_passed_over(store):
+async def test_in_a_share_jobs_of_excluded_accounts_are_skipped(store):
     def in_share(number, owner, priority):
         return owned(number, owner, share_identifier="red", scheduling_priority=priority)
 

@@ -1,4 +1,4 @@
-"""What every store must do, held on each: to move its times when the machine's clock was set."""
+"""The contract of every store: to shift its times when the machine's clock was set."""
 
 from datetime import timedelta
 
@@ -14,7 +14,7 @@ from batchq.engine.clock_alignment import align
 from batchq.ports.clock import Boot
 from batchq.ports.jobs import Changes
 from batchq.store.sqlite_store import SqliteStore
-from tests.contracts.test_store_acts import DONE
+from tests.contracts.test_store_audit import DONE
 from tests.support.builders import NOON, attempt, consumable, job, moment, queue, submission
 
 DAY = timedelta(days=1)
@@ -50,7 +50,7 @@ async def left(store, *ids):
     return list(await store.jobs(ids))
 
 
-async def test_jobs_that_ended_by_a_clock_forty_days_behind_are_kept_as_long_as_others(store):
+async def test_jobs_that_ended_under_a_slow_clock_are_kept_for_the_whole_period(store):
     await align(store, AClock(NOON - DAYS_BEHIND))
     old = await ended(store, 1, NOON - 35 * DAY)  # by a server of an earlier boot, whose clock was right
     new = await ended(store, 2, NOON - DAYS_BEHIND + timedelta(seconds=10))
@@ -61,7 +61,7 @@ async def test_jobs_that_ended_by_a_clock_forty_days_behind_are_kept_as_long_as_
     assert await left(store, old, new, newest) == [new, newest]
 
 
-async def test_after_a_reboot_nothing_is_moved(store):
+async def test_after_a_reboot_no_time_is_shifted(store):
     await align(store, AClock(NOON - DAYS_BEHIND))
     before = await ended(store, 1, NOON - DAYS_BEHIND + timedelta(seconds=10))
     newest = await ended(store, 2, NOON)
@@ -71,7 +71,7 @@ async def test_after_a_reboot_nothing_is_moved(store):
     assert await left(store, before, newest) == [newest]
 
 
-async def test_all_times_on_which_decisions_depend_are_moved_once(store):
+async def test_all_decisive_times_are_shifted_once(store):
     then = NOON - DAYS_BEHIND
     await align(store, AClock(then))
     key = submission()
@@ -114,7 +114,7 @@ async def test_all_times_on_which_decisions_depend_are_moved_once(store):
     assert await store.consumable_update(LICENCES, "once") is not None
 
 
-async def test_what_is_unreadable_is_left_for_the_engine_to_find(tmp_path):
+async def test_unreadable_rows_are_left_to_the_engine(tmp_path):
     store = await SqliteStore.open(tmp_path)
     await align(store, AClock(NOON - DAYS_BEHIND))
     damaged = job(number=1, status=Status.RUNNING, attempt=attempt(), started_at=NOON)
@@ -129,7 +129,7 @@ async def test_what_is_unreadable_is_left_for_the_engine_to_find(tmp_path):
 
 
 @pytest.mark.fault("CO03")
-async def test_the_engine_that_attempts_are_on_is_remembered(store):
+async def test_the_engine_of_the_attempts_is_stored(store):
     assert await store.engine_id() is None
 
     await store.commit(Changes(engine_id="one"))

@@ -1,4 +1,4 @@
-"""What every store must do, held on each: places in line."""
+"""The contract of every store: places in line."""
 
 import pytest
 
@@ -47,7 +47,7 @@ async def test_the_jobs_before_a_job_in_its_queue_are_counted_with_their_vcpus(s
     }
 
 
-async def test_in_a_share_the_higher_priority_is_before_the_lower(store, insert):
+async def test_in_a_share_a_higher_priority_is_before_a_lower_one(store, insert):
     of = {"share_identifier": "blue"}
     low, high, later = await insert(
         waiting(1, scheduling_priority=1, **of),
@@ -61,7 +61,7 @@ async def test_in_a_share_the_higher_priority_is_before_the_lower(store, insert)
     assert [found[it.id].ahead for it in (high, low, later)] == [0, 1, 2]
 
 
-async def test_no_more_than_so_many_places_are_counted(store, insert, monkeypatch):
+async def test_the_number_of_counted_places_is_bounded(store, insert, monkeypatch):
     monkeypatch.setattr(places, "MAX_PLACE", 3)
     jobs = await insert(*(waiting(number) for number in range(6)))
 

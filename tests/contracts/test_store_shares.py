@@ -1,4 +1,4 @@
-"""What every store must do, held on each: turns of shares, and consumable resources."""
+"""The contract of every store: waiting jobs of shares, and consumable resources."""
 
 from datetime import timedelta
 
@@ -48,7 +48,7 @@ def insert(store):
 # --------------------------------------------------------------------------------------------------------- candidates
 
 
-async def test_a_candidate_is_all_that_placing_needs(store, insert):
+async def test_a_candidate_has_all_members_for_placement(store, insert):
     full = waiting(5, "red", 7, needs=needs(3), timeout=timedelta(seconds=60.5), gpus=2, millicpus=250, memory_mib=64)
     await insert(full)
 
@@ -60,7 +60,7 @@ async def test_a_candidate_is_all_that_placing_needs(store, insert):
     assert await store.runnable_in_share(DEFAULT, "red", 10) == (found,)
 
 
-async def test_what_a_job_does_not_say_its_candidate_does_not_have(store, insert):
+async def test_unset_members_of_a_job_are_unset_in_its_candidate(store, insert):
     await insert(job(status=Status.RUNNABLE))
 
     (found,) = await store.runnable(DEFAULT, 10)
@@ -68,7 +68,7 @@ async def test_what_a_job_does_not_say_its_candidate_does_not_have(store, insert
     assert (found.requirements, found.timeout, found.share, found.priority) == ((), None, None, 0)
 
 
-async def test_a_job_of_several_containers_wants_the_sum_of_them(store, insert):
+async def test_a_candidate_with_several_containers_has_their_sum(store, insert):
     two = Task(containers=tuple(TaskContainer(name=name, spec=container(gpus=1)) for name in "ab"))
     gang = Nodes(count=3, main=0, ranges=(NodeRange(first=0, last=2, task=two),))
     await insert(job(number=1, status=Status.RUNNABLE, task=two), job(number=2, status=Status.RUNNABLE, nodes=gang))
@@ -82,13 +82,13 @@ async def test_a_job_of_several_containers_wants_the_sum_of_them(store, insert):
 # ------------------------------------------------------------------------------------------------------- within a share
 
 
-async def test_a_share_starts_with_its_highest_priority_and_then_goes_by_order(store, insert):
+async def test_a_share_is_ordered_by_priority_then_order(store, insert):
     await insert(waiting(1), waiting(2, priority=5), waiting(3, priority=-2), waiting(4, priority=5), waiting(5))
 
     assert [it.order for it in await store.runnable_in_share(DEFAULT, "red", 10)] == [2, 4, 1, 5, 3]
 
 
-async def test_a_share_goes_on_beyond_a_priority_and_an_order(store, insert):
+async def test_a_share_continues_after_a_priority_and_an_order(store, insert):
     await insert(waiting(1), waiting(2, priority=5), waiting(3, priority=5), waiting(4, priority=9), waiting(5))
 
     async def orders(after, limit=10):
@@ -103,7 +103,7 @@ async def test_a_share_goes_on_beyond_a_priority_and_an_order(store, insert):
     assert await orders((-(2**80), 2**80)) == []
 
 
-async def test_only_what_may_start_now_waits_in_a_share(store, insert):
+async def test_only_jobs_that_may_start_are_in_a_share(store, insert):
     await insert(
         waiting(1),
         waiting(2, "green"),
@@ -118,7 +118,7 @@ async def test_only_what_may_start_now_waits_in_a_share(store, insert):
     assert await store.runnable_in_share(DEFAULT, "\ud800", 10) == ()
 
 
-async def test_the_shares_that_wait_are_named_once_each(store, insert):
+async def test_waiting_shares_are_listed_once(store, insert):
     await insert(
         waiting(1),
         waiting(2, "green"),
@@ -135,7 +135,7 @@ async def test_the_shares_that_wait_are_named_once_each(store, insert):
     assert await store.waiting_shares(QueueName("\ud800")) == ()
 
 
-async def test_a_share_whose_last_job_was_placed_waits_no_longer(store, insert):
+async def test_a_share_without_waiting_jobs_is_not_listed(store, insert):
     last = waiting(1)
     await insert(last)
 
@@ -145,7 +145,7 @@ async def test_a_share_whose_last_job_was_placed_waits_no_longer(store, insert):
     assert await store.runnable_in_share(DEFAULT, "red", 10) == ()
 
 
-async def test_the_children_of_an_array_wait_in_its_share(store, insert):
+async def test_children_wait_in_the_share_of_their_array(store, insert):
     parent = waiting(1, priority=3, array_size=2, status=Status.PENDING, array_state=ArrayState(spawned=1))
     one = job(
         id=child_id(parent.id, 0),
@@ -165,7 +165,7 @@ async def test_the_children_of_an_array_wait_in_its_share(store, insert):
 # ------------------------------------------------------------------------------------------------------ what was used
 
 
-async def test_what_is_kept_of_a_share_is_replaced(store):
+async def test_the_usage_of_a_share_is_replaced(store):
     red, green = ShareKey(DEFAULT, "red"), ShareKey(DEFAULT, "green")
     elsewhere = ShareKey(OTHER, "red")
     await store.commit(Changes(shares=((red, use()), (green, use(active=1)), (elsewhere, use(active=9)))))
@@ -175,7 +175,7 @@ async def test_what_is_kept_of_a_share_is_replaced(store):
     assert await store.shares() == {red: use(active=0, used=0.1 + 0.2), green: use(active=1), elsewhere: use(active=9)}
 
 
-async def test_what_is_used_up_is_replaced(store):
+async def test_consumed_units_are_replaced(store):
     await store.commit(Changes(used_up=((LICENCES, 3), (ConsumableName("tokens"), 1))))
 
     await store.commit(Changes(used_up=((LICENCES, 5),)))
@@ -183,13 +183,13 @@ async def test_what_is_used_up_is_replaced(store):
     assert await store.used_up() == {LICENCES: 5, "tokens": 1}
 
 
-async def test_a_new_store_knows_of_no_use(store):
+async def test_a_new_store_has_no_usage(store):
     assert await store.shares() == {}
     assert await store.used_up() == {}
     assert await store.waiting_shares(DEFAULT) == ()
 
 
-async def test_use_is_kept_with_its_commit_or_not_at_all(store):
+async def test_usage_is_saved_with_its_commit_or_not_at_all(store):
     with pytest.raises(Conflict):
         await store.commit(
             Changes(updated=(job(),), shares=((ShareKey(DEFAULT, "red"), use()),), used_up=((LICENCES, 1),))
@@ -209,7 +209,7 @@ def query(**changes):
 @pytest.mark.parametrize(
     ("status", "found"), [(None, [3, 2, 1]), (Status.PENDING, [3]), (Status.FAILED, [2, 1]), (Status.RUNNING, [])]
 )
-async def test_who_needs_it_and_is_over_counts_as_failed_though_its_row_says_pending(store, status, found):
+async def test_an_ended_array_that_requires_a_resource_counts_as_failed(store, status, found):
     rows = {1: Status.FAILED, 2: Status.PENDING, 3: Status.PENDING}
     await store.commit(Changes(inserted=tuple(job(number=it, status=rows[it], needs=needs(1)) for it in rows)))
 
@@ -222,7 +222,7 @@ async def orders(store, **changes):
     return [it.order for it in await store.list_needing(query(**changes))]
 
 
-async def test_jobs_that_need_a_resource_are_listed_newest_first(store, insert):
+async def test_jobs_that_require_a_resource_are_listed_newest_first(store, insert):
     other = ConsumableName("tokens")
     both = (*needs(1), *needs(2, resource=other))
     await insert(
@@ -254,7 +254,7 @@ async def test_the_list_of_a_resource_has_pages(store, insert):
     assert await orders(store, before=2**80, limit=1) == [4]
 
 
-async def test_the_list_of_a_resource_is_narrowed_by_status_and_name(store, insert):
+async def test_the_list_of_a_resource_is_filtered_by_status_and_name(store, insert):
     await insert(
         job(number=1, needs=needs(1), name="Train"),
         job(number=2, needs=needs(1), name="trains", status=Status.RUNNING),
@@ -268,7 +268,7 @@ async def test_the_list_of_a_resource_is_narrowed_by_status_and_name(store, inse
     assert await orders(store, name="*") == [3, 2, 1]
 
 
-async def test_a_list_by_status_follows_a_job_as_it_moves(store, insert):
+async def test_a_list_by_status_follows_the_status_of_a_job(store, insert):
     moving = job(number=1, needs=needs(1))
     await insert(moving)
 
@@ -278,7 +278,7 @@ async def test_a_list_by_status_follows_a_job_as_it_moves(store, insert):
     assert await orders(store, status=Status.RUNNABLE) == [1]
 
 
-async def test_an_array_stands_for_its_children_in_the_list_of_a_resource(store, insert):
+async def test_an_array_represents_its_children_in_the_list_of_a_resource(store, insert):
     parent = job(number=1, needs=needs(1), array_size=2, status=Status.PENDING, array_state=ArrayState(spawned=1))
     one = job(id=child_id(parent.id, 0), order=2, spec=parent.spec, child=ArrayChild(parent=parent.id, index=0))
     await insert(parent, one)

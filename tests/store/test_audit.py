@@ -14,7 +14,7 @@ from batchq.errors import Unavailable
 from batchq.ports.jobs import Changes
 from batchq.store import migrations
 from batchq.store.audit import select
-from tests.contracts.test_store_acts import DONE
+from tests.contracts.test_store_audit import DONE
 from tests.support.builders import NOON, job
 from tests.support.inline import InlineStore
 

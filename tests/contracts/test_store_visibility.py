@@ -1,4 +1,4 @@
-"""What every store must do, held on each: of what somebody does not reach it tells him nothing."""
+"""The contract of every store: invisible jobs do not exist for a caller."""
 
 from datetime import timedelta
 
@@ -31,7 +31,7 @@ async def register(store, **owners):
         await store.add_definition(definition(name=name, owner=owner), caller=None)
 
 
-async def test_a_job_that_is_not_reached_is_not_there(store):
+async def test_an_invisible_job_is_not_found(store):
     jobs = [job(owner=owner) for owner in (ADA, BOB, CY)]
     await store.commit(Changes(inserted=tuple(jobs)))
     ids = [it.id for it in jobs] + ["nobody's"]
@@ -41,7 +41,7 @@ async def test_a_job_that_is_not_reached_is_not_there(store):
     assert (await store.jobs(ids)).keys() == set(ids[:3])
 
 
-async def test_pages_have_ones_own_jobs_in_their_order_and_each_once(store):
+async def test_pages_have_each_visible_job_once_in_order(store):
     owners = [ADA, BOB, ADA, CY, ADA, BOB]
     jobs = tuple(job(number=number, owner=owner, status=list(Status)[number]) for number, owner in enumerate(owners))
     await store.commit(Changes(inserted=jobs))
@@ -56,7 +56,7 @@ async def test_pages_have_ones_own_jobs_in_their_order_and_each_once(store):
     assert await listed(visibility=Visibility(user="ada", accounts=frozenset({"lab", "team"}))) == [5, 4, 3, 2, 1, 0]
 
 
-async def test_a_list_of_streams_has_those_of_ones_own_jobs(store):
+async def test_a_list_of_streams_has_those_of_visible_jobs(store):
     names = {"c": ADA, "a": ADA, "b": BOB, "d": CY}
     of = job(status=Status.RUNNING)
     made = [
@@ -74,7 +74,7 @@ async def test_a_list_of_streams_has_those_of_ones_own_jobs(store):
     ] == ["a"]
 
 
-async def test_a_name_of_definitions_is_that_of_its_first_owner(store):
+async def test_a_definition_name_belongs_to_its_first_owner(store):
     await store.add_definition(definition(name="a", owner=ADA), caller=None)
     await store.add_definition(definition(name="a", owner=ADA), caller=None)
 
@@ -82,7 +82,7 @@ async def test_a_name_of_definitions_is_that_of_its_first_owner(store):
     assert await store.definition_owner("A") is None
 
 
-async def test_a_list_of_definitions_has_those_that_are_there_for_one(store):
+async def test_a_list_of_definitions_has_the_visible_ones(store):
     await register(store, a=ADA, b=BOB, c=Owner(account=ROOT))
     await register(store, a=ADA, b=BOB, c=Owner(account=ROOT))
     usable = Visibility(user="ada", accounts=frozenset({ROOT}))
@@ -138,7 +138,7 @@ def specified(jobs, streams, definitions, queries):
 @pytest.mark.fault("SE18")
 @settings(max_examples=examples(30))
 @given(owners=OWNERS, visibility=REACHES, limit=st.integers(1, 5))
-async def test_any_reach_lists_what_belongs_to_it_and_nothing_else(owners, visibility, limit):
+async def test_any_visibility_lists_exactly_its_jobs(owners, visibility, limit):
     jobs = [
         job(number=number, owner=owner, status=status, needs=NEEDS) for number, (owner, status) in enumerate(owners)
     ]

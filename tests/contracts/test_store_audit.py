@@ -1,4 +1,4 @@
-"""What every store must do, held on each: who did what."""
+"""The contract of every store: audit records."""
 
 from datetime import timedelta
 
@@ -46,12 +46,12 @@ async def several(store):
     return acts
 
 
-async def test_acts_are_kept_whole_and_told_newest_first(store, several):
+async def test_audit_records_are_complete_and_newest_first(store, several):
     assert await told(store) == [*several[::-1]]
     assert await told(store, limit=2) == [several[3], several[2]]
 
 
-async def test_acts_of_a_commit_that_fails_are_not_kept(store):
+async def test_audit_records_of_a_failed_commit_are_not_saved(store):
     with pytest.raises(Conflict):
         await store.commit(Changes(updated=(job(version=5),), audit_records=(DONE,)))
 
@@ -75,12 +75,12 @@ async def test_acts_of_a_commit_that_fails_are_not_kept(store):
         ({"visibility": Visibility(user="eve"), "user": "ada"}, []),
     ],
 )
-async def test_what_is_asked_for_is_told_and_nothing_else(store, several, asked, found):
+async def test_a_query_selects_only_matching_records(store, several, asked, found):
     assert await told(store, **asked) == [several[it] for it in found]
 
 
 @pytest.mark.parametrize("visibility", [None, Visibility(user="ada", accounts=frozenset({"team", "other"}))])
-async def test_pages_go_on_where_the_last_one_ended_also_in_one_moment(store, visibility):
+async def test_pages_continue_within_the_same_time(store, visibility):
     acts = tuple(act(number // 3, resource=f"job/{number}") for number in range(7))
     await store.commit(Changes(inserted=(job(),), audit_records=acts))
 
@@ -100,7 +100,7 @@ async def test_pages_go_on_where_the_last_one_ended_also_in_one_moment(store, vi
         (Visibility(user="cora", accounts=frozenset({"other"})), []),
     ],
 )
-async def test_acts_about_a_job_reach_its_owner_and_the_coordinators_of_its_account(store, visibility, found):
+async def test_records_about_a_job_are_visible_to_its_owner_and_coordinators(store, visibility, found):
     by_others = (
         act(0, user="amy", account="root", operation="TerminateJob", owner="ada", owner_account="team"),
         act(1, user="amy", account="root", operation="TerminateJob", owner="bob", owner_account="team"),
@@ -110,7 +110,7 @@ async def test_acts_about_a_job_reach_its_owner_and_the_coordinators_of_its_acco
     assert await told(store, visibility=visibility) == [by_others[it] for it in found]
 
 
-async def test_what_was_noted_elsewhere_is_taken_over_once(store):
+async def test_journaled_records_are_ingested_once(store):
     noted = [PendingAudit(entry_id="a", record=act(0)), PendingAudit(entry_id="b", record=act(1))]
     await store.ingest_audit_records(noted)
 
@@ -119,7 +119,7 @@ async def test_what_was_noted_elsewhere_is_taken_over_once(store):
     assert await told(store) == [act(2), act(1), act(0)]
 
 
-async def test_old_acts_are_forgotten_the_oldest_first_so_many_at_a_time(store, several):
+async def test_old_records_are_deleted_oldest_first_in_batches(store, several):
     before = NOON + 3 * SECOND
 
     gone = [await store.prune_audit_records(before, limit=2) for _ in range(3)]
@@ -159,14 +159,14 @@ async def test_a_change_of_the_catalog_is_saved_with_the_audit_record_of_its_cal
     )
 
 
-async def test_a_refused_change_leaves_no_audit_record(store):
+async def test_a_refused_change_has_no_audit_record(store):
     with pytest.raises(Conflict):
         await store.put_definition(definition(name="gone"), caller=BY_ADA)
 
     assert await told(store) == []
 
 
-async def test_a_change_of_the_servers_own_leaves_no_audit_record(store):
+async def test_a_change_by_the_server_itself_has_no_audit_record(store):
     await store.put_queue(queue(), caller=None)
     await store.add_definition(definition(), caller=None)
 

@@ -1,4 +1,4 @@
-"""Names of job definitions are their first owners'."""
+"""Names of job definitions belong to their first owners."""
 
 import asyncio
 
@@ -24,7 +24,7 @@ async def seen(catalog, caller):
 
 
 @pytest.mark.parametrize("other", [BOB, EVE], ids=["of the same account", "of another"])
-async def test_a_name_is_taken_by_who_first_registers_it(catalog, other):
+async def test_a_name_belongs_to_its_first_owner(catalog, other):
     made = await catalog.definitions.register(definition(name="a"), caller=ADA)
 
     assert made.owner == Owner(user="ada", account="team")
@@ -32,7 +32,7 @@ async def test_a_name_is_taken_by_who_first_registers_it(catalog, other):
         await catalog.definitions.register(definition(name="a"), caller=other)
 
 
-async def test_whose_name_it_is_stays_so_whoever_adds_a_revision(catalog):
+async def test_the_owner_of_a_name_stays_after_revisions_of_others(catalog):
     await catalog.definitions.register(definition(name="a"), caller=ADA)
 
     revised = [await catalog.definitions.register(definition(name="a"), caller=it) for it in (ODA, CORA, ADA)]
@@ -41,7 +41,7 @@ async def test_whose_name_it_is_stays_so_whoever_adds_a_revision(catalog):
     assert [it.ref.revision for it in revised] == [2, 3, 4]
 
 
-async def test_it_stays_so_when_no_revision_is_active_any_more(catalog, reopened):
+async def test_the_owner_of_a_name_stays_without_active_revisions(catalog, reopened):
     made = await catalog.definitions.register(definition(name="a"), caller=ADA)
     await catalog.definitions.deregister(made.ref, caller=ADA)
 
@@ -51,7 +51,7 @@ async def test_it_stays_so_when_no_revision_is_active_any_more(catalog, reopened
         await again.definitions.register(definition(name="a"), caller=EVE)
 
 
-async def test_of_two_who_take_a_name_at_once_one_has_it(catalog):
+async def test_of_two_concurrent_registrations_of_a_name_one_succeeds(catalog):
     both = [catalog.definitions.register(definition(name="a"), caller=it) for it in (ADA, EVE)]
 
     first, second = await asyncio.gather(*both, return_exceptions=True)
@@ -62,7 +62,7 @@ async def test_of_two_who_take_a_name_at_once_one_has_it(catalog):
 
 
 @pytest.mark.parametrize("owner", [CORA, BOB], ids=["of the account above", "of the same"])
-async def test_what_is_of_ones_account_or_above_is_there_to_be_used_and_not_to_be_changed(catalog, owner):
+async def test_definitions_of_the_own_account_or_above_may_be_used_and_not_changed(catalog, owner):
     made = await catalog.definitions.register(definition(name="a"), caller=owner)
 
     assert await seen(catalog, ADA) == ["a:1"]
@@ -73,7 +73,7 @@ async def test_what_is_of_ones_account_or_above_is_there_to_be_used_and_not_to_b
         await catalog.definitions.tag(made.ref, (("k", "v"),), caller=ADA)
 
 
-async def test_what_is_of_another_account_or_below_is_not_there(catalog):
+async def test_definitions_of_other_accounts_are_hidden(catalog):
     made = await catalog.definitions.register(definition(name="a"), caller=ADA)
 
     assert await seen(catalog, EVE) == []
@@ -84,7 +84,7 @@ async def test_what_is_of_another_account_or_below_is_not_there(catalog):
         await catalog.definitions.untag(made.ref, ["k"], caller=EVE)
 
 
-async def test_to_deregister_what_is_not_there_for_one_changes_nothing(catalog):
+async def test_deregistering_a_hidden_definition_changes_nothing(catalog):
     made = await catalog.definitions.register(definition(name="a"), caller=ADA)
 
     await catalog.definitions.deregister(made.ref, caller=EVE)

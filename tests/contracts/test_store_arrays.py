@@ -1,4 +1,4 @@
-"""What every store must do, held on each: arrays and their children."""
+"""The contract of every store: arrays and their children."""
 
 import pytest
 from msgspec.structs import replace
@@ -51,7 +51,7 @@ async def family(store):
 # --------------------------------------------------------------------------------------------------- saving and reading
 
 
-async def test_a_child_is_read_as_it_was_saved_with_all_that_was_asked_for_its_array(store):
+async def test_a_child_is_read_with_the_spec_of_its_array(store):
     parent = array(environment=(("A", "1"),), timeout=None)
     one = child(parent, 2, status=Status.FAILED, status_reason="so", stop_orders=(stop(),))
     await store.commit(Changes(inserted=(parent, one)))
@@ -59,13 +59,13 @@ async def test_a_child_is_read_as_it_was_saved_with_all_that_was_asked_for_its_a
     assert await store.jobs([one.id, parent.id]) == {one.id: one, parent.id: parent}
 
 
-async def test_children_come_with_one_spec_and_not_with_one_each(store, family):
+async def test_children_share_one_spec_in_memory(store, family):
     found = await store.list_children(ChildQuery(parent=job_id(10), limit=7))
 
     assert len({id(it.spec) for it in found}) == 1
 
 
-async def test_a_child_is_updated_like_any_job(store, family):
+async def test_a_child_is_updated_as_any_job(store, family):
     first = family[0]
 
     await store.commit(Changes(updated=(replace(first, status=Status.RUNNABLE),)))
@@ -73,7 +73,7 @@ async def test_a_child_is_updated_like_any_job(store, family):
     assert await store.jobs([first.id]) == {first.id: replace(first, status=Status.RUNNABLE, version=1)}
 
 
-async def test_a_child_whose_array_is_not_there_is_a_conflict(store):
+async def test_a_child_without_its_array_is_a_conflict(store):
     with pytest.raises(Conflict):
         await store.commit(Changes(inserted=(job(number=1), child(array(number=5), 0))))
 
@@ -85,7 +85,7 @@ async def test_a_child_is_spawned_once(store, family):
         await store.commit(Changes(inserted=(family[3],)))
 
 
-async def test_what_the_engine_asks_for_finds_children_too(store, family):
+async def test_queries_of_the_engine_include_children(store, family):
     _, pending, _, starting, running, *_ = family
     misfit = replace(pending, status=Status.RUNNABLE, unschedulable=True)
     await store.commit(Changes(updated=(misfit,)))
@@ -98,12 +98,12 @@ async def test_what_the_engine_asks_for_finds_children_too(store, family):
 # ------------------------------------------------------------------------------------------------------ by their array
 
 
-async def test_the_children_that_are_not_finished_come_by_index(store, family):
+async def test_unfinished_children_are_listed_by_index(store, family):
     assert indices(await store.children(job_id(10), 0, 100)) == [0, 1, 2, 3, 4]
     assert await store.children(job_id(10), 0, 100) == family[:5]
 
 
-async def test_children_are_looked_for_among_so_many_indices(store, family):
+async def test_children_are_searched_in_a_bounded_range_of_indices(store, family):
     assert indices(await store.children(job_id(10), 1, 2)) == [1, 2]
     assert indices(await store.children(job_id(10), 4, 2)) == [4]
     assert await store.children(job_id(10), 5, 2) == ()
@@ -111,14 +111,14 @@ async def test_children_are_looked_for_among_so_many_indices(store, family):
     assert await store.children(job_id(10), 0, 0) == ()
 
 
-async def test_what_is_no_array_has_no_children(store, family):
+async def test_other_jobs_have_no_children(store, family):
     for_none = [job_id(9), job_id(18), job_id(99), family[0].id, "\ud800"]
 
     assert [await store.children(it, 0, 100) for it in for_none] == [()] * 5
     assert [await store.list_children(ChildQuery(parent=it, limit=100)) for it in for_none] == [()] * 5
 
 
-async def test_an_array_that_is_still_spawning_has_the_children_that_are_there(store):
+async def test_a_spawning_array_has_its_existing_children(store):
     parent = array(1000, number=10)
     await store.commit(Changes(inserted=(parent, job(number=1011), child(parent, 0), child(parent, 1))))
 
@@ -141,7 +141,7 @@ async def test_children_are_listed_by_status(store, family):
     [(None, [6, 5, 4, 3, 2, 1, 0]), (Status.FAILED, [6, 2, 1, 0]), (Status.RUNNING, [4]), (Status.SUCCEEDED, [5])]
     + [(status, []) for status in sorted(QUEUED)],
 )
-async def test_where_children_are_over_those_that_wait_count_as_failed(store, family, status, found):
+async def test_queued_children_of_an_ended_array_count_as_failed(store, family, status, found):
     asked = ChildQuery(parent=job_id(10), status=status, ended=True, limit=100)
     first = replace(asked, limit=2)
     next_ = replace(asked, before=16)
@@ -151,7 +151,7 @@ async def test_where_children_are_over_those_that_wait_count_as_failed(store, fa
     assert indices(await store.list_children(next_)) == [it for it in found if it < 5]
 
 
-async def test_a_page_of_children_ends_at_its_limit_and_the_next_goes_on_below(store, family):
+async def test_pages_of_children_continue_below_their_last_index(store, family):
     def page(before):
         return ChildQuery(parent=job_id(10), limit=3, before=before)
 
@@ -180,7 +180,7 @@ async def test_an_array_counts_as_one_unfinished_job(store, family):
     assert await store.unfinished_in(DEFAULT) == 3
 
 
-async def test_an_array_has_taken_the_orders_of_all_its_children(store):
+async def test_an_array_reserves_the_orders_of_all_its_children(store):
     parent = array(100, number=10, array_state=None, status=Status.SUBMITTED)
 
     await store.commit(Changes(inserted=(job(number=9), parent)))
@@ -206,7 +206,7 @@ async def test_an_array_has_taken_the_orders_of_all_its_children(store):
         array(4, array_state=ArrayState(spawned=4, order_applied_to=2, failed_index=1)),
     ],
 )
-async def test_a_parent_with_children_to_spawn_or_to_tell_is_at_work(store, busy):
+async def test_an_array_with_children_to_spawn_or_stop_has_work(store, busy):
     await store.commit(Changes(inserted=(job(), busy)))
 
     assert await store.arrays_with_work() == (busy,)
@@ -223,13 +223,13 @@ async def test_a_parent_with_children_to_spawn_or_to_tell_is_at_work(store, busy
         array(4, array_state=None, status=Status.FAILED, stop_orders=(cancel(),)),
     ],
 )
-async def test_a_parent_that_waits_or_is_done_is_not_at_work(store, idle):
+async def test_a_pending_or_completed_array_has_no_work(store, idle):
     await store.commit(Changes(inserted=(idle,)))
 
     assert await store.arrays_with_work() == ()
 
 
-async def test_a_parent_comes_to_work_and_goes_from_it(store):
+async def test_the_work_of_an_array_follows_its_state(store):
     parent = array(4, array_state=None, status=Status.SUBMITTED)
     await store.commit(Changes(inserted=(parent,)))
 
@@ -242,7 +242,7 @@ async def test_a_parent_comes_to_work_and_goes_from_it(store):
     assert await store.arrays_with_work() == ()
 
 
-async def test_parents_at_work_come_in_order(store):
+async def test_arrays_with_work_are_listed_in_order(store):
     parents = tuple(array(4, number=number, array_state=ArrayState()) for number in (30, 10, 20))
     await store.commit(Changes(inserted=parents))
 
@@ -252,7 +252,7 @@ async def test_parents_at_work_come_in_order(store):
 # -------------------------------------------------------------------------------------------------------- dependencies
 
 
-async def test_an_array_with_a_family_waits_for_nobody(store):
+async def test_a_spawned_array_is_no_dependent(store):
     first = job()
     parent = array(4, array_state=None, status=Status.SUBMITTED, depends_on=[first])
     await store.commit(Changes(inserted=(first, parent)))
@@ -274,7 +274,7 @@ async def test_a_child_of_an_array_waits_for_its_counterpart(store):
     assert await store.dependents([child_id(first.id, 2), child_id(first.id, 0)]) == (waiting[0], waiting[2])
 
 
-async def test_those_who_wait_for_one_child_are_found_by_it(store):
+async def test_dependents_of_a_child_are_found_by_its_id(store):
     first = array(4)
     waiting = job(depends_on=[child_id(first.id, 3)])
     await store.commit(Changes(inserted=(first, waiting)))
@@ -285,7 +285,7 @@ async def test_those_who_wait_for_one_child_are_found_by_it(store):
 # ------------------------------------------------------------------------------------------------------------ in a turn
 
 
-async def test_a_turn_of_many_children_is_saved_whole(store):
+async def test_a_unit_of_work_with_many_children_is_saved_completely(store):
     parent = array(250)
     spawned = children(parent, *[Status.PENDING] * 250)
     await store.commit(Changes(inserted=(parent,)))
@@ -299,7 +299,7 @@ async def test_a_turn_of_many_children_is_saved_whole(store):
 
 
 @pytest.mark.parametrize("place", [0, 125, 249])
-async def test_one_conflict_among_many_updates_is_found_and_nothing_is_kept(store, place):
+async def test_one_conflict_among_many_updates_saves_nothing(store, place):
     parent = array(250)
     spawned = children(parent, *[Status.PENDING] * 250)
     await store.commit(Changes(inserted=(parent, *spawned)))
@@ -312,7 +312,7 @@ async def test_one_conflict_among_many_updates_is_found_and_nothing_is_kept(stor
     assert await store.children(parent.id, 0, 250) == spawned
 
 
-async def test_finished_children_are_told_of_when_asked_for_by_id(store, family):
+async def test_finished_children_are_found_by_id(store, family):
     over = [it for it in family if it.status in FINISHED]
 
     assert await store.jobs([it.id for it in over]) == {it.id: it for it in over}

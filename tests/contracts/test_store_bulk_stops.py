@@ -1,4 +1,4 @@
-"""What every store must do, held on each: orders to stop many jobs."""
+"""The contract of every store: bulk stops."""
 
 from datetime import timedelta
 
@@ -79,13 +79,13 @@ def whole(*orders):
 # -------------------------------------------------------------------------------------------------------- who is meant
 
 
-async def test_nothing_said_means_all_that_is_not_over(chosen):
+async def test_without_conditions_all_unfinished_jobs_are_selected(chosen):
     jobs = [job(number=number, status=status) for number, status in enumerate(Status)]
 
     assert await chosen(jobs) == whole(0, 1, 2, 3, 4)
 
 
-async def test_filters_are_all_to_be_met_and_of_the_values_of_one_any(chosen):
+async def test_all_filters_and_any_value_of_each_must_match(chosen):
     jobs = [
         job(number=1, name="Sim-1", queue="night"),
         job(number=2, name="sim-2", queue="day"),
@@ -99,7 +99,7 @@ async def test_filters_are_all_to_be_met_and_of_the_values_of_one_any(chosen):
 
 
 @pytest.mark.parametrize("name", ["s%", "s_m", "sim", "?im", "*im"])
-async def test_nothing_in_a_name_is_a_wildcard_but_a_star_at_its_end(chosen, name):
+async def test_only_a_trailing_star_in_a_name_is_a_wildcard(chosen, name):
     assert await chosen([job(number=1, name="sim-1")], names=frozenset({name})) == []
 
 
@@ -109,13 +109,13 @@ async def test_users_and_accounts_are_those_of_the_owner(chosen):
     assert await chosen(jobs, users=frozenset({"ann"}), accounts=frozenset({"physics"})) == whole(1)
 
 
-async def test_nobody_reaches_further_than_he_reaches(chosen):
+async def test_only_visible_jobs_are_selected(chosen):
     jobs = [anns(number=1), job(number=2, owner=Owner(user="bob", account="maths")), job(number=3)]
 
     assert await chosen(jobs, visibility=Visibility(user="bob", accounts=frozenset({"physics"}))) == whole(1, 2)
 
 
-async def test_an_environment_is_where_a_job_runs_now(chosen):
+async def test_an_environment_is_that_of_the_attempt_under_way(chosen):
     there, elsewhere = attempt(environment="big"), attempt(environment="small")
     jobs = [
         job(number=1, status=Status.RUNNING, attempt=there),
@@ -126,13 +126,13 @@ async def test_an_environment_is_where_a_job_runs_now(chosen):
     assert await chosen(jobs, environments=frozenset({"big"})) == whole(1)
 
 
-async def test_an_array_whose_children_live_is_meant_as_a_whole(chosen):
+async def test_an_array_is_selected_as_a_whole(chosen):
     parent = array(number=10, name="sim")
 
     assert await chosen([parent, *children(parent, *[Status.RUNNING] * 3)], names=frozenset({"sim"})) == whole(10)
 
 
-async def test_where_a_status_is_asked_for_its_children_are_looked_at_and_it_is_not(chosen):
+async def test_a_filter_on_statuses_selects_children_and_not_their_array(chosen):
     parent, waiting = array(number=10), job(number=5, array_size=3, status=Status.PENDING)
     statuses = Status.RUNNING, Status.RUNNABLE, Status.FAILED
 
@@ -141,7 +141,7 @@ async def test_where_a_status_is_asked_for_its_children_are_looked_at_and_it_is_
     assert await chosen([parent, *children(parent, *statuses), waiting], statuses=asked) == whole(5, 12)
 
 
-async def test_members_are_meant_by_name_and_what_is_over_or_not_there_is_not(chosen):
+async def test_named_jobs_are_selected_unless_finished_or_unknown(chosen):
     parent = array(number=10)
     named = [(job_id(1), None), (job_id(2), None), (child_id(parent.id, 1), None), (job_id(99), None)]
     jobs = [job(number=1), job(number=2, status=Status.FAILED), job(number=3), parent]
@@ -151,13 +151,13 @@ async def test_members_are_meant_by_name_and_what_is_over_or_not_there_is_not(ch
     assert found == whole(1, 12)
 
 
-async def test_a_node_is_meant_beside_its_gang(chosen):
+async def test_a_node_is_selected_beside_its_job(chosen):
     members = ((job_id(1), 2), (job_id(1), None), (job_id(1), 0))
 
     assert await chosen([job(number=1, nodes=gang(3))], members=members) == [(1, None), (1, 0), (1, 2)]
 
 
-async def test_an_array_that_is_named_stands_for_its_children_where_they_are_looked_at(chosen):
+async def test_a_named_array_selects_its_children_with_a_filter_on_statuses(chosen):
     parent, other = array(number=10), array(number=20)
     lives = [*children(parent, Status.RUNNING, Status.RUNNABLE, Status.RUNNING), *children(other, Status.RUNNING)]
 
@@ -166,11 +166,11 @@ async def test_an_array_that_is_named_stands_for_its_children_where_they_are_loo
     assert found == whole(11, 13)
 
 
-async def test_what_is_said_in_half_letters_finds_nobody_and_breaks_nothing(chosen):
+async def test_invalid_unicode_selects_nothing(chosen):
     assert await chosen([job()], users=frozenset({"\ud800"}), names=frozenset({"\ud800*"})) == []
 
 
-async def test_a_preview_goes_on_behind_a_place_and_tells_what_would_be_told(store):
+async def test_a_preview_continues_after_a_position(store):
     parent = array(number=10, name="Sim")
     await store.commit(Changes(inserted=(job(number=1), parent)))
     (first,) = await store.preview(JobFilter(), 1)
@@ -184,7 +184,7 @@ async def test_a_preview_goes_on_behind_a_place_and_tells_what_would_be_told(sto
 # ------------------------------------------------------------------------------------------------------------ an order
 
 
-async def test_who_is_meant_is_decided_by_all_else_that_is_saved_with_the_order(store):
+async def test_the_selection_includes_changes_of_the_same_commit(store):
     waits, comes = job(number=1, status=Status.RUNNABLE), job(number=2)
     await store.commit(Changes(inserted=(waits,)))
     runs = replace(waits, status=Status.STARTING, attempt=attempt())
@@ -195,14 +195,14 @@ async def test_who_is_meant_is_decided_by_all_else_that_is_saved_with_the_order(
     assert [it.job.order for it in await store.next_targets(1, 10)] == [2]
 
 
-async def test_what_comes_later_is_not_meant(store):
+async def test_later_jobs_are_not_selected(store):
     await store.commit(Changes(inserted=(job(number=1),), bulk_stops=((SWEEP, ALL),)))
     await store.commit(Changes(inserted=(job(number=2),)))
 
     assert [it.job.order for it in await store.next_targets(1, 10)] == [1]
 
 
-async def test_an_order_goes_on_where_it_was_and_is_gone_when_it_is_over(store):
+async def test_a_bulk_stop_continues_at_its_position_and_is_deleted_at_its_end(store):
     await store.commit(Changes(inserted=tuple(job(number=number) for number in range(4)), bulk_stops=((SWEEP, ALL),)))
     [_, last] = await store.next_targets(1, 2)
 
@@ -218,7 +218,7 @@ async def test_an_order_goes_on_where_it_was_and_is_gone_when_it_is_over(store):
     )
 
 
-async def test_of_an_order_that_is_over_nothing_is_left_for_the_next_of_its_number(store):
+async def test_a_completed_bulk_stop_leaves_no_rows_for_its_number(store):
     over = job(number=1, status=Status.FAILED)
     await store.commit(Changes(inserted=(job(number=1), job(number=2)), bulk_stops=((SWEEP, ALL),)))
     await store.commit(Changes(updated=(over,), history=ended([over])))
@@ -232,7 +232,7 @@ async def test_of_an_order_that_is_over_nothing_is_left_for_the_next_of_its_numb
     assert (await store.next_targets(1, 10), list(await store.target_ranges(1))) == ((), [])
 
 
-async def test_the_nodes_of_a_gang_are_told_one_after_another(store):
+async def test_nodes_of_a_job_are_selected_one_after_another(store):
     await store.commit(Changes(inserted=(job(number=1, nodes=gang(3)),)))
     members = ((job_id(1), 0), (job_id(1), 2), (job_id(1), None))
     await store.commit(Changes(bulk_stops=((SWEEP, JobFilter(members=members)),)))
@@ -242,7 +242,7 @@ async def test_the_nodes_of_a_gang_are_told_one_after_another(store):
     assert [it.node for it in await store.next_targets(1, 10)] == [0, None]
 
 
-async def test_an_order_knows_its_jobs_with_the_places_of_their_children(store):
+async def test_a_bulk_stop_has_its_jobs_with_the_ranges_of_their_children(store):
     parent = array(number=10)
     others = [job(number=number) for number in (1, 14, 15)]
     await store.commit(Changes(inserted=(*others, parent)))
@@ -252,7 +252,7 @@ async def test_an_order_knows_its_jobs_with_the_places_of_their_children(store):
     assert list(await store.target_ranges(1)) == [(1, 1), (10, 15)]
 
 
-async def test_two_orders_may_mean_one_job(store):
+async def test_two_bulk_stops_may_select_one_job(store):
     await store.commit(
         Changes(inserted=(job(number=1),), bulk_stops=((SWEEP, ALL), (BulkStop(number=2, order=ORDER), ALL)))
     )
@@ -302,7 +302,7 @@ async def test_any_selection_previews_the_jobs_of_its_specification(made, asked)
 
 @settings(max_examples=examples(60))
 @given(made=JOBS, later=st.lists(st.none() | st.sampled_from(Status), max_size=12), asked=SELECTIONS)
-async def test_candidates_and_what_changed_since_mean_the_same_jobs_as_a_choice_at_the_commit(made, later, asked):
+async def test_candidates_with_later_changes_equal_a_selection_at_the_commit(made, later, asked):
     parent = array(number=9)
     waiting = children(parent, Status.RUNNABLE, Status.RUNNING, Status.RUNNABLE)
     jobs = (*(job(number=number, **of) for number, of in enumerate(made)), parent, *waiting)

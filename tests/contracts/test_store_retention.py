@@ -1,4 +1,4 @@
-"""What every store must do, held on each: to forget finished jobs."""
+"""The contract of every store: to delete finished jobs."""
 
 from datetime import timedelta
 
@@ -81,7 +81,7 @@ async def kept(store):
     return store
 
 
-async def test_what_ended_before_then_goes_and_what_ended_since_stays(kept):
+async def test_jobs_that_ended_before_the_time_are_deleted(kept):
     await saved(kept, over(1), over(2, status=Status.FAILED), at=NOON)
     await saved(kept, over(3), at=NOON + DAY)
     await saved(kept, job(number=4, status=Status.RUNNING), at=NOON)
@@ -92,7 +92,7 @@ async def test_what_ended_before_then_goes_and_what_ended_since_stays(kept):
     assert await kept.jobs([job_id(1), job_id(2)]) == {}
 
 
-async def test_a_job_ends_when_its_last_status_says_so_whatever_changes_later(kept):
+async def test_the_end_of_a_job_is_the_time_of_its_final_status(kept):
     running = job(number=1, status=Status.RUNNING)
     await saved(kept, running, at=NOON)
     ended = replace(running, status=ENDED, attempt=None)
@@ -103,7 +103,7 @@ async def test_a_job_ends_when_its_last_status_says_so_whatever_changes_later(ke
     assert await pruned(kept, before=NOON + 2 * DAY) == [1]
 
 
-async def test_all_that_is_kept_of_it_goes_with_it(kept):
+async def test_all_rows_of_a_job_are_deleted_with_it(kept):
     gone, stays = over(1, needs=NEEDS), over(2, needs=NEEDS)
     streams = tuple(log_stream(job(number=it.order, status=Status.RUNNING), name=_stream(it)) for it in (gone, stays))
     await saved(kept, gone, streams=streams[:1], submissions=((submission(), gone.id, NOON),))
@@ -123,7 +123,7 @@ def _stream(of):
     return stream_name(of.spec.definition.name, tags(of)[0])
 
 
-async def test_a_log_that_is_gone_need_not_go_again(kept):
+async def test_a_deleted_log_is_not_deleted_again(kept):
     await saved(kept, over(1), over(2))
     await pruned(kept)
     first, second = await kept.deleted_log_ids(10)
@@ -134,7 +134,7 @@ async def test_a_log_that_is_gone_need_not_go_again(kept):
     assert len(await kept.deleted_log_ids(1)) == 1
 
 
-async def test_the_oldest_go_first_a_few_at_a_time(kept):
+async def test_the_oldest_jobs_are_deleted_first_in_batches(kept):
     for number in range(7):
         await saved(kept, over(number), at=NOON - number * DAY)
 
@@ -145,14 +145,14 @@ async def test_the_oldest_go_first_a_few_at_a_time(kept):
     assert sum(await pruned(kept, limit=3)) == 4
 
 
-async def test_many_that_ended_in_one_moment_all_go(kept):
+async def test_many_jobs_with_the_same_end_are_all_deleted(kept):
     await saved(kept, *(over(number) for number in range(50)))
 
     assert sum(await pruned(kept, limit=7)) == 50
     assert await left(kept) == [900]
 
 
-async def test_those_to_keep_stay_and_hold_up_nobody(kept):
+async def test_excluded_jobs_are_kept_and_block_no_other(kept):
     await saved(kept, *(over(number) for number in range(6)))
 
     await pruned(kept, keep={job_id(0), job_id(4)}, limit=2)
@@ -160,7 +160,7 @@ async def test_those_to_keep_stay_and_hold_up_nobody(kept):
     assert await left(kept) == [0, 4, 900]
 
 
-async def test_what_somebody_waits_for_stays_until_he_does_not(kept):
+async def test_a_dependency_is_kept_while_a_job_waits_for_it(kept):
     dependent = job(number=5, status=Status.PENDING, depends_on=[job_id(1)])
     await saved(kept, over(1), over(2), dependent)
 
@@ -173,7 +173,7 @@ async def test_what_somebody_waits_for_stays_until_he_does_not(kept):
     assert await left(kept) == [5, 900]
 
 
-async def test_the_newest_of_all_stays_so_that_orders_go_on(store):
+async def test_the_newest_job_is_kept_so_that_orders_ascend(store):
     await saved(store, over(1), over(2))
 
     await pruned(store)
@@ -182,7 +182,7 @@ async def test_the_newest_of_all_stays_so_that_orders_go_on(store):
     assert await store.last_order() == 2
 
 
-async def test_an_array_that_is_the_newest_stays_with_its_children(store):
+async def test_the_newest_array_is_kept_with_its_children(store):
     await saved(store, over(1), *array(2, 3))
 
     await pruned(store)
@@ -195,7 +195,7 @@ async def test_an_array_that_is_the_newest_stays_with_its_children(store):
 # -------------------------------------------------------------------------------------------------------------- arrays
 
 
-async def test_an_array_goes_with_its_children_and_they_go_first(kept):
+async def test_children_are_deleted_before_their_array(kept):
     await saved(kept, *array(10, 5))
     first = await kept.prune(NOON + DAY, keep=(), limit=4)
     half_way = await left(kept), len(await kept.list_children(ChildQuery(parent=job_id(10), limit=10)))
@@ -209,7 +209,7 @@ async def test_an_array_goes_with_its_children_and_they_go_first(kept):
     assert len(await kept.deleted_log_ids(100)) == 5
 
 
-async def test_no_child_goes_before_the_whole_array_is_over(kept):
+async def test_no_child_is_deleted_before_its_array_has_ended(kept):
     parent, *children = array(10, 2)
     await saved(kept, replace(parent, status=Status.PENDING), *children)
 
@@ -218,7 +218,7 @@ async def test_no_child_goes_before_the_whole_array_is_over(kept):
     assert len(await kept.list_children(ChildQuery(parent=parent.id, limit=10))) == 2
 
 
-async def test_an_array_stays_while_somebody_waits_for_one_of_its_children(kept):
+async def test_an_array_is_kept_while_a_job_waits_for_a_child(kept):
     await saved(kept, *array(10, 3), job(number=20, depends_on=[child_id(job_id(10), 1)]))
 
     await pruned(kept)
@@ -227,7 +227,7 @@ async def test_an_array_stays_while_somebody_waits_for_one_of_its_children(kept)
     assert len(await kept.list_children(ChildQuery(parent=job_id(10), limit=10))) == 3
 
 
-async def test_one_whose_children_another_array_is_still_to_wait_for_stays(kept):
+async def test_an_array_is_kept_for_unspawned_n_to_n_dependents(kept):
     on_each = [Dependency(job_id=job_id(10), type=DependencyType.N_TO_N)]
     spawning = job(
         number=30, status=Status.PENDING, array_size=2, depends_on=on_each, array_state=ArrayState(spawned=1)
@@ -239,7 +239,7 @@ async def test_one_whose_children_another_array_is_still_to_wait_for_stays(kept)
     assert await left(kept) == [10, 30, 900]
 
 
-async def test_one_whose_children_those_of_another_array_wait_for_stays(kept):
+async def test_an_array_is_kept_for_n_to_n_dependents(kept):
     on_each = [Dependency(job_id=job_id(10), type=DependencyType.N_TO_N)]
     await saved(kept, *array(10, 2), *array(20, 2, status=Status.PENDING, depends_on=on_each))
 
@@ -248,7 +248,7 @@ async def test_one_whose_children_those_of_another_array_wait_for_stays(kept):
     assert await left(kept) == [10, 20, 900]
 
 
-async def test_arrays_and_jobs_go_in_small_steps_alike(kept):
+async def test_arrays_and_jobs_are_deleted_in_small_batches(kept):
     await saved(kept, *array(10, 5), over(20), *array(30, 5))
 
     assert max(await pruned(kept, limit=4)) <= 4
@@ -258,7 +258,7 @@ async def test_arrays_and_jobs_go_in_small_steps_alike(kept):
 # -------------------------------------------------------------------------------------------------------------- shares
 
 
-async def test_shares_that_nobody_uses_are_forgotten(store):
+async def test_unused_shares_are_deleted(store):
     idle, lately = ShareUse(as_of=NOON, used=1.0), ShareUse(as_of=NOON + DAY)
     used = [ShareUse(as_of=NOON, active=1), ShareUse(as_of=NOON, millicpus=250)]
     uses = {ShareKey(DEFAULT, str(number)): use for number, use in enumerate([idle, lately, *used, idle])}
@@ -306,7 +306,7 @@ def forgotten(families, keep, day):
 
 @settings(max_examples=examples(40))
 @given(families=FAMILIES, keep=st.sets(st.integers(0, 9)), limit=st.integers(1, 6), day=st.integers(0, 5))
-async def test_any_families_that_nothing_keeps_are_forgotten_and_no_others(families, keep, limit, day):
+async def test_only_unneeded_arrays_and_jobs_are_deleted(families, keep, limit, day):
     store, jobs = InlineStore(), [family(index, made) for index, made in enumerate(families)]
     for of, made in zip(jobs, families, strict=True):
         await saved(store, *of, at=NOON + made["day"] * DAY)
