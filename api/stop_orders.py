@@ -1,6 +1,7 @@
 """Stop orders in responses, in every dialect."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from msgspec import Struct, to_builtins
 
@@ -19,8 +20,24 @@ class StopOrderAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     at: int
     #: The caller's reason, or the text of the timeout.
     reason: str
+    #: Whether a final checkpoint was requested of a job that could write one.
+    final_checkpoint_requested: bool = False
+    #: When the checkpoint signal was first delivered, in milliseconds since 1970; absent until then.
+    checkpoint_requested_at: int | None = None
+    #: The name of the final checkpoint; absent until one is seen.
+    final_checkpoint: str | None = None
+    #: When the final checkpoint was seen, in milliseconds since 1970; absent until then.
+    checkpoint_seen_at: int | None = None
+    #: Why the final checkpoint is missing; absent if it is not, or may still come.
+    checkpoint_error: str | None = None
+    #: Whether the checkpoints from before the order are kept.
+    keep_checkpoints: bool = True
     #: When the stop signal was first delivered, in milliseconds since 1970; absent until then.
     signalled_at: int | None = None
+    #: When the order was forced, in milliseconds since 1970; absent until then.
+    forced_at: int | None = None
+    #: The user who forced it; absent until then, and for the server itself.
+    forced_by: str | None = None
     #: When a container was first killed, in milliseconds since 1970; absent until then.
     killed_at: int | None = None
 
@@ -30,12 +47,14 @@ class StopStepAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
     progress: StopProgress
     kind: StopKind
-    #: The user who gave the order; absent for an order of the server itself.
+    #: The user who gave the order or, of FORCED, who forced it; absent for the server itself.
     user: str | None = None
     #: When the order was accepted, in milliseconds since 1970.
     at: int
     #: The caller's reason, or the text of the timeout.
     reason: str
+    #: The name of the final checkpoint, of CHECKPOINT_SEEN; absent otherwise.
+    checkpoint: str | None = None
     #: The node that the order stops alone; absent for an order to the whole job.
     node: int | None = None
 
@@ -46,8 +65,16 @@ def stop_order_answer(order: StopOrder) -> StopOrderAnswer:
         user=order.user or None,
         at=milliseconds(order.ordered_at),
         reason=order.reason,
-        signalled_at=None if order.signalled_at is None else milliseconds(order.signalled_at),
-        killed_at=None if order.killed_at is None else milliseconds(order.killed_at),
+        final_checkpoint_requested=order.final_checkpoint_requested,
+        checkpoint_requested_at=_milliseconds(order.checkpoint_requested_at),
+        final_checkpoint=order.final_checkpoint,
+        checkpoint_seen_at=_milliseconds(order.checkpoint_seen_at),
+        checkpoint_error=order.checkpoint_error,
+        keep_checkpoints=order.keep_checkpoints,
+        signalled_at=_milliseconds(order.signalled_at),
+        forced_at=_milliseconds(order.forced_at),
+        forced_by=order.forced_by or None,
+        killed_at=_milliseconds(order.killed_at),
     )
 
 
@@ -64,5 +91,10 @@ def stop_step_answer(step: StopStep) -> StopStepAnswer:
         user=step.user or None,
         at=milliseconds(step.ordered_at),
         reason=step.reason,
+        checkpoint=step.checkpoint,
         node=step.node,
     )
+
+
+def _milliseconds(at: datetime | None) -> int | None:
+    return None if at is None else milliseconds(at)

@@ -67,7 +67,7 @@ def is_stuck(job: Job, now: datetime) -> bool:
     killed = min(_kill_times(job), default=None)
     if killed is not None:
         return now - killed > STUCK_AFTER
-    return job.stop is not None and now - job.stop.ordered_at - job.stop.grace > STUCK_AFTER
+    return job.stop is not None and now - job.stop.ordered_at - job.stop.longest > STUCK_AFTER
 
 
 # -------------------------------------------------------------------------------------------------------------- server

@@ -17,6 +17,10 @@ from batchq.domain.ids import JobId, parent_of
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Job, Status
 from batchq.domain.lifecycle.arrays import size
 from batchq.domain.stop_orders import StopKind, StopOrder
+from batchq.errors import Invalid
+
+FORCE_OR_CHECKPOINT = "force kills the job at once: it cannot be combined with a final checkpoint."
+NO_DIRECTORY = "without a final checkpoint: the job has no checkpoint directory"
 
 
 class Kind(StrEnum):
@@ -55,6 +59,12 @@ class BulkStopOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
     grace: timedelta | None = None
     #: The stop signal; None: the image's StopSignal, or SIGTERM.
     signal: str | None = None
+    #: Whether a final checkpoint is requested of each job that runs and has a checkpoint directory.
+    checkpoint: bool = False
+    #: Whether the checkpoints from before the order are kept.
+    keep_checkpoints: bool = True
+    #: Whether jobs are killed at once, also those that are stopping already.
+    force: bool = False
     #: The audit record of the request; None: the caller is not known.
     record: AuditRecord | None = None
 
@@ -163,15 +173,32 @@ class JobOutcome(Struct, frozen=True, kw_only=True):
     standing: StopOrder | None = None
 
 
-def request(order: BulkStopOrder, node: int | None) -> on.CancelRequested | on.TerminateRequested:
+def check(order: BulkStopOrder) -> None:
+    """Raise Invalid for an order with force and a final checkpoint: both cannot be had."""
+    if order.force and order.checkpoint:
+        raise Invalid(FORCE_OR_CHECKPOINT)
+
+
+def request(order: BulkStopOrder, node: int | None) -> on.CancelRequested | on.TerminateRequested | on.StopForced:
     """The event for one selected job. `node`: the selected node of a multi-node job; None: the job as a whole."""
     user, at = (UserName(""), None) if order.record is None else (order.record.user, order.record.at)
     match order.kind:
         case Kind.CANCEL:
             return on.CancelRequested(reason=order.reason, user=user, requested_at=at, node=node)
+        case Kind.TERMINATE if order.force:
+            return on.StopForced(
+                reason=order.reason, user=user, requested_at=at, node=node, keep_checkpoints=order.keep_checkpoints
+            )
         case Kind.TERMINATE:
             return on.TerminateRequested(
-                reason=order.reason, user=user, requested_at=at, grace=order.grace, node=node, signal=order.signal
+                reason=order.reason,
+                user=user,
+                requested_at=at,
+                grace=order.grace,
+                node=node,
+                signal=order.signal,
+                checkpoint=order.checkpoint,
+                keep_checkpoints=order.keep_checkpoints,
             )
 
 
@@ -180,12 +207,14 @@ def has_children(job: Job) -> bool:
     return job.array_state is not None and job.status is Status.PENDING
 
 
-def standing_order(kind: Kind, job: Job | Preview) -> StopOrder | None:
-    """The earlier order because of which one of this kind changes nothing; None: it has an effect, or the job ended."""
+def standing_order(order: BulkStopOrder, job: Job | Preview) -> StopOrder | None:
+    """The earlier order because of which `order` changes nothing; None: it has an effect, or the job ended."""
     if job.status in FINISHED:
         return None
     standing = job.stop_orders[-1] if job.stop_orders else None
-    return None if standing is None or (standing.kind is StopKind.CANCEL and kind is Kind.TERMINATE) else standing
+    if standing is None or (standing.kind is StopKind.CANCEL and order.kind is Kind.TERMINATE):
+        return None
+    return None if order.force and standing.forced_at is None else standing
 
 
 def _already(order: StopOrder, *, stops: bool) -> str:
@@ -193,17 +222,18 @@ def _already(order: StopOrder, *, stops: bool) -> str:
     return f"already {'stopping' if stops else 'cancelled'} since {order.ordered_at:%Y-%m-%dT%H:%M:%SZ}, by {author}"
 
 
-def note(kind: Kind, job: Job) -> str:
-    """`JobOutcome.note` for an order of this kind to the job."""
-    standing = standing_order(kind, job)
+def note(order: BulkStopOrder, job: Job) -> str:
+    """`JobOutcome.note` for the order to the job."""
+    standing = standing_order(order, job)
     if standing is not None:
         return _already(standing, stops=standing.kind is not StopKind.CANCEL or has_children(job))
     if job.array_state is None or not has_children(job):
-        return ""
+        without = order.checkpoint and job.status is Status.RUNNING and job.spec.checkpoints is None
+        return NO_DIRECTORY if without else ""
     counts = dict(job.array_state.counts)
     active = sum(counts.get(status, 0) for status in ACTIVE)
     waiting = size(job) - active - sum(counts.get(status, 0) for status in FINISHED)
-    if kind is Kind.CANCEL:
+    if order.kind is Kind.CANCEL:
         return f"of its children {waiting} cancelled, {active} running on, not retried"
     return f"of its children {waiting} terminated, {active} stopping"
 

@@ -22,9 +22,13 @@ class AbandonStart(Struct, frozen=True, kw_only=True):
 
 
 class StopContainer(Struct, frozen=True, kw_only=True):
-    """Send the stop signal: the stop order's, else the image's StopSignal, or SIGTERM."""
+    """Send the signal of one step of the stop ladder."""
 
     tag: Tag
+    #: The index of the step. A step that a later one has replaced is not sent any more.
+    step: int = 0
+    #: The signal of the step; None: the image's StopSignal, or SIGTERM.
+    signal: str | None = None
 
 
 class KillContainer(Struct, frozen=True, kw_only=True):

@@ -136,10 +136,20 @@ class ContainerLost(Struct, frozen=True, kw_only=True):
 
 
 class StopSignalDelivered(Struct, frozen=True, kw_only=True):
-    """The stop signal was delivered: the grace period starts."""
+    """The signal of a step of the stop ladder was delivered: the wait of that step starts."""
 
     attempt: int
     container_key: str = ""
+    #: The index of the step.
+    step: int = 0
+
+
+class CheckpointSeen(Struct, frozen=True, kw_only=True):
+    """A complete checkpoint that is newer than the stop order exists. It ends a step that waits for one."""
+
+    attempt: int
+    #: The name of the entry in the checkpoint directory.
+    name: str
 
 
 class TimedOut(Struct, frozen=True, kw_only=True):
@@ -149,7 +159,7 @@ class TimedOut(Struct, frozen=True, kw_only=True):
 
 
 class GraceExpired(Struct, frozen=True, kw_only=True):
-    """The grace period is over, or it is time to repeat the kill, and the container has not exited."""
+    """The wait of the step under way is over, or it is time to repeat the kill, and the container has not exited."""
 
     attempt: int
     container_key: str = ""
@@ -190,6 +200,25 @@ class TerminateRequested(Struct, frozen=True, kw_only=True):
     node: int | None = None
     #: The stop signal; None: the image's StopSignal, or SIGTERM.
     signal: str | None = None
+    #: Whether a final checkpoint is requested first, of a job that is RUNNING and has a checkpoint directory.
+    checkpoint: bool = False
+    #: Whether the checkpoints from before the order are kept.
+    keep_checkpoints: bool = True
+
+
+class StopForced(Struct, frozen=True, kw_only=True):
+    """A TerminateJob with force: SIGKILL at once, also for a job that is stopping already. It may lose data."""
+
+    #: The caller's reason. A job that is stopping keeps the reason of its first order.
+    reason: str
+    #: The user who made the request; empty: the server itself.
+    user: UserName = UserName("")
+    #: When the request was accepted; None: now.
+    requested_at: datetime | None = None
+    #: The node of a multi-node job that the request named; None: the whole job.
+    node: int | None = None
+    #: Whether the checkpoints from before the order are kept. The order of a job that is stopping already stands.
+    keep_checkpoints: bool = True
 
 
 class HoldRequested(Struct, frozen=True, kw_only=True):
@@ -245,6 +274,7 @@ AttemptEvent = (
     | ContainerExited
     | ContainerLost
     | StopSignalDelivered
+    | CheckpointSeen
     | TimedOut
     | GraceExpired
     | StartTimedOut
@@ -262,6 +292,7 @@ Event = (
     | AttemptEvent
     | CancelRequested
     | TerminateRequested
+    | StopForced
     | HoldRequested
     | ReleaseRequested
     | PauseRequested

@@ -14,7 +14,7 @@ from batchq.domain.checkpoints import CheckpointRules
 from batchq.domain.container import ContainerSpec, Overrides, Resources
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, Tag
 from batchq.domain.prices import Prices
-from batchq.domain.stop_orders import STOPS_ATTEMPT, ChildOrder, StopKind, StopOrder
+from batchq.domain.stop_orders import STOPS_ATTEMPT, ChildOrder, SignalStep, StopKind, StopOrder
 from batchq.domain.task import Nodes, Task
 from batchq.domain.training_metrics import MetricRule, MetricValue, TrainingPlan
 
@@ -191,14 +191,16 @@ class AttemptContainer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     stop_ordered: bool = False
     #: The TerminateJob that stopped its node alone, else None.
     terminated_by: StopOrder | None = None
-    #: The time between the stop signal and the kill; None until a stop is ordered.
-    grace: timedelta | None = None
-    #: The stop signal; None: the image's StopSignal, or SIGTERM.
-    signal: str | None = None
+    #: The stop ladder; empty until a stop is ordered, and for one that is killed at once.
+    steps: tuple[SignalStep, ...] = ()
+    #: The index in `steps` of the step under way; their number once SIGKILL is due.
+    step: int = 0
+    #: When the checkpoint signal was delivered; None until then, and without such a step.
+    checkpoint_requested_at: datetime | None = None
     #: When the stop signal was delivered; None until then.
     signalled_at: datetime | None = None
-    #: When it is killed, or killed again; None until the stop signal is delivered.
-    kill_at: datetime | None = None
+    #: When the next step is due, or the next kill; None until the signal of the step under way is delivered.
+    next_step_at: datetime | None = None
     #: When it was killed first.
     killed_at: datetime | None = None
     #: The address of its node on the attempt's network; None without one.

@@ -25,8 +25,23 @@ class StopKind(StrEnum):
 STOPS_ATTEMPT = frozenset({StopKind.TERMINATE, StopKind.TIMEOUT})
 
 
+class SignalStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One step of a stop ladder: a signal, and how long its effect is waited for. SIGKILL follows the last step."""
+
+    #: As `SIGUSR1`; None: the image's StopSignal, or SIGTERM.
+    signal: str | None = None
+    #: From the delivery of the signal to the next step.
+    wait: timedelta
+    #: Whether a new checkpoint ends the step early.
+    until_checkpoint: bool = False
+
+
 class StopOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An order to cancel or stop a job, beside the status: who gave it, when and why, and its progress."""
+    """An order to cancel or stop a job, beside the status: who gave it, when and why, and its progress.
+
+    In an attempt with several containers each container has a ladder of its own (`AttemptContainer`). The ladder of the
+    order then only shows whether the step for the final checkpoint is under way.
+    """
 
     kind: StopKind
     #: The caller's reason, or the text of the timeout.
@@ -35,17 +50,38 @@ class StopOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
     user: UserName = UserName("")
     #: When it was accepted.
     ordered_at: datetime
-    #: The time between the stop signal and the kill; zero for an order that sends no signal.
-    grace: timedelta = timedelta()
-    #: The stop signal; None: the image's StopSignal, or SIGTERM.
-    signal: str | None = None
+    #: The stop ladder; empty for an order that sends no signal, or SIGKILL alone.
+    steps: tuple[SignalStep, ...] = ()
+    #: The index in `steps` of the step under way; their number once SIGKILL is due.
+    step: int = 0
+    #: When the checkpoint signal was first delivered to a container; None until then, and without such a step.
+    checkpoint_requested_at: datetime | None = None
     #: When the stop signal was first delivered to a container; None until then.
     signalled_at: datetime | None = None
-    #: When the container is killed, or killed again; None until the stop signal is delivered, and in an attempt with
-    #: several containers, which have deadlines of their own.
-    kill_at: datetime | None = None
+    #: When the next step is due, or the next kill; None until the signal of the step under way is delivered, and in an
+    #: attempt with several containers.
+    next_step_at: datetime | None = None
     #: When a container was first killed; None until then.
     killed_at: datetime | None = None
+    #: When the order was forced: SIGKILL without further steps; None: it was not.
+    forced_at: datetime | None = None
+    #: The user who forced it; empty for the server itself, and if it was not forced.
+    forced_by: UserName = UserName("")
+    #: Whether a final checkpoint was requested, and the job could write one: it ran, and has a checkpoint directory.
+    final_checkpoint_requested: bool = False
+    #: Whether the checkpoints from before the order are kept.
+    keep_checkpoints: bool = True
+    #: The name of the final checkpoint, an entry of the checkpoint directory; None: none was seen, or requested.
+    final_checkpoint: str | None = None
+    #: When the final checkpoint was seen; None: never.
+    checkpoint_seen_at: datetime | None = None
+    #: Why the final checkpoint is missing, as `none after 120 s`; None: it is not, or may still come.
+    checkpoint_error: str | None = None
+
+    @property
+    def longest(self) -> timedelta:
+        """The time from the first signal to SIGKILL if no step ends early."""
+        return sum((it.wait for it in self.steps), timedelta())
 
 
 class StopProgress(StrEnum):
@@ -53,8 +89,14 @@ class StopProgress(StrEnum):
 
     #: The order was accepted, and applies to the job.
     ORDERED = "ORDERED"
+    #: The checkpoint signal was first delivered.
+    CHECKPOINT_REQUESTED = "CHECKPOINT_REQUESTED"
+    #: The final checkpoint was seen.
+    CHECKPOINT_SEEN = "CHECKPOINT_SEEN"
     #: The stop signal was first delivered.
     SIGNALLED = "SIGNALLED"
+    #: The order was forced.
+    FORCED = "FORCED"
     #: A container was first killed.
     KILLED = "KILLED"
 
@@ -66,10 +108,12 @@ class StopStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: StopKind
     #: The caller's reason, or the text of the timeout.
     reason: str
-    #: The user who gave the order; empty for an order of the server itself.
+    #: The user who gave the order or, of FORCED, who forced it; empty for the server itself.
     user: UserName = UserName("")
     #: When the order was accepted.
     ordered_at: datetime
+    #: The name of the final checkpoint, of CHECKPOINT_SEEN; else None.
+    checkpoint: str | None = None
     #: The node that the order stops alone; None: the whole job.
     node: int | None = None
 

@@ -127,8 +127,8 @@ def _stop_target(unit: UnitOfWork, order: BulkStopOrder, target: StopTarget) -> 
         name=job.spec.name,
         status=shown.status,
         outcome=became,
-        note=note(order.kind, shown),
-        standing=standing_order(order.kind, shown),
+        note=note(order, shown),
+        standing=standing_order(order, shown),
     )
 
 

@@ -53,6 +53,7 @@ SHUTDOWN_TIMEOUT = 5.0  # seconds for which a stop waits for calls in progress
 JobRequest = (
     on.CancelRequested
     | on.TerminateRequested
+    | on.StopForced
     | on.HoldRequested
     | on.ReleaseRequested
     | on.PauseRequested

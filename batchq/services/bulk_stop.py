@@ -9,7 +9,16 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import ROOT, AccountName, Caller, Directory
 from batchq.domain.access.permissions import may_see_account, may_see_user
-from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Outcome, Preview, outcome, standing_order
+from batchq.domain.bulk_stop import (
+    BulkStopOrder,
+    JobFilter,
+    JobOutcome,
+    Outcome,
+    Preview,
+    check,
+    outcome,
+    standing_order,
+)
 from batchq.domain.ids import JobId, child_id, node_id, node_of, parent_of
 from batchq.domain.job import FINISHED, Job
 from batchq.domain.lifecycle import node_view
@@ -86,10 +95,11 @@ class BulkStopService:
                 raise NotFound(f"{what} {name[:128]} not found.")
 
     async def stop(self, order: BulkStopOrder, selector: JobSelector, *, caller: Caller) -> AsyncIterator[Outcomes]:
-        """Stop the selected jobs. The iterator yields the outcomes as the orders are applied. Raises StoreFailed.
+        """Stop the selected jobs. The iterator yields the outcomes as the orders are applied.
 
-        The selection is durable when this method returns.
+        The selection is durable when this method returns. Raises StoreFailed; Invalid for force with a checkpoint.
         """
+        check(order)
         if selector.ids is None:
             return await self._engine.stop_many(order, self._to_filter(selector, None, caller), caller=caller)
         ids, refused = await self._resolve_ids(selector.ids, caller)
@@ -101,7 +111,8 @@ class BulkStopService:
         return self._with_unmatched(ids, refused, outcomes)
 
     async def preview(self, order: BulkStopOrder, selector: JobSelector, *, caller: Caller) -> AsyncIterator[Outcomes]:
-        """The outcomes that `stop` would have. Read-only."""
+        """The outcomes that `stop` would have. Read-only. Raises Invalid for force with a checkpoint."""
+        check(order)
         if selector.ids is None:
             return self._previewed(order, self._to_filter(selector, None, caller))
         ids, refused = await self._resolve_ids(selector.ids, caller)
@@ -201,7 +212,7 @@ def _predicted(order: BulkStopOrder, preview: Preview) -> JobOutcome:
         name=preview.name,
         status=preview.status,
         outcome=became,
-        standing=standing_order(order.kind, preview) if node is None else None,
+        standing=standing_order(order, preview) if node is None else None,
     )
 
 

@@ -14,6 +14,7 @@ from batchq.domain import catalog_rules as rules
 from batchq.domain import events as on
 from batchq.domain.access import container_policy
 from batchq.domain.access.accounts import Caller, Visibility
+from batchq.domain.bulk_stop import FORCE_OR_CHECKPOINT
 from batchq.domain.catalog import JobDefinition, JobQueue, State, Tags
 from batchq.domain.checkpoints import check_mounts
 from batchq.domain.ids import JobId, QueueName, node_id, node_of, parent_of
@@ -34,7 +35,7 @@ from batchq.services.submissions import Submission, build_spec, check_client_doc
 
 MAX_CHILDREN_NAMED = 10
 
-Order = type[on.CancelRequested] | type[on.TerminateRequested]
+Order = on.CancelRequested | on.TerminateRequested | on.StopForced
 
 HoldEvent = on.HoldRequested | on.ReleaseRequested | on.PauseRequested | on.ResumeRequested
 
@@ -149,15 +150,37 @@ class JobService:
 
     async def cancel_many(self, ids: Sequence[JobId], reason: str, *, caller: Caller) -> Errors:
         """Cancel each job as `cancel` does. Returns the errors of the jobs that could not be cancelled."""
-        return await self._deliver_orders(on.CancelRequested, ids, reason=reason, caller=caller)
+        return await self._deliver_orders(on.CancelRequested(reason=reason, user=caller.user), ids, caller=caller)
 
-    async def terminate(self, job_id: JobId, reason: str, *, caller: Caller) -> None:
-        """Terminate a job in any status. The order is durable when this method returns; containers stop later."""
-        _raise_first(await self.terminate_many([job_id], reason, caller=caller))
+    async def terminate(
+        self,
+        job_id: JobId,
+        reason: str,
+        *,
+        checkpoint: bool = False,
+        keep_checkpoints: bool = True,
+        force: bool = False,
+        caller: Caller,
+    ) -> None:
+        """Terminate a job in any status. The order is durable when this method returns; containers stop later.
+
+        `checkpoint`: request a final checkpoint first; without effect on a job that is not RUNNING.
+        `keep_checkpoints`: whether the checkpoints from before the order are kept.
+        `force`: send SIGKILL at once, also if the job is stopping already. It may lose data.
+        Raises Invalid for `force` with `checkpoint`, and for `checkpoint` of a job without a checkpoint directory.
+        """
+        if checkpoint:
+            await self._check_checkpoint(job_id, force=force, caller=caller)
+        order: Order = on.TerminateRequested(
+            reason=reason, user=caller.user, checkpoint=checkpoint, keep_checkpoints=keep_checkpoints
+        )
+        if force:
+            order = on.StopForced(reason=reason, user=caller.user, keep_checkpoints=keep_checkpoints)
+        _raise_first(await self._deliver_orders(order, [job_id], caller=caller))
 
     async def terminate_many(self, ids: Sequence[JobId], reason: str, *, caller: Caller) -> Errors:
         """Terminate each job as `terminate` does. Returns the errors of the jobs that could not be terminated."""
-        return await self._deliver_orders(on.TerminateRequested, ids, reason=reason, caller=caller)
+        return await self._deliver_orders(on.TerminateRequested(reason=reason, user=caller.user), ids, caller=caller)
 
     async def hold(self, job_id: JobId, reason: str, *, caller: Caller) -> None:
         """Keep a queued job from being placed until it is released. A job that is held already is unchanged.
@@ -241,14 +264,21 @@ class JobService:
         """The jobs that are visible to the caller, with the projections of PendingOrdersView."""
         return await self._projected.jobs(ids, visibility=caller.visibility)
 
-    async def _deliver_orders(self, order: Order, ids: Sequence[JobId], *, reason: str, caller: Caller) -> Errors:
+    async def _check_checkpoint(self, job_id: JobId, *, force: bool, caller: Caller) -> None:
+        if force:
+            raise Invalid(FORCE_OR_CHECKPOINT)
+        job = (await self._visible_jobs([job_id], caller)).get(job_id)
+        if job is not None and job.spec.checkpoints is None:
+            raise Invalid(f"Job {job_id} has no checkpoint directory: no final checkpoint can be requested.")
+
+    async def _deliver_orders(self, order: Order, ids: Sequence[JobId], *, caller: Caller) -> Errors:
         """Deliver an order to all jobs at once. An error of one job does not affect the others."""
         try:
             stopped = await self._stoppable(ids, caller)
         except Unavailable as why:
             return dict.fromkeys(ids, why)
         targets = [node_of(it) for it in stopped]
-        orders = {node: order(reason=reason, user=caller.user, node=node) for node in {node for _, node in targets}}
+        orders = {node: replace(order, node=node) for node in {node for _, node in targets}}
         errors = await self._engine.deliver_all([(whole, orders[node]) for whole, node in targets], caller=caller)
         return {job_id: why for job_id, why in zip(stopped, errors, strict=True) if why is not None}
 

@@ -146,8 +146,8 @@ class FakeEngine:
                     name=job.spec.name,
                     status=job.status,
                     outcome=outcome(kind, job.status, has_children=has_children(job)),
-                    note=note(kind, job),
-                    standing=standing_order(kind, job),
+                    note=note(order, job),
+                    standing=standing_order(order, job),
                 ),
             )
 

@@ -34,7 +34,7 @@ RAN = Attempt(
 
 
 def stop(kind):
-    return StopOrder(kind=kind, reason="", ordered_at=NOON, grace=timedelta(seconds=30))
+    return StopOrder(kind=kind, reason="", ordered_at=NOON)
 
 
 def ended(**changes):

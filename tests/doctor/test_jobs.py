@@ -11,7 +11,7 @@ from batchq.domain.job import AttemptContainer, AttemptContainerState, Status
 from batchq.domain.lifecycle.containers import tags_under_way
 from batchq.ports.runtime import ContainerState, Inspection
 from tests.doctor.installation import active, engine, failure, failures
-from tests.support.builders import NOON, attempt, cancel, job, job_id, stop
+from tests.support.builders import NOON, attempt, cancel, job, job_id, one_step, stop
 
 LONG_AGO, JUST_NOW = NOON - timedelta(minutes=10), NOON - timedelta(seconds=20)
 
@@ -27,7 +27,7 @@ def containers(*tags):
 @pytest.mark.parametrize(
     "ordered",
     [
-        stop(ordered_at=LONG_AGO, kill_at=NOON, killed_at=LONG_AGO + timedelta(seconds=30)),
+        stop(ordered_at=LONG_AGO, next_step_at=NOON, killed_at=LONG_AGO + timedelta(seconds=30)),
         stop(ordered_at=LONG_AGO),  # no stop signal was delivered in ten minutes
     ],
 )
@@ -44,9 +44,9 @@ def test_a_stuck_job_is_reported_with_force_fail(ordered):
     "ordered",
     [
         cancel(),
-        stop(ordered_at=JUST_NOW, kill_at=NOON + timedelta(seconds=10)),
-        stop(ordered_at=LONG_AGO, grace=timedelta(hours=1), kill_at=NOON + timedelta(minutes=50)),
-        stop(ordered_at=LONG_AGO, kill_at=NOON, killed_at=JUST_NOW),
+        stop(ordered_at=JUST_NOW, next_step_at=NOON + timedelta(seconds=10)),
+        stop(ordered_at=LONG_AGO, steps=one_step(3600), next_step_at=NOON + timedelta(minutes=50)),
+        stop(ordered_at=LONG_AGO, next_step_at=NOON, killed_at=JUST_NOW),
     ],
 )
 def test_a_job_within_its_grace_period_is_healthy(ordered):

@@ -85,8 +85,12 @@ def lost(attempt=1):
     return on.ContainerLost(attempt=attempt)
 
 
-def asked(attempt=1):
-    return on.StopSignalDelivered(attempt=attempt)
+def asked(attempt=1, *, step=0):
+    return on.StopSignalDelivered(attempt=attempt, step=step)
+
+
+def seen(name="epoch-7", attempt=1):
+    return on.CheckpointSeen(attempt=attempt, name=name)
 
 
 def timed_out(attempt=1):
@@ -97,8 +101,12 @@ def grace_over(attempt=1):
     return on.GraceExpired(attempt=attempt)
 
 
-def terminate(reason="enough", *, grace=None):
-    return on.TerminateRequested(reason=reason, grace=grace)
+def terminate(reason="enough", *, grace=None, **changes):
+    return on.TerminateRequested(reason=reason, grace=grace, **changes)
+
+
+def force(reason="at once", user=""):
+    return on.StopForced(reason=reason, user=user)
 
 
 def force_fail(reason="it does not end"):

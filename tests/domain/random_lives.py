@@ -7,6 +7,7 @@ from hypothesis import strategies as some
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
+from batchq.domain.checkpoints import CHECKPOINT_SIGNALS, CheckpointRules
 from batchq.domain.job import FINISHED, QUEUED, Action, ExitRule, Job, Status
 from batchq.domain.lifecycle.status import with_history
 from batchq.domain.lifecycle.transitions import TRANSITIONS, step
@@ -42,6 +43,10 @@ class Step:
 
 seconds = some.integers(0, 100).map(lambda number: timedelta(seconds=number))
 
+RULES_OF_CHECKPOINTS = some.none() | some.builds(
+    CheckpointRules, signal=some.none() | some.sampled_from(sorted(CHECKPOINT_SIGNALS)), timeout=seconds
+)
+
 
 @some.composite
 def lives(draw):
@@ -64,6 +69,7 @@ def newborns(draw):
         retry=retry(draw(some.sampled_from([1, 2, 3, 3, 3])), *draw(some.sampled_from(RULES))),
         timeout=draw(some.none() | seconds),
         stop_grace=draw(seconds),
+        checkpoints=draw(RULES_OF_CHECKPOINTS),
     )
 
 
@@ -87,8 +93,8 @@ def happening(it, now, *, which, detail, ago):
             return (on.CancelRequested if it.status in QUEUED else kind)(reason=reason, user=USERS[detail % 2])
         case on.DependencyFailed:
             return on.DependencyFailed(job_id=job_id(2))
-        case on.TerminateRequested:
-            return on.TerminateRequested(reason=reason, user=USERS[detail % 2], grace=ago if detail % 2 else None)
+        case on.TerminateRequested | on.StopForced | on.CheckpointSeen | on.StopSignalDelivered:
+            return of_a_stop(it, kind, attempt=attempt, detail=detail, ago=ago)
         case on.Placed:
             return on.Placed(environment="local")
         case on.ContainerCreated:
@@ -102,6 +108,20 @@ def happening(it, now, *, which, detail, ago):
             times = {"started_at": now - ago, "stopped_at": now - timedelta(seconds=detail % 60)}
             return on.ContainerExited(attempt=attempt, exit_code=code, out_of_memory=detail % 5 == 0, **times)
     return kind(attempt=attempt) if issubclass(kind, on.AttemptEvent) else kind()
+
+
+def of_a_stop(it, kind, *, attempt, detail, ago):
+    reason, user = REASONS[detail % 3], USERS[detail % 2]
+    match kind:
+        case on.TerminateRequested:
+            grace, checkpoint = ago if detail % 2 else None, detail % 3 > 0
+            return on.TerminateRequested(reason=reason, user=user, grace=grace, checkpoint=checkpoint)
+        case on.StopForced:
+            return on.StopForced(reason=reason, user=user)
+        case on.CheckpointSeen:
+            return on.CheckpointSeen(attempt=attempt, name=f"step-{detail}")
+    late = it.stop is None or detail > 200
+    return on.StopSignalDelivered(attempt=attempt, step=0 if late else it.stop.step)
 
 
 def what_happens(it, which):

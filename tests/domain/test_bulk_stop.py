@@ -18,6 +18,7 @@ from batchq.domain.ids import child_id
 from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import ArrayState, Status
 from batchq.domain.lifecycle.transitions import step
+from batchq.domain.stop_orders import SignalStep
 from tests.support.builders import NOON, attempt, job, job_id
 
 CANCEL = BulkStopOrder(kind=Kind.CANCEL, reason="enough")
@@ -54,7 +55,7 @@ def test_active_jobs_are_stopped_by_a_terminate_with_its_signal_and_grace_period
     after, effects, became = told(live(Status.RUNNING), TERMINATE)
 
     assert (became, after.status, effects) == (Outcome.STOPPING, "RUNNING", [do.StopContainer])
-    assert (after.stop.grace, after.stop.signal) == (timedelta(seconds=3), "SIGINT")
+    assert after.stop.steps == (SignalStep(signal="SIGINT", wait=timedelta(seconds=3)),)
 
 
 @pytest.mark.parametrize("order", [CANCEL, TERMINATE])

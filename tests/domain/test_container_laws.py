@@ -82,9 +82,8 @@ def a_running_container_that_is_to_end_is_asked_once(life):
 def nothing_is_killed_that_was_not_asked_to_stop(life):
     for it in life:
         for tag in told(it, do.KillContainer):
-            assert (
-                next(part.kill_at for part in it.before.attempt.containers if part.key == tag.container_key) is not None
-            )
+            killed = next(part for part in it.before.attempt.containers if part.key == tag.container_key)
+            assert killed.next_step_at is not None
 
 
 @law
@@ -180,8 +179,8 @@ def its_alarm_rings_when_it_is_due_and_falls_silent(life):
 def who_was_asked_to_stop_and_runs_has_an_alarm(life):
     for it in life:
         for part in it.after.attempt.containers if it.after.attempt else ():
-            if part.state is AttemptContainerState.RUNNING and part.kill_at is not None:
-                assert next_wakeup(it.after) <= part.kill_at
+            if part.state is AttemptContainerState.RUNNING and part.next_step_at is not None:
+                assert next_wakeup(it.after) <= part.next_step_at
 
 
 @law
@@ -275,7 +274,7 @@ def still_to_do(job):
             yield do.StartContainer(tag=tag)
         if part.state is AttemptContainerState.STARTING and part.stop_ordered:
             yield do.AbandonStart(tag=tag)
-        if part.state is AttemptContainerState.RUNNING and part.stop_ordered and part.kill_at is None:
+        if part.state is AttemptContainerState.RUNNING and part.stop_ordered and part.next_step_at is None:
             yield do.StopContainer(tag=tag)
 
 

@@ -60,7 +60,7 @@ HAPPENINGS = {
     on.GraceExpired: grace_over(KEY),
     on.StartTimedOut: too_late(KEY),
 }
-OF_JOBS = {on.TimedOut}
+OF_JOBS = {on.CheckpointSeen, on.TimedOut}
 
 # What becomes of the container, and what is asked of the outside about any of them; where it says so, one that is told.
 CELLS = {
@@ -100,10 +100,10 @@ def test_the_table_has_a_row_for_each_state_and_these_are_all_events():
     assert HAPPENINGS.keys() | OF_JOBS == set(get_args(on.AttemptEvent))
 
 
-def test_of_job_events_only_timeouts_and_terminates_apply():
+def test_of_job_events_only_timeouts_checkpoints_and_stops_apply():
     assert {status: set(row) for status, row in ORDERS.items()} == {
-        Status.STARTING: {on.TerminateRequested},
-        Status.RUNNING: {on.TerminateRequested, on.TimedOut},
+        Status.STARTING: {on.CheckpointSeen, on.TerminateRequested, on.StopForced},
+        Status.RUNNING: {on.CheckpointSeen, on.TerminateRequested, on.StopForced, on.TimedOut},
     }
 
 

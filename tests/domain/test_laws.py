@@ -107,7 +107,7 @@ def no_job_is_cancelled_and_terminated_at_once(life):
 def the_first_order_stands(life):
     orders = [it.after.stop for it in since(life, lambda it: it.stop is not None)]
 
-    assert len({(it.kind, it.reason, it.ordered_at, it.grace) for it in orders}) <= 1
+    assert len({(it.kind, it.reason, it.ordered_at, it.steps) for it in orders}) <= 1
 
 
 @law
@@ -129,31 +129,83 @@ def orders_are_few_and_each_goes_further_than_the_one_before(life):
 @law
 def an_order_is_requested_before_it_is_signalled_and_signalled_before_it_kills(life):
     for order in life[-1].after.stop_orders:
-        times = [order.ordered_at, order.signalled_at, order.killed_at]
-        assert times == sorted(filter(None, times)) + [None] * times.count(None)
+        times = [order.ordered_at, order.checkpoint_requested_at, order.signalled_at, order.killed_at]
+        assert [at for at in times if at] == sorted(filter(None, times))
+        assert order.killed_at is None or order.signalled_at is not None or order.forced_at is not None
 
 
 @law
-def a_running_container_that_is_to_stop_is_asked_once(life):
-    to_stop = {it.after.tag for it in life if it.after.status is Status.RUNNING and it.after.stop is not None}
+def a_running_container_that_is_to_stop_gets_the_first_signal_of_its_ladder(life):
+    to_stop = {it.after.tag for it in life if runs_to_stop(it.after) and it.after.stop.forced_at is None}
 
-    assert sorted(asked(life, do.StopContainer), key=str) == sorted(to_stop, key=str)
+    assert {it.tag for it in signals(life) if it.step == 0} == to_stop
 
 
 @law
-def the_grace_counts_from_the_first_asking_and_whole(life):
-    heard = [it for it in life if isinstance(it.event, on.StopSignalDelivered) and it.before.stop and of_now(it)]
-    counted = [it for it in life if kill_at(it.after) is not None and kill_at(it.before) is None]
+def each_signal_is_sent_once_in_the_order_of_the_ladder(life):
+    sent = [(it.tag.attempt, it.step) for it in signals(life)]
 
-    assert counted == heard[:1]
-    assert all(kill_at(it.after) == it.now + it.after.stop.grace for it in counted)
+    assert sent == sorted(set(sent))
+
+
+@law
+def no_signal_follows_sigkill(life):
+    killed = since(life, lambda it: it.stop is not None and it.stop.killed_at is not None)
+
+    assert not signals(killed)
+
+
+@law
+def no_signal_is_sent_that_the_job_did_not_declare(life):
+    rules = life[0].after.spec.checkpoints
+    declared = None if rules is None or rules.signal is None else f"SIG{rules.signal}"
+
+    assert {it.signal for it in signals(life)} <= {None, declared}
+
+
+@law
+def a_checkpoint_signal_is_sent_only_if_a_final_checkpoint_was_requested(life):
+    requested = {it.after.stop.final_checkpoint_requested for it in life if it.after.stop is not None}
+
+    assert len(requested) <= 1
+    assert requested == {True} or not [it for it in signals(life) if it.signal is not None]
+
+
+@law
+def a_final_checkpoint_is_requested_of_a_running_job_only(life):
+    ordered = next((it for it in life if it.after.stop is not None), None)
+
+    if ordered is not None and ordered.after.stop.final_checkpoint_requested:
+        assert ordered.before.status is Status.RUNNING
+
+
+@law
+def each_wait_counts_from_the_delivery_of_its_signal_and_whole(life):
+    counted = [it for it in life if isinstance(it.event, on.StopSignalDelivered) and it.after != it.before]
+
+    assert all(kill_at(it.before) is None and it.event.step == it.before.stop.step for it in counted)
+    assert all(kill_at(it.after) == it.now + it.after.stop.steps[it.event.step].wait for it in counted)
+
+
+@law
+def the_first_checkpoint_after_the_order_is_the_final_one(life):
+    names = {it.after.stop.final_checkpoint for it in life if it.after.stop is not None}
+
+    assert len(names - {None}) <= 1
+
+
+@law
+def a_running_job_that_is_forced_is_killed_at_once(life):
+    forced = [it.after for it in life if runs_to_stop(it.after) and it.after.stop.forced_at is not None]
+
+    assert all(it.stop.killed_at is not None for it in forced)
 
 
 @law
 def who_runs_and_was_asked_to_stop_has_an_alarm(life):
     runs = [it.after for it in life if it.after.status is Status.RUNNING and it.after.stop is not None]
 
-    assert all(next_wakeup(it) == it.stop.kill_at for it in runs)
+    assert all(next_wakeup(it) == it.stop.next_step_at for it in runs)
 
 
 @law
@@ -172,10 +224,10 @@ def an_alarm_rings_when_it_is_due_and_then_not_at_once_again(life):
 
 
 @law
-def nothing_is_killed_that_was_not_asked_to_stop_before(life):
+def nothing_is_killed_that_was_not_asked_to_stop_before_or_is_forced(life):
     killed = [it for it in life if asked([it], do.KillContainer)]
 
-    assert all(kill_at(it.before) is not None for it in killed)
+    assert all(kill_at(it.before) is not None or it.after.stop.forced_at is not None for it in killed)
 
 
 @law
@@ -251,6 +303,14 @@ def asked(life, kind):
     return [effect.tag for it in life for effect in it.effects if isinstance(effect, kind)]
 
 
+def signals(life):
+    return [effect for it in life for effect in it.effects if isinstance(effect, do.StopContainer)]
+
+
+def runs_to_stop(job):
+    return job.status is Status.RUNNING and job.stop is not None
+
+
 def since(life, fact):
     """The life from the first step on whose outcome has it."""
     return next((life[number:] for number, it in enumerate(life) if fact(it.after)), [])
@@ -270,4 +330,4 @@ def requested(it):
 
 
 def kill_at(job):
-    return job.stop and job.stop.kill_at
+    return job.stop and job.stop.next_step_at

@@ -54,7 +54,7 @@ def test_terminate_signals_a_running_container_and_the_job_stays_running():
 
     assert marks(later) == (Status.RUNNING, "enough", False, True)
     assert effects == (do.StopContainer(tag=job.tag),)
-    assert (later.stop.kind, later.stop.ordered_at, later.stop.kill_at) == (StopKind.TERMINATE, at(5), None)
+    assert (later.stop.kind, later.stop.ordered_at, later.stop.next_step_at) == (StopKind.TERMINATE, at(5), None)
 
 
 def test_a_terminated_job_is_failed_with_the_exit_code_of_its_container():

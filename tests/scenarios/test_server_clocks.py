@@ -67,7 +67,7 @@ async def test_a_grace_period_that_has_begun_ends_in_time(world):
     job = await world.submit(DEAF)
     await world.wait_for_output(job, "ready")
     await world.terminate(job)
-    asked = await world.wait_until(job, lambda it: it.stop is not None and it.stop.kill_at is not None)
+    asked = await world.wait_until(job, lambda it: it.stop is not None and it.stop.next_step_at is not None)
 
     await world.restart_with_clock(world.right_clock)
 
@@ -89,7 +89,9 @@ async def test_a_container_of_a_task_is_killed_in_time(virtual):
     job = await virtual.submit(task=task(contained("app", DEAF)), limit=HOUR)
     await virtual.wait_for_output(job, "ready", container_key="0/app")
     await virtual.terminate(job)
-    await virtual.wait_until(job, lambda it: it.attempt is not None and it.attempt.containers[0].kill_at is not None)
+    await virtual.wait_until(
+        job, lambda it: it.attempt is not None and it.attempt.containers[0].next_step_at is not None
+    )
 
     await virtual.restart_with_clock(virtual.right_clock)
 

@@ -118,7 +118,7 @@ async def test_a_second_terminate_changes_neither_reason_nor_deadline(world):
     job = await world.submit(Script(seconds=None, on_term=0, term_delay=FOR_EVER, output=("ready",)))
     await world.wait_for_output(job, "ready")
     await world.terminate(job, "first")
-    asked = await world.wait_until(job, lambda it: it.stop.kill_at is not None)
+    asked = await world.wait_until(job, lambda it: it.stop.next_step_at is not None)
 
     await world.terminate(job, "second")
 

@@ -193,7 +193,7 @@ async def test_a_terminated_job_says_what_was_sent_and_when_it_is_killed(world):
     await world.terminate(job, "too hot")
     unsent = await world.why(job)
     world.runtime.release("stop")
-    await world.wait_until(job, lambda it: it.stop is not None and it.stop.kill_at is not None)
+    await world.wait_until(job, lambda it: it.stop is not None and it.stop.next_step_at is not None)
 
     check(unsent, Code.STOPPING, 'Terminated by tester 0 s ago, "too hot": the stop signal is being sent.')
     check(
@@ -215,7 +215,7 @@ async def test_a_job_past_its_time_limit_is_being_stopped(world):
     )
 
     assert why.facts["timeLimitSeconds"] == 1.0
-    await world.wait_until(job, lambda it: it.stop is not None and it.stop.kill_at is not None)
+    await world.wait_until(job, lambda it: it.stop is not None and it.stop.next_step_at is not None)
     check(
         await world.why(job),
         Code.TIME_LIMIT,

@@ -11,8 +11,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from batchq.domain.ids import JobId
-from batchq.domain.job import Attempt, Job
-from batchq.domain.lifecycle.stop_order import KILL_AGAIN
+from batchq.domain.job import Attempt, AttemptContainer, Job
+from batchq.domain.lifecycle.ladder import longest_wait
+from batchq.domain.stop_orders import StopOrder
 from batchq.ports.clock import Boot, Clock
 from batchq.ports.runtime import DeathReport, Inspection
 from tests.simulation.container_records import ContainerRecords
@@ -142,16 +143,16 @@ class StoredTimes:
                     self._check_between(job, placed, at, now)
             if job.stop is not None and job.attempt is not None:
                 self._check_between(job, None, job.stop.ordered_at, now)
-                self._check_kill_time(job, job.stop.kill_at, job.stop.grace)
+                self._check_kill_time(job, job.stop)
             if job.blocked_at is not None:
                 self._check_between(job, None, job.blocked_at, now)
 
     def check_kill_times(self, job: Job) -> None:
         """I16: at each commit."""
         if job.stop is not None and job.attempt is not None:
-            self._check_kill_time(job, job.stop.kill_at, job.stop.grace)
+            self._check_kill_time(job, job.stop)
         for part in () if job.attempt is None else job.attempt.containers:
-            self._check_kill_time(job, part.kill_at, part.grace)
+            self._check_kill_time(job, part)
 
     def deleted(self, job_id: JobId, retention: timedelta) -> None:
         """I16: a deleted job was finished for at least its retention."""
@@ -166,10 +167,11 @@ class StoredTimes:
             how = f"{self._run_log.name_of(job.id)}: {at} is not between {first} and {last}"
             self._run_log.fail("I16 stored times are of the server's clock", how)
 
-    def _check_kill_time(self, job: Job, kill_at: datetime | None, grace: timedelta | None) -> None:
-        if kill_at is not None and self.true(kill_at) - self._now() > max(grace or KILL_AGAIN, KILL_AGAIN):
-            how = f"{self._run_log.name_of(job.id)} {self.true(kill_at)}"
-            self._run_log.fail("I16 no kill is later than its grace", how)
+    def _check_kill_time(self, job: Job, stopped: StopOrder | AttemptContainer) -> None:
+        due = stopped.next_step_at
+        if due is not None and self.true(due) - self._now() > longest_wait(stopped):
+            how = f"{self._run_log.name_of(job.id)} {self.true(due)}"
+            self._run_log.fail("I16 no step of a stop is later than its wait", how)
 
 
 def _past(attempt: Attempt) -> Iterator[datetime]:

@@ -70,7 +70,7 @@ def before_it_is_cleared_away(play: CaseRun, at: Point) -> bool:
 
 
 def an_order_is_saved_and_not_answered(_play: CaseRun, at: Point) -> bool:
-    return at.when == "after" and any(it.stop is not None and it.stop.kill_at is None for it in _changed(at))
+    return at.when == "after" and any(it.stop is not None and it.stop.next_step_at is None for it in _changed(at))
 
 
 def ordered_and_not_asked(_play: CaseRun, at: Point) -> bool:
@@ -78,14 +78,14 @@ def ordered_and_not_asked(_play: CaseRun, at: Point) -> bool:
 
 
 def asked_and_not_noted(play: CaseRun, at: Point) -> bool:
-    counted = any(it.stop is not None and it.stop.kill_at is not None for it in _changed(at))
+    counted = any(it.stop is not None and it.stop.next_step_at is not None for it in _changed(at))
     noted = counted and at.when == "before" and _asked(play)
     return noted or (at.when, at.what) == ("after", "signal_stop")
 
 
 def in_the_grace(play: CaseRun, _at: Point) -> bool:
     stop = play.job("a").stop if "a" in play.ids else None
-    return stop is not None and stop.kill_at is not None and stop.killed_at is None and _lives(play)
+    return stop is not None and stop.next_step_at is not None and stop.killed_at is None and _lives(play)
 
 
 def killed_and_not_seen(play: CaseRun, at: Point) -> bool:

@@ -24,7 +24,7 @@ from batchq.domain.job import (
     Status,
 )
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
-from batchq.domain.stop_orders import StopOrder
+from batchq.domain.stop_orders import SignalStep, StopOrder
 from batchq.domain.task import ContainerDependency, NodeRange, Nodes, Task, TaskContainer
 from batchq.ports.history import HistoryEntry
 from batchq.ports.logs import LogStream
@@ -43,7 +43,7 @@ PARTS = st.builds(
     started_at=MAYBE_MOMENT,
     stopped_at=MAYBE_MOMENT,
     exit_code=st.none() | st.integers(),
-    kill_at=MAYBE_MOMENT,
+    next_step_at=MAYBE_MOMENT,
     killed_at=MAYBE_MOMENT,
 )
 ATTEMPTS = st.builds(
@@ -52,9 +52,9 @@ ATTEMPTS = st.builds(
 STOPS = st.builds(
     StopOrder,
     ordered_at=MOMENTS,
-    grace=SPANS,
+    steps=st.lists(st.builds(SignalStep, wait=SPANS), max_size=2).map(tuple),
     signalled_at=MAYBE_MOMENT,
-    kill_at=MAYBE_MOMENT,
+    next_step_at=MAYBE_MOMENT,
     killed_at=MAYBE_MOMENT,
 )
 CONTAINERS = st.builds(
@@ -188,7 +188,7 @@ def test_rows_of_the_first_version_are_readable():
         '"started_at":"2026-11-21T12:00:00Z","stopped_at":"2026-11-21T12:00:01Z","exit_code":1,"reason":"x",'
         '"status_reason":"y"}],"attempt":{"number":2,"environment":"local"},"stop_orders":[{"kind":"CANCEL",'
         '"reason":"c","user":"cora","ordered_at":"2026-11-21T12:00:00Z"},{"kind":"TERMINATE",'
-        '"reason":"enough","ordered_at":"2026-11-21T12:00:00Z","grace":"PT30S"}],'
+        '"reason":"enough","ordered_at":"2026-11-21T12:00:00Z","steps":[{"wait":"PT30S"}]}],'
         '"tags":[["k","v"]],"version":7}'
     )
     asked = (

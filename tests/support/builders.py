@@ -35,7 +35,7 @@ from batchq.domain.job import (
     Status,
 )
 from batchq.domain.scheduling.usage import Usage
-from batchq.domain.stop_orders import StopKind, StopOrder
+from batchq.domain.stop_orders import SignalStep, StopKind, StopOrder
 from batchq.domain.task import (
     Condition,
     ContainerDependency,
@@ -142,10 +142,15 @@ def attempt(**changes: Any) -> Attempt:
     return Attempt(**{"number": 1, "environment": "local"} | changes)
 
 
+def one_step(seconds: float = 30, signal: str | None = None) -> tuple[SignalStep, ...]:
+    """The ladder of a job without a checkpoint signal."""
+    return (SignalStep(signal=signal, wait=timedelta(seconds=seconds)),)
+
+
 def stop(**changes: Any) -> StopOrder:
     """A TerminateJob's order, whose signal is not delivered yet."""
     return StopOrder(
-        **{"kind": StopKind.TERMINATE, "reason": "enough", "ordered_at": NOON, "grace": timedelta(seconds=30)} | changes
+        **{"kind": StopKind.TERMINATE, "reason": "enough", "ordered_at": NOON, "steps": one_step()} | changes
     )
 
 

@@ -13,8 +13,19 @@ _HOLDERS = ("In use by {holders}.", "By its time limit {earliest} ends within {l
 _CAPACITY_FACTS = ("jobQueue", "required", "free", "limit", "heldBy", "holders", "endsBy", *_RETRY_FACTS)
 _PLACE = "Place in queue {queue}: {place}."
 _PLACE_FACTS = ("jobQueue", "place", "ahead", "aheadVcpus", "placeIsAtLeast")
+_STOP_FACTS = (
+    "kind",
+    "user",
+    "reason",
+    "orderedAt",
+    "checkpointRequestedAt",
+    "checkpointSeenAt",
+    "signalledAt",
+    "nextStepAt",
+    "forcedAt",
+    "killedAt",
+)
 _HOLD_FACTS = ("user", "reason", "heldAt")
-_STOP_FACTS = ("kind", "user", "reason", "orderedAt", "signalledAt", "killAt", "killedAt")
 
 QUEUED_ROWS: Mapping[Code, Row] = {
     Code.SUBMITTED: Row(

@@ -10,7 +10,18 @@ _UNPLACED = (Status.RUNNABLE, Status.STARTING)
 _AWAY = "The container engine has not answered for {away}: an end of the job is seen when it does."
 _END = ("Attempt {attempt} of {attempts}.", "No further attempt: {verdict}.")
 _END_FACTS = ("exitCode", "reason", "attempt", "attempts", "verdict", "container")
-_STOP_FACTS = ("kind", "user", "reason", "orderedAt", "signalledAt", "killAt", "killedAt")
+_STOP_FACTS = (
+    "kind",
+    "user",
+    "reason",
+    "orderedAt",
+    "checkpointRequestedAt",
+    "checkpointSeenAt",
+    "signalledAt",
+    "nextStepAt",
+    "forcedAt",
+    "killedAt",
+)
 
 STARTED_ROWS: Mapping[Code, Row] = {
     Code.PULLING_IMAGE: Row(
@@ -75,7 +86,7 @@ STARTED_ROWS: Mapping[Code, Row] = {
         statuses=(Status.RUNNING,),
         applies="The job was terminated, and its container has not exited yet.",
         sentences=(
-            "{order}: {signal} {signalled}, SIGKILL follows in {left}.",
+            "{order}: {signal} {signalled}, {next} follows in {left}.",
             "{order}: SIGKILL was sent {killed} ago.",
             "{order}: the stop signal is being sent.",
         ),
@@ -85,7 +96,7 @@ STARTED_ROWS: Mapping[Code, Row] = {
         statuses=(Status.RUNNING,),
         applies="The job's time limit has passed, and its container has not exited yet.",
         sentences=(
-            "Its time limit of {limit} has passed: {signal} {signalled}, SIGKILL follows in {left}.",
+            "Its time limit of {limit} has passed: {signal} {signalled}, {next} follows in {left}.",
             "Its time limit of {limit} has passed: SIGKILL was sent {killed} ago.",
             "Its time limit of {limit} has passed: the stop signal is being sent.",
             "Its time limit has passed: it is being stopped.",

@@ -6,6 +6,7 @@ from batchq.domain.explanation import words
 from batchq.domain.explanation.codes import Code, Explanation, Fact
 from batchq.domain.explanation.table import explanation
 from batchq.domain.job import AttemptContainer, AttemptContainerState, Job, Status
+from batchq.domain.lifecycle.ladder import under_way
 from batchq.domain.lifecycle.stop_order import UNKILLABLE_AFTER
 from batchq.domain.stop_orders import StopKind, StopOrder
 
@@ -26,7 +27,14 @@ def order_words(order: StopOrder, now: datetime) -> dict[str, str]:
 
 def order_facts(order: StopOrder) -> dict[str, Fact]:
     """The facts of an order; absent are those that have not happened."""
-    times = {"signalledAt": order.signalled_at, "killAt": order.kill_at, "killedAt": order.killed_at}
+    times = {
+        "checkpointRequestedAt": order.checkpoint_requested_at,
+        "checkpointSeenAt": order.checkpoint_seen_at,
+        "signalledAt": order.signalled_at,
+        "nextStepAt": order.next_step_at,
+        "forcedAt": order.forced_at,
+        "killedAt": order.killed_at,
+    }
     named: dict[str, Fact] = {"kind": order.kind.value, "reason": order.reason, "orderedAt": order.ordered_at}
     if order.user:
         named["user"] = order.user
@@ -61,18 +69,23 @@ def limit_facts(job: Job) -> dict[str, Fact]:
 
 
 def _progress(job: Job, order: StopOrder, now: datetime) -> dict[str, str]:
-    """The word `killed`, or `signal`, `signalled` and `left`; none before the signal is delivered."""
+    """The word `killed`, or `signal`, `signalled`, `next` and `left`; none before a signal is delivered."""
     if order.killed_at is not None:
         return {"killed": words.duration(now - order.killed_at)}
-    kills = [it.kill_at for it in _not_ended(job) if it.kill_at is not None]
-    kill_at = order.kill_at or min(kills, default=None)
-    if kill_at is None:
+    stopped: list[StopOrder | AttemptContainer] = [order, *_not_ended(job)]
+    signalled = [it for it in stopped if it.next_step_at is not None]
+    first = min(signalled, key=lambda it: it.next_step_at or now, default=None)
+    step = None if first is None else under_way(first)
+    if first is None or first.next_step_at is None or step is None:
         return {}
-    sent = "" if order.signalled_at is None else f" {words.duration(now - order.signalled_at)} ago"
+    sent_at = order.checkpoint_requested_at if step.until_checkpoint else order.signalled_at
+    sent = "" if sent_at is None else f" {words.duration(now - sent_at)} ago"
+    signal = step.signal or "the stop signal"
     return {
-        "signal": order.signal or "the stop signal",
+        "signal": f"{signal} for a final checkpoint" if step.until_checkpoint else signal,
         "signalled": f"was sent{sent}",
-        "left": words.duration(kill_at - now),
+        "next": "the stop signal" if first.step + 1 < len(first.steps) else "SIGKILL",
+        "left": words.duration(first.next_step_at - now),
     }
 
 

@@ -32,7 +32,7 @@ MILLISECOND = timedelta(milliseconds=1)
 #: The changed array, and the effects to execute once it is saved.
 Outcome = tuple[Job, tuple[do.Effect, ...]]
 #: What an array applies to each of its children.
-Order = on.CancelRequested | on.TerminateRequested | on.DependencyFailed
+Order = on.CancelRequested | on.TerminateRequested | on.StopForced | on.DependencyFailed
 
 
 class Moved(Struct, frozen=True, kw_only=True):
@@ -93,16 +93,26 @@ def order(job: Job) -> Order | None:
     return None if job.array_state is None else _broken_by(job, job.array_state)
 
 
-def _passed_on(order: StopOrder) -> on.CancelRequested | on.TerminateRequested:
+def _passed_on(order: StopOrder) -> on.CancelRequested | on.TerminateRequested | on.StopForced:
     """The order of an array as the request for a child: its author and time are those of the array's."""
     if order.kind is StopKind.CANCEL:
         return on.CancelRequested(reason=order.reason, user=order.user, requested_at=order.ordered_at)
+    if order.forced_at is not None:
+        return on.StopForced(
+            reason=order.reason,
+            user=order.user,
+            requested_at=order.ordered_at,
+            keep_checkpoints=order.keep_checkpoints,
+        )
+    stop_step = order.steps[-1]
     return on.TerminateRequested(
         reason=order.reason,
         user=order.user,
         requested_at=order.ordered_at,
-        grace=order.grace,
-        signal=order.signal,
+        grace=stop_step.wait,
+        signal=stop_step.signal,
+        checkpoint=order.final_checkpoint_requested,
+        keep_checkpoints=order.keep_checkpoints,
     )
 
 
@@ -154,14 +164,16 @@ def spawn(job: Job, most: int, now: datetime) -> tuple[Job, tuple[Job, ...]]:
     return replace(job, array_state=replace(state, spawned=indices.stop), child_orders=orders), children
 
 
-def keep_order(job: Job, index: int, event: on.CancelRequested | on.TerminateRequested, now: datetime) -> Job:
+def keep_order(
+    job: Job, index: int, event: on.CancelRequested | on.TerminateRequested | on.StopForced, now: datetime
+) -> Job:
     """Store an order to a child that is not spawned yet. The first order to each child stands.
 
     Raises Invalid if the array has MAX_CHILD_ORDERS different orders already.
     """
     if any(index in it.indices for it in job.child_orders):
         return job
-    terminate = isinstance(event, on.TerminateRequested)
+    terminate = not isinstance(event, on.CancelRequested)
     alike = ChildOrder(indices=(), reason=event.reason, terminate=terminate, user=event.user)
     if isinstance(event, on.TerminateRequested):
         alike = replace(alike, grace=event.grace, signal=event.signal)
@@ -285,6 +297,14 @@ def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
     return _tell_all(stop_order.order_stop(job, event, now), now)
 
 
+def _force(job: Job, event: on.StopForced, now: datetime) -> Job:
+    """Also after a TerminateJob: its children that are stopping are killed."""
+    if _state_of(job).ended_at is not None:
+        return job
+    forced = stop_order.force(job, event, now)
+    return job if forced is job else _tell_all(forced, now)
+
+
 def _tell_all(job: Job, now: datetime) -> Job:
     """Start to apply the array's order, from the first child on."""
     state = _state_of(job)
@@ -315,6 +335,7 @@ _RULES: Mapping[type[on.Event], Callable[..., Job]] = {  # type: ignore[explicit
     on.FoundInvalid: _ignored,
     on.CancelRequested: _cancel,
     on.TerminateRequested: _terminate,
+    on.StopForced: _force,
     on.HoldRequested: holds.refuse_array,
     on.ReleaseRequested: holds.refuse_array,
     on.PauseRequested: holds.refuse_array,

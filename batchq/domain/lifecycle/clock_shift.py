@@ -6,7 +6,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.domain.job import ArrayState, Attempt, AttemptContainer, Job
-from batchq.domain.lifecycle.stop_order import KILL_AGAIN, with_deadline
+from batchq.domain.lifecycle.ladder import Stopped, longest_wait
+from batchq.domain.lifecycle.stop_order import changed
 from batchq.domain.stop_orders import StopOrder
 
 
@@ -46,28 +47,24 @@ def shifted(job: Job, shift: ClockShift) -> Job:
 
 
 def bounded(job: Job, now: datetime) -> Job:
-    """Bring each kill deadline of an active job that is more than a grace period ahead forward to that.
+    """Bring each deadline of a stop of an active job that is further ahead than its longest step forward to that.
 
     A later deadline was computed by a clock that was ahead of the present one.
     """
-    stop = job.stop
-    if stop is not None and stop.kill_at is not None and stop.kill_at > now + _longest(stop.grace):
-        job = with_deadline(job, now + _longest(stop.grace))
+    job = changed(job, lambda it: _brought_forward(it, now))
     attempt = job.attempt
     if attempt is None or not any(_is_late(it, now) for it in attempt.containers):
         return job
-    containers = tuple(
-        replace(it, kill_at=now + _longest(it.grace)) if _is_late(it, now) else it for it in attempt.containers
-    )
+    containers = tuple(_brought_forward(it, now) for it in attempt.containers)
     return replace(job, attempt=replace(attempt, containers=containers))
 
 
-def _is_late(container: AttemptContainer, now: datetime) -> bool:
-    return container.kill_at is not None and container.kill_at > now + _longest(container.grace)
+def _brought_forward(it: Stopped, now: datetime) -> Stopped:
+    return replace(it, next_step_at=now + longest_wait(it)) if _is_late(it, now) else it
 
 
-def _longest(grace: timedelta | None) -> timedelta:
-    return max(grace or KILL_AGAIN, KILL_AGAIN)
+def _is_late(it: StopOrder | AttemptContainer, now: datetime) -> bool:
+    return it.next_step_at is not None and it.next_step_at > now + longest_wait(it)
 
 
 def _attempt(attempt: Attempt, shift: ClockShift) -> Attempt:
@@ -86,8 +83,9 @@ def _container(container: AttemptContainer, shift: ClockShift) -> AttemptContain
         started_at=_of(container.started_at, shift),
         stopped_at=_of(container.stopped_at, shift),
         terminated_by=None if container.terminated_by is None else _order(container.terminated_by, shift),
+        checkpoint_requested_at=_of(container.checkpoint_requested_at, shift),
         signalled_at=_of(container.signalled_at, shift),
-        kill_at=_deadline(container.kill_at, container.grace, shift),
+        next_step_at=_deadline(container, shift),
         killed_at=_of(container.killed_at, shift),
     )
 
@@ -96,9 +94,12 @@ def _order(order: StopOrder, shift: ClockShift) -> StopOrder:
     return replace(
         order,
         ordered_at=shift.of(order.ordered_at),
+        checkpoint_requested_at=_of(order.checkpoint_requested_at, shift),
         signalled_at=_of(order.signalled_at, shift),
-        kill_at=_deadline(order.kill_at, order.grace, shift),
+        next_step_at=_deadline(order, shift),
         killed_at=_of(order.killed_at, shift),
+        forced_at=_of(order.forced_at, shift),
+        checkpoint_seen_at=_of(order.checkpoint_seen_at, shift),
     )
 
 
@@ -125,5 +126,5 @@ def _of(at: datetime | None, shift: ClockShift) -> datetime | None:
     return None if at is None else shift.of(at)
 
 
-def _deadline(at: datetime | None, grace: timedelta | None, shift: ClockShift) -> datetime | None:
-    return None if at is None else shift.of_deadline(at, _longest(grace))
+def _deadline(it: StopOrder | AttemptContainer, shift: ClockShift) -> datetime | None:
+    return None if it.next_step_at is None else shift.of_deadline(it.next_step_at, longest_wait(it))

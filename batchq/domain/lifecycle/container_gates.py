@@ -11,6 +11,7 @@ from enum import Enum, auto
 from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import Tag
 from batchq.domain.job import AttemptContainer, AttemptContainerState, Job
+from batchq.domain.lifecycle.ladder import awaits_checkpoint
 from batchq.domain.lifecycle.status import attempt_of
 from batchq.domain.task import Condition, ContainerDependency, Task, TaskContainer
 
@@ -73,14 +74,15 @@ def gates(job: Job) -> dict[str, Gate]:
 def closed(job: Job) -> frozenset[int]:
     """The nodes to stop: those with an essential container that has ended.
 
-    All nodes if that is the main node, or if the job is ordered to stop. A TerminateJob of one node stops that node's
-    containers itself, and is not considered here.
+    All nodes if that is the main node, or if the job is ordered to stop and no final checkpoint is awaited any more. A
+    TerminateJob of one node stops that node's containers itself, and is not considered here.
     """
     containers = attempt_of(job).containers
     over = {
         it.node for it in containers if it.state is AttemptContainerState.ENDED and task_container_of(job, it).essential
     }
-    everything = job.stop is not None or main_node(job) in over
+    stops = job.stop is not None and not awaits_checkpoint(job.stop)
+    everything = stops or main_node(job) in over
     return frozenset(it.node for it in containers) if everything else frozenset(over)
 
 

@@ -2,6 +2,8 @@
 
 - When an essential container ends, its node closes: the node's other containers are stopped. With the main node all
   nodes close.
+- While the main node is to write a final checkpoint, the running containers of the other nodes run on. They are stopped
+  when no container of the main node waits for it any more, or an essential one has ended.
 - A waiting container whose dependencies can no longer be met ends without starting.
 - A waiting container whose dependencies are all met starts.
 
@@ -17,14 +19,14 @@ from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.ids import Tag
 from batchq.domain.job import AttemptContainer, AttemptContainerState, Job
-from batchq.domain.lifecycle import container_gates
+from batchq.domain.lifecycle import container_gates, ladder, stop_order
 from batchq.domain.lifecycle.status import attempt_of
-from batchq.domain.lifecycle.stop_order import terminate_order
+from batchq.domain.stop_orders import SignalStep
 
 
 def apply_rules(job: Job, now: datetime) -> Job:
     """Apply the rules until nothing changes. Containers start last, because the other rules may end them first."""
-    while (after := _give_up(_close(_decide(job), now), now)) is not job:
+    while (after := _give_up(_close(_end_checkpoint_step(_decide(job), now), now), now)) is not job:
         job = after
     return _open(job, now)
 
@@ -35,6 +37,26 @@ def _decide(job: Job) -> Job:
     if attempt.decided_by is not None or decider is None:
         return job
     return replace(job, attempt=replace(attempt, decided_by=decider))
+
+
+def _end_checkpoint_step(job: Job, now: datetime) -> Job:
+    """End the order's step for the final checkpoint when no container of the main node waits for one any more."""
+    if job.stop is None or not ladder.awaits_checkpoint(job.stop):
+        return job
+    if container_gates.main_node(job) in container_gates.closed(job):
+        job = end_checkpoint_steps(job, now)
+    if any(_awaits_checkpoint(it) for it in attempt_of(job).containers):
+        return job
+    return stop_order.changed(job, lambda it: replace(it, step=it.step + 1))
+
+
+def end_checkpoint_steps(job: Job, now: datetime) -> Job:
+    """End the step of each container that waits for a checkpoint."""
+    return each(job, lambda it: ladder.advanced(it, now) if _awaits_checkpoint(it) else it)
+
+
+def _awaits_checkpoint(container: AttemptContainer) -> bool:
+    return container.state is AttemptContainerState.RUNNING and ladder.awaits_checkpoint(container)
 
 
 def _close(job: Job, now: datetime) -> Job:
@@ -65,17 +87,61 @@ def order_stop(
     """
     if container.state is AttemptContainerState.ENDED or container.stop_ordered:
         return container
-    alone = None if own is None or own.node is None else terminate_order(job, own, now)
+    alone = None if own is None or own.node is None else stop_order.terminate_order(job, own, now)
     ordered = replace(container, terminated_by=alone)
     if container.state is AttemptContainerState.WAITING:
         return ended(ordered, now, None)
+    return replace(ordered, stop_ordered=True, steps=container.steps or _steps(job, container, own))
+
+
+def order_stop_of_job(
+    job: Job, container: AttemptContainer, now: datetime, own: on.TerminateRequested | None = None
+) -> AttemptContainer:
+    """Order a container of a job with a stop order to stop.
+
+    A running container of another node than the main one only gets its steps while a final checkpoint is awaited.
+    """
+    waits = job.stop is not None and ladder.awaits_checkpoint(job.stop)
+    if not waits or container.node == container_gates.main_node(job) or container.stop_ordered:
+        return order_stop(job, container, now, own)
+    runs = container.state is AttemptContainerState.RUNNING
+    return replace(container, steps=_steps(job, container, own)) if runs else order_stop(job, container, now, own)
+
+
+def _steps(job: Job, container: AttemptContainer, own: on.TerminateRequested | None) -> tuple[SignalStep, ...]:
+    """The steps that stop a container.
+
+    A final checkpoint is requested of the running containers of the main node and, if the stop signal is the request,
+    of those of all nodes.
+    """
     graces = (
         None if own is None else own.grace,
         container_gates.task_container_of(job, container).stop_timeout,
         job.spec.stop_grace,
     )
-    signal = None if own is None else own.signal
-    return replace(ordered, stop_ordered=True, grace=next(it for it in graces if it is not None), signal=signal)
+    rules = job.spec.checkpoints
+    asked = job.stop is not None and job.stop.final_checkpoint_requested and (own is None or own.node is None)
+    on_main = container.node == container_gates.main_node(job) or (rules is not None and rules.signal is None)
+    return ladder.ladder(
+        rules,
+        signal=None if own is None else own.signal,
+        grace=next(it for it in graces if it is not None),
+        checkpoint=asked and on_main and container.state is AttemptContainerState.RUNNING,
+    )
+
+
+def force_stop(job: Job, container: AttemptContainer, event: on.StopForced, now: datetime) -> AttemptContainer:
+    """Kill a container that runs; a waiting one ends at once, and one that is starting is killed once it runs."""
+    if container.state is AttemptContainerState.ENDED or (container.stop_ordered and not container.steps):
+        return container
+    alone = container.terminated_by
+    if job.stop is None and not container.stop_ordered:
+        alone = stop_order.terminate_order(job, stop_order.terminate_request(event), now)
+    ordered = replace(container, terminated_by=None if alone is None else stop_order.forced(alone, event, now))
+    if container.state is AttemptContainerState.WAITING:
+        return ended(ordered, now, None)
+    forced = replace(ordered, stop_ordered=True, steps=(), step=0, next_step_at=None)
+    return ladder.killed(forced, now) if container.state is AttemptContainerState.RUNNING else forced
 
 
 def ended(container: AttemptContainer, now: datetime, reason: str | None) -> AttemptContainer:
@@ -86,37 +152,33 @@ def ended(container: AttemptContainer, now: datetime, reason: str | None) -> Att
 def wanted(tag: Tag, before: tuple[AttemptContainer, ...], after: tuple[AttemptContainer, ...]) -> Iterator[do.Effect]:
     """The effects that a change of an attempt's containers requires. `tag`: the attempt's."""
     for old, new in zip(before, after, strict=True):
-        asks = _asks(old, new)
-        if asks is not None:
-            yield asks(tag=replace(tag, container_key=new.key))
+        effect = _effect(replace(tag, container_key=new.key), old, new)
+        if effect is not None:
+            yield effect
     gone = cleared(before)
     for key in cleared(after):
         if key not in gone:
             yield do.CleanUpContainer(tag=replace(tag, container_key=key))
 
 
-def _asks(old: AttemptContainer, new: AttemptContainer) -> Callable[..., do.Effect] | None:  # type: ignore[explicit-any]  # all take a tag
+def _effect(tag: Tag, old: AttemptContainer, new: AttemptContainer) -> do.Effect | None:
     """The effect that a change of one container requires; None: none.
 
-    A container that runs although it was ordered to stop while it was starting gets the stop signal.
+    A container that runs although it was ordered to stop while it was starting gets its signal.
     """
-    if new.state is AttemptContainerState.STARTING and old.state is AttemptContainerState.WAITING:
-        return do.StartContainer
-    if new.state is AttemptContainerState.STARTING and new.stop_ordered and not old.stop_ordered:
-        return do.AbandonStart
-    if (
-        new.state is AttemptContainerState.RUNNING
-        and new.stop_ordered
-        and (old.state is not new.state or not old.stop_ordered)
-    ):
-        return do.StopContainer
-    if (
-        new.state is AttemptContainerState.ENDED
-        and old.state is AttemptContainerState.STARTING
-        and new.started_at is not None
-    ):
-        return do.AbandonStart  # exited before its start was confirmed: a repeated start would run it twice
-    return do.KillContainer if new.killed_at is not None and new.kill_at != old.kill_at else None
+    match new.state:
+        case AttemptContainerState.STARTING if old.state is AttemptContainerState.WAITING:
+            return do.StartContainer(tag=tag)
+        case AttemptContainerState.STARTING if new.stop_ordered and not old.stop_ordered:
+            return do.AbandonStart(tag=tag)
+        case AttemptContainerState.RUNNING if new.stop_ordered:
+            ran = old.state is AttemptContainerState.RUNNING
+            return ladder.next_effect(tag, old if ran and old.stop_ordered else None, new)
+        case AttemptContainerState.ENDED if old.state is AttemptContainerState.STARTING and new.started_at is not None:
+            # It exited before its start was confirmed: a repeated start would run it twice.
+            return do.AbandonStart(tag=tag)
+        case _:
+            return None
 
 
 def cleared(containers: tuple[AttemptContainer, ...]) -> tuple[str, ...]:

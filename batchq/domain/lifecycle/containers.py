@@ -16,14 +16,17 @@ from batchq.domain import status_reasons
 from batchq.domain.created_paths import merge
 from batchq.domain.ids import Tag
 from batchq.domain.job import Attempt, AttemptContainer, AttemptContainerState, Job, Status
-from batchq.domain.lifecycle import container_gates, status, stop_order
+from batchq.domain.lifecycle import container_gates, ladder, status, stop_order
 from batchq.domain.lifecycle.container_rules import (
     apply_rules,
     cleared,
     container_of,
     each,
+    end_checkpoint_steps,
     ended,
+    force_stop,
     order_stop,
+    order_stop_of_job,
     wanted,
     with_container,
     with_containers,
@@ -43,7 +46,7 @@ def has_task(job: Job) -> bool:
 
 def rules(job: Job, event: on.Event) -> bool:
     """Whether this module handles the event. `transitions` handles all other events, for any job."""
-    return has_task(job) and (on.is_attempt_event(event) or isinstance(event, on.TerminateRequested))
+    return has_task(job) and (on.is_attempt_event(event) or isinstance(event, on.TerminateRequested | on.StopForced))
 
 
 def begin(job: Job, now: datetime) -> Outcome:
@@ -54,7 +57,7 @@ def begin(job: Job, now: datetime) -> Outcome:
 
 
 def step(job: Job, event: on.Event, now: datetime) -> Outcome:
-    """Apply an event about a container, a timeout or a TerminateJob. Raises IllegalTransition if it cannot happen."""
+    """Apply an event about a container, or one of ORDERS. Raises IllegalTransition if it cannot happen."""
     order = ORDERS[job.status].get(type(event))
     return _follow(job, _apply_to_container(job, event, now) if order is None else order(job, event, now), now)
 
@@ -114,9 +117,10 @@ def _made(job: Job, container: AttemptContainer, event: on.ContainerCreated, _: 
 def _run(job: Job, container: AttemptContainer, event: on.ContainerStarted, now: datetime) -> Job:
     """The first container that runs makes the job RUNNING."""
     started = status.start_time(event.started_at, requested_at=container.start_requested_at, now=now)
-    runs = with_container(
-        job, replace(container, state=AttemptContainerState.RUNNING, started_at=started, address=event.address)
-    )
+    running = replace(container, state=AttemptContainerState.RUNNING, started_at=started, address=event.address)
+    if container.stop_ordered:
+        running = ladder.begun(running, now)
+    runs = stop_order.record_progress(with_container(job, running), running)
     if runs.status is Status.RUNNING:
         return runs
     attempt = replace(attempt_of(runs), started_at=started)
@@ -156,21 +160,19 @@ def _lose(job: Job, container: AttemptContainer, event: on.ContainerLost, now: d
     return with_container(job, ended(container, max(now, container.started_at or now), event.reason))
 
 
-def _count_grace(job: Job, container: AttemptContainer, _: on.StopSignalDelivered, now: datetime) -> Job:
-    """Start the grace period at the first delivery of the stop signal, as for a job with one container."""
-    if container.grace is None or container.kill_at is not None:
-        return job
-    signalled = replace(container, signalled_at=now, kill_at=now + container.grace)
-    return with_container(stop_order.record_signal(job, now), signalled)
+def _count_wait(job: Job, container: AttemptContainer, event: on.StopSignalDelivered, now: datetime) -> Job:
+    """Start the wait of the step at the first delivery of its signal, as for a job with one container."""
+    waiting = ladder.delivered(container, event.step, now)
+    return stop_order.record_progress(with_container(job, waiting), waiting)
 
 
-def _kill(job: Job, container: AttemptContainer, _: on.GraceExpired, now: datetime) -> Job:
-    """Set the next kill: the kill is repeated until the container exits."""
-    if container.kill_at is None:
+def _next_step(job: Job, container: AttemptContainer, _: on.GraceExpired, now: datetime) -> Job:
+    """Begin the next step. After the last one the kill is repeated until the container exits."""
+    if container.next_step_at is None:
         return job
-    killed_at = container.killed_at or now
-    killed = replace(container, kill_at=now + stop_order.KILL_AGAIN, killed_at=killed_at)
-    return with_container(stop_order.mark_unkillable(stop_order.record_kill(job, now), killed_at, now), killed)
+    missed = stop_order.miss_checkpoint(job, ladder.under_way(container))
+    after = ladder.expired(container, now)
+    return stop_order.mark_unkillable(stop_order.record_progress(with_container(missed, after), after), after, now)
 
 
 def _start_timed_out(job: Job, container: AttemptContainer, _: on.StartTimedOut, now: datetime) -> Job:
@@ -207,17 +209,43 @@ def _decided_by(job: Job, node: int, given_up: tuple[str, ...]) -> Job:
 
 def _time_out(job: Job, _: on.TimedOut, now: datetime) -> Job:
     """Order the stop, unless the attempt is decided: then it ended in time, and its other containers are stopping."""
-    return job if job.stop is not None or attempt_of(job).decided_by is not None else stop_order.time_out(job, now)
+    if job.stop is not None or attempt_of(job).decided_by is not None:
+        return job
+    ordered = stop_order.time_out(job, now)
+    return each(ordered, lambda it: order_stop_of_job(ordered, it, now))
 
 
 def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
     """Stop the job if the request names the main node or none. Any other node stops alone, and the job continues."""
     if job.stop is not None:
         return job
-    if event.node is None or event.node == container_gates.main_node(job):
-        whole = replace(event, node=None)
-        return each(stop_order.order_stop(job, event, now), lambda it: order_stop(job, it, now, whole))
+    if _names_job(job, event.node):
+        whole, ordered = replace(event, node=None), stop_order.order_stop(job, event, now)
+        return each(ordered, lambda it: order_stop_of_job(ordered, it, now, whole))
     return each(job, lambda it: order_stop(job, it, now, event) if it.node == event.node else it)
+
+
+def _force(job: Job, event: on.StopForced, now: datetime) -> Job:
+    """Kill the containers of the whole job, or of the node that the request names."""
+    if _names_job(job, event.node):
+        ordered = stop_order.force(job, event, now)
+        killed = each(ordered, lambda it: force_stop(ordered, it, event, now))
+    else:
+        killed = each(job, lambda it: force_stop(job, it, event, now) if it.node == event.node else it)
+    for container in attempt_of(killed).containers:
+        killed = stop_order.record_progress(killed, container)
+    return killed
+
+
+def _names_job(job: Job, node: int | None) -> bool:
+    """Whether a request for this node, None for the job as a whole, concerns the whole job."""
+    return node is None or node == container_gates.main_node(job)
+
+
+def _see_checkpoint(job: Job, event: on.CheckpointSeen, now: datetime) -> Job:
+    """Store the final checkpoint, and end the steps that wait for it."""
+    seen = stop_order.see_checkpoint(job, event, now)
+    return job if seen is job else end_checkpoint_steps(seen, now)
 
 
 def _ignored(job: Job, _: AttemptContainer, __: on.AttemptEvent, ___: datetime) -> Job:
@@ -325,8 +353,8 @@ TRANSITIONS: Mapping[AttemptContainerState, Mapping[type[on.Event], Rule]] = {
         on.ContainerStarted: _learn_address,
         on.ContainerExited: _exit,
         on.ContainerLost: _lose,
-        on.StopSignalDelivered: _count_grace,
-        on.GraceExpired: _kill,
+        on.StopSignalDelivered: _count_wait,
+        on.GraceExpired: _next_step,
         on.StartTimedOut: _start_timed_out,
     },
     AttemptContainerState.ENDED: _OVER,
@@ -334,6 +362,11 @@ TRANSITIONS: Mapping[AttemptContainerState, Mapping[type[on.Event], Rule]] = {
 
 #: The events that concern all containers, by the status of the job.
 ORDERS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
-    Status.STARTING: {on.TerminateRequested: _terminate},
-    Status.RUNNING: {on.TerminateRequested: _terminate, on.TimedOut: _time_out},
+    Status.STARTING: {on.CheckpointSeen: _see_checkpoint, on.TerminateRequested: _terminate, on.StopForced: _force},
+    Status.RUNNING: {
+        on.CheckpointSeen: _see_checkpoint,
+        on.TimedOut: _time_out,
+        on.TerminateRequested: _terminate,
+        on.StopForced: _force,
+    },
 }

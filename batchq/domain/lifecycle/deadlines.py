@@ -1,4 +1,4 @@
-"""Deadlines of an attempt with several containers: the job's timeout, each container's kill and startTimeout. Pure."""
+"""Deadlines of an attempt with several containers: the job's timeout, and of each its stop and startTimeout. Pure."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -42,8 +42,8 @@ def _wakeups(job: Job) -> Iterator[tuple[datetime, Alarm]]:
     for container in attempt.containers:
         if container.state not in BEGUN:
             continue
-        if container.kill_at is not None:
-            yield container.kill_at, on.GraceExpired(attempt=attempt.number, container_key=container.key)
+        if container.next_step_at is not None:
+            yield container.next_step_at, on.GraceExpired(attempt=attempt.number, container_key=container.key)
         limit = task_container_of(job, container).start_timeout
         if limit is not None and container.start_requested_at is not None and container.key in needed:
             yield (

@@ -14,9 +14,11 @@ from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.ids import JobId, Tag
-from batchq.domain.job import AttemptContainerState, Job, Status
+from batchq.domain.job import AttemptContainer, AttemptContainerState, Job, Status
+from batchq.domain.lifecycle import ladder
 from batchq.domain.lifecycle.container_rules import container_of
 from batchq.domain.lifecycle.containers import has_task, tags_to_keep, tags_under_way
+from batchq.domain.stop_orders import StopOrder
 
 
 class SurveyedContainer(Struct, frozen=True, kw_only=True):
@@ -82,30 +84,26 @@ def effects_for(job: Job, tag: Tag, surveyed: SurveyedContainer | None) -> tuple
 
     Effects are idempotent, so one that is being executed already may be requested again.
     """
-    standing = _orders(job, tag)
-    if standing.may_start:
+    stop = _stop_of(job, tag)
+    if _may_start(job, tag):
         start = do.StartContainer(tag=tag)
-        return (start, do.AbandonStart(tag=tag)) if standing.must_stop else (start,)
+        return (start,) if stop is None else (start, do.AbandonStart(tag=tag))
     if surveyed is not None and not surveyed.running:
         return (do.InspectContainer(tag=tag),)
-    return (do.StopContainer(tag=tag),) if standing.must_stop and not standing.was_signalled else ()
+    step = None if stop is None else ladder.unsent(stop)
+    return () if stop is None or step is None else (do.StopContainer(tag=tag, step=stop.step, signal=step.signal),)
 
 
-class _Orders(Struct, frozen=True, kw_only=True):
-    """The progress of one container."""
-
-    #: Whether it has not been reported as running yet.
-    may_start: bool
-    #: Whether it is ordered to stop.
-    must_stop: bool
-    #: Whether its stop signal was delivered.
-    was_signalled: bool
-
-
-def _orders(job: Job, tag: Tag) -> _Orders:
+def _may_start(job: Job, tag: Tag) -> bool:
+    """Whether the container has not been reported as running yet."""
     if has_task(job):
-        container = container_of(job, tag.container_key)
-        starts = container.state is AttemptContainerState.STARTING
-        return _Orders(may_start=starts, must_stop=container.stop_ordered, was_signalled=container.kill_at is not None)
-    asked = job.stop is not None and job.stop.kill_at is not None
-    return _Orders(may_start=job.status is Status.STARTING, must_stop=job.stop is not None, was_signalled=asked)
+        return container_of(job, tag.container_key).state is AttemptContainerState.STARTING
+    return job.status is Status.STARTING
+
+
+def _stop_of(job: Job, tag: Tag) -> StopOrder | AttemptContainer | None:
+    """What has the container's stop ladder; None: the container is not ordered to stop."""
+    if not has_task(job):
+        return job.stop
+    container = container_of(job, tag.container_key)
+    return container if container.stop_ordered else None

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain import status_reasons
-from batchq.domain.ids import Tag
-from batchq.domain.job import Attempt, Job
-from batchq.domain.stop_orders import STOPS_ATTEMPT, StopKind, StopOrder, StopProgress, StopStep
+from batchq.domain.job import FINISHED, Attempt, AttemptContainer, Job, Status
+from batchq.domain.lifecycle import ladder
+from batchq.domain.stop_orders import STOPS_ATTEMPT, SignalStep, StopKind, StopOrder, StopProgress, StopStep
 
-KILL_AGAIN = timedelta(seconds=5)  # between two kills of a container that does not exit
+FORCED = "forced"  # why a final checkpoint is missing
 UNKILLABLE_AFTER = timedelta(seconds=60)  # from the first kill to the status reason UNKILLABLE
 
 
@@ -32,14 +32,32 @@ def with_cancel(job: Job, event: on.CancelRequested, now: datetime) -> Job:
 
 def terminate_order(job: Job, event: on.TerminateRequested, now: datetime) -> StopOrder:
     """The order of a TerminateJob. The grace period is the request's, else the job's."""
-    return StopOrder(
+    order = StopOrder(
         kind=StopKind.TERMINATE,
         reason=event.reason,
         user=event.user,
         ordered_at=_order_time(event.requested_at, now),
-        grace=job.spec.stop_grace if event.grace is None else event.grace,
-        signal=event.signal,
+        keep_checkpoints=event.keep_checkpoints,
     )
+    return with_ladder(job, order, grace=event.grace, signal=event.signal, checkpoint=event.checkpoint)
+
+
+def with_ladder(
+    job: Job, order: StopOrder, *, grace: timedelta | None = None, signal: str | None = None, checkpoint: bool
+) -> StopOrder:
+    """The order with the steps that stop the job.
+
+    `grace` None: the job's own. `checkpoint`: whether a final checkpoint is wanted. It is requested of a RUNNING job
+    with a checkpoint directory, and of the children of an array; for any other job the request is dropped.
+    """
+    requested = (
+        checkpoint
+        and job.spec.checkpoints is not None
+        and (job.status is Status.RUNNING or job.array_state is not None)
+    )
+    wait = job.spec.stop_grace if grace is None else grace
+    steps = ladder.ladder(job.spec.checkpoints, signal=signal, grace=wait, checkpoint=requested)
+    return replace(order, steps=steps, final_checkpoint_requested=requested)
 
 
 def _order_time(requested_at: datetime | None, now: datetime) -> datetime:
@@ -56,10 +74,55 @@ def order_stop(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
 
 
 def time_out(job: Job, now: datetime) -> Job:
-    """Store the stop order of a timeout, with the job's own grace period."""
-    reason = status_reasons.TIMED_OUT
-    order = StopOrder(kind=StopKind.TIMEOUT, reason=reason, ordered_at=now, grace=job.spec.stop_grace)
-    return with_order(replace(job, status_reason=reason), order)
+    """Store the stop order of a timeout. A final checkpoint is requested if the job declares a signal for it."""
+    reason, rules = status_reasons.TIMED_OUT, job.spec.checkpoints
+    order = StopOrder(kind=StopKind.TIMEOUT, reason=reason, ordered_at=now)
+    checkpoint = rules is not None and rules.signal is not None
+    return with_order(replace(job, status_reason=reason), with_ladder(job, order, checkpoint=checkpoint))
+
+
+def force(job: Job, event: on.StopForced, now: datetime) -> Job:
+    """Store that the job is killed without further steps: in its stop order, else in a new one.
+
+    Returns the same object if it was forced already.
+    """
+    if job.stop is None:
+        ordered_at = _order_time(event.requested_at, now)
+        order = StopOrder(
+            kind=StopKind.TERMINATE,
+            reason=event.reason,
+            user=event.user,
+            ordered_at=ordered_at,
+            keep_checkpoints=event.keep_checkpoints,
+        )
+        job = with_order(replace(job, status_reason=event.reason), order)
+    return changed(job, lambda it: forced(it, event, now))
+
+
+def forced(order: StopOrder, event: on.StopForced, now: datetime) -> StopOrder:
+    """The order without further steps; the same object if it was forced already."""
+    if order.forced_at is not None:
+        return order
+    missing = order.final_checkpoint_requested and order.final_checkpoint is None
+    return replace(
+        order,
+        step=len(order.steps),
+        next_step_at=None,
+        forced_at=now,
+        forced_by=event.user,
+        checkpoint_error=FORCED if missing else order.checkpoint_error,
+    )
+
+
+def terminate_request(event: on.StopForced) -> on.TerminateRequested:
+    """The same request without force, for a job that has no container."""
+    return on.TerminateRequested(
+        reason=event.reason,
+        user=event.user,
+        requested_at=event.requested_at,
+        node=event.node,
+        keep_checkpoints=event.keep_checkpoints,
+    )
 
 
 def remember_cancel(job: Job, event: on.CancelRequested, now: datetime) -> Job:
@@ -70,23 +133,58 @@ def remember_cancel(job: Job, event: on.CancelRequested, now: datetime) -> Job:
     return job if job.stop_orders else with_cancel(job, event, now)
 
 
-def record_signal(job: Job, now: datetime) -> Job:
-    """Store in the stop order, if there is one, that the stop signal was first delivered at `now`."""
-    return _changed(job, lambda it: it if it.signalled_at is not None else replace(it, signalled_at=now))
+def awaits_final_checkpoint(job: Job) -> bool:
+    """Whether a final checkpoint of the attempt under way was requested, and none has been seen."""
+    order = job.stop
+    return (
+        job.attempt is not None
+        and order is not None
+        and order.final_checkpoint_requested
+        and order.final_checkpoint is None
+    )
 
 
-def record_kill(job: Job, now: datetime) -> Job:
-    """Store in the stop order, if there is one, that a container was first killed at `now`."""
-    return _changed(job, lambda it: it if it.killed_at is not None else replace(it, killed_at=now))
+def see_checkpoint(job: Job, event: on.CheckpointSeen, now: datetime) -> Job:
+    """Store the final checkpoint, if one was requested and this is the first that was seen. No step ends here."""
+    return changed(
+        job,
+        lambda it: (
+            replace(it, final_checkpoint=event.name, checkpoint_seen_at=now, checkpoint_error=None)
+            if it.final_checkpoint_requested and it.final_checkpoint is None
+            else it
+        ),
+    )
 
 
-def with_deadline(job: Job, kill_at: datetime) -> Job:
-    """Set when the container of the job is killed, or killed again. Nothing without a stop order."""
-    return _changed(job, lambda it: replace(it, kill_at=kill_at))
+def see_late_checkpoint(job: Job, event: on.CheckpointSeen, now: datetime) -> Job:
+    """Store the final checkpoint of a job that has ended, if it is of its last attempt."""
+    is_last = bool(job.attempts) and job.attempts[-1].number == event.attempt
+    return see_checkpoint(job, event, now) if job.status in FINISHED and is_last else job
 
 
-def _changed(job: Job, change: Callable[[StopOrder], StopOrder]) -> Job:
-    if job.stop is None:
+def miss_checkpoint(job: Job, step: SignalStep | None) -> Job:
+    """Store that the wait of `step` was over before a final checkpoint was seen. Nothing for a step of another kind."""
+    if step is None or not step.until_checkpoint or not awaits_final_checkpoint(job):
+        return job
+    return changed(job, lambda it: replace(it, checkpoint_error=f"none after {step.wait.total_seconds():g} s"))
+
+
+def record_progress(job: Job, container: AttemptContainer) -> Job:
+    """Store in the stop order, if there is one, what happened first to one of several containers."""
+    return changed(
+        job,
+        lambda it: replace(
+            it,
+            checkpoint_requested_at=it.checkpoint_requested_at or container.checkpoint_requested_at,
+            signalled_at=it.signalled_at or container.signalled_at,
+            killed_at=it.killed_at or container.killed_at,
+        ),
+    )
+
+
+def changed(job: Job, change: Callable[[StopOrder], StopOrder]) -> Job:
+    """Change the order that stops the attempt. Returns the same object without one, or if it does not change."""
+    if job.stop is None or change(job.stop) == job.stop:
         return job
     return replace(job, stop_orders=tuple(change(it) if it.kind in STOPS_ATTEMPT else it for it in job.stop_orders))
 
@@ -114,38 +212,39 @@ def of_node(attempt: Attempt, node: int) -> StopOrder | None:
     return replace(
         stopped[0].terminated_by,
         signalled_at=min((it.signalled_at for it in stopped if it.signalled_at is not None), default=None),
-        kill_at=stopped[0].kill_at,
+        next_step_at=stopped[0].next_step_at,
         killed_at=min((it.killed_at for it in stopped if it.killed_at is not None), default=None),
     )
 
 
 def _steps(before: StopOrder | None, after: StopOrder, node: int | None) -> Iterator[StopStep]:
-    passed = {
-        StopProgress.ORDERED: before is None,
-        StopProgress.SIGNALLED: after.signalled_at is not None and (before is None or before.signalled_at is None),
-        StopProgress.KILLED: after.killed_at is not None and (before is None or before.killed_at is None),
-    }
-    for progress, is_new in passed.items():
-        if is_new:
-            yield StopStep(
-                progress=progress,
-                kind=after.kind,
-                reason=after.reason,
-                user=after.user,
-                ordered_at=after.ordered_at,
-                node=node,
-            )
+    def is_new(name: str) -> bool:
+        return getattr(after, name) is not None and (before is None or getattr(before, name) is None)
+
+    ordered = StopStep(
+        progress=StopProgress.ORDERED,
+        kind=after.kind,
+        reason=after.reason,
+        user=after.user,
+        ordered_at=after.ordered_at,
+        node=node,
+    )
+    if before is None:
+        yield ordered
+    if is_new("checkpoint_requested_at"):
+        yield replace(ordered, progress=StopProgress.CHECKPOINT_REQUESTED)
+    if is_new("checkpoint_seen_at"):
+        yield replace(ordered, progress=StopProgress.CHECKPOINT_SEEN, checkpoint=after.final_checkpoint)
+    if is_new("signalled_at"):
+        yield replace(ordered, progress=StopProgress.SIGNALLED)
+    if is_new("forced_at"):
+        yield replace(ordered, progress=StopProgress.FORCED, user=after.forced_by)
+    if is_new("killed_at"):
+        yield replace(ordered, progress=StopProgress.KILLED)
 
 
-def mark_unkillable(job: Job, killed_at: datetime, now: datetime) -> Job:
-    """Set the status reason UNKILLABLE if the first kill, at `killed_at`, was UNKILLABLE_AFTER ago or earlier."""
-    return replace(job, status_reason=status_reasons.UNKILLABLE) if now - killed_at >= UNKILLABLE_AFTER else job
-
-
-def signal_of(job: Job, tag: Tag) -> str | None:
-    """The stop signal for the container of `tag`; None: the image's StopSignal, or SIGTERM."""
-    containers = () if job.attempt is None else job.attempt.containers
-    container = next((it for it in containers if it.key == tag.container_key), None)
-    if container is not None:
-        return container.signal
-    return None if job.stop is None else job.stop.signal
+def mark_unkillable(job: Job, killed: StopOrder | AttemptContainer | None, now: datetime) -> Job:
+    """Set the status reason UNKILLABLE if the first kill of `killed` was UNKILLABLE_AFTER ago or earlier."""
+    if killed is None or killed.killed_at is None or now - killed.killed_at < UNKILLABLE_AFTER:
+        return job
+    return replace(job, status_reason=status_reasons.UNKILLABLE)

@@ -10,12 +10,14 @@ The API has two requests that end a job:
 - CancelJob prevents new attempts. A queued job (SUBMITTED, PENDING, RUNNABLE) becomes FAILED at once. A STARTING or
   RUNNING job keeps its attempt: the order is stored in `Job.cancel`, and if the attempt fails it is not retried.
 - TerminateJob also ends the attempt. A queued job becomes FAILED at once. On a STARTING or RUNNING job it sets the stop
-  order `Job.stop`, which is a field beside the status: the container receives a stop signal, and is killed when the
-  grace period expires. When the container has exited the job is FAILED, whatever the exit code, and not retried.
+  order `Job.stop`, which is a field beside the status: the container receives the signals of a ladder (`ladder`), which
+  may begin with the job's checkpoint signal, and SIGKILL after the last of them. When the container has exited the job
+  is FAILED, whatever the exit code, and not retried.
+- TerminateJob with force (`StopForced`) sends SIGKILL at once, also to a job that is stopping.
 
-The first stop order stands: a later CancelJob, TerminateJob or timeout changes nothing. A TerminateJob that follows a
-CancelJob still stops the container. The orders that had an effect are kept in `Job.stop_orders`. AWS ends a PENDING job
-only when its dependencies have ended; batchq ends it at once.
+The first stop order stands: a later CancelJob, TerminateJob or timeout changes nothing, and force shortens it only. A
+TerminateJob that follows a CancelJob still stops the container. The orders that had an effect are kept in
+`Job.stop_orders`. AWS ends a PENDING job only when its dependencies have ended; batchq ends it at once.
 
 Two kinds of jobs have tables of their own: an array whose children exist (`lifecycle.arrays`), and an attempt with
 several containers (`lifecycle.containers`). `step` selects the table.
@@ -31,7 +33,7 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.created_paths import merge
 from batchq.domain.job import FINISHED, Attempt, Job, Status
-from batchq.domain.lifecycle import arrays, containers, deadlines, force_fail, holds, stop_order
+from batchq.domain.lifecycle import arrays, containers, deadlines, force_fail, holds, ladder, stop_order
 from batchq.domain.lifecycle.status import (
     Outcome,
     abandon,
@@ -44,6 +46,7 @@ from batchq.domain.lifecycle.status import (
     to_runnable,
     with_history,
 )
+from batchq.domain.stop_orders import StopOrder
 from batchq.errors import IllegalTransition
 
 #: A cell of the table: `(job, event, now) -> (job, effects)`.
@@ -54,12 +57,13 @@ def step(job: Job, event: on.Event, now: datetime) -> Outcome:
     """Apply an event: return the changed job and the effects to execute once it is saved.
 
     An event about an attempt that is not under way returns the same job and no effects, because late reports about
-    ended attempts are normal. Raises IllegalTransition if the event cannot happen to a job in this status.
+    ended attempts are normal. The final checkpoint of the last attempt is stored even then. Raises IllegalTransition if
+    the event cannot happen to a job in this status.
     """
     if job.array_state is not None and job.status is Status.PENDING:
         return arrays.step(job, event, now)
     if on.is_attempt_event(event) and (job.attempt is None or job.attempt.number != event.attempt):
-        return job, ()
+        return (stop_order.see_late_checkpoint(job, event, now) if isinstance(event, on.CheckpointSeen) else job), ()
     if containers.rules(job, event):
         return containers.step(job, event, now)
     rule = TRANSITIONS[job.status].get(type(event))
@@ -69,16 +73,16 @@ def step(job: Job, event: on.Event, now: datetime) -> Outcome:
 
 
 def next_wakeup(job: Job) -> datetime | None:
-    """When the job's next deadline passes: its kill if it is ordered to stop, else its timeout. None: no deadline.
+    """When the job's next deadline passes: the next step of its stop, else its timeout. None: no deadline.
 
-    A stop has no deadline before the stop signal is delivered, because the grace period starts there.
+    A step has no deadline before its signal is delivered, because its wait starts there.
     """
     if containers.has_task(job):
         return deadlines.next_wakeup(job)
     if job.status is not Status.RUNNING:
         return None
     if job.stop is not None:
-        return job.stop.kill_at
+        return job.stop.next_step_at
     assert job.started_at is not None, f"{job.id} is RUNNING and was never started"
     return None if job.spec.timeout is None else job.started_at + job.spec.timeout
 
@@ -180,12 +184,12 @@ def _made(job: Job, event: on.ContainerCreated, _: datetime) -> Outcome:
 
 
 def _run(job: Job, event: on.ContainerStarted, now: datetime) -> Outcome:
-    """The container runs. A stop that was ordered while it was starting is sent now."""
+    """The container runs. A stop that was ordered while it was starting begins now, a forced one with SIGKILL."""
     attempt = attempt_of(job)
     started = start_time(event.started_at, requested_at=attempt.placed_at, now=now)
     attempt = replace(attempt, started_at=started)
     running = replace(move_to(job, Status.RUNNING), attempt=attempt, started_at=started, stopped_at=None)
-    return running, () if job.stop is None else (do.StopContainer(tag=job.tag),)
+    return _stop_from(running, None, stop_order.changed(running, lambda it: ladder.begun(it, now)))
 
 
 def _not_started(job: Job, event: on.StartFailed, now: datetime) -> Outcome:
@@ -235,36 +239,59 @@ def _remember_cancel(job: Job, event: on.CancelRequested, now: datetime) -> Outc
 
 def _terminate_active(job: Job, event: on.TerminateRequested, now: datetime) -> Outcome:
     """A STARTING job abandons its start. If the container was started already, `_run` sends the stop signal."""
-    if job.stop is not None:
-        return job, ()
-    ask = do.AbandonStart(tag=job.tag) if job.status is Status.STARTING else do.StopContainer(tag=job.tag)
-    return stop_order.order_stop(job, event, now), (ask,)
+    return (job, ()) if job.stop is not None else _stop_from(job, None, stop_order.order_stop(job, event, now))
+
+
+def _force_queued(job: Job, event: on.StopForced, now: datetime) -> Outcome:
+    """No container runs, so there is nothing to force."""
+    return _terminate_queued(job, stop_order.terminate_request(event), now)
+
+
+def _force_active(job: Job, event: on.StopForced, now: datetime) -> Outcome:
+    """Kill the container, also if it is stopping already. A start is abandoned, or killed once it runs."""
+    forced = stop_order.force(job, event, now)
+    if forced is job or job.status is Status.STARTING:
+        return _stop_from(job, job.stop, forced)
+    return _stop_from(job, job.stop, stop_order.changed(forced, lambda it: ladder.killed(it, now)))
+
+
+def _stop_from(job: Job, before: StopOrder | None, after: Job) -> Outcome:
+    """The changed job, and the effect that the change of its stop order requires."""
+    if after.stop is None or after.stop is before:
+        return after, ()
+    if after.status is Status.STARTING:
+        return after, (do.AbandonStart(tag=job.tag),)
+    effect = ladder.next_effect(job.tag, before, after.stop)
+    return after, () if effect is None else (effect,)
 
 
 def _time_out(job: Job, _: on.TimedOut, now: datetime) -> Outcome:
     """Order the job to stop because its timeout has passed."""
-    if job.stop is not None:
-        return job, ()
-    return stop_order.time_out(job, now), (do.StopContainer(tag=job.tag),)
+    return (job, ()) if job.stop is not None else _stop_from(job, None, stop_order.time_out(job, now))
 
 
-def _count_grace(job: Job, _: on.StopSignalDelivered, now: datetime) -> Outcome:
-    """Start the grace period at the first delivery of the stop signal, so that a slow engine does not shorten it."""
-    if job.stop is None or job.stop.kill_at is not None:
-        return job, ()
-    return stop_order.with_deadline(stop_order.record_signal(job, now), now + job.stop.grace), ()
+def _count_wait(job: Job, event: on.StopSignalDelivered, now: datetime) -> Outcome:
+    """Start the wait of the step at the first delivery of its signal, so that a slow engine does not shorten it."""
+    return stop_order.changed(job, lambda it: ladder.delivered(it, event.step, now)), ()
 
 
-def _kill(job: Job, _: on.GraceExpired, now: datetime) -> Outcome:
-    """Kill the container and set the next deadline: the kill is repeated until it exits.
+def _see_checkpoint(job: Job, event: on.CheckpointSeen, now: datetime) -> Outcome:
+    """Store the final checkpoint, and end the step that waits for it."""
+    seen = stop_order.see_checkpoint(job, event, now)
+    ended = stop_order.changed(seen, lambda it: ladder.advanced(it, now) if ladder.awaits_checkpoint(it) else it)
+    return (job, ()) if seen is job else _stop_from(job, job.stop, ended)
+
+
+def _next_step(job: Job, _: on.GraceExpired, now: datetime) -> Outcome:
+    """Begin the next step: its signal is sent. After the last one SIGKILL is repeated until the container exits.
 
     A container that does not exit still holds its resources; after UNKILLABLE_AFTER the status reason shows that.
     """
-    if job.stop is None or job.stop.kill_at is None:
+    if job.stop is None or job.stop.next_step_at is None:
         return job, ()
-    killed_at = job.stop.killed_at or now
-    killed = stop_order.with_deadline(stop_order.record_kill(job, now), now + stop_order.KILL_AGAIN)
-    return stop_order.mark_unkillable(killed, killed_at, now), (do.KillContainer(tag=job.tag),)
+    missed = stop_order.miss_checkpoint(job, ladder.under_way(job.stop))
+    after = stop_order.changed(missed, lambda it: ladder.expired(it, now))
+    return _stop_from(job, job.stop, stop_order.mark_unkillable(after, after.stop, now))
 
 
 def ignored(job: Job, _: on.Event, __: datetime) -> Outcome:
@@ -288,6 +315,7 @@ _OVER: Mapping[type[on.Event], Rule] = {
     on.BlockedTooLong: late,
     on.CancelRequested: late,
     on.TerminateRequested: late,
+    on.StopForced: late,
     on.HoldRequested: holds.refuse_finished,
     on.ReleaseRequested: holds.refuse_finished,
     on.PauseRequested: holds.refuse_finished,
@@ -304,6 +332,7 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
         on.FoundInvalid: _fail_waiting,
         on.CancelRequested: _cancel_queued,
         on.TerminateRequested: _terminate_queued,
+        on.StopForced: _force_queued,
         on.HoldRequested: holds.hold_queued,
         on.ReleaseRequested: holds.release,
         on.PauseRequested: holds.hold_queued,
@@ -317,6 +346,7 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
         on.FoundInvalid: _fail_waiting,
         on.CancelRequested: _cancel_queued,
         on.TerminateRequested: _terminate_queued,
+        on.StopForced: _force_queued,
         on.HoldRequested: holds.hold_queued,
         on.ReleaseRequested: holds.release,
         on.PauseRequested: holds.hold_queued,
@@ -331,6 +361,7 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
         on.Placed: _place,
         on.CancelRequested: _cancel_queued,
         on.TerminateRequested: _terminate_queued,
+        on.StopForced: _force_queued,
         on.HoldRequested: holds.hold_queued,
         on.ReleaseRequested: holds.release,
         on.PauseRequested: holds.hold_queued,
@@ -344,8 +375,10 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
         on.StartAbandoned: _abandoned,
         on.ContainerExited: _exit_unseen_start,
         on.ContainerLost: _lose,
+        on.CheckpointSeen: ignored,
         on.CancelRequested: _remember_cancel,
         on.TerminateRequested: _terminate_active,
+        on.StopForced: _force_active,
         on.HoldRequested: holds.refuse_active,
         on.ReleaseRequested: ignored,
         on.PauseRequested: holds.refuse_pause,
@@ -356,11 +389,13 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
         on.ContainerStarted: ignored,
         on.ContainerExited: _exit,
         on.ContainerLost: _lose,
-        on.StopSignalDelivered: _count_grace,
+        on.StopSignalDelivered: _count_wait,
+        on.CheckpointSeen: _see_checkpoint,
         on.TimedOut: _time_out,
-        on.GraceExpired: _kill,
+        on.GraceExpired: _next_step,
         on.CancelRequested: _remember_cancel,
         on.TerminateRequested: _terminate_active,
+        on.StopForced: _force_active,
         on.HoldRequested: holds.refuse_active,
         on.ReleaseRequested: ignored,
         on.PauseRequested: holds.refuse_pause,

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from msgspec import Struct, field
 
 from batchq.domain.job import Job
+from batchq.domain.lifecycle.ladder import latest_kill
 from batchq.domain.scheduling.resources import Amounts, Dimension, within
 
 START_ALLOWANCE = timedelta(minutes=1)  # from the placement to the container's start
@@ -84,7 +85,7 @@ def latest_end(job: Job, now: datetime) -> datetime | None:
     """
     assert job.attempt is not None, f"{job.id} holds room and has no attempt"
     if job.stop is not None:
-        return job.stop.kill_at or now + job.stop.grace
+        return latest_kill(job.stop, now)
     if job.spec.timeout is None:
         return None
     if job.attempt.started_at is None:

@@ -20,7 +20,6 @@ from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.container_gates import spec_of
 from batchq.domain.lifecycle.status import attempt_of
-from batchq.domain.lifecycle.stop_order import signal_of
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.containers.report import events_of_inspection, is_known_to_run, is_urgent
 from batchq.engine.containers.start import Start
@@ -41,23 +40,31 @@ SIGNAL_RETRY_INTERVAL = 1.0  # seconds before a stop signal without an answer is
 class ContainerOps(Struct, kw_only=True):
     """The operations on one container: from the first effect until the container is removed."""
 
-    #: The kinds of effects that are being carried out.
-    in_progress: set[type[do.Effect]] = field(default_factory=set)
+    #: The effects that are being carried out.
+    in_progress: set[do.Effect] = field(default_factory=set)
     #: Held by the operation that may change the container.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     #: The start in progress; None before and after it.
     start: Start | None = None
     #: Whether the outcome of the start was posted.
     start_reported: bool = False
-    #: Whether the stop signal was delivered.
-    signal_delivered: bool = False
+    #: The step of the stop ladder that was requested last; None: none, or the container is cleaned up.
+    last_step: int | None = None
+    #: The steps of the stop ladder whose signals were delivered.
+    delivered_steps: set[int] = field(default_factory=set)
+    #: Whether SIGKILL was requested: no other signal is sent any more.
+    is_killed: bool = False
     #: Whether an event of the container arrived after the current inspection began.
     must_inspect_again: bool = False
 
     @property
     def is_idle(self) -> bool:
         """Whether the entry can be dropped: nothing is in progress and no result must be remembered."""
-        return not (self.in_progress or self.start_reported or self.signal_delivered)
+        return not (self.in_progress or self.start_reported or self.delivered_steps or self.is_killed)
+
+    def must_send(self, step: int) -> bool:
+        """Whether the signal of the step is still to be sent: not after that of a later step, or SIGKILL."""
+        return step == self.last_step and not self.is_killed and step not in self.delivered_steps
 
 
 class Executor:
@@ -106,11 +113,15 @@ class Executor:
             return
         if ops is None:
             ops = self._ops[tag] = ContainerOps()
-        if type(effect) in ops.in_progress:
+        if effect in ops.in_progress:
             return
-        ops.in_progress.add(type(effect))
+        ops.in_progress.add(effect)
         if isinstance(effect, do.StartContainer):
             ops.start = self._prepare_start(tag, job)
+        elif isinstance(effect, do.StopContainer):
+            ops.last_step = max(effect.step, ops.last_step or 0)
+        elif isinstance(effect, do.KillContainer):
+            ops.is_killed = True
         task = self._tasks.task(f"{type(effect).__name__} {tag}", self._carry_out(effect, job, ops))
         if isinstance(effect, do.CleanUpContainer):
             _abandon(ops)  # the attempt ended before its start was answered: stop retrying the start
@@ -157,7 +168,7 @@ class Executor:
                 async with ops.lock:
                     await self._change(effect, job, ops)
         finally:
-            ops.in_progress.discard(type(effect))
+            ops.in_progress.discard(effect)
             if isinstance(effect, do.CleanUpContainer):
                 self._clean_up_ended(tag)
             if ops.is_idle:
@@ -167,8 +178,8 @@ class Executor:
         match effect:
             case do.StartContainer(tag=tag):
                 await self._start(tag, ops)
-            case do.StopContainer(tag=tag):
-                await self._stop(tag, ops, None if job is None else signal_of(job, tag))
+            case do.StopContainer():
+                await self._stop(effect, ops)
             case do.KillContainer(tag=tag):
                 await self._kill(tag)
             case do.CleanUpContainer(tag=tag):
@@ -215,16 +226,15 @@ class Executor:
         if not self._clean_ups[tag.job_id]:
             del self._clean_ups[tag.job_id]
 
-    async def _stop(self, tag: Tag, ops: ContainerOps, signal: str | None) -> None:
-        """Send the stop signal until it is delivered once: many programs treat a second signal as a forced exit.
+    async def _stop(self, stop: do.StopContainer, ops: ContainerOps) -> None:
+        """Send the signal of a step until it is delivered once: many programs treat a second signal as a forced exit.
 
-        Ends early when the container is to be cleaned up.
+        Ends early when a later step or SIGKILL is requested, or the container is to be cleaned up.
         """
-        while not ops.signal_delivered:
-            if do.CleanUpContainer in ops.in_progress:
-                return
+        tag = stop.tag
+        while ops.must_send(stop.step) and do.CleanUpContainer(tag=tag) not in ops.in_progress:
             try:
-                await self._runtime.signal_stop(tag, signal)
+                await self._runtime.signal_stop(tag, stop.signal)
             except EngineUnknown as unknown:
                 log.warning("container %s: the stop signal was not answered, it is repeated: %s", tag, unknown)
                 await self._clock.sleep(SIGNAL_RETRY_INTERVAL)
@@ -232,8 +242,10 @@ class Executor:
                 self.inspect_again(tag)
                 return
             else:
-                ops.signal_delivered = True
-        self._post_events(tag, (on.StopSignalDelivered(attempt=tag.attempt, container_key=tag.container_key),))
+                ops.delivered_steps.add(stop.step)
+        if stop.step in ops.delivered_steps:
+            delivered = on.StopSignalDelivered(attempt=tag.attempt, container_key=tag.container_key, step=stop.step)
+            self._post_events(tag, (delivered,))
 
     async def _kill(self, tag: Tag) -> None:
         """Send SIGKILL once. The job's timer repeats it while the container runs."""
@@ -246,7 +258,8 @@ class Executor:
 
     async def _clean_up(self, tag: Tag, job: Job | None, ops: ContainerOps) -> None:
         """Store the container's log, then remove the container. After a failure the next survey requests it again."""
-        ops.signal_delivered = ops.start_reported = False
+        ops.start_reported = ops.is_killed = False
+        ops.delivered_steps.clear()
         try:
             if not await self._captured_and_removed(tag, job):
                 await self._runtime.remove(tag)
