@@ -83,8 +83,8 @@ MUTANTS = [
     Mutant(
         file="batchq/domain/lifecycle/container_rules.py",
         breaks="a container that ends the others has ended before their stop signal",
-        old="return do.StopContainer",
-        new="return do.CleanUpContainer",
+        old="return ladder.next_effect(tag, old if ran and old.stop_ordered else None, new)",
+        new="return None if ran and old.stop_ordered else do.CleanUpContainer(tag=tag)",
     ),
     Mutant(
         file="batchq/domain/lifecycle/containers.py",
@@ -193,7 +193,7 @@ MUTANTS = [
     Mutant(
         file="batchq/domain/lifecycle/reconcile.py",
         breaks="a start requested before a crash is forgotten",
-        old="return (start, do.AbandonStart(tag=tag)) if standing.must_stop else (start,)",
+        old="return (start,) if stop is None else (start, do.AbandonStart(tag=tag))",
         new="return ()",
     ),
     Mutant(
