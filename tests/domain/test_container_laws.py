@@ -10,8 +10,9 @@ from batchq.domain import events as on
 from batchq.domain.job import ACTIVE, FINISHED, AttemptContainerState, Status
 from batchq.domain.lifecycle.container_gates import closed, main_node, task_container_of
 from batchq.domain.lifecycle.containers import came_to_run, tags_running, tags_to_keep, tags_under_way
+from batchq.domain.lifecycle.deadlines import due_event, next_wakeup
 from batchq.domain.lifecycle.reconcile import SurveyedContainer, reconcile
-from batchq.domain.lifecycle.transitions import due_event, next_wakeup, step
+from batchq.domain.lifecycle.transitions import step
 from batchq.domain.task import Condition
 from tests.domain.lives import placed
 from tests.domain.part_lives import ends, given_up, parts, runs

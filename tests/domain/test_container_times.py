@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain.job import Status
-from batchq.domain.lifecycle.transitions import next_wakeup
+from batchq.domain.lifecycle.deadlines import next_wakeup
 from tests.domain.lives import after, at, exited, lived, placed, runnable, started
 from tests.domain.part_lives import ends, part, runs, tasked
 from tests.support.builders import NOON

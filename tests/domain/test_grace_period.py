@@ -7,7 +7,7 @@ import pytest
 from batchq.domain import effects as do
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
-from batchq.domain.lifecycle.transitions import due_event, next_wakeup
+from batchq.domain.lifecycle.deadlines import due_event, next_wakeup
 from tests.domain.lives import after, asked, at, exited, grace_over, lived, marks, running, started, starting, terminate
 
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
-from batchq.domain.lifecycle.transitions import next_wakeup
+from batchq.domain.lifecycle.deadlines import next_wakeup
 from tests.domain.lives import after, at, cancel, lived, marks, placed, runnable
 from tests.domain.lives import terminate as whole
 from tests.domain.part_lives import (

@@ -6,7 +6,7 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
 from batchq.domain.lifecycle.containers import tag_timed
-from batchq.domain.lifecycle.transitions import due_event, next_wakeup
+from batchq.domain.lifecycle.deadlines import due_event, next_wakeup
 from tests.domain.lives import after, at, cancel, lived, marks, starting, terminate, timed_out
 from tests.domain.part_lives import (
     app,

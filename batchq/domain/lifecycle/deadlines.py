@@ -1,4 +1,4 @@
-"""Deadlines of an attempt with several containers: the job's timeout, and of each its stop and startTimeout. Pure."""
+"""Deadlines of an attempt: the job's timeout, and of each container the next step of its stop and startTimeout. Pure."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -6,6 +6,7 @@ from datetime import datetime
 from batchq.domain import events as on
 from batchq.domain.job import Job, Status
 from batchq.domain.lifecycle.container_gates import BEGUN, awaited, task_container_of
+from batchq.domain.lifecycle.containers import has_task
 from batchq.domain.lifecycle.status import attempt_of
 
 #: The event of a deadline that has passed.
@@ -13,7 +14,10 @@ Alarm = on.TimedOut | on.GraceExpired | on.StartTimedOut
 
 
 def next_wakeup(job: Job) -> datetime | None:
-    """The earliest deadline; None if there is none."""
+    """The earliest deadline; None if there is none.
+
+    A step of a stop has no deadline before its signal is delivered, because its wait starts there.
+    """
     return min((at for at, _ in _wakeups(job)), default=None)
 
 
@@ -29,6 +33,17 @@ def due_event(job: Job, now: datetime) -> Alarm | None:
 
 
 def _wakeups(job: Job) -> Iterator[tuple[datetime, Alarm]]:
+    if has_task(job):
+        yield from _wakeups_of_several(job)
+    elif job.status is Status.RUNNING and job.stop is not None:
+        if job.stop.next_step_at is not None:
+            yield job.stop.next_step_at, on.GraceExpired(attempt=attempt_of(job).number)
+    elif job.status is Status.RUNNING and job.spec.timeout is not None:
+        assert job.started_at is not None, f"{job.id} is RUNNING and was never started"
+        yield job.started_at + job.spec.timeout, on.TimedOut(attempt=attempt_of(job).number)
+
+
+def _wakeups_of_several(job: Job) -> Iterator[tuple[datetime, Alarm]]:
     attempt = attempt_of(job)
     if (
         job.status is Status.RUNNING

@@ -33,7 +33,7 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.created_paths import merge
 from batchq.domain.job import FINISHED, Attempt, Job, Status
-from batchq.domain.lifecycle import arrays, containers, deadlines, force_fail, holds, ladder, stop_order
+from batchq.domain.lifecycle import arrays, containers, force_fail, holds, ladder, stop_order
 from batchq.domain.lifecycle.status import (
     Outcome,
     abandon,
@@ -70,40 +70,6 @@ def step(job: Job, event: on.Event, now: datetime) -> Outcome:
     if rule is None:
         raise IllegalTransition(f"{type(event).__name__} cannot happen to {with_history(job)}")
     return rule(job, event, now)
-
-
-def next_wakeup(job: Job) -> datetime | None:
-    """When the job's next deadline passes: the next step of its stop, else its timeout. None: no deadline.
-
-    A step has no deadline before its signal is delivered, because its wait starts there.
-    """
-    if containers.has_task(job):
-        return deadlines.next_wakeup(job)
-    if job.status is not Status.RUNNING:
-        return None
-    if job.stop is not None:
-        return job.stop.next_step_at
-    assert job.started_at is not None, f"{job.id} is RUNNING and was never started"
-    return None if job.spec.timeout is None else job.started_at + job.spec.timeout
-
-
-def due_event(job: Job, now: datetime) -> on.TimedOut | on.GraceExpired | on.StartTimedOut | None:
-    """The event of the job's earliest deadline that has passed at `now`; None if none has."""
-    if containers.has_task(job):
-        return deadlines.due_event(job, now)
-    due = next_wakeup(job)
-    if due is None or due > now:
-        return None
-    attempt = job.tag.attempt
-    return on.TimedOut(attempt=attempt) if job.stop is None else on.GraceExpired(attempt=attempt)
-
-
-def due_timers(job: Job, now: datetime) -> tuple[deadlines.Alarm, ...]:
-    """The events of all deadlines that have passed at `now`, earliest first: each container may have its own."""
-    if containers.has_task(job):
-        return deadlines.due_timers(job, now)
-    alarm = due_event(job, now)
-    return () if alarm is None else (alarm,)
 
 
 def _wait(job: Job, _: on.DependenciesPending, __: datetime) -> Outcome:
