@@ -1,4 +1,4 @@
-"""Deadlines of an attempt: the job's timeout, and of each container the next step of its stop and startTimeout. Pure."""
+"""Deadlines of an attempt: the job's timeout, and each container's next step of a stop and startTimeout. Pure."""
 
 from collections.abc import Iterator
 from datetime import datetime
