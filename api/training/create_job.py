@@ -19,12 +19,12 @@ from batchq.api.openapi import OperationDoc
 from batchq.api.training.context import TrainingContext
 from batchq.api.training.figures import EstimatedCost, estimated_cost
 from batchq.api.training.formats import length_text, parse_length, parse_memory, rfc3339
-from batchq.api.training.job_answers import DIALECT, kept_members
+from batchq.api.training.job_answers import DIALECT, HYPERPARAMETERS, kept_members
 from batchq.api.training.job_status import TrainingStatus, status_of
 from batchq.api.training.refusals import impossible
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.catalog import Tags
-from batchq.domain.container import ContainerSpec, Overrides, Resources
+from batchq.domain.container import ContainerSpec, Overrides, Resources, TextFile
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Job, RetryStrategy
 from batchq.domain.training_metrics import MAX_RULES, MAX_TOTAL, METRIC_TAG, TOTAL_EPOCHS_TAG, TOTAL_STEPS_TAG
@@ -102,7 +102,7 @@ class CreateTrainingJobRequest(_Model):
     #: Absent: the command of the image.
     command: Annotated[list[Text], Field(max_length=1000)] = []
     environment: Annotated[dict[str, Annotated[Text, Field(max_length=MAX_VARIABLE)]], Field(max_length=100)] = {}
-    #: Each is also the variable `BATCHQ_HP_NAME`.
+    #: In `/opt/ml/input/config/hyperparameters.json`; each is also the variable `BATCHQ_HP_NAME`.
     hyperparameters: Annotated[dict[ShortText, JsonValue], Field(max_length=100)] = {}
     infrastructure: InfrastructureRequest = InfrastructureRequest()
     #: The name of the job queue.
@@ -205,6 +205,7 @@ def to_container(body: CreateTrainingJobRequest) -> ContainerSpec:
         resources=_resources(body.infrastructure),
         command=tuple(body.command),
         environment=(*_environment(body.environment), *_hyperparameter_variables(body.hyperparameters)),
+        files=(TextFile(path=HYPERPARAMETERS, content=_json(body.hyperparameters, "hyperparameters")),),
     )
 
 
@@ -293,7 +294,6 @@ def _document(body: CreateTrainingJobRequest, request_digest: str) -> str:
         "framework": body.framework,
         "modelConfig": body.model_config_,
         "datasetConfig": body.dataset_config,
-        "hyperparameters": body.hyperparameters,
         "gpuType": body.infrastructure.gpu_type,
         "storage": body.infrastructure.storage,
     }

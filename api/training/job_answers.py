@@ -15,6 +15,7 @@ from batchq.domain.job import FINISHED, Attempt, Job
 from batchq.domain.stop_orders import StopOrder
 
 DIALECT = "training"  # the member `dialect` of JobSpec.client_document
+HYPERPARAMETERS = "/opt/ml/input/config/hyperparameters.json"  # SageMaker's path
 DECLARATION = "batchq:"  # what the keys of tags begin with that declare what AWS has no members for
 
 
@@ -220,7 +221,6 @@ def _last_updated(job: Job) -> datetime:
 
 def _configuration(job: Job, kept: Mapping[str, object]) -> Configuration:
     spec, size = job.spec, job.spec.resources
-    hyperparameters = kept.get("hyperparameters")
     return Configuration(
         image=spec.container.image,
         command=spec.container.command,
@@ -228,7 +228,7 @@ def _configuration(job: Job, kept: Mapping[str, object]) -> Configuration:
         framework=kept.get("framework"),
         model_config=kept.get("modelConfig"),
         dataset_config=kept.get("datasetConfig"),
-        hyperparameters=hyperparameters if isinstance(hyperparameters, dict) else {},
+        hyperparameters=next((json.loads(it.content) for it in spec.container.files if it.path == HYPERPARAMETERS), {}),
         infrastructure=Infrastructure(
             vcpus=size.millicpus / 1000,
             memory=memory_text(size.memory_mib),

@@ -102,6 +102,14 @@ class Logging(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.driver in {None, "awslogs", "json-file"}
 
 
+class TextFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file that is written into a container before it starts."""
+
+    #: Absolute. Folders that do not exist are created, and an existing file is replaced.
+    path: str
+    content: str
+
+
 class ContainerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One container: AWS's containerProperties."""
 
@@ -133,6 +141,8 @@ class ContainerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     secrets: tuple[Secret, ...] = ()
     #: Docker's `os/arch`; None: the host's.
     platform: str | None = None
+    #: Readable for all users of the container. Only the server chooses their paths.
+    files: tuple[TextFile, ...] = ()
 
 
 class Overrides(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,8 +1,8 @@
 """Submits jobs whose request describes the container itself, as in the dialects for training jobs.
 
 Every job has a job definition, because AWS Batch's operations show it and repeat jobs with it. The definition has the
-image, resources and mounts; the command and the variables are the job's own. So all jobs that differ only in these
-share one revision.
+image, resources and mounts; the command, the variables and the files are the job's own. So all jobs that differ only in
+these share one revision.
 """
 
 import json
@@ -122,7 +122,7 @@ def _task_without_commands(task: Task) -> Task:
 
 
 def _base(spec: ContainerSpec) -> ContainerSpec:
-    return replace(spec, command=(), environment=())
+    return replace(spec, command=(), environment=(), files=())
 
 
 def _document(base: DirectWork) -> Mapping[str, object]:

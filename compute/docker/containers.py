@@ -36,6 +36,7 @@ from batchq.compute.docker.errors import (
     translate_errors,
     was_not_sent,
 )
+from batchq.compute.docker.file_upload import upload
 from batchq.compute.docker.host import free_gpus, may_have_run, supports_swappiness
 from batchq.compute.docker.images import image_user
 from batchq.compute.docker.inspection import (
@@ -120,6 +121,7 @@ class Containers:
             admission.check_launch(
                 launch, self._policy, network, is_new=is_new, inspect=lambda: self._inspect(client, launch.tag)
             )
+            upload(client, created.container_id, launch.spec.files)
         self._created_ids[launch.tag] = created.container_id
         return replace(created, created_host_paths=self._mounts.created(launch.tag))
 
