@@ -228,6 +228,8 @@ class HoldRequested(Struct, frozen=True, kw_only=True):
     reason: str
     #: The user who made the request; empty: the server itself.
     user: UserName = UserName("")
+    #: Whether its array passes its own hold on to it; then an active child is held once its attempt has ended.
+    of_array: bool = False
 
 
 class ReleaseRequested(Struct, frozen=True, kw_only=True):
@@ -246,6 +248,8 @@ class PauseRequested(Struct, frozen=True, kw_only=True):
     user: UserName = UserName("")
     #: Whether the checkpoints that exist are kept.
     keep_checkpoints: bool = True
+    #: Whether its array passes its own pause on to it.
+    of_array: bool = False
 
 
 class ResumeRequested(Struct, frozen=True, kw_only=True):

@@ -267,8 +267,10 @@ class ArrayState(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     #: How many children have been inserted, from index 0.
     spawned: int = 0
-    #: To how many children, from index 0, the array's order (or the failure at `failed_index`) has been applied.
+    #: To how many children, from index 0, the array's order or hold, or the failure at `failed_index`, was applied.
     order_applied_to: int = 0
+    #: Whether what is applied to the children is the array's hold or, without one, its release.
+    passes_hold: bool = False
     #: The index of the child of a SEQUENTIAL array whose failure fails all children after it.
     failed_index: int | None = None
     #: How many of the spawned children have each status.
@@ -292,6 +294,8 @@ class Hold(Struct, frozen=True, kw_only=True, omit_defaults=True):
     held_at: datetime
     #: Whether the job was paused, and is to be resumed.
     paused: bool = False
+    #: Of a pause: whether the checkpoints from before it are kept.
+    keep_checkpoints: bool = True
 
 
 class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):

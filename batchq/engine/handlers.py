@@ -43,6 +43,8 @@ from batchq.engine.unit_of_work import UnitOfWork, array_of_unspawned_child, wil
 from batchq.errors import Invalid
 from batchq.ports.jobs import JobStore, SubmissionKey
 
+HOLDS = on.HoldRequested | on.ReleaseRequested | on.PauseRequested | on.ResumeRequested
+
 log = logging.getLogger(__name__)
 
 
@@ -246,6 +248,9 @@ class MessageHandler:
             elif isinstance(message, JobEvent):
                 _store_child_order(unit, message)
             return
+        if job.child is not None and _awaits_hold(unit, job, message):
+            unit.deferred.append(message)
+            return
         match message:
             case JobEvent(event=event):
                 if not self._state.safe_mode.ignores(job, event):
@@ -293,6 +298,14 @@ class MessageHandler:
         excess = (unit.now - ours) - (unit.now + self._state.engine_clock_offset - message.container_started_at)
         started = job.started_at or ours
         return unit.now - max(excess, timedelta()) >= started + job.spec.timeout
+
+
+def _awaits_hold(unit: UnitOfWork, job: Job, message: Message) -> bool:
+    """Whether a request to hold or release a child comes after one for its array that has not reached it yet."""
+    if not isinstance(message, JobEvent) or not isinstance(message.event, HOLDS) or job.child is None:
+        return False
+    parent = unit.get(job.child.parent)
+    return parent is not None and arrays.is_passing_hold(parent, job.child.index)
 
 
 def _store_child_order(unit: UnitOfWork, message: JobEvent) -> None:

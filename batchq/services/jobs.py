@@ -185,26 +185,28 @@ class JobService:
     async def hold(self, job_id: JobId, reason: str, *, caller: Caller) -> None:
         """Keep a queued job from being placed until it is released. A job that is held already is unchanged.
 
-        Raises NotFound; Invalid for an active or finished job, an array or a node.
+        Of an array all children are held, also those that are not created yet, and active ones after their attempt.
+
+        Raises NotFound; Invalid for an active or finished job, or a node.
         """
         await self._deliver_hold(job_id, on.HoldRequested(reason=reason, user=caller.user), caller=caller)
 
     async def release(self, job_id: JobId, *, caller: Caller) -> None:
         """Let a held or paused job be placed again, at its old position. A job that is not held is unchanged.
 
-        Raises NotFound; Invalid for a finished job, an array or a node.
+        Raises NotFound; Invalid for a finished job or a node.
         """
         await self._deliver_hold(job_id, on.ReleaseRequested(user=caller.user), caller=caller)
 
     async def pause(self, job_id: JobId, reason: str, *, keep_checkpoints: bool = True, caller: Caller) -> None:
-        """Hold a queued job. Raises NotFound; Invalid for an active or finished job, an array or a node."""
+        """Hold a queued job. Raises NotFound; Invalid for an active or finished job, or a node."""
         event = on.PauseRequested(reason=reason, user=caller.user, keep_checkpoints=keep_checkpoints)
         await self._deliver_hold(job_id, event, caller=caller)
 
     async def resume_job(self, job_id: JobId, *, caller: Caller) -> None:
         """Let a paused or held job be placed again, at its old position. A job that is not held is unchanged.
 
-        Raises NotFound; Invalid for a finished job, an array or a node.
+        Raises NotFound; Invalid for a finished job or a node.
         """
         await self._deliver_hold(job_id, on.ResumeRequested(user=caller.user), caller=caller)
 
@@ -212,9 +214,7 @@ class JobService:
         whole, node = node_of(job_id)
         if node is not None:
             raise Invalid(f"Job {job_id} is a node: name the whole job {whole}.")
-        job = await self._must_exist(job_id, caller)
-        if arrays.is_parent(job) and job.status not in FINISHED:
-            raise Invalid(f"Job {job_id} is an array: name its children.")
+        await self._must_exist(job_id, caller)
         await self._engine.deliver(job_id, event, caller=caller)
 
     async def leave_safe_mode(self, *, purge: bool, new_engine: bool, caller: Caller) -> None:

@@ -3,12 +3,13 @@
 import pytest
 
 from batchq.domain.access.accounts import Caller, Role, UserName
-from batchq.domain.ids import QueueName
+from batchq.domain.ids import QueueName, child_id
 from batchq.domain.job import Status
 from batchq.domain.lifecycle import holds
+from batchq.engine import arrays as engine_arrays
 from batchq.errors import Invalid, NotFound
 from tests.support.builders import job_id
-from tests.support.scripts import LASTING, Script
+from tests.support.scripts import LASTING, Script, lasting
 
 STRANGER = Caller(user=UserName("ada"), role=Role.USER)
 WHOLE = 4000  # all vCPUs of the environment, in thousandths
@@ -176,6 +177,85 @@ async def test_a_job_can_be_held_so_often_and_no_more(world, monkeypatch):
     await drain(world, drained=False)
     done = await world.wait_for(job, Status.SUCCEEDED)
     assert done.times_held == 2
+
+
+# -------------------------------------------------------------------------------------------------------------- arrays
+
+
+async def test_a_held_array_starts_no_child_and_is_released_as_a_whole(world):
+    array = await world.submit_held(script=Script(seconds=0), array_size=3)
+    await world.wait_until_idle()
+
+    children = [await world.job(child_id(array, it)) for it in range(3)]
+    assert [(it.status, it.status_reason) for it in children] == [(Status.RUNNABLE, "HELD: not yet")] * 3
+    await world.wait_for(array, Status.PENDING, status_reason="HELD: not yet")
+    await world.release(array)
+    await world.wait_for(array, Status.SUCCEEDED, hold=None)
+
+
+async def test_children_that_run_when_their_array_is_held_are_held_before_their_retry(world):
+    array = await world.submit(lasting(1), array_size=2, millicpus=WHOLE, attempts=2)
+    first, second = child_id(array, 0), child_id(array, 1)
+    await world.wait_for(first, Status.RUNNING)
+
+    await world.hold(array)
+    await world.wait_until_idle()
+    await world.wait_for(first, Status.RUNNING)
+    await world.finish(first)
+
+    retried = await world.wait_for(first, Status.RUNNABLE, status_reason="HELD: not yet")
+    assert len(retried.attempts) == 1
+    await world.wait_for(second, Status.RUNNABLE, attempts=())
+    await world.release(first)
+    await world.wait_for(first, Status.RUNNING)
+    await world.finish(first)
+    await world.wait_for(first, Status.FAILED)
+    await world.terminate(array)
+    await world.wait_for(array, Status.FAILED, hold=None)
+
+
+async def test_the_order_of_a_held_array_ends_its_children(world):
+    array = await world.submit_held(array_size=3)
+    await world.wait_until_idle()
+
+    await world.cancel(array, "no longer needed")
+
+    await world.wait_for(array, Status.FAILED, status_reason="no longer needed", hold=None)
+    await world.wait_for(child_id(array, 2), Status.FAILED, status_reason="no longer needed", hold=None)
+
+
+async def test_a_hold_of_a_large_array_survives_a_restart_between_two_batches(world, monkeypatch):
+    monkeypatch.setattr(engine_arrays, "MAX_CHILDREN", 2)
+    array = await world.submit_held(script=Script(seconds=0), array_size=7)
+    await world.wait_until(array, lambda it: it.array_state is not None and it.array_state.order_applied_to > 1)
+
+    await world.restart()
+    await world.wait_until_idle()
+
+    children = [await world.job(child_id(array, it)) for it in range(7)]
+    assert all(it.held and not it.attempts for it in children)
+    await world.release(array)
+    await world.restart()
+    await world.wait_for(array, Status.SUCCEEDED)
+
+
+async def test_a_request_about_a_child_follows_that_about_its_array(world, monkeypatch):
+    monkeypatch.setattr(engine_arrays, "MAX_CHILDREN", 2)
+    holder = await world.submit(LASTING, millicpus=WHOLE)
+    await world.wait_for(holder, Status.RUNNING)
+    array = await world.submit_held(script=Script(seconds=0), array_size=7)
+    last = child_id(array, 6)
+    await world.wait_until_idle()
+
+    await world.release(array)
+    await world.hold(last, "this one alone")
+    await world.wait_until_idle()
+
+    await world.finish(holder)
+    await world.wait_for(child_id(array, 5), Status.SUCCEEDED)
+    await world.wait_for(last, Status.RUNNABLE, status_reason="HELD: this one alone")
+    await world.release(last)
+    await world.wait_for(array, Status.SUCCEEDED)
 
 
 # -------------------------------------------------------------------------------------------------------------- queues

@@ -32,7 +32,15 @@ MILLISECOND = timedelta(milliseconds=1)
 #: The changed array, and the effects to execute once it is saved.
 Outcome = tuple[Job, tuple[do.Effect, ...]]
 #: What an array applies to each of its children.
-Order = on.CancelRequested | on.TerminateRequested | on.StopForced | on.DependencyFailed
+Order = (
+    on.CancelRequested
+    | on.TerminateRequested
+    | on.StopForced
+    | on.DependencyFailed
+    | on.HoldRequested
+    | on.ReleaseRequested
+    | on.PauseRequested
+)
 
 
 class Moved(Struct, frozen=True, kw_only=True):
@@ -52,7 +60,7 @@ def is_parent(job: Job) -> bool:
 def begin(job: Job, now: datetime) -> Job:
     """Start to spawn children: the array's own dependencies are met."""
     waiting = job if job.status is Status.PENDING else move_to(job, Status.PENDING)
-    return replace(waiting, array_state=ArrayState(counted_at=now))
+    return replace(waiting, array_state=ArrayState(counted_at=now, passes_hold=job.hold is not None))
 
 
 def step(job: Job, event: on.Event, now: datetime) -> Outcome:
@@ -84,13 +92,17 @@ def spawning(job: Job) -> bool:
 def order(job: Job) -> Order | None:
     """The order to apply to the children from index `order_applied_to` on; None: none. Until then none of them starts.
 
-    A TerminateJob takes precedence over a CancelJob, and both over the failure of a SEQUENTIAL array's child.
+    A TerminateJob takes precedence over a CancelJob, both over the failure of a SEQUENTIAL array's child, and that over
+    a hold or a release.
     """
     if job.stop is not None:
         return _passed_on(job.stop)
     if job.cancel is not None:
         return _passed_on(job.cancel)
-    return None if job.array_state is None else _broken_by(job, job.array_state)
+    state = job.array_state
+    if state is None:
+        return None
+    return _broken_by(job, state) or (holds.order_of(job) if state.passes_hold else None)
 
 
 def _passed_on(order: StopOrder) -> on.CancelRequested | on.TerminateRequested | on.StopForced:
@@ -206,6 +218,12 @@ def ordered(child: Job, job: Job, now: datetime) -> Job:
     return move_to_final(stopped, Status.FAILED, now, order.reason)
 
 
+def is_passing_hold(job: Job, index: int) -> bool:
+    """Whether the array `job` is about to hold or release the child with this index."""
+    state = job.array_state
+    return state is not None and state.passes_hold and state.order_applied_to <= index
+
+
 def pass_order(job: Job, most: int) -> tuple[Job, range]:
     """Mark the array's order as applied to the next spawned children, `most` at most: the array and their indices."""
     state = _state_of(job)
@@ -257,7 +275,7 @@ def _broken(job: Job, state: ArrayState, index: int) -> ArrayState:
         return state
     if state.failed_index is not None and state.failed_index <= index:
         return state
-    return replace(state, failed_index=index, order_applied_to=index + 1)
+    return replace(state, failed_index=index, order_applied_to=index + 1, passes_hold=False)
 
 
 def _sealed(job: Job, now: datetime) -> Job:
@@ -309,8 +327,8 @@ def _tell_all(job: Job, now: datetime) -> Job:
     """Start to apply the array's order, from the first child on."""
     state = _state_of(job)
     ordered_at = state.ordered_at or now
-    after = replace(state, order_applied_to=0, counted_at=now, ordered_at=ordered_at)
-    return _sealed(replace(job, array_state=after), now)
+    after = replace(state, order_applied_to=0, counted_at=now, ordered_at=ordered_at, passes_hold=False)
+    return _sealed(replace(job, array_state=after, hold=None), now)
 
 
 def _ignored(job: Job, _: on.Event, __: datetime) -> Job:
@@ -336,8 +354,8 @@ _RULES: Mapping[type[on.Event], Callable[..., Job]] = {  # type: ignore[explicit
     on.CancelRequested: _cancel,
     on.TerminateRequested: _terminate,
     on.StopForced: _force,
-    on.HoldRequested: holds.refuse_array,
-    on.ReleaseRequested: holds.refuse_array,
-    on.PauseRequested: holds.refuse_array,
-    on.ResumeRequested: holds.refuse_array,
+    on.HoldRequested: holds.hold_array,
+    on.ReleaseRequested: holds.release_array,
+    on.PauseRequested: holds.hold_array,
+    on.ResumeRequested: holds.release_array,
 }

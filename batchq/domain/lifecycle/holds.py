@@ -2,6 +2,9 @@
 
 A queued job (SUBMITTED, PENDING, RUNNABLE) can be held. Its dependencies are still evaluated, it can be cancelled and
 terminated, and it keeps its position in the queue. The first hold stands until the job is released.
+
+The hold of an array, and its release, are applied to the children a batch at a time, as its stop orders are: no child
+starts before they have been applied to it.
 """
 
 from collections.abc import Callable
@@ -10,9 +13,8 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from batchq.domain import events as on
-from batchq.domain import status_reasons
 from batchq.domain.job import Hold, Job
-from batchq.domain.lifecycle.status import Outcome
+from batchq.domain.lifecycle.status import Outcome, with_hold_shown
 from batchq.errors import Invalid
 
 MAX_HOLDS = 100  # of one job: its history has an entry for each
@@ -23,29 +25,75 @@ def hold_queued(job: Job, event: on.HoldRequested | on.PauseRequested, now: date
 
     Raises Invalid for the hold after MAX_HOLDS.
     """
-    if job.spec.array_size is not None and job.child is None:
-        refuse_array(job, event, now)
-    return (job if job.held else _held(job, event, now)), ()
+    return (job if job.held else with_hold_shown(_held(job, event, now))), ()
 
 
-def _held(job: Job, event: on.HoldRequested | on.PauseRequested, now: datetime) -> Job:
-    if job.times_held >= MAX_HOLDS:
-        raise Invalid(f"Job {job.id} has been held or paused {MAX_HOLDS} times, which is the maximum.")
-    paused = isinstance(event, on.PauseRequested)
-    return replace(
-        job,
-        hold=Hold(reason=event.reason, user=event.user, held_at=now, paused=paused),
-        times_held=job.times_held + 1,
-        unschedulable=False,
-        blocked_at=None,
-        promised_start=None,
-        status_reason=status_reasons.held(event.reason, paused=paused),
-    )
+def hold_active(job: Job, event: on.HoldRequested, now: datetime) -> Outcome:
+    """Hold the child of a held array once its attempt has ended. Raises Invalid for a request to hold the job alone."""
+    if not event.of_array:
+        raise Invalid(f"Job {job.id} is {job.status} and cannot be held: pause it.")
+    return (job if job.hold is not None else _held(job, event, now)), ()
 
 
 def release(job: Job, _: on.ReleaseRequested | on.ResumeRequested, __: datetime) -> Outcome:
-    """Let the job be placed again, at its old position."""
-    return (replace(job, hold=None, status_reason=None) if job.held else job), ()
+    """Let the job be placed again, at its old position. An active job is not held once its attempt has ended."""
+    return _released(job), ()
+
+
+def hold_array(job: Job, event: on.HoldRequested | on.PauseRequested, now: datetime) -> Job:
+    """Hold an array and, a batch at a time, its children. A pause of a held array stops its active children too.
+
+    Raises Invalid for an array that is being stopped, and for the hold after MAX_HOLDS.
+    """
+    state = job.array_state
+    if job.stop_orders or (state is not None and state.failed_index is not None):
+        raise Invalid(f"Job {job.id} is an array whose children are being stopped: it cannot be held or paused.")
+    if job.hold is not None and (job.hold.paused or isinstance(event, on.HoldRequested)):
+        return job
+    return _passed_on(with_hold_shown(_held(job, event, now)))
+
+
+def release_array(job: Job, _: on.ReleaseRequested | on.ResumeRequested, __: datetime) -> Job:
+    """Release an array and, a batch at a time, all its children, also those that were held for themselves."""
+    return job if job.hold is None else _passed_on(_released(job))
+
+
+def order_of(job: Job) -> on.HoldRequested | on.ReleaseRequested | on.PauseRequested:
+    """What an array applies to its children: its hold, or that it has none any more."""
+    hold = job.hold
+    if hold is None:
+        return on.ReleaseRequested()
+    if hold.paused:
+        return on.PauseRequested(
+            reason=hold.reason, user=hold.user, keep_checkpoints=hold.keep_checkpoints, of_array=True
+        )
+    return on.HoldRequested(reason=hold.reason, user=hold.user, of_array=True)
+
+
+def _held(job: Job, event: on.HoldRequested | on.PauseRequested, now: datetime) -> Job:
+    if job.times_held >= MAX_HOLDS and not event.of_array:
+        raise Invalid(f"Job {job.id} has been held or paused {MAX_HOLDS} times, which is the maximum.")
+    paused = isinstance(event, on.PauseRequested)
+    hold = Hold(
+        reason=event.reason,
+        user=event.user,
+        held_at=now,
+        paused=paused,
+        keep_checkpoints=event.keep_checkpoints if isinstance(event, on.PauseRequested) else True,
+    )
+    return replace(job, hold=hold, times_held=job.times_held + 1)
+
+
+def _released(job: Job) -> Job:
+    if job.hold is None:
+        return job
+    return replace(job, hold=None, status_reason=None if job.held else job.status_reason)
+
+
+def _passed_on(job: Job) -> Job:
+    """Begin to apply the array's hold, or its release, from the first child on."""
+    assert job.array_state is not None, f"{job.id} has no children"
+    return replace(job, array_state=replace(job.array_state, order_applied_to=0, passes_hold=True))
 
 
 def unless_held(rule: Callable[..., Outcome]) -> Callable[..., Outcome]:  # type: ignore[explicit-any]  # as a `Rule`
@@ -57,19 +105,11 @@ def unless_held(rule: Callable[..., Outcome]) -> Callable[..., Outcome]:  # type
     return apply
 
 
-def refuse_active(job: Job, _: on.HoldRequested, __: datetime) -> Outcome:
-    """Raise Invalid: a hold does not stop an attempt."""
-    raise Invalid(f"Job {job.id} is {job.status} and cannot be held: pause it.")
-
-
-def refuse_pause(job: Job, _: on.PauseRequested, __: datetime) -> Outcome:
+def refuse_pause(job: Job, event: on.PauseRequested, now: datetime) -> Outcome:
     """Raise Invalid: the attempt of an active job cannot be paused yet."""
+    if event.of_array:
+        return (job if job.hold is not None else _held(job, event, now)), ()
     raise Invalid(f"Job {job.id} is {job.status}: only a queued job can be paused.")
-
-
-def refuse_array(job: Job, _: on.Event, __: datetime) -> Job:
-    """Raise Invalid: the children of an array are held one by one."""
-    raise Invalid(f"Job {job.id} is an array: hold, release, pause or resume its children.")
 
 
 def refuse_finished(job: Job, _: on.Event, __: datetime) -> Outcome:

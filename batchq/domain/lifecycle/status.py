@@ -13,6 +13,7 @@ from enum import StrEnum
 from msgspec.structs import replace
 
 from batchq.domain import effects as do
+from batchq.domain import status_reasons
 from batchq.domain.events import ContainerExited
 from batchq.domain.job import FINISHED, Action, Attempt, AttemptContainer, ExitRule, Job, Status
 from batchq.domain.stop_orders import StopOrder
@@ -50,7 +51,9 @@ def finish(job: Job, ended: Attempt, now: datetime, status_reason: str) -> Job:
         case Verdict.FAIL:
             return move_to_final(*_without_attempt(over, ended, now))
         case Verdict.RETRY:
-            return replace(to_runnable(over, now), attempt=None, stopped_at=None, status_reason=status_reason)
+            return with_hold_shown(
+                replace(to_runnable(over, now), attempt=None, stopped_at=None, status_reason=status_reason)
+            )
 
 
 def abandon(job: Job, now: datetime) -> Job:
@@ -91,6 +94,22 @@ def move_to(job: Job, status: Status) -> Job:
 def to_runnable(job: Job, now: datetime) -> Job:
     """Let the job wait for its next attempt."""
     return replace(move_to(job, Status.RUNNABLE), runnable_at=now)
+
+
+def with_hold_shown(job: Job) -> Job:
+    """The queued job with the status reason of its hold, and without marks of the placement pass.
+
+    Unchanged without a hold.
+    """
+    if job.hold is None:
+        return job
+    return replace(
+        job,
+        unschedulable=False,
+        blocked_at=None,
+        promised_start=None,
+        status_reason=status_reasons.held(job.hold.reason, paused=job.hold.paused),
+    )
 
 
 def _check_edge(job: Job, status: Status) -> None:
