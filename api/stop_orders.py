@@ -57,6 +57,8 @@ class StopStepAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     checkpoint: str | None = None
     #: The node that the order stops alone; absent for an order to the whole job.
     node: int | None = None
+    #: The container of a task that the order stops alone; absent for an order to the whole job.
+    container: str | None = None
 
 
 def stop_order_answer(order: StopOrder) -> StopOrderAnswer:
@@ -93,6 +95,7 @@ def stop_step_answer(step: StopStep) -> StopStepAnswer:
         reason=step.reason,
         checkpoint=step.checkpoint,
         node=step.node,
+        container=step.container,
     )
 
 

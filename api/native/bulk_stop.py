@@ -4,7 +4,8 @@
 jobs that match ALL given filters; the values of one filter are alternatives. At least one filter is required. The jobs
 are selected once, in one transaction; jobs that are finished, or do not exist for the caller, do not affect the others.
 
-    {"jobs": ["<id>", "<array>:3", "<gang>#1", "<array or gang>.3"],   jobs, children of arrays, nodes of gangs
+    {"jobs": ["<id>", "<array>:3", "<gang>#1", "<array or gang>.3",   jobs, children of arrays, nodes of gangs
+              "<job>.sidecar", "<job>.1"],     containers of a task, by name or by index
      "jobNames": ["sim*"],              case-insensitive; a trailing * matches any rest; at most 100
      "users": ["ann"], "accounts": ["physics"],    an account includes those below it
      "jobQueues": ["night"],            names or ARNs
@@ -30,8 +31,11 @@ changes nothing. Outcomes:
 
     CANCELLED, TERMINATED  the job had not started, and is now FAILED
     STOPPING               the job ends when its containers, or its children, have ended
+    CONTAINER_STOPPING     a container of a task stops; the job and its other containers continue
     NOT_RETRIED            cancel only: the job runs on, and gets no further attempt
     ALREADY_FINISHED       nothing was done
+    REFUSED                a container of a task was named, which cannot be stopped alone, as `message` states: nothing
+                           was done
     NOT_MATCHED            named in `jobs`, but another filter does not match: nothing was done
     NOT_FOUND              named in `jobs`, but missing, not visible to the caller, or a child that its array has not
                            created yet, as `message` then states: nothing was done
@@ -82,7 +86,9 @@ WHY_NOT = {
 }
 
 _ENCODER = msgspec.json.Encoder()
-_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:[:#.][0-9]{1,5})?")
+_ID = re.compile(
+    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:[:#][0-9]{1,5}|(?::[0-9]{1,5})?\.[A-Za-z0-9_-]{1,128})?"
+)
 _QUEUE = re.compile(r"arn:aws[a-z-]*:batch:[a-z0-9-]*:\d*:job-queue/(?P<name>[^/]+)")
 
 Word = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=256)]
@@ -204,7 +210,7 @@ def to_request(it: CancelJobsRequest) -> JobSelector:
         raise Invalid("At least one filter is required.")
     for job_id in it.jobs or ():
         if _ID.fullmatch(job_id) is None:
-            raise Invalid(f"{job_id[:100]!r} is not the id of a job, of a child of an array or of a node.")
+            raise Invalid(f"{job_id[:100]!r} is not the id of a job, of a child, of a node or of a container.")
     queues = None if it.job_queues is None else frozenset(_queue(name) for name in it.job_queues)
     rest = JobFilter(
         names=_set(it.job_names),

@@ -95,6 +95,8 @@ class AttemptContainerAnswer(Struct, frozen=True, kw_only=True, omit_defaults=Tr
     stopped_at: int | None = None
     exit_code: int | None = None
     reason: str | None = None
+    #: The order that stopped its node or, of a task, this container alone.
+    stop_order: StopOrderAnswer | None = None
     log_stream_name: str | None = None
 
 
@@ -246,6 +248,7 @@ def _attempt_container(job: Job, run: Attempt, it: AttemptContainer) -> AttemptC
         stopped_at=optional_milliseconds(it.stopped_at),
         exit_code=it.exit_code,
         reason=container_reason(it),
+        stop_order=None if it.terminated_by is None else stop_order_answer(it.terminated_by),
         log_stream_name=_stream(job, run, it.key) if it.started_at else None,
     )
 

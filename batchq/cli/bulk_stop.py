@@ -30,12 +30,14 @@ DONE = {
     "CANCELLED": "cancelled",
     "TERMINATED": "terminated",
     "STOPPING": "stopping",
+    "CONTAINER_STOPPING": "stopping this container",
     "NOT_RETRIED": "running on, not retried",
 }
 WOULD_BE_DONE = {
     "CANCELLED": "would be cancelled",
     "TERMINATED": "would be terminated",
     "STOPPING": "would be stopped",
+    "CONTAINER_STOPPING": "this container would be stopped",
     "NOT_RETRIED": "would run on, not retried",
 }
 #: What follows for a job, in the words of README. `{signal}` and `{grace}` are those of the request.
@@ -43,6 +45,7 @@ CONSEQUENCES = {
     "CANCELLED": "FAILED at once, no container is created",
     "TERMINATED": "FAILED at once, no container is created",
     "STOPPING": "{signal}, SIGKILL after {grace}, FAILED whatever the exit code, never retried",
+    "CONTAINER_STOPPING": "{signal}, SIGKILL after {grace}; the job and its other containers continue",
     "NOT_RETRIED": "the attempt continues and is the last one",
 }
 #: The consequence of a cancel for an array with children.
@@ -73,9 +76,10 @@ def add_terminate(command: ArgumentParser) -> None:
 
     A job must match all filters, and one value of each filter. On a terminal, more than 20
     jobs are confirmed first.
-    A child of an array or a node of a multi-node job is stopped without the others.
+    A child of an array, a node of a multi-node job or a container of a task is stopped without the others.
 
       batchq terminate 3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001.4,3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001.7
+      batchq terminate 7d1e0c2b-91aa-4d55-8c3e-2a64f1b7c003.sidecar
       batchq terminate -A physics -t running --reason 'the room is too hot'
       batchq terminate -n 'train*' --signal INT --grace 120
     """

@@ -23,10 +23,13 @@ MEMBERS = {
     "states": "states",
     "environments": "computeEnvironments",
 }
-_JOB = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:([:#._])(0|[1-9]\d{0,4}))?", re.ASCII)
+_ID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_INDEX = r"0|[1-9]\d{0,4}"
+_JOB = re.compile(rf"({_ID})(?:([:#._])({_INDEX}))?|({_ID})(?:[:_]({_INDEX}))?\.([\w-]{{1,128}})", re.ASCII)
 
 _HELP = {
-    "jobs": "job id, or JOB.STEP: a child of an array (JOB:INDEX) or a node of a multi-node job (JOB#NODE)",
+    "jobs": "job id, or JOB.STEP: a child of an array (JOB:INDEX), a node of a multi-node job (JOB#NODE) or a "
+    "container of a task (JOB.NAME or JOB.INDEX)",
     "names": "jobs of this name, in any case; a trailing * matches any end",
     "users": "jobs of this user",
     "accounts": "jobs of this account, and of the accounts below it",
@@ -91,10 +94,12 @@ def _state(text: str) -> str:
 def _job(text: str) -> str:
     """Parse a job id with an optional step. Slurm's `JOB_INDEX` becomes `JOB:INDEX`.
 
-    `JOB.STEP` is sent as it is: only the server knows whether the job is an array or a gang.
+    `JOB.STEP` is sent as it is: only the server knows whether the job is an array, a gang or a task.
     """
     parts = _JOB.fullmatch(text)
     if parts is None:
         raise ArgumentTypeError(f"{text!r} is not a complete job id, nor JOB.STEP, JOB:INDEX or JOB#NODE")
-    job, separator, step = parts.groups()
+    job, separator, step, task, child, container = parts.groups()
+    if container is not None:
+        return f"{task}{'' if child is None else f':{child}'}.{container}"
     return job if separator is None else f"{job}{':' if separator == '_' else separator}{step}"

@@ -1,4 +1,4 @@
-"""What a step of a job, as JOB.1, means: some steps stand for the whole job, and a container has no step of its own."""
+"""What a node of a job, as JOB#1, means for a request: some nodes stand for the whole job."""
 
 import re
 from collections.abc import Iterable
@@ -19,8 +19,6 @@ class StepNotes(Struct, frozen=True, kw_only=True):
     cancels: bool
     #: The main nodes, as `JOB#NODE`.
     main_nodes: frozenset[str]
-    #: The ids of jobs with several containers.
-    tasks: frozenset[str]
 
     @classmethod
     def of(cls, url: str, jobs: Iterable[str], *, cancels: bool) -> "StepNotes":
@@ -31,20 +29,15 @@ class StepNotes(Struct, frozen=True, kw_only=True):
         steps = [parts.groups() for it in jobs if (parts := _STEP.fullmatch(it))]
         try:
             nodes = describe_jobs(url, [f"{job}#{number}" for job, number in steps]) if steps else []
-            others = {job for job, _ in steps} - {it["jobId"].partition("#")[0] for it in nodes}
-            wholes = describe_jobs(url, sorted(others)) if others else []
         except BatchqError:  # the request itself follows, and reports the error
-            nodes = wholes = []
+            nodes = []
         return cls(
             cancels=cancels,
             main_nodes=frozenset(it["jobId"] for it in nodes if it.get("nodeDetails", {}).get("isMainNode")),
-            tasks=frozenset(it["jobId"] for it in wholes if "ecsProperties" in it),
         )
 
     def note(self, step: str, *, status: str) -> str:
         """What the request means for the step of a job that had this status; empty if it means the step alone."""
-        if re.split("[.#:]", step)[0] in self.tasks:
-            return "containers of a task cannot be stopped alone; give the job without a step"
         if "#" not in step:
             return ""
         if self.cancels:

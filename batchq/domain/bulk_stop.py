@@ -13,10 +13,11 @@ from msgspec import Struct
 from batchq.domain import events as on
 from batchq.domain.access.accounts import UserName, Visibility
 from batchq.domain.access.audit import AuditRecord
-from batchq.domain.ids import JobId, parent_of
-from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Job, Status
+from batchq.domain.ids import JobId, container_id, parent_of
+from batchq.domain.job import ACTIVE, FINISHED, QUEUED, AttemptContainerState, Job, Status
 from batchq.domain.lifecycle.arrays import size
 from batchq.domain.stop_orders import StopKind, StopOrder
+from batchq.domain.task import TaskContainer
 from batchq.errors import Invalid
 
 FORCE_OR_CHECKPOINT = "force kills the job at once: it cannot be combined with a final checkpoint."
@@ -31,7 +32,7 @@ class Kind(StrEnum):
 
 
 class Outcome(StrEnum):
-    """The outcome of the order for one job. The last three change nothing."""
+    """The outcome of the order for one job. The last four change nothing."""
 
     #: A queued job was cancelled: it is FAILED.
     CANCELLED = "CANCELLED"
@@ -41,7 +42,11 @@ class Outcome(StrEnum):
     STOPPING = "STOPPING"
     #: An active job was cancelled: its attempt continues, and is not retried if it fails.
     NOT_RETRIED = "NOT_RETRIED"
-    #: The job had finished already.
+    #: A container of a task stops; the job and its other containers continue.
+    CONTAINER_STOPPING = "CONTAINER_STOPPING"
+    #: A container of a task was named, which cannot be stopped alone at present.
+    REFUSED = "REFUSED"
+    #: The job, or the container, had finished already.
     ALREADY_FINISHED = "ALREADY_FINISHED"
     #: The job was named, but does not match the filter.
     NOT_MATCHED = "NOT_MATCHED"
@@ -76,7 +81,8 @@ class JobFilter(Struct, frozen=True, kw_only=True):
     the reverse: each child is checked for itself, and the array does not match.
     """
 
-    #: Jobs, and nodes of multi-node jobs. If children match for themselves, an array's id stands for its children too.
+    #: Jobs, and the index of a node of a multi-node job or of a container of a task; None: the whole job. If children
+    #: match for themselves, an array's id stands for its children too.
     members: tuple[tuple[JobId, int | None], ...] | None = None
     #: Job names in any case; a trailing `*` matches any rest.
     names: frozenset[str] | None = None
@@ -103,7 +109,7 @@ class JobFilter(Struct, frozen=True, kw_only=True):
 
 
 Target = tuple[int, int]
-"""The `Job.order` of a selected job, and the index of the selected node: WHOLE for the job as a whole."""
+"""The `Job.order` of a selected job, and the index of the selected node or container: WHOLE for the job as a whole."""
 
 WHOLE = -1
 
@@ -129,8 +135,8 @@ class StopTarget(Struct, frozen=True, kw_only=True):
     """A job that an order selects."""
 
     job: Job
-    #: The selected node; None: the job as a whole.
-    node: int | None = None
+    #: The selected node of a multi-node job, or container of a task; None: the job as a whole.
+    part: int | None = None
 
 
 class Progress(Struct, frozen=True, kw_only=True):
@@ -140,8 +146,8 @@ class Progress(Struct, frozen=True, kw_only=True):
     bulk_stop: int
     #: The `Job.order` of the job that was stopped last.
     order: int
-    #: The node that was stopped last; None: the job as a whole.
-    node: int | None
+    #: The node or container that was stopped last; None: the job as a whole.
+    part: int | None
     #: Whether all selected jobs have been stopped.
     complete: bool
 
@@ -149,7 +155,7 @@ class Progress(Struct, frozen=True, kw_only=True):
 class Preview(Struct, frozen=True, kw_only=True):
     """A job that an order would select, for a dry run: as much of it as its outcome depends on."""
 
-    #: Its `Job.order`, and the selected node; None: the job as a whole.
+    #: Its `Job.order`, and the selected node or container; None: the job as a whole.
     place: tuple[int, int | None]
     job_id: JobId
     name: str
@@ -179,15 +185,25 @@ def check(order: BulkStopOrder) -> None:
         raise Invalid(FORCE_OR_CHECKPOINT)
 
 
-def request(order: BulkStopOrder, node: int | None) -> on.CancelRequested | on.TerminateRequested | on.StopForced:
-    """The event for one selected job. `node`: the selected node of a multi-node job; None: the job as a whole."""
+def request(
+    order: BulkStopOrder, node: int | None, container: str | None = None
+) -> on.CancelRequested | on.TerminateRequested | on.StopForced:
+    """The event for one selected job.
+
+    `node`: of a multi-node job; `container`: of a task; None: the job as a whole.
+    """
     user, at = (UserName(""), None) if order.record is None else (order.record.user, order.record.at)
     match order.kind:
         case Kind.CANCEL:
             return on.CancelRequested(reason=order.reason, user=user, requested_at=at, node=node)
         case Kind.TERMINATE if order.force:
             return on.StopForced(
-                reason=order.reason, user=user, requested_at=at, node=node, keep_checkpoints=order.keep_checkpoints
+                reason=order.reason,
+                user=user,
+                requested_at=at,
+                node=node,
+                container=container,
+                keep_checkpoints=order.keep_checkpoints,
             )
         case Kind.TERMINATE:
             return on.TerminateRequested(
@@ -196,10 +212,36 @@ def request(order: BulkStopOrder, node: int | None) -> on.CancelRequested | on.T
                 requested_at=at,
                 grace=order.grace,
                 node=node,
+                container=container,
                 signal=order.signal,
                 checkpoint=order.checkpoint,
                 keep_checkpoints=order.keep_checkpoints,
             )
+
+
+def container_of(job: Job, part: int | None) -> TaskContainer | None:
+    """The container of a task that was selected; None: the job as a whole, or a node."""
+    return None if job.spec.task is None or part is None else job.spec.task.containers[part]
+
+
+def container_outcome(order: BulkStopOrder, job: Job, container: TaskContainer) -> tuple[Outcome, str]:
+    """The outcome of an order for one container of a task, and its note."""
+    named = container_id(job.id, container.name)
+    if job.status in FINISHED:
+        return Outcome.ALREADY_FINISHED, ""
+    if order.kind is Kind.CANCEL:
+        return Outcome.REFUSED, f"Job {named} cannot be cancelled alone: it is a container of a task."
+    if job.attempt is None:
+        return Outcome.REFUSED, f"Job {named} cannot be stopped alone before the job has started."
+    found = next(it for it in job.attempt.containers if it.name == container.name)
+    if found.state is AttemptContainerState.ENDED:
+        return Outcome.ALREADY_FINISHED, f"Job {named} has already ended."
+    if job.stop is not None or container.essential:
+        return Outcome.STOPPING, note(order, job) or "it is essential, so the whole job ends"
+    standing = found.terminated_by
+    if standing is not None and not (order.force and standing.forced_at is None):
+        return Outcome.CONTAINER_STOPPING, _already(standing, stops=True)
+    return Outcome.CONTAINER_STOPPING, ""
 
 
 def has_children(job: Job) -> bool:

@@ -198,6 +198,8 @@ class TerminateRequested(Struct, frozen=True, kw_only=True):
     grace: timedelta | None = None
     #: The node of a multi-node job that the request named; None: the whole job.
     node: int | None = None
+    #: The container of a task that the request named; None: all of them.
+    container: str | None = None
     #: The stop signal; None: the image's StopSignal, or SIGTERM.
     signal: str | None = None
     #: Whether a final checkpoint is requested first, of a job that is RUNNING and has a checkpoint directory.
@@ -217,6 +219,8 @@ class StopForced(Struct, frozen=True, kw_only=True):
     requested_at: datetime | None = None
     #: The node of a multi-node job that the request named; None: the whole job.
     node: int | None = None
+    #: The container of a task that the request named; None: all of them.
+    container: str | None = None
     #: Whether the checkpoints from before the order are kept. The order of a job that is stopping already stands.
     keep_checkpoints: bool = True
 

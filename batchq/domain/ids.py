@@ -90,6 +90,11 @@ def node_id(job_id: JobId, node: int) -> JobId:
     return JobId(f"{job_id}#{node}")
 
 
+def container_id(job_id: JobId, name: str) -> JobId:
+    """The id under which an order for one container of a task is reported: `ID.CONTAINER`."""
+    return JobId(f"{job_id}.{name}")
+
+
 def node_of(job_id: JobId) -> tuple[JobId, int | None]:
     """The job of an id, and the node if the id is `ID#NODE`, else None."""
     whole, mark, node = job_id.rpartition("#")

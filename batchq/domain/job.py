@@ -189,7 +189,7 @@ class AttemptContainer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str | None = None
     #: Whether it has been ordered to stop.
     stop_ordered: bool = False
-    #: The TerminateJob that stopped its node alone, else None.
+    #: The TerminateJob that stopped its node, or of a task this container, alone; else None.
     terminated_by: StopOrder | None = None
     #: The stop ladder; empty until a stop is ordered, and for one that is killed at once.
     steps: tuple[SignalStep, ...] = ()

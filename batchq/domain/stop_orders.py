@@ -116,6 +116,8 @@ class StopStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
     checkpoint: str | None = None
     #: The node that the order stops alone; None: the whole job.
     node: int | None = None
+    #: The container of a task that the order stops alone; None: all of them.
+    container: str | None = None
 
 
 class ChildOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -13,16 +13,22 @@ from batchq.domain.bulk_stop import (
     BulkStop,
     BulkStopOrder,
     JobOutcome,
+    Outcome,
     Progress,
     StopTarget,
+    container_of,
+    container_outcome,
     has_children,
     note,
     outcome,
     request,
     standing_order,
 )
+from batchq.domain.ids import container_id
 from batchq.domain.intervals import IntervalSet
+from batchq.domain.job import Job
 from batchq.domain.lifecycle import node_view
+from batchq.domain.task import TaskContainer
 from batchq.engine.messages import BulkStopRequest
 from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.errors import Throttled
@@ -117,8 +123,11 @@ def _stop_target(unit: UnitOfWork, order: BulkStopOrder, target: StopTarget) -> 
     """Stop one target; returns its outcome."""
     job = unit.apply_parent_order(target.job.id)
     assert job is not None, f"{target.job.id} is meant and is not known"
-    unit.step(job.id, request(order, target.node))
-    shown = job if target.node is None else node_view.view(job, target.node)
+    container = container_of(job, target.part)
+    if container is not None:
+        return _stop_container(unit, order, job, container)
+    unit.step(job.id, request(order, target.part))
+    shown = job if target.part is None else node_view.view(job, target.part)
     became = outcome(order.kind, shown.status, has_children=has_children(shown))
     if order.record is not None and unit.get(job.id) is not job:
         unit.audit_records.append(replace(order.record, at=unit.now).about_job(shown.id, job.spec.owner, became))
@@ -132,9 +141,20 @@ def _stop_target(unit: UnitOfWork, order: BulkStopOrder, target: StopTarget) -> 
     )
 
 
+def _stop_container(unit: UnitOfWork, order: BulkStopOrder, job: Job, container: TaskContainer) -> JobOutcome:
+    """Stop one container of a task; an essential one stops the whole job."""
+    named = container_id(job.id, container.name)
+    became, message = container_outcome(order, job, container)
+    if became in {Outcome.STOPPING, Outcome.CONTAINER_STOPPING}:
+        unit.step(job.id, request(order, None, container.name))
+    if order.record is not None and unit.get(job.id) is not job:
+        unit.audit_records.append(replace(order.record, at=unit.now).about_job(named, job.spec.owner, became))
+    return JobOutcome(job_id=named, name=job.spec.name, status=job.status, outcome=became, note=message)
+
+
 def _progress(sweep: BulkStop, page: tuple[StopTarget, ...], *, over: bool) -> Progress:
-    order, node = (page[-1].job.order, page[-1].node) if page else (-1, None)
-    return Progress(bulk_stop=sweep.number, order=order, node=node, complete=over)
+    order, part = (page[-1].job.order, page[-1].part) if page else (-1, None)
+    return Progress(bulk_stop=sweep.number, order=order, part=part, complete=over)
 
 
 def _discard_outcomes(_: tuple[JobOutcome, ...] | None) -> None:

@@ -16,10 +16,12 @@ from batchq.domain.bulk_stop import (
     Outcome,
     Preview,
     check,
+    container_of,
+    container_outcome,
     outcome,
     standing_order,
 )
-from batchq.domain.ids import JobId, child_id, node_id, node_of, parent_of
+from batchq.domain.ids import MAX_DIGITS, JobId, child_id, container_id, node_id, parent_of
 from batchq.domain.job import FINISHED, Job
 from batchq.domain.lifecycle import node_view
 from batchq.domain.lifecycle.arrays import is_parent, size
@@ -38,13 +40,17 @@ NOT_SPAWNED = "Job {id} is not stopped: its array has not spawned it yet. Cancel
 T = TypeVar("T")
 Outcomes = tuple[JobOutcome, ...]
 
-_JOB_ID = re.compile(r"(?P<whole>[^:#.]+)(?:(?P<mark>[:#.])(?P<number>[0-9]+))?")
+_JOB_ID = re.compile(r"(?P<whole>[^:#.]+(?::[0-9]+(?=\.))?)(?:(?P<mark>[:#.])(?P<step>[^:#.]+))?")
+
+#: What an id selects: a job, and the index of one of its nodes or containers, or None.
+Member = tuple[JobId, int | None]
 
 
 class JobSelector(Struct, frozen=True, kw_only=True):
     """Which jobs a client wants to stop: those for which all conditions hold."""
 
-    #: Job ids, `ARRAY:INDEX`, `GANG#NODE`, or either with a dot instead of the mark; None: all jobs.
+    #: Job ids, `ARRAY:INDEX`, `GANG#NODE`, or either with a dot instead of the mark; `TASK.CONTAINER` with the name or
+    #: the index of a container. None: all jobs.
     ids: tuple[str, ...] | None = None
     #: Accounts, each with all accounts below it; None: all accounts.
     accounts: frozenset[AccountName] | None = None
@@ -104,7 +110,7 @@ class BulkStopService:
             return await self._engine.stop_many(order, self._to_filter(selector, None, caller), caller=caller)
         ids, refused = await self._resolve_ids(selector.ids, caller)
         outcomes = (
-            await self._engine.stop_many(order, self._to_filter(selector, ids, caller), caller=caller)
+            await self._engine.stop_many(order, self._to_filter(selector, ids.values(), caller), caller=caller)
             if ids
             else _no_outcomes()
         )
@@ -114,38 +120,55 @@ class BulkStopService:
         """The outcomes that `stop` would have. Read-only. Raises Invalid for force with a checkpoint."""
         check(order)
         if selector.ids is None:
-            return self._previewed(order, self._to_filter(selector, None, caller))
+            return self._previewed(order, self._to_filter(selector, None, caller), {})
         ids, refused = await self._resolve_ids(selector.ids, caller)
-        outcomes = self._previewed(order, self._to_filter(selector, ids, caller)) if ids else _no_outcomes()
+        names = {member: job_id for job_id, member in ids.items()}
+        job_filter = self._to_filter(selector, ids.values(), caller)
+        outcomes = self._previewed(order, job_filter, names) if ids else _no_outcomes()
         return self._with_unmatched(ids, refused, outcomes)
 
-    def _to_filter(self, selector: JobSelector, ids: Sequence[JobId] | None, caller: Caller) -> JobFilter:
+    def _to_filter(self, selector: JobSelector, members: Collection[Member] | None, caller: Caller) -> JobFilter:
         directory, accounts = self._directory(), None
         if selector.accounts is not None:
             accounts = frozenset(below for it in selector.accounts for below in directory.below(it))
-        members = None if ids is None else tuple(map(node_of, ids))
+        members = None if members is None else tuple(members)
         return replace(selector.rest, members=members, accounts=accounts, visibility=caller.visibility)
 
-    async def _previewed(self, order: BulkStopOrder, selection: JobFilter) -> AsyncIterator[Outcomes]:
+    async def _previewed(
+        self, order: BulkStopOrder, selection: JobFilter, names: Mapping[Member, JobId]
+    ) -> AsyncIterator[Outcomes]:
+        """`names`: the ids that were requested, by what they select."""
         after = None
         while found := await self._store.preview(selection, PREVIEW_BATCH_SIZE, after):
             after = found[-1].place
             for page in _pages(found):
-                yield tuple(_predicted(order, it) for it in page)
+                yield await self._predicted(order, page, names)
 
-    async def _resolve_ids(self, ids: Sequence[str], caller: Caller) -> tuple[list[JobId], list[JobOutcome]]:
-        """The ids that may be stopped, and an outcome for each of the others; duplicates are dropped."""
-        found: list[JobOutcome] = []
+    async def _predicted(
+        self, order: BulkStopOrder, page: Sequence[Preview], names: Mapping[Member, JobId]
+    ) -> tuple[JobOutcome, ...]:
+        containers = {it.job_id for it in page if it.place[1] is not None and "#" not in names[_member(it)]}
+        jobs = await self._projected.jobs(sorted(containers)) if containers else {}
+        return tuple(_predicted(order, it, jobs.get(it.job_id), names) for it in page)
+
+    async def _resolve_ids(self, ids: Sequence[str], caller: Caller) -> tuple[dict[JobId, Member], list[JobOutcome]]:
+        """The ids that may be stopped with what they select, and an outcome for each of the others."""
+        members: dict[JobId, Member] = {}
+        refused: list[JobOutcome] = []
         for some in _pages(list(dict.fromkeys(ids))):
             steps = [_parse_id(it) for it in some]
-            asked = [job_id for whole, _, number in steps for job_id in (whole, child_id(whole, number or 0))]
+            asked = [job_id for whole, _, step in steps for job_id in (whole, child_id(whole, _number(step) or 0))]
             known = await self._projected.jobs(asked, visibility=caller.visibility)
-            found += (_outcome_before(known, *step) for step in steps)
-        refused = [it for it in found if it.outcome is not Outcome.NOT_MATCHED]
-        return list(dict.fromkeys(it.job_id for it in found if it.outcome is Outcome.NOT_MATCHED)), refused
+            for whole, mark, step in steps:
+                found, member = _outcome_before(known, whole, mark, step)
+                if found.outcome is Outcome.NOT_MATCHED:
+                    members[found.job_id] = member
+                else:
+                    refused.append(found)
+        return members, refused
 
     async def _with_unmatched(
-        self, ids: Sequence[JobId], refused: Sequence[JobOutcome], outcomes: AsyncIterator[Outcomes]
+        self, ids: Mapping[JobId, Member], refused: Sequence[JobOutcome], outcomes: AsyncIterator[Outcomes]
     ) -> AsyncIterator[Outcomes]:
         """The outcomes in `outcomes`, and those of all requested ids that the order did not stop."""
         unmatched = dict.fromkeys(ids)
@@ -159,42 +182,63 @@ class BulkStopService:
                     unmatched.pop(child[0], None)
             yield each
         for some in _pages(list(unmatched)):
-            arrays = [array[0] for it in some if (array := parent_of(it)) is not None]
-            known = await self._projected.jobs([*(node_of(it)[0] for it in some), *arrays])
-            yield tuple(_outcome_of_unmatched(known, it) for it in some)
+            arrays = [array[0] for it in some if (array := parent_of(ids[it][0])) is not None]
+            known = await self._projected.jobs([*(ids[it][0] for it in some), *arrays])
+            yield tuple(_outcome_of_unmatched(known, it, ids[it]) for it in some)
 
 
-def _parse_id(text: str) -> tuple[JobId, str, int | None]:
+def _parse_id(text: str) -> tuple[JobId, str, str]:
     found = _JOB_ID.fullmatch(text)
     assert found is not None, f"{text!r} is no id of a job"
-    number = found["number"]
-    return JobId(found["whole"]), found["mark"] or "", None if number is None else int(number)
+    return JobId(found["whole"]), found["mark"] or "", found["step"] or ""
 
 
-def _outcome_before(known: Mapping[JobId, Job], whole: JobId, mark: str, number: int | None) -> JobOutcome:
-    """The outcome of a requested id before the selection. NOT_MATCHED: the job exists and may be selected.
+def _number(step: str) -> int | None:
+    """The step as an index; None for a name."""
+    return int(step) if step.isascii() and step.isdigit() and len(step) <= MAX_DIGITS else None
 
-    A child that its array has not spawned yet counts as existing.
+
+def _outcome_before(known: Mapping[JobId, Job], whole: JobId, mark: str, step: str) -> tuple[JobOutcome, Member]:
+    """The outcome of a requested id before the selection, and what the id selects.
+
+    NOT_MATCHED: the job exists and may be selected. A child that its array has not spawned yet counts as existing.
     """
-    job = known.get(whole)
-    if number is None:
-        return JobOutcome(job_id=whole, outcome=Outcome.NOT_FOUND) if job is None else _outcome_of(job, whole)
+    job, number = known.get(whole), _number(step)
+    if not step:
+        missing = JobOutcome(job_id=whole, outcome=Outcome.NOT_FOUND)
+        return missing if job is None else _outcome_of(job, whole), (whole, None)
+    if mark == "." and job is not None and job.spec.task is not None and not is_parent(job):
+        return _outcome_of_container(job, step)
     of_node = mark == "#" or (mark == "." and job is not None and job.spec.nodes is not None)
+    if number is None:
+        return JobOutcome(job_id=JobId(f"{whole}{mark}{step}"), outcome=Outcome.NOT_FOUND), (whole, None)
     named = node_id(whole, number) if of_node else child_id(whole, number)
     if job is not None and of_node and node_view.exists(job, number):
-        return _outcome_of(node_view.view(job, number), named)
+        return _outcome_of(node_view.view(job, number), named), (whole, number)
     if job is not None and not of_node and is_parent(job) and number < size(job):
-        return _outcome_of(known.get(named, job), named)
-    return JobOutcome(job_id=named, outcome=Outcome.NOT_FOUND)
+        return _outcome_of(known.get(named, job), named), (named, None)
+    return JobOutcome(job_id=named, outcome=Outcome.NOT_FOUND), (whole, None)
 
 
-def _outcome_of_unmatched(known: Mapping[JobId, Job], job_id: JobId) -> JobOutcome:
-    whole, node = node_of(job_id)
-    job, array = known.get(whole), parent_of(job_id)
+def _outcome_of_container(job: Job, step: str) -> tuple[JobOutcome, Member]:
+    """The container that `step` names, or whose index it is."""
+    assert job.spec.task is not None, f"{job.id} has one container"
+    names = [it.name for it in job.spec.task.containers]
+    number = names.index(step) if step in names else _number(step)
+    if number is None or number >= len(names):
+        named = container_id(job.id, step)
+        note = f"Job {named} not found: the containers of the job are {', '.join(names)}."
+        return JobOutcome(job_id=named, outcome=Outcome.NOT_FOUND, note=note), (job.id, None)
+    return _outcome_of(job, container_id(job.id, names[number])), (job.id, number)
+
+
+def _outcome_of_unmatched(known: Mapping[JobId, Job], job_id: JobId, member: Member) -> JobOutcome:
+    whole, part = member
+    job, array = known.get(whole), parent_of(whole)
     if job is None:
         note = NOT_SPAWNED.format(id=job_id) if array is not None and array[0] in known else ""
         return JobOutcome(job_id=job_id, outcome=Outcome.NOT_FOUND, note=note)
-    return _outcome_of(job if node is None else node_view.view(job, node), job_id)
+    return _outcome_of(job if part is None or job.spec.nodes is None else node_view.view(job, part), job_id)
 
 
 def _outcome_of(job: Job, job_id: JobId) -> JobOutcome:
@@ -203,16 +247,21 @@ def _outcome_of(job: Job, job_id: JobId) -> JobOutcome:
     return JobOutcome(job_id=job_id, name=job.spec.name, status=job.status, outcome=became)
 
 
-def _predicted(order: BulkStopOrder, preview: Preview) -> JobOutcome:
-    _, node = preview.place
-    job_id = preview.job_id if node is None else node_id(preview.job_id, node)
+def _member(preview: Preview) -> Member:
+    return preview.job_id, preview.place[1]
+
+
+def _predicted(order: BulkStopOrder, preview: Preview, task: Job | None, names: Mapping[Member, JobId]) -> JobOutcome:
+    """`task`: the job, if one container of it is selected."""
     became = outcome(order.kind, preview.status, has_children=preview.has_children)
+    _, part = preview.place
+    standing = standing_order(order, preview) if part is None else None
+    job_id, note = names.get(_member(preview), preview.job_id), ""
+    container = None if task is None else container_of(task, part)
+    if task is not None and container is not None:
+        became, note = container_outcome(order, task, container)
     return JobOutcome(
-        job_id=job_id,
-        name=preview.name,
-        status=preview.status,
-        outcome=became,
-        standing=standing_order(order, preview) if node is None else None,
+        job_id=job_id, name=preview.name, status=preview.status, outcome=became, note=note, standing=standing
     )
 
 

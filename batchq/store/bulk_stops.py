@@ -102,7 +102,7 @@ def _insert_bulk_stop(
 
 def _delete_stopped(connection: Connection, progress: Progress) -> None:
     """Delete the targets that are stopped. A complete bulk stop is deleted, because its number may be used again."""
-    parameters = {"bulk_stop": progress.bulk_stop, "ord": progress.order, "node": _stored_node(progress.node)}
+    parameters = {"bulk_stop": progress.bulk_stop, "ord": progress.order, "node": _stored_part(progress.part)}
     if progress.complete:
         parameters |= ALL_TARGETS
         connection.execute(SQL["delete_bulk_stop"], {"bulk_stop": progress.bulk_stop})
@@ -121,7 +121,7 @@ def target_ranges(connection: Connection, sweep: int) -> tuple[tuple[int, int], 
 def next_targets(connection: Connection, sweep: int, limit: int) -> tuple[StopTarget, ...]:
     found = connection.execute(SQL["next_targets"], {"bulk_stop": sweep, "limit": limit})
     return job_reads.decode_rows(
-        found, lambda row: StopTarget(job=rows.job_of_row(row[1:]), node=_node_or_none(row[0])), order=1
+        found, lambda row: StopTarget(job=rows.job_of_row(row[1:]), part=_part_or_none(row[0])), order=1
     )
 
 
@@ -135,10 +135,10 @@ def preview(
 ) -> tuple[Preview, ...]:
     chosen, parameters = select(job_filter)
     statement = SQL["preview"].format(chosen=chosen, has_children=HAS_CHILDREN, stop_orders=STOP_ORDERS)
-    place = (-1, WHOLE) if after is None else (after[0], _stored_node(after[1]))
+    place = (-1, WHOLE) if after is None else (after[0], _stored_part(after[1]))
     return tuple(
         Preview(
-            place=(order, _node_or_none(node)),
+            place=(order, _part_or_none(node)),
             job_id=JobId(job_id),
             name=name or "",
             status=Status(status),
@@ -155,12 +155,12 @@ def _sweep(number: int, value: str) -> BulkStop:
     return BulkStop(number=number, order=ORDER.decode(value))
 
 
-def _stored_node(node: int | None) -> int:
-    return WHOLE if node is None else node
+def _stored_part(part: int | None) -> int:
+    return WHOLE if part is None else part
 
 
-def _node_or_none(node: int) -> int | None:
-    return None if node == WHOLE else node
+def _part_or_none(part: int) -> int | None:
+    return None if part == WHOLE else part
 
 
 # ------------------------------------------------------------------------------------------------- the jobs of a filter

@@ -131,9 +131,9 @@ class FakeEngine:
         sweep = BulkStop(number=1, order=order)
         await self._store.commit(Changes(bulk_stops=((sweep, selection),)))
         meant = await self._store.next_targets(1, 10**6)
-        over = Progress(bulk_stop=1, order=-1, node=None, complete=True)
+        over = Progress(bulk_stop=1, order=-1, part=None, complete=True)
         for it in meant:
-            await self.deliver(it.job.id, request(order, it.node), caller=caller)
+            await self.deliver(it.job.id, request(order, it.part), caller=caller)
         await self._store.commit(Changes(progress=(over,)))
         return self._heard(order, meant)
 

@@ -45,7 +45,7 @@ async def test_each_outcome_has_a_line_and_a_status(server, capsys, outcome, sta
 
 def test_the_states_and_outcomes_of_the_server_are_known():
     assert set(STATES) == {*bulk_stop.STATES, "ALL"}
-    assert {*DONE, "ALREADY_FINISHED", "NOT_MATCHED", "NOT_FOUND"} == set(Outcome)
+    assert {*DONE, "ALREADY_FINISHED", "NOT_MATCHED", "NOT_FOUND", "REFUSED"} == set(Outcome)
 
 
 async def test_no_match_is_success(server, capsys):

@@ -60,7 +60,7 @@ def chosen(store):
         await store.commit(Changes(inserted=tuple(jobs), history=ended(jobs)))
         previewed = [it.place for it in await store.preview(asked, 100)]
         await store.commit(Changes(bulk_stops=((SWEEP, asked),)))
-        meant = [(it.job.order, it.node) for it in await store.next_targets(1, 100)]
+        meant = [(it.job.order, it.part) for it in await store.next_targets(1, 100)]
         assert meant == previewed[::-1]
         return previewed
 
@@ -206,11 +206,11 @@ async def test_a_bulk_stop_continues_at_its_position_and_is_deleted_at_its_end(s
     await store.commit(Changes(inserted=tuple(job(number=number) for number in range(4)), bulk_stops=((SWEEP, ALL),)))
     [_, last] = await store.next_targets(1, 2)
 
-    await store.commit(Changes(progress=(Progress(bulk_stop=1, order=last.job.order, node=None, complete=False),)))
+    await store.commit(Changes(progress=(Progress(bulk_stop=1, order=last.job.order, part=None, complete=False),)))
 
     assert [it.job.order for it in await store.next_targets(1, 10)] == [1, 0]
     assert await store.bulk_stops() == (SWEEP,)
-    await store.commit(Changes(progress=(Progress(bulk_stop=1, order=0, node=None, complete=True),)))
+    await store.commit(Changes(progress=(Progress(bulk_stop=1, order=0, part=None, complete=True),)))
     assert (await store.bulk_stops(), await store.next_targets(1, 10), list(await store.target_ranges(1))) == (
         (),
         (),
@@ -225,7 +225,7 @@ async def test_a_completed_bulk_stop_leaves_no_rows_for_its_number(store):
     await store.prune(NOON + timedelta(days=1), keep=(), limit=10)
     assert [it.job.order for it in await store.next_targets(1, 10)] == [2]
 
-    await store.commit(Changes(progress=(Progress(bulk_stop=1, order=2, node=None, complete=True),)))
+    await store.commit(Changes(progress=(Progress(bulk_stop=1, order=2, part=None, complete=True),)))
     await store.commit(Changes(bulk_stops=((SWEEP, JobFilter(names=frozenset({"nobody"}))),)))
     await store.commit(Changes(inserted=(replace(over, id=job_id(7), status=Status.RUNNABLE),)))
 
@@ -237,9 +237,9 @@ async def test_nodes_of_a_job_are_selected_one_after_another(store):
     members = ((job_id(1), 0), (job_id(1), 2), (job_id(1), None))
     await store.commit(Changes(bulk_stops=((SWEEP, JobFilter(members=members)),)))
 
-    await store.commit(Changes(progress=(Progress(bulk_stop=1, order=1, node=2, complete=False),)))
+    await store.commit(Changes(progress=(Progress(bulk_stop=1, order=1, part=2, complete=False),)))
 
-    assert [it.node for it in await store.next_targets(1, 10)] == [0, None]
+    assert [it.part for it in await store.next_targets(1, 10)] == [0, None]
 
 
 async def test_a_bulk_stop_has_its_jobs_with_the_ranges_of_their_children(store):

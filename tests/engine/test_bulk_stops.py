@@ -157,7 +157,7 @@ async def test_a_user_has_a_bounded_number_of_bulk_stops_in_progress(monkeypatch
 async def test_a_wait_for_a_completed_bulk_stop_ends():
     desk, (message, told) = await desk_over(runnable()), order()
     await desk.process(message)
-    await desk.store.commit(Changes(progress=(Progress(bulk_stop=1, order=-1, node=None, complete=True),)))
+    await desk.store.commit(Changes(progress=(Progress(bulk_stop=1, order=-1, part=None, complete=True),)))
 
     await desk.loop.load()
 

@@ -80,7 +80,7 @@ async def test_the_grace_period_of_a_bulk_terminate_survives_a_restart(simulated
     await simulated.restart()
 
     over = await simulated.wait_for(stubborn, Status.FAILED, status_reason="soon")
-    assert over.stop.signal == "SIGINT"
+    assert [it.signal for it in over.stop.steps] == ["SIGINT"]
     assert over.stop.killed_at - over.stop.ordered_at >= 5 * worlds.GRACE
 
 

@@ -16,6 +16,7 @@ BRIEF = Script(seconds=0)
 SOME_TIME = Script(seconds=1)
 IN_TIME = 8  # seconds, of which what ends in time needs next to none
 POLITE = Script(seconds=60, on_term=0, output=("ready",))
+READY = lasting(output=("ready",))
 DEAF = Script(seconds=60, on_term=None, output=("ready",))
 
 
@@ -25,6 +26,10 @@ def app(*scripts, **changes):
 
 def sidecar(script=POLITE, **changes):
     return contained("sidecar", script, essential=False, **changes)
+
+
+def sidecar2():
+    return contained("sidecar2", POLITE, essential=False)
 
 
 def init(script=BRIEF, **changes):
@@ -159,6 +164,57 @@ async def test_a_container_that_ignores_sigterm_is_killed_after_its_own_grace_pe
     assert codes(done.attempts[0]) == {APP: 0, SIDECAR: 137}
     assert await world.engine_calls(job, container_key=SIDECAR) == ["create", "start", "stop", "kill", "remove"]
     assert await world.engine_calls(job, container_key=APP) == ["create", "start", "stop", "remove"]
+
+
+async def test_a_container_terminated_alone_leaves_the_job_and_its_other_containers_running(world):
+    job = await world.submit(task=task(app(READY), sidecar(), sidecar2()))
+    await both_ready(world, job)
+
+    assert await world.terminate_all(f"{job}.sidecar", reason="too hot") == {f"{job}.sidecar": "CONTAINER_STOPPING"}
+    await world.wait_until(job, lambda it: codes(it.attempt)[SIDECAR] is not None)
+    assert await world.terminate_all(f"{job}.1") == {f"{job}.sidecar": "ALREADY_FINISHED"}
+    await world.finish(job, container_key=APP)
+
+    done = await world.wait_for(job, Status.SUCCEEDED)
+    _, stopped, other = done.attempts[0].containers
+    assert (stopped.terminated_by.reason, other.terminated_by, done.stop_orders) == ("too hot", None, ())
+    assert stopped.stopped_at <= done.stopped_at <= other.stopped_at
+    steps = [(it.stop.container, it.stop.progress) for it in await world.store.history(job) if it.stop is not None]
+    assert steps == [("sidecar", "ORDERED"), ("sidecar", "SIGNALLED")]
+
+
+async def test_a_terminate_of_an_essential_container_is_one_of_the_job(world):
+    job = await world.submit(task=task(app(POLITE), sidecar()), attempts=3)
+    await both_ready(world, job)
+
+    assert await world.terminate_all(f"{job}.app", reason="enough") == {f"{job}.app": "STOPPING"}
+
+    done = await world.wait_for(job, Status.FAILED, status_reason="enough")
+    assert (len(done.attempts), done.is_terminated) == (1, True)
+
+
+async def test_no_container_of_a_job_that_has_not_started_can_be_stopped_alone(world):
+    job = await world.submit(task=task(app(LASTING), sidecar()), after=[await world.submit(LASTING)])
+
+    assert await world.terminate_all(f"{job}.sidecar") == {f"{job}.sidecar": "REFUSED"}
+    assert await world.cancel_all(f"{job}.sidecar", preview=True) == {f"{job}.sidecar": "REFUSED"}
+    assert await world.terminate_all(f"{job}.no-such") == {f"{job}.no-such": "NOT_FOUND"}
+
+    assert (await world.job(job)).stop_orders == ()
+    await world.cancel(job)
+
+
+async def test_a_container_that_was_ordered_to_stop_alone_stops_after_a_crash(world):
+    job = await world.submit(task=task(app(READY), sidecar(DEAF)))
+    await both_ready(world, job)
+    await world.terminate_all(f"{job}.sidecar")
+
+    await world.restart()
+
+    await world.wait_until(job, lambda it: codes(it.attempt)[SIDECAR] == 137)
+    assert (await world.job(job)).status is Status.RUNNING
+    await world.finish(job, container_key=APP)
+    await world.wait_for(job, Status.SUCCEEDED)
 
 
 async def test_a_task_terminated_before_its_start_starts_no_container(world):

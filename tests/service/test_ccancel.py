@@ -157,17 +157,31 @@ def test_a_step_that_means_the_whole_job_says_so(batchq, gang):
     assert same == f"Job {gang}#1 cancelled successfully: it is the main node, so the whole job ends."
 
 
-def test_a_container_of_a_task_cannot_be_stopped_alone(simulated, batchq):
+def test_a_container_of_a_task_is_stopped_by_its_name_or_index(simulated, batchq):
     batch = simulated.client()
     part = {
         "image": "busybox",
-        "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "8"}],
+        "environment": [{"name": "BATCHQ_SIMULATED", "value": '{"seconds": null}'}],
+        "resourceRequirements": [{"type": "VCPU", "value": "0.25"}, {"type": "MEMORY", "value": "8"}],
     }
-    task = {"taskProperties": [{"containers": [part | {"name": "a"}]}]}
+    helpers = [part | {"name": name, "essential": False} for name in ("helper", "other")]
+    task = {"taskProperties": [{"containers": [part | {"name": "app"}, *helpers]}]}
     batch.register_job_definition(jobDefinitionName="task", type="container", ecsProperties=task)
     job = batch.submit_job(jobName="task", jobQueue="default", jobDefinition="task")["jobId"]
+    reaches(batch, job, "RUNNING")
 
-    status, (line, _), _ = batchq("terminate", f"{job}.1")
+    _, (unknown, _), _ = batchq("terminate", f"{job}.sidecar")
+    status, (named, total), _ = batchq("terminate", f"{job}.helper")
+    _, (numbered,), _ = batchq("ccancel", f"{job}.2")
+    refused, (cancelled, _), _ = batchq("cancel", f"{job}.2")
+    _, (whole, _), _ = batchq("terminate", f"{job}.app")
 
-    assert status == 1
-    assert line.endswith("containers of a task cannot be stopped alone; give the job without a step")
+    assert unknown == f"{job}.sidecar  not found: the containers of the job are app, helper, other"
+    assert (status, refused) == (0, 1)
+    assert named == f"{job}.helper  stopping this container  task (RUNNING)"
+    assert total == (
+        "1 stopping this container (SIGTERM, SIGKILL after the grace period; the job and its other containers continue)"
+    )
+    assert numbered == f"Job {job}.other cancelled successfully."
+    assert cancelled == f"{job}.other  cannot be cancelled alone: it is a container of a task"
+    assert whole == f"{job}.app  stopping  task (RUNNING): it is essential, so the whole job ends"

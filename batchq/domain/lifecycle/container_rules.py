@@ -87,7 +87,8 @@ def order_stop(
     """
     if container.state is AttemptContainerState.ENDED or container.stop_ordered:
         return container
-    alone = None if own is None or own.node is None else stop_order.terminate_order(job, own, now)
+    stops_alone = own is not None and (own.node is not None or own.container is not None)
+    alone = stop_order.terminate_order(job, own, now) if own is not None and stops_alone else None
     ordered = replace(container, terminated_by=alone)
     if container.state is AttemptContainerState.WAITING:
         return ended(ordered, now, None)

@@ -216,18 +216,25 @@ def _time_out(job: Job, _: on.TimedOut, now: datetime) -> Job:
 
 
 def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
-    """Stop the job if the request names the main node or none. Any other node stops alone, and the job continues."""
+    """Stop the job if the request names the main node, an essential container of a task, or neither.
+
+    Any other node or container stops alone, and the job continues.
+    """
     if job.stop is not None:
         return job
+    if event.container is not None and not _is_essential(job, event.container):
+        return each(job, lambda it: order_stop(job, it, now, event) if it.name == event.container else it)
     if _names_job(job, event.node):
-        whole, ordered = replace(event, node=None), stop_order.order_stop(job, event, now)
+        whole, ordered = replace(event, node=None, container=None), stop_order.order_stop(job, event, now)
         return each(ordered, lambda it: order_stop_of_job(ordered, it, now, whole))
     return each(job, lambda it: order_stop(job, it, now, event) if it.node == event.node else it)
 
 
 def _force(job: Job, event: on.StopForced, now: datetime) -> Job:
-    """Kill the containers of the whole job, or of the node that the request names."""
-    if _names_job(job, event.node):
+    """Kill the containers of the whole job, or of the node or the container that the request names."""
+    if event.container is not None and not _is_essential(job, event.container):
+        killed = each(job, lambda it: force_stop(job, it, event, now) if it.name == event.container else it)
+    elif _names_job(job, event.node):
         ordered = stop_order.force(job, event, now)
         killed = each(ordered, lambda it: force_stop(ordered, it, event, now))
     else:
@@ -240,6 +247,11 @@ def _force(job: Job, event: on.StopForced, now: datetime) -> Job:
 def _names_job(job: Job, node: int | None) -> bool:
     """Whether a request for this node, None for the job as a whole, concerns the whole job."""
     return node is None or node == container_gates.main_node(job)
+
+
+def _is_essential(job: Job, container: str) -> bool:
+    """Whether a task ends with the container of this name."""
+    return container_gates.task_of(job, 0).container(container).essential
 
 
 def _see_checkpoint(job: Job, event: on.CheckpointSeen, now: datetime) -> Job:

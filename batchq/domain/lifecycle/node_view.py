@@ -85,7 +85,7 @@ def _ended_node(job: Job, last: Attempt, status: Status) -> Job:
 
 def _terminated(job: Job, last: Attempt, node: int) -> Job:
     """With the stop order of a TerminateJob for this node alone, if there was one."""
-    order = stop_order.of_node(last, node)
+    order = stop_order.of_part(last, node, None)
     return job if order is None else replace(job, stop_orders=(order,), status_reason=order.reason)
 
 

@@ -121,6 +121,7 @@ def terminate_request(event: on.StopForced) -> on.TerminateRequested:
         user=event.user,
         requested_at=event.requested_at,
         node=event.node,
+        container=event.container,
         keep_checkpoints=event.keep_checkpoints,
     )
 
@@ -190,23 +191,39 @@ def changed(job: Job, change: Callable[[StopOrder], StopOrder]) -> Job:
 
 
 def steps(before: Job, after: Job) -> tuple[StopStep, ...]:
-    """The steps of the job's stop orders, and of those for single nodes, between two versions of the job."""
+    """The steps of the job's stop orders, and of those for single nodes and containers, between two versions of it."""
     found: list[StopStep] = []
     if after.stop_orders is not before.stop_orders:
         known = (*before.stop_orders, *[None] * (len(after.stop_orders) - len(before.stop_orders)))
         for old, new in zip(known, after.stop_orders, strict=True):
-            found += _steps(old, new, None)
+            found += _steps(old, new)
     attempt = after.attempt or (after.attempts[-1] if after.attempts else None)
     if before.attempt is not None and attempt is not None and attempt.containers is not before.attempt.containers:
-        for node in {it.node: None for it in attempt.containers}:
-            order = of_node(attempt, node)
-            found += () if order is None else _steps(of_node(before.attempt, node), order, node)
+        for node, name in _stopped_alone(after, attempt):
+            order = of_part(attempt, node, name)
+            found += () if order is None else _steps(of_part(before.attempt, node, name), order, node, name)
     return tuple(found)
 
 
-def of_node(attempt: Attempt, node: int) -> StopOrder | None:
-    """The TerminateJob for this node alone, with the progress of the node's containers; None: there was none."""
-    stopped = [it for it in attempt.containers if it.node == node and it.terminated_by is not None]
+def _stopped_alone(job: Job, attempt: Attempt) -> Iterator[tuple[int | None, str | None]]:
+    """The nodes of a multi-node job, or the containers of a task, that a TerminateJob stopped alone."""
+    stopped = [it for it in attempt.containers if it.terminated_by is not None]
+    if job.spec.nodes is None:
+        yield from ((None, it.name) for it in stopped)
+    else:
+        yield from dict.fromkeys((it.node, None) for it in stopped)
+
+
+def of_part(attempt: Attempt, node: int | None, container: str | None) -> StopOrder | None:
+    """The TerminateJob for a node, or for a container of a task, alone; None: there was none.
+
+    It has the progress of the containers that it stops.
+    """
+    stopped = [
+        it
+        for it in attempt.containers
+        if it.terminated_by is not None and node in {None, it.node} and container in {None, it.name}
+    ]
     if not stopped or stopped[0].terminated_by is None:
         return None
     return replace(
@@ -217,7 +234,9 @@ def of_node(attempt: Attempt, node: int) -> StopOrder | None:
     )
 
 
-def _steps(before: StopOrder | None, after: StopOrder, node: int | None) -> Iterator[StopStep]:
+def _steps(
+    before: StopOrder | None, after: StopOrder, node: int | None = None, container: str | None = None
+) -> Iterator[StopStep]:
     def is_new(name: str) -> bool:
         return getattr(after, name) is not None and (before is None or getattr(before, name) is None)
 
@@ -228,6 +247,7 @@ def _steps(before: StopOrder | None, after: StopOrder, node: int | None) -> Iter
         user=after.user,
         ordered_at=after.ordered_at,
         node=node,
+        container=container,
     )
     if before is None:
         yield ordered
