@@ -100,6 +100,7 @@ def make_training_context(settings: Settings, parts: Parts, clock: Clock, tokens
         job_log=make_job_log(parts, clock),
         events=EventService(parts.engine.history_feed),
         costs=parts.costs,
+        checkpoints=parts.checkpoints,
         tokens=tokens,
         clock=clock,
         min_timeout=settings.min_timeout,

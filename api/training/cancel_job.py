@@ -14,10 +14,11 @@ from batchq.api.training.context import Reason, TrainingContext, find_job, read_
 from batchq.api.training.figures import CostSummary, FinalMetrics, cost_summary, final_metrics
 from batchq.api.training.job_answers import CancellationDetails, cancellation, cancellation_details, running_time
 from batchq.api.training.job_status import FINAL, TrainingStatus, status_of
-from batchq.api.training.refusals import state_conflict
+from batchq.api.training.refusals import impossible, state_conflict, time_limit_reached
 from batchq.domain.access.accounts import Caller, Permission, UserName
 from batchq.domain.job import FINISHED, Job
-from batchq.errors import NotFound, Throttled, Unavailable
+from batchq.domain.stop_orders import StopKind
+from batchq.errors import Invalid, NotFound, Throttled, Unavailable
 from batchq.throttling import ConcurrencyLimit
 
 NAME = "CancelTrainingJob"
@@ -35,6 +36,12 @@ class CancelTrainingJobRequest(BaseModel):
 
     #: Absent: `Cancelled by USER`.
     reason: Reason | None = None
+    #: Whether the checkpoints that the job has written until now are kept.
+    preserve_checkpoints: bool = True
+    #: Whether the job is requested to write a checkpoint first; without effect on a job that does not run.
+    create_final_checkpoint: bool = False
+    #: Whether the containers are killed at once, also of a job that is being cancelled. Data may be lost.
+    force: bool = False
 
 
 class CancelAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -54,9 +61,11 @@ DOC = OperationDoc(
     name=NAME,
     summary="Cancels a training job.",
     description=(
-        "The order is saved when the response is sent. A job without a container ends at once; the containers of "
-        "others get the stop signal, and SIGKILL after the grace period. A repeated request changes nothing. With the "
-        "header `Prefer: wait=N` (1 to 60 seconds) the response is sent when the job has ended, or after N seconds."
+        "The order is saved when the response is sent. A job without a container ends at once. A running job is first "
+        "requested to write a final checkpoint, if the request says so; then its containers get the stop signal, and "
+        "SIGKILL after the grace period. A repeated request changes nothing, except that `force` kills the containers "
+        "at once. With the header `Prefer: wait=N` (1 to 60 seconds) the response is sent when the job has ended, or "
+        "after N seconds."
     ),
     body=CancelTrainingJobRequest,
     answer=CancelAnswer,
@@ -89,9 +98,21 @@ class JobCanceller:
 
     async def _cancel(self, job: Job, body: CancelTrainingJobRequest, caller: Caller) -> Job:
         """Order the job to stop. Returns the job afterwards; raises HttpRefusal for a job that has ended."""
+        if body.force and body.create_final_checkpoint:
+            raise impossible("'force' and 'createFinalCheckpoint' exclude each other: killed jobs write nothing.")
         _refuse_finished(job)
-        reason = body.reason or f"Cancelled by {caller.user}"
-        await self._context.jobs.terminate(job.id, reason, caller=caller)
+        can_write = job.spec.checkpoints is not None or status_of(job) is TrainingStatus.RUNNING
+        try:
+            await self._context.jobs.terminate(
+                job.id,
+                body.reason or f"Cancelled by {caller.user}",
+                checkpoint=body.create_final_checkpoint and can_write,
+                keep_checkpoints=body.preserve_checkpoints,
+                force=body.force,
+                caller=caller,
+            )
+        except Invalid as why:
+            raise impossible(str(why)) from None
         job = await read_job(self._context, job.id, caller)
         if cancellation(job) is None:
             _refuse_finished(job)
@@ -137,3 +158,5 @@ def _refuse_finished(job: Job) -> None:
     status = status_of(job)
     if status in FINAL:
         raise state_conflict(job.id, status, required=CANCELLABLE)
+    if job.stop is not None and job.stop.kind is StopKind.TIMEOUT:
+        raise time_limit_reached(job.id, status, required=CANCELLABLE)

@@ -14,6 +14,7 @@ from batchq.domain.ids import JobId
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.ports.clock import Clock
+from batchq.services.checkpoints import CheckpointService
 from batchq.services.costs import CostService
 from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.events import EventService
@@ -39,6 +40,7 @@ class TrainingContext(Struct, frozen=True, kw_only=True):
     job_log: JobLogService
     events: EventService
     costs: CostService
+    checkpoints: CheckpointService
     tokens: PageTokens
     clock: Clock
     #: The least `maxDuration` of a job, in seconds.

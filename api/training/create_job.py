@@ -24,6 +24,7 @@ from batchq.api.training.job_status import TrainingStatus, status_of
 from batchq.api.training.refusals import impossible
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.catalog import Tags
+from batchq.domain.checkpoints import CHECKPOINTS_TAG, MAX_CHECKPOINT_TIMEOUT, SIGNAL_TAG, TIMEOUT_TAG
 from batchq.domain.container import ContainerSpec, Overrides, Resources, TextFile
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Job, RetryStrategy
@@ -36,6 +37,7 @@ NAME = "CreateTrainingJob"
 IDEMPOTENCY_KEY = "Idempotency-Key"
 MAX_VARIABLE = 4096  # characters of a variable's value
 MAX_RETRIES = 9
+MAX_CHECKPOINT_SECONDS = int(MAX_CHECKPOINT_TIMEOUT.total_seconds())
 MAX_TAGS = 45  # AWS: a job has at most 50 tags, and some declare what AWS has no members for
 MAX_METRIC_NAME = 128 - len(METRIC_TAG)  # characters: the name is in the key of a tag
 MIN_MEMORY = 4  # MiB
@@ -76,6 +78,15 @@ class InfrastructureRequest(_Model):
     storage: ShortText | None = None
 
 
+class CheckpointsRequest(_Model):
+    """How the job writes checkpoints."""
+
+    #: The signal that requests a checkpoint; absent: the stop signal is the request for the final one.
+    signal: Literal["HUP", "INT", "USR1", "USR2"] | None = None
+    #: How long a final checkpoint is waited for.
+    timeout_seconds: Annotated[int, Field(ge=1, le=MAX_CHECKPOINT_SECONDS)] = 120
+
+
 class MetricRequest(_Model):
     """How a metric is found in the log."""
 
@@ -114,6 +125,8 @@ class CreateTrainingJobRequest(_Model):
     max_duration: ShortText | None = None
     #: How often a failed job is started again at most.
     retries: Annotated[int, Field(ge=0, le=MAX_RETRIES)] = 0
+    #: Absent: the job has no checkpoint directory. With it, `/opt/ml/checkpoints` is the same for all attempts.
+    checkpoints: CheckpointsRequest | None = None
     #: Absent: `loss`, `accuracy`, `epoch` and `step`, as `NAME=NUMBER` or `NAME: NUMBER`.
     metrics: Annotated[list[MetricRequest], Field(max_length=MAX_RULES)] = []
     progress: ProgressRequest = ProgressRequest()
@@ -276,14 +289,21 @@ def _tags(given: list[str]) -> Tags:
 
 
 def _declarations(body: CreateTrainingJobRequest) -> Tags:
-    """The tags of the job that declare its metrics and its progress."""
+    """The tags of the job that declare its checkpoints, its metrics and its progress."""
     rules = {METRIC_TAG + it.name: it.regex for it in body.metrics}
     if len(rules) < len(body.metrics):
         raise InvalidMember("The names of metrics must be unique.", member="metrics")
     if len(rules) + len(body.tags) > MAX_TAGS:
         raise InvalidMember(f"A job can have at most {MAX_TAGS} tags and metrics together.", member="tags")
-    totals = {TOTAL_EPOCHS_TAG: body.progress.total_epochs, TOTAL_STEPS_TAG: body.progress.total_steps}
-    return (*rules.items(), *((key, str(total)) for key, total in totals.items() if total is not None))
+    declared: dict[str, object] = {}
+    if body.checkpoints is not None:
+        declared = {
+            CHECKPOINTS_TAG: "true",
+            SIGNAL_TAG: body.checkpoints.signal,
+            TIMEOUT_TAG: body.checkpoints.timeout_seconds,
+        }
+    declared |= {TOTAL_EPOCHS_TAG: body.progress.total_epochs, TOTAL_STEPS_TAG: body.progress.total_steps}
+    return (*rules.items(), *((key, str(value)) for key, value in declared.items() if value is not None))
 
 
 def _document(body: CreateTrainingJobRequest, request_digest: str) -> str:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 _LENGTH = re.compile(r"(?:(\d{1,5})d)?(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9})s)?", re.ASCII)
 _MEMORY = re.compile(r"(\d{1,9}(?:\.\d{1,3})?) ?([MGT])i?B?", re.ASCII)
+_STEP = 1024
 _MIB = {"M": 1, "G": 1024, "T": 1024**2}
 
 
@@ -41,3 +42,13 @@ def parse_memory(text: str) -> int | None:
 def memory_text(mib: int) -> str:
     """`8GB`, or `512MB` for an amount that is not whole GiB."""
     return f"{mib // 1024}GB" if mib % 1024 == 0 else f"{mib}MB"
+
+
+def size_text(size_bytes: int) -> str:
+    """`512 B`, `1.4 MB`: in the largest unit, in powers of 1024."""
+    size, unit = float(size_bytes), "B"
+    for larger in ("KB", "MB", "GB", "TB"):
+        if size < _STEP:
+            break
+        size, unit = size / _STEP, larger
+    return f"{size_bytes} B" if unit == "B" else f"{size:.1f} {unit}"

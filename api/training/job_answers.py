@@ -1,18 +1,22 @@
 """Training jobs in responses. Times are RFC 3339; a value that is not known is null."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from batchq.api.training.checkpoint_answers import CheckpointAnswer, checkpoint_answer
 from batchq.api.training.figures import Costs, Metrics, Progress, costs, current_metrics, progress
 from batchq.api.training.formats import length_text, memory_text, optional_rfc3339, rfc3339
 from batchq.api.training.job_status import TrainingStatus, status_of
+from batchq.domain.checkpoint_names import checkpoint_id
+from batchq.domain.checkpoints import CheckpointRules
 from batchq.domain.cost import Cost, run_time
 from batchq.domain.created_paths import status_reason
-from batchq.domain.job import FINISHED, Attempt, Job
+from batchq.domain.job import ACTIVE, FINISHED, Attempt, Job
 from batchq.domain.stop_orders import StopOrder
+from batchq.ports.checkpoints import Checkpoint
 
 DIALECT = "training"  # the member `dialect` of JobSpec.client_document
 HYPERPARAMETERS = "/opt/ml/input/config/hyperparameters.json"  # SageMaker's path
@@ -46,6 +50,19 @@ class CancellationDetails(Struct, frozen=True, kw_only=True, rename="camel"):
     #: The user who gave the order.
     cancelled_by: str
     reason: str
+    #: Whether the order was forced: SIGKILL without a final checkpoint and without a grace period.
+    forced: bool
+    #: Whether the checkpoints from before the order are kept.
+    preserve_checkpoints: bool
+    #: Whether a final checkpoint was requested of a job that could write one: it ran, and has a checkpoint directory.
+    final_checkpoint_requested: bool
+    final_checkpoint_created: bool
+    #: Null if there is none.
+    final_checkpoint_id: str | None
+    #: Why a requested final checkpoint is missing, as `none after 120 s`; null if it is not, or may still come.
+    final_checkpoint_error: str | None
+    #: Until when a final checkpoint is waited for; null if none is.
+    checkpoint_deadline: str | None
     #: When the job ended; null until then.
     ended_at: str | None
     #: Whether the job holds no resources any more: its containers have exited.
@@ -65,6 +82,15 @@ class Infrastructure(Struct, frozen=True, kw_only=True, rename="camel"):
     storage: str | None
 
 
+class CheckpointsAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How a job writes checkpoints."""
+
+    #: The signal that requests a checkpoint; null: the stop signal is the request for the final one.
+    signal: str | None
+    #: How long a final checkpoint is waited for.
+    timeout_seconds: int
+
+
 class Configuration(Struct, frozen=True, kw_only=True, rename="camel"):
     """What a job runs."""
 
@@ -80,6 +106,8 @@ class Configuration(Struct, frozen=True, kw_only=True, rename="camel"):
     dataset_config: object
     hyperparameters: dict[str, object]
     infrastructure: Infrastructure
+    #: Null for a job without a checkpoint directory.
+    checkpoints: CheckpointsAnswer | None
     #: The longest that one attempt may run; null: without limit.
     max_duration: str | None
     #: How often a failed job is started again at most.
@@ -119,6 +147,8 @@ class JobAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="c
     #: How many attempts have begun.
     attempts: int
     timestamps: Timestamps
+    #: The newest 10, newest first; empty for a job without a checkpoint directory.
+    checkpoints: tuple[CheckpointAnswer, ...]
     #: Null for a job that was submitted without prices.
     costs: Costs | None
     #: Null for a job that was not cancelled.
@@ -146,7 +176,13 @@ def job_row(job: Job) -> JobRow:
 
 
 def job_answer(
-    job: Job, *, now: datetime, cost: Cost | None, metrics: Metrics | None, logs: tuple[str, ...] | None
+    job: Job,
+    *,
+    now: datetime,
+    checkpoints: Sequence[Checkpoint],
+    cost: Cost | None,
+    metrics: Metrics | None,
+    logs: tuple[str, ...] | None,
 ) -> JobAnswer:
     """The description of a job. `now`: the end of the running time of an attempt under way.
 
@@ -172,6 +208,7 @@ def job_answer(
             ended_at=row.ended_at,
             last_updated=rfc3339(_last_updated(job)),
         ),
+        checkpoints=tuple(map(checkpoint_answer, checkpoints)),
         costs=None if cost is None else costs(cost),
         cancellation_details=None if order is None else cancellation_details(job, order),
         metrics=None if metrics is None else current_metrics(metrics),
@@ -192,9 +229,21 @@ def cancellation_details(job: Job, order: StopOrder) -> CancellationDetails:
         cancelled_at=rfc3339(order.ordered_at),
         cancelled_by=order.user,
         reason=order.reason,
+        forced=order.forced_at is not None,
+        preserve_checkpoints=order.keep_checkpoints,
+        final_checkpoint_requested=order.final_checkpoint_requested,
+        final_checkpoint_created=order.final_checkpoint is not None,
+        final_checkpoint_id=None if order.final_checkpoint is None else checkpoint_id(job.id, order.final_checkpoint),
+        final_checkpoint_error=order.checkpoint_error,
+        checkpoint_deadline=optional_rfc3339(_checkpoint_deadline(job, order)),
         ended_at=optional_rfc3339(job.stopped_at if job.status in FINISHED else None),
         resources_released=job.attempt is None,
     )
+
+
+def _checkpoint_deadline(job: Job, order: StopOrder) -> datetime | None:
+    waits = order.step < len(order.steps) and order.steps[order.step].until_checkpoint and job.status in ACTIVE
+    return order.next_step_at if waits else None
 
 
 def running_time(job: Job, now: datetime) -> timedelta:
@@ -236,6 +285,7 @@ def _configuration(job: Job, kept: Mapping[str, object]) -> Configuration:
             gpu_type=_text(kept.get("gpuType")),
             storage=_text(kept.get("storage")),
         ),
+        checkpoints=None if spec.checkpoints is None else _rules(spec.checkpoints),
         max_duration=None if spec.timeout is None else length_text(spec.timeout),
         retries=spec.retry.attempts - 1,
     )
@@ -243,3 +293,7 @@ def _configuration(job: Job, kept: Mapping[str, object]) -> Configuration:
 
 def _text(value: object) -> str | None:
     return None if value is None else str(value)
+
+
+def _rules(rules: CheckpointRules) -> CheckpointsAnswer:
+    return CheckpointsAnswer(signal=rules.signal, timeout_seconds=int(rules.timeout.total_seconds()))

@@ -28,6 +28,7 @@ from batchq.throttling import ConcurrencyLimit
 GET = "GetTrainingJob"
 LIST = "ListTrainingJobs"
 MAX_LOG_LINES = 1000
+MAX_CHECKPOINTS = 10
 MAX_ROWS = 100
 MAX_PAGES = 5  # pages of the job search that one request reads: not every row of a page has the requested status
 MAX_AT_ONCE = 2  # lists of one user that are read at the same time
@@ -92,7 +93,9 @@ async def get(context: TrainingContext, request: web.Request) -> web.Response:
     logs = await _log(context, job, query.log_lines, caller) if query.include_logs else None
     metrics = await context.costs.metrics.current(job, caller=caller) if query.include_metrics else None
     cost = await context.costs.of_job(job.id, caller=caller)
-    return reply(job_answer(job, now=context.clock.now(), cost=cost, metrics=metrics, logs=logs))
+    found = await context.checkpoints.list(job.id, caller=caller) if job.spec.checkpoints is not None else ()
+    newest, now = found[: -MAX_CHECKPOINTS - 1 : -1], context.clock.now()
+    return reply(job_answer(job, now=now, checkpoints=newest, cost=cost, metrics=metrics, logs=logs))
 
 
 async def _log(context: TrainingContext, job: Job, lines: int, caller: Caller) -> tuple[str, ...]:

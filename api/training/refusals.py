@@ -27,6 +27,16 @@ def state_conflict(job_id: JobId, status: TrainingStatus, *, required: str) -> T
     )
 
 
+def time_limit_reached(job_id: JobId, status: TrainingStatus, *, required: str) -> TrainingRefusal:
+    """For a job that its own time limit stops already: it ends as failed."""
+    return TrainingRefusal(
+        HTTPStatus.CONFLICT,
+        "STATE_CONFLICT",
+        f"Training job {job_id} has reached its time limit and is being stopped.",
+        details={"current_state": status.value, "required_state": required},
+    )
+
+
 def impossible(why: str) -> TrainingRefusal:
     """For a well-formed request that cannot be carried out on this job."""
     return TrainingRefusal(HTTPStatus.UNPROCESSABLE_ENTITY, "SEMANTIC_ERROR", why)

@@ -8,7 +8,7 @@ from aiohttp import web
 from batchq.api.dialect_profiles import register
 from batchq.api.http import Dialect
 from batchq.api.openapi import OperationDoc, document
-from batchq.api.training import cancel_job, create_job, pause_job, read_jobs
+from batchq.api.training import cancel_job, checkpoints, create_job, pause_job, read_jobs
 from batchq.api.training.context import JOB, JOBS, TrainingContext
 from batchq.api.training.errors import profile
 
@@ -28,5 +28,9 @@ def dialect(context: TrainingContext) -> Dialect:
         add("POST", f"{JOB}/cancel", cancel_job.JobCanceller(context).handle, cancel_job.DOC)
         add("POST", f"{JOB}/pause", partial(pause_job.pause, context), pause_job.PAUSE_DOC)
         add("POST", f"{JOB}/resume", partial(pause_job.resume, context), pause_job.RESUME_DOC)
+        add("GET", checkpoints.CHECKPOINTS, partial(checkpoints.list_, context), checkpoints.LIST_DOC)
+        add("POST", checkpoints.CHECKPOINTS, partial(checkpoints.create, context), checkpoints.CREATE_DOC)
+        add("GET", checkpoints.CHECKPOINT, partial(checkpoints.get, context), checkpoints.GET_DOC)
+        add("DELETE", checkpoints.CHECKPOINT, partial(checkpoints.delete, context), checkpoints.DELETE_DOC)
 
     return mount

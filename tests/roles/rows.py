@@ -291,6 +291,16 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("ListTrainingJobs", ""): Row(
         cells=REACH, ask=lambda _: _training("?limit=100", method="GET"), tells=lambda it: it.job
     ),
+    ("ListTrainingCheckpoints", ""): Row(cells=REACH, ask=lambda it: _training(f"/{it.job}/checkpoints", method="GET")),
+    ("GetTrainingCheckpoint", ""): Row(
+        cells=REACH,
+        ask=lambda it: _training(f"/{it.job}/checkpoints/ckpt_0", method="GET"),
+    ),
+    ("CreateTrainingCheckpoint", ""): Row(cells=REACH, ask=lambda it: _training(f"/{it.job}/checkpoints", body={})),
+    ("DeleteTrainingCheckpoint", ""): Row(
+        cells=REACH,
+        ask=lambda it: _training(f"/{it.job}/checkpoints/ckpt_0", method="DELETE"),
+    ),
     ("PauseTrainingJob", ""): Row(
         cells=REACH, ask=lambda it: _training(f"/{it.job}/pause", body={"reason": REASON}), changes=True
     ),
