@@ -29,10 +29,13 @@ class Client:
             "AWS_EC2_METADATA_DISABLED": "true",
         }
 
-    def run(self, *words: object, status: int | None = 0, **variables: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *words: object, status: int | None = 0, stdin: str | None = None, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
         """Run a command of theirs in a folder of its own; None takes any exit status."""
         done = subprocess.run(
             [str(word) for word in words],
+            input=stdin,
             capture_output=True,
             text=True,
             timeout=PATIENCE,
