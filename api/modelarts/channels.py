@@ -102,7 +102,7 @@ def _code(given: TrainingAlgorithm) -> tuple[str | None, tuple[str, ...]]:
     if not given.boot_file:
         return local, ()
     relative = PurePosixPath(given.boot_file.removeprefix(f"{base}/"))
-    if relative.is_absolute() or ".." in relative.parts or given.boot_file.startswith("obs:"):
+    if relative.is_absolute() or ".." in relative.parts or ":" in str(relative):
         raise refusal(INVALID_PARAMETER, "algorithm.boot_file", solution="It must lie in code_dir.")
     interpreter = _INTERPRETERS.get(relative.suffix)
     if interpreter is None:

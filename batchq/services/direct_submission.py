@@ -57,6 +57,7 @@ class DirectSubmissionService:
         The prefix has at most 95 characters of a definition's name. Raises the errors of `JobService.submit`, and
         Invalid for a container that the caller may not run.
         """
+        self._jobs.check(submission, caller=caller)  # a refused request registers no definition
         container_policy.check(work, caller)
         definition = await self._definition(submission.definition_name, work, caller)
         return await self._jobs.submit(

@@ -76,13 +76,11 @@ class JobService:
         The job uses the definition as it is now; later changes of the definition do not affect it. Raises Invalid,
         with AWS's texts; Throttled; Unavailable.
         """
-        self._disk_guard.check()
+        queue = self.check(submission, caller=caller)
         self._engine.submit_rate.check(caller.account)
-        queue = self._enabled(submission.queue, caller)
         definition = await self._catalog.definitions.find(
             submission.definition_name, submission.definition_revision, caller=caller
         )
-        check_client_document(submission.client_document)
         spec = build_spec(submission, definition, owner=caller.owner, stop_grace=self._stop_grace)
         container_policy.check(spec, caller)
         if spec.checkpoints is not None:
@@ -96,6 +94,12 @@ class JobService:
             key=submission.key,
             caller=caller,
         )
+
+    def check(self, submission: Submission, *, caller: Caller) -> JobQueue:
+        """Return the queue of a submission. Raises the errors of `submit` that do not depend on the job definition."""
+        self._disk_guard.check()
+        check_client_document(submission.client_document)
+        return self._enabled(submission.queue, caller)
 
     async def describe(self, ids: Sequence[JobId], *, caller: Caller) -> tuple[tuple[Job, JobDefinition | None], ...]:
         """The jobs with these ids, in the given order without duplicates, each with its definition.

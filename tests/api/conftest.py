@@ -23,6 +23,7 @@ from batchq.api.native import jobs as native_jobs
 from batchq.api.server import ListeningSite
 from batchq.domain import events as on
 from batchq.domain.ids import JobId
+from tests.api import modelarts
 from tests.api.fakes import ACCOUNT, Backend
 from tests.support.answers import parsed
 from tests.support.builders import ADMIN, NOON
@@ -73,6 +74,7 @@ class Server(Backend):
             job_details.dialect(search_context),
             overview.dialect(search_context),
             audit.dialect(audit.AuditContext(audit=self.audit, jobs=self.jobs, tokens=self.context.tokens)),
+            modelarts.dialect(self),
         ]
         app = api.build(
             requests=request_metrics(),

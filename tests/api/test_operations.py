@@ -8,7 +8,6 @@ UNKNOWN = [
     ("POST", "/v1/makecoffee"),
     ("POST", "/v1/submitjob/"),
     ("POST", "/v1/SubmitJob"),
-    ("POST", "/v2/submitjob"),
     ("POST", "/v1/..%2fsubmitjob"),
     ("POST", "/"),
     ("GET", "/v1/submitjob"),

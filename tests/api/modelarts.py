@@ -1,0 +1,46 @@
+"""The ModelArts dialect on the backend of the API's tests."""
+
+from batchq.api.modelarts import routes
+from batchq.api.modelarts.context import ModelArtsContext, ReservedNames
+from batchq.api.modelarts.settings import ModelArtsSettings
+from batchq.services.direct_submission import DirectSubmissionService
+
+PROJECT = "7c1e5d20b9a34f6e8d20aa41c3f09b55"
+JOBS = f"/v2/{PROJECT}/training-jobs"
+SEARCHES = f"/v2/{PROJECT}/training-job-searches"
+UNKNOWN = "91d0a6b4-3f52-4f0e-b1a7-64c5d2f7e810"
+
+ENGINES = ({"id": "torch-2", "name": "PyTorch", "version": "2.4", "image": "lab/torch:2.4"},)
+SETTINGS = ModelArtsSettings.model_validate({"obs_root": "/srv/obs", "engines": ENGINES})
+
+
+def context_of(backend, *, logs=None, settings=SETTINGS):
+    """What handlers use, from a backend of tests."""
+    return ModelArtsContext(
+        jobs=backend.jobs,
+        submissions=DirectSubmissionService(
+            jobs=backend.jobs, definitions=backend.catalog.definitions, clock=backend.clock
+        ),
+        search=backend.searching,
+        catalog=backend.catalog,
+        logs=logs,
+        clock=backend.clock,
+        settings=settings,
+        capacity=backend.engine.host,
+        engine_answers=lambda: True,
+        names=ReservedNames(),
+    )
+
+
+def dialect(backend):
+    return routes.dialect(context_of(backend))
+
+
+def creation(name="resnet", *, metadata=(), algorithm=(), spec=(), resource=()):
+    """A CreateTrainingJob body."""
+    return {
+        "kind": "job",
+        "metadata": {"name": name, **dict(metadata)},
+        "algorithm": {"command": "python train.py", "engine": {"image_url": "lab/torch:2.4"}, **dict(algorithm)},
+        "spec": {"resource": {"flavor_id": "batchq.cpu.1u1g", "node_count": 1, **dict(resource)}, **dict(spec)},
+    }

@@ -1,0 +1,273 @@
+"""CreateTrainingJob: what a job becomes, and every refused request."""
+
+import json
+
+import pytest
+
+from tests.api.modelarts import JOBS, creation
+
+
+@pytest.fixture
+async def create(default_queue, http):
+    """Create a job; returns status and answer."""
+
+    async def create(name="resnet", **members):
+        status, _, answer = await http.ask("POST", JOBS, data=json.dumps(creation(name, **members)))
+        return status, answer
+
+    return create
+
+
+@pytest.fixture
+def container(server, create):
+    """Create a job; returns its container."""
+
+    async def container(**members):
+        status, answer = await create(**members)
+        assert status == 201, answer
+        return (await server.engine.job(answer["metadata"]["id"])).spec.container
+
+    return container
+
+
+async def test_a_created_job_is_described_as_it_was_sent(create):
+    algorithm = {
+        "parameters": [{"name": "epochs", "value": "9", "constraint": {"type": "Integer", "valid_range": ["1", "99"]}}],
+        "environments": {"SEED": "7"},
+        "policies": {"auto_search": {"skip_search_params": "a"}},
+    }
+    spec = {"log_export_path": {"obs_url": "/lab/log/"}, "schedule_policy": {"priority": 2}}
+    metadata = {"description": "a try", "workspace_id": "0", "annotations": {"job_template": "Template DL"}}
+
+    status, answer = await create(algorithm=algorithm, spec=spec, metadata=metadata)
+
+    assert status == 201
+    assert answer["algorithm"] == creation(algorithm=algorithm)["algorithm"]
+    assert {name: answer["metadata"][name] for name in metadata} == metadata
+    assert {name: answer["spec"][name] for name in spec} == spec
+    assert answer["spec"]["resource"]["flavor_id"] == "batchq.cpu.1u1g"
+    assert answer["status"] == {
+        "phase": "Creating",
+        "secondary_phase": "Creating",
+        "duration": 0,
+        "start_time": 0,
+        "tasks": ["worker-0"],
+        "task_statuses": [],
+        "running_records": [],
+    }
+
+
+async def test_the_command_is_the_shells_and_parameters_follow_it(container):
+    parameters = [{"name": "epochs", "value": "9"}, {"name": "note", "value": "a b"}]
+
+    made = await container(algorithm={"parameters": parameters})
+
+    assert made.command == ("/bin/sh", "-c", "python train.py --epochs=9 '--note=a b'")
+    assert made.image == "lab/torch:2.4"
+
+
+async def test_a_boot_file_runs_in_its_folder_of_code(container):
+    made = await container(
+        algorithm={"command": None, "code_dir": "obs://lab/code/", "boot_file": "obs://lab/code/a/train.py"}
+    )
+
+    local = "/home/ma-user/modelarts/user-job-dir/code"
+    assert made.command[:3] == ("/bin/sh", "-c", f'cd {local} && exec /bin/sh -c "$1"')
+    assert made.command[-1] == f"exec python {local}/a/train.py"
+    assert [(it.host_path, it.container_path, it.read_only) for it in made.mounts] == [
+        ("/srv/obs/lab/code", local, True)
+    ]
+
+
+async def test_inputs_and_outputs_are_mounted_and_passed_to_the_program(container):
+    channel = {"name": "data_url", "remote": {"obs": {"obs_url": "obs://lab/in/"}}}
+    result = {
+        "name": "train_url",
+        "local_dir": "/out",
+        "access_method": "env",
+        "remote": {"obs": {"obs_url": "/lab/out"}},
+    }
+
+    made = await container(algorithm={"inputs": [channel], "outputs": [result]})
+
+    inputs = "/home/ma-user/modelarts/inputs/data_url_0"
+    assert made.command[-1] == f"python train.py --data_url={inputs}"
+    assert dict(made.environment)["train_url"] == "/out"
+    assert [(it.host_path, it.container_path, it.read_only) for it in made.mounts] == [
+        ("/srv/obs/lab/in", inputs, True),
+        ("/srv/obs/lab/out", "/out", False),
+    ]
+
+
+async def test_variables_of_modelarts_replace_those_of_the_caller(container):
+    made = await container(algorithm={"environments": {"SEED": "7", "MA_HOME": "/tmp"}})
+
+    found = dict(made.environment)
+    assert (found["SEED"], found["MA_HOME"], found["VC_TASK_INDEX"]) == ("7", "/home/ma-user", "0")
+    assert found["MA_NUM_HOSTS"] == "1"
+
+
+async def test_variables_may_be_an_array_of_maps(container):
+    made = await container(algorithm={"environments": [{"A": "1"}, {"B": "2"}]})
+
+    assert {"A": "1", "B": "2"}.items() <= dict(made.environment).items()
+
+
+async def test_an_engine_of_the_server_is_its_image(container):
+    by_id = await container(algorithm={"engine": {"engine_id": "torch-2"}})
+    by_name = await container(name="other", algorithm={"engine": {"engine_name": "PyTorch", "engine_version": "2.4"}})
+
+    assert by_id.image == by_name.image == "lab/torch:2.4"
+
+
+async def test_retries_time_limit_priority_and_queue_are_those_of_the_job(server, create):
+    _, answer = await create(
+        metadata={"annotations": {"fault-tolerance/job-retry-num": "3"}},
+        spec={"auto_stop": {"time_unit": "HOURS", "duration": 2}, "schedule_policy": {"priority": 3}},
+        resource={"pool_id": "default"},
+    )
+
+    spec = (await server.engine.job(answer["metadata"]["id"])).spec
+    assert (spec.retry.attempts, spec.timeout.total_seconds(), spec.scheduling_priority) == (4, 7200, 3)
+
+
+async def test_several_nodes_are_tasks_of_one_job(server, create):
+    _, answer = await create(resource={"node_count": 3})
+
+    spec = (await server.engine.job(answer["metadata"]["id"])).spec
+    assert answer["status"]["tasks"] == ["worker-0", "worker-1", "worker-2"]
+    assert answer["spec"]["resource"]["node_count"] == spec.nodes.count == 3
+    assert answer["spec"]["resource"]["flavor_id"] == "batchq.cpu.1u1g"
+
+
+async def test_a_customized_flavor_takes_precedence(container):
+    made = await container(resource={"main_container_customized_flavor": {"cpu_core_num": 0.5, "mem_size": 0.5}})
+
+    assert (made.resources.millicpus, made.resources.memory_mib) == (500, 512)
+
+
+async def test_jobs_that_differ_in_their_command_only_share_a_definition(server, create):
+    jobs = [
+        await create(name, algorithm={"command": f"python {name}.py", "environments": {"SEED": name}})
+        for name in ("a", "b")
+    ]
+
+    specs = [(await server.engine.job(answer["metadata"]["id"])).spec for _, answer in jobs]
+    assert specs[0].definition == specs[1].definition
+    assert specs[0].container != specs[1].container
+
+
+async def test_a_job_is_shown_by_aws_batch_with_its_definition(create, boto):
+    _, answer = await create(algorithm={"environments": {"SEED": "7"}})
+
+    (job,) = (await boto.describe_jobs(jobs=[answer["metadata"]["id"]]))["jobs"]
+    (definition,) = (await boto.describe_job_definitions(jobDefinitions=[job["jobDefinition"]]))["jobDefinitions"]
+
+    assert job["container"]["command"] == ["/bin/sh", "-c", "python train.py"]
+    assert {"name": "SEED", "value": "7"} in job["container"]["environment"]
+    assert definition["containerProperties"]["image"] == "lab/torch:2.4"
+
+
+async def test_a_name_is_free_again_once_its_job_has_ended(create, boto):
+    (_, first), second = await create("twice"), await create("twice")
+    await boto.terminate_job(jobId=first["metadata"]["id"], reason="over")
+
+    assert (second[0], second[1]["error_code"]) == (400, "ModelArts.2751")
+    assert (await create("twice"))[0] == 201
+
+
+async def test_names_are_compared_in_their_case_and_within_a_project(create, http):
+    await create("twice")
+    elsewhere = await http.ask("POST", "/v2/another-project/training-jobs", data=json.dumps(creation("twice")))
+
+    assert (await create("Twice"))[0] == elsewhere[0] == 201
+
+
+OBS = {"remote": {"obs": {"obs_url": "obs://lab/in"}}}
+REFUSED = {
+    "a name with a space": ({"name": "a b"}, "2788"),
+    "a name of 65 letters": ({"name": "a" * 65}, "2788"),
+    "another kind": ({"kind": "hetero_job"}, "2858"),
+    "tasks": ({"tasks": [{"role": "learner"}]}, "2858"),
+    "volumes": ({"spec": {"volumes": [{"nfs": {"local_path": "/data"}}]}}, "2858"),
+    "no command": ({"algorithm": {"command": None}}, "2806"),
+    "no image": ({"algorithm": {"engine": None}}, "2806"),
+    "an image with a space": ({"algorithm": {"engine": {"image_url": "a b"}}}, "2788"),
+    "an unknown engine": ({"algorithm": {"engine": {"engine_id": "torch-9"}}}, "2780"),
+    "a stored algorithm": ({"algorithm": {"id": "a"}}, "2755"),
+    "a dataset": ({"algorithm": {"inputs": [{"name": "a", "remote": {"dataset": {"id": "1"}}}]}}, "2854"),
+    "an input without a remote": ({"algorithm": {"inputs": [{"name": "a"}]}}, "2854"),
+    "a path beyond its bucket": (
+        {"algorithm": {"inputs": [{"name": "a", "remote": {"obs": {"obs_url": "obs://lab/../x"}}}]}},
+        "2791",
+    ),
+    "a path without a bucket": (
+        {"algorithm": {"inputs": [{"name": "a", "remote": {"obs": {"obs_url": "obs://"}}}]}},
+        "2791",
+    ),
+    "a path of another service": (
+        {"algorithm": {"inputs": [{"name": "a", "remote": {"obs": {"obs_url": "s3://lab"}}}]}},
+        "2791",
+    ),
+    "a relative local_dir": ({"algorithm": {"inputs": [{"name": "a", "local_dir": "in", **OBS}]}}, "2788"),
+    "two inputs at one place": (
+        {"algorithm": {"inputs": [{"name": it, "local_dir": "/in", **OBS} for it in ("a", "b")]}},
+        "2788",
+    ),
+    "a boot file beside its code": ({"algorithm": {"code_dir": "/lab/code", "boot_file": "/lab/train.py"}}, "2788"),
+    "a boot file of another language": ({"algorithm": {"code_dir": "/lab/code", "boot_file": "a.rb"}}, "2788"),
+    "no flavor": ({"resource": {"flavor_id": None}}, "2763"),
+    "an unknown flavor": ({"resource": {"flavor_id": "modelarts.vm.cpu.2u"}}, "2781"),
+    "a flavor larger than the machine": ({"resource": {"flavor_id": "batchq.cpu.9u1g"}}, "2781"),
+    "too many nodes": ({"resource": {"node_count": 1001}}, "2793"),
+    "no nodes": ({"resource": {"node_count": 0}}, "2788"),
+    "an unknown queue": ({"resource": {"pool_id": "no-such-queue"}}, "2788"),
+    "101 variables": ({"algorithm": {"environments": {f"V{it}": "" for it in range(101)}}}, "2788"),
+    "a variable with a dash": ({"algorithm": {"environments": {"A-B": ""}}}, "2788"),
+    "a long variable": ({"algorithm": {"environments": {"A": "x" * 4097}}}, "2788"),
+    "minutes": ({"spec": {"auto_stop": {"time_unit": "MINUTES", "duration": 1}}}, "2788"),
+    "retries without end": ({"metadata": {"annotations": {"fault-tolerance/job-retry-num": "-1"}}}, "2788"),
+    "a description of 257 letters": ({"metadata": {"description": "x" * 257}}, "2788"),
+    "more than is stored": (
+        {"algorithm": {"environments": {f"V{it}": "x" * 4096 for it in range(9)}}},
+        "2788",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+async def test_a_refused_request_has_the_vendors_code_and_creates_nothing(server, default_queue, http, case):
+    given, code = REFUSED[case]
+    body = creation(**{name: it for name, it in given.items() if name in {"metadata", "algorithm", "spec", "resource"}})
+    body |= {name: it for name, it in given.items() if name in {"kind", "tasks"}}
+    body["metadata"] |= {name: it for name, it in given.items() if name == "name"}
+    before = server.stored_rows()
+
+    status, _, answer = await http.ask("POST", JOBS, data=json.dumps(body))
+
+    assert (status, answer["error_code"]) == (400, f"ModelArts.{code}"), answer
+    assert server.stored_rows() == before
+
+
+@pytest.mark.parametrize(
+    ("data", "code"), [("{", "2787"), ("[]", "2788"), ("{}", "2788"), ('{"metadata": 1}', "2788"), ("", "2787")]
+)
+async def test_a_body_of_another_shape_is_refused(default_queue, http, data, code):
+    status, _, answer = await http.ask("POST", JOBS, data=data)
+
+    assert (status, answer["error_code"]) == (400, f"ModelArts.{code}")
+
+
+async def test_flavors_fit_the_machine(default_queue, http):
+    _, _, answer = await http.ask("GET", JOBS.replace("jobs", "job-flavors"))
+    _, _, gpus = await http.ask("GET", JOBS.replace("jobs", "job-flavors") + "?flavor_type=GPU")
+
+    assert answer["total_count"] == len(answer["flavors"])
+    assert gpus == {"total_count": 0, "flavors": []}
+
+
+async def test_engines_are_those_of_the_settings(http):
+    _, _, answer = await http.ask("GET", JOBS.replace("jobs", "job-engines"))
+
+    assert answer["total"] == 1
+    assert answer["items"][0]["engine_id"] == "torch-2"

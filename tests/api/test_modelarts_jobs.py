@@ -1,0 +1,263 @@
+"""ModelArts training jobs: show, terminate, delete, describe, search and events."""
+
+import json
+
+import pytest
+
+from tests.api.modelarts import JOBS, PROJECT, SEARCHES, UNKNOWN, creation
+
+TERMINATE = {"action_type": "terminate"}
+
+
+@pytest.fixture
+async def create(default_queue, http):
+    """Create a job; returns its id."""
+
+    async def create(name="resnet", *, at=JOBS, **members):
+        status, _, answer = await http.ask("POST", at, data=json.dumps(creation(name, **members)))
+        assert status == 201, answer
+        return answer["metadata"]["id"]
+
+    return create
+
+
+@pytest.fixture
+def ask(http):
+    """Ask about a job; returns status and answer."""
+
+    async def ask(method, job, part="", body=None):
+        status, _, answer = await http.ask(
+            method, f"{JOBS}/{job}{part}", data=None if body is None else json.dumps(body)
+        )
+        return status, answer
+
+    return ask
+
+
+@pytest.fixture
+def search(http):
+    """Search for jobs; returns the answer."""
+
+    async def search(*filters, at=SEARCHES, **body):
+        body |= {"filters": [dict(zip(("key", "operator", "value"), it, strict=True)) for it in filters]}
+        status, _, answer = await http.ask("POST", at, data=json.dumps(body))
+        return answer if status == 200 else answer["error_code"]
+
+    return search
+
+
+def names(answer):
+    return [it["metadata"]["name"] for it in answer["items"]]
+
+
+async def test_a_running_job_is_terminated_once(server, create, ask):
+    job = await create()
+    await server.runs(job)
+
+    first, second = [await ask("POST", job, "/actions", TERMINATE) for _ in range(2)]
+    await server.ends(job)
+    third = await ask("POST", job, "/actions", TERMINATE)
+    _, shown = await ask("GET", job)
+
+    assert (first[0], first[1]["status"]["phase"]) == (202, "Terminating")
+    assert [(status, it["error_code"], it["error_msg"]) for status, it in (second, third)] == [
+        (409, "ModelArts.2796", "The job cannot be terminated.")
+    ] * 2
+    assert shown["status"]["phase"] == "Terminated"
+    assert shown["status"]["task_statuses"][0]["exit_code"] == 0
+
+
+async def test_a_queued_job_is_terminated_at_once(create, ask):
+    job = await create()
+
+    status, answer = await ask("POST", job, "/actions", TERMINATE)
+
+    assert (status, answer["status"]["phase"], answer["status"]["secondary_phase"]) == (202, "Terminated", "Terminated")
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [({}, "2788"), ({"action_type": "pause"}, "2812"), ({"action_type": 1}, "2788"), ({"action_type": ""}, "2812")],
+)
+async def test_an_action_other_than_terminate_is_refused(create, ask, body, code):
+    status, answer = await ask("POST", await create(), "/actions", body)
+
+    assert (status, answer["error_code"]) == (400, f"ModelArts.{code}")
+
+
+@pytest.mark.parametrize("job", [UNKNOWN, "x", f"{UNKNOWN}:0", f"{UNKNOWN}%230", "%00"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("GET", "", None),
+        ("POST", "/actions", TERMINATE),
+        ("PUT", "", {"description": ""}),
+        ("DELETE", "", None),
+        ("GET", "/events", None),
+        ("GET", "/stages", None),
+        ("GET", "/tasks/worker-0/logs/preview", None),
+    ],
+)
+async def test_an_unknown_job_is_not_found(default_queue, ask, job, call):
+    method, *others = call
+    status, answer = await ask(method, job, *others)
+
+    assert (status, answer["error_code"]) == (400, "ModelArts.2775")
+
+
+async def test_a_job_of_aws_batch_is_shown_and_terminated_in_every_project(submit, ask, search):
+    job = await submit("by-boto3", containerOverrides={"environment": [{"name": "A", "value": "1"}]})
+
+    _, shown = await ask("GET", job)
+    stopped, _ = await ask("POST", job, "/actions", TERMINATE)
+
+    assert shown["metadata"]["name"] == "by-boto3"
+    assert shown["algorithm"] == {
+        "command": "sleep 1",
+        "engine": {"image_url": "batchq-test:latest"},
+        "environments": {"A": "1"},
+    }
+    assert stopped == 202
+    assert (await search())["total"] == 0
+
+
+async def test_a_finished_job_is_deleted_and_an_unfinished_one_is_not(server, create, ask, search):
+    job = await create()
+    refused, why = await ask("DELETE", job)
+    await server.runs(job)
+    await server.ends(job)
+
+    deleted, _ = await ask("DELETE", job)
+    shown, _ = await ask("GET", job)
+
+    assert (refused, why["error_code"]) == (409, "ModelArts.2796")
+    assert (deleted, shown) == (202, 400)
+    assert (await search())["total"] == 0
+
+
+async def test_the_description_can_be_changed_and_nothing_else(create, ask):
+    job = await create(metadata={"description": "before"})
+
+    changed, _ = await ask("PUT", job, "", {"description": "after"})
+    refused, why = await ask("PUT", job, "", {"description": "x", "spec": {"schedule_policy": {"priority": 1}}})
+    _, shown = await ask("GET", job)
+
+    assert (changed, refused, why["error_code"]) == (200, 400, "ModelArts.2858")
+    assert shown["metadata"]["description"] == "after"
+
+
+async def test_a_project_in_the_header_other_than_in_the_path_is_refused(default_queue, http):
+    for project, expected in (("another", (404, "ModelArts.2786")), (PROJECT, (400, "ModelArts.2775"))):
+        status, _, answer = await http.ask("GET", f"{JOBS}/{UNKNOWN}", X_Project_Id=project)
+        assert (status, answer["error_code"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected"),
+    [
+        ("GET", f"/v2/{PROJECT}/algorithms", (400, "ModelArts.2858")),
+        ("POST", "/v2/a_b/training-jobs", (400, "ModelArts.2858")),
+        ("PATCH", JOBS, (405, "ModelArts.2803")),
+    ],
+)
+async def test_another_operation_is_refused_in_the_vendors_shape(http, method, path, expected):
+    status, headers, answer = await http.ask(method, path, data="{}")
+
+    assert (status, answer["error_code"]) == expected
+    assert headers["X-Request-Id"]
+
+
+async def test_pages_are_numbered_and_count_all_matches(create, search):
+    for name in "abcde":
+        await create(name)
+
+    pages = [await search(limit=2, offset=it) for it in range(4)]
+
+    assert [names(it) for it in pages] == [["e", "d"], ["c", "b"], ["a"], []]
+    assert {it["total"] for it in pages} == {5}
+    assert names(await search(limit=3, order="asc")) == ["a", "b", "c"]
+
+
+async def test_filters_of_a_search(server, create, search):
+    first = await create("resnet-1", algorithm={"name": "resnet"})
+    await create("bert-1")
+    await create("elsewhere", at="/v2/another/training-jobs")
+    await server.runs(first)
+    _, _, created = first, *[await server.engine.job(it) for it in (first, first)]
+    at = int(created.created_at.timestamp() * 1000)
+
+    assert names(await search()) == ["bert-1", "resnet-1"]
+    assert names(await search(("name", "like", ["net"]))) == ["resnet-1"]
+    assert names(await search(("name", "in", ["bert-1", "x"]))) == ["bert-1"]
+    assert names(await search(("name", "in", ["BERT-1"]))) == []
+    assert names(await search(("name", "not", ["bert-1"]))) == ["resnet-1"]
+    assert names(await search(("phase", "in", ["Running"]))) == ["resnet-1"]
+    assert names(await search(("phase", "not", ["Running"]))) == ["bert-1"]
+    assert names(await search(("algorithm_name", "in", ["resnet"]))) == ["resnet-1"]
+    assert names(await search(("kind", "in", ["job"]))) == ["bert-1", "resnet-1"]
+    assert names(await search(("user_id", "not", ["nobody"]))) == ["bert-1", "resnet-1"]
+    assert names(await search(("create_time", "between", [str(at), str(at)]))) == ["resnet-1"]
+    assert names(await search(("name", "like", [""]), ("phase", "in", []))) == ["bert-1", "resnet-1"]
+    assert names(await search(workspace_id="1")) == []
+    assert names(await search(at="/v2/another/training-job-searches")) == ["elsewhere"]
+    assert names(await search(at="/v2/anoth/training-job-searches")) == []
+
+
+@pytest.mark.parametrize(
+    ("condition", "code"),
+    [
+        (("shoe_size", "in", ["9"]), "2807"),
+        (("name", "between", ["a", "b"]), "2808"),
+        (("name", None, ["a"]), "2808"),
+        (("create_time", "in", ["1"]), "2808"),
+        (("create_time", "between", ["yesterday"]), "2809"),
+        (("create_time", "between", ["1", "2", "3"]), "2809"),
+        (("phase", "in", ["Sleeping"]), "2809"),
+    ],
+)
+async def test_an_unsupported_filter_is_refused(default_queue, search, condition, code):
+    assert await search(condition) == f"ModelArts.{code}"
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [({"sort_by": "name"}, "2790"), ({"order": "up"}, "2788"), ({"limit": 51}, "2788"), ({"offset": -1}, "2788")],
+)
+async def test_an_unsupported_page_is_refused(default_queue, search, body, code):
+    assert await search(**body) == f"ModelArts.{code}"
+
+
+async def test_events_are_the_history_of_a_job(server, create, ask):
+    job = await create()
+    await server.runs(job)
+    await server.ends(job, exit_code=3)
+
+    _, all_ = await ask("GET", job, "/events?order=asc")
+    _, page = await ask("GET", job, "/events?limit=1&offset=1")
+    _, errors = await ask("GET", job, "/events?level=Error")
+    _, found = await ask("GET", job, "/events?pattern=running")
+    refused, why = await ask("GET", job, "/events?limit=101")
+
+    assert [it["level"] for it in all_["events"]] == ["Info", "Info", "Info", "Info", "Error"]
+    assert all_["total"] == 5
+    assert page["events"] == [all_["events"][3]]
+    assert errors["events"] == all_["events"][4:]
+    assert [it["message"] for it in found["events"]] == ["The training job is running."]
+    assert (refused, why["error_code"]) == (400, "ModelArts.2788")
+
+
+async def test_stages_are_those_of_each_attempt(server, create, ask):
+    job = await create(metadata={"annotations": {"fault-tolerance/job-retry-num": "1"}})
+    _, waiting = await ask("GET", job, "/stages")
+    await server.runs(job)
+    await server.ends(job, exit_code=3)
+    _, retried = await ask("GET", job, "/stages")
+    _, shown = await ask("GET", job)
+
+    def stages(answer):
+        return [[it["name"] for it in record["stages"]] for record in answer["running_records"]]
+
+    assert stages(waiting) == [["scheduling"]]
+    assert stages(retried) == [["scheduling", "preparing", "running", "end"], ["scheduling"]]
+    assert shown["status"]["running_records"][0]["end_recover"] == "job_reschedule"
+    assert shown["status"]["duration"] == 90_000
