@@ -29,15 +29,17 @@ _SCALARS: Mapping[str, str] = {
     "timestamp": "number",
 }
 # AWS: the model requires them, and AWS omits them.
-_OPTIONAL = frozenset({("batch.JobDetail", "startedAt")})
+_OPTIONAL = frozenset({("batch.JobDetail", "startedAt"), ("sagemaker.DescribeTrainingJobResponse", "ModelArtifacts")})
 # AWS: the values of these enumerations may be in lower case, and are returned as they were sent.
 _ANY_CASE = frozenset({("batch", "RetryAction")})
+# Enumerations to which this server adds values.
+_EXTENDED = frozenset({("sagemaker", "TrainingInstanceType")})
 
 
 class AwsAnswer(Struct, frozen=True):
     """The answer of an operation of AWS, as botocore's model of the service describes it."""
 
-    #: The name of the service in botocore: `batch` or `logs`.
+    #: The name of the service in botocore, as `batch`.
     service: str
     #: As `DescribeJobs`.
     operation: str
@@ -115,7 +117,7 @@ class _AwsModel:
             case "map":
                 return {"type": "object", "additionalProperties": self._schema(shape["value"]["shape"])}
             case kind:
-                closed = "enum" in shape and (self._service, name) not in _ANY_CASE
+                closed = "enum" in shape and (self._service, name) not in _ANY_CASE | _EXTENDED
                 return {"type": _SCALARS[kind], **({"enum": shape["enum"]} if closed else {})}
 
     def _structure(self, name: str, shape: Mapping[str, Any]) -> Json:

@@ -30,7 +30,7 @@ from batchq.api.signed_requests import (
 )
 
 ALGORITHM = "AWS4-HMAC-SHA256"
-SERVICES = frozenset({"batch", "logs"})
+SERVICES = frozenset({"batch", "logs", "sagemaker"})
 ALWAYS_SIGNED = frozenset(
     {"host", "x-amz-date"}
 )  # always signed; x-amz-* and Content-Type headers too, if they are present

@@ -27,6 +27,8 @@ from batchq.api.native import (
 from batchq.api.native import jobs as native_jobs
 from batchq.api.native.accounts import dialect
 from batchq.api.page_tokens import PageTokens
+from batchq.api.sagemaker import routes as sagemaker
+from batchq.api.sagemaker.job_document import is_training_job
 from batchq.api.training import routes as training
 from batchq.api.training.context import TrainingContext
 from batchq.clock import wall_time
@@ -40,8 +42,10 @@ from batchq.ports.clock import Clock
 from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.events import EventService
 from batchq.services.job_log import JobLogService
+from batchq.services.named_jobs import NamedJobService
 from batchq.services.overview import OverviewService
 from batchq.settings import Privileged, Settings
+from batchq.throttling import ConcurrencyLimit
 
 
 def make_dialects(
@@ -58,6 +62,7 @@ def make_dialects(
         batch.dialect(make_batch_context(settings, parts, clock, tokens)),
         training.dialect(make_training_context(settings, parts, clock, tokens)),
         cloudwatch.dialect(logs_context),
+        sagemaker.dialect(make_sagemaker_context(settings, parts, clock, tokens)),
         modelarts.dialect(make_modelarts_context(settings, parts, clock)),
         native_jobs.dialect(parts.jobs),
         *read_dialects(settings, parts, clock, tokens),
@@ -123,6 +128,24 @@ def make_modelarts_context(settings: Settings, parts: Parts, clock: Clock) -> Mo
         capacity=capacity,
         engine_answers=lambda: parts.engine.start_obstacle() != status_reasons.ENGINE_AWAY,
         names=ReservedNames(),
+    )
+
+
+def make_sagemaker_context(
+    settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens
+) -> sagemaker.SageMakerContext:
+    return sagemaker.SageMakerContext(
+        jobs=parts.jobs,
+        submissions=DirectSubmissionService(jobs=parts.jobs, definitions=parts.catalog.definitions, clock=clock),
+        search=parts.job_search,
+        named=NamedJobService(parts.job_search, is_named=is_training_job),
+        metrics=parts.costs.metrics,
+        catalog=parts.catalog,
+        tokens=tokens,
+        account=settings.account_id,
+        region=settings.region,
+        min_timeout=settings.min_timeout,
+        lists=ConcurrencyLimit(at_once=sagemaker.MAX_AT_ONCE, waiting=sagemaker.MAX_WAITING),
     )
 
 

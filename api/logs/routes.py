@@ -1,4 +1,4 @@
-"""The operations of CloudWatch Logs: every one is `POST /`, and the X-Amz-Target header names it."""
+"""The operations of CloudWatch Logs."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -13,17 +13,17 @@ from batchq.api.authorization import authorize
 from batchq.api.http import REQUEST_ID, Dialect, HttpRefusal, error_response, read_body, reply
 from batchq.api.logs import translate, wire
 from batchq.api.logs.translate import LogArns
-from batchq.api.openapi import OperationDoc, document
+from batchq.api.openapi import OperationDoc
 from batchq.api.operations import Answer, Operation, takes
 from batchq.api.page_tokens import PageTokens
 from batchq.api.schemas import AwsAnswer
+from batchq.api.target_dispatch import CONTENT_TYPE, add_targets, unknown_operation
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.errors import Invalid, NotFound, Unavailable
 from batchq.logs.service import LogSearchPosition, LogService
 
 log = logging.getLogger(__name__)
 
-CONTENT_TYPE = "application/x-amz-json-1.1"
 PREFIX = "Logs_20140328."
 MAX_EVENTS = 10_000
 MAX_STREAMS = 50
@@ -118,15 +118,11 @@ SUMMARIES: Mapping[str, str] = {
 
 
 def dialect(context: LogsContext) -> Dialect:
-    async def endpoint(request: web.Request) -> web.Response:
-        response = await _handle(request, context)
-        response.content_type = CONTENT_TYPE
-        return response
+    async def handle(request: web.Request, name: str) -> web.Response:
+        return await _handle(request, context, name)
 
     def mount(app: web.Application) -> None:
-        route = app.router.add_post("/", endpoint)
-        for name, operation in OPERATIONS.items():
-            document(app, route, _doc(name, operation))
+        add_targets(app, PREFIX, handle, [_doc(name, operation) for name, operation in OPERATIONS.items()])
 
     return mount
 
@@ -142,16 +138,12 @@ def _doc(name: str, operation: Operation[LogsContext, LogsRequest]) -> Operation
     )
 
 
-async def _handle(request: web.Request, context: LogsContext) -> web.Response:
-    target = request.headers.get("X-Amz-Target", "")
-    operation = OPERATIONS.get(target.removeprefix(PREFIX)) if target.startswith(PREFIX) else None
+async def _handle(request: web.Request, context: LogsContext, name: str) -> web.Response:
+    operation = OPERATIONS.get(name)
     if operation is None:
-        why = (
-            f"{target[:200]!r} is not an operation of this server." if target else "The X-Amz-Target header is missing."
-        )
-        return error_response(HTTPStatus.BAD_REQUEST, "UnknownOperationException", why)
+        return unknown_operation(PREFIX + name)
     try:
-        return reply(await operation(context, await _request(request, context, target.removeprefix(PREFIX))))
+        return reply(await operation(context, await _request(request, context, name)))
     except HttpRefusal:
         raise
     except NotFound as why:

@@ -117,6 +117,8 @@ class ContainerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     resources: Resources
     #: Empty: the image's own command.
     command: tuple[str, ...] = ()
+    #: Replaces the image's entry point; empty: the image's own.
+    entrypoint: tuple[str, ...] = ()
     #: Variables by name, without those of batchq.
     environment: tuple[tuple[str, str], ...] = ()
     #: The user name or id of its process; None: the image's.

@@ -88,7 +88,7 @@ class JobService:
             self._checkpoint_guard.check()
         check_share(queue, spec)
         return await self._engine.submit(
-            job_id=JobId(str(uuid4())),
+            job_id=submission.job_id or JobId(str(uuid4())),
             spec=replace(spec, prices=self._prices),
             tags=submission.tags,
             key=submission.key,

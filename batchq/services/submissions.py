@@ -8,11 +8,11 @@ from batchq.domain.access.accounts import Owner
 from batchq.domain.catalog import JobDefinition, JobQueue, Tags
 from batchq.domain.checkpoints import checkpoint_rules
 from batchq.domain.container import ContainerSpec, Overrides, effective, merge
-from batchq.domain.ids import QueueName
+from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import ConsumableRequirement, Dependency, JobSpec, RetryStrategy
 from batchq.domain.scheduling.dependencies import invalid
 from batchq.domain.task import Nodes, Task, effective_nodes, effective_task
-from batchq.domain.training_metrics import MetricRule, metric_rules, training_plan
+from batchq.domain.training_metrics import MetricRule, check_rules, metric_rules, training_plan
 from batchq.errors import Invalid
 from batchq.ports.jobs import SubmissionKey
 from batchq.services import metric_patterns
@@ -50,6 +50,12 @@ class Submission(Struct, frozen=True, kw_only=True):
     scheduling_priority: int | None = None
     #: As in `JobSpec`; at most MAX_CLIENT_DOCUMENT bytes.
     client_document: str | None = None
+    #: The time between the stop signal and the kill; None: the server's.
+    stop_grace: timedelta | None = None
+    #: How the metrics of the job are found in its log, besides the rules that its tags make.
+    metric_rules: tuple[MetricRule, ...] = ()
+    #: The id of the job, which must be new; None: a random one.
+    job_id: JobId | None = None
     #: The idempotency key of the request; None: a repeated request submits another job.
     key: SubmissionKey | None = None
 
@@ -85,9 +91,9 @@ def build_spec(submission: Submission, definition: JobDefinition, *, owner: Owne
         propagate_tags=propagate,
         invalid=invalid(submission.overrides, len(tags)),
         client_document=submission.client_document,
-        stop_grace=stop_grace,
+        stop_grace=submission.stop_grace or stop_grace,
         checkpoints=checkpoint_rules(submission.tags),
-        metric_rules=_metric_rules(submission.tags),
+        metric_rules=_metric_rules(submission),
         plan=training_plan(submission.tags),
     )
 
@@ -105,9 +111,10 @@ def _work(
     return submission.container or effective(definition.container, submission.overrides, parameters), None, None
 
 
-def _metric_rules(tags: Tags) -> tuple[MetricRule, ...]:
-    """The rules that the tags make. Raises Invalid, also for a regular expression that is not valid."""
-    rules = metric_rules(tags)
+def _metric_rules(submission: Submission) -> tuple[MetricRule, ...]:
+    """The rules of the request and of its tags. Raises Invalid, also for a regular expression that is not valid."""
+    rules = (*submission.metric_rules, *metric_rules(submission.tags))
+    check_rules(list(rules))
     metric_patterns.patterns(rules)
     return rules
 

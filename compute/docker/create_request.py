@@ -201,6 +201,7 @@ def build_create_request(
             | _namespace_modes(inputs.namespaces),
         }
         | _endpoint(inputs.namespaces)
+        | ({"Entrypoint": list(spec.entrypoint)} if spec.entrypoint else {})
         | ({"Cmd": list(spec.command)} if spec.command else {})
         | ({"User": user} if user is not None else {}),
     )

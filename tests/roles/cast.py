@@ -123,6 +123,11 @@ def logs(operation, **asked):
     return Request(path="/", body=asked, headers=content)
 
 
+def sagemaker(operation, **asked):
+    content = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": f"SageMaker.{operation}"}
+    return Request(path="/", body=asked, headers=content)
+
+
 @contextmanager
 def stage(data):
     """A server on simulated containers, in a thread of its own; its people each have a key."""

@@ -2,11 +2,13 @@
 
 import time
 from dataclasses import dataclass
+from http import HTTPStatus
 from itertools import count
 from urllib.parse import quote
 from uuid import uuid4
 
 from batchq.compute.simulated.script import Script, write
+from tests.roles.cast import sagemaker
 
 LIMIT = 60.0  # seconds
 ARN = "arn:aws:batch:us-east-1:123456789012:"
@@ -117,6 +119,13 @@ class Props:
         self._stage.do(owner, "RegisterJobDefinition", jobDefinitionName=name, type="multinode", nodeProperties=nodes)
         return Thing(job=self.submit(owner, name), definition=name)
 
+    def sagemaker(self, owner):
+        """A queued training job of the SageMaker dialect; `job` is its name."""
+        name = f"{owner}-{next(_numbers)}"
+        answer = self._stage.ask(owner, sagemaker("CreateTrainingJob", **training_job(name)))
+        assert answer.status == HTTPStatus.OK, answer
+        return Thing(job=name, definition="")
+
     def until(self, job, status):
         end = time.monotonic() + LIMIT
         while True:
@@ -125,6 +134,18 @@ class Props:
                 return found[0]
             assert time.monotonic() < end, found
             time.sleep(0.05)
+
+
+def training_job(name):
+    """A CreateTrainingJob request of the SageMaker dialect, in the queue `still`."""
+    return {
+        "TrainingJobName": name,
+        "AlgorithmSpecification": {"TrainingImage": "x", "TrainingInputMode": "File"},
+        "RoleArn": "arn:aws:iam::123456789012:role/a-role",
+        "OutputDataConfig": {"S3OutputPath": "s3://bucket/key"},
+        "ResourceConfig": {"InstanceType": "batchq.cpu.1u0.0625g"},
+        "Tags": [{"Key": "batchq:queue", "Value": "still"}],
+    }
 
 
 def _definition(script):

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from tests.roles.cast import Request, batch, logs
-from tests.roles.props import ARN, LICENCES, REASON, Thing
+from tests.roles.cast import Request, batch, logs, sagemaker
+from tests.roles.props import ARN, LICENCES, REASON, Thing, training_job
 
 USER, COORDINATOR, OPERATOR, ADMIN = "ada", "cora", "oda", "amy"
 WHOSE = {"own": None, "same account": "bob", "account below": "cy", "account above": "rory", "other account": "eve"}
@@ -90,6 +90,15 @@ def _get(part: str, kind: str = "fresh") -> Row:
 
 def _training(path: str, **more) -> Request:
     return Request(path=f"/v2/training/jobs{path}", **more)
+
+
+def _described(it: Thing) -> Request:
+    return sagemaker("DescribeTrainingJob", TrainingJobName=it.job)
+
+
+def _sagemaker(operation: str, **more) -> Row:
+    ask = lambda it: sagemaker(operation, TrainingJobName=it.job)  # noqa: E731 - it is one expression
+    return Row(cells=REACH, ask=ask, kind="sagemaker", **more)
 
 
 def _search(queue: str, asked, kind: str = "fresh", of=lambda it: it.job) -> Row:
@@ -305,5 +314,19 @@ ROWS: Mapping[tuple[str, str], Row] = {
         cells=REACH, ask=lambda it: _training(f"/{it.job}/pause", body={"reason": REASON}), changes=True
     ),
     ("ResumeTrainingJob", ""): Row(cells=REACH, ask=lambda it: _training(f"/{it.job}/resume", body={}), changes=True),
+    ("SageMaker.CreateTrainingJob", ""): Row(
+        cells=ALL, ask=lambda it: sagemaker("CreateTrainingJob", **training_job(it.job))
+    ),
+    ("SageMaker.DescribeTrainingJob", ""): _sagemaker("DescribeTrainingJob"),
+    ("SageMaker.ListTrainingJobs", ""): Row(
+        cells=REACH,
+        ask=lambda it: sagemaker("ListTrainingJobs", NameContains=it.job),
+        kind="sagemaker",
+        tells=lambda it: it.job,
+    ),
+    ("SageMaker.StopTrainingJob", ""): _sagemaker(
+        "StopTrainingJob", changes=True, seen=(_described, '"TrainingJobStatus":"Stopped"')
+    ),
+    ("SageMaker.DeleteTrainingJob", ""): _sagemaker("DeleteTrainingJob"),
     ("CancelTrainingJob", ""): _stop(lambda it: _training(f"/{it.job}/cancel", body={"reason": REASON})),
 }

@@ -1,0 +1,215 @@
+"""CreateTrainingJob: the request to a job, and the part of it that is stored only to be returned."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from hashlib import sha256
+
+from msgspec import Struct
+
+from batchq.api.sagemaker import wire
+from batchq.api.sagemaker.errors import invalid
+from batchq.api.sagemaker.instance_types import resources_of
+from batchq.domain.access.accounts import Caller
+from batchq.domain.container import ContainerSpec, Overrides, TextFile
+from batchq.domain.ids import QueueName
+from batchq.domain.job import Action, ExitRule, RetryStrategy
+from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
+from batchq.domain.training_metrics import MetricRule
+from batchq.services.direct_submission import DirectWork
+from batchq.services.named_jobs import new_id
+from batchq.services.submissions import Submission
+
+DIALECT = "sagemaker"  # the member `dialect` of JobSpec.client_document, and the prefix of the definitions' names
+CHECKPOINTS = "/opt/ml/checkpoints"
+HYPERPARAMETERS = "/opt/ml/input/config/hyperparameters.json"
+STOP_GRACE = timedelta(seconds=120)  # AWS: between SIGTERM and SIGKILL
+DEFAULT_MAX_RUNTIME = 86_400  # seconds, as in SageMaker
+DEFAULT_QUEUE = "default"
+QUEUE_TAG = "batchq:queue"
+CHECKPOINTS_TAG = "batchq:checkpoints"
+MAX_REQUEST = 30 * 1024  # bytes: what is stored with a job is limited as in SubmitJob
+MAX_TAGS = 48  # of a request; the job needs two more
+MAX_VALUE = 4096  # characters of a variable
+MAX_METRICS = 40
+
+_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_:./#@-]{0,254}", re.ASCII)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,511}", re.ASCII)
+_NOT_IN_VARIABLES = re.compile(r"[^A-Z0-9_]")
+_NOT_IN_SHARES = re.compile(r"[^A-Za-z0-9]")
+_RESERVED = "AWS_BATCH_"
+_REFUSED = (
+    "InputDataConfig",
+    "VpcConfig",
+    "DebugRuleConfigurations",
+    "TensorBoardOutputConfig",
+    "ExperimentConfig",
+    "ProfilerRuleConfigurations",
+    "RemoteDebugConfig",
+    "InfraCheckConfig",
+    "SessionChainingConfig",
+)
+"""Members that the server cannot carry out."""
+_RETURNED = {
+    "AlgorithmSpecification",
+    "RoleArn",
+    "OutputDataConfig",
+    "ResourceConfig",
+    "HyperParameters",
+    "Environment",
+    "CheckpointConfig",
+    "RetryStrategy",
+    "EnableManagedSpotTraining",
+}
+"""Members that DescribeTrainingJob returns as they were sent. `StoppingCondition` is returned with its default."""
+
+
+class NewJob(Struct, frozen=True, kw_only=True):
+    """What a request creates."""
+
+    #: Its definition name is the prefix of the definition's name.
+    submission: Submission
+    work: DirectWork
+
+
+def queue_of(body: wire.SageMakerCreateTrainingJob) -> QueueName:
+    """The queue of the job: that of the tag QUEUE_TAG, else the default queue."""
+    return QueueName(dict(_tags(body)).get(QUEUE_TAG, DEFAULT_QUEUE))
+
+
+def share_of(caller: Caller) -> str:
+    """The share identifier of the caller's jobs in a queue with a policy: their account, as far as AWS allows."""
+    return _NOT_IN_SHARES.sub("", caller.account)[:255] or DIALECT
+
+
+def request_digest(invocation: str, content: bytes) -> str:
+    """Identifies a request that an SDK repeats. `invocation`: the header amz-sdk-invocation-id; empty: none."""
+    return sha256(invocation.encode() + b"\0" + content).hexdigest() if invocation else ""
+
+
+def to_new_job(
+    body: wire.SageMakerCreateTrainingJob, *, arn: str, digest: str, share: str | None, min_timeout: int, caller: Caller
+) -> NewJob:
+    """Translate a request. `share`: the share identifier of the job; None in a queue without a policy.
+
+    `min_timeout`: the least MaxRuntimeInSeconds. Raises HttpRefusal.
+    """
+    _refuse_unsupported(body)
+    stopping = _stopping_condition(body)
+    if stopping["MaxRuntimeInSeconds"] < min_timeout:
+        raise invalid(f"MaxRuntimeInSeconds must be at least {min_timeout}.")
+    container = _container(body, arn)
+    submission = Submission(
+        name=body.TrainingJobName,
+        queue=queue_of(body),
+        definition_name=DIALECT,
+        overrides=Overrides(),
+        retry=_retry(body.RetryStrategy),
+        timeout=timedelta(seconds=stopping["MaxRuntimeInSeconds"]),
+        tags=_tags(body),
+        share_identifier=share,
+        scheduling_priority=None if share is None else 0,
+        client_document=_document(body, stopping, digest),
+        stop_grace=STOP_GRACE,
+        metric_rules=_metric_rules(body.AlgorithmSpecification),
+        job_id=new_id(body.TrainingJobName, caller.user),
+    )
+    return NewJob(
+        submission=submission, work=DirectWork(container=container, nodes=_nodes(container, body.ResourceConfig))
+    )
+
+
+def _refuse_unsupported(body: wire.SageMakerCreateTrainingJob) -> None:
+    for member in _REFUSED:
+        if getattr(body, member):
+            raise invalid(f"{member} is not supported by this server.")
+    if body.EnableNetworkIsolation:
+        raise invalid("EnableNetworkIsolation is not supported by this server.")
+    if body.EnableInterContainerTrafficEncryption:
+        raise invalid("EnableInterContainerTrafficEncryption is not supported by this server.")
+    if body.CheckpointConfig is not None and body.CheckpointConfig.LocalPath not in {None, CHECKPOINTS}:
+        raise invalid(f"CheckpointConfig.LocalPath must be {CHECKPOINTS}.")
+
+
+def _container(body: wire.SageMakerCreateTrainingJob, arn: str) -> ContainerSpec:
+    algorithm = body.AlgorithmSpecification
+    if _IMAGE.fullmatch(algorithm.TrainingImage) is None:
+        raise invalid("AlgorithmSpecification.TrainingImage is not the name of an image.")
+    resources = resources_of(body.ResourceConfig.InstanceType)
+    if resources is None:
+        raise invalid(f"ResourceConfig.InstanceType {body.ResourceConfig.InstanceType!r} is not known.")
+    entrypoint = tuple(algorithm.ContainerEntrypoint or ())
+    default = () if entrypoint else ("train",)  # AWS: as the argument of the image's own entry point
+    return ContainerSpec(
+        image=algorithm.TrainingImage,
+        resources=resources,
+        entrypoint=entrypoint,
+        command=tuple(algorithm.ContainerArguments or default),
+        environment=tuple(_environment(body, arn).items()),
+        files=(TextFile(path=HYPERPARAMETERS, content=_json(body.HyperParameters or {})),),
+    )
+
+
+def _environment(body: wire.SageMakerCreateTrainingJob, arn: str) -> Mapping[str, str]:
+    """The caller's variables, the hyperparameters, and the name of the job, which replace the former."""
+    given = body.Environment or {}
+    for name in given:
+        if _VARIABLE.fullmatch(name) is None or name.startswith(_RESERVED):
+            raise invalid(f"{name[:100]!r} in Environment is not a name that a variable of a job may have.")
+    hyperparameters = body.HyperParameters or {}
+    own = {f"SM_HP_{_NOT_IN_VARIABLES.sub('_', name.upper())}": value for name, value in hyperparameters.items()}
+    if any(len(it) > MAX_VALUE for it in (*given.values(), *own.values())):
+        raise invalid(f"A value in Environment or HyperParameters must have at most {MAX_VALUE} characters.")
+    named = {"TRAINING_JOB_NAME": body.TrainingJobName, "TRAINING_JOB_ARN": arn}
+    return {**given, **own, **({"SM_HPS": _json(hyperparameters)} if hyperparameters else {}), **named}
+
+
+def _nodes(container: ContainerSpec, config: wire.ResourceShape) -> Nodes | None:
+    if config.InstanceCount == 1:
+        return None
+    task = Task(containers=(TaskContainer(name="default", spec=container),))
+    last = config.InstanceCount - 1
+    return Nodes(count=config.InstanceCount, main=0, ranges=(NodeRange(first=0, last=last, task=task),))
+
+
+def _retry(given: wire.RetryShape | None) -> RetryStrategy:
+    """AWS: a job is retried after failures of the service, not after an exit of its algorithm."""
+    if given is None:
+        return RetryStrategy()
+    exits = tuple(ExitRule(action=Action.EXIT, on_exit_code=f"{digit}*") for digit in range(1, 10))
+    return RetryStrategy(attempts=1 + given.MaximumRetryAttempts, evaluate_on_exit=exits)
+
+
+def _stopping_condition(body: wire.SageMakerCreateTrainingJob) -> dict[str, int]:
+    given = {} if body.StoppingCondition is None else body.StoppingCondition.model_dump(exclude_none=True)
+    return {"MaxRuntimeInSeconds": DEFAULT_MAX_RUNTIME} | given
+
+
+def _metric_rules(algorithm: wire.AlgorithmShape) -> tuple[MetricRule, ...]:
+    rules = {it.Name: MetricRule(name=it.Name, regex=it.Regex) for it in algorithm.MetricDefinitions or ()}
+    if len(rules) < len(algorithm.MetricDefinitions or ()):
+        raise invalid("The names in MetricDefinitions must be unique.")
+    return tuple(rules.values())
+
+
+def _tags(body: wire.SageMakerCreateTrainingJob) -> tuple[tuple[str, str], ...]:
+    tags = {it.Key: it.Value for it in body.Tags or ()}
+    if len(tags) > MAX_TAGS or len(tags) < len(body.Tags or ()):
+        raise invalid(f"Tags must have at most {MAX_TAGS} different keys.")
+    return tuple((tags | dict(_own_tags(body))).items())
+
+
+def _own_tags(body: wire.SageMakerCreateTrainingJob) -> Iterator[tuple[str, str]]:
+    if body.CheckpointConfig is not None:
+        yield CHECKPOINTS_TAG, "true"
+
+
+def _document(body: wire.SageMakerCreateTrainingJob, stopping: Mapping[str, int], digest: str) -> str:
+    """The members of the request that are returned as they were sent."""
+    kept = body.model_dump(include=_RETURNED, exclude_none=True)
+    return _json({"dialect": DIALECT, "request": digest, "job": kept | {"StoppingCondition": stopping}})
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

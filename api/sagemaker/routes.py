@@ -1,0 +1,276 @@
+"""The operations of SageMaker's training jobs: Create, Describe, List, Stop and Delete."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from aiohttp import web
+from msgspec import Struct
+from pydantic import BaseModel
+
+from batchq.api.authentication import parse_credential
+from batchq.api.authorization import authorize
+from batchq.api.dialect_profiles import register
+from batchq.api.http import Dialect, parse, read_body, reply
+from batchq.api.openapi import OperationDoc
+from batchq.api.page_tokens import PageTokens
+from batchq.api.sagemaker import wire
+from batchq.api.sagemaker.create_job import MAX_REQUEST, queue_of, request_digest, share_of, to_new_job
+from batchq.api.sagemaker.errors import PROFILE, TARGET_PREFIX, invalid, refusal
+from batchq.api.sagemaker.job_document import DELETED_TAG, described, is_training_job, request_of, summarized
+from batchq.api.sagemaker.statuses import STATUSES, TrainingJobStatus, training_job_status
+from batchq.api.schemas import AwsAnswer
+from batchq.api.target_dispatch import CONTENT_TYPE, add_targets, unknown_operation
+from batchq.domain.access.accounts import Caller, Permission, UserName
+from batchq.domain.job import FINISHED, Job
+from batchq.ports.job_search import JobSearchQuery, SearchPosition
+from batchq.services.catalog import CatalogService
+from batchq.services.direct_submission import DirectSubmissionService
+from batchq.services.job_search import JobSearchService
+from batchq.services.jobs import JobService
+from batchq.services.named_jobs import NamedJobService
+from batchq.services.training_metrics import MetricsService
+from batchq.throttling import ConcurrencyLimit
+
+DEFAULT_RESULTS = 10  # as in SageMaker
+MAX_PAGES = 5  # pages of the job search that one request reads: not every row of a page has the requested status
+MAX_AT_ONCE = 2  # lists of one user that are read at the same time
+MAX_WAITING = 14  # further lists of one user that wait
+
+Answer = Mapping[str, object]
+
+
+class SageMakerContext(Struct, frozen=True, kw_only=True):
+    """The services and settings that handlers use; the same for every request."""
+
+    jobs: JobService
+    submissions: DirectSubmissionService
+    search: JobSearchService
+    named: NamedJobService
+    catalog: CatalogService
+    metrics: MetricsService
+    tokens: PageTokens
+    #: The account id in ARNs.
+    account: str
+    #: The region of callers whose requests name none.
+    region: str
+    #: The least MaxRuntimeInSeconds.
+    min_timeout: int
+    #: Of the lists of each user.
+    lists: ConcurrencyLimit[UserName]
+
+
+class SageMakerRequest(Struct, frozen=True, kw_only=True):
+    """One request, with its caller."""
+
+    body: bytes
+    caller: Caller
+    #: The ARN of a training job without its name.
+    arn_prefix: str
+    #: The header amz-sdk-invocation-id: an SDK repeats a request with the same id. Empty: none.
+    invocation: str
+
+    def arn(self, name: str) -> str:
+        return self.arn_prefix + name
+
+
+class SageMakerEmptyAnswer(Struct, frozen=True, kw_only=True):
+    """Nothing: the operation succeeded."""
+
+
+class _Operation(Struct, frozen=True, kw_only=True):
+    handle: Callable[[SageMakerContext, SageMakerRequest], Awaitable[Answer]]
+    body: type[BaseModel]
+    summary: str
+    #: Whether AWS's answer has no members.
+    empty: bool = False
+
+
+async def create(context: SageMakerContext, request: SageMakerRequest) -> Answer:
+    """CreateTrainingJob. No two jobs of a user have the same name, unless the earlier one was deleted."""
+    if len(request.body) > MAX_REQUEST:
+        raise invalid(f"The request must be at most {MAX_REQUEST} bytes.")
+    body, caller = parse(wire.SageMakerCreateTrainingJob, request.body), request.caller
+    name, arn = body.TrainingJobName, request.arn(body.TrainingJobName)
+    queue = context.catalog.queues_of(caller).get(queue_of(body))
+    if queue is None:
+        raise invalid(f"JobQueue {queue_of(body)[:128]} not found.")
+    digest = request_digest(request.invocation, request.body)
+    share = None if queue.policy is None else share_of(caller)
+    new = to_new_job(body, arn=arn, digest=digest, share=share, min_timeout=context.min_timeout, caller=caller)
+    with context.named.reserved(name, caller=caller) as is_free:
+        existing = await context.named.own(name, caller=caller)
+        if existing is not None and digest and request_of(existing) == digest:
+            return {"TrainingJobArn": arn}
+        if existing is not None or not is_free:
+            raise refusal("ResourceInUse", f"Training job names must be unique for a user: {name} exists.")
+        await context.submissions.submit(new.submission, new.work, caller=caller)
+    return {"TrainingJobArn": arn}
+
+
+async def describe(context: SageMakerContext, request: SageMakerRequest) -> Answer:
+    """DescribeTrainingJob. AWS: a job that does not exist is a ValidationException, unlike in the other operations."""
+    name = parse(wire.SageMakerNamedTrainingJob, request.body).TrainingJobName
+    job = await context.named.find(name, caller=request.caller)
+    if job is None:
+        raise invalid("Requested resource not found.")
+    history = await context.jobs.history(job.id, caller=request.caller)
+    has_final_metrics = job.status in FINISHED and bool(job.spec.metric_rules)
+    metrics = await context.metrics.current(job, caller=request.caller) if has_final_metrics else {}
+    return described(job, arn=request.arn(name), history=history, metrics=metrics)
+
+
+async def stop(context: SageMakerContext, request: SageMakerRequest) -> Answer:
+    """StopTrainingJob: SIGTERM, and SIGKILL 120 s later.
+
+    A job with a CheckpointConfig is requested to write a final checkpoint, by the signal that its tags declare, if any.
+    """
+    job = await _find(context, request)
+    status = training_job_status(job)
+    if status is not TrainingJobStatus.IN_PROGRESS:
+        raise invalid(f"The request was rejected because the training job is in status {status}.")
+    reason, checkpoint = f"Stopped by {request.caller.user}", job.spec.checkpoints is not None
+    await context.jobs.terminate(job.id, reason, checkpoint=checkpoint, caller=request.caller)
+    return {}
+
+
+async def delete(context: SageMakerContext, request: SageMakerRequest) -> Answer:
+    """DeleteTrainingJob: the name is free again. The job itself remains until the server's retention removes it."""
+    job = await _find(context, request)
+    if job.status not in FINISHED:
+        raise refusal("ResourceInUse", f"Training job {job.spec.name} is in status {training_job_status(job)}.")
+    await context.jobs.tag(job.id, ((DELETED_TAG, job.id),), caller=request.caller)
+    return {}
+
+
+async def list_(context: SageMakerContext, request: SageMakerRequest) -> Answer:
+    """ListTrainingJobs, newest first."""
+    body, caller = parse(wire.SageMakerListTrainingJobs, request.body), request.caller
+    _refuse_unsupported(body)
+    conditions = body.CreationTimeAfter, body.CreationTimeBefore, body.NameContains, body.StatusEquals
+    token = "ListTrainingJobs", caller.user, *map(str, conditions)
+    after = None
+    if body.NextToken:
+        at, order = context.tokens.read(token, body.NextToken).split(",")
+        after = SearchPosition(int(at), int(order))
+    async with context.lists.of(caller.user):
+        jobs, position = await _page(context, body, after, caller)
+    more = {} if position is None else {"NextToken": context.tokens.make(token, f"{position.at},{position.order}")}
+    return {"TrainingJobSummaries": [summarized(it, arn=request.arn(it.spec.name)) for it in jobs], **more}
+
+
+OPERATIONS: Mapping[str, _Operation] = {
+    "CreateTrainingJob": _Operation(
+        handle=create, body=wire.SageMakerCreateTrainingJob, summary="Creates a training job."
+    ),
+    "DescribeTrainingJob": _Operation(
+        handle=describe,
+        body=wire.SageMakerNamedTrainingJob,
+        summary="Describes a training job with its statuses and metrics.",
+    ),
+    "ListTrainingJobs": _Operation(
+        handle=list_, body=wire.SageMakerListTrainingJobs, summary="Lists training jobs, newest first."
+    ),
+    "StopTrainingJob": _Operation(
+        handle=stop, body=wire.SageMakerNamedTrainingJob, summary="Stops a training job.", empty=True
+    ),
+    "DeleteTrainingJob": _Operation(
+        handle=delete, body=wire.SageMakerNamedTrainingJob, summary="Deletes a training job that has ended.", empty=True
+    ),
+}
+
+
+def dialect(context: SageMakerContext) -> Dialect:
+    async def handle(request: web.Request, name: str) -> web.Response:
+        operation = OPERATIONS.get(name)
+        if operation is None:
+            return unknown_operation(TARGET_PREFIX + name)
+        return reply(await operation.handle(context, await _request(request, context, name)))
+
+    def mount(app: web.Application) -> None:
+        register(app, PROFILE)
+        add_targets(app, TARGET_PREFIX, handle, [_doc(name, it) for name, it in OPERATIONS.items()])
+
+    return mount
+
+
+def _doc(name: str, operation: _Operation) -> OperationDoc:
+    return OperationDoc(
+        name=TARGET_PREFIX + name,
+        summary=operation.summary,
+        body=operation.body,
+        answer=SageMakerEmptyAnswer if operation.empty else AwsAnswer("sagemaker", name),
+        target=TARGET_PREFIX + name,
+        media=CONTENT_TYPE,
+    )
+
+
+async def _request(request: web.Request, context: SageMakerContext, name: str) -> SageMakerRequest:
+    region = parse_credential(request.headers.get("Authorization", "")).region or context.region
+    return SageMakerRequest(
+        body=await read_body(request),
+        caller=authorize(request, Permission.SELF, TARGET_PREFIX + name),
+        arn_prefix=f"arn:aws:sagemaker:{region}:{context.account}:training-job/",
+        invocation=request.headers.get("amz-sdk-invocation-id", "")[:128],
+    )
+
+
+async def _find(context: SageMakerContext, request: SageMakerRequest) -> Job:
+    """The job that a request names. Raises HttpRefusal."""
+    name = parse(wire.SageMakerNamedTrainingJob, request.body).TrainingJobName
+    job = await context.named.find(name, caller=request.caller)
+    if job is None:
+        raise refusal("ResourceNotFound", "Requested resource not found.")
+    return job
+
+
+def _refuse_unsupported(body: wire.SageMakerListTrainingJobs) -> None:
+    unsupported = {
+        "SortBy": body.SortBy not in {None, "CreationTime"},
+        "SortOrder": body.SortOrder not in {None, "Descending"},
+        "LastModifiedTimeAfter": body.LastModifiedTimeAfter is not None,
+        "LastModifiedTimeBefore": body.LastModifiedTimeBefore is not None,
+        "WarmPoolStatusEquals": body.WarmPoolStatusEquals is not None,
+        "TrainingPlanArnEquals": body.TrainingPlanArnEquals is not None,
+    }
+    for member, is_used in unsupported.items():
+        if is_used:
+            value = getattr(body, member)
+            raise invalid(f"{member} {str(value)[:40]} is not supported by this server.")
+
+
+async def _page(
+    context: SageMakerContext, body: wire.SageMakerListTrainingJobs, position: SearchPosition | None, caller: Caller
+) -> tuple[Sequence[Job], SearchPosition | None]:
+    """Matching jobs, and where the next page continues; None: no further job matches."""
+    limit = body.MaxResults or DEFAULT_RESULTS
+    wanted = None if body.StatusEquals is None else body.StatusEquals
+    if wanted == "Deleting":
+        return (), None
+    found: list[Job] = []
+    for _ in range(MAX_PAGES):
+        query = JobSearchQuery(
+            statuses=None if wanted is None else STATUSES[TrainingJobStatus(wanted)],
+            names=None if body.NameContains is None else frozenset({f"*{body.NameContains}*"}),
+            definitions=frozenset({"sagemaker_*"}),
+            created_after=_milliseconds(body.CreationTimeAfter),
+            created_before=_milliseconds(body.CreationTimeBefore),
+            limit=limit - len(found),
+            before=position,
+        )
+        page = await context.search.search(query, caller=caller)
+        found += (it for it in page.jobs if _matches(it, body))
+        position = page.next
+        if position is None or len(found) == limit:
+            break
+    return found, position
+
+
+def _milliseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else int(seconds * 1000)
+
+
+def _matches(job: Job, body: wire.SageMakerListTrainingJobs) -> bool:
+    return (
+        is_training_job(job)
+        and (body.NameContains or "") in job.spec.name
+        and body.StatusEquals in {None, training_job_status(job)}
+    )

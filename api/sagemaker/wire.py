@@ -1,0 +1,126 @@
+"""Shapes of SageMaker's requests. Members are spelt as SageMaker spells them; None: the member is omitted."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+
+class SageMakerModel(BaseModel):
+    """Strict: a string is not converted to a number. Unknown members are refused, since they could change the job."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+JobName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$", max_length=63)]
+S3Uri = Annotated[Text, Field(max_length=1024)]
+Seconds = Annotated[int, Field(ge=1, le=2_419_200)]
+Epoch = Annotated[float, Field(ge=0, le=253_402_300_799)]
+
+
+class MetricShape(SageMakerModel):
+    Name: Annotated[Text, Field(min_length=1, max_length=255)]
+    #: In RE2 syntax; group 1 is the value.
+    Regex: Annotated[Text, Field(min_length=1, max_length=500)]
+
+
+class AlgorithmShape(SageMakerModel):
+    TrainingImage: Annotated[Text, Field(min_length=1, max_length=255)]
+    #: Without effect: input channels are directories.
+    TrainingInputMode: Literal["File", "Pipe", "FastFile"]
+    ContainerEntrypoint: Annotated[list[Text], Field(min_length=1, max_length=100)] | None = None
+    ContainerArguments: Annotated[list[Text], Field(min_length=1, max_length=100)] | None = None
+    MetricDefinitions: Annotated[list[MetricShape], Field(max_length=40)] | None = None
+    #: Without effect.
+    EnableSageMakerMetricsTimeSeries: bool | None = None
+
+
+class OutputShape(SageMakerModel):
+    S3OutputPath: S3Uri
+    #: Without effect.
+    KmsKeyId: Annotated[Text, Field(max_length=2048)] | None = None
+    CompressionType: Literal["GZIP", "NONE"] | None = None
+
+
+class ResourceShape(SageMakerModel):
+    InstanceType: Annotated[Text, Field(max_length=64)]
+    InstanceCount: Annotated[int, Field(ge=1, le=1000)] = 1
+    #: Without effect.
+    VolumeSizeInGB: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
+
+
+class StoppingShape(SageMakerModel):
+    MaxRuntimeInSeconds: Seconds | None = None
+    #: Without effect: there are no spot instances.
+    MaxWaitTimeInSeconds: Seconds | None = None
+
+
+class CheckpointShape(SageMakerModel):
+    S3Uri: S3Uri
+    LocalPath: Annotated[Text, Field(max_length=4096)] | None = None
+
+
+class RetryShape(SageMakerModel):
+    MaximumRetryAttempts: Annotated[int, Field(ge=1, le=30)]
+
+
+class TagShape(SageMakerModel):
+    Key: Annotated[Text, Field(min_length=1, max_length=128)]
+    Value: Annotated[Text, Field(max_length=256)]
+
+
+class SageMakerCreateTrainingJob(SageMakerModel):
+    """A training job. Members with a JsonValue are only named in the error that refuses them."""
+
+    TrainingJobName: JobName
+    AlgorithmSpecification: AlgorithmShape
+    #: Returned, and not read.
+    RoleArn: Annotated[Text, Field(min_length=20, max_length=2048)]
+    OutputDataConfig: OutputShape
+    ResourceConfig: ResourceShape
+    StoppingCondition: StoppingShape | None = None
+    HyperParameters: Annotated[dict[Text, Text], Field(max_length=100)] | None = None
+    Environment: Annotated[dict[Text, Text], Field(max_length=100)] | None = None
+    CheckpointConfig: CheckpointShape | None = None
+    RetryStrategy: RetryShape | None = None
+    Tags: Annotated[list[TagShape], Field(max_length=50)] | None = None
+    #: Without effect: there are no spot instances.
+    EnableManagedSpotTraining: bool | None = None
+    EnableNetworkIsolation: bool | None = None
+    EnableInterContainerTrafficEncryption: bool | None = None
+    InputDataConfig: JsonValue = None
+    VpcConfig: JsonValue = None
+    DebugHookConfig: JsonValue = None
+    DebugRuleConfigurations: JsonValue = None
+    TensorBoardOutputConfig: JsonValue = None
+    ExperimentConfig: JsonValue = None
+    ProfilerConfig: JsonValue = None
+    ProfilerRuleConfigurations: JsonValue = None
+    RemoteDebugConfig: JsonValue = None
+    InfraCheckConfig: JsonValue = None
+    SessionChainingConfig: JsonValue = None
+
+
+class SageMakerNamedTrainingJob(SageMakerModel):
+    """A request that only names a job."""
+
+    TrainingJobName: JobName
+
+
+class SageMakerListTrainingJobs(SageMakerModel):
+    NextToken: Annotated[str, Field(max_length=8192)] | None = None
+    MaxResults: Annotated[int, Field(ge=1, le=100)] | None = None
+    #: Seconds since 1970, exclusive.
+    CreationTimeAfter: Epoch | None = None
+    #: Seconds since 1970, exclusive.
+    CreationTimeBefore: Epoch | None = None
+    NameContains: Annotated[str, Field(pattern=r"^[a-zA-Z0-9-]+$", max_length=63)] | None = None
+    StatusEquals: Literal["InProgress", "Completed", "Failed", "Stopping", "Stopped", "Deleting"] | None = None
+    #: Only CreationTime is supported, which is the default.
+    SortBy: Literal["Name", "CreationTime", "Status"] | None = None
+    #: Only Descending is supported, which is the default.
+    SortOrder: Literal["Ascending", "Descending"] | None = None
+    LastModifiedTimeAfter: JsonValue = None
+    LastModifiedTimeBefore: JsonValue = None
+    WarmPoolStatusEquals: JsonValue = None
+    TrainingPlanArnEquals: JsonValue = None

@@ -1,0 +1,74 @@
+"""Finds jobs by a name that is unique among the jobs of a user, for dialects that address jobs by name.
+
+The id of such a job begins with hashes of its name and of its owner. So a job is found by a prefix of its id, however
+many jobs there are, and the store needs no index of names. Decision 0048.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from uuid import UUID, uuid4
+
+from batchq.domain.access.accounts import Caller, UserName
+from batchq.domain.ids import JobId
+from batchq.domain.job import Job
+from batchq.ports.job_search import JobSearchQuery
+from batchq.services.job_search import JobSearchService
+
+MAX_EXAMINED = 100  # jobs of other users with the same name
+_VERSION = "8"  # RFC 9562: a UUID whose bits the application chooses
+
+
+class NamedJobService:
+    """Jobs with unique names. Jobs that are not visible to the caller are treated as missing."""
+
+    def __init__(self, search: JobSearchService, *, is_named: Callable[[Job], bool]) -> None:
+        """`is_named`: whether a job with the right name is one that the dialect created and has not deleted."""
+        self._search = search
+        self._is_named = is_named
+        self._reserved: set[tuple[str, str]] = set()
+
+    async def find(self, name: str, *, caller: Caller) -> Job | None:
+        """The job with this name: the caller's own, else the newest one that the caller may see."""
+        own = await self.own(name, caller=caller)
+        if own is not None:
+            return own
+        return await self._newest(name, _hash(name, 8), caller, limit=MAX_EXAMINED)
+
+    async def own(self, name: str, *, caller: Caller) -> Job | None:
+        """The caller's own job with this name."""
+        found = await self._newest(name, _prefix(name, caller.user), caller, limit=1)
+        return found if found is not None and found.spec.owner.user == caller.user else None
+
+    @contextmanager
+    def reserved(self, name: str, *, caller: Caller) -> Iterator[bool]:
+        """Reserve a name during a submission. Yields False if another request of the user has reserved it."""
+        key = (caller.user, name)
+        if key in self._reserved:
+            yield False
+            return
+        self._reserved.add(key)
+        try:
+            yield True
+        finally:
+            self._reserved.discard(key)
+
+    async def _newest(self, name: str, prefix: str, caller: Caller, *, limit: int) -> Job | None:
+        page = await self._search.search(JobSearchQuery(id_prefix=prefix, limit=limit), caller=caller)
+        return next((it for it in page.jobs if it.spec.name == name and self._is_named(it)), None)
+
+
+def new_id(name: str, user: UserName) -> JobId:
+    """The id of a new job of `user` with this name."""
+    fixed = _prefix(name, user).replace("-", "")
+    return JobId(str(UUID(hex=fixed + uuid4().hex[len(fixed) :])))
+
+
+def _prefix(name: str, user: UserName) -> str:
+    """The beginning of the ids of all jobs of `user` with this name: 60 bits."""
+    owner = _hash(f"{user}/{name}", 7)
+    return f"{_hash(name, 8)}-{owner[:4]}-{_VERSION}{owner[4:]}"
+
+
+def _hash(text: str, digits: int) -> str:
+    return sha256(text.encode()).hexdigest()[:digits]

@@ -1,0 +1,290 @@
+"""The SageMaker dialect of a real server, called by boto3 with botocore's model and waiters."""
+
+import json
+import time
+import urllib.error
+import urllib.request
+from itertools import count
+
+import pytest
+from botocore.exceptions import ClientError
+
+from batchq.compute.simulated.script import Script, write
+from tests.support.forked_service import serving_forked
+
+_numbers = count(1)
+ROLE = "arn:aws:iam::123456789012:role/a-role"
+QUICKLY = {"Delay": 1, "MaxAttempts": 60}
+METRICS = [{"Name": "validation:loss", "Regex": "loss=([0-9.]+)"}, {"Name": "never", "Regex": "never=([0-9]+)"}]
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    with serving_forked(tmp_path_factory.mktemp("sagemaker") / "data", "--runtime", "simulated") as service:
+        yield service
+        assert service.blocked_by() == []
+
+
+@pytest.fixture(scope="module")
+def sagemaker(service):
+    return service.client("sagemaker")
+
+
+@pytest.fixture
+def create(sagemaker):
+    """Create a training job that runs `script`; returns its name."""
+
+    def create(script=Script(seconds=0.1), *, name=None, algorithm=(), **members):  # noqa: B008 - a value
+        name = name or f"job-{next(_numbers)}"
+        variable, value = write(script)
+        request = {
+            "TrainingJobName": name,
+            "AlgorithmSpecification": {"TrainingImage": "an-image", "TrainingInputMode": "File", **dict(algorithm)},
+            "RoleArn": ROLE,
+            "OutputDataConfig": {"S3OutputPath": "s3://bucket/key"},
+            "ResourceConfig": {"InstanceType": "batchq.cpu.0.1u0.0625g", "InstanceCount": 1, "VolumeSizeInGB": 1},
+            "StoppingCondition": {"MaxRuntimeInSeconds": 600},
+            "Environment": {variable: value},
+        }
+        assert sagemaker.create_training_job(**request | members)["TrainingJobArn"].endswith(f":training-job/{name}")
+        return name
+
+    return create
+
+
+@pytest.fixture
+def ended(sagemaker):
+    def ended(name):
+        waiter = sagemaker.get_waiter("training_job_completed_or_stopped")
+        waiter.wait(TrainingJobName=name, WaiterConfig=QUICKLY)
+        return sagemaker.describe_training_job(TrainingJobName=name)
+
+    return ended
+
+
+def until(sagemaker, name, status):
+    for _ in range(300):
+        found = sagemaker.describe_training_job(TrainingJobName=name)
+        if found["SecondaryStatus"] == status:
+            return found
+        time.sleep(0.05)
+    pytest.fail(f"{name} is {found['SecondaryStatus']}, not {status}")
+
+
+def error(call, **asked):
+    with pytest.raises(ClientError) as why:
+        call(**asked)
+    return why.value.response["Error"]["Code"], why.value.response["Error"]["Message"]
+
+
+def test_a_training_job_completes_with_its_times_metrics_and_statuses(sagemaker, create, ended):
+    script = Script(seconds=0.2, output=("epoch=1 loss=0.5", "epoch=2 loss=0.25"))
+    name = create(
+        script,
+        algorithm={"MetricDefinitions": METRICS},
+        HyperParameters={"lr": "0.1"},
+        Tags=[{"Key": "team", "Value": "a"}],
+    )
+
+    job = ended(name)
+
+    assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Completed", "Completed")
+    assert job["CreationTime"] <= job["TrainingStartTime"] <= job["TrainingEndTime"]
+    assert (job["TrainingTimeInSeconds"], job["BillableTimeInSeconds"]) == (1, 1)
+    assert (job["HyperParameters"], job["RoleArn"]) == ({"lr": "0.1"}, ROLE)
+    assert job["StoppingCondition"] == {"MaxRuntimeInSeconds": 600}
+    steps = [it["Status"] for it in job["SecondaryStatusTransitions"]]
+    assert steps == ["Pending", "Downloading", "Training", "Completed"]
+    assert all(it["EndTime"] >= it["StartTime"] for it in job["SecondaryStatusTransitions"])
+
+
+def test_final_metrics_are_those_of_metric_definitions(create, ended):
+    name = create(Script(seconds=0.1, output=("loss=0.5", "loss=0.25")), algorithm={"MetricDefinitions": METRICS})
+
+    found = ended(name)["FinalMetricDataList"]
+
+    assert [(it["MetricName"], it["Value"]) for it in found] == [("validation:loss", 0.25)]
+
+
+def test_a_stopped_job_is_stopping_until_its_container_has_ended(sagemaker, create, ended):
+    name = create(Script(seconds=None, on_term=0, term_delay=1))
+    until(sagemaker, name, "Training")
+
+    sagemaker.stop_training_job(TrainingJobName=name)
+    during = sagemaker.describe_training_job(TrainingJobName=name)
+    again = error(sagemaker.stop_training_job, TrainingJobName=name)
+    job = ended(name)
+
+    assert (during["TrainingJobStatus"], during["SecondaryStatus"]) == ("Stopping", "Stopping")
+    refused = "The request was rejected because the training job is in status Stopping."
+    assert again == ("ValidationException", refused)
+    assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Stopped", "Stopped")
+    assert [it["Status"] for it in job["SecondaryStatusTransitions"]][-3:] == ["Training", "Stopping", "Stopped"]
+    assert error(sagemaker.stop_training_job, TrainingJobName=name)[1].endswith("in status Stopped.")
+
+
+def test_the_container_has_120_seconds_between_sigterm_and_sigkill(service, create):
+    name = create()
+
+    (row,) = native(service, "listjobs", {"names": [name]})["jobs"]
+
+    assert native(service, f"jobs/{row['jobId']}")["job"]["stopGraceSeconds"] == 120
+
+
+def test_a_queued_job_stops_at_once(sagemaker, create):
+    name = create(ResourceConfig={"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1, "VolumeSizeInGB": 1})
+    waiting = sagemaker.describe_training_job(TrainingJobName=name)
+
+    sagemaker.stop_training_job(TrainingJobName=name)
+    job = sagemaker.describe_training_job(TrainingJobName=name)
+
+    assert (waiting["TrainingJobStatus"], waiting["SecondaryStatus"]) == ("InProgress", "Pending")
+    assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Stopped", "Stopped")
+    assert "TrainingStartTime" not in job
+
+
+def test_a_failed_algorithm_is_not_retried(sagemaker, create):
+    name = create(Script(seconds=0.1, exit_code=3), RetryStrategy={"MaximumRetryAttempts": 5})
+
+    job = until(sagemaker, name, "Failed")
+
+    assert (job["TrainingJobStatus"], job["FailureReason"].partition(":")[0]) == ("Failed", "AlgorithmError")
+    assert job["FailureReason"].endswith("exit code: 3")
+    assert job["TrainingTimeInSeconds"] == 1
+
+
+def test_names_are_unique_until_the_job_is_deleted(sagemaker, create, ended):
+    name = create(Script(seconds=None, on_term=0))
+
+    assert error(create, name=name)[0] == "ResourceInUse"
+    assert error(sagemaker.delete_training_job, TrainingJobName=name)[0] == "ResourceInUse"
+    until(sagemaker, name, "Training")
+    sagemaker.stop_training_job(TrainingJobName=name)
+    ended(name)
+    assert error(create, name=name)[0] == "ResourceInUse"
+
+    sagemaker.delete_training_job(TrainingJobName=name)
+
+    assert error(sagemaker.describe_training_job, TrainingJobName=name) == (
+        "ValidationException",
+        "Requested resource not found.",
+    )
+    assert error(sagemaker.delete_training_job, TrainingJobName=name)[0] == "ResourceNotFound"
+    assert sagemaker.list_training_jobs(NameContains=name)["TrainingJobSummaries"] == []
+    create(name=name)
+    assert ended(name)["TrainingJobStatus"] == "Completed"
+
+
+def test_a_create_that_the_sdk_repeats_creates_one_job(service, sagemaker, create):
+    """The reply to the first request is lost: botocore sends the same request with the same invocation id."""
+    repeated = []
+
+    def twice(request, **_):
+        if not repeated:
+            repeated.append(request.headers["amz-sdk-invocation-id"])
+            urllib.request.urlopen(
+                urllib.request.Request(request.url, data=request.body, headers=texts(request.headers))
+            ).close()
+
+    sagemaker.meta.events.register_last("before-send.sagemaker.CreateTrainingJob", twice)
+    try:
+        name = create()
+    finally:
+        sagemaker.meta.events.unregister("before-send.sagemaker.CreateTrainingJob", twice)
+
+    assert repeated
+    assert len(native(service, "listjobs", {"names": [name]})["jobs"]) == 1
+
+
+def texts(headers):
+    return {name: it.decode() if isinstance(it, bytes) else it for name, it in headers.items()}
+
+
+def test_jobs_are_listed_by_name_status_and_time_a_page_at_a_time(sagemaker, create, ended):
+    names = [create(name=f"Listed-{number}") for number in range(5)]
+    for name in names:
+        ended(name)
+    pages = sagemaker.get_paginator("list_training_jobs").paginate(
+        NameContains="Listed", StatusEquals="Completed", PaginationConfig={"PageSize": 2}
+    )
+
+    found = [it["TrainingJobName"] for page in pages for it in page["TrainingJobSummaries"]]
+
+    assert found == names[::-1]
+    assert sagemaker.list_training_jobs(NameContains="listed")["TrainingJobSummaries"] == []
+    assert sagemaker.list_training_jobs(NameContains="Listed", StatusEquals="Failed")["TrainingJobSummaries"] == []
+    third = sagemaker.describe_training_job(TrainingJobName=names[2])["CreationTime"]
+    later = sagemaker.list_training_jobs(NameContains="Listed", CreationTimeAfter=third)["TrainingJobSummaries"]
+    assert names[2] not in [it["TrainingJobName"] for it in later]
+    assert names[4] in [it["TrainingJobName"] for it in later]
+
+
+REFUSED = {
+    "an unknown type": {"ResourceConfig": {"InstanceType": "ml.z9.huge", "InstanceCount": 1, "VolumeSizeInGB": 1}},
+    "inputs": {
+        "InputDataConfig": [
+            {"ChannelName": "train", "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://b/k"}}}
+        ]
+    },
+    "isolation": {"EnableNetworkIsolation": True},
+    "encryption": {"EnableInterContainerTrafficEncryption": True},
+    "a network": {"VpcConfig": {"SecurityGroupIds": ["sg"], "Subnets": ["subnet"]}},
+    "another checkpoint path": {"CheckpointConfig": {"S3Uri": "s3://b/k", "LocalPath": "/other"}},
+    "a reserved variable": {"Environment": {"AWS_BATCH_JOB_ID": "x"}},
+    "a variable that is no name": {"Environment": {"a-b": "x"}},
+    "a short runtime": {"StoppingCondition": {"MaxRuntimeInSeconds": 1}},
+    "an unknown queue": {"Tags": [{"Key": "batchq:queue", "Value": "nowhere"}]},
+    "49 tags": {"Tags": [{"Key": f"k{number}", "Value": "v"} for number in range(49)]},
+    "a bad tag": {"Tags": [{"Key": "batchq:checkpoint-timeout", "Value": "soon"}]},
+    "two equal metrics": {"algorithm": {"MetricDefinitions": [METRICS[0], METRICS[0]]}},
+    "a bad regex": {"algorithm": {"MetricDefinitions": [{"Name": "m", "Regex": "("}]}},
+    "an image with spaces": {"algorithm": {"TrainingImage": "an image"}},
+    "an algorithm": {"algorithm": {"AlgorithmName": "xgboost"}},
+    "a large request": {"HyperParameters": {f"k{number}": "v" * 2500 for number in range(13)}},
+    "a bad name": {"name": "a--b-"},
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_request_that_cannot_be_carried_out_creates_nothing(service, sagemaker, create, case):
+    before = len(native(service, "listjobs", {"maxResults": 1000})["jobs"])
+
+    assert error(create, **REFUSED[case])[0] == "ValidationException"
+    assert len(native(service, "listjobs", {"maxResults": 1000})["jobs"]) == before
+
+
+@pytest.mark.parametrize("case", [{"SortBy": "Name"}, {"SortOrder": "Ascending"}, {"NextToken": "x"}])
+def test_an_unsupported_list_is_refused(sagemaker, case):
+    assert error(sagemaker.list_training_jobs, **case)[0] == "ValidationException"
+
+
+def test_another_operation_is_unknown(sagemaker):
+    assert error(sagemaker.list_endpoints)[0] == "UnknownOperationException"
+
+
+def test_malformed_json_is_a_serialization_error(service):
+    headers = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": "SageMaker.CreateTrainingJob"}
+    with pytest.raises(urllib.error.HTTPError) as why:
+        urllib.request.urlopen(urllib.request.Request(service.url, data=b"{", headers=headers))
+
+    assert (why.value.code, json.loads(why.value.read())["__type"]) == (400, "SerializationException")
+
+
+def test_several_instances_are_one_job_and_are_billed_together(sagemaker, create, ended):
+    name = create(
+        Script(seconds=0.2),
+        ResourceConfig={"InstanceType": "batchq.cpu.0.1u0.0625g", "InstanceCount": 2, "VolumeSizeInGB": 1},
+    )
+
+    job = ended(name)
+
+    assert (job["TrainingJobStatus"], job["BillableTimeInSeconds"]) == ("Completed", 2)
+
+
+def native(service, path, body=None):
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(
+        f"{service.url}/v1/batchq/{path}", data=data, headers={"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)
