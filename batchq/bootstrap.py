@@ -28,6 +28,7 @@ from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.dialects import make_dialects
 from batchq.doctor.facts import EngineFacts, Facts, ServerFacts
 from batchq.domain.access.accounts import Directory
+from batchq.domain.prices import Prices
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.clock_alignment import align
 from batchq.engine.engine import Engine
@@ -43,6 +44,7 @@ from batchq.logs.service import LogService
 from batchq.ports.clock import Clock
 from batchq.ports.observer import Observer
 from batchq.ports.runtime import ContainerRuntime
+from batchq.services.budgets import BudgetService
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
 from batchq.services.checkpoints import CheckpointService
@@ -200,6 +202,7 @@ class Ports(NamedTuple):
 def assemble(settings: Settings, ports: Ports, observer: Observer) -> Parts:
     """Raises StartImpossible for a file of prices that cannot be used."""
     store, runtime, archive, checkpoints, clock = ports
+    prices = load_prices(settings.prices)
     (people, accounts), inbox, guard = make_accounts(settings), Mailbox(), make_disk_guard(settings)
     stored = AccountLogs(store=store, archive=archive)
     quota = make_log_quota(settings, accounts=accounts, disk_guard=guard, usage=stored, clock=clock)
@@ -223,12 +226,13 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> Parts:
         catalog=catalog,
         engine=engine,
         logs=logs,
-        jobs=make_jobs(settings, ports, engine=engine, catalog=catalog, disk_guard=guard),
+        jobs=make_jobs(settings, ports, engine=engine, catalog=catalog, disk_guard=guard, prices=prices),
         explanations=ExplanationService(engine=engine, store=store),
         bulk_stops=BulkStopService(engine=engine, store=store, directory=people, queues=catalog.queues_of),
         job_search=JobSearchService(engine=engine, store=store, directory=people, queues=catalog.queues_of),
         checkpoints=make_checkpoint_service(settings, ports, engine),
-        costs=CostService(store=store, metrics=MetricsService(logs=logs), clock=clock),
+        costs=make_costs(ports, engine, logs),
+        budgets=BudgetService(engine=engine, directory=people, queues=catalog.queues_of, prices=prices),
         loop_watchdog=LoopWatchdog(clock),
         pruner=make_pruner(settings, engine, store=store, archive=stored, clock=clock),
         audit=make_audit_log(settings, store=store, clock=clock),
@@ -236,11 +240,22 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> Parts:
     )
 
 
+def make_costs(ports: Ports, engine: Engine, logs: LogService) -> CostService:
+    metrics = MetricsService(logs=logs)
+    return CostService(
+        engine=engine, store=ports.store, metrics=metrics, checkpoints=ports.checkpoints, clock=ports.clock
+    )
+
+
 def make_jobs(
-    settings: Settings, ports: Ports, *, engine: Engine, catalog: CatalogService, disk_guard: DiskGuard
+    settings: Settings,
+    ports: Ports,
+    *,
+    engine: Engine,
+    catalog: CatalogService,
+    disk_guard: DiskGuard,
+    prices: Prices | None,
 ) -> JobService:
-    """Raises StartImpossible for a file of prices that cannot be used."""
-    prices = load_prices(settings.prices)
     return JobService(
         engine=engine,
         store=ports.store,

@@ -15,7 +15,9 @@ from batchq.api.modelarts.context import ModelArtsContext, ReservedNames
 from batchq.api.modelarts.settings import read_settings
 from batchq.api.native import (
     audit,
+    budgets,
     bulk_stop,
+    costs,
     events,
     explanations,
     job_details,
@@ -71,6 +73,8 @@ def make_dialects(
         job_log.dialect(make_job_log(parts, clock)),
         leave_safe_mode.dialect(parts.jobs),
         bulk_stop.dialect(parts.bulk_stops),
+        costs.dialect(costs.CostContext(costs=parts.costs, jobs=parts.jobs)),
+        budgets.dialect(parts.budgets),
         dialect(AccountAdmin(settings.data, now=wall_time)),
         monitoring.dialect(make_metrics_context(settings, parts, clock, metrics)),
         audit.dialect(audit.AuditContext(audit=parts.audit, jobs=parts.jobs, tokens=tokens)),

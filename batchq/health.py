@@ -12,6 +12,7 @@ from batchq.errors import StoreFailed, StoreLost
 from batchq.host import DiskGuard
 from batchq.logs.service import LogService
 from batchq.ports.clock import Clock
+from batchq.services.budgets import BudgetService
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
 from batchq.services.checkpoints import CheckpointService
@@ -37,6 +38,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     checkpoints: CheckpointService
     #: `costs.metrics` reads the metrics of jobs.
     costs: CostService
+    budgets: BudgetService
     loop_watchdog: LoopWatchdog
     pruner: Pruner
     audit: AuditLog

@@ -43,6 +43,8 @@ TOPICS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "users": {
         "whoami": ("server_commands:add_whoami", "print your user, account and role on the server"),
         "account": ("accounts:add_account", "manage accounts, container policies and limits"),
+        "cost": ("cost:add_cost", "print what jobs cost, by job, account, user, queue or definition"),
+        "budget": ("budget:add_budget", "list, set and remove budgets of accounts and queues"),
         "user": ("accounts:add_user", "manage users and their roles"),
         "key": ("access_keys:add_key", "manage access keys"),
         "audit": ("audit:add_audit", "print the audit log"),

@@ -197,11 +197,11 @@ def spending(job: Job, attempts: Sequence[Attempt], until: datetime) -> Iterator
             )
 
 
-def cost_between(job: Job, attempt: Attempt, since: datetime | None, until: datetime) -> Decimal:
-    """What an attempt costs from `since` (None: its start) to `until`; 0 for a job without prices."""
+def cost_between(job: Job, attempt: Attempt, since: datetime | None, until: datetime) -> Amounts:
+    """What an attempt costs from `since` (None: its start) to `until`; nothing for a job without prices."""
     prices, start = job.spec.prices, attempt.started_at
     if prices is None or start is None:
-        return ZERO
+        return Amounts()
     start = start if since is None else max(start, since)
     end = until if attempt.stopped_at is None else min(attempt.stopped_at, until)
-    return hourly(prices, job.spec.resources).times(_hours(max(end - start, timedelta()))).total
+    return hourly(prices, job.spec.resources).times(_hours(max(end - start, timedelta())))

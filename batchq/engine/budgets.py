@@ -18,6 +18,7 @@ from batchq.domain.budgets import (
     BudgetKey,
     BudgetLimit,
     BudgetScope,
+    Crossing,
     ExhaustedBudget,
     changed,
     covered_by,
@@ -25,6 +26,7 @@ from batchq.domain.budgets import (
     exhausted_budgets,
     month_of,
     period_start,
+    present_crossings,
     reached,
     refusal,
     stop_kind,
@@ -55,6 +57,8 @@ class BudgetStatus(Struct, frozen=True, kw_only=True):
     budget: Budget
     #: In the present period, by ended and by active attempts; not rounded.
     spent: Decimal
+    #: The crossings of the present period, oldest first.
+    crossings: tuple[Crossing, ...] = ()
 
 
 class Budgets:
@@ -127,7 +131,11 @@ class Budgets:
         self._turn(now)
         whole, month = self._with_active(active, now)
         return tuple(
-            BudgetStatus(budget=it, spent=self._sum(it, whole if period_start(it, now) is None else month))
+            BudgetStatus(
+                budget=it,
+                spent=self._sum(it, whole if period_start(it, now) is None else month),
+                crossings=present_crossings(it, now),
+            )
             for _, it in sorted(self._budgets.items())
         )
 
@@ -187,10 +195,10 @@ class Budgets:
             if prices is None or attempt is None or attempt.started_at is None:
                 continue
             key = SpendingKey(job.spec.owner.account, job.spec.queue, prices.currency)
-            cost = cost_between(job, attempt, None, now)
+            cost = cost_between(job, attempt, None, now).total
             whole[key] += cost
             begins_earlier = self._month is not None and attempt.started_at < self._month
-            month[key] += cost_between(job, attempt, self._month, now) if begins_earlier else cost
+            month[key] += cost_between(job, attempt, self._month, now).total if begins_earlier else cost
         return whole, month
 
     def _sum(self, budget: Budget, sums: Mapping[SpendingKey, Decimal]) -> Decimal:

@@ -1,33 +1,167 @@
-"""What jobs cost: one job."""
+"""What jobs cost: one job, or all jobs of some days by account, user, queue or job definition."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+
+from msgspec import Struct
 
 from batchq.domain.access.accounts import Caller
-from batchq.domain.cost import Cost, cost_of
+from batchq.domain.budgets import month_of
+from batchq.domain.cost import ZERO, Amounts, Cost, byte_hours, cost_between, cost_of
 from batchq.domain.ids import JobId, node_of
+from batchq.domain.job import ACTIVE, Job
+from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.training_metrics import TrainingPlan
-from batchq.errors import NotFound
+from batchq.engine.engine import Engine
+from batchq.errors import Invalid, NotFound
+from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.clock import Clock
-from batchq.ports.jobs import JobStore
+from batchq.ports.costs import CostGroup, SpendingQuery
+from batchq.ports.jobs import ChildQuery, JobStore
 from batchq.services.training_metrics import MetricsService
 
 NO_PLAN = TrainingPlan()
+MAX_ROWS = 1000  # groups of a report
+CHILDREN_PAGE = 1000
+
+_DAY = timedelta(days=1)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class CostRow(Struct, frozen=True, kw_only=True):
+    """What the jobs of one group cost in the time of a report."""
+
+    #: The name of the account, user, queue or job definition.
+    name: str
+    currency: str
+    #: Of ended and of active attempts, not rounded.
+    amounts: Amounts
+    #: The part of active attempts.
+    active: Decimal
+
+
+class CostReport(Struct, frozen=True, kw_only=True):
+    """What jobs cost on some days. Stored checkpoints are not counted."""
+
+    #: The first and the last day, in UTC.
+    first: date
+    last: date
+    #: The most expensive first.
+    rows: tuple[CostRow, ...]
+    #: Whether there are more rows, or more spending than one report reads.
+    more: bool
 
 
 class CostService:
     """Computes costs. Jobs that are not visible to the caller are treated as missing."""
 
-    def __init__(self, *, store: JobStore, metrics: MetricsService, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        store: JobStore,
+        metrics: MetricsService,
+        checkpoints: CheckpointStore,
+        clock: Clock,
+    ) -> None:
+        self._engine = engine
         self._store = store
+        #: Reads the metrics of jobs.
         self.metrics = metrics
+        self._checkpoints = checkpoints
         self._clock = clock
 
     async def of_job(self, job_id: JobId, *, caller: Caller) -> Cost | None:
-        """What a job has cost so far, a node that of its whole job; None for a job without prices, never 0.
+        """What a job has cost so far; None for a job without prices, never 0.
 
-        The storage of checkpoints is not counted yet. Raises NotFound, Throttled and StoreFailed.
+        The cost of an array is that of its children, and the cost of a node that of its whole job. Raises NotFound,
+        Throttled and StoreFailed.
         """
         whole, _ = node_of(job_id)
         job = (await self._store.jobs([whole], visibility=caller.visibility)).get(whole)
         if job is None:
             raise NotFound(f"Job {job_id} not found.")
+        if job.spec.prices is None:
+            return None
+        if is_parent(job):
+            return await self._of_children(job, job.spec.prices.currency)
         metrics = {} if job.spec.plan == NO_PLAN else await self.metrics.current(job, caller=caller)
-        return cost_of(job, self._clock.now(), metrics=metrics)
+        return cost_of(job, self._clock.now(), stored=await self._stored(job), metrics=metrics)
+
+    async def report(
+        self, by: CostGroup, *, since: datetime | None, until: datetime | None, caller: Caller
+    ) -> CostReport:
+        """What the jobs that are visible to the caller cost on the days (UTC) from `since` until `until`.
+
+        `since` None: from the beginning of the month on. `until` None: until now. Raises Invalid; StoreFailed.
+        """
+        now = self._clock.now()
+        first = (month_of(now) if since is None else since.astimezone(UTC)).date()
+        last = ((now if until is None else until.astimezone(UTC)) - _MICROSECOND).date()
+        if last < first:
+            raise Invalid("The end of the time must be after its beginning.")
+        query = SpendingQuery(by=by, first=first, last=last, visibility=caller.visibility)
+        page = await self._store.spending(query)
+        amounts: defaultdict[tuple[str, str], Amounts] = defaultdict(Amounts)
+        active: defaultdict[tuple[str, str], Decimal] = defaultdict(Decimal)
+        for it in page.groups:
+            amounts[it.name, it.currency] = it.amounts
+        visible = (it for it in self._engine.active_jobs() if caller.reaches(it.spec.owner))
+        for key, cost in _active_costs(visible, by, first, last, now):
+            amounts[key] += cost
+            active[key] += cost.total
+        rows = [
+            CostRow(name=key[0], currency=key[1], amounts=it, active=active.get(key, ZERO))
+            for key, it in amounts.items()
+        ]
+        rows.sort(key=lambda it: (-it.amounts.total, it.name, it.currency))
+        return CostReport(first=first, last=last, rows=tuple(rows[:MAX_ROWS]), more=page.more or len(rows) > MAX_ROWS)
+
+    async def _of_children(self, array: Job, currency: str) -> Cost:
+        now, total, storage, before = self._clock.now(), Amounts(), ZERO, None
+        while True:
+            page = await self._store.list_children(ChildQuery(parent=array.id, limit=CHILDREN_PAGE, before=before))
+            for child in page:
+                cost = cost_of(child, now, stored=await self._stored(child))
+                if cost is not None:
+                    total += Amounts(gpu=cost.gpu, compute=cost.compute)
+                    storage += cost.storage
+            if len(page) < CHILDREN_PAGE:
+                return Cost(currency=currency, gpu=total.gpu, compute=total.compute, storage=storage)
+            before = page[-1].order
+
+    async def _stored(self, job: Job) -> int:
+        """The byte-hours of the job's checkpoints that exist."""
+        if job.spec.checkpoints is None:
+            return 0
+        now, ended = self._clock.now(), job.status not in ACTIVE
+        return sum(
+            byte_hours(it.size_bytes, it.created_at, now) for it in await self._checkpoints.entries(job.id, ended=ended)
+        )
+
+
+def _active_costs(
+    jobs: Iterable[Job], by: CostGroup, first: date, last: date, now: datetime
+) -> Iterable[tuple[tuple[str, str], Amounts]]:
+    """The group and the cost of each attempt under way, in the days from `first` to `last`."""
+    since = datetime.combine(first, time(), tzinfo=UTC)
+    until = now if last >= now.date() else datetime.combine(last + _DAY, time(), tzinfo=UTC)
+    for job in jobs:
+        if job.attempt is not None and job.spec.prices is not None:
+            cost = cost_between(job, job.attempt, since, until)
+            if cost.total:
+                yield (_group(job, by), job.spec.prices.currency), cost
+
+
+def _group(job: Job, by: CostGroup) -> str:
+    match by:
+        case CostGroup.ACCOUNT:
+            return job.spec.owner.account
+        case CostGroup.USER:
+            return job.spec.owner.user
+        case CostGroup.QUEUE:
+            return job.spec.queue
+        case CostGroup.DEFINITION:
+            return job.spec.definition.name

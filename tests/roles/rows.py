@@ -278,6 +278,13 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("GetJob", ""): _get(""),
     ("GetJob", "of an array"): _get(":1", "array"),
     ("GetJob", "of a gang"): _get("%231", "gang"),
+    ("GetJobCost", ""): _get("/cost"),
+    ("GetJobCost", "of an array"): _get(":1/cost", "array"),
+    ("GetJobMetrics", ""): _get("/metrics"),
+    ("ReportCosts", ""): Row(cells=ALL, ask=lambda _: Request(path="/v1/batchq/costreport", body={})),
+    ("ListBudgets", ""): _native("listbudgets", PEOPLE),
+    ("SetBudget", ""): _native("setbudget", GROUND),
+    ("RemoveBudget", ""): _native("removebudget", GROUND),
     ("GetOverview", ""): Row(cells=ALL, ask=lambda _: Request(path="/v1/batchq/overview", body={})),
     ("ListAudit", "of a job"): Row(
         cells=REACH, ask=lambda it: Request(path="/v1/batchq/listaudit", body={"job": it.job})

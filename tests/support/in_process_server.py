@@ -83,7 +83,13 @@ class InProcessServer:
         self.explanations = ExplanationService(engine=self.engine, store=store)
         self.events = EventService(self.engine.history_feed)
         self.job_log = JobLogService(store=store, logs=self.logs, feed=self.engine.history_feed, clock=clock)
-        self.costs = CostService(store=store, metrics=MetricsService(logs=self.logs), clock=clock)
+        self.costs = CostService(
+            engine=self.engine,
+            store=store,
+            metrics=MetricsService(logs=self.logs),
+            checkpoints=checkpoints,
+            clock=clock,
+        )
         self.bulk_stops = BulkStopService(
             engine=self.engine, store=store, directory=people, queues=self.catalog.queues_of
         )
