@@ -1,4 +1,4 @@
-"""Each operation, for each role, about what is one's own, of the same account, of one below, above, and beside it."""
+"""Each operation, for each role, on own resources and those of the same, lower, higher and other accounts."""
 
 import re
 
@@ -64,21 +64,21 @@ def everybodys(stage, props):
 @pytest.mark.fault("SE08")
 @pytest.mark.parametrize("name", ROWS, ids=lambda it: " ".join(filter(None, it)))
 @pytest.mark.usefixtures("everybodys")
-def test_each_role_does_what_it_may_and_what_it_may_not_see_does_not_exist(stage, props, name):
+def test_each_role_has_exactly_its_permissions_and_hidden_resources_do_not_exist(stage, props, name):
     row = ROWS[name]
 
     assert {who: cell(stage, props, who, row) for who in row.cells} == row.cells
 
 
 @pytest.mark.parametrize("name", UNSUPPORTED)
-def test_what_nobody_is_served_is_refused_to_all_in_the_same_words(stage, name):
+def test_unknown_operations_are_refused_to_all_identically(stage, name):
     answers = [stage.ask(who, batch(name)) for who in ("ada", "amy")]
 
     assert answers[0].status == 400
     assert plain(answers[0], nothing()) == plain(answers[1], nothing())
 
 
-def test_no_operation_is_without_a_row(stage):
+def test_every_operation_has_a_row(stage):
     paths = stage.ask("ada", Request(path="/openapi.json", method="GET")).told["paths"]
     native = {
         it["operationId"]

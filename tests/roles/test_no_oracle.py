@@ -1,4 +1,4 @@
-"""By no way round does anybody learn what others have."""
+"""No request reveals what other users have."""
 
 import pytest
 
@@ -32,13 +32,13 @@ def test_a_queue_that_an_account_may_not_use_is_as_if_it_did_not_exist(stage, do
 
 
 @pytest.mark.usefixtures("props")
-def test_who_may_use_one_queue_is_told_of_that_one(stage):
+def test_a_user_of_one_queue_sees_that_one_only(stage):
     assert [it["jobQueueName"] for it in stage.do("zoe", "DescribeJobQueues")["jobQueues"]] == ["still"]
     assert stage.ask("zoe", batch("ListJobs", jobQueue="still")).status == 200
 
 
 @pytest.mark.fault("SE08")
-def test_a_mark_that_another_gave_the_same_call_finds_nothing_of_his(stage, asked):
+def test_the_page_token_of_another_user_returns_nothing_of_theirs(stage, asked):
     marked = Request(path="/v1/submitjob", body=asked, headers={"amz-sdk-invocation-id": "one-for-both"})
 
     his, again = (stage.ask("bob", marked).told["jobId"] for _ in range(2))
@@ -50,7 +50,7 @@ def test_a_mark_that_another_gave_the_same_call_finds_nothing_of_his(stage, aske
 @pytest.mark.fault("SE08")
 @pytest.mark.parametrize("operation", ["canceljobs", "terminatejobs"])
 @pytest.mark.parametrize("asked", [{"jobNames": ["a-*"]}, {"states": ["all"]}])
-def test_whatever_one_wants_stopped_the_jobs_of_others_go_on_and_are_not_counted(stage, props, operation, asked):
+def test_a_bulk_stop_neither_stops_nor_counts_jobs_of_others(stage, props, operation, asked):
     theirs = props.fresh("bob")
 
     answer = stage.ask("eve", Request(path=f"/v1/batchq/{operation}", body=asked))
@@ -84,7 +84,7 @@ def stopping(**asked):
 
 
 @pytest.mark.fault("SE08")
-def test_pages_of_a_list_are_full_of_ones_own_however_many_others_have(stage, props):
+def test_pages_are_full_of_visible_jobs_among_many_hidden_ones(stage, props):
     own = [props.first("cy").job for _ in range(3)]
     props.first("bob")
 
@@ -101,7 +101,7 @@ def without_request(body):
     return body.split(b", RequestId:")[0]
 
 
-def test_a_job_tells_whose_it_is_and_children_are_their_arrays_owners(stage, props):
+def test_a_job_shows_its_owner_and_children_have_that_of_their_array(stage, props):
     array = props.kept("cy", "array").job
     asked = [batch("DescribeJobs", jobs=[f"{array}:0"]), batch("ListJobs", arrayJobId=array, jobStatus="RUNNABLE")]
 

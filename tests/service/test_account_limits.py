@@ -1,4 +1,4 @@
-"""`batchq serve --auth sigv4`, and limits of accounts as SDKs meet them."""
+"""`batchq serve --auth sigv4`, and limits of accounts as SDKs see them."""
 
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -60,7 +60,7 @@ def first_refusal(batch, definition):
     return refused[0]
 
 
-def test_many_clients_at_once_have_exactly_as_many_jobs_taken_as_the_limit_says(lab):
+def test_concurrent_clients_submit_exactly_as_many_jobs_as_the_limit(lab):
     clients = [lab.service.client(key=lab.keys["ada"]) for _ in range(AT_ONCE)]
     first = submit(clients[0], "stays")
     reaches(clients[0], first, "STARTING", "RUNNING")
@@ -72,7 +72,7 @@ def test_many_clients_at_once_have_exactly_as_many_jobs_taken_as_the_limit_says(
     assert all("Account lab may have 20 jobs that wait" in why for _, why in refused)
 
 
-def test_an_sdk_that_repeats_by_itself_gets_through_and_one_that_does_not_is_told(lab):
+def test_an_sdk_with_retries_succeeds_and_one_without_gets_the_error(lab):
     hasty, patient = (lab.service.client(key=lab.keys["bob"], tries=tries) for tries in (1, 10))
 
     code, why = first_refusal(hasty, "quick")

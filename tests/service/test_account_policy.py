@@ -1,4 +1,4 @@
-"""`batchq serve --auth sigv4`, and what jobs of an account may have of a real machine: faults.md 3, SE09, SE10."""
+"""`batchq serve --auth sigv4`, and what jobs of an account may use of a real machine: faults.md 3, SE09, SE10."""
 
 from types import SimpleNamespace
 
@@ -73,7 +73,7 @@ def refused(batch, name, **asked):
     ],
     ids=["privileged", "a device", "a path", "root", "a log driver", "a registry"],
 )
-def test_a_definition_is_refused_to_whom_it_is_not_allowed_and_an_admin_has_it(lab, asked, why):
+def test_a_forbidden_definition_is_refused_and_permitted_to_an_admin(lab, asked, why):
     assert why in refused(lab.ada, "no", **asked)
 
     done = reaches(lab.amy, submit(lab.amy, register(lab.amy, "yes", **asked)), "SUCCEEDED", "FAILED")
@@ -82,12 +82,12 @@ def test_a_definition_is_refused_to_whom_it_is_not_allowed_and_an_admin_has_it(l
 
 @pytest.mark.fault("SE09")
 @pytest.mark.parametrize("path", ["/", "/var/run/docker.sock", "/run", "/proc", "/dev", "/tmp/../sys"])
-def test_nobody_has_the_engine_or_the_kernel_of_the_machine(lab, path):
+def test_engine_and_kernel_paths_are_refused_to_everyone(lab, path):
     assert "which no job may mount" in refused(lab.amy, "no", **mounting(path))
 
 
 @pytest.mark.fault("SE09", "SE31", "SE32")
-def test_a_container_that_may_not_be_root_has_nothing_of_roots(lab):
+def test_a_container_that_may_not_be_root_has_no_rights_of_root(lab):
     named = register(lab.ada, "named", *WHO, user="1001", **mounting(lab.allowed))
     unnamed = register(lab.ada, "unnamed", "true")
 
@@ -103,7 +103,7 @@ def test_a_container_that_may_not_be_root_has_nothing_of_roots(lab):
 
 
 @pytest.mark.fault("SE09", "SE10")
-def test_a_path_that_leads_away_after_it_was_registered_is_not_mounted(lab):
+def test_a_path_replaced_by_a_link_after_the_registration_is_not_mounted(lab):
     within = lab.allowed / "within"
     definition = register(lab.ada, "within", "true", user="1000", **mounting(within / "new"))
     within.symlink_to(lab.outside)
@@ -116,7 +116,7 @@ def test_a_path_that_leads_away_after_it_was_registered_is_not_mounted(lab):
 
 
 @pytest.mark.fault("SE10")
-def test_what_is_taken_from_an_account_is_taken_from_jobs_that_wait(lab):
+def test_a_tightened_policy_applies_to_queued_jobs(lab):
     definition = register(lab.ada, "mounts", "true", user="1000", **mounting(lab.allowed))
     lab.amy.update_compute_environment(computeEnvironment="local", state="DISABLED")
     job = submit(lab.ada, definition, retryStrategy={"attempts": 3})

@@ -1,4 +1,4 @@
-"""`batchq audit`: who did what on a group's server, told to each as far as he may know it."""
+"""`batchq audit`: each user of a group's server gets the records that they may see."""
 
 import json
 
@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 from batchq.accounts.files import machine_user
 from batchq.cli.main import main
 from tests.service.ground import FOR_EVER, playing
-from tests.service.test_people import batchq, key_of  # noqa: F401 - a fixture
+from tests.service.test_group_server import batchq, key_of  # noqa: F401 - a fixture
 from tests.support.forked_service import serving_forked
 
 
@@ -31,7 +31,7 @@ def group(tmp_path, batchq):  # noqa: F811 - the fixture
     return keys | {it: key_of(batchq("key", "create", "--user", it, *here)) for it in ("cora", "ada", "eve")}
 
 
-def test_each_is_told_what_he_may_know_of_who_did_what(tmp_path, batchq, group):  # noqa: F811 - the fixture
+def test_each_user_gets_the_audit_records_that_they_may_see(tmp_path, batchq, group):  # noqa: F811 - the fixture
     data = tmp_path / "data"
     with serving_forked(data, "--runtime", "simulated", "--auth", "sigv4") as service:
         there = ("--url", service.url)
@@ -83,7 +83,7 @@ def test_each_is_told_what_he_may_know_of_who_did_what(tmp_path, batchq, group):
     assert told(batchq("audit", "--json", "--data", data, "--job", job)) == [*of_ada[1:], of_amy[1]]
 
 
-def test_whoever_runs_a_server_that_asks_nobody_is_who_did_it(tmp_path, batchq):  # noqa: F811 - the fixture
+def test_without_authentication_the_user_of_the_server_is_recorded(tmp_path, batchq):  # noqa: F811 - the fixture
     with serving_forked(tmp_path / "data", "--runtime", "simulated") as service:
         service.client().create_scheduling_policy(name="fair")
 

@@ -1,4 +1,4 @@
-"""Clients that mean ill, or know no better, before a real server: it refuses them, grows by none, serves others."""
+"""Hostile and faulty clients of a real server: it refuses them, uses no more memory, and serves others."""
 
 import json
 import sqlite3
@@ -80,7 +80,7 @@ def asking(service, words):
 
 
 @pytest.mark.fault("IN10")
-def test_three_hundred_slow_clients_keep_nobody_out(shared, crowd):
+def test_three_hundred_slow_clients_do_not_block_others(shared, crowd):
     shared.client().describe_jobs(jobs=[])
 
     assert not all(map(is_over, crowd)), "who is quick does not wait until they are hung up on"
@@ -122,7 +122,7 @@ def laid(simulated):
 
 
 @pytest.mark.fault("IN01", "IN13")
-def test_what_is_refused_leaves_no_trace_in_the_database(laid):
+def test_refused_requests_leave_no_trace_in_the_database(laid):
     before = dump(laid)
 
     with closing(HTTPConnection(*address(laid))) as door:

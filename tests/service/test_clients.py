@@ -1,4 +1,4 @@
-"""boto3 and the AWS CLI, pointed at it by their endpoint URL and otherwise as they come, on real containers."""
+"""Unmodified boto3 and AWS CLI with an endpoint URL, on real containers."""
 
 import json
 import subprocess
@@ -24,7 +24,7 @@ def aws(service, *words):
     return json.loads(done.stdout) if done.stdout.strip() else None
 
 
-def test_the_aws_cli_works_at_once_after_one_register_job_definition(docker_service):
+def test_the_aws_cli_works_after_one_register_job_definition(docker_service):
     shown = json.dumps(container("sh", "-c", "echo hello from the CLI"))
     words = ("--job-definition-name", "hello", "--type", "container", "--container-properties", shown)
     aws(docker_service, "batch", "register-job-definition", *words)
@@ -42,7 +42,7 @@ def test_the_aws_cli_works_at_once_after_one_register_job_definition(docker_serv
     assert aws(docker_service, "batch", "describe-jobs", "--jobs", job)["jobs"] == [told]
 
 
-def test_boto3_makes_everything_it_needs_and_stops_what_it_started(docker_service):
+def test_boto3_creates_all_resources_and_stops_its_jobs(docker_service):
     batch = docker_service.client()
     batch.create_compute_environment(
         computeEnvironmentName="mine",

@@ -35,7 +35,7 @@ def service(tmp_path):
         yield service
 
 
-def test_it_starts_and_tells_of_the_damage_and_the_rest_goes_on(service):
+def test_a_server_with_damaged_rows_starts_reports_them_and_runs_other_jobs(service):
     batch = service.client()
     register(batch, "gone", "true")
     register(batch, "plays", "true")

@@ -1,4 +1,4 @@
-"""A real server on a disk that has too little room left for it."""
+"""A real server on a nearly full disk."""
 
 import pytest
 from botocore.exceptions import ClientError
@@ -12,7 +12,7 @@ from tests.support.forked_service import serving_forked
 MORE_THAN_THERE_IS = str(2**30)  # MiB
 
 
-def test_its_health_says_so_and_it_takes_no_job(tmp_path):
+def test_on_a_nearly_full_disk_health_is_degraded_and_jobs_are_refused(tmp_path):
     with serving_forked(tmp_path / "data", "--runtime", "simulated", "--min-free-mib", MORE_THAN_THERE_IS) as service:
         batch = service.client()
 
@@ -26,15 +26,15 @@ def test_its_health_says_so_and_it_takes_no_job(tmp_path):
         assert batch.describe_job_queues()["jobQueues"][0]["jobQueueName"] == "default"
 
 
-def test_where_there_is_room_its_health_is_well(shared):
+def test_with_enough_space_the_disk_is_healthy(shared):
     assert shared.health()["disk"] == "ok"
 
 
-def test_what_is_free_is_asked_of_the_disk(tmp_path):
+def test_the_free_space_is_that_of_the_disk(tmp_path):
     assert free(tmp_path) > 0
 
 
-def test_a_disk_that_does_not_tell_is_a_failing_store(tmp_path):
+def test_a_disk_without_an_answer_is_a_failing_store(tmp_path):
     disk_guard = DiskGuard(free=lambda: free(tmp_path / "gone"), min_free=1)
 
     with pytest.raises(StoreFailed, match=r"free space of .* is unknown"):

@@ -1,4 +1,4 @@
-"""What callers say is told as they said it, and is never taken for what batchq says."""
+"""Texts of callers are returned unchanged, and are never mistaken for texts of batchq."""
 
 import http.client
 from contextlib import closing
@@ -12,7 +12,7 @@ HOSTILE = "\r\nforged 2026 ERROR \x1b[31m \u202e <script>alert(1)</script> {0} %
 
 
 @pytest.mark.fault("SE12")
-def test_a_reason_is_told_as_it_was_said_and_forges_no_line_of_the_log(shared):
+def test_a_reason_is_returned_unchanged_and_forges_no_log_line(shared):
     batch = shared.client()
     batch.register_job_definition(jobDefinitionName="said", type="container", containerProperties=playing(FOR_EVER))
     job_id = batch.submit_job(jobName="said", jobQueue="default", jobDefinition="said", parameters={HOSTILE: HOSTILE})
@@ -25,7 +25,7 @@ def test_a_reason_is_told_as_it_was_said_and_forges_no_line_of_the_log(shared):
 
 
 @pytest.mark.fault("SE12")
-def test_a_path_forges_none_either(shared):
+def test_a_path_forges_no_log_line(shared):
     with closing(http.client.HTTPConnection(shared.url.removeprefix("http://"))) as door:
         door.request("POST", f"/v1/{quote(HOSTILE)}", "{}", {"Content-Type": "application/json"})
         answer = door.getresponse()
@@ -41,7 +41,7 @@ PATHS = ["../../etc/passwd", "/etc/passwd", "said/default/../../../batchq.db", "
 
 @pytest.mark.fault("IN19")
 @pytest.mark.parametrize("name", PATHS, ids=lambda it: ascii(it)[:20])
-def test_the_name_of_a_log_is_no_path(shared, name):
+def test_the_name_of_a_log_stream_is_no_path(shared, name):
     logs = shared.client("logs")
 
     with pytest.raises(logs.exceptions.ResourceNotFoundException):

@@ -1,4 +1,4 @@
-"""`batchq serve --auth sigv4`: boto3 and the AWS CLI with keys of `batchq key`, and what becomes of keys taken back."""
+"""`batchq serve --auth sigv4`: boto3 and the AWS CLI with keys of `batchq key`, and revoked keys."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def code_of(call, **asked):
     return why.value.response["Error"]["Code"]
 
 
-def test_boto3_comes_in_with_a_key(served, keys):
+def test_boto3_is_admitted_with_a_key(served, keys):
     batch = served.client(key=keys.create())
 
     made = batch.register_job_definition(
@@ -79,7 +79,7 @@ def test_boto3_comes_in_with_a_key(served, keys):
 
 
 @pytest.mark.fault("SE40")
-def test_who_is_an_admin_is_logged_at_the_start(tmp_path):
+def test_admins_are_logged_at_the_start(tmp_path):
     Keys(tmp_path).create("mallory")
     service = ForkedService(tmp_path, "--runtime", "simulated", "--auth", "sigv4").start()
     service.stop()
@@ -87,7 +87,7 @@ def test_who_is_an_admin_is_logged_at_the_start(tmp_path):
     assert "users with the role ADMIN: mallory" in service.log.read_text()
 
 
-def test_the_aws_cli_comes_in_with_a_key(served, keys):
+def test_the_aws_cli_is_admitted_with_a_key(served, keys):
     key_id, secret = keys.create()
     signs = served.environment() | {"AWS_ACCESS_KEY_ID": key_id, "AWS_SECRET_ACCESS_KEY": secret}
 
@@ -99,12 +99,12 @@ def test_the_aws_cli_comes_in_with_a_key(served, keys):
 
 
 @pytest.mark.fault("SE03")
-def test_nobody_else_does(served):
+def test_requests_without_a_valid_key_are_refused(served):
     assert code_of(served.client().describe_job_queues) == "InvalidSignatureException"
 
 
 @pytest.mark.fault("SE03")
-def test_nothing_is_parsed_before_the_signature_is_right(served):
+def test_no_body_is_parsed_before_the_signature_is_verified(served):
     json_like = {"Content-Type": "application/json"}
     asked = urllib.request.Request(f"{served.url}/v1/submitjob", data=b"{ not json", headers=json_like)
 
@@ -132,7 +132,7 @@ def test_a_key_that_is_disabled_or_deleted_is_refused_at_once(served, keys):
     assert served.client(key=first).describe_job_queues()["jobQueues"]
 
 
-def test_a_secret_is_shown_once_and_kept_where_nobody_else_reads(served, keys):
+def test_a_secret_is_shown_once_and_stored_in_a_private_file(served, keys):
     key_id, secret = keys.create()
 
     listed = keys("list")
@@ -144,7 +144,7 @@ def test_a_secret_is_shown_once_and_kept_where_nobody_else_reads(served, keys):
     assert secret not in served.log.read_text()
 
 
-def test_a_file_of_keys_that_others_may_read_is_not_used(tmp_path):
+def test_a_world_readable_key_file_is_not_used(tmp_path):
     keys = Keys(tmp_path / "data")
     keys.create()
     (keys.data / "keys.json").chmod(0o644)
@@ -161,7 +161,7 @@ def test_a_file_of_keys_that_others_may_read_is_not_used(tmp_path):
     assert "other users can read" in done.stderr
 
 
-def test_a_stranger_is_not_told_why_keys_cannot_be_read(served, keys):
+def test_an_unauthenticated_caller_does_not_learn_why_keys_are_unreadable(served, keys):
     file = served.data / "keys.json"
     key = keys.create()
     file.chmod(0o644)
@@ -179,7 +179,7 @@ def test_a_stranger_is_not_told_why_keys_cannot_be_read(served, keys):
 
 
 @pytest.mark.fault("SE15")
-def test_a_user_who_asks_too_often_waits_and_others_do_not(served, keys):
+def test_a_user_above_the_rate_is_throttled_and_others_are_not(served, keys):
     assert main(["user", "add", "ben", "--data", str(keys.data)]) == 0
     greedy, modest = keys.create("ada"), keys.create("ben")
 
@@ -207,7 +207,7 @@ def answered(connection, body, headers):
         return answer.status
 
 
-def test_our_own_commands_sign_what_they_ask(served, keys):
+def test_batchq_commands_sign_their_requests(served, keys):
     key_id, secret = keys.create()
     signs = os.environ | {"AWS_ACCESS_KEY_ID": key_id, "AWS_SECRET_ACCESS_KEY": secret, "BATCHQ_URL": served.url}
 
@@ -219,7 +219,7 @@ def test_our_own_commands_sign_what_they_ask(served, keys):
     assert "Signature" not in done.stdout
 
 
-def test_a_command_whose_keys_are_others_is_told_what_to_set(served, keys, monkeypatch, capsys):
+def test_a_command_with_foreign_keys_gets_advice(served, keys, monkeypatch, capsys):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", keys.create()[0])
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of another cloud")
 
@@ -229,7 +229,7 @@ def test_a_command_whose_keys_are_others_is_told_what_to_set(served, keys, monke
     assert "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a key of `batchq key create`" in capsys.readouterr().err
 
 
-def test_the_doctor_does_not_take_a_server_for_dead_because_its_own_keys_are_wrong(served, monkeypatch, capsys):
+def test_the_doctor_with_wrong_keys_reports_a_running_server(served, monkeypatch, capsys):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAOFANOTHERCLOUD22")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of another cloud")
 
@@ -238,12 +238,12 @@ def test_the_doctor_does_not_take_a_server_for_dead_because_its_own_keys_are_wro
     assert f"ok       server: a server responds at {served.url}: ok" in capsys.readouterr().out
 
 
-def test_a_stranger_learns_of_its_health_that_it_lives(served):
+def test_without_a_signature_health_has_the_status_only(served):
     assert list(served.health()) == ["status"]
 
 
 @pytest.mark.fault("SE13")
-def test_with_keys_it_may_listen_beyond_this_machine(tmp_path):
+def test_with_keys_a_server_may_listen_on_other_addresses(tmp_path):
     service = ForkedService(tmp_path / "data", "--runtime", "simulated", "--auth", "sigv4", "--host", "0.0.0.0")
 
     service.start()

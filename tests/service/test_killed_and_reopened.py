@@ -1,4 +1,4 @@
-"""Data that a server made and left by SIGKILL: the next server describes all of it as the server before it did."""
+"""Data of a server that was killed: the next server describes all of it identically."""
 
 import json
 import urllib.request
@@ -25,7 +25,7 @@ def service(tmp_path):
         yield service
 
 
-def test_a_killed_server_s_data_is_described_alike_by_the_next_one(service):
+def test_the_data_of_a_killed_server_is_described_identically_by_the_next(service):
     make_catalog(service)
     jobs = make_jobs(service)
     before = describe(service, jobs)

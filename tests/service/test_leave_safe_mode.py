@@ -1,4 +1,4 @@
-"""An operator lets a server go on, by a command or by HTTP."""
+"""An operator ends safe mode, by a command or by HTTP."""
 
 import json
 import urllib.error
@@ -20,13 +20,13 @@ def ask(service, body):
             return refused.code, json.load(refused)
 
 
-def test_what_was_never_restored_goes_on_as_it_did(shared, capsys):
+def test_data_that_was_never_restored_is_unaffected(shared, capsys):
     assert main(["leave-safe-mode", "--url", shared.url]) == 0
     assert capsys.readouterr().out == "jobs are started again\n"
     assert shared.health()["data"] == "ok"
 
 
-def test_restored_data_waits_for_it(simulated, tmp_path):
+def test_restored_data_waits_in_safe_mode(simulated, tmp_path):
     main(["backup", str(tmp_path / "copy.db"), "--data", str(simulated.data)])
     simulated.stop()
     main(["restore", str(tmp_path / "copy.db"), "--data", str(simulated.data)])
@@ -40,13 +40,13 @@ def test_restored_data_waits_for_it(simulated, tmp_path):
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"purge": "yes"}', b'{"purge": null}', b'{"purg": true}'])
-def test_what_is_not_understood_is_refused(shared, body):
+def test_an_invalid_request_is_refused(shared, body):
     status, answer = ask(shared, body)
 
     assert status == 400
     assert answer["__type"] == "ClientException"
 
 
-def test_where_nobody_answers_is_told_in_one_line(capsys):
+def test_an_absent_server_is_reported_in_one_line(capsys):
     assert main(["leave-safe-mode", "--url", "http://127.0.0.1:9"]) == 3
     assert capsys.readouterr().err.startswith("batchq: cannot reach a batchq server at http://127.0.0.1:9: ")

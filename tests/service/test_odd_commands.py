@@ -1,4 +1,4 @@
-"""Commands that no program would give: each job ends as its container does, and the server minds none."""
+"""Unusual commands: each job ends as its container does, and the server is not affected."""
 
 import pytest
 

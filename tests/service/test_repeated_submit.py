@@ -1,4 +1,4 @@
-"""boto3 repeats a SubmitJob whose answer it did not get, and one job comes of it. faults.md H11, IN22."""
+"""boto3 repeats an unanswered SubmitJob, which creates one job. faults.md H11, IN22."""
 
 import threading
 from contextlib import contextmanager
@@ -71,7 +71,7 @@ def proxy(service, fault, times):
 
 @pytest.mark.fault("IN22")
 @pytest.mark.parametrize("fault", [lose_the_answer, answer_500, keep_waiting])
-def test_a_repeated_call_makes_one_job_and_answers_its_id(shared, fault):
+def test_a_repeated_call_creates_one_job_and_returns_its_id(shared, fault):
     name = fault.__name__
     register(shared.client(), name, "true")
     with proxy(shared, fault, times=2) as url:
@@ -85,7 +85,7 @@ def test_a_repeated_call_makes_one_job_and_answers_its_id(shared, fault):
     assert [it["jobId"] for it in listed["jobSummaryList"]] == [job]
 
 
-def test_the_same_words_said_twice_are_two_jobs(shared):
+def test_two_equal_calls_create_two_jobs(shared):
     batch = shared.client()
     register(batch, "twice", "true")
 

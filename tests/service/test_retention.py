@@ -1,4 +1,4 @@
-"""A real server forgets what was over a month ago, and no more."""
+"""A real server deletes jobs that ended more than a month ago, and no others."""
 
 import sqlite3
 from contextlib import closing
@@ -22,7 +22,7 @@ def log_files(data):
     return len(list((data / "logs").glob("*/*.log")))
 
 
-def test_a_job_of_a_month_ago_is_gone_with_its_log(simulated):
+def test_a_job_that_ended_a_month_ago_is_deleted_with_its_log(simulated):
     batch = simulated.client()
     says = container("true") | {"environment": [{"name": "BATCHQ_SIMULATED", "value": '{"output": ["said"]}'}]}
     batch.register_job_definition(jobDefinitionName="says", type="container", containerProperties=says)

@@ -1,4 +1,4 @@
-"""A secret goes from the server's file into the container, and is nowhere else to be found."""
+"""A secret reaches its container, and is found nowhere else."""
 
 import hashlib
 import json
@@ -46,7 +46,7 @@ def test_a_secret_reaches_the_container_and_nothing_else(service):
     assert [it for it in [*kept, service.log] if VALUE.encode() in it.read_bytes()] == []
 
 
-def test_one_that_is_nowhere_fails_the_attempt_with_awss_reason(service):
+def test_a_missing_secret_fails_the_attempt_with_awss_reason(service):
     batch = service.client()
 
     done = reaches(batch, submit(batch, NOWHERE, "true"), "FAILED")

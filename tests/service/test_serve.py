@@ -54,28 +54,28 @@ def misused(capsys, monkeypatch):
     return misused
 
 
-def test_it_says_in_one_line_where_it_is_ready(shared):
+def test_the_url_is_printed_in_one_line_when_the_server_is_ready(shared):
     assert shared.url.startswith("http://127.0.0.1:")
     assert shared.health()["status"] == "ok"
 
 
-def test_it_finds_a_port_by_itself_when_told_0(tmp_path):
+def test_port_0_selects_a_free_port(tmp_path):
     with serving(tmp_path / "data", "--runtime", "simulated", "--port", "0") as service:
         assert service.health()["status"] == "ok"
         assert not service.url.endswith(":0")
 
 
-def test_sigterm_ends_it_with_status_0(simulated_command):
+def test_sigterm_ends_the_server_with_status_0(simulated_command):
     assert simulated_command.stop() == 0
 
 
-def test_sigint_ends_it_with_status_0(simulated_command):
+def test_sigint_ends_the_server_with_status_0(simulated_command):
     simulated_command.process.send_signal(signal.SIGINT)
 
     assert simulated_command.process.wait(PATIENCE) == 0
 
 
-def test_the_first_start_makes_an_environment_and_a_queue(shared):
+def test_the_first_start_creates_an_environment_and_a_queue(shared):
     batch = shared.client()
 
     (queue,) = batch.describe_job_queues()["jobQueues"]
@@ -86,7 +86,7 @@ def test_the_first_start_makes_an_environment_and_a_queue(shared):
     assert environment["computeResources"]["maxvCpus"] == len(os.sched_getaffinity(0))
 
 
-def test_what_was_deleted_does_not_come_back_with_the_next_start(simulated):
+def test_deleted_defaults_are_not_created_by_the_next_start(simulated):
     batch = simulated.client()
     batch.update_job_queue(jobQueue="default", state="DISABLED")
     batch.delete_job_queue(jobQueue="default")
@@ -115,14 +115,14 @@ def test_another_address_than_loopback_is_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_another_address_is_taken_when_told_that_nobody_is_asked_who_he_is(tmp_path):
+def test_another_address_without_authentication_must_be_confirmed(tmp_path):
     with serving(tmp_path / "data", "--host", "0.0.0.0", "--insecure-no-auth", "--runtime", "simulated") as service:
         assert service.url.startswith("http://0.0.0.0:")
         assert service.log.read_text().count("requests to 0.0.0.0 and their responses are not encrypted") == 1
 
 
 @pytest.mark.fault("SE14")
-def test_a_key_of_tls_that_everybody_can_read_is_refused(tmp_path):
+def test_a_world_readable_tls_key_is_refused(tmp_path):
     files = Authority(tmp_path).issue()
     files.key.chmod(0o644)
 
@@ -156,7 +156,7 @@ def test_secrets_that_all_users_can_read_are_refused(tmp_path, flag):
 
 
 @pytest.mark.fault("LC08")
-def test_a_port_that_is_taken_is_told_in_one_line(tmp_path):
+def test_a_port_in_use_is_reported_in_one_line(tmp_path):
     with closing(socket()) as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -168,7 +168,7 @@ def test_a_port_that_is_taken_is_told_in_one_line(tmp_path):
 
 
 @pytest.mark.fault("LC08")
-def test_a_setting_that_cannot_be_is_told_in_one_line(tmp_path, misused):
+def test_an_invalid_setting_is_reported_in_one_line(tmp_path, misused):
     status, line = misused("--data", tmp_path, "--account-id", "12")
 
     assert status == 2
@@ -188,7 +188,7 @@ def test_a_setting_that_cannot_be_is_told_in_one_line(tmp_path, misused):
         ([], {"BATCHQ_VOLUMES": '["relative"]'}, "--volumes: relative is not an absolute path"),
     ],
 )
-def test_a_setting_that_there_is_not_is_told_in_one_line(tmp_path, misused, flags, environment, named):
+def test_an_unknown_setting_is_reported_in_one_line(tmp_path, misused, flags, environment, named):
     status, line = misused("--data", tmp_path, "--port", 0, *flags, **environment)
 
     assert status == 2
@@ -231,7 +231,7 @@ def test_every_setting_is_also_a_variable(tmp_path):
     assert "192.0.2.1" in line
 
 
-def test_data_that_is_no_database_is_told_in_one_line(tmp_path):
+def test_an_invalid_database_is_reported_in_one_line(tmp_path):
     (tmp_path / "batchq.db").write_bytes(b"no database at all, but long enough to be read as one" * 100)
 
     status, _ = refused("--data", tmp_path, "--port", 0, "--runtime", "simulated")
@@ -240,7 +240,7 @@ def test_data_that_is_no_database_is_told_in_one_line(tmp_path):
 
 
 @pytest.mark.fault("EN23")
-def test_without_an_engine_it_serves_and_jobs_wait(tmp_path, monkeypatch):
+def test_without_an_engine_the_server_runs_and_jobs_wait(tmp_path, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
     with serving(tmp_path / "data") as service:
         batch = service.client()
@@ -270,7 +270,7 @@ def test_python_m_batchq_is_batchq():
     assert done.stdout.startswith("batchq ")
 
 
-def test_simulated_jobs_run_and_are_remembered_by_the_next_server(simulated: Service):
+def test_simulated_jobs_run_and_are_known_to_the_next_server(simulated: Service):
     batch = simulated.client()
     register(batch, "plays", "anything")
     job = batch.submit_job(jobName="plays", jobQueue="default", jobDefinition="plays")["jobId"]

@@ -1,4 +1,4 @@
-"""`batchq serve` that cannot go on: it says why in one line, and it does end."""
+"""`batchq serve` that cannot continue reports the reason in one line, and ends."""
 
 import shutil
 import sqlite3
@@ -39,7 +39,7 @@ def last_line(service):
 
 
 @pytest.mark.fault("DB08")
-def test_when_its_database_is_removed_it_ends_and_says_so(doomed):
+def test_a_server_whose_database_is_removed_ends_with_the_reason(doomed):
     (doomed.data / "batchq.db").unlink()
 
     status = doomed.process.wait(PATIENCE)
@@ -51,7 +51,7 @@ def test_when_its_database_is_removed_it_ends_and_says_so(doomed):
 
 
 @pytest.mark.fault("DB08")
-def test_when_its_database_is_replaced_it_ends_and_leaves_the_other_alone(doomed):
+def test_a_server_whose_database_is_replaced_ends_and_does_not_change_the_new_one(doomed):
     database = doomed.data / "batchq.db"
     other = doomed.data.parent / "other"
     with serving(other, "--runtime", "simulated"):
@@ -67,7 +67,7 @@ def test_when_its_database_is_replaced_it_ends_and_leaves_the_other_alone(doomed
 
 @pytest.mark.docker
 @pytest.mark.fault("DB08")
-def test_containers_run_on_when_the_database_is_gone_and_are_taken_up_when_it_is_back(tmp_path):
+def test_containers_survive_a_lost_database_and_are_attached_again(tmp_path):
     with serving(tmp_path / "data", "--stop-grace", "1") as service:
         batch = service.client()
         register(batch, "long", "sleep", "600")
@@ -105,7 +105,7 @@ def unreadable(tmp_path):
 
 
 @pytest.mark.fault("LC07")
-def test_what_fails_after_the_database_was_opened_ends_the_process(unreadable):
+def test_a_failure_after_the_database_was_opened_ends_the_process(unreadable):
     status, line = refused("--data", unreadable, "--port", 0, "--runtime", "simulated")
 
     assert status == 1
@@ -113,7 +113,7 @@ def test_what_fails_after_the_database_was_opened_ends_the_process(unreadable):
 
 
 @pytest.mark.fault("LC07")
-def test_a_thread_that_never_ends_does_not_keep_a_failed_start_from_ending(unreadable):
+def test_a_hanging_thread_does_not_delay_the_end_of_a_failed_start(unreadable):
     arguments = ["serve", "--data", str(unreadable), "--port", "0", "--runtime", "simulated"]
 
     done = subprocess.run(

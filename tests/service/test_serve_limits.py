@@ -1,4 +1,4 @@
-"""A server whose machine gives it little: it refuses politely, hangs nowhere, and goes on when there is more."""
+"""A server with few resources of its machine: it refuses clearly, and continues when there are more."""
 
 import json
 import resource
@@ -58,7 +58,7 @@ def waits_until(holds):
 
 
 @pytest.mark.fault("LC09")
-def test_with_few_files_it_hangs_up_on_idlers_answers_others_and_runs_jobs(tmp_path):
+def test_with_few_file_descriptors_idle_connections_are_closed_and_jobs_run(tmp_path):
     with serving(tmp_path / "data", "--runtime", "simulated", under=FEW_FILES) as service:
         batch = service.client()
         register(batch, "runs", "true")
@@ -78,7 +78,7 @@ def test_with_few_files_it_hangs_up_on_idlers_answers_others_and_runs_jobs(tmp_p
 
 @pytest.mark.docker
 @pytest.mark.fault("LC09")
-def test_with_few_files_containers_are_run_and_looked_after(tmp_path):
+def test_with_few_file_descriptors_containers_run(tmp_path):
     with serving(tmp_path / "data", "--stop-grace", "1", under=FEW_FILES) as service:
         batch = service.client()
         register(batch, "runs", "true")
@@ -93,7 +93,7 @@ def test_with_few_files_containers_are_run_and_looked_after(tmp_path):
 
 @pytest.mark.docker
 @pytest.mark.fault("LC09")
-def test_without_a_thread_more_jobs_wait_and_run_when_there_are_some(tmp_path):
+def test_without_further_threads_jobs_wait(tmp_path):
     with serving(tmp_path / "data", "--stop-grace", "1") as service:
         batch = service.client()
         register(batch, "runs", "true")

@@ -1,4 +1,4 @@
-"""SIGTERM: requests under way are answered, jobs run on. And once more: it ends at once."""
+"""SIGTERM: requests in progress are answered, and jobs continue. A second signal ends the server at once."""
 
 import json
 import signal
@@ -72,7 +72,7 @@ def half_asked(simulated_command):
 
 @pytest.mark.docker
 @pytest.mark.fault("LC01")
-def test_sigterm_answers_what_is_under_way_and_leaves_jobs_alone(tmp_path):
+def test_sigterm_answers_requests_in_progress_and_jobs_continue(tmp_path):
     with serving(tmp_path / "data", "--stop-grace", "1") as service:
         batch = service.client()
         register(batch, "long", *UNTIL_TOLD)
@@ -113,7 +113,7 @@ def test_sigterm_answers_what_is_under_way_and_leaves_jobs_alone(tmp_path):
 
 @pytest.mark.fault("LC02")
 @pytest.mark.parametrize(("first", "second"), [(signal.SIGTERM, signal.SIGTERM), (signal.SIGINT, signal.SIGINT)])
-def test_a_second_signal_ends_it_at_once_and_the_next_start_is_clean(simulated_command, half_asked, first, second):
+def test_a_second_signal_ends_the_server_at_once(simulated_command, half_asked, first, second):
     batch = simulated_command.client()
     job = batch.submit_job(jobName="kept", jobQueue="default", jobDefinition="late")["jobId"]
 

@@ -1,4 +1,4 @@
-"""boto3 and the AWS CLI with keys, before a real server: what is changed on its way, and what is sent again."""
+"""boto3 and the AWS CLI with keys, before a real server: changed and repeated requests."""
 
 import json
 import subprocess
@@ -124,7 +124,7 @@ TAMPERED = [
 
 
 @pytest.mark.parametrize(("change", "code"), TAMPERED)
-def test_what_was_changed_after_boto3_signed_it_is_refused_and_makes_no_job(batch, jobs, change, code):
+def test_a_request_changed_after_signing_is_refused(batch, jobs, change, code):
     before = jobs()
     batch.meta.events.register("before-send.batch.SubmitJob", lambda request, **_: change(request))
 
@@ -138,7 +138,7 @@ def test_what_was_changed_after_boto3_signed_it_is_refused_and_makes_no_job(batc
     assert jobs() == before
 
 
-def test_and_what_was_not_is_taken(batch, jobs):
+def test_an_unchanged_request_is_accepted(batch, jobs):
     before = jobs()
 
     batch.submit_job(**ASKED)
@@ -147,7 +147,7 @@ def test_and_what_was_not_is_taken(batch, jobs):
 
 
 @pytest.mark.fault("SE05")
-def test_boto3_told_not_to_sign_its_bodies_is_refused(batch, jobs):
+def test_boto3_with_unsigned_bodies_is_refused(batch, jobs):
     before = jobs()
 
     def unsigned(request, **_):
@@ -170,7 +170,7 @@ def cli(served, key):
 
 
 @pytest.mark.fault("SE06")
-def test_the_aws_cli_is_told_the_same_of_an_unknown_key_and_a_wrong_secret(served, key):
+def test_an_unknown_key_and_a_wrong_secret_have_the_same_error(served, key):
     assert cli(served, key)[0] == 0
 
     wrong, unknown = cli(served, (key[0], "not this")), cli(served, ("BQIAUNKNOWNUNKNOWN22", key[1]))
@@ -209,7 +209,7 @@ def sends(served, key):
     return sends
 
 
-def test_the_same_job_asked_for_often_in_a_second_is_as_many_jobs(sends, jobs):
+def test_equal_submissions_in_one_second_create_separate_jobs(sends, jobs):
     """They have one signature, and nothing that is signed tells them from the first one sent again: see 0021."""
     before = jobs()
 
@@ -219,7 +219,7 @@ def test_the_same_job_asked_for_often_in_a_second_is_as_many_jobs(sends, jobs):
     assert jobs() == before + len({job for _, job in answers}) == before + 20
 
 
-def test_a_call_that_an_sdk_repeats_in_the_same_second_is_answered_and_makes_one_job(sends, jobs):
+def test_a_retry_of_an_sdk_in_the_same_second_creates_one_job(sends, jobs):
     before, invocation = jobs(), str(uuid4())
 
     answers = [sends(invocation) for _ in range(3)]

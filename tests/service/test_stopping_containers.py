@@ -1,4 +1,4 @@
-"""`batchq cancel` and `batchq terminate` on real Docker: the heart of them."""
+"""`batchq cancel` and `batchq terminate` on real Docker."""
 
 from contextlib import closing
 
@@ -57,7 +57,7 @@ def ready(service, submit):
 
 
 @pytest.mark.docker
-def test_what_runs_is_asked_by_the_signal_and_killed_after_the_grace_and_what_waits_never_starts(batch, submit, ready):
+def test_a_terminate_signals_and_kills_active_jobs_and_ends_queued_ones(batch, submit, ready):
     polite, deaf = ready("stop-polite", POLITE), ready("stop-deaf", DEAF)
     waits = submit("stop-waits", WAITS)
 
@@ -75,7 +75,7 @@ def test_what_runs_is_asked_by_the_signal_and_killed_after_the_grace_and_what_wa
 
 
 @pytest.mark.docker
-def test_a_cancel_takes_the_next_attempt_and_not_this_one(service, batch, submit, ready):
+def test_a_cancel_prevents_the_next_attempt_only(service, batch, submit, ready):
     runs = ready("cancel-runs", FAILS_WHEN_TOLD, retryStrategy={"attempts": 3})
     blocks, waits = ready("stays", WAITS), submit("cancel-waits", WAITS)
 

@@ -1,4 +1,4 @@
-"""What jobs may ask of the machine is judged when they start, by the server that starts them."""
+"""What jobs may use of the machine is checked when they start, by the server that starts them."""
 
 import json
 import urllib.request
@@ -62,7 +62,7 @@ def walk(service, job_id):
 
 
 @pytest.mark.fault("SE09", "SE10")
-def test_jobs_queued_under_an_older_policy_are_held_to_the_newer(tmp_path, queued, tightened):
+def test_jobs_queued_under_an_older_policy_get_the_newer_one(tmp_path, queued, tightened):
     batch = tightened.client()
 
     batch.update_compute_environment(computeEnvironment="local", state="ENABLED")

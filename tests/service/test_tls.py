@@ -1,4 +1,4 @@
-"""`batchq serve` with a certificate: clients that believe it, and those that do not, or speak no TLS at all."""
+"""`batchq serve` with a certificate: clients that trust it, that do not, and that speak no TLS."""
 
 import json
 import subprocess
@@ -48,11 +48,11 @@ def address(service):
     return host, int(port)
 
 
-def test_it_says_that_it_is_to_be_called_by_https(served):
+def test_the_printed_url_has_https(served):
     assert served.url.startswith("https://0.0.0.0:")
 
 
-def test_boto3_that_believes_the_authority_runs_a_job(served, key):
+def test_boto3_with_the_authority_runs_a_job(served, key):
     batch = served.client(key=key)
     register(batch, "quick", "true")
 
@@ -61,7 +61,7 @@ def test_boto3_that_believes_the_authority_runs_a_job(served, key):
     assert reaches(batch, job, "SUCCEEDED", "FAILED")["status"] == "SUCCEEDED"
 
 
-def test_so_does_the_aws_cli(served, key, authority):
+def test_the_aws_cli_with_the_authority_runs_a_job(served, key, authority):
     signs = served.environment() | {"AWS_ACCESS_KEY_ID": key[0], "AWS_SECRET_ACCESS_KEY": key[1]}
     signs.pop("AWS_CA_BUNDLE")
     command = [BATCHQ.parent / "aws", "--ca-bundle", authority.bundle, "batch", "describe-job-queues"]
@@ -71,7 +71,7 @@ def test_so_does_the_aws_cli(served, key, authority):
     assert json.loads(said)["jobQueues"]
 
 
-def test_and_our_own_commands(served, authority, monkeypatch, capsys):
+def test_batchq_commands_with_the_authority_work(served, authority, monkeypatch, capsys):
     monkeypatch.setenv("AWS_CA_BUNDLE", "")
 
     main(["doctor", "--data", str(served.data), "--url", served.url, "--ca-bundle", str(authority.bundle)])
@@ -79,7 +79,7 @@ def test_and_our_own_commands(served, authority, monkeypatch, capsys):
     assert f"ok       server: a server responds at {served.url}: ok" in capsys.readouterr().out
 
 
-def test_who_does_not_believe_it_says_nothing_to_it(served, tmp_path):
+def test_a_client_without_the_authority_sends_nothing(served, tmp_path):
     other = Authority(tmp_path).bundle
     stranger = Service(served.data, bundle=other)
     stranger.url = served.url
@@ -89,7 +89,7 @@ def test_who_does_not_believe_it_says_nothing_to_it(served, tmp_path):
 
 
 @pytest.mark.fault("IN11")
-def test_who_calls_in_the_clear_is_hung_up_on(served):
+def test_a_client_without_tls_is_disconnected(served):
     with closing(HTTPConnection(*address(served))) as connection:
         connection.request("GET", "/healthz")
 
@@ -108,7 +108,7 @@ def test_a_certificate_that_is_renewed_needs_no_restart(served, authority):
     assert served.health() == {"status": "ok"}
 
 
-def test_sigterm_waits_for_what_is_under_way_and_not_for_who_shakes_hands(tmp_path, authority):
+def test_sigterm_waits_for_requests_and_not_for_handshakes(tmp_path, authority):
     files = authority.issue("ending")
     with serving(tmp_path / "data", "--runtime", "simulated", *files.flags(), bundle=files.bundle) as service:
         register(service.client(), "late", "true")

@@ -1,4 +1,4 @@
-"""What is secret goes where it is needed, and into nothing that batchq says, keeps or writes, whatever goes wrong."""
+"""Secrets reach only their containers, and nothing that batchq returns, stores or logs."""
 
 import asyncio
 import base64
@@ -104,7 +104,7 @@ def keeps(service):
 
 
 @pytest.mark.fault("SE11")
-async def test_nothing_that_is_secret_is_told_or_kept(service, images):
+async def test_no_secret_is_returned_or_stored(service, images):
     ended = await asyncio.to_thread(run, service, images)
 
     said = await asyncio.to_thread(lambda: [*says(service, ended), *keeps(service)])

@@ -1,4 +1,4 @@
-"""Other programs open and close the database beside a server; then the server is killed (-9). faults.md S9."""
+"""Other programs open and close the database beside a server, which is then killed. faults.md S9."""
 
 import subprocess
 import sys
@@ -35,7 +35,7 @@ def run(*command):
 
 @pytest.mark.exhaustive
 @pytest.mark.fault("DB15")
-def test_nothing_is_lost_by_those_who_look_into_it_meanwhile(service, tmp_path):
+def test_programs_that_open_the_database_lose_nothing(service, tmp_path):
     batch = service.client()
     register(batch, "d", "true")
     early = submit(batch, 10)

@@ -1,4 +1,4 @@
-"""Many jobs that are deaf to SIGTERM are terminated at once, and meanwhile everybody else is answered."""
+"""Many jobs that ignore SIGTERM are terminated at once, and other requests are answered meanwhile."""
 
 import threading
 import time
@@ -117,7 +117,7 @@ def many(request, tmp_path):
 
 @pytest.mark.exhaustive
 @pytest.mark.fault("SP23")
-def test_all_of_them_end_and_others_are_answered_at_once_by_few_threads(many):
+def test_many_stops_end_and_delay_no_other_request(many):
     many.wait("RUNNING")
 
     with Pauses() as pauses:

@@ -1,4 +1,4 @@
-"""A group's server: its admin sets it up, a coordinator adds people from his own machine, and each has his own."""
+"""A group's server: an admin sets it up, a coordinator adds users from another machine."""
 
 import json
 import shlex
@@ -35,7 +35,7 @@ def key_of(said):
     return [it.partition("=")[2] for it in shlex.split(said[1])[1:]]
 
 
-def test_a_coordinator_adds_people_to_his_account_and_they_have_their_own(tmp_path, batchq):
+def test_a_coordinator_adds_users_who_have_their_own_jobs(tmp_path, batchq):
     data = tmp_path / "data"
     here = ("--data", data)
     amy = key_of(batchq("key", "create", "--user", "amy", *here))

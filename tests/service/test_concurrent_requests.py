@@ -1,4 +1,4 @@
-"""Requests that meet, before a real server and its database: each is carried out or refused, and it all fits."""
+"""Concurrent requests to a real server and its database: each is carried out or refused, and all agree."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -19,7 +19,7 @@ def together(works):
 
 
 @pytest.mark.fault("IN24")
-def test_fifty_who_register_at_once_get_the_revisions_one_to_fifty(shared):
+def test_fifty_concurrent_registrations_get_the_revisions_one_to_fifty(shared):
     batch = shared.client()
     asked = {"jobDefinitionName": "wanted", "type": "container", "containerProperties": container("true")}
 
@@ -65,7 +65,7 @@ def changes_definitions(batch):
 
 
 @pytest.mark.fault("IN25")
-def test_jobs_that_are_taken_while_queues_and_definitions_change_are_whole(simulated):
+def test_jobs_submitted_while_queues_and_definitions_change_are_consistent(simulated):
     batch = simulated.client()
     register(batch, "it", "true")
     works = [lambda: submits(batch, "default"), lambda: submits(batch, "side")] * 2

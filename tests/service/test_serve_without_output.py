@@ -1,4 +1,4 @@
-"""A server that nobody hears: its output is closed, or the disk of its log is full. It serves all the same."""
+"""A server whose output is closed, or whose log disk is full, works."""
 
 import os
 import signal
@@ -55,7 +55,7 @@ class Quiet(Service):
 
 @pytest.mark.fault("LC12")
 @pytest.mark.parametrize("output", VOICELESS.values(), ids=VOICELESS)
-def test_a_server_that_nobody_hears_serves_and_ends_well(tmp_path, output):
+def test_a_server_without_usable_output_works_and_ends_normally(tmp_path, output):
     service = Quiet(tmp_path / "data", output).start()
     batch = service.client()
     register(batch, "runs", "true")

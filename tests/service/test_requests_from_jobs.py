@@ -1,4 +1,4 @@
-"""What a job's container can do to batchq: nothing on loopback, nothing without a key, all where nobody is asked."""
+"""What the container of a job can reach of batchq: nothing on loopback, and nothing without a key."""
 
 import pytest
 
@@ -56,7 +56,7 @@ def test_a_job_without_a_key_is_refused_where_requests_are_signed(tmp_path, call
 
 
 @pytest.mark.fault("SE16")
-def test_where_nobody_is_asked_a_job_is_let_in_as_whoever_else_by_a_name_of_the_servers(tmp_path, calls):
+def test_without_authentication_a_job_is_admitted_by_a_host_name_of_the_server(tmp_path, calls):
     """Documented: --insecure-no-auth means what it says."""
     with serving(tmp_path / "open", *OPEN, "--insecure-no-auth") as insecure:
         assert [calls(insecure, "batchq.example"), calls(insecure, "localhost")] == [REFUSED, REACHED]

@@ -1,4 +1,4 @@
-"""Nothing that batchq does blocks its event loop: felt on a real server under load."""
+"""Nothing in batchq blocks its event loop, measured on a real server under load."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +30,7 @@ def post(calling, operation, asked):
 
 @pytest.mark.exhaustive
 @pytest.mark.fault("LC10")
-def test_under_load_and_with_a_large_array_nothing_holds_the_loop_up(simulated):
+def test_under_load_and_with_a_large_array_the_event_loop_is_not_blocked(simulated):
     batch = simulated.client()
     register(batch, "busy", "true")
     array = {"jobName": "wide", "jobQueue": "default", "jobDefinition": "busy", "arrayProperties": {"size": 10_000}}

@@ -1,4 +1,4 @@
-"""What a large array, and a long queue beside it, cost a real server: little memory, and no wait."""
+"""The cost of a large array, and of a long queue beside it, on a real server."""
 
 import re
 import time
@@ -68,7 +68,7 @@ def most_memory(service):
     return int(re.search(r"VmHWM:\s+(\d+) kB", said)[1])
 
 
-def test_an_array_of_ten_thousand_beside_a_hundred_thousand_jobs_costs_little_memory_and_no_wait(service):
+def test_a_large_array_beside_a_long_queue_uses_little_memory_and_delays_no_request(service):
     job_id, took = submitted(service, arrayProperties={"size": CHILDREN})
     until_spawned(service, job_id, CHILDREN)
 

@@ -1,4 +1,4 @@
-"""`batchq cancel` and `batchq terminate` before a real server: each way to say which jobs, and what becomes of them."""
+"""`batchq cancel` and `batchq terminate` before a real server: each selection of jobs, and their outcomes."""
 
 import json
 import re
@@ -60,7 +60,7 @@ def scene(service):
     return SimpleNamespace(day=day.name, night=night.name, names=names)
 
 
-def test_ids_are_cancelled_and_those_around_them_are_not(ground):
+def test_only_the_given_ids_are_cancelled(ground):
     runs, first, second, third = ground.running(), *(ground.submit() for _ in range(3))
 
     done = batchq("cancel", f"{first},{third}")
@@ -80,7 +80,7 @@ def test_ids_are_cancelled_and_those_around_them_are_not(ground):
     assert [ground.status(it) for it in (runs, second)] == ["RUNNING", "RUNNABLE"]
 
 
-def test_what_runs_is_not_reached_by_a_cancel_and_says_so(ground):
+def test_a_cancel_reports_that_a_running_job_continues(ground):
     runs = ground.running()
 
     done = batchq("cancel", runs)
@@ -89,7 +89,7 @@ def test_what_runs_is_not_reached_by_a_cancel_and_says_so(ground):
     assert ground.status(runs) == "RUNNING"
 
 
-def test_what_is_terminated_gives_its_room_back(ground):
+def test_a_terminated_job_releases_its_resources(ground):
     runs, waits = ground.running(), ground.submit()
 
     done = batchq("terminate", runs, "--reason", "the room is too hot")
@@ -120,7 +120,7 @@ def test_what_is_terminated_gives_its_room_back(ground):
     ],
 )
 @pytest.mark.parametrize("command", ["cancel", "terminate"])
-def test_filters_mean_those_of_which_all_of_them_hold(scene, command, words, meant):
+def test_all_filters_must_match(scene, command, words, meant):
     words = [it.format(day=scene.day, night=scene.night) for it in words]
 
     done = batchq(command, *words, "--dry-run", "--json")
@@ -130,7 +130,7 @@ def test_filters_mean_those_of_which_all_of_them_hold(scene, command, words, mea
     assert {scene.names[it["jobId"]] for it in told["jobs"]} == meant
 
 
-def test_an_unknown_user_is_an_error_that_names_him(ground):
+def test_an_unknown_user_is_named_in_the_error(ground):
     runs = ground.running()
 
     done = batchq("terminate", "-u", "bbo", "-p", ground.name)
@@ -150,7 +150,7 @@ def test_a_second_terminate_names_the_time_and_the_author_of_the_first(ground):
     assert summary == "1 already stopping"
 
 
-def test_a_cancel_of_an_array_says_what_becomes_of_its_children(ground):
+def test_a_cancel_of_an_array_reports_the_effect_on_its_children(ground):
     array = ground.submit(array=3)
     ground.reach(f"{array}:0", "RUNNING")
 
@@ -173,7 +173,7 @@ def test_a_dry_run_changes_nothing(ground):
 
 
 @pytest.mark.parametrize("step", [".{}", ":{}", "_{}"], ids=["dot", "colon", "slurm"])
-def test_children_of_an_array_are_stopped_and_their_siblings_and_the_array_go_on(service, step):
+def test_children_are_stopped_and_their_siblings_continue(service, step):
     ground = Ground(service, room=3)
     array = ground.submit(array=3)
     children = [f"{array}:{index}" for index in range(3)]
@@ -193,7 +193,7 @@ def test_children_of_an_array_are_stopped_and_their_siblings_and_the_array_go_on
 
 
 @pytest.mark.parametrize("step", [".{}", "#{}"], ids=["dot", "node"])
-def test_a_node_is_stopped_and_the_others_and_the_job_go_on(wide, step):
+def test_a_node_is_stopped_and_the_job_continues(wide, step):
     gang = wide.running(nodes=3)
 
     done = batchq("terminate", gang + step.format(1))
@@ -205,7 +205,7 @@ def test_a_node_is_stopped_and_the_others_and_the_job_go_on(wide, step):
     assert wide.reach(gang, "FAILED")["isTerminated"]
 
 
-def test_of_an_array_by_state_each_child_is_told_in_any_number(ground):
+def test_children_selected_by_status_are_reported_separately(ground):
     array = ground.submit("many", array=2500)
     ground.reach(f"{array}:0", "RUNNING")
 
@@ -217,7 +217,7 @@ def test_of_an_array_by_state_each_child_is_told_in_any_number(ground):
 
 
 @pytest.mark.parametrize("bad", ["sim", NOBODY[:8], f"{NOBODY}:x", ""])
-def test_a_bad_id_among_good_ones_stops_none(ground, bad):
+def test_an_invalid_id_among_valid_ones_stops_none(ground, bad):
     runs, waits = ground.running(), ground.submit()
 
     done = batchq("terminate", runs, waits, bad)
@@ -226,7 +226,7 @@ def test_a_bad_id_among_good_ones_stops_none(ground, bad):
     assert [ground.status(it) for it in (runs, waits)] == ["RUNNING", "RUNNABLE"]
 
 
-def test_what_the_server_does_not_take_stops_none(ground):
+def test_a_request_that_the_server_refuses_stops_none(ground):
     waits = ground.running(), ground.submit()
 
     done = batchq("terminate", *waits, "--signal", "SEGV")
@@ -236,7 +236,7 @@ def test_what_the_server_does_not_take_stops_none(ground):
     assert [ground.status(it) for it in waits] == ["RUNNING", "RUNNABLE"]
 
 
-def test_an_id_of_nobody_is_told_and_the_others_are_stopped(ground):
+def test_an_unknown_id_is_reported_and_the_others_are_stopped(ground):
     ground.running()
     waits = ground.submit()
 
@@ -247,7 +247,7 @@ def test_an_id_of_nobody_is_told_and_the_others_are_stopped(ground):
     assert ground.status(waits) == "FAILED"
 
 
-def test_one_that_is_over_is_as_asked(ground):
+def test_a_finished_job_is_a_success(ground):
     over = ground.submit(script=Script(seconds=0))
     ground.reach(over, "SUCCEEDED")
 
@@ -256,7 +256,7 @@ def test_one_that_is_over_is_as_asked(ground):
     assert (done.status, done.says) == (0, [f"{over}  is already SUCCEEDED", "1 already finished"])
 
 
-def test_one_that_another_filter_leaves_out_is_as_asked(ground):
+def test_a_job_excluded_by_another_filter_is_a_success(ground):
     runs = ground.running()
 
     done = batchq("terminate", runs, "-t", "pending")
@@ -265,7 +265,7 @@ def test_one_that_another_filter_leaves_out_is_as_asked(ground):
     assert ground.status(runs) == "RUNNING"
 
 
-def test_no_match_is_success_with_none(ground):
+def test_no_match_is_a_success_with_zero_jobs(ground):
     done = batchq("cancel", "-p", ground.name)
 
     assert (done.status, done.says, done.complains) == (0, ["no job matches"], "")
@@ -282,7 +282,7 @@ def test_without_a_condition_nothing_is_stopped(ground, command):
     assert [ground.status(it) for it in (runs, waits)] == ["RUNNING", "RUNNABLE"]
 
 
-def test_a_file_says_where_the_server_is(ground, service, monkeypatch, tmp_path):
+def test_the_url_is_read_from_the_configuration_file(ground, service, monkeypatch, tmp_path):
     monkeypatch.setenv("BATCHQ_URL", "")
     file = tmp_path / "config.toml"
     file.write_text(f'url = "{service.url}"\n')
@@ -291,7 +291,7 @@ def test_a_file_says_where_the_server_is(ground, service, monkeypatch, tmp_path)
 
 
 @pytest.mark.slow
-def test_what_was_ordered_is_carried_out_though_the_server_is_killed_on_its_way(simulated):
+def test_a_bulk_stop_is_completed_after_a_kill_of_the_server(simulated):
     ground = Ground(simulated, room=1)
     array = ground.submit(array=5000)
     ground.reach(f"{array}:4999", "RUNNABLE")

@@ -1,4 +1,4 @@
-"""`batchq cancel` and `batchq terminate` by people with keys: who may stop what, and that nobody learns of more."""
+"""`batchq cancel` and `batchq terminate` by users with keys: who may stop which jobs."""
 
 import json
 from types import SimpleNamespace
@@ -90,7 +90,7 @@ def stopped(lab, jobs):
         *((who, ["-A", "elsewhere", "-u", "eve"], {"eve"}) for who in STAFF),
     ],
 )
-def test_filters_reach_as_far_as_he_who_asks(lab, jobs, caller, name, asked):
+def test_filters_select_only_jobs_that_the_caller_reaches(lab, jobs, caller, name, asked):
     who, words, meant = asked
 
     done = caller(who, "terminate", *words, "-n", name)
@@ -112,7 +112,7 @@ def test_the_owner_of_a_job_sees_who_stopped_it_and_others_see_nothing(jobs, cal
 
 @pytest.mark.fault("SE08")
 @pytest.mark.parametrize(("who", "whose"), [("ada", "bob"), ("ada", "eve"), ("cora", "eve")])
-def test_the_job_of_another_is_as_if_it_were_not_there(lab, jobs, caller, who, whose):
+def test_the_job_of_another_user_does_not_exist(lab, jobs, caller, who, whose):
     done = caller(who, "terminate", jobs["ada"], jobs[whose])
 
     assert done.status == 1
@@ -120,13 +120,13 @@ def test_the_job_of_another_is_as_if_it_were_not_there(lab, jobs, caller, who, w
     assert stopped(lab, jobs) == {"ada"}
 
 
-def test_who_did_it_is_told_to_the_owner(lab, jobs, caller):
+def test_the_owner_learns_who_stopped_the_job(lab, jobs, caller):
     caller("cora", "terminate", jobs["bob"])
 
     assert lab.ground.reach(jobs["bob"], "FAILED")["statusReason"] == "Terminated by cora"
 
 
-def test_without_a_key_nothing_is_stopped_and_he_is_told_what_to_set(lab, jobs):
+def test_without_a_key_nothing_is_stopped_and_advice_is_printed(lab, jobs):
     done = batchq("terminate", "-t", "all")
 
     assert (done.status, done.says) == (2, [])
@@ -134,7 +134,7 @@ def test_without_a_key_nothing_is_stopped_and_he_is_told_what_to_set(lab, jobs):
     assert stopped(lab, jobs) == set()
 
 
-def test_a_key_may_stand_in_a_file_that_nobody_else_reads(lab, jobs, tmp_path):
+def test_a_key_may_be_in_a_private_file(lab, jobs, tmp_path):
     key_id, secret = lab.keys["ada"]
     file = tmp_path / "config.toml"
     file.touch(mode=0o600)
