@@ -82,7 +82,7 @@ class CheckpointStore(Protocol):
         """Delete the checkpoints with these names. Names that do not exist are ignored."""
 
     async def discard_except(self, job_id: JobId, names: Collection[str]) -> None:
-        """Delete everything in the directory except METRICS_FILE and these names; then the directory if it is empty."""
+        """Delete everything in the directory except these names; then the directory if it is empty."""
 
     async def discard_temporary(self, job_id: JobId) -> None:
         """Delete the entries with temporary names; then the directory if it is empty."""

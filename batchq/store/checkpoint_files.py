@@ -29,7 +29,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.domain.checkpoint_names import (
-    METRICS_FILE,
     checkpoint_id,
     epoch_of,
     escaped,
@@ -119,7 +118,7 @@ class CheckpointFiles:
         await self._remove(job_id, lambda it: escaped(it) in names and is_checkpoint(it), empty=False)
 
     async def discard_except(self, job_id: JobId, names: Collection[str]) -> None:
-        await self._remove(job_id, lambda it: it != METRICS_FILE and escaped(it) not in names, empty=True)
+        await self._remove(job_id, lambda it: escaped(it) not in names, empty=True)
 
     async def discard_temporary(self, job_id: JobId) -> None:
         await self._remove(job_id, is_temporary, empty=True)

@@ -4,10 +4,13 @@ The state of a container at any time is computed from its script and the times o
 without being observed, as a real container does while batchq is not running.
 """
 
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from ipaddress import IPv4Address
 from itertools import count
+from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -71,6 +74,8 @@ class SimulatedContainer(Struct, kw_only=True):
     started_at: datetime | None = None
     #: When the first stop signal was sent; None: never.
     stop_requested_at: datetime | None = None
+    #: When the first checkpoint signal was sent; None: never.
+    requested_at: datetime | None = None
     #: When it was first killed; None: never.
     killed_at: datetime | None = None
     #: When its machine first went down after the start; None: never.
@@ -126,11 +131,29 @@ class SimulatedContainer(Struct, kw_only=True):
             ends.append(End(at=at, exit_code=script.exit_code, out_of_memory=script.out_of_memory))
         if self.stop_requested_at is not None and script.on_term is not None:
             ends.append(End(at=self.stop_requested_at + timedelta(seconds=script.term_delay), exit_code=script.on_term))
+        if self.requested_at is not None and script.request_exit is not None:
+            at = self.requested_at + timedelta(seconds=script.request_delay)
+            ends.append(End(at=at, exit_code=script.request_exit))
         if self.killed_at is not None:
             ends.append(End(at=self.killed_at + timedelta(seconds=script.kill_delay), exit_code=KILLED))
         if self.crashed_at is not None:
             ends.append(End(at=self.crashed_at, exit_code=CRASHED))
         return ends
+
+
+class PlannedCheckpoint(Struct, frozen=True):
+    """A checkpoint that a container writes if it runs until then."""
+
+    container: SimulatedContainer
+    path: Path
+    at: datetime
+
+    def write(self) -> None:
+        end = self.container.end()
+        if end is None or end.at >= self.at:
+            with suppress(FileNotFoundError):
+                self.path.write_text(f"{self.at}\n")
+                os.utime(self.path, (self.at.timestamp(), self.at.timestamp()))
 
 
 class SimulatedEngine:
@@ -147,6 +170,8 @@ class SimulatedEngine:
         self.foreign_names: set[Tag] = set()
         #: The images that are missing, each with the error of its pull; None: a pull succeeds. All others exist.
         self.missing_images: dict[str, str | None] = {}
+        #: The checkpoints that containers will write.
+        self.planned_checkpoints: list[PlannedCheckpoint] = []
         #: By the attempt's tag without a container key.
         self.networks: dict[Tag, AttemptNetwork] = {}
         #: When the machine went down last; None: never.
@@ -195,6 +220,8 @@ class SimulatedEngine:
             raise EngineUnknown(f"the network that {tag} was to join does not exist any more")
         if container.started_at is None:
             container.start(self._now())
+            for name in container.script.checkpoints:
+                self._plan_checkpoint(container, name, 0)
 
     def inspect(self, tag: Tag) -> Inspection | None:
         if tag not in self.containers:
@@ -224,7 +251,27 @@ class SimulatedEngine:
 
     def signal_stop(self, tag: Tag) -> None:
         container = self._running(tag)
-        container.stop_requested_at = container.stop_requested_at or self._now()
+        if container.stop_requested_at is None:
+            container.stop_requested_at = self._now()
+            self._plan_checkpoint(container, container.script.term_checkpoint, container.script.term_delay)
+
+    def request_checkpoint(self, tag: Tag) -> None:
+        """Send a checkpoint signal. Each one is followed by a checkpoint, if the script writes one."""
+        container = self._running(tag)
+        container.requested_at = container.requested_at or self._now()
+        self._plan_checkpoint(container, container.script.on_request, container.script.request_delay)
+
+    def takes_requests(self, tag: Tag) -> bool:
+        """Whether checkpoint signals are requests: the container has a checkpoint directory."""
+        return tag in self.containers and self.containers[tag].launch.checkpoint_directory is not None
+
+    def write_checkpoints(self) -> None:
+        """Write the checkpoints that are due, with the times at which they were due."""
+        now = self._now()
+        due = [it for it in self.planned_checkpoints if it.at <= now]
+        self.planned_checkpoints = [it for it in self.planned_checkpoints if it.at > now]
+        for it in due:
+            it.write()
 
     def kill(self, tag: Tag) -> None:
         container = self._running(tag)
@@ -242,6 +289,12 @@ class SimulatedEngine:
 
     def lines(self, tag: Tag) -> list[LogLine]:
         return self._existing(tag).lines()
+
+    def _plan_checkpoint(self, container: SimulatedContainer, name: str | None, delay: float) -> None:
+        directory = container.launch.checkpoint_directory
+        if name is not None and directory is not None:
+            at = self._now() + timedelta(seconds=delay)
+            self.planned_checkpoints.append(PlannedCheckpoint(container, Path(directory, name), at))
 
     def _created(self, container: SimulatedContainer) -> Created:
         return Created(container_id=container.id, state=container.inspect(self._now()).state)

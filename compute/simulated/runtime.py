@@ -17,6 +17,7 @@ from batchq.compute.event_queue import EventQueue
 from batchq.compute.simulated.engine import AttemptNetwork, SimulatedContainer, SimulatedEngine
 from batchq.compute.single_flight import SingleFlight
 from batchq.domain.catalog import Network
+from batchq.domain.checkpoints import CHECKPOINT_SIGNALS
 from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
 from batchq.errors import (
@@ -128,6 +129,8 @@ class SimulatedRuntime:
 
     async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
         send = self._engine.kill if signal == "SIGKILL" else self._engine.signal_stop
+        if signal is not None and signal.removeprefix("SIG") in CHECKPOINT_SIGNALS and self._engine.takes_requests(tag):
+            send = self._engine.request_checkpoint
         await self._call("signal_stop", tag, lambda: self._send_signal(tag, send))
 
     async def kill(self, tag: Tag) -> None:
@@ -226,6 +229,7 @@ class SimulatedRuntime:
 
     async def _call(self, call: str, tag: Tag | None, effect: Callable[[], Result]) -> Result:
         self._run_due_effects()
+        self._engine.write_checkpoints()
         fault = self.faults.next_fault(call, tag)
         if fault is None:
             return effect()
@@ -258,11 +262,20 @@ class SimulatedRuntime:
         if self._engine.containers.get(tag) is not expected:
             raise ContainerGone(f"the container of {tag} does not exist any more")
         self._engine.start(tag)
+        self._schedule_checkpoints()
         self._schedule_end(tag, self._engine.containers[tag])
 
     def _send_signal(self, tag: Tag, signal: Callable[[Tag], None]) -> None:
         signal(tag)
+        self._schedule_checkpoints()
         self._schedule_end(tag, self._engine.containers[tag])
+
+    def _schedule_checkpoints(self) -> None:
+        """Write the checkpoints that are due, and the next ones when they are; later ones with any later call."""
+        self._engine.write_checkpoints()
+        for it in self._engine.planned_checkpoints:
+            delay = (it.at - self._clock.now()).total_seconds()
+            self._run_later(f"checkpoint {it.path.name}", delay, self._engine.write_checkpoints)
 
     def _schedule_all_ends(self) -> None:
         """Schedule the reports of all future ends; a new subscription does not get past ones."""

@@ -33,6 +33,16 @@ class Script(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     term_delay: Seconds = 0.0
     #: Time from a kill until it is dead.
     kill_delay: Seconds = 0.0
+    #: The names of the checkpoints that it writes when it starts.
+    checkpoints: tuple[str, ...] = ()
+    #: The name of the checkpoint that it writes after a checkpoint signal; None: none.
+    on_request: str | None = None
+    #: Time from a checkpoint signal until the checkpoint is written.
+    request_delay: Seconds = 0.0
+    #: The exit code after a checkpoint signal and its checkpoint; None: it continues.
+    request_exit: ExitCode | None = None
+    #: The name of the checkpoint that it writes after a stop signal, just before it exits; None: none.
+    term_checkpoint: str | None = None
     #: Lines that it writes when it starts.
     output: tuple[str, ...] = ()
     #: Names of environment variables whose values it writes when it starts.

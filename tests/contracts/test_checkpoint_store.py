@@ -143,12 +143,12 @@ async def test_named_checkpoints_are_deleted(disk):
     assert disk.listed() == ["b", "c.tmp"]
 
 
-async def test_everything_but_the_named_checkpoints_and_the_metrics_is_deleted(disk):
+async def test_everything_but_the_named_entries_is_deleted(disk):
     for name in ("a/inside", "b", "c.tmp", "metrics.jsonl"):
         await disk.write(name)
     (await disk.folder() / "latest").symlink_to("b")
 
-    await disk.store.discard_except(JOB, ["b"])
+    await disk.store.discard_except(JOB, ["b", "metrics.jsonl"])
 
     assert disk.listed() == ["b", "metrics.jsonl"]
 

@@ -22,3 +22,15 @@ async def test_a_job_without_checkpoints_has_no_directory(world):
 
     await world.wait_for(job, Status.SUCCEEDED)
     assert world.checkpoints.directory(job) is None
+
+
+async def test_the_next_attempt_resumes_from_the_newest_checkpoint(world):
+    first = Script(seconds=0, exit_code=1, checkpoints=("step-1", "step-2"))
+    second = lasting(prints_environment=SHOWN)
+
+    job = await world.submit(first, later=(second,), tags=CHECKPOINTS, attempts=2)
+
+    await world.wait_for_output(job, f"{MOUNT_POINT}/step-2")
+    assert [it.name for it in await world.checkpoints.entries(job, ended=True)] == ["step-1", "step-2"]
+    await world.finish(job)
+    await world.wait_for(job, Status.SUCCEEDED)

@@ -69,17 +69,34 @@ def command(*scripts: Script) -> tuple[str, ...]:
 
 def shell(script: Script) -> str:
     """Deaf is who ignores the signal; who hears it must not be held up by the sleep in the foreground."""
-    hears = "''" if script.on_term is None else quote(f"sleep {script.term_delay}; exit {script.on_term}")
+    hears = (
+        "''"
+        if script.on_term is None
+        else quote(f"sleep {script.term_delay}; {saving(script.term_checkpoint)}; exit {script.on_term}")
+    )
+    asks = f"sleep {script.request_delay}; {saving(script.on_request)}"
+    asks += f"; exit {script.request_exit}" if script.request_exit is not None else ""
+    handles_requests = script.on_request is not None or script.request_exit is not None
     lines = [quote(line) for line in script.output] + [f'"${name}"' for name in script.prints_environment]
     lasts = FOR_EVER if script.seconds is None else script.seconds
     return "; ".join(
         [
             f"trap {hears} TERM",
+            *([f"trap {quote(asks)} USR1 USR2 HUP INT"] if handles_requests else []),
+            *(saving(name) for name in script.checkpoints),
             *(f"printf '%s\\n' {line}" for line in lines),
-            *([f"sleep {lasts} & wait $!"] if lasts else []),
+            *([f"sleep {lasts} & p=$!; while kill -0 $p 2>/dev/null; do wait $p; done"] if lasts else []),
             ending(script),
         ]
     )
+
+
+def saving(name: str | None) -> str:
+    """Write a checkpoint as a program should: under another name, and rename it."""
+    if name is None:
+        return ":"
+    there = '"$BATCHQ_CHECKPOINT_DIR"'
+    return f"date > {there}/.written; mv {there}/.written {there}/{quote(name)}"
 
 
 def ending(script: Script) -> str:

@@ -224,9 +224,10 @@ class World:
         millicpus: int = 250,
         memory_mib: int = 32,
         tags: Mapping[str, str] = {},
+        later: Sequence[Script] = (),
         **container: Any,
     ) -> Submission:
-        spec = scripts.spec(script or Script(seconds=0), children=children)
+        spec = scripts.spec(script or Script(seconds=0), *later, children=children)
         size = Resources(millicpus=millicpus, memory_mib=memory_mib)
         defined = f"script-{next(self._definitions)}"
         definition = builders.definition(name=defined)
