@@ -215,6 +215,7 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> Parts:
         runtime=runtime,
         accounts=accounts,
         checkpoints=checkpoints,
+        checkpoint_retention=settings.checkpoint_retention,
         capture_log=logs.capture,
         clock=clock,
         survey_interval=settings.survey_every,

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.domain.access.accounts import UserName
 
@@ -23,6 +24,9 @@ class StopKind(StrEnum):
 
 #: The orders that stop the attempt under way: the containers get a stop signal, and are killed after the grace period.
 STOPS_ATTEMPT = frozenset({StopKind.TERMINATE, StopKind.TIMEOUT})
+
+
+NOT_WRITTEN = "none when the container ended"  # of a final checkpoint
 
 
 class SignalStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,6 +81,13 @@ class StopOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
     checkpoint_seen_at: datetime | None = None
     #: Why the final checkpoint is missing, as `none after 120 s`; None: it is not, or may still come.
     checkpoint_error: str | None = None
+
+    @property
+    def ended(self) -> "StopOrder":
+        """The order once the attempt has ended: a final checkpoint that was not seen is missing."""
+        if not self.final_checkpoint_requested or self.final_checkpoint or self.checkpoint_error:
+            return self
+        return replace(self, checkpoint_error=NOT_WRITTEN)
 
     @property
     def longest(self) -> timedelta:

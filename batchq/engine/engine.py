@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from weakref import ref
 
@@ -17,12 +17,11 @@ from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.job_counts import JobGroup
 from batchq.domain.lifecycle.array_view import PendingArrayOrders
-from batchq.domain.lifecycle.container_gates import main_node
-from batchq.domain.lifecycle.containers import tags_running
 from batchq.domain.scheduling.usage import UsageSnapshot
 from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
 from batchq.engine.budgets import BudgetStatus
 from batchq.engine.bulk_stops import OutcomeReceiver
+from batchq.engine.checkpoints import Checkpoints
 from batchq.engine.containers.executor import Executor
 from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.containers.verified_runtime import VerifiedRuntime
@@ -78,16 +77,19 @@ class Engine:
         runtime: ContainerRuntime,
         accounts: AccountPolicies,
         checkpoints: CheckpointStore,
+        checkpoint_retention: timedelta | None,
         capture_log: Callable[[Tag], Awaitable[bool]],
         clock: Clock,
         survey_interval: float,
         observer: Observer,
     ) -> None:
-        self._clock, self.accounts, self.mailbox = clock, accounts, mailbox
+        self._clock, self.accounts, self.mailbox, self._catalog = clock, accounts, mailbox, catalog
         self.tasks, post = Supervisor(clock), mailbox.post
         self._breaker = StartBreaker(clock=clock, tasks=self.tasks)
         self._engine_check = EngineCheck()
-        self._catalog, self._checkpoints = catalog, checkpoints
+        self._checkpoints = Checkpoints(
+            store=store, files=checkpoints, retention=checkpoint_retention, clock=clock, tasks=self.tasks, post=post
+        )
         self._executor = executor = self._create_executor(runtime=runtime, catalog=catalog, capture_log=capture_log)
         self._timers = Timers(clock=clock, post=post)
         self.loop = EngineLoop(
@@ -97,18 +99,25 @@ class Engine:
             accounts=accounts,
             clock=clock,
             execute=executor.execute,
-            set_timer=self._timers.set,
+            on_saved=self._on_saved,
             tasks=self.tasks,
             engine_check=self._engine_check,
             observer=observer,
         )
-        expected, on_death, every = self.loop.running, executor.on_death, survey_interval
-        self._watcher = Watcher(
-            runtime=runtime, clock=clock, survey_interval=every, expected=expected, on_death=on_death, post=post
-        )
+        self._watcher = self._create_watcher(runtime, survey_interval)
         self.submit_rate = SubmitRateLimiter(accounts, clock)
         self.store_monitor = StoreMonitor(store=store, clock=clock, post=mailbox.post)
         self._budget_monitor = BudgetMonitor(loop=self.loop, clock=clock, post=mailbox.post)
+
+    def _create_watcher(self, runtime: ContainerRuntime, survey_interval: float) -> Watcher:
+        return Watcher(
+            runtime=runtime,
+            clock=self._clock,
+            survey_interval=survey_interval,
+            expected=self.loop.running,
+            on_death=self._executor.on_death,
+            post=self.mailbox.post,
+        )
 
     def _create_executor(
         self, *, runtime: ContainerRuntime, catalog: CatalogView, capture_log: Callable[[Tag], Awaitable[bool]]
@@ -132,6 +141,10 @@ class Engine:
             post=self.mailbox.post,
         )
 
+    def _on_saved(self, job: Job) -> None:
+        self._timers.set(job)
+        self._checkpoints.on_saved(job)
+
     async def start(self) -> None:
         """Load the stored state, start the background loops, and wait for the first survey or FIRST_SURVEY_TIMEOUT."""
         await self.loop.load()
@@ -143,6 +156,9 @@ class Engine:
         self.tasks.supervise("watch", self._watcher.watch)
         self.tasks.supervise("survey", self._watcher.survey)
         self.tasks.supervise("store", self.store_monitor.run)
+        self.tasks.supervise("checkpoints", self._checkpoints.watch)
+        safe_mode = self.loop.state.safe_mode
+        self.tasks.supervise("old checkpoints", partial(self._checkpoints.sweep, suspended=lambda: safe_mode.active))
         self.tasks.supervise("budgets", self._budget_monitor.run)
         await wait_at_most(FIRST_SURVEY_TIMEOUT, self._watcher.first_survey_done, self._clock)
 
@@ -197,13 +213,8 @@ class Engine:
                 _discard(it)
 
     async def signal(self, job: Job, signal: str) -> None:
-        """Send a signal that the job declared to the containers of its main node. Containers that ended are skipped.
-
-        Raises Unavailable if the container engine does not answer.
-        """
-        for tag in tags_running(job):
-            if not tag.container_key or int(tag.node) == main_node(job):
-                await self._executor.signal(tag, signal)
+        """Send a signal that the job declared to the containers of its main node. Raises Unavailable."""
+        await self._executor.signal(job, signal)
 
     async def update_tags(self, job_id: JobId, change: Callable[[Job], Job], *, caller: Caller) -> None:
         """Change the job's tags and wait until that is saved."""

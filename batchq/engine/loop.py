@@ -86,7 +86,7 @@ class EngineLoop:
         accounts: AccountPolicies,
         clock: Clock,
         execute: Callable[[do.Effect, Job | None], None],
-        set_timer: Callable[[Job], None],
+        on_saved: Callable[[Job], None],
         tasks: Supervisor,
         engine_check: EngineCheck,
         observer: Observer,
@@ -94,8 +94,8 @@ class EngineLoop:
         self._store, self._catalog, self._clock = store, catalog, clock
         #: Called for each effect of a saved unit of work, with the job as saved, or None for an unknown job.
         self._execute = execute
-        #: Called for each changed job, whose next timer may have changed.
-        self._set_timer = set_timer
+        #: Called for each job that is loaded or saved.
+        self._on_saved = on_saved
         self._tasks, self._mailbox, self._observer = tasks, mailbox, observer
         self._arrays, self.budgets = ArrayCoordinator(), Budgets(store, accounts)
         request_unit = partial(mailbox.post, ContinueWork())
@@ -133,7 +133,7 @@ class EngineLoop:
         if self._has_unfinished_work:
             self._mailbox.post(ContinueWork())
         for job in self.state.active.values():
-            self._set_timer(job)
+            self._on_saved(job)
         self._must_load = False
 
     async def snapshot(self, queue: QueueName) -> Snapshot:
@@ -331,7 +331,7 @@ class EngineLoop:
         ):
             staged.on_committed(committed)
         for job in committed.jobs:
-            self._set_timer(job)
+            self._on_saved(job)
         if unit.restoration is not None:
             self._mailbox.post(ContinueWork())
         self._pending_dependents = tuple(unit.unresolved)

@@ -13,7 +13,7 @@ from batchq.domain.ids import JobId, node_of
 from batchq.domain.job import ACTIVE, Job, Status
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound
-from batchq.ports.checkpoints import Checkpoint, CheckpointStore
+from batchq.ports.checkpoints import Checkpoint, CheckpointStore, CheckpointType
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
 
@@ -50,7 +50,9 @@ class CheckpointService:
         """
         whole, _ = node_of(job_id)
         job = await self._visible(whole, job_id, caller)
-        return await self._checkpoints.entries(whole, ended=job is None or job.status not in ACTIVE)
+        found = await self._checkpoints.entries(whole, ended=job is None or job.status not in ACTIVE)
+        final = {it.final_checkpoint for it in (() if job is None else job.stop_orders)}
+        return tuple(replace(it, type=CheckpointType.FINAL) if it.name in final else it for it in found)
 
     async def get(self, job_id: JobId, checkpoint_id: str, *, caller: Caller) -> Checkpoint:
         """One checkpoint of a job. Raises NotFound and StoreFailed."""

@@ -79,6 +79,7 @@ async def running(
             runtime=runtime,
             accounts=builders.NO_ACCOUNTS,
             checkpoints=temporary_checkpoints(clock.now),
+            checkpoint_retention=None,
             capture_log=logs.capture,
             clock=clock,
             survey_interval=10.0,

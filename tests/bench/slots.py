@@ -53,6 +53,7 @@ async def run(jobs: int, slots: int) -> float:
         runtime=SimulatedRuntime(clock=clock, capacity=host),
         accounts=builders.NO_ACCOUNTS,
         checkpoints=temporary_checkpoints(clock.now),
+        checkpoint_retention=None,
         capture_log=_keep_nothing,
         clock=clock,
         survey_interval=600.0,

@@ -30,7 +30,7 @@ class Desk:
             accounts=accounts,
             clock=clock,
             execute=lambda effect, _: self.asked.append(effect),
-            set_timer=lambda _: None,
+            on_saved=lambda _: None,
             tasks=self.tasks,
             engine_check=EngineCheck(),
             observer=NoObserver(),

@@ -15,7 +15,7 @@ from tests.engine.desk import ONE, desk_over
 from tests.support import builders
 from tests.support.builders import NO_ACCOUNTS
 from tests.support.clock import VirtualClock
-from tests.support.inline import InlineStore
+from tests.support.inline import InlineStore, temporary_checkpoints
 from tests.support.observing import NoObserver
 
 UNKNOWN = builders.spec(queue="unknown")
@@ -133,6 +133,8 @@ def unstarted(inbox):
         catalog=None,
         runtime=SimulatedRuntime(clock=clock, capacity=Resources(millicpus=1000, memory_mib=1024)),
         accounts=NO_ACCOUNTS,
+        checkpoints=temporary_checkpoints(clock.now),
+        checkpoint_retention=None,
         capture_log=None,
         clock=clock,
         survey_interval=10.0,

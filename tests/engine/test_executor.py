@@ -12,6 +12,7 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.container import Logging
 from batchq.domain.ids import Tag
+from batchq.engine.checkpoints import Checkpoints
 from batchq.engine.containers.executor import MAX_LOG_REFUSALS, SIGNAL_RETRY_INTERVAL, Executor
 from batchq.engine.containers.start import MAX_PAUSE
 from batchq.engine.containers.start_breaker import StartBreaker
@@ -30,7 +31,7 @@ from tests.domain.part_lives import tasked
 from tests.engine.turns import HOST
 from tests.support.builders import NO_ACCOUNTS, task, task_container
 from tests.support.clock import VirtualClock
-from tests.support.inline import temporary_checkpoints
+from tests.support.inline import InlineStore, temporary_checkpoints
 from tests.support.recording_runtime import RecordingRuntime
 from tests.support.scripts import spec
 
@@ -55,7 +56,14 @@ class Outside:
             runtime=self.engine,
             network_on=lambda _: None,
             accounts=NO_ACCOUNTS,
-            checkpoints=temporary_checkpoints(clock.now),
+            checkpoints=Checkpoints(
+                store=InlineStore(),
+                files=temporary_checkpoints(clock.now),
+                retention=None,
+                clock=clock,
+                tasks=self.tasks,
+                post=self._hear,
+            ),
             breaker=StartBreaker(clock=clock, tasks=self.tasks),
             capture_log=self._keep_log,
             clock=clock,

@@ -9,7 +9,19 @@ from batchq.domain.job import Status
 from tests.support import world as worlds
 from tests.support.scripts import Script
 
-LOOPS = ["scheduler", "accounts", "alarms", "time limits", "shares", "watch", "survey", "store"]
+LOOPS = [
+    "scheduler",
+    "accounts",
+    "alarms",
+    "budgets",
+    "checkpoints",
+    "old checkpoints",
+    "shares",
+    "store",
+    "survey",
+    "time limits",
+    "watch",
+]
 A_WHILE = 5.0  # seconds, in which a loop that has failed once or twice is there again
 
 pytestmark = pytest.mark.fault("LC05")

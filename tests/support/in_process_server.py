@@ -74,6 +74,7 @@ class InProcessServer:
             runtime=runtime,
             accounts=AccountPolicies(directory=people, enforced=restricts_accounts),
             checkpoints=checkpoints,
+            checkpoint_retention=None,
             capture_log=self.logs.capture,
             clock=clock,
             survey_interval=survey_interval,

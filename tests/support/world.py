@@ -251,8 +251,13 @@ class World:
     async def cancel(self, job_id: JobId, reason: str = "not needed") -> None:
         await self.jobs.cancel(job_id, reason, caller=self.caller)
 
-    async def terminate(self, job_id: JobId, reason: str = "stop it") -> None:
-        await self.jobs.terminate(job_id, reason, caller=self.caller)
+    async def terminate(self, job_id: JobId, reason: str = "stop it", **more: bool) -> None:
+        """`more`: checkpoint, keep_checkpoints, force."""
+        await self.jobs.terminate(job_id, reason, caller=self.caller, **more)
+
+    async def checkpoint_names(self, job_id: JobId) -> list[str]:
+        """The names of the job's checkpoints, oldest first."""
+        return [it.name for it in await self.checkpoints.entries(job_id, ended=True)]
 
     async def hold(self, job_id: JobId, reason: str = "not yet") -> None:
         await self.jobs.hold(job_id, reason, caller=self.caller)

@@ -44,7 +44,13 @@ def finish(job: Job, ended: Attempt, now: datetime, status_reason: str) -> Job:
     `status_reason` is the attempt's own; a stop order's reason takes its place.
     """
     ended = replace(ended, status_reason=status_reason if job.stop is None else job.stop.reason)
-    over = replace(job, attempts=(*job.attempts, ended), started_at=ended.started_at, stopped_at=ended.stopped_at)
+    over = replace(
+        job,
+        attempts=(*job.attempts, ended),
+        started_at=ended.started_at,
+        stopped_at=ended.stopped_at,
+        stop_orders=tuple(it.ended for it in job.stop_orders),
+    )
     match verdict(job, ended):
         case Verdict.SUCCEED:
             return move_to_final(over, Status.SUCCEEDED, now, status_reason)

@@ -18,16 +18,18 @@ from batchq.domain.catalog import Network
 from batchq.domain.explanation.facts import StartProgress
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.container_gates import spec_of
+from batchq.domain.lifecycle.container_gates import main_node, spec_of
+from batchq.domain.lifecycle.containers import tags_running
 from batchq.domain.lifecycle.status import attempt_of
+from batchq.domain.lifecycle.stop_order import awaits_final_checkpoint
 from batchq.engine.account_limits import AccountPolicies
+from batchq.engine.checkpoints import Checkpoints
 from batchq.engine.containers.report import events_of_inspection, is_known_to_run, is_urgent
 from batchq.engine.containers.start import Start
 from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.messages import JobEvent, TimerFired
 from batchq.engine.supervisor import Supervisor
 from batchq.errors import ContainerGone, EngineUnknown, LogRefused, StoreFailed, Unavailable
-from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.clock import Clock
 from batchq.ports.runtime import ContainerCalls, ContainerState, DeathReport, Inspection
 
@@ -76,7 +78,7 @@ class Executor:
         runtime: ContainerCalls,
         network_on: Callable[[str], Network | None],
         accounts: AccountPolicies,
-        checkpoints: CheckpointStore,
+        checkpoints: Checkpoints,
         breaker: StartBreaker,
         capture_log: Callable[[Tag], Awaitable[bool]],
         clock: Clock,
@@ -127,14 +129,20 @@ class Executor:
             _abandon(ops)  # the attempt ended before its start was answered: stop retrying the start
             self._clean_ups[tag.job_id][tag] = task
 
-    async def signal(self, tag: Tag, signal: str) -> None:
-        """Send a signal that is not a stop signal. Without effect on a container that has ended. Raises Unavailable."""
-        try:
-            await self._runtime.signal_stop(tag, signal)
-        except ContainerGone:
-            pass
-        except EngineUnknown as unknown:
-            raise Unavailable(f"the container engine did not answer: {unknown}") from unknown
+    async def signal(self, job: Job, signal: str) -> None:
+        """Send a signal that is not a stop signal to the containers of the main node that run.
+
+        Raises Unavailable if the container engine does not answer.
+        """
+        for tag in tags_running(job):
+            if tag.container_key and int(tag.node) != main_node(job):
+                continue
+            try:
+                await self._runtime.signal_stop(tag, signal)
+            except ContainerGone:
+                continue
+            except EngineUnknown as unknown:
+                raise Unavailable(f"the container engine did not answer: {unknown}") from unknown
 
     def starts(self) -> dict[Tag, StartProgress]:
         """What each start in progress does at present."""
@@ -196,7 +204,7 @@ class Executor:
             network=self._network_on(attempt_of(job).environment),
             runtime=self._runtime,
             accounts=self._accounts,
-            checkpoints=self._checkpoints,
+            checkpoints=self._checkpoints.files,
             breaker=self._breaker,
             clock=self._clock,
             tasks=self._tasks,
@@ -305,12 +313,22 @@ class Executor:
 
         While a start is in progress, a container that is absent or CREATED is ignored: the start handles it.
         """
-        is_starting = ops is not None and ops.start is not None
+        is_starting, job = ops is not None and ops.start is not None, self._saved_job(tag.job_id)
+        has_ended = found is None or found.state is ContainerState.EXITED
         if not is_starting or (found is not None and found.stopped_at is not None):
             events = events_of_inspection(tag, found)
-            self._post_events(tag, events[-1:] if is_known_to_run(tag, self._saved_job(tag.job_id)) else events)
+            events = events[-1:] if is_known_to_run(tag, job) else events
+            if has_ended and job is not None and awaits_final_checkpoint(job):
+                self._tasks.spawn(f"final checkpoint of {tag}", self._post_after_checkpoint(job, tag, events))
+            else:
+                self._post_events(tag, events)
         if found is not None and found.state is ContainerState.RUNNING:
             self._post(TimerFired(job_id=tag.job_id, running_container=tag, container_started_at=found.started_at))
+
+    async def _post_after_checkpoint(self, job: Job, tag: Tag, events: tuple[on.AttemptEvent, ...]) -> None:
+        """Report the final checkpoint before the end of the container, so that the job ends with it."""
+        await self._checkpoints.report_final(job, ended=not tag.container_key)
+        self._post_events(tag, events)
 
     async def _save(self, tag: Tag, event: on.ContainerCreated) -> None:
         """Post the event and wait until it is saved. Raises Unavailable."""

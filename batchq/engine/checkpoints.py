@@ -1,0 +1,169 @@
+"""Final checkpoints of jobs that are stopped, and the deletion of checkpoints that are not kept. Decision 0046.
+
+While the stop ladder of a job waits for a checkpoint, the job's directory is read every half second. It is also read
+once the container has ended, before the end is reported, so the job ends with its final checkpoint known.
+
+Deletions follow from the saved job: they begin when its end is saved, and a sweep at the start of the server and every
+hour begins them again. So a crash loses no deletion, and nothing is deleted before the order that requires it is saved.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from batchq.domain import events as on
+from batchq.domain.checkpoint_names import METRICS_FILE
+from batchq.domain.ids import JobId
+from batchq.domain.job import FINISHED, Job
+from batchq.domain.lifecycle.ladder import awaits_checkpoint
+from batchq.domain.lifecycle.stop_order import awaits_final_checkpoint
+from batchq.engine.messages import JobEvent
+from batchq.engine.supervisor import Supervisor
+from batchq.errors import Invalid, StoreFailed
+from batchq.ports.checkpoints import Checkpoint, CheckpointStore
+from batchq.ports.clock import Clock
+from batchq.ports.jobs import JobStore
+
+log = logging.getLogger(__name__)
+
+POLL_INTERVAL = 0.5  # seconds between two reads of the directory of a job that is to write a checkpoint
+SWEEP_INTERVAL = 3600.0  # seconds between two sweeps
+SWEEP_BATCH = 200  # directories of one step of a sweep
+DISK_CLOCK_LAG = timedelta(milliseconds=20)  # by which timestamps of files may be behind the clock
+
+
+class Checkpoints:
+    """Reports final checkpoints to the engine's loop, and deletes checkpoints of finished jobs."""
+
+    def __init__(
+        self,
+        *,
+        store: JobStore,
+        files: CheckpointStore,
+        retention: timedelta | None,
+        clock: Clock,
+        tasks: Supervisor,
+        post: Callable[[JobEvent], None],
+    ) -> None:
+        self._store = store
+        self.files = files
+        #: The time after the end of a job until its checkpoints are deleted; None: never.
+        self._retention = retention
+        self._clock = clock
+        self._tasks = tasks
+        self._post = post
+        #: The jobs whose stop ladder waits for a checkpoint, as last saved.
+        self._awaiting: dict[JobId, Job] = {}
+        #: Set when a job is added to them.
+        self._added = asyncio.Event()
+
+    def on_saved(self, job: Job) -> None:
+        """Follow a job that was saved, or loaded at the start."""
+        if job.spec.checkpoints is None:
+            return
+        if job.stop is not None and awaits_checkpoint(job.stop) and job.attempt is not None:
+            self._awaiting[job.id] = job
+            self._added.set()
+        else:
+            self._awaiting.pop(job.id, None)
+        if job.status in FINISHED:
+            self._tasks.spawn(f"checkpoints of {job.id}", self._finish_or_log(job))
+
+    async def watch(self) -> None:
+        """Report each checkpoint that a stop ladder waits for."""
+        while True:
+            await self._added.wait()
+            self._added.clear()
+            while self._awaiting:
+                for job in tuple(self._awaiting.values()):
+                    await self.report_final(job, ended=False)
+                await self._clock.sleep(POLL_INTERVAL)
+
+    async def sweep(self, *, suspended: Callable[[], bool]) -> None:
+        """Repeat the deletions that finished jobs require, and delete old checkpoints.
+
+        `suspended`: whether nothing may be deleted at present, as in safe mode.
+        """
+        while True:
+            after: JobId | None = None
+            try:
+                while not suspended() and (ids := await self.files.jobs(after=after, limit=SWEEP_BATCH)):
+                    await self._sweep(ids)
+                    after = ids[-1]
+            except StoreFailed as failure:
+                log.warning("the checkpoint directories are not swept now: %s", failure)
+            await self._clock.sleep(SWEEP_INTERVAL)
+
+    async def report_final(self, job: Job, *, ended: bool) -> None:
+        """Post the final checkpoint of the attempt under way, if one was requested and it exists.
+
+        `ended`: the container has ended. An error of the disk is logged.
+        """
+        if not awaits_final_checkpoint(job) or job.attempt is None:
+            return
+        try:
+            found = await self._final(job, ended=ended)
+        except StoreFailed as failure:
+            log.warning("job %s: its final checkpoint is not looked up now: %s", job.id, failure)
+            return
+        if found is not None:
+            self._post(JobEvent(job_id=job.id, event=on.CheckpointSeen(attempt=job.attempt.number, name=found.name)))
+
+    async def _final(self, job: Job, *, ended: bool) -> Checkpoint | None:
+        """The newest complete checkpoint from after the stop order; None: there is none."""
+        assert job.stop is not None, f"{job.id} is not being stopped"
+        since = job.stop.ordered_at - DISK_CLOCK_LAG
+        found = await self.files.entries(job.id, ended=ended)
+        return next((it for it in reversed(found) if it.complete and it.created_at >= since), None)
+
+    async def _finish_or_log(self, job: Job) -> None:
+        try:
+            await self._finish(job)
+        except StoreFailed as failure:
+            log.warning("job %s: its checkpoints are not deleted yet: %s", job.id, failure)
+
+    async def _finish(self, job: Job) -> None:
+        """Delete the temporary entries of a finished job, or all that its stop order does not keep.
+
+        A final checkpoint that was not reported before the end is reported first; then its commit begins this again.
+        """
+        if self.files.directory(job.id) is None:
+            return
+        order = job.stop
+        if order is not None and order.final_checkpoint_requested and order.final_checkpoint is None and job.attempts:
+            found = await self._final(job, ended=True)
+            if found is not None:
+                attempt = job.attempts[-1].number
+                self._post(JobEvent(job_id=job.id, event=on.CheckpointSeen(attempt=attempt, name=found.name)))
+                return
+        if order is None or order.keep_checkpoints:
+            await self.files.discard_temporary(job.id)
+            return
+        kept = [METRICS_FILE] if order.final_checkpoint is None else [METRICS_FILE, order.final_checkpoint]
+        await self.files.discard_except(job.id, kept)
+
+    async def _sweep(self, ids: Sequence[JobId]) -> None:
+        known = await self._store.jobs(ids)
+        for job_id in ids:
+            job = known.get(job_id)
+            if job is not None and job.status not in FINISHED:
+                continue
+            try:
+                if await self._is_old(job_id, job):
+                    log.info("job %s: its checkpoints are deleted after %s", job_id, self._retention)
+                    await self.files.discard_except(job_id, ())
+                elif job is not None:
+                    await self._finish(job)
+            except (StoreFailed, Invalid) as failure:
+                log.warning("job %s: its checkpoints are not deleted yet: %s", job_id, failure)
+
+    async def _is_old(self, job_id: JobId, job: Job | None) -> bool:
+        """Whether the retention period is over: since the end of the job, or since the last change if it is unknown."""
+        if self._retention is None:
+            return False
+        ended: datetime | None = None if job is None else job.stopped_at
+        if ended is None:
+            found = await self.files.entries(job_id, ended=True)
+            ended = found[-1].created_at if found else None
+        return ended is not None and ended <= self._clock.now() - self._retention

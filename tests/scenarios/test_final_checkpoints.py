@@ -1,0 +1,165 @@
+"""A job that is terminated with a final checkpoint writes it before it is stopped."""
+
+from batchq.domain.job import Status
+from tests.support.scripts import Script, lasting
+
+CHECKPOINTS = {"batchq:checkpoints": "true"}
+SIGNAL = CHECKPOINTS | {"batchq:checkpoint-signal": "USR1"}
+SHORT = {"batchq:checkpoint-timeout": "2"}
+#: It writes `final` after the checkpoint signal.
+WRITES = lasting(output=("ready",), checkpoints=("step-1",), on_request="final")
+
+
+async def running(world, script=WRITES, tags=SIGNAL, **asked):
+    job = await world.submit(script, tags=tags, **asked)
+    await world.wait_for_output(job, "ready")
+    return job
+
+
+async def test_the_checkpoint_signal_is_sent_first_and_the_stop_signal_after_the_checkpoint(world):
+    job = await running(world)
+
+    await world.terminate(job, checkpoint=True)
+
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
+    assert (done.stop.final_checkpoint, done.stop.checkpoint_error) == ("final", None)
+    assert await world.checkpoint_names(job) == ["step-1", "final"]
+    assert done.attempts[-1].exit_code == 0
+    assert done.stop.checkpoint_requested_at <= done.stop.checkpoint_seen_at <= done.stop.signalled_at
+    assert done.stop.killed_at is None
+
+
+async def test_without_a_declared_signal_the_stop_signal_is_the_request(world):
+    script = lasting(output=("ready",), checkpoints=("step-1",), term_checkpoint="final", term_delay=3)
+    job = await running(world, script, CHECKPOINTS)
+
+    await world.terminate(job, checkpoint=True)
+
+    done = await world.wait_for(job, Status.FAILED)
+    assert (done.stop.final_checkpoint, done.stop.killed_at) == ("final", None)
+
+
+async def test_a_job_without_a_checkpoint_in_time_is_stopped_without_one(world):
+    job = await running(world, lasting(output=("ready",), checkpoints=("step-1",)), SIGNAL | SHORT)
+
+    await world.terminate(job, checkpoint=True)
+
+    done = await world.wait_for(job, Status.FAILED)
+    assert (done.stop.final_checkpoint, done.stop.checkpoint_error) == (None, "none after 2 s")
+    assert await world.checkpoint_names(job) == ["step-1"]
+
+
+async def test_an_unfinished_checkpoint_is_none_and_is_deleted(world):
+    script = lasting(output=("ready",), checkpoints=("step-1",), on_request="final.tmp")
+    job = await running(world, script, SIGNAL | SHORT)
+
+    await world.terminate(job, checkpoint=True)
+
+    done = await world.wait_for(job, Status.FAILED)
+    await world.wait_until_idle()
+    assert done.stop.final_checkpoint is None
+    assert [it.name for it in world.checkpoints.directory(job).iterdir()] == ["step-1"]
+
+
+async def test_a_program_that_the_signal_ends_writes_its_checkpoint_before(world):
+    script = lasting(output=("ready",), on_request="final", request_exit=3)
+    job = await running(world, script)
+
+    await world.terminate(job, checkpoint=True)
+
+    done = await world.wait_for(job, Status.FAILED)
+    assert (done.stop.final_checkpoint, done.attempts[-1].exit_code) == ("final", 3)
+
+
+async def test_a_program_that_dies_of_the_signal_has_no_final_checkpoint(world):
+    job = await running(world, lasting(output=("ready",), request_exit=138))
+
+    await world.terminate(job, checkpoint=True)
+
+    done = await world.wait_for(job, Status.FAILED)
+    assert (done.stop.final_checkpoint, done.attempts[-1].exit_code) == (None, 138)
+    assert done.stop.checkpoint_error is not None
+
+
+async def test_checkpoints_that_are_not_kept_are_deleted_except_the_final_one(world):
+    job = await running(world)
+
+    await world.terminate(job, checkpoint=True, keep_checkpoints=False)
+
+    await world.wait_for(job, Status.FAILED)
+    await world.wait_until_idle()
+    assert await world.checkpoint_names(job) == ["final"]
+
+
+async def test_a_clean_stop_deletes_the_directory(world):
+    job = await running(world)
+
+    await world.terminate(job, keep_checkpoints=False)
+
+    await world.wait_for(job, Status.FAILED)
+    await world.wait_until_idle()
+    assert world.checkpoints.directory(job) is None
+
+
+async def test_a_queued_job_that_is_not_to_keep_its_checkpoints_loses_those_of_its_attempts(world):
+    fails = Script(seconds=0, exit_code=1, checkpoints=("step-1",))
+    blocker = await world.submit(lasting(), millicpus=4000)
+    await world.wait_for(blocker, Status.RUNNING)
+    job = await world.submit(fails, tags=CHECKPOINTS, millicpus=4000)
+
+    await world.terminate(job, keep_checkpoints=False)
+
+    await world.wait_for(job, Status.FAILED)
+    await world.finish(blocker)
+    await world.wait_for(blocker, Status.SUCCEEDED)
+
+
+async def test_force_sends_sigkill_although_a_checkpoint_is_awaited(world):
+    job = await running(world, lasting(output=("ready",), checkpoints=("step-1",)))
+    await world.terminate(job, checkpoint=True)
+    await world.wait_until(job, lambda it: it.stop.checkpoint_requested_at is not None)
+
+    await world.terminate(job, "now", force=True)
+
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
+    assert done.attempts[-1].exit_code == 137
+    assert done.stop.forced_at is not None
+    assert await world.checkpoint_names(job) == ["step-1"]
+
+
+async def test_the_timeout_of_a_job_asks_for_a_final_checkpoint(world):
+    job = await running(world, limit=3)
+
+    done = await world.wait_for(job, Status.FAILED)
+
+    assert done.stop.final_checkpoint == "final"
+
+
+async def test_a_server_that_was_killed_in_the_wait_finds_the_checkpoint(world):
+    script = lasting(output=("ready",), on_request="final", request_delay=4)
+    job = await running(world, script)
+    await world.terminate(job, checkpoint=True)
+    await world.wait_until(job, lambda it: it.stop.checkpoint_requested_at is not None)
+
+    await world.crash()
+    await world.sleep(8)
+    await world.boot()
+
+    done = await world.wait_for(job, Status.FAILED)
+    assert done.stop.final_checkpoint == "final"
+    assert await world.checkpoint_names(job) == ["final"]
+    assert len(done.attempts) == 1
+
+
+async def test_a_server_that_was_killed_before_the_deletion_deletes(world):
+    job = await running(world)
+    world.checkpoints.failing = True
+    await world.terminate(job, keep_checkpoints=False)
+    await world.wait_for(job, Status.FAILED)
+    await world.crash()
+    world.checkpoints.failing = False
+
+    await world.boot()
+
+    await world.wait_until_idle()
+    assert world.checkpoints.directory(job) is None
