@@ -33,11 +33,11 @@ class StoreProxy:
         self.commits = 0
         self._waiting: list[asyncio.Future[None]] = []
 
-    async def next_commit(self) -> None:
-        """Return after the next commit was carried out."""
+    def next_commit(self) -> asyncio.Future[None]:
+        """Done after the next commit from now on was carried out."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
-        await future
+        return future
 
     async def commit(self, changes: Changes) -> int | None:
         if self.failing:

@@ -1,0 +1,212 @@
+"""CancelTrainingJob: every status of a job with every flag of the request."""
+
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain.job import Status
+from tests.support.scripts import LASTING, Script
+from tests.support.training_client import TrainingClient
+
+POLITE = Script(seconds=60, on_term=0, output=("ready",))
+DEAF = Script(seconds=60, on_term=None, output=("ready",))
+LONG = timedelta(minutes=10)
+CHECKPOINTS = {"batchq:checkpoints": "true"}
+FLAGS = ({}, {"createFinalCheckpoint": True}, {"force": True})
+flags = pytest.mark.parametrize("flags", FLAGS, ids=lambda it: next(iter(it), "plain"))
+
+
+@pytest.fixture
+async def training(world):
+    client = TrainingClient(world)
+    yield client
+    assert client.undescribed == [], "a response is not as /openapi.json describes it"
+
+
+async def ended(world, training, job):
+    """The description of a cancelled job that has ended."""
+    await world.wait_for(job, Status.FAILED)
+    shown = await training.show(job)
+    assert shown["status"] == "cancelled"
+    return shown["cancellationDetails"]
+
+
+@flags
+async def test_a_queued_job_is_cancelled_at_once(world, training, flags):
+    holder = await world.submit(LASTING, millicpus=4000)
+    job = await world.submit(POLITE, millicpus=4000, tags=CHECKPOINTS)
+    await world.wait_for(job, Status.RUNNABLE)
+
+    answer = await training.cancel(job, reason="val_loss flat", **flags)
+
+    details = answer["cancellationDetails"]
+    assert (answer.status, answer["status"]) == (200, "cancelled")
+    assert (details["reason"], details["resourcesReleased"]) == ("val_loss flat", True)
+    assert (details["finalCheckpointRequested"], details["finalCheckpointCreated"]) == (False, False)
+    assert answer["finalMetrics"] == dict.fromkeys(("finalEpoch", "finalStep", "finalLoss", "finalAccuracy")) | {
+        "trainingDuration": "0m"
+    }
+    assert answer["costSummary"] is None
+    await world.finish(holder)
+    await world.wait_for(holder, Status.SUCCEEDED)
+    assert await world.engine_calls(job) == []
+
+
+@flags
+async def test_a_paused_job_is_cancelled_at_once(world, training, flags):
+    job = await world.submit_held(paused=True)
+    assert (await training.show(job))["status"] == "paused"
+
+    answer = await training.cancel(job, **flags)
+
+    assert (answer.status, answer["status"]) == (200, "cancelled")
+    assert answer["cancellationDetails"]["reason"] == f"Cancelled by {world.caller.user}"
+    assert await world.engine_calls(job) == []
+
+
+@flags
+async def test_the_start_of_an_initializing_job_is_abandoned(world, training, flags):
+    world.runtime.hold("create")
+    job = await world.submit(POLITE, tags=CHECKPOINTS)
+    await world.wait_for(job, Status.STARTING)
+    assert (await training.show(job))["status"] == "initializing"
+
+    answer = await training.cancel(job, **flags)
+    world.runtime.release("create")
+
+    assert (answer.status, answer["status"]) == (200, "cancelling")
+    details = await ended(world, training, job)
+    assert details["finalCheckpointCreated"] is False
+    assert "start" not in await world.engine_calls(job)
+
+
+async def test_a_running_job_gets_the_stop_signal(world, training):
+    job = await world.submit(POLITE, attempts=3)
+    await world.wait_for_output(job, "ready")
+    assert (await training.show(job))["status"] == "running"
+
+    answer = await training.cancel(job, reason="enough")
+
+    assert (answer.status, answer["status"]) == (200, "cancelling")
+    assert answer["cancellationDetails"]["resourcesReleased"] is False
+    details = await ended(world, training, job)
+    assert (details["resourcesReleased"], details["forced"]) == (True, False)
+    assert details["endedAt"] >= details["cancelledAt"]
+    assert await world.engine_calls(job) == ["create", "start", "stop", "remove"]
+
+
+async def test_the_answer_waits_for_the_end_of_the_job_if_the_client_prefers_that(world, training):
+    job = await world.submit(POLITE)
+    await world.wait_for_output(job, "ready")
+
+    answer = await training.ask("POST", f"/{job}/cancel", {}, Prefer="respond-async, wait=60")
+
+    assert (answer.status, answer["status"]) == (200, "cancelled")
+    assert answer["cancellationDetails"]["resourcesReleased"] is True
+    assert answer.headers["Preference-Applied"] == "wait=60"
+
+
+async def test_an_answer_that_waited_in_vain_shows_the_job_as_it_is(world, training):
+    job = await world.submit(DEAF, grace=LONG)
+    await world.wait_for_output(job, "ready")
+
+    answer = await training.ask("POST", f"/{job}/cancel", {}, Prefer="wait=1")
+
+    assert (answer.status, answer["status"]) == (200, "cancelling")
+    await training.cancel(job, force=True)
+    await world.wait_for(job, Status.FAILED)
+
+
+async def test_a_forced_cancel_kills_a_running_job_at_once(world, training):
+    job = await world.submit(DEAF, grace=LONG)
+    await world.wait_for_output(job, "ready")
+
+    answer = await training.cancel(job, force=True)
+
+    assert answer["cancellationDetails"]["forced"] is True
+    details = await ended(world, training, job)
+    assert details["forced"] is True
+    assert await world.engine_calls(job) == ["create", "start", "kill", "remove"]
+
+
+async def test_a_repeated_cancel_changes_nothing(world, training):
+    job = await world.submit(DEAF, grace=LONG, tags=CHECKPOINTS)
+    await world.wait_for_output(job, "ready")
+    first = await training.cancel(job, reason="the first")
+
+    again = await training.cancel(job, reason="the second", createFinalCheckpoint=True, preserveCheckpoints=False)
+
+    assert again.status == 200
+    assert again["cancellationDetails"] == first["cancellationDetails"]
+    await training.cancel(job, force=True)
+    await world.wait_for(job, Status.FAILED)
+
+
+async def test_force_ends_a_cancel_that_hangs(world, training):
+    job = await world.submit(DEAF, grace=LONG)
+    await world.wait_for_output(job, "ready")
+    await training.cancel(job, reason="the first")
+
+    answer = await training.cancel(job, reason="at once", force=True)
+
+    assert (answer.status, answer["status"]) == (200, "cancelling")
+    details = await ended(world, training, job)
+    assert (details["reason"], details["forced"]) == ("the first", True)
+
+
+@flags
+@pytest.mark.parametrize("status", ["completed", "failed", "cancelled"])
+async def test_a_job_that_has_ended_cannot_be_cancelled(world, training, status, flags):
+    job = await world.submit(Script(seconds=0, exit_code=1) if status == "failed" else Script(seconds=0))
+    if status == "cancelled":
+        await training.cancel(job, reason="the first")
+    before = await world.wait_for(job, Status.SUCCEEDED if status == "completed" else Status.FAILED)
+
+    answer = await training.cancel(job, reason="the second", **flags)
+
+    assert (answer.status, answer["error"], answer["code"]) == (409, "STATE_CONFLICT", 409)
+    assert answer["details"]["current_state"] == status
+    assert await world.job(job) == before
+
+
+async def test_force_and_a_final_checkpoint_exclude_each_other(world, training):
+    job = await world.submit(LASTING, tags=CHECKPOINTS)
+
+    answer = await training.cancel(job, force=True, createFinalCheckpoint=True)
+
+    assert (answer.status, answer["error"]) == (422, "SEMANTIC_ERROR")
+    await world.finish(job)
+    await world.wait_for(job, Status.SUCCEEDED)
+
+
+async def test_a_job_without_a_checkpoint_directory_writes_no_final_checkpoint(world, training):
+    job = await world.submit(LASTING)
+    await world.wait_for(job, Status.RUNNING)
+
+    answer = await training.cancel(job, createFinalCheckpoint=True)
+
+    assert (answer.status, answer["error"]) == (422, "SEMANTIC_ERROR")
+    assert (await world.job(job)).stop is None
+    await world.finish(job)
+    await world.wait_for(job, Status.SUCCEEDED)
+
+
+async def test_a_job_that_its_time_limit_stops_is_not_cancelled(world, training):
+    job = await world.submit(DEAF, limit=1, grace=timedelta(seconds=5))
+    await world.wait_for_call(job, "stop")
+
+    answer = await training.cancel(job)
+
+    assert (answer.status, answer["details"]["current_state"]) == (409, "running")
+    await world.wait_for(job, Status.FAILED)
+    assert (await training.show(job))["status"] == "failed"
+
+
+async def test_an_array_is_not_cancelled_as_a_whole(world, training):
+    array = await world.submit(array_size=2)
+
+    answer = await training.cancel(array)
+
+    assert (answer.status, answer["error"]) == (422, "SEMANTIC_ERROR")
+    await world.wait_for(array, Status.SUCCEEDED)
+    assert (await training.show(f"{array}:1"))["status"] == "completed"
