@@ -12,15 +12,17 @@ from batchq.domain.job import FINISHED, QUEUED, Job, Status
 from batchq.domain.lifecycle.array_view import PendingArrayOrders, has_pending_order
 from batchq.services.bulk_stop import JobSelector
 from tests.simulation.run_log import RunLog
+from tests.simulation.signal_checks import how
 from tests.simulation.submissions import ENVIRONMENTS, QUEUES
 from tests.support import filters
 
 END_AT_ONCE = {Outcome.CANCELLED, Outcome.TERMINATED, Outcome.ALREADY_FINISHED}
 
 
-def order(rng: Random) -> BulkStopOrder:
+def order(rng: Random, ladders: Random) -> BulkStopOrder:
     kind = rng.choice(list(Kind))
     own = {"grace": rng.choice([None, timedelta(0), timedelta(seconds=9)]), "signal": rng.choice([None, "SIGINT"])}
+    own |= how(ladders)
     return BulkStopOrder(kind=kind, reason="a user sweeps", **(own if kind is Kind.TERMINATE else {}))
 
 

@@ -85,6 +85,8 @@ class Choices:
         self.ids = Random(f"{seed} ids")
         self.sweeps = Random(f"{seed} sweeps")
         self.bulk_stop_rate = self.sweeps.choice([NONE, NONE, 0.1, 0.3])
+        #: Checkpoints, and how jobs are stopped.
+        self.ladders = Random(f"{seed} ladders")
         self.looks = Random(f"{seed} looks")
         self.conflicts = Random(f"{seed} crossings")
         self.conflict_rate = self.conflicts.choice([NONE, 0.02, 0.1])

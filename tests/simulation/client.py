@@ -32,6 +32,7 @@ from tests.simulation.invariants import Invariants
 from tests.simulation.planned_faults import InjectedError
 from tests.simulation.run_log import RunLog
 from tests.simulation.server import Server
+from tests.simulation.signal_checks import how
 from tests.simulation.submissions import (
     DEFINITIONS,
     ENVIRONMENTS,
@@ -76,7 +77,7 @@ class Client:
         self._keys = 0
         self._changed: set[str] = set()
         self.known: dict[JobId, Submission] = {}
-        self._wishes = SubmissionGenerator(choices.client, self.known, self.key)
+        self._wishes = SubmissionGenerator(choices.client, self.known, self.key, ladders=choices.ladders)
 
     async def create_catalog(self) -> None:
         """Create the catalog, without faults."""
@@ -223,18 +224,20 @@ class Client:
         return job.id
 
     async def _terminate(self) -> None:
-        await self._request_terminate(self._wishes.any_id())
+        await self._request_terminate(self._wishes.any_id(), **how(self._choices.ladders))
 
     async def _cancel(self) -> None:
         await self._request_cancel(self._wishes.any_id())
 
-    async def _request_terminate(self, job_id: JobId) -> None:
+    async def _request_terminate(self, job_id: JobId, *, force: bool = False, **more: bool) -> None:
         await self.request(
-            lambda it: it.jobs.terminate(job_id, "a user stops it", caller=next(self._users)),
+            lambda it: it.jobs.terminate(job_id, "a user stops it", force=force, **more, caller=next(self._users)),
             patience=self._choices.patience(),
         )
         self._invariants.terminated(job_id)
-        self._run_log.write(f"client terminated {self._run_log.name_of(job_id)}")
+        if force:
+            self._invariants.signals.forced(job_id)
+        self._run_log.write(f"client terminated {self._run_log.name_of(job_id)} {'by force' if force else more}")
 
     async def _request_cancel(self, job_id: JobId) -> None:
         await self.request(
@@ -246,7 +249,7 @@ class Client:
 
     async def _sweep(self) -> None:
         rng = self._choices.sweeps
-        order, asked = bulk_stops.order(rng), bulk_stops.asked(rng, list(self.known)[-8:])
+        order, asked = bulk_stops.order(rng, self._choices.ladders), bulk_stops.asked(rng, list(self.known)[-8:])
         await self.request(lambda it: self._hear(it, order, asked), patience=rng.choice([None, None, 30.0, 0.0]))
         self._run_log.write(f"client swept {asked}")
 

@@ -140,6 +140,10 @@ class FaultyRuntime(RuntimeProxy):
         found = await super().inspect(tag)
         return found if self._machine_clock is None else self._machine_clock.stamped(found)
 
+    async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
+        self._invariants.signals.sent(tag, signal)
+        await super().signal_stop(tag, signal)
+
     async def remove_silent(self, tag: Tag) -> AsyncGenerator[LogLine, None] | None:
         await self._lifetime.fault_point("before", "reading a log", tag)
         silent = not [line async for line in self.runtime.logs(tag, after=0)]

@@ -32,6 +32,7 @@ from tests.simulation.history_checks import HistoryChecks
 from tests.simulation.order_checks import OrderChecks
 from tests.simulation.resource_checks import ResourceChecks
 from tests.simulation.run_log import RunLog
+from tests.simulation.signal_checks import SignalChecks, without_checkpoint
 
 MAX_EQUAL_CALLS = 15  # equal calls in a second
 MAX_PULLS = 200  # the same, of an image that all containers of a large array wait for
@@ -51,6 +52,7 @@ class Invariants:
         self.resources = ResourceChecks(jobs=self.jobs, now=now, run_log=run_log)
         self.bulk_stops = BulkStopChecks(jobs=self.jobs, run_log=run_log)
         self._orders = OrderChecks(jobs=self.jobs, run_log=run_log)
+        self.signals = SignalChecks(jobs=self.jobs, name_of=run_log.name_of, run_log=run_log)
         self.history = HistoryChecks(run_log)
         self._company = ContainerChecks(containers=self.containers, now=now, run_log=run_log)
         self.times = StoredTimes(jobs=self.jobs, containers=self.containers, now=now, run_log=run_log)
@@ -240,6 +242,8 @@ class Invariants:
         self._check_call_rate(call, tag)
         if call == "remove" and tag is not None:
             self.containers.removal_asked(tag)
+        if call == "kill" and tag is not None:
+            self.signals.killed(tag)
         stops = call in {"signal_stop", "kill", "remove"}
         if stops and tag in self.orphans and self.orphans[tag] == self._run_log.counts["boots"]:
             self._run_log.fail("I22 what another server made is left alone", f"{call} {self._run_log.name_of(tag)}")
@@ -364,7 +368,8 @@ def _begins(before: Job | None, after: Job) -> bool:
 
 def _fixed_when_finished(job: Job) -> tuple[object, ...]:
     """The members that never change once a job is finished."""
-    return job.status, job.status_reason, job.attempts, job.started_at, job.stopped_at, job.stop_orders
+    orders = without_checkpoint(job.stop_orders)
+    return job.status, job.status_reason, job.attempts, job.started_at, job.stopped_at, orders
 
 
 def _fixed(job: Job) -> tuple[object, ...]:

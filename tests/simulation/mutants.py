@@ -197,6 +197,36 @@ MUTANTS = [
         new="return ()",
     ),
     Mutant(
+        file="batchq/domain/lifecycle/ladder.py",
+        breaks="a checkpoint signal is sent that the job did not declare",
+        old="if rules.signal is None:",
+        new="if False:",
+    ),
+    Mutant(
+        file="batchq/domain/lifecycle/ladder.py",
+        breaks="a checkpoint signal is sent although no checkpoint was requested",
+        old="if not checkpoint or rules is None:",
+        new="if rules is None:",
+    ),
+    Mutant(
+        file="batchq/domain/lifecycle/reconcile.py",
+        breaks="a restart repeats a checkpoint signal whose delivery is stored",
+        old="ladder.unsent(stop)",
+        new="ladder.under_way(stop)",
+    ),
+    Mutant(
+        file="batchq/engine/containers/executor.py",
+        breaks="a stop signal is sent after SIGKILL",
+        old="return step == self.last_step and not self.is_killed and",
+        new="return step == self.last_step and",
+    ),
+    Mutant(
+        file="batchq/domain/lifecycle/stop_order.py",
+        breaks="an acknowledged force is not stored",
+        old="        forced_at=now,\n",
+        new="",
+    ),
+    Mutant(
         file="batchq/engine/handlers.py",
         breaks="a repeated submission is another job",
         old="return self._earlier_submissions.get(message.key) or unit.submitted.get(message.key, message.job_id)",

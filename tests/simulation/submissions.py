@@ -18,6 +18,7 @@ from batchq.domain.job import (
 from batchq.domain.task import Condition, NodeRange, Nodes, Task
 from batchq.ports.jobs import SubmissionKey
 from batchq.services.submissions import Submission
+from tests.simulation.signal_checks import tags
 from tests.support import builders
 
 LARGEST = 4000  # thousandths of a vCPU that an environment ever has
@@ -34,8 +35,11 @@ SEQUENTIAL = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
 class SubmissionGenerator:
     """`known` are the submissions so far, by job id."""
 
-    def __init__(self, rng: Random, known: Mapping[JobId, Submission], key: Callable[[], SubmissionKey]) -> None:
+    def __init__(
+        self, rng: Random, known: Mapping[JobId, Submission], key: Callable[[], SubmissionKey], *, ladders: Random
+    ) -> None:
         self._rng = rng
+        self._ladders = ladders
         self._known = known
         self._key = key
         self._count = 0
@@ -56,6 +60,7 @@ class SubmissionGenerator:
             timeout=rng.choice([None, None, timedelta(seconds=5), timedelta(seconds=20)]),
             needs=self._needs(),
             key=self._key() if rng.random() < 0.7 else None,
+            tags=tags(self._ladders),
         )
 
     def any_id(self) -> JobId:

@@ -72,9 +72,10 @@ def _apply_to_container(job: Job, event: on.Event, now: datetime) -> Job:
 
 
 def _follow(before: Job, after: Job, now: datetime) -> Outcome:
-    settled = apply_rules(after, now)
+    known = attempt_of(before).containers
+    settled = stop_order.record_progress(apply_rules(after, now), known, now)
     containers = attempt_of(settled).containers
-    effects = tuple(wanted(before.tag, attempt_of(before).containers, containers))
+    effects = tuple(wanted(before.tag, known, containers))
     over = all(it.state is AttemptContainerState.ENDED for it in containers)
     return _finish(settled, now) if over else settled, effects
 
@@ -120,7 +121,7 @@ def _run(job: Job, container: AttemptContainer, event: on.ContainerStarted, now:
     running = replace(container, state=AttemptContainerState.RUNNING, started_at=started, address=event.address)
     if container.stop_ordered:
         running = ladder.begun(running, now)
-    runs = stop_order.record_progress(with_container(job, running), running)
+    runs = with_container(job, running)
     if runs.status is Status.RUNNING:
         return runs
     attempt = replace(attempt_of(runs), started_at=started)
@@ -162,8 +163,7 @@ def _lose(job: Job, container: AttemptContainer, event: on.ContainerLost, now: d
 
 def _count_wait(job: Job, container: AttemptContainer, event: on.StopSignalDelivered, now: datetime) -> Job:
     """Start the wait of the step at the first delivery of its signal, as for a job with one container."""
-    waiting = ladder.delivered(container, event.step, now)
-    return stop_order.record_progress(with_container(job, waiting), waiting)
+    return with_container(job, ladder.delivered(container, event.step, now))
 
 
 def _next_step(job: Job, container: AttemptContainer, _: on.GraceExpired, now: datetime) -> Job:
@@ -172,7 +172,7 @@ def _next_step(job: Job, container: AttemptContainer, _: on.GraceExpired, now: d
         return job
     missed = stop_order.miss_checkpoint(job, ladder.under_way(container))
     after = ladder.expired(container, now)
-    return stop_order.mark_unkillable(stop_order.record_progress(with_container(missed, after), after), after, now)
+    return stop_order.mark_unkillable(with_container(missed, after), after, now)
 
 
 def _start_timed_out(job: Job, container: AttemptContainer, _: on.StartTimedOut, now: datetime) -> Job:
@@ -233,15 +233,11 @@ def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
 def _force(job: Job, event: on.StopForced, now: datetime) -> Job:
     """Kill the containers of the whole job, or of the node or the container that the request names."""
     if event.container is not None and not _is_essential(job, event.container):
-        killed = each(job, lambda it: force_stop(job, it, event, now) if it.name == event.container else it)
-    elif _names_job(job, event.node):
+        return each(job, lambda it: force_stop(job, it, event, now) if it.name == event.container else it)
+    if _names_job(job, event.node):
         ordered = stop_order.force(job, event, now)
-        killed = each(ordered, lambda it: force_stop(ordered, it, event, now))
-    else:
-        killed = each(job, lambda it: force_stop(job, it, event, now) if it.node == event.node else it)
-    for container in attempt_of(killed).containers:
-        killed = stop_order.record_progress(killed, container)
-    return killed
+        return each(ordered, lambda it: force_stop(ordered, it, event, now))
+    return each(job, lambda it: force_stop(job, it, event, now) if it.node == event.node else it)
 
 
 def _names_job(job: Job, node: int | None) -> bool:

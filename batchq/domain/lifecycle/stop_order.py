@@ -170,15 +170,24 @@ def miss_checkpoint(job: Job, step: SignalStep | None) -> Job:
     return changed(job, lambda it: replace(it, checkpoint_error=f"none after {step.wait.total_seconds():g} s"))
 
 
-def record_progress(job: Job, container: AttemptContainer) -> Job:
-    """Store in the stop order, if there is one, what happened first to one of several containers."""
+def record_progress(job: Job, before: tuple[AttemptContainer, ...], now: datetime) -> Job:
+    """Store in the stop order, if there is one, what happened first to one of several containers. `before`: earlier.
+
+    A container may have been stopping before the order, so the times are those of this change.
+    """
+    if job.stop is None or job.attempt is None:
+        return job
+    pairs = [(old, new) for old, new in zip(before, job.attempt.containers, strict=True) if old is not new]
+    requested = any(old.checkpoint_requested_at != new.checkpoint_requested_at for old, new in pairs)
+    signalled = any(old.signalled_at != new.signalled_at for old, new in pairs)
+    killed = any(new.killed_at is not None and old.next_step_at != new.next_step_at for old, new in pairs)
     return changed(
         job,
         lambda it: replace(
             it,
-            checkpoint_requested_at=it.checkpoint_requested_at or container.checkpoint_requested_at,
-            signalled_at=it.signalled_at or container.signalled_at,
-            killed_at=it.killed_at or container.killed_at,
+            checkpoint_requested_at=it.checkpoint_requested_at or (now if requested else None),
+            signalled_at=it.signalled_at or (now if signalled else None),
+            killed_at=it.killed_at or (now if killed else None),
         ),
     )
 
