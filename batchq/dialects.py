@@ -46,6 +46,7 @@ from batchq.services.events import EventService
 from batchq.services.job_log import JobLogService
 from batchq.services.named_jobs import NamedJobService
 from batchq.services.overview import OverviewService
+from batchq.services.training_log_streams import TrainingLogStreams
 from batchq.settings import Privileged, Settings
 from batchq.throttling import ConcurrencyLimit
 
@@ -53,18 +54,20 @@ from batchq.throttling import ConcurrencyLimit
 def make_dialects(
     settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens, metrics: Metrics
 ) -> tuple[Dialect, ...]:
+    named = NamedJobService(parts.job_search, is_named=is_training_job)
     logs_context = cloudwatch.LogsContext(
         logs=parts.logs,
         account=settings.account_id,
         region=settings.region,
         tokens=tokens,
+        training=TrainingLogStreams(named),
         since=min((it.created_at for it in parts.catalog.describe_environments()), default=clock.now()),
     )
     return (
         batch.dialect(make_batch_context(settings, parts, clock, tokens)),
         training.dialect(make_training_context(settings, parts, clock, tokens)),
         cloudwatch.dialect(logs_context),
-        sagemaker.dialect(make_sagemaker_context(settings, parts, clock, tokens)),
+        sagemaker.dialect(make_sagemaker_context(settings, parts, clock, tokens, named)),
         modelarts.dialect(make_modelarts_context(settings, parts, clock)),
         native_jobs.dialect(parts.jobs),
         *read_dialects(settings, parts, clock, tokens),
@@ -136,13 +139,13 @@ def make_modelarts_context(settings: Settings, parts: Parts, clock: Clock) -> Mo
 
 
 def make_sagemaker_context(
-    settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens
+    settings: Settings, parts: Parts, clock: Clock, tokens: PageTokens, named: NamedJobService
 ) -> sagemaker.SageMakerContext:
     return sagemaker.SageMakerContext(
         jobs=parts.jobs,
         submissions=DirectSubmissionService(jobs=parts.jobs, definitions=parts.catalog.definitions, clock=clock),
         search=parts.job_search,
-        named=NamedJobService(parts.job_search, is_named=is_training_job),
+        named=named,
         metrics=parts.costs.metrics,
         catalog=parts.catalog,
         tokens=tokens,

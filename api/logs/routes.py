@@ -7,6 +7,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.api.authentication import parse_credential
 from batchq.api.authorization import authorize
@@ -20,7 +21,9 @@ from batchq.api.schemas import AwsAnswer
 from batchq.api.target_dispatch import CONTENT_TYPE, add_targets, unknown_operation
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.errors import Invalid, NotFound, Unavailable
-from batchq.logs.service import LogSearchPosition, LogService
+from batchq.logs.pages import StreamOrder, StreamQuery
+from batchq.logs.service import LogQuery, LogSearchPosition, LogService
+from batchq.services.training_log_streams import TRAINING_GROUP, TrainingLogStreams
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +41,9 @@ class LogsContext(Struct, frozen=True, kw_only=True):
     #: The region of callers whose requests name none.
     region: str
     tokens: PageTokens
-    #: Reported as the creation time of the log group.
+    #: The streams of `/aws/sagemaker/TrainingJobs`.
+    training: TrainingLogStreams
+    #: Reported as the creation time of the log groups.
     since: datetime
 
 
@@ -49,13 +54,23 @@ class LogsRequest(Struct, frozen=True, kw_only=True):
     #: Whether the client has disconnected.
     is_disconnected: Callable[[], bool]
     caller: Caller
+    #: Of `/aws/batch/job`.
     arns: LogArns
+
+    @property
+    def training_arns(self) -> LogArns:
+        """Of `/aws/sagemaker/TrainingJobs`."""
+        return replace(self.arns, name=TRAINING_GROUP)
 
 
 @takes(wire.GetLogEvents)
 async def get_log_events(context: LogsContext, request: LogsRequest, body: wire.GetLogEvents) -> Answer:
-    translate.check_group(body, request.arns)
-    stream = await context.logs.stream(body.logStreamName, caller=request.caller)
+    name = body.logStreamName
+    if translate.is_of_group(body, request.training_arns):
+        name = await context.training.resolve(name, caller=request.caller)
+    else:
+        translate.check_group(body, request.arns)
+    stream = await context.logs.stream(name, caller=request.caller)
     position, backwards = translate.direction(body, stream)
     limit = body.limit or MAX_EVENTS
     found = await context.logs.events(
@@ -66,8 +81,15 @@ async def get_log_events(context: LogsContext, request: LogsRequest, body: wire.
 
 @takes(wire.FilterLogEvents)
 async def filter_log_events(context: LogsContext, request: LogsRequest, body: wire.FilterLogEvents) -> Answer:
-    translate.check_group(body, request.arns)
     query = translate.query(body)
+    names: Mapping[str, str] = {}
+    if translate.is_of_group(body, request.training_arns):
+        names = await _training_streams(context, query, request.caller)
+        if not names:
+            return translate.found_events((), {})
+        query = replace(query, names=tuple(names), prefix="")
+    else:
+        translate.check_group(body, request.arns)
     token = translate.search_token(query)
     position = LogSearchPosition()
     if body.nextToken:
@@ -80,13 +102,15 @@ async def filter_log_events(context: LogsContext, request: LogsRequest, body: wi
         has_disconnected=request.is_disconnected,
     )
     more = {"nextToken": context.tokens.make(token, translate.search_position(following))} if following else {}
-    return {**translate.found_events(events), **more}
+    return {**translate.found_events(events, names), **more}
 
 
 @takes(wire.DescribeLogStreams)
 async def describe_log_streams(context: LogsContext, request: LogsRequest, body: wire.DescribeLogStreams) -> Answer:
-    translate.check_group(body, request.arns)
     listing = translate.listing(body)
+    if translate.is_of_group(body, request.training_arns):
+        return await _describe_training_streams(context, request, listing, body)
+    translate.check_group(body, request.arns)
     token = translate.streams_token(listing)
     after = translate.parse_stream_position(context.tokens.read(token, body.nextToken)) if body.nextToken else None
     streams, last = await context.logs.streams(
@@ -98,8 +122,43 @@ async def describe_log_streams(context: LogsContext, request: LogsRequest, body:
 
 @takes(wire.DescribeLogGroups)
 async def describe_log_groups(context: LogsContext, request: LogsRequest, body: wire.DescribeLogGroups) -> Answer:
-    is_selected = translate.selects_group(body, request.arns)
-    return {"logGroups": [translate.group(request.arns, since=context.since)] if is_selected else []}
+    token = "DescribeLogGroups", body.logGroupNamePrefix, body.logGroupNamePattern
+    after = context.tokens.read(token, body.nextToken) if body.nextToken is not None else ""
+    groups = [it for it in (request.arns, request.training_arns) if translate.selects_group(body, it)]
+    rest = [it for it in groups if it.name > after]
+    page = rest[: body.limit or len(rest)]
+    more = {"nextToken": context.tokens.make(token, page[-1].name)} if len(rest) > len(page) else {}
+    return {"logGroups": [translate.group(it, since=context.since) for it in page], **more}
+
+
+async def _training_streams(context: LogsContext, query: LogQuery, caller: Caller) -> Mapping[str, str]:
+    """SageMaker's names of the existing streams that a query selects, by their names in `/aws/batch/job`."""
+    if query.names:
+        return {await context.training.resolve(it, caller=caller): it for it in dict.fromkeys(query.names)}
+    named = await context.training.names(query.prefix, caller=caller)
+    existing = await context.logs.existing(tuple(named.values()), caller=caller)
+    by_name = {it.name for it in existing}
+    return {name: alias for alias, name in named.items() if name in by_name}
+
+
+async def _describe_training_streams(
+    context: LogsContext, request: LogsRequest, listing: StreamQuery, body: wire.DescribeLogStreams
+) -> Answer:
+    """The streams of one job, by SageMaker's names."""
+    if listing.order is not StreamOrder.NAME or listing.descending:
+        raise Invalid(f"In {TRAINING_GROUP} streams are ordered by LogStreamName, ascending.")
+    token = TRAINING_GROUP, *translate.streams_token(listing)
+    after = context.tokens.read(token, body.nextToken) if body.nextToken else ""
+    named = await context.training.names(listing.prefix, caller=request.caller)
+    streams = {it.name: it for it in await context.logs.existing(tuple(named.values()), caller=request.caller)}
+    found = [(alias, streams[name]) for alias, name in named.items() if name in streams and alias > after]
+    page = found[: body.limit or MAX_STREAMS]
+    answers = [
+        translate.stream(await context.logs.summary(replace(stream, name=alias)), request.training_arns)
+        for alias, stream in page
+    ]
+    more = {"nextToken": context.tokens.make(token, page[-1][0])} if len(found) > len(page) else {}
+    return {"logStreams": answers, **more}
 
 
 OPERATIONS: Mapping[str, Operation[LogsContext, LogsRequest]] = {
@@ -113,7 +172,7 @@ SUMMARIES: Mapping[str, str] = {
     "GetLogEvents": "Returns a page of the lines of one log stream, forwards or backwards.",
     "FilterLogEvents": "Searches the lines of log streams for a pattern.",
     "DescribeLogStreams": "Lists log streams: one for each container of each attempt of a job.",
-    "DescribeLogGroups": "Describes the log group of all jobs, `/aws/batch/job`.",
+    "DescribeLogGroups": "Describes the log groups `/aws/batch/job` and `/aws/sagemaker/TrainingJobs`.",
 }
 
 

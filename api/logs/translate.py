@@ -44,10 +44,12 @@ class LogArns(Struct, frozen=True, kw_only=True):
     account: str
     #: The region of the caller's credential, or the server's.
     region: str
+    #: The log group.
+    name: str = GROUP
 
     @property
     def group(self) -> str:
-        return f"arn:aws:logs:{self.region}:{self.account}:log-group:{GROUP}"
+        return f"arn:aws:logs:{self.region}:{self.account}:log-group:{self.name}"
 
     def stream(self, name: str) -> str:
         return f"{self.group}:log-stream:{name}"
@@ -55,10 +57,16 @@ class LogArns(Struct, frozen=True, kw_only=True):
     def names_group(self, identifier: str) -> bool:
         """Whether `identifier` is the name or an ARN of the log group."""
         arn = _GROUP.fullmatch(identifier)
-        return identifier == GROUP if arn is None else (arn["account"], arn["name"]) == (self.account, GROUP)
+        return identifier == self.name if arn is None else (arn["account"], arn["name"]) == (self.account, self.name)
 
 
 # ------------------------------------------------------------------------------------------------------------ requests
+
+
+def is_of_group(body: OfGroup, arns: LogArns) -> bool:
+    """Whether the request names the log group of `arns`, and no other one."""
+    named = body.logGroupName, body.logGroupIdentifier
+    return None in named and any(it is not None and arns.names_group(it) for it in named)
 
 
 def check_group(body: OfGroup, arns: LogArns) -> None:
@@ -114,17 +122,15 @@ def streams_token(listing: StreamQuery) -> TokenQuery:
 
 
 def selects_group(body: DescribeLogGroups, arns: LogArns) -> bool:
-    """Whether the request selects the log group. Raises Invalid."""
+    """Whether the request selects the log group of `arns`. Raises Invalid."""
     if body.logGroupNamePrefix is not None and body.logGroupNamePattern is not None:
         raise Invalid("logGroupNamePrefix and logGroupNamePattern are mutually exclusive.")
-    if body.nextToken is not None:
-        raise Invalid("The specified nextToken is invalid.")
     named = body.logGroupIdentifiers is None or any(map(arns.names_group, body.logGroupIdentifiers))
     return (
         named
         and body.logGroupClass in {None, "STANDARD"}
-        and GROUP.startswith(body.logGroupNamePrefix or "")
-        and (body.logGroupNamePattern or "").lower() in GROUP
+        and arns.name.startswith(body.logGroupNamePrefix or "")
+        and (body.logGroupNamePattern or "").lower() in arns.name.lower()
     )
 
 
@@ -140,11 +146,11 @@ def page(found: LogPage, stream: LogStream) -> Wire:
     }
 
 
-def found_events(events: Iterable[Event]) -> Wire:
-    """AWS: `searchedLogStreams` is always empty."""
+def found_events(events: Iterable[Event], names: Mapping[str, str]) -> Wire:
+    """AWS: `searchedLogStreams` is always empty. `names`: names of streams that are shown instead of their own."""
     found = [
         {
-            "logStreamName": it.stream.name,
+            "logStreamName": names.get(it.stream.name, it.stream.name),
             **_event(it.line),
             "eventId": _digits(it.stream, it.line.position),
         }
@@ -168,7 +174,7 @@ def stream(summary: StreamSummary, arns: LogArns) -> Wire:
 def group(arns: LogArns, *, since: datetime) -> Wire:
     """AWS: `storedBytes` is updated from time to time. Here it is always 0."""
     return {
-        "logGroupName": GROUP,
+        "logGroupName": arns.name,
         "creationTime": milliseconds(since),
         "metricFilterCount": 0,
         "arn": f"{arns.group}:*",

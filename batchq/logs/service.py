@@ -4,7 +4,7 @@ Reads are answered from the archive, after new output of running containers has 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -103,6 +103,11 @@ class LogService:
             raise NotFound("The specified log stream does not exist.")
         return stream
 
+    async def existing(self, names: Sequence[str], *, caller: Caller) -> tuple[LogStream, ...]:
+        """The streams with these names that exist."""
+        found = [await self._store.stream(it) for it in names]
+        return tuple(it for it in found if it is not None and caller.reaches(it.owner))
+
     async def events(
         self, stream: LogStream, *, span: Span, position: int | None, limit: int, backwards: bool
     ) -> LogPage:
@@ -170,9 +175,10 @@ class LogService:
         found = await list_streams(self._store, query, visibility=caller.visibility, after=after, limit=limit + 1)
         page = found[:limit]
         more = position_after(page[-1]) if len(found) > limit else None
-        return tuple([await self._summary(stream) for stream in page]), more
+        return tuple([await self.summary(stream) for stream in page]), more
 
-    async def _summary(self, stream: LogStream) -> StreamSummary:
+    async def summary(self, stream: LogStream) -> StreamSummary:
+        """The stream with the times of its events."""
         log_id = stream.tag.log_id
         first = await self._archive.read(log_id, position=0, limit=1, max_bytes=1)
         last = await self._archive.last(log_id)

@@ -126,6 +126,19 @@ class Props:
         assert answer.status == HTTPStatus.OK, answer
         return Thing(job=name, definition="")
 
+    def trained(self, owner):
+        """A training job of the SageMaker dialect that has run, and wrote a line; `job` is its name."""
+        name = f"{owner}-{next(_numbers)}"
+        variable, value = write(Script(seconds=0, output=("hello",)))
+        request = training_job(name) | {"Tags": [], "Environment": {variable: value}}
+        answer = self._stage.ask(owner, sagemaker("CreateTrainingJob", **request))
+        assert answer.status == HTTPStatus.OK, answer
+        end = time.monotonic() + LIMIT
+        while b'"Completed"' not in self._stage.ask(owner, sagemaker("DescribeTrainingJob", TrainingJobName=name)).body:
+            assert time.monotonic() < end, name
+            time.sleep(0.05)
+        return Thing(job=name, definition="")
+
     def until(self, job, status):
         end = time.monotonic() + LIMIT
         while True:

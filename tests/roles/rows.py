@@ -101,6 +101,15 @@ def _sagemaker(operation: str, **more) -> Row:
     return Row(cells=REACH, ask=ask, kind="sagemaker", **more)
 
 
+def _sagemaker_log(operation: str) -> Row:
+    """By the name of a job that has run: a stream, or the events of its streams."""
+
+    def ask(it: Thing) -> Request:
+        return logs(operation, logGroupName="/aws/sagemaker/TrainingJobs", logStreamNamePrefix=f"{it.job}/")
+
+    return Row(cells=REACH, ask=ask, kind="trained")
+
+
 def _search(queue: str, asked, kind: str = "fresh", of=lambda it: it.job) -> Row:
     return Row(cells=REACH, ask=lambda _: _found({"queues": [queue]} | asked), kind=kind, tells=of)
 
@@ -240,6 +249,8 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("DescribeLogStreams", "newest"): _log(
         "DescribeLogStreams", lambda _: {"orderBy": "LastEventTime", "descending": True}, tells=lambda it: it.stream
     ),
+    ("DescribeLogStreams", "of a training job"): _sagemaker_log("DescribeLogStreams"),
+    ("FilterLogEvents", "of a training job"): _sagemaker_log("FilterLogEvents"),
     ("DescribeService", ""): Row(cells=ALL, ask=lambda _: Request(path="/", method="GET")),
     ("DescribeLogGroups", ""): Row(cells=ALL, ask=lambda _: logs("DescribeLogGroups")),
     ("GetJobHistory", ""): Row(

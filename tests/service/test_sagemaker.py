@@ -281,6 +281,54 @@ def test_several_instances_are_one_job_and_are_billed_together(sagemaker, create
     assert (job["TrainingJobStatus"], job["BillableTimeInSeconds"]) == ("Completed", 2)
 
 
+GROUP = "/aws/sagemaker/TrainingJobs"
+
+
+def test_the_log_of_a_job_is_read_by_sagemakers_names(service, create, ended):
+    logs = service.client("logs")
+    name = create(Script(seconds=0.1, output=("one", "two")))
+    ended(name)
+
+    (stream,) = logs.describe_log_streams(logGroupName=GROUP, logStreamNamePrefix=f"{name}/")["logStreams"]
+    alias = stream["logStreamName"]
+    events = logs.get_log_events(logGroupName=GROUP, logStreamName=alias, startFromHead=True)["events"]
+    by_prefix = logs.filter_log_events(logGroupName=GROUP, logStreamNamePrefix=f"{name}/", filterPattern="two")[
+        "events"
+    ]
+    by_name = logs.filter_log_events(logGroupName=GROUP, logStreamNames=[alias])["events"]
+
+    assert alias.startswith(f"{name}/algo-1-")
+    assert stream["arn"].endswith(f":log-group:{GROUP}:log-stream:{alias}")
+    assert [it["message"] for it in events] == ["one", "two"]
+    assert [(it["logStreamName"], it["message"]) for it in by_prefix] == [(alias, "two")]
+    assert [it["message"] for it in by_name] == ["one", "two"]
+
+
+def test_each_instance_has_a_stream(service, create, ended):
+    logs = service.client("logs")
+    resources = {"InstanceType": "batchq.cpu.0.1u0.0625g", "InstanceCount": 2, "VolumeSizeInGB": 1}
+    name = create(Script(seconds=0.2, output=("hello",)), ResourceConfig=resources)
+    ended(name)
+    pages = logs.get_paginator("describe_log_streams").paginate(
+        logGroupName=GROUP, logStreamNamePrefix=f"{name}/", PaginationConfig={"PageSize": 1}
+    )
+
+    found = [it["logStreamName"].rpartition("-")[0] for page in pages for it in page["logStreams"]]
+
+    assert found == [f"{name}/algo-1", f"{name}/algo-2"]
+
+
+def test_logs_of_unknown_jobs_are_missing(service):
+    logs = service.client("logs")
+    unknown = {"logGroupName": GROUP, "logStreamName": "nothing/algo-1-1"}
+
+    assert logs.describe_log_streams(logGroupName=GROUP, logStreamNamePrefix="nothing/")["logStreams"] == []
+    assert logs.filter_log_events(logGroupName=GROUP, logStreamNamePrefix="nothing/")["events"] == []
+    assert error(logs.get_log_events, **unknown)[0] == "ResourceNotFoundException"
+    assert error(logs.describe_log_streams, logGroupName=GROUP)[0] == "InvalidParameterException"
+    assert [it["logGroupName"] for it in logs.describe_log_groups()["logGroups"]] == ["/aws/batch/job", GROUP]
+
+
 def native(service, path, body=None):
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(

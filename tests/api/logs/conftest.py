@@ -81,7 +81,7 @@ def backend(archive):
 @pytest.fixture
 async def url(backend):
     context = routes.LogsContext(
-        logs=backend.logs, account=ACCOUNT, region="us-east-1", tokens=PageTokens(bytes(32)), since=NOON
+        logs=backend.logs, account=ACCOUNT, region="us-east-1", tokens=PageTokens(bytes(32)), training=None, since=NOON
     )
 
     app = api.build(

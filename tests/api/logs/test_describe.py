@@ -97,8 +97,17 @@ async def test_streams_of_another_group_do_not_exist(boto):
         await boto.describe_log_streams(logGroupName="/aws/batch/other")
 
 
-async def test_one_log_group_exists(boto):
-    response = await boto.describe_log_groups()
+async def test_a_page_of_one_log_group_continues_with_the_other(boto):
+    first = await boto.describe_log_groups(limit=1)
+    second = await boto.describe_log_groups(limit=1, nextToken=first["nextToken"])
+
+    found = [it["logGroupName"] for page in (first, second) for it in page["logGroups"]]
+    assert found == [GROUP, "/aws/sagemaker/TrainingJobs"]
+    assert "nextToken" not in second
+
+
+async def test_the_log_group_of_all_jobs_exists(boto):
+    response = await boto.describe_log_groups(logGroupNamePrefix=GROUP)
 
     assert response["logGroups"] == [
         {
@@ -116,7 +125,9 @@ async def test_one_log_group_exists(boto):
 @pytest.mark.parametrize(
     ("asked", "count"),
     [
-        ({"logGroupNamePrefix": "/aws/"}, 1),
+        ({"logGroupNamePrefix": "/aws/"}, 2),
+        ({"logGroupNamePrefix": "/aws/batch"}, 1),
+        ({"logGroupNamePattern": "trainingJobs"}, 1),
         ({"logGroupNamePrefix": "/aws/batch/jobs"}, 0),
         ({"logGroupNamePattern": "Batch"}, 1),
         ({"logGroupNamePattern": "lambda"}, 0),
