@@ -39,6 +39,11 @@ VALID_VALUES = {
     "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}],
     "targetNodes": "0:",
     "logGroupName": "/aws/batch/job",
+    "TrainingJobName": "there",
+    "TrainingImage": "there",
+    "InstanceType": "batchq.cpu.1u1g",
+    "Tags": [],
+    "NameContains": "there",
 }
 
 
@@ -51,6 +56,14 @@ def fuzzed_server(data, *flags):
         batch.create_consumable_resource(consumableResourceName="there", totalQuantity=10)
         policy = batch.create_scheduling_policy(name="there", fairsharePolicy={})["arn"]
         job = batch.submit_job(jobName="there", jobQueue="default", jobDefinition="there")["jobId"]
+        service.client("sagemaker").create_training_job(
+            TrainingJobName="there",
+            AlgorithmSpecification={"TrainingImage": "there", "TrainingInputMode": "File"},
+            RoleArn="arn:aws:iam::123456789012:role/there",
+            OutputDataConfig={"S3OutputPath": "s3://there"},
+            ResourceConfig={"InstanceType": "batchq.cpu.1u1g", "InstanceCount": 1, "VolumeSizeInGB": 1},
+            StoppingCondition={"MaxRuntimeInSeconds": 600},
+        )
         yield service, VALID_VALUES | {"arn": policy} | dict.fromkeys(["jobId", "arrayJobId", "multiNodeJobId"], job)
 
 
