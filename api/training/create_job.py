@@ -41,7 +41,7 @@ MAX_CHECKPOINT_SECONDS = int(MAX_CHECKPOINT_TIMEOUT.total_seconds())
 MAX_TAGS = 45  # AWS: a job has at most 50 tags, and some declare what AWS has no members for
 MAX_METRIC_NAME = 128 - len(METRIC_TAG)  # characters: the name is in the key of a tag
 MIN_MEMORY = 4  # MiB
-RESERVED = ("AWS_BATCH_", "BATCHQ_")
+RESERVED = ("AWS_BATCH_", "BATCHQ_HP_", "BATCHQ_CHECKPOINT_", "BATCHQ_RESUME_")
 """Prefixes of the variables that the server sets."""
 PRIORITIES: Mapping[str, int] = {"high": 100, "normal": 50, "low": 0}
 """The schedulingPriority of each priority."""

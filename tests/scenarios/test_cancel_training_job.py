@@ -5,13 +5,18 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain.job import Status
-from tests.support.scripts import LASTING, Script
+from tests.support.scripts import LASTING, Script, lasting
 from tests.support.training_client import TrainingClient
 
 POLITE = Script(seconds=60, on_term=0, output=("ready",))
 DEAF = Script(seconds=60, on_term=None, output=("ready",))
 LONG = timedelta(minutes=10)
 CHECKPOINTS = {"batchq:checkpoints": "true"}
+SIGNAL = CHECKPOINTS | {"batchq:checkpoint-signal": "USR1"}
+#: It writes `epoch-7` after the checkpoint signal.
+WRITES = lasting(output=("ready",), checkpoints=("epoch-6",), on_request="epoch-7")
+#: It ignores the checkpoint signal.
+WRITES_NONE = lasting(output=("ready",), checkpoints=("epoch-6",))
 FLAGS = ({}, {"createFinalCheckpoint": True}, {"force": True})
 flags = pytest.mark.parametrize("flags", FLAGS, ids=lambda it: next(iter(it), "plain"))
 
@@ -115,6 +120,72 @@ async def test_an_answer_that_waited_in_vain_shows_the_job_as_it_is(world, train
     assert (answer.status, answer["status"]) == (200, "cancelling")
     await training.cancel(job, force=True)
     await world.wait_for(job, Status.FAILED)
+
+
+async def test_a_running_job_writes_a_final_checkpoint_first(world, training):
+    job = await world.submit(WRITES, tags=SIGNAL)
+    await world.wait_for_output(job, "ready")
+
+    answer = await training.cancel(job, createFinalCheckpoint=True)
+
+    asked = answer["cancellationDetails"]
+    assert (answer["status"], asked["finalCheckpointRequested"], asked["finalCheckpointId"]) == (
+        "cancelling",
+        True,
+        None,
+    )
+    details = await ended(world, training, job)
+    assert (details["finalCheckpointCreated"], details["finalCheckpointError"]) == (True, None)
+    assert details["checkpointDeadline"] is None
+    final = await training.ask("GET", f"/{job}/checkpoints/{details['finalCheckpointId']}")
+    assert (final["name"], final["epoch"], final["type"], final["complete"]) == ("epoch-7", 7, "final", True)
+    assert [it["name"] for it in (await training.show(job))["checkpoints"]] == ["epoch-7", "epoch-6"]
+
+
+async def test_a_final_checkpoint_that_does_not_come_does_not_stop_the_cancel(world, training):
+    job = await world.submit(WRITES_NONE, tags=SIGNAL | {"batchq:checkpoint-timeout": "2"})
+    await world.wait_for_output(job, "ready")
+
+    await training.cancel(job, createFinalCheckpoint=True)
+
+    details = await ended(world, training, job)
+    assert (details["finalCheckpointCreated"], details["finalCheckpointId"]) == (False, None)
+    assert details["finalCheckpointError"] == "none after 2 s"
+
+
+async def test_the_answer_shows_until_when_a_final_checkpoint_is_waited_for(world, training):
+    job = await world.submit(WRITES_NONE, tags=SIGNAL)
+    await world.wait_for_output(job, "ready")
+    await training.cancel(job, createFinalCheckpoint=True)
+    await world.wait_until(job, lambda it: it.stop.checkpoint_requested_at is not None)
+
+    repeated = await training.cancel(job)
+
+    assert repeated["cancellationDetails"]["checkpointDeadline"] > repeated["cancellationDetails"]["cancelledAt"]
+    await training.cancel(job, force=True)
+    details = await ended(world, training, job)
+    assert (details["forced"], details["finalCheckpointCreated"]) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("members", "kept"),
+    [
+        ({"preserveCheckpoints": False, "createFinalCheckpoint": True}, ["epoch-7"]),
+        ({"preserveCheckpoints": False}, []),
+        ({"createFinalCheckpoint": True}, ["epoch-6", "epoch-7"]),
+        ({}, ["epoch-6"]),
+    ],
+    ids=", ".join,
+)
+async def test_checkpoints_are_kept_as_the_request_says(world, training, members, kept):
+    job = await world.submit(WRITES, tags=SIGNAL)
+    await world.wait_for_output(job, "ready")
+
+    await training.cancel(job, **members)
+
+    await ended(world, training, job)
+    await world.wait_until_idle()
+    assert await world.checkpoint_names(job) == kept
 
 
 async def test_a_forced_cancel_kills_a_running_job_at_once(world, training):

@@ -1,0 +1,271 @@
+"""The operations of the training dialect beside CancelTrainingJob."""
+
+from decimal import Decimal
+
+import pytest
+
+from batchq.compute.simulated.script import write
+from batchq.domain.job import Status
+from batchq.domain.prices import Prices
+from tests.support.scripts import IMAGE, LASTING, Script, command, lasting
+from tests.support.training_client import TrainingClient
+
+PRICES = Prices(currency="EUR", vcpu_hour=Decimal(36000), gib_hour=Decimal(0))
+SIGNAL = {"batchq:checkpoints": "true", "batchq:checkpoint-signal": "USR1"}
+NOWHERE = "00000000-0000-4000-8000-000000000000"
+SMALL = {"vcpus": 0.25, "memory": "64MB"}
+
+
+@pytest.fixture
+async def training(world):
+    client = TrainingClient(world)
+    yield client
+    assert client.undescribed == [], "a response is not as /openapi.json describes it"
+
+
+def request(script, name="resnet-7", **members):
+    environment = dict([write(script)])
+    return {
+        "name": name,
+        "image": IMAGE,
+        "command": list(command(script)),
+        "environment": environment,
+        "infrastructure": SMALL,
+    } | members
+
+
+async def create(training, script, **members):
+    answer = await training.ask("POST", "", request(script, **members))
+    assert answer.status == 201, answer
+    return answer["jobId"]
+
+
+async def test_a_created_job_runs_with_its_hyperparameters(world, training):
+    script = Script(seconds=0, prints_environment=("BATCHQ_HP_LR", "BATCHQ_HP_BATCH_SIZE"))
+    hyperparameters = {"lr": 0.001, "batch-size": 32}
+
+    job = await create(training, script, hyperparameters=hyperparameters, maxDuration="6h", tags=["nlp", "team=vision"])
+
+    await world.wait_for(job, Status.SUCCEEDED)
+    shown = await training.show(job, "?includeLogs=true")
+    assert (shown["name"], shown["status"], shown["logs"]) == ("resnet-7", "completed", ["0.001", "32"])
+    assert shown["configuration"]["hyperparameters"] == hyperparameters
+    assert shown["configuration"]["maxDuration"] == "6h 00m"
+    assert shown["tags"] == ["nlp", "team=vision"]
+
+
+async def test_the_hyperparameters_are_a_file_of_the_container(world, training):
+    if world.virtual:
+        pytest.skip("simulated containers have no files")
+    members = {"command": ["cat", "/opt/ml/input/config/hyperparameters.json"], "hyperparameters": {"lr": 0.001}}
+
+    job = await create(training, Script(), **members)
+
+    await world.wait_for(job, Status.SUCCEEDED)
+    assert (await training.show(job, "?includeLogs=true"))["logs"] == ['{"lr":0.001}']
+
+
+async def test_members_that_the_server_does_not_read_are_shown_as_they_were_sent(world, training):
+    kept = {"framework": "pytorch", "modelConfig": {"modelType": "custom", "x": [1, None]}, "datasetConfig": {"a": 1}}
+
+    job = await create(training, Script(seconds=0), description="a try", **kept)
+
+    shown = await training.show(job)
+    assert {it: shown["configuration"][it] for it in kept} == kept
+    assert shown["description"] == "a try"
+    await world.wait_for(job, Status.SUCCEEDED)
+
+
+async def test_jobs_with_the_same_image_and_size_share_a_definition(world, training):
+    jobs = [await create(training, Script(seconds=0), name=f"run-{it}", hyperparameters={"lr": it}) for it in range(2)]
+
+    definitions = {(await world.wait_for(it, Status.SUCCEEDED)).spec.definition for it in jobs}
+
+    assert len(definitions) == 1
+
+
+async def test_a_repeated_create_with_the_same_key_makes_one_job(world, training):
+    body = request(Script(seconds=0))
+    first, again = [await training.ask("POST", "", body, Idempotency_Key="one") for _ in range(2)]
+    other = await training.ask("POST", "", body, Idempotency_Key="another")
+
+    different = await training.ask("POST", "", body | {"name": "resnet-8"}, Idempotency_Key="one")
+
+    assert first["jobId"] == again["jobId"] != other["jobId"]
+    assert (different.status, different["error"]) == (422, "SEMANTIC_ERROR")
+    for it in (first, other):
+        await world.wait_for(it["jobId"], Status.SUCCEEDED)
+
+
+@pytest.mark.parametrize(
+    ("members", "field"),
+    [
+        ({"shoeSize": 42}, "shoeSize"),
+        ({"name": "not a name"}, "name"),
+        ({"maxDuration": "3 weeks"}, "maxDuration"),
+        ({"infrastructure": {"memory": "much"}}, "infrastructure.memory"),
+        ({"infrastructure": {"vcpus": 0.12345}}, "infrastructure.vcpus"),
+        ({"environment": {"BATCHQ_HP_X": "1"}}, "environment"),
+        ({"hyperparameters": {"a-b": 1, "a_b": 2}}, "hyperparameters"),
+        ({"hyperparameters": {"a": "\0"}}, "hyperparameters"),
+        ({"metrics": [{"name": "f1", "regex": "("}]}, None),
+        ({"checkpoints": {"signal": "KILL"}}, "checkpoints.signal"),
+        ({"tags": ["batchq:checkpoints=true"]}, "tags"),
+        ({"retries": 10}, "retries"),
+    ],
+    ids=lambda it: it if isinstance(it, str) else None,
+)
+async def test_an_invalid_member_is_named_in_the_error(training, members, field):
+    answer = await training.ask("POST", "", request(Script()) | members)
+
+    assert (answer.status, answer["error"], answer["code"]) == (400, "VALIDATION_ERROR", 400)
+    assert answer["details"].get("field") == field
+    assert answer["request_id"] == answer.headers["X-Request-Id"]
+    assert (await training.ask("GET", ""))["jobs"] == []
+
+
+@pytest.mark.parametrize("path", [f"/{NOWHERE}", "/not-an-id", f"/{NOWHERE}/checkpoints", f"/{NOWHERE}/checkpoints/a"])
+async def test_an_unknown_job_is_not_found(training, path):
+    answer = await training.ask("GET", path)
+
+    assert (answer.status, answer["error"]) == (404, "RESOURCE_NOT_FOUND")
+    assert answer["details"] == {"resource": "job", "id": path.split("/")[1]}
+
+
+async def test_metrics_progress_and_cost_are_shown(world, training):
+    world.prices = PRICES
+    world.jobs = world.server.job_service(stop_grace=world.clock.now() - world.clock.now(), prices=PRICES)
+    script = lasting(output=("epoch=1 step=50 loss=0.9 f1=0.5", "epoch=1 step=100 loss=0.4 f1=0.7"))
+    rules = [{"name": it, "regex": f"{it}=([0-9.]+)"} for it in ("epoch", "step", "loss", "f1")]
+    job = await create(training, script, metrics=rules, progress={"totalSteps": 400})
+    await world.wait_for_output(job, script.output[1])
+    await world.sleep(2)
+
+    shown = await training.show(job, "?includeMetrics=true")
+    answer = await training.ask("POST", f"/{job}/cancel", {}, Prefer="wait=60")
+
+    assert shown["metrics"] == {"epoch": 1, "step": 100, "loss": 0.4, "f1": 0.7}
+    assert (shown["progress"]["percentComplete"], shown["progress"]["totalSteps"]) == (25.0, 400)
+    assert shown["costs"]["currentCost"] > 0
+    final = answer["finalMetrics"]
+    assert (final["finalStep"], final["finalLoss"], final["finalF1"], final["finalAccuracy"]) == (100, 0.4, 0.7, None)
+    cost = answer["costSummary"]
+    assert cost["currency"] == "EUR"
+    assert cost["totalCost"] == pytest.approx(cost["costBreakdown"]["computeCost"], abs=0.01)
+    assert cost["estimatedSavings"] == pytest.approx(3 * cost["totalCost"], abs=0.05)
+
+
+async def test_the_estimate_of_a_new_job_is_that_of_its_whole_duration(world, training):
+    world.jobs = world.server.job_service(stop_grace=world.clock.now() - world.clock.now(), prices=PRICES)
+
+    answer = await training.ask("POST", "", request(Script(seconds=0), maxDuration="2h"))
+
+    assert answer["estimatedDuration"] == "2h 00m"
+    assert answer["estimatedCost"] == {
+        "currency": "EUR",
+        "gpuCost": 0.0,
+        "computeCost": 18000.0,
+        "totalCost": 18000.0,
+    }
+    await world.wait_for(answer["jobId"], Status.SUCCEEDED)
+
+
+async def test_jobs_are_listed_newest_first_a_page_at_a_time(world, training):
+    jobs = [await create(training, Script(seconds=0), name=f"run-{it}") for it in range(3)]
+    array = await world.submit(array_size=2)
+
+    first = await training.ask("GET", "?limit=2&name=RUN-*")
+    rest = await training.ask("GET", f"?limit=2&name=RUN-*&cursor={first['nextCursor']}")
+
+    assert [it["jobId"] for it in (*first["jobs"], *rest["jobs"])] == jobs[::-1]
+    assert rest["nextCursor"] is None
+    for it in (*jobs, array):
+        await world.wait_for(it, Status.SUCCEEDED)
+    assert {it["jobId"] for it in (await training.ask("GET", "?status=completed"))["jobs"]} == set(jobs)
+
+
+async def test_a_cursor_of_another_list_is_refused(world, training):
+    jobs = [await create(training, Script(seconds=0)) for _ in range(2)]
+    cursor = (await training.ask("GET", "?limit=1"))["nextCursor"]
+
+    answer = await training.ask("GET", f"?limit=1&status=queued&cursor={cursor}")
+
+    assert (answer.status, answer["details"]["field"]) == (400, "cursor")
+    for it in jobs:
+        await world.wait_for(it, Status.SUCCEEDED)
+
+
+async def test_each_status_lists_its_own_jobs(world, training):
+    failed = await create(training, Script(seconds=0, exit_code=1))
+    await world.wait_for(failed, Status.FAILED)
+    holder = await world.submit(LASTING, millicpus=4000)
+    await world.wait_for(holder, Status.RUNNING)
+    queued, paused, cancelled = [await create(training, Script(seconds=0)) for _ in range(3)]
+    await training.ask("POST", f"/{paused}/pause")
+    await training.cancel(cancelled)
+
+    async def listed(status):
+        return [it["jobId"] for it in (await training.ask("GET", f"?status={status}"))["jobs"]]
+
+    expected = {"queued": queued, "paused": paused, "cancelled": cancelled, "failed": failed, "running": holder}
+    assert {it: await listed(it) for it in expected} == {it: [job] for it, job in expected.items()}
+    await training.cancel(queued)
+    await training.cancel(paused)
+    await world.finish(holder)
+    await world.wait_for(holder, Status.SUCCEEDED)
+
+
+async def test_a_paused_job_waits_until_it_is_resumed(world, training):
+    holder = await world.submit(LASTING, millicpus=4000)
+    await world.wait_for(holder, Status.RUNNING)
+    job = await create(training, Script(seconds=0))
+
+    paused = await training.ask("POST", f"/{job}/pause", {"reason": "not now"})
+    again = await training.ask("POST", f"/{job}/pause")
+
+    assert (paused.status, paused.content, again.content) == (200, {"jobId": job, "status": "paused"}, paused.content)
+    assert (await training.show(job))["statusReason"] == "PAUSED: not now"
+    resumed = await training.ask("POST", f"/{job}/resume")
+    assert resumed.content == {"jobId": job, "status": "queued"}
+    await world.finish(holder)
+    await world.wait_for(job, Status.SUCCEEDED)
+    for operation in ("pause", "resume"):
+        late = await training.ask("POST", f"/{job}/{operation}")
+        assert (late.status, late["details"]["current_state"]) == (409, "completed")
+
+
+async def test_a_checkpoint_is_requested_listed_and_deleted(world, training):
+    script = lasting(output=("ready",), checkpoints=("epoch-1",), on_request="epoch-2", request_delay=1)
+    job = await create(training, script, checkpoints={"signal": "USR1"})
+    await world.wait_for_output(job, "ready")
+
+    requested = await training.ask("POST", f"/{job}/checkpoints")
+    while len((found := await training.ask("GET", f"/{job}/checkpoints?sortBy=epoch"))["checkpoints"]) < 2:
+        await world.sleep(0.1)
+
+    assert (requested.status, requested.content) == (202, {"jobId": job, "signal": "USR1"})
+    assert [(it["name"], it["type"]) for it in found["checkpoints"]] == [
+        ("epoch-2", "manual"),
+        ("epoch-1", "automatic"),
+    ]
+    assert found["totalCount"] == 2
+    first = found["checkpoints"][1]["checkpointId"]
+    deleted = await training.ask("DELETE", f"/{job}/checkpoints/{first}")
+    gone = await training.ask("DELETE", f"/{job}/checkpoints/{first}")
+    assert (deleted.status, deleted.content) == (204, None)
+    assert (gone.status, gone["details"]) == (404, {"resource": "checkpoint", "id": first})
+    await world.finish(job)
+    await world.wait_for(job, Status.SUCCEEDED)
+    late = await training.ask("POST", f"/{job}/checkpoints")
+    assert (late.status, late["details"]["required_state"]) == (409, "running")
+
+
+async def test_a_job_without_a_checkpoint_signal_makes_no_checkpoint_on_request(world, training):
+    job = await create(training, lasting(output=("ready",)), checkpoints={})
+    await world.wait_for_output(job, "ready")
+
+    answer = await training.ask("POST", f"/{job}/checkpoints")
+
+    assert (answer.status, answer["error"]) == (422, "SEMANTIC_ERROR")
+    await world.finish(job)
+    await world.wait_for(job, Status.SUCCEEDED)
