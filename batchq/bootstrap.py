@@ -208,19 +208,8 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> Parts:
     quota = make_log_quota(settings, accounts=accounts, disk_guard=guard, usage=stored, clock=clock)
     logs = LogService(store=store, archive=archive, runtime=runtime, clock=clock, quota=quota)
     catalog = CatalogService(store=store, jobs=store, clock=clock, disk_guard=guard, changed=inbox.catalog_changed)
-    engine = Engine(
-        mailbox=inbox,
-        store=store,
-        catalog=catalog,
-        runtime=runtime,
-        accounts=accounts,
-        checkpoints=checkpoints,
-        checkpoint_retention=settings.checkpoint_retention,
-        capture_log=logs.capture,
-        clock=clock,
-        survey_interval=settings.survey_every,
-        observer=observer,
-    )
+    metrics = MetricsService(logs=logs, checkpoints=checkpoints)
+    engine = make_engine(settings, ports, inbox, catalog, accounts, logs=logs, metrics=metrics, observer=observer)
     catalog.consumable_resources.usage = engine
     return Parts(
         store=store,
@@ -232,7 +221,7 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> Parts:
         bulk_stops=BulkStopService(engine=engine, store=store, directory=people, queues=catalog.queues_of),
         job_search=JobSearchService(engine=engine, store=store, directory=people, queues=catalog.queues_of),
         checkpoints=make_checkpoint_service(settings, ports, engine),
-        costs=make_costs(ports, engine, logs),
+        costs=make_costs(ports, engine, metrics),
         budgets=BudgetService(engine=engine, directory=people, queues=catalog.queues_of, prices=prices),
         loop_watchdog=LoopWatchdog(clock),
         pruner=make_pruner(settings, engine, store=store, archive=stored, clock=clock),
@@ -241,8 +230,34 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> Parts:
     )
 
 
-def make_costs(ports: Ports, engine: Engine, logs: LogService) -> CostService:
-    metrics = MetricsService(logs=logs)
+def make_engine(
+    settings: Settings,
+    ports: Ports,
+    mailbox: Mailbox,
+    catalog: CatalogService,
+    accounts: AccountPolicies,
+    *,
+    logs: LogService,
+    metrics: MetricsService,
+    observer: Observer,
+) -> Engine:
+    return Engine(
+        mailbox=mailbox,
+        store=ports.store,
+        catalog=catalog,
+        runtime=ports.runtime,
+        accounts=accounts,
+        checkpoints=ports.checkpoints,
+        checkpoint_retention=settings.checkpoint_retention,
+        capture_log=logs.capture,
+        read_metrics=metrics.stored,
+        clock=ports.clock,
+        survey_interval=settings.survey_every,
+        observer=observer,
+    )
+
+
+def make_costs(ports: Ports, engine: Engine, metrics: MetricsService) -> CostService:
     return CostService(
         engine=engine, store=ports.store, metrics=metrics, checkpoints=ports.checkpoints, clock=ports.clock
     )

@@ -146,6 +146,11 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     prices: Prices | None = None
 
     @property
+    def reports_metrics(self) -> bool:
+        """Whether the job is a training job: its last metrics are saved with each attempt."""
+        return bool(self.metric_rules) or self.checkpoints is not None or self.plan != TrainingPlan()
+
+    @property
     def resources(self) -> Resources:
         """The resources that the job reserves: the sum of all its containers on all its nodes."""
         if self.nodes is not None:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from weakref import ref
 
 from batchq.domain import events as on
 from batchq.domain import status_reasons
@@ -20,9 +19,11 @@ from batchq.domain.lifecycle.array_view import PendingArrayOrders
 from batchq.domain.scheduling.usage import UsageSnapshot
 from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
 from batchq.engine.budgets import BudgetStatus
+from batchq.engine.bulk_stop_outcomes import outcome_receiver, outcomes_until_end
 from batchq.engine.bulk_stops import OutcomeReceiver
 from batchq.engine.checkpoints import Checkpoints
 from batchq.engine.containers.executor import Executor
+from batchq.engine.containers.final_metrics import FinalMetrics, ReadMetrics
 from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.containers.verified_runtime import VerifiedRuntime
 from batchq.engine.containers.watcher import Watcher
@@ -79,18 +80,18 @@ class Engine:
         checkpoints: CheckpointStore,
         checkpoint_retention: timedelta | None,
         capture_log: Callable[[Tag], Awaitable[bool]],
+        read_metrics: ReadMetrics,
         clock: Clock,
         survey_interval: float,
         observer: Observer,
     ) -> None:
         self._clock, self.accounts, self.mailbox, self._catalog = clock, accounts, mailbox, catalog
         self.tasks, post = Supervisor(clock), mailbox.post
-        self._breaker = StartBreaker(clock=clock, tasks=self.tasks)
-        self._engine_check = EngineCheck()
+        self._breaker, self._engine_check = StartBreaker(clock=clock, tasks=self.tasks), EngineCheck()
         self._checkpoints = Checkpoints(
             store=store, files=checkpoints, retention=checkpoint_retention, clock=clock, tasks=self.tasks, post=post
         )
-        self._executor = executor = self._create_executor(runtime=runtime, catalog=catalog, capture_log=capture_log)
+        self._executor = self._create_executor(runtime, capture_log, read_metrics)
         self._timers = Timers(clock=clock, post=post)
         self.loop = EngineLoop(
             mailbox=mailbox,
@@ -98,7 +99,7 @@ class Engine:
             catalog=catalog,
             accounts=accounts,
             clock=clock,
-            execute=executor.execute,
+            execute=self._executor.execute,
             on_saved=self._on_saved,
             tasks=self.tasks,
             engine_check=self._engine_check,
@@ -120,7 +121,7 @@ class Engine:
         )
 
     def _create_executor(
-        self, *, runtime: ContainerRuntime, catalog: CatalogView, capture_log: Callable[[Tag], Awaitable[bool]]
+        self, runtime: ContainerRuntime, capture_log: Callable[[Tag], Awaitable[bool]], read_metrics: ReadMetrics
     ) -> Executor:
         verified = VerifiedRuntime(runtime, self._engine_check)
 
@@ -130,11 +131,12 @@ class Engine:
 
         return Executor(
             runtime=verified,
-            network_on=partial(network_on, catalog),
+            network_on=partial(network_on, self._catalog),
             accounts=self.accounts,
             checkpoints=self._checkpoints,
             breaker=self._breaker,
             capture_log=capture_verified,
+            final_metrics=FinalMetrics(read=read_metrics, post=self.mailbox.post),
             clock=self._clock,
             tasks=self.tasks,
             saved_job=lambda job_id: self.loop.state.active.get(job_id),  # noqa: PLW0108 - the loop is created later
@@ -254,13 +256,13 @@ class Engine:
         Raises Throttled and StoreFailed.
         """
         outcomes: asyncio.Queue[tuple[JobOutcome, ...] | None] = asyncio.Queue()
-        report, as_of = _reporter(outcomes), self.loop.state.next_order
+        report, as_of = outcome_receiver(outcomes), self.loop.state.next_order
         async with self.loop.candidate_reader.after_earlier_of(caller):
             try:
                 await self._begin_bulk_stop(order, selection, as_of=as_of, report=report, final=False, caller=caller)
             except StaleRead:
                 await self._begin_bulk_stop(order, selection, as_of=as_of, report=report, final=True, caller=caller)
-        return _outcomes(outcomes)
+        return outcomes_until_end(outcomes)
 
     async def _begin_bulk_stop(
         self,
@@ -377,22 +379,3 @@ def _discard(answer: asyncio.Future[None]) -> None:
     """Cancel the answer, or read its error: asyncio logs an error that was never read."""
     if not answer.cancel() and not answer.cancelled():
         answer.exception()
-
-
-def _reporter(
-    outcomes: asyncio.Queue[tuple[JobOutcome, ...] | None],
-) -> Callable[[tuple[JobOutcome, ...] | None], None]:
-    """Holds a weak reference to the queue: outcomes are dropped once the client disconnects."""
-    receiver = ref(outcomes)
-
-    def report(some: tuple[JobOutcome, ...] | None) -> None:
-        queue = receiver()
-        if queue is not None:
-            queue.put_nowait(some)
-
-    return report
-
-
-async def _outcomes(outcomes: asyncio.Queue[tuple[JobOutcome, ...] | None]) -> AsyncIterator[tuple[JobOutcome, ...]]:
-    while (some := await outcomes.get()) is not None:
-        yield some

@@ -5,6 +5,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Caller
@@ -29,6 +31,7 @@ from batchq.engine.messages import (
     JobEvent,
     LeaveSafeMode,
     Message,
+    MetricsRead,
     SearchQueues,
     SetBudget,
     Submit,
@@ -44,6 +47,8 @@ from batchq.errors import Invalid
 from batchq.ports.jobs import JobStore, SubmissionKey
 
 HOLDS = on.HoldRequested | on.ReleaseRequested | on.PauseRequested | on.ResumeRequested
+
+JobMessage = JobEvent | UpdateTags | MetricsRead | TimerFired
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +107,7 @@ class MessageHandler:
         match message:
             case Submit():
                 self._submit(unit, message)
-            case JobEvent() | UpdateTags() | TimerFired():
+            case JobEvent() | UpdateTags() | MetricsRead() | TimerFired():
                 self._handle_job_message(unit, message)
             case SurveyCompleted():
                 self._reconcile(unit, message)
@@ -235,7 +240,7 @@ class MessageHandler:
         else:
             unit.engine_id = foreign
 
-    def _handle_job_message(self, unit: UnitOfWork, message: JobEvent | UpdateTags | TimerFired) -> None:
+    def _handle_job_message(self, unit: UnitOfWork, message: JobMessage) -> None:
         """Apply a message about one job.
 
         A message about an unknown job has no effect. A message about a child that is being spawned is deferred. A stop
@@ -257,6 +262,8 @@ class MessageHandler:
                     unit.step(job.id, event)
             case UpdateTags(change=change):
                 unit.update(job, change(job))
+            case MetricsRead():
+                unit.update(job, _with_metrics(job, message))
             case TimerFired():
                 self._apply_due_timers(unit, job, message)
 
@@ -337,6 +344,11 @@ def _check_dependencies(unit: UnitOfWork, spec: JobSpec, caller: Caller) -> None
         raise Invalid(why)
 
 
+def _with_metrics(job: Job, message: MetricsRead) -> Job:
+    attempts = (replace(it, metrics=message.metrics) if it.number == message.attempt else it for it in job.attempts)
+    return replace(job, attempts=tuple(attempts))
+
+
 def _reconciled(unit: UnitOfWork, message: SurveyCompleted) -> Reconciled:
     return reconcile(
         active=unit.active(),
@@ -350,7 +362,9 @@ def _reconciled(unit: UnitOfWork, message: SurveyCompleted) -> Reconciled:
 def _jobs_needed(message: Message) -> Sequence[JobId]:
     """The jobs that must be loaded before the message is handled; with each child, its array."""
     match message:
-        case JobEvent(job_id=job_id) | UpdateTags(job_id=job_id) | TimerFired(job_id=job_id):
+        case (
+            JobEvent(job_id=job_id) | UpdateTags(job_id=job_id) | MetricsRead(job_id=job_id) | TimerFired(job_id=job_id)
+        ):
             return _with_array(job_id)
         case Submit(spec=spec):
             return named(spec) if spec.depends_on else ()

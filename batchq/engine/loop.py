@@ -37,6 +37,7 @@ from batchq.engine.messages import (
     JobEvent,
     LeaveSafeMode,
     Message,
+    MetricsRead,
     SearchQueues,
     SetBudget,
     Submit,
@@ -353,6 +354,7 @@ class EngineLoop:
                 case (
                     JobEvent(answer=answer)
                     | UpdateTags(answer=answer)
+                    | MetricsRead(answer=answer)
                     | LeaveSafeMode(answer=answer)
                     | BulkStopRequest(answer=answer)
                     | SetBudget(answer=answer)

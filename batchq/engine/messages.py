@@ -19,6 +19,7 @@ from batchq.domain.container import Resources
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle.reconcile import SurveyedContainer
+from batchq.domain.training_metrics import MetricValue
 from batchq.ports.jobs import SubmissionKey
 from batchq.ports.runtime import EngineIdentity
 
@@ -55,6 +56,17 @@ class UpdateTags(Struct, frozen=True, kw_only=True):
     job_id: JobId
     change: Callable[[Job], Job]
     caller: Caller
+    answer: Future[None]
+
+
+class MetricsRead(Struct, frozen=True, kw_only=True):
+    """The last metrics of an attempt that has ended."""
+
+    job_id: JobId
+    #: The number of the attempt.
+    attempt: int
+    #: By name.
+    metrics: tuple[tuple[str, MetricValue], ...]
     answer: Future[None]
 
 
@@ -152,6 +164,7 @@ Message = (
     Submit
     | JobEvent
     | UpdateTags
+    | MetricsRead
     | TimerFired
     | SurveyCompleted
     | LeaveSafeMode

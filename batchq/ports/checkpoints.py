@@ -75,6 +75,9 @@ class CheckpointStore(Protocol):
         directory are read.
         """
 
+    async def metrics(self, job_id: JobId) -> bytes:
+        """The end of METRICS_FILE, at most 1 MiB; empty without the file, and for a link or a special file."""
+
     async def record_request(self, job_id: JobId, at: datetime) -> None:
         """Record that a checkpoint was requested: the first one from then on is MANUAL."""
 

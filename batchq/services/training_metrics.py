@@ -1,25 +1,27 @@
-"""The metrics of a job: the last values that its log shows, or those saved with its last attempt."""
+"""The metrics of a job: the last values in METRICS_FILE or in its log, or those saved with its last attempt."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from time import perf_counter
 
-from msgspec.structs import replace
+from msgspec.json import decode
 
 from batchq.domain.access.accounts import Caller, UserName
-from batchq.domain.ids import Tag
 from batchq.domain.job import Attempt, Job
-from batchq.domain.lifecycle.container_gates import main_node, spec_of
-from batchq.domain.training_metrics import MetricRule, MetricValue, metric_value
+from batchq.domain.lifecycle.container_gates import leading_tag, spec_of
+from batchq.domain.training_metrics import MAX_NAME, MetricRule, MetricValue, metric_value
 from batchq.errors import NotFound
 from batchq.logs.service import LogService
+from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.logs import StoredLine
 from batchq.services.metric_patterns import patterns
 from batchq.throttling import ConcurrencyLimit
 
 MAX_LINES = 20_000  # lines of a log that are searched, the last ones
-MAX_LINE = 4096  # characters of a line that are searched
+MAX_LINE = 4096  # characters of a line that are searched; a longer line of METRICS_FILE is ignored
+MAX_OBJECTS = 1000  # lines of METRICS_FILE that are read, the last ones
+MAX_METRICS = 100  # metrics of METRICS_FILE
 SLICE_SECONDS = 0.01  # after which the event loop is yielded
 MAX_SECONDS = 0.5  # of CPU for one job; metrics that are not found until then are left out
 MAX_WAITING = 15  # requests of one user that wait while another one of the same user is being read
@@ -30,8 +32,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class MetricsService:
     """Reads metrics. Jobs that are not visible to the caller are treated as missing."""
 
-    def __init__(self, *, logs: LogService) -> None:
+    def __init__(self, *, logs: LogService, checkpoints: CheckpointStore) -> None:
         self._logs = logs
+        self._checkpoints = checkpoints
         self._one_at_a_time = ConcurrencyLimit[UserName](at_once=1, waiting=MAX_WAITING)
 
     async def current(self, job: Job, *, caller: Caller) -> Mapping[str, MetricValue]:
@@ -47,22 +50,41 @@ class MetricsService:
         if attempt.metrics:
             return dict(attempt.metrics)
         async with self._one_at_a_time.of(caller.user):
-            tag = leading_tag(job, attempt)
+            tag = leading_tag(job, attempt.number)
             if spec_of(job, tag).logging.captured:
                 await self._logs.copy(tag)
             return await self.stored(job, attempt)
 
     async def stored(self, job: Job, attempt: Attempt) -> Mapping[str, MetricValue]:
-        """The last values that the stored log of an attempt shows, by name. Raises StoreFailed."""
-        page = await self._logs.tail(leading_tag(job, attempt), limit=MAX_LINES)
+        """The last values in METRICS_FILE of the job or, without any, in the stored log of the attempt, by name.
+
+        Raises StoreFailed.
+        """
+        if job.spec.checkpoints is not None:
+            found = values_in_file(await self._checkpoints.metrics(job.id))
+            if found:
+                return found
+        page = await self._logs.tail(leading_tag(job, attempt.number), limit=MAX_LINES)
         return await last_values(page.lines, job.spec.metric_rules)
 
 
-def leading_tag(job: Job, attempt: Attempt) -> Tag:
-    """The container of an attempt whose output shows the metrics: the first essential one of the main node."""
-    tag = Tag(job_id=job.id, attempt=attempt.number)
-    task = job.spec.task if job.spec.nodes is None else job.spec.nodes.task(job.spec.nodes.main)
-    return tag if task is None else replace(tag, container_key=f"{main_node(job)}/{task.leading.name}")
+def values_in_file(content: bytes) -> dict[str, MetricValue]:
+    """The last value of each member that is a number, of the last MAX_OBJECTS lines, each a JSON object.
+
+    Lines that are not JSON objects are ignored: the first may be cut, and the last may be incomplete.
+    """
+    found: dict[str, MetricValue] = {}
+    for line in reversed(content.splitlines()[-MAX_OBJECTS:]):
+        try:
+            members = decode(line) if len(line) <= MAX_LINE else None
+        except (ValueError, RecursionError):
+            continue
+        for name, member in members.items() if isinstance(members, dict) else ():
+            is_number = isinstance(member, int | float) and not isinstance(member, bool)
+            value = metric_value(member) if is_number and len(name) <= MAX_NAME else None
+            if value is not None and name not in found and len(found) < MAX_METRICS:
+                found[name] = value
+    return found
 
 
 async def last_values(lines: Sequence[StoredLine], rules: Sequence[MetricRule]) -> dict[str, MetricValue]:

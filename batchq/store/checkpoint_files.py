@@ -29,6 +29,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.domain.checkpoint_names import (
+    METRICS_FILE,
     checkpoint_id,
     epoch_of,
     escaped,
@@ -52,6 +53,8 @@ MAX_DEPTH = 16  # directories below a checkpoint that are inspected
 MAX_REQUESTS = 100  # requests of a job that are remembered
 QUIET = timedelta(seconds=2)  # without a change, after which a checkpoint counts as complete
 ROOT_MODE, JOB_MODE = 0o700, 0o777
+MAX_METRICS = 1024 * 1024  # bytes of METRICS_FILE that are read, the last ones
+OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 REQUESTS = ".requests"
 JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9:_-]{0,127}")
@@ -109,6 +112,10 @@ class CheckpointFiles:
     async def entries(self, job_id: JobId, *, ended: bool) -> tuple[Checkpoint, ...]:
         work = partial(self._entries, job_id, self._path(job_id), ended=ended)
         return await self._in_thread(self._readers, work, f"the checkpoints of {job_id}")
+
+    async def metrics(self, job_id: JobId) -> bytes:
+        work = partial(_end_of_metrics, self._path(job_id))
+        return await self._in_thread(self._readers, work, f"the metrics of {job_id}")
 
     async def record_request(self, job_id: JobId, at: datetime) -> None:
         work = partial(_add_request, self._requests(job_id), at)
@@ -215,6 +222,25 @@ class _Scan:
                     if size is not None:
                         total, latest = total + size.bytes, max(latest, size.changed_at)
         return _Size(bytes=total, changed_at=latest)
+
+
+def _end_of_metrics(path: Path) -> bytes:
+    """The last MAX_METRICS bytes of METRICS_FILE. Opening it does not wait, also not for a writer of a pipe."""
+    with _opened(path) as folder:
+        if folder is None:
+            return b""
+        try:
+            opened = os.open(METRICS_FILE, OPEN_FILE, dir_fd=folder)
+        except OSError as failure:
+            if failure.errno not in NOT_READABLE | {errno.ENXIO}:
+                raise
+            return b""
+        with open(opened, "rb", buffering=0) as file:  # noqa: PTH123 - an open descriptor
+            found = os.fstat(opened)
+            if not stat.S_ISREG(found.st_mode):
+                return b""
+            file.seek(max(found.st_size - MAX_METRICS, 0))
+            return file.read(MAX_METRICS) or b""
 
 
 def _names(folder: int, most: int) -> Iterator[str]:

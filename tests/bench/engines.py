@@ -81,6 +81,7 @@ async def running(
             checkpoints=temporary_checkpoints(clock.now),
             checkpoint_retention=None,
             capture_log=logs.capture,
+            read_metrics=None,
             clock=clock,
             survey_interval=10.0,
             observer=NoObserver(),

@@ -55,6 +55,7 @@ async def run(jobs: int, slots: int) -> float:
         checkpoints=temporary_checkpoints(clock.now),
         checkpoint_retention=None,
         capture_log=_keep_nothing,
+        read_metrics=None,
         clock=clock,
         survey_interval=600.0,
         observer=NoObserver(),

@@ -136,6 +136,7 @@ def unstarted(inbox):
         checkpoints=temporary_checkpoints(clock.now),
         checkpoint_retention=None,
         capture_log=None,
+        read_metrics=None,
         clock=clock,
         survey_interval=10.0,
         observer=NoObserver(),

@@ -14,6 +14,7 @@ from batchq.domain.container import Logging
 from batchq.domain.ids import Tag
 from batchq.engine.checkpoints import Checkpoints
 from batchq.engine.containers.executor import MAX_LOG_REFUSALS, SIGNAL_RETRY_INTERVAL, Executor
+from batchq.engine.containers.final_metrics import FinalMetrics
 from batchq.engine.containers.start import MAX_PAUSE
 from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.messages import JobEvent, TimerFired
@@ -66,6 +67,7 @@ class Outside:
             ),
             breaker=StartBreaker(clock=clock, tasks=self.tasks),
             capture_log=self._keep_log,
+            final_metrics=FinalMetrics(read=None, post=None),
             clock=clock,
             tasks=self.tasks,
             saved_job=self.saved.get,

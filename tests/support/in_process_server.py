@@ -67,6 +67,7 @@ class InProcessServer:
             store=store, jobs=store, clock=clock, disk_guard=BOTTOMLESS, changed=mailbox.catalog_changed
         )
         self.logs = LogService(store=store, archive=archive, runtime=runtime, clock=clock, quota=UNLIMITED)
+        metrics = MetricsService(logs=self.logs, checkpoints=checkpoints)
         self.engine = Engine(
             mailbox=mailbox,
             store=store,
@@ -76,6 +77,7 @@ class InProcessServer:
             checkpoints=checkpoints,
             checkpoint_retention=None,
             capture_log=self.logs.capture,
+            read_metrics=metrics.stored,
             clock=clock,
             survey_interval=survey_interval,
             observer=NoObserver(),
@@ -87,7 +89,7 @@ class InProcessServer:
         self.costs = CostService(
             engine=self.engine,
             store=store,
-            metrics=MetricsService(logs=self.logs),
+            metrics=metrics,
             checkpoints=checkpoints,
             clock=clock,
         )

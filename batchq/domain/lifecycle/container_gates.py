@@ -8,6 +8,8 @@ started. The second is for a container that exited before it was seen running, a
 from collections.abc import Iterator, Mapping
 from enum import Enum, auto
 
+from msgspec.structs import replace
+
 from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import Tag
 from batchq.domain.job import AttemptContainer, AttemptContainerState, Job
@@ -40,6 +42,15 @@ def task_of(job: Job, node: int) -> Task:
 def spec_of(job: Job, tag: Tag) -> ContainerSpec:
     """The spec of the container that `tag` identifies."""
     return task_of(job, int(tag.node)).container(tag.container).spec if tag.container_key else job.spec.container
+
+
+def leading_tag(job: Job, attempt: int) -> Tag:
+    """The container that stands for an attempt: its only one, or the first essential one of the main node."""
+    tag = Tag(job_id=job.id, attempt=attempt)
+    if job.spec.task is None and job.spec.nodes is None:
+        return tag
+    node = main_node(job)
+    return replace(tag, container_key=f"{node}/{task_of(job, node).leading.name}")
 
 
 def main_node(job: Job) -> int:

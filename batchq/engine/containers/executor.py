@@ -24,12 +24,13 @@ from batchq.domain.lifecycle.status import attempt_of
 from batchq.domain.lifecycle.stop_order import awaits_final_checkpoint
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.checkpoints import Checkpoints
+from batchq.engine.containers.final_metrics import FinalMetrics
 from batchq.engine.containers.report import events_of_inspection, is_known_to_run, is_urgent
 from batchq.engine.containers.start import Start
 from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.messages import JobEvent, TimerFired
 from batchq.engine.supervisor import Supervisor
-from batchq.errors import ContainerGone, EngineUnknown, LogRefused, StoreFailed, Unavailable
+from batchq.errors import ContainerGone, EngineUnknown, LogRefused, Unavailable
 from batchq.ports.clock import Clock
 from batchq.ports.runtime import ContainerCalls, ContainerState, DeathReport, Inspection
 
@@ -81,6 +82,7 @@ class Executor:
         checkpoints: Checkpoints,
         breaker: StartBreaker,
         capture_log: Callable[[Tag], Awaitable[bool]],
+        final_metrics: FinalMetrics,
         clock: Clock,
         tasks: Supervisor,
         saved_job: Callable[[JobId], Job | None],
@@ -94,6 +96,7 @@ class Executor:
         self._breaker = breaker
         #: Copies a container's output to the log archive; returns whether that also removed the container.
         self._capture_log = capture_log
+        self._final_metrics = final_metrics
         self._clock = clock
         self._tasks = tasks
         #: An active job as last saved, by id; None if it is not active.
@@ -269,9 +272,11 @@ class Executor:
         ops.start_reported = ops.is_killed = False
         ops.delivered_steps.clear()
         try:
-            if not await self._captured_and_removed(tag, job):
+            removed = await self._captured_and_removed(tag, job)
+            await self._final_metrics.save(tag, job)
+            if not removed:
                 await self._runtime.remove(tag)
-        except (EngineUnknown, StoreFailed) as failure:
+        except (EngineUnknown, Unavailable) as failure:
             log.warning("container %s: not removed yet: %s", tag, failure)
         else:
             self._refused_logs.pop(tag, None)
