@@ -99,8 +99,9 @@ def phases(job: Job, *, caller: Caller, engine_answers: bool, now: datetime) -> 
     """The phases of a job. `engine_answers`: whether the state of its container is known at present."""
     if job.status is Status.FAILED:
         return FAILURES[ended(job, Neighbours(), Reader(caller=caller), now).code]
-    if job.status not in FINISHED and job.stop is not None and job.stop.kind in STOPPED_BY:
-        killed_at = job.stop.killed_at
+    order = next((it for it in job.stop_orders if it.kind in STOPPED_BY), None)
+    if job.status not in FINISHED and order is not None:
+        killed_at = order.killed_at
         late = killed_at is not None and now - killed_at > KILL_PATIENCE
         secondary = SecondaryPhase.TERMINATED_FAILED if late else SecondaryPhase.TERMINATING
         return Phases(Phase.TERMINATING, secondary)

@@ -1,0 +1,221 @@
+"""Phases of ModelArts training jobs in each status, and what StopTrainingJob replies in each of them."""
+
+import json
+
+import pytest
+
+from batchq.api.modelarts import handlers
+from batchq.api.modelarts.context import ModelArtsContext, ReservedNames
+from batchq.api.modelarts.errors import ModelArtsRefusal
+from batchq.api.modelarts.handlers import ModelArtsRequest
+from batchq.api.modelarts.settings import ModelArtsSettings
+from batchq.domain import status_reasons
+from batchq.domain.job import Status
+from tests.support.scripts import LASTING, Script
+from tests.support.world import HOST
+
+POLITE = Script(seconds=60, on_term=0, output=("ready",))
+DEAF = Script(seconds=60, on_term=None, output=("ready",))
+WHOLE = 4000  # all vCPUs of the environment, in thousandths
+NOWHERE = "127.0.0.1:1/none:latest"
+
+
+class TrainingJobs:
+    """The operations of the dialect in a world."""
+
+    def __init__(self, world):
+        self._world = world
+        self._context = ModelArtsContext(
+            jobs=world.jobs,
+            submissions=None,
+            search=None,
+            catalog=world.catalog,
+            logs=world.server.job_log,
+            clock=world.clock,
+            settings=ModelArtsSettings(),
+            capacity=lambda: HOST,
+            engine_answers=lambda: world.engine.start_obstacle() != status_reasons.ENGINE_AWAY,
+            names=ReservedNames(),
+        )
+
+    async def phases(self, job_id):
+        status = (await handlers.show(self._context, self._request(job_id))).status
+        return status.phase, status.secondary_phase
+
+    async def terminate(self, job_id):
+        """The phase of the answer, or the status and code of the refusal."""
+        try:
+            answer = await handlers.act(self._context, self._request(job_id, {"action_type": "terminate"}))
+        except ModelArtsRefusal as refused:
+            return int(refused.status), refused.code
+        return answer.status.phase
+
+    def _request(self, job_id, body=None):
+        return ModelArtsRequest(
+            caller=self._world.caller, project="p", job=job_id, task="", query={}, body=json.dumps(body).encode()
+        )
+
+
+NOT_TERMINABLE = (409, "ModelArts.2796")
+
+
+@pytest.fixture
+def training(world):
+    return TrainingJobs(world)
+
+
+async def waiting_for_another(world):
+    job = await world.submit(after=[await world.submit(LASTING)])
+    await world.wait_for(job, Status.PENDING)
+    return job
+
+
+async def waiting_for_room(world):
+    await world.wait_for(await world.submit(LASTING, millicpus=WHOLE), Status.RUNNING)
+    job = await world.submit(millicpus=WHOLE)
+    await world.wait_for(job, Status.RUNNABLE)
+    return job
+
+
+async def held(world):
+    return await world.submit_held(millicpus=WHOLE)
+
+
+@pytest.mark.parametrize("state", [waiting_for_another, waiting_for_room, held])
+async def test_a_queued_job_is_pending_and_is_terminated_at_once(world, training, state):
+    job = await state(world)
+
+    assert await training.phases(job) == ("Pending", "Queuing")
+    assert await training.terminate(job) == "Terminated"
+    assert await training.phases(job) == ("Terminated", "Terminated")
+    assert await training.terminate(job) == NOT_TERMINABLE
+
+
+async def test_a_starting_job_is_pending_until_its_container_runs(world, training):
+    world.runtime.hold("create")
+    job = await world.submit(POLITE)
+    await world.wait_for_call(job, "create")
+
+    assert await training.phases(job) == ("Pending", "Creating")
+    assert await training.terminate(job) == "Terminating"
+    assert await training.terminate(job) == NOT_TERMINABLE
+    world.runtime.release("create")
+    await world.wait_for(job, Status.FAILED)
+    assert await training.phases(job) == ("Terminated", "Terminated")
+
+
+@pytest.mark.parametrize("script", [POLITE, DEAF], ids=["polite", "deaf"])
+async def test_a_running_job_is_terminating_until_its_container_has_exited(world, training, script):
+    world.runtime.hold("stop")
+    job = await world.submit(script, attempts=3)
+    await world.wait_for_output(job, "ready")
+
+    assert await training.phases(job) == ("Running", "Running")
+    assert await training.terminate(job) == "Terminating"
+    assert await training.phases(job) == ("Terminating", "Terminating")
+    assert await training.terminate(job) == NOT_TERMINABLE
+    world.runtime.release("stop")
+    done = await world.wait_for(job, Status.FAILED, status_reason=f"Terminated by {world.caller.user}")
+    assert await training.phases(job) == ("Terminated", "Terminated")
+    assert await training.terminate(job) == NOT_TERMINABLE
+    assert len(done.attempts) == 1
+
+
+async def test_the_phase_of_a_running_job_is_not_certain_while_the_engine_is_away(world, training):
+    job = await world.submit(LASTING)
+    await world.wait_for(job, Status.RUNNING)
+
+    world.runtime.unreachable = True
+    await world.wait_for_engine(up=False)
+
+    assert await training.phases(job) == ("Running", "Unknown")
+    world.runtime.unreachable = False
+    await world.wait_for_engine(up=True)
+    assert await training.phases(job) == ("Running", "Running")
+
+
+async def succeeded(world):
+    job = await world.submit(Script(seconds=0))
+    await world.wait_for(job, Status.SUCCEEDED)
+    return job
+
+
+async def failed(world):
+    job = await world.submit(Script(seconds=0, exit_code=3))
+    await world.wait_for(job, Status.FAILED)
+    return job
+
+
+async def timed_out(world):
+    job = await world.submit(POLITE, limit=1)
+    await world.wait_for(job, Status.FAILED)
+    return job
+
+
+async def cancelled(world):
+    job = await held(world)
+    await world.cancel(job)
+    return job
+
+
+async def without_an_image(world):
+    if world.virtual:
+        world.runtime.runtime.remove_image(NOWHERE, pull_error="connection refused")
+    job = await world.submit(image=NOWHERE)
+    await world.wait_for(job, Status.FAILED)
+    return job
+
+
+async def after_a_failed_one(world):
+    before = await world.submit_held()
+    job = await world.submit(after=[before])
+    await world.wait_for(job, Status.PENDING)
+    await world.terminate(before)
+    await world.wait_for(job, Status.FAILED)
+    return job
+
+
+async def without_its_container(world):
+    job = await world.submit(LASTING)
+    running = await world.wait_for(job, Status.RUNNING)
+    await world.crash()
+    await world.runtime.remove(running.tag)
+    await world.boot()
+    await world.wait_for(job, Status.FAILED)
+    return job
+
+
+async def force_failed(world):
+    world.runtime.hold("stop")
+    job = await world.submit(LASTING)
+    await world.wait_for(job, Status.RUNNING)
+    await world.terminate(job)
+    await world.force_fail(job)
+    world.runtime.release("stop")
+    return job
+
+
+@pytest.mark.parametrize(
+    ("state", "phases"),
+    [
+        (succeeded, ("Completed", "Completed")),
+        (failed, ("Failed", "Failed")),
+        (timed_out, ("Terminated", "Terminated")),
+        (cancelled, ("Terminated", "Terminated")),
+        (without_an_image, ("Abnormal", "CreateFailed")),
+        (after_a_failed_one, ("Abnormal", "CreateFailed")),
+        (without_its_container, ("Abnormal", "Lost")),
+        (force_failed, ("Abnormal", "TerminatedFailed")),
+    ],
+)
+async def test_an_ended_job_has_its_phase_and_cannot_be_terminated(world, state, phases):
+    job = await state(world)
+
+    training = TrainingJobs(world)  # a state may restart the server
+    assert await training.phases(job) == phases
+    assert await training.terminate(job) == NOT_TERMINABLE
+    assert await training.phases(job) == phases
+
+
+async def test_an_unknown_job_is_not_found(training):
+    assert await training.terminate("91d0a6b4-3f52-4f0e-b1a7-64c5d2f7e810") == (400, "ModelArts.2775")
