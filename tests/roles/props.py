@@ -8,7 +8,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from batchq.compute.simulated.script import Script, write
-from tests.roles.cast import sagemaker
+from tests.roles.cast import MODELARTS, Request, sagemaker
 
 LIMIT = 60.0  # seconds
 ARN = "arn:aws:batch:us-east-1:123456789012:"
@@ -139,6 +139,13 @@ class Props:
             time.sleep(0.05)
         return Thing(job=name, definition="")
 
+    def modelarts(self, owner):
+        """A queued job of the ModelArts dialect."""
+        name = f"{owner}-{next(_numbers)}"
+        answer = self._stage.ask(owner, Request(path=f"{MODELARTS}/training-jobs", body=modelarts_job(name)))
+        assert answer.status == HTTPStatus.CREATED, answer
+        return Thing(job=answer.told["metadata"]["id"], definition="")
+
     def until(self, job, status):
         end = time.monotonic() + LIMIT
         while True:
@@ -147,6 +154,16 @@ class Props:
                 return found[0]
             assert time.monotonic() < end, found
             time.sleep(0.05)
+
+
+def modelarts_job(name):
+    """A CreateTrainingJob request of the ModelArts dialect, in the queue `still`."""
+    size = {"cpu_core_num": 1, "mem_size": 0.0625}
+    return {
+        "metadata": {"name": name},
+        "algorithm": {"command": "true", "engine": {"image_url": "batchq-test:latest"}},
+        "spec": {"resource": {"pool_id": "still", "main_container_customized_flavor": size}},
+    }
 
 
 def training_job(name):

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from tests.roles.cast import Request, batch, logs, sagemaker
-from tests.roles.props import ARN, LICENCES, REASON, Thing, training_job
+from tests.roles.cast import MODELARTS, Request, batch, logs, sagemaker
+from tests.roles.props import ARN, LICENCES, REASON, Thing, modelarts_job, training_job
 
 USER, COORDINATOR, OPERATOR, ADMIN = "ada", "cora", "oda", "amy"
 WHOSE = {"own": None, "same account": "bob", "account below": "cy", "account above": "rory", "other account": "eve"}
@@ -90,6 +90,16 @@ def _get(part: str, kind: str = "fresh") -> Row:
 
 def _training(path: str, **more) -> Request:
     return Request(path=f"/v2/training/jobs{path}", **more)
+
+
+def _modelarts(part: str = "", method: str = "GET", kind: str = "fresh", **more) -> Row:
+    body = more.pop("body", None)
+    ask = lambda it: Request(path=f"{MODELARTS}/training-jobs/{it.job}{part}", method=method, body=body)  # noqa: E731 - it is one expression
+    return Row(cells=REACH, ask=ask, kind=kind, **more)
+
+
+def _open_modelarts(part: str, method: str = "GET", body=None) -> Row:
+    return Row(cells=ALL, ask=lambda _: Request(path=f"{MODELARTS}/{part}", method=method, body=body))
 
 
 def _described(it: Thing) -> Request:
@@ -346,5 +356,29 @@ ROWS: Mapping[tuple[str, str], Row] = {
         "StopTrainingJob", changes=True, seen=(_described, '"TrainingJobStatus":"Stopped"')
     ),
     ("SageMaker.DeleteTrainingJob", ""): _sagemaker("DeleteTrainingJob"),
+    ("ModelArts.CreateTrainingJob", ""): _open_modelarts("training-jobs", "POST", modelarts_job("a-job")),
+    ("ModelArts.ShowTrainingJobDetails", ""): _modelarts(),
+    ("ModelArts.StopTrainingJob", ""): _modelarts(
+        "/actions",
+        "POST",
+        body={"action_type": "terminate"},
+        changes=True,
+        seen=(_describe, '"statusReason":"Terminated by'),
+    ),
+    ("ModelArts.DeleteTrainingJob", ""): _modelarts(method="DELETE"),
+    ("ModelArts.ChangeTrainingJobDescription", ""): _modelarts(
+        method="PUT", body={"description": REASON}, changes=True, seen=(_describe, REASON)
+    ),
+    ("ModelArts.ListTrainingJobs", ""): Row(
+        cells=REACH,
+        ask=lambda _: Request(path=f"{MODELARTS}/training-job-searches", body={"limit": 50}),
+        kind="modelarts",
+        tells=lambda it: it.job,
+    ),
+    ("ModelArts.ListTrainingJobEvents", ""): _modelarts("/events"),
+    ("ModelArts.ListTrainingJobStages", ""): _modelarts("/stages"),
+    ("ModelArts.ShowTrainingJobLogsPreview", ""): _modelarts("/tasks/worker-0/logs/preview", kind="ran"),
+    ("ModelArts.ShowTrainingJobFlavors", ""): _open_modelarts("training-job-flavors"),
+    ("ModelArts.ShowTrainingJobEngines", ""): _open_modelarts("training-job-engines"),
     ("CancelTrainingJob", ""): _stop(lambda it: _training(f"/{it.job}/cancel", body={"reason": REASON})),
 }
