@@ -208,9 +208,9 @@ def parse(shape: type[Shape], body: bytes) -> Shape:
 
 
 def parse_query(shape: type[Shape], query: Mapping[str, str]) -> Shape:
-    """Parse the parameters of a query; empty ones count as absent. Raises ModelArtsRefusal, as `parse` does."""
+    """Parse the parameters of a query. Raises ModelArtsRefusal, as `parse` does."""
     try:
-        return shape.model_validate({name: value for name, value in query.items() if value})
+        return shape.model_validate(query)
     except ValidationError as error:
         raise _refusal_of(error) from None
 

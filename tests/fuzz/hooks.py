@@ -44,8 +44,9 @@ def map_query(context, query):
 
 @schemathesis.hook
 def map_path_parameters(context, path_parameters):
-    """Name an existing job, so that a request reaches its log."""
-    return path_parameters | {"job": VALID_VALUES["jobId"]} if "job" in (path_parameters or {}) else path_parameters
+    """Name an existing job, so that a request reaches it, and its only task."""
+    known = {"job": VALID_VALUES["jobId"], "task": "worker-0", "project": "a-project"}
+    return path_parameters and path_parameters | {it: known[it] for it in known.keys() & path_parameters.keys()}
 
 
 def with_valid_values(content):
