@@ -156,6 +156,15 @@ def test_the_data_directory_and_its_parents_are_never_mounted(allowed, policy, p
     refuses(allowed / path, policy, "which no job may mount")
 
 
+@pytest.mark.fault("CK10")
+@pytest.mark.parametrize("path", [".", "data-checkpoints", "data-checkpoints/job", "linked"])
+def test_the_checkpoints_of_other_jobs_are_never_mounted(tmp_path, path):
+    (tmp_path / "data-checkpoints" / "job").mkdir(parents=True)
+    (tmp_path / "linked").symlink_to(tmp_path / "data-checkpoints" / "job")
+
+    refuses(tmp_path / path, make_policy(Settings(data=tmp_path / "data")), "which no job may mount")
+
+
 @pytest.mark.fault("SE09")
 @pytest.mark.parametrize("path", ["live/server.key", "kept/1.key", "kept", "."])
 def test_the_tls_key_is_never_mounted_wherever_it_was_moved(tmp_path, path):

@@ -20,6 +20,7 @@ SECTIONS = {
     "TM": "Time and resources",
     "IN": "HTTP and input",
     "SE": "Security",
+    "CK": "Checkpoints",
     "CO": "Correctness across restarts, engines and queues",
 }
 

@@ -1,6 +1,10 @@
 """A job that is terminated with a final checkpoint writes it before it is stopped."""
 
+import pytest
+
+from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.job import Status
+from batchq.errors import StoreFailed
 from tests.support.scripts import Script, lasting
 
 CHECKPOINTS = {"batchq:checkpoints": "true"}
@@ -39,6 +43,7 @@ async def test_without_a_declared_signal_the_stop_signal_is_the_request(world):
     assert (done.stop.final_checkpoint, done.stop.killed_at) == ("final", None)
 
 
+@pytest.mark.fault("CK08")
 async def test_a_job_without_a_checkpoint_in_time_is_stopped_without_one(world):
     job = await running(world, lasting(output=("ready",), checkpoints=("step-1",)), SIGNAL | SHORT)
 
@@ -49,6 +54,7 @@ async def test_a_job_without_a_checkpoint_in_time_is_stopped_without_one(world):
     assert await world.checkpoint_names(job) == ["step-1"]
 
 
+@pytest.mark.fault("CK08")
 async def test_an_unfinished_checkpoint_is_none_and_is_deleted(world):
     script = lasting(output=("ready",), checkpoints=("step-1",), on_request="final.tmp")
     job = await running(world, script, SIGNAL | SHORT)
@@ -71,6 +77,7 @@ async def test_a_program_that_the_signal_ends_writes_its_checkpoint_before(world
     assert (done.stop.final_checkpoint, done.attempts[-1].exit_code) == ("final", 3)
 
 
+@pytest.mark.fault("CK08")
 async def test_a_program_that_dies_of_the_signal_has_no_final_checkpoint(world):
     job = await running(world, lasting(output=("ready",), request_exit=138))
 
@@ -163,3 +170,47 @@ async def test_a_server_that_was_killed_before_the_deletion_deletes(world):
 
     await world.wait_until_idle()
     assert world.checkpoints.directory(job) is None
+
+
+@pytest.mark.fault("CK03")
+async def test_a_job_whose_directory_cannot_be_read_is_stopped_in_time(world, monkeypatch):
+    job = await running(world, tags=SIGNAL | SHORT)
+    with monkeypatch.context() as disk:
+        disk.setattr(world.checkpoints, "entries", fail)
+        await world.terminate(job, checkpoint=True, keep_checkpoints=False)
+
+        done = await world.wait_for(job, Status.FAILED)
+        await world.wait_until_idle()
+
+    assert (done.stop.final_checkpoint, done.stop.checkpoint_error) == (None, "none after 2 s")
+    assert await world.checkpoint_names(job) == ["step-1", "final"]
+
+
+@pytest.mark.fault("CK03")
+async def test_a_start_waits_until_the_directory_can_be_written(world, monkeypatch):
+    with monkeypatch.context() as disk:
+        disk.setattr(world.checkpoints, "prepare", fail)
+        job = await world.submit(Script(seconds=0), tags=CHECKPOINTS)
+        await world.wait_for(job, Status.STARTING)
+        await world.sleep(2)
+        assert not [call for _, call in world.runtime.all_calls if call == "create"]
+
+    done = await world.wait_for(job, Status.SUCCEEDED)
+    assert len(done.attempts) == 1
+
+
+@pytest.mark.fault("CK11")
+async def test_a_user_above_0_without_capabilities_writes_checkpoints(world):
+    script = lasting(output=("ready",), checkpoints=("step-1",), on_request="final")
+    world.engine.accounts.container_policy = lambda _: ContainerPolicy(root=False, host_network=True)
+    job = await running(world, script, user="1000:1000")
+
+    await world.terminate(job, checkpoint=True)
+
+    done = await world.wait_for(job, Status.FAILED)
+    assert done.stop.final_checkpoint == "final"
+    assert await world.checkpoint_names(job) == ["step-1", "final"]
+
+
+async def fail(*_, **__):
+    raise StoreFailed("input/output error")

@@ -42,6 +42,7 @@ def listed(folder):
     return [it.name for it in folder.iterdir()]
 
 
+@pytest.mark.fault("CK04")
 async def test_links_that_lead_out_are_neither_measured_nor_followed(store, folder, outside):
     (outside / "kept").write_text("kept")
     (folder / "link").symlink_to(outside)
@@ -56,6 +57,7 @@ async def test_links_that_lead_out_are_neither_measured_nor_followed(store, fold
     assert store.directory(JOB) is None
 
 
+@pytest.mark.fault("CK04")
 async def test_a_job_directory_that_is_a_link_is_not_used(store, folder, outside):
     folder.rmdir()
     folder.symlink_to(outside)
@@ -66,6 +68,7 @@ async def test_a_job_directory_that_is_a_link_is_not_used(store, folder, outside
         await store.prepare(JOB, ended=True)
 
 
+@pytest.mark.fault("CK05")
 async def test_a_directory_replaced_by_a_link_during_the_deletion_leads_nowhere(store, folder, outside):
     """A container process moves the directories and puts links in their place, as fast as it can."""
     done = threading.Event()
@@ -92,6 +95,7 @@ async def test_a_directory_replaced_by_a_link_during_the_deletion_leads_nowhere(
         container.join()
 
 
+@pytest.mark.fault("CK06")
 async def test_a_tree_deeper_than_any_path_is_deleted(store, folder):
     deep = os.open(folder, os.O_RDONLY)
     for _ in range(3000):
@@ -108,6 +112,7 @@ async def test_a_tree_deeper_than_any_path_is_deleted(store, folder):
     assert listed(folder) == listed(folder.parent / ".deleted") == []
 
 
+@pytest.mark.fault("CK06")
 async def test_of_very_many_entries_some_are_listed_and_all_are_deleted(store, folder, monkeypatch):
     monkeypatch.setattr(checkpoint_files, "MAX_NAMES", 50)
     monkeypatch.setattr(checkpoint_files, "MAX_CHECKPOINTS", 20)
@@ -121,6 +126,7 @@ async def test_of_very_many_entries_some_are_listed_and_all_are_deleted(store, f
     assert store.directory(JOB) is None
 
 
+@pytest.mark.fault("CK06")
 async def test_the_files_that_are_measured_are_bounded(store, folder, monkeypatch):
     monkeypatch.setattr(checkpoint_files, "MAX_FILES", 10)
     (folder / "a").mkdir()
@@ -132,6 +138,7 @@ async def test_the_files_that_are_measured_are_bounded(store, folder, monkeypatc
     assert found.size_bytes == 10
 
 
+@pytest.mark.fault("CK06")
 async def test_a_deletion_that_reached_its_bound_is_continued_by_the_next(store, folder, monkeypatch):
     monkeypatch.setattr(checkpoint_removal, "MAX_REMOVALS", 5)
     monkeypatch.setattr(checkpoint_removal, "BATCH", 2)
@@ -149,6 +156,7 @@ async def test_a_deletion_that_reached_its_bound_is_continued_by_the_next(store,
     assert listed(folder.parent / ".deleted") == []
 
 
+@pytest.mark.fault("CK07")
 @pytest.mark.parametrize("name", [b"\xff\xfe.pt", b"new\nline", b"back\\slash", b"-rf", b" spaces ", b"\x1b[31m"])
 async def test_odd_names_are_shown_escaped_and_deleted_by_that(store, folder, name):
     (folder / os.fsdecode(name)).touch()
@@ -174,6 +182,7 @@ async def test_a_directory_without_permissions_is_deleted(store, folder):
     assert store.directory(JOB) is None
 
 
+@pytest.mark.fault("CK03")
 async def test_what_cannot_be_deleted_is_reported_and_does_not_prevent_the_rest(store, folder, monkeypatch):
     (folder / "a").write_text("x")
     (folder / "b").write_text("x")

@@ -1,0 +1,167 @@
+"""Jobs with checkpoints through the API's services: tags of SubmitJob, and the checkpoint service."""
+
+import pytest
+from msgspec.structs import replace
+
+from batchq.audit.audit_log import Journal
+from batchq.domain.access.accounts import Caller, Owner, Role, UserName
+from batchq.domain.checkpoints import CheckpointRules
+from batchq.domain.container import Overrides
+from batchq.domain.job import Status
+from batchq.domain.stop_orders import StopKind, StopOrder
+from batchq.errors import DiskFull, Invalid, NotFound
+from batchq.host import DiskGuard
+from batchq.ports.checkpoints import CheckpointType
+from batchq.ports.jobs import Changes
+from batchq.services.checkpoints import CheckpointService
+from batchq.services.submissions import Submission
+from tests.api.fakes import Backend
+from tests.support import builders
+from tests.support.builders import ADMIN, NOON
+from tests.support.clock import VirtualClock
+from tests.support.inline import InlineStore, temporary_checkpoints
+
+ADA = Caller(user=UserName("ada"), role=Role.USER)
+BOB = Caller(user=UserName("bob"), role=Role.USER)
+RULES = CheckpointRules(signal="USR1")
+
+
+class Signals:
+    """The engine of the service: it records the signals."""
+
+    def __init__(self):
+        self.sent = []
+
+    async def signal(self, job, signal):
+        self.sent.append((job.id, signal))
+
+
+class Desk:
+    def __init__(self, data):
+        clock = VirtualClock()
+        self.store, self.files, self.engine = InlineStore(), temporary_checkpoints(clock.now), Signals()
+        self.journal = Journal(data)
+        self.service = CheckpointService(
+            engine=self.engine, store=self.store, checkpoints=self.files, journal=self.journal, clock=clock
+        )
+
+    async def job(self, *names, status=Status.RUNNING, rules=RULES, **changes):
+        """A job of ada with these checkpoints."""
+        spec = builders.spec(owner=Owner(user=ADA.user), checkpoints=rules)
+        job = builders.job(spec=spec, status=status, **changes)
+        await self.store.commit(Changes(inserted=(job,)))
+        folder = (await self.files.prepare(job.id, ended=True)).path
+        for name in names:
+            (folder / name).write_text("x")
+        return job.id
+
+    def audited(self):
+        return [(it.record.user, it.record.resource) for it in self.journal.read()[0]]
+
+
+@pytest.fixture
+def desk(tmp_path):
+    return Desk(tmp_path)
+
+
+async def test_the_owner_lists_the_checkpoints_of_a_job(desk):
+    job = await desk.job("epoch-1", "epoch-2")
+
+    found = await desk.service.list(job, caller=ADA)
+    summary = await desk.service.summary(job, caller=ADA)
+
+    assert {it.epoch for it in found} == {1, 2}
+    assert (summary.count, summary.size_bytes) == (2, 2)
+    assert await desk.service.get(job, found[0].id, caller=ADA) == found[0]
+
+
+async def test_jobs_of_others_and_unknown_ones_are_missing(desk):
+    job = await desk.job("a")
+    (found,) = await desk.service.list(job, caller=ADA)
+
+    for caller, name in ((BOB, job), (ADMIN, builders.job_id(999)), (ADMIN, "../x"), (ADMIN, "")):
+        for call in (
+            desk.service.list(name, caller=caller),
+            desk.service.get(name, found.id, caller=caller),
+            desk.service.request(name, caller=caller),
+            desk.service.delete(name, found.id, caller=caller),
+        ):
+            with pytest.raises(NotFound):
+                await call
+    assert (desk.engine.sent, desk.audited()) == ([], [])
+
+
+async def test_checkpoints_outlive_the_record_of_their_job_for_operators_and_admins(desk):
+    forgotten = builders.job_id(77)
+    ((await desk.files.prepare(forgotten, ended=True)).path / "a").write_text("x")
+
+    (found,) = await desk.service.list(forgotten, caller=ADMIN)
+    with pytest.raises(NotFound):
+        await desk.service.list(forgotten, caller=ADA)
+    await desk.service.delete(forgotten, found.id, caller=ADMIN)
+
+    assert await desk.service.list(forgotten, caller=ADMIN) == ()
+
+
+async def test_the_final_checkpoint_is_named_by_the_stop_order(desk):
+    order = StopOrder(
+        kind=StopKind.TERMINATE, reason="x", ordered_at=NOON, final_checkpoint_requested=True, final_checkpoint="b"
+    )
+    job = await desk.job("a", "b", status=Status.FAILED, stop_orders=(order,), stopped_at=NOON)
+
+    types = {it.name: it.type for it in await desk.service.list(job, caller=ADA)}
+
+    assert types == {"a": CheckpointType.AUTOMATIC, "b": CheckpointType.FINAL}
+
+
+async def test_a_request_sends_the_declared_signal_and_is_audited(desk):
+    job = await desk.job()
+
+    await desk.service.request(job, caller=ADA)
+
+    assert desk.engine.sent == [(job, "SIGUSR1")]
+    assert desk.audited() == [("ada", f"job/{job}")]
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"rules": None}, "declared no checkpoint signal"),
+        ({"rules": CheckpointRules()}, "declared no checkpoint signal"),
+        ({"status": Status.RUNNABLE}, "is not RUNNING"),
+        ({"status": Status.SUCCEEDED, "stopped_at": NOON}, "is not RUNNING"),
+        ({"stop_orders": (StopOrder(kind=StopKind.TERMINATE, reason="x", ordered_at=NOON),)}, "is being stopped"),
+    ],
+)
+async def test_a_checkpoint_cannot_be_requested(desk, changes, why):
+    job = await desk.job(**changes)
+
+    with pytest.raises(Invalid, match=why):
+        await desk.service.request(job, caller=ADA)
+
+    assert (desk.engine.sent, desk.audited()) == ([], [])
+
+
+async def test_a_deleted_checkpoint_is_gone_and_audited(desk):
+    job = await desk.job("a", "b")
+    first, second = await desk.service.list(job, caller=ADA)
+
+    await desk.service.delete(job, first.id, caller=ADA)
+
+    assert await desk.service.list(job, caller=ADA) == (second,)
+    assert desk.audited() == [("ada", f"job/{job}")]
+    with pytest.raises(NotFound):
+        await desk.service.delete(job, first.id, caller=ADA)
+
+
+@pytest.mark.fault("CK09")
+async def test_jobs_with_checkpoints_are_rejected_while_their_disk_is_nearly_full():
+    backend = Backend()
+    await backend.create_default_queue()
+    await backend.catalog.definitions.register(builders.definition(name="train"), caller=ADMIN)
+    backend.jobs._checkpoint_guard = DiskGuard(free=lambda: 0, min_free=1, directory="checkpoint directory")
+    plain = Submission(name="train", queue="default", definition_name="train", overrides=Overrides())
+
+    await backend.jobs.submit(plain, caller=ADMIN)
+    with pytest.raises(DiskFull, match="checkpoint directory"):
+        await backend.jobs.submit(replace(plain, tags=(("batchq:checkpoints", "true"),)), caller=ADMIN)
