@@ -46,7 +46,7 @@ class CheckpointReports:
         number = 0
         while True:
             await self._world.clock.sleep(self._rng.choice([0.3, 2, 5]))
-            jobs = [it for it in self._world.invariants.jobs.values() if it.stop is not None]
+            jobs = [it for it in self._world.invariants.jobs.values() if it.stop is not None and it.array_state is None]
             waiting = [it for it in jobs if awaits_final_checkpoint(it)]
             chosen = waiting or jobs
             server = self._world.server
