@@ -381,6 +381,15 @@ def test_the_other_nodes_run_on_until_the_main_node_has_written_its_checkpoint()
     assert asks(stopping, ends("0/app")) == ["stop 1/app", "stop 2/app", "clear 0/app"]
 
 
+def test_a_start_on_another_node_is_abandoned_when_the_checkpoint_step_is_over():
+    job = after(ganged(checkpoints=USR1), runs("0/app"), runs("1/app"))
+    stopping = after(job, CHECKPOINT, is_asked("0/app"))
+
+    assert asks(job, CHECKPOINT) == ["stop 0/app"]
+    assert asks(stopping, runs("2/app")) == []
+    assert asks(stopping, seen()) == ["stop 0/app", "stop 1/app", "abandon 2/app"]
+
+
 def test_the_other_nodes_keep_the_grace_and_signal_of_the_request():
     job = after(ganged(checkpoints=USR1), runs("0/app"), runs("1/app"), runs("2/app"))
     event = on.TerminateRequested(reason="", grace=timedelta(seconds=3), signal="SIGINT", checkpoint=True)
@@ -410,7 +419,7 @@ def test_force_kills_all_containers_of_a_gang():
     forced = after(job, force())
 
     assert asks(job, force()) == ["kill 0/app", "kill 1/app", "abandon 2/app"]
-    assert asks(after(job, CHECKPOINT), force()) == ["kill 0/app", "kill 1/app"]
+    assert asks(after(job, CHECKPOINT), force()) == ["kill 0/app", "kill 1/app", "abandon 2/app"]
     assert asks(forced, runs("2/app")) == ["kill 2/app"]
     assert (forced.stop.forced_at, forced.stop.killed_at) == (NOON, NOON)
 

@@ -24,6 +24,15 @@ async def running(world, script=WRITES, tags=SIGNAL, **asked):
     return job
 
 
+async def all_run(world, job):
+    """Wait until all containers have installed their handlers, and their starts are stored."""
+    running = await world.wait_until(
+        job, lambda it: it.attempt is not None and all(each.started_at is not None for each in it.attempt.containers)
+    )
+    for container in running.attempt.containers:
+        await world.wait_for_output(job, "ready", container.key)
+
+
 # ---------------------------------------------------------------------------------------------------------- not started
 
 
@@ -189,8 +198,7 @@ async def test_all_containers_of_a_task_get_the_checkpoint_signal(world):
         return contained(name, lasting(output=("ready",), on_request=checkpoint))
 
     job = await world.submit(task=task(container("app", "final"), container("helper", None)), tags=SIGNAL)
-    for key in ("0/app", "0/helper"):
-        await world.wait_for_output(job, "ready", key)
+    await all_run(world, job)
 
     await world.terminate(job, checkpoint=True)
 
@@ -203,8 +211,7 @@ async def test_the_other_nodes_run_until_the_main_node_has_written_its_checkpoin
     leader = contained("app", lasting(output=("ready",), on_request="final", request_delay=2))
     other = contained("app", lasting(output=("ready",)))
     job = await world.submit(nodes=gang(2, leader=task(leader), each=task(other)), tags=SIGNAL)
-    for key in ("0/app", "1/app"):
-        await world.wait_for_output(job, "ready", key)
+    await all_run(world, job)
 
     await world.terminate(job, checkpoint=True)
 

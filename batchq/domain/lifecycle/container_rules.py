@@ -2,8 +2,8 @@
 
 - When an essential container ends, its node closes: the node's other containers are stopped. With the main node all
   nodes close.
-- While the main node is to write a final checkpoint, the running containers of the other nodes run on. They are stopped
-  when no container of the main node waits for it any more, or an essential one has ended.
+- While the main node is to write a final checkpoint, the containers of the other nodes that were started run on. They
+  are stopped when no container of the main node waits for it any more, or an essential one has ended.
 - A waiting container whose dependencies can no longer be met ends without starting.
 - A waiting container whose dependencies are all met starts.
 
@@ -100,13 +100,14 @@ def order_stop_of_job(
 ) -> AttemptContainer:
     """Order a container of a job with a stop order to stop.
 
-    A running container of another node than the main one only gets its steps while a final checkpoint is awaited.
+    While a final checkpoint is awaited, a container of another node than the main one that was started only gets its
+    steps.
     """
     waits = job.stop is not None and ladder.awaits_checkpoint(job.stop)
     if not waits or container.node == container_gates.main_node(job) or container.stop_ordered:
         return order_stop(job, container, now, own)
-    runs = container.state is AttemptContainerState.RUNNING
-    return replace(container, steps=_steps(job, container, own)) if runs else order_stop(job, container, now, own)
+    begun = container.state in container_gates.BEGUN
+    return replace(container, steps=_steps(job, container, own)) if begun else order_stop(job, container, now, own)
 
 
 def _steps(job: Job, container: AttemptContainer, own: on.TerminateRequested | None) -> tuple[SignalStep, ...]:
