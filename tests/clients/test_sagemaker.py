@@ -1,0 +1,81 @@
+"""SageMaker's clients: boto3 with its waiter, the AWS CLI, and Airflow's operator."""
+
+import json
+
+import pytest
+
+from tests.support.builders import IMAGE
+
+TRAINER = (
+    "trap 'touch /opt/ml/checkpoints/.x && mv /opt/ml/checkpoints/.x /opt/ml/checkpoints/step=7; exit 0' TERM; "
+    "echo loss=0.25; cat /opt/ml/input/config/hyperparameters.json; echo; echo $SM_HP_LR $TRAINING_JOB_NAME; "
+    "while true; do sleep 0.1; done"
+)
+
+
+def request(name, script, **members):
+    return {
+        "TrainingJobName": name,
+        "AlgorithmSpecification": {
+            "TrainingImage": IMAGE,
+            "TrainingInputMode": "File",
+            "ContainerEntrypoint": ["sh", "-c"],
+            "ContainerArguments": [script],
+            "MetricDefinitions": [{"Name": "loss", "Regex": "loss=([0-9.]+)"}],
+        },
+        "RoleArn": "arn:aws:iam::123456789012:role/any",
+        "OutputDataConfig": {"S3OutputPath": "s3://bucket/key"},
+        "ResourceConfig": {"InstanceType": "batchq.cpu.0.1u0.0625g", "InstanceCount": 1, "VolumeSizeInGB": 1},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 600},
+        **members,
+    }
+
+
+@pytest.fixture
+def aws(client):
+    """The JSON that a command of `aws sagemaker` prints; None if it prints nothing."""
+
+    def ask(*words, status=0):
+        done = client.run("aws", "sagemaker", *words, "--output", "json", status=status)
+        return json.loads(done.stdout) if done.stdout.strip() else None
+
+    return ask
+
+
+def until_training(aws, name):
+    for _ in range(100):
+        found = aws("describe-training-job", "--training-job-name", name)
+        if found["SecondaryStatus"] == "Training":
+            return
+    pytest.fail(f"{name} is {found['SecondaryStatus']}")
+
+
+def test_the_cli_stops_a_trainer_that_writes_a_checkpoint_at_sigterm(aws, client):
+    asked = request("cli-stopped", TRAINER, HyperParameters={"lr": "0.1"}, CheckpointConfig={"S3Uri": "s3://b/k"})
+    aws("create-training-job", "--cli-input-json", json.dumps(asked))
+    until_training(aws, "cli-stopped")
+
+    aws("stop-training-job", "--training-job-name", "cli-stopped")
+    aws("wait", "training-job-completed-or-stopped", "--training-job-name", "cli-stopped")
+
+    job = aws("describe-training-job", "--training-job-name", "cli-stopped")
+    assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Stopped", "Stopped")
+    assert [(it["MetricName"], it["Value"]) for it in job["FinalMetricDataList"]] == [("loss", 0.25)]
+    assert job["BillableTimeInSeconds"] >= 1
+    named = ("--log-group-name", "/aws/sagemaker/TrainingJobs", "--log-stream-name-prefix", "cli-stopped/")
+    log = client.run("aws", "logs", "filter-log-events", *named, "--query", "events[].message").stdout
+    assert {'{"lr":"0.1"}', "0.1 cli-stopped"} <= set(json.loads(log))
+    folders = client.service.data.parent.glob(f"{client.service.data.name}-checkpoints/*/step=7")
+    assert len(list(folders)) == 1
+    aws("delete-training-job", "--training-job-name", "cli-stopped")
+    assert aws("list-training-jobs", "--name-contains", "cli-stopped")["TrainingJobSummaries"] == []
+
+
+def test_airflow_trains_reads_the_log_and_reports_a_failure(client):
+    outcome = client.run("python", client.program("airflow_training"), IMAGE)
+
+    told = json.loads(outcome.stdout.splitlines()[-1])
+    assert told["logged"] == "Completed"
+    assert "AlgorithmError" in told["failed"]
+    assert "already exists" in told["again"]
+    assert "seen by airflow" in outcome.stdout
