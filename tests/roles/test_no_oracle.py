@@ -2,14 +2,17 @@
 
 import pytest
 
-from tests.roles.cast import Request, batch
-from tests.roles.props import ARN
+from tests.roles.cast import Request, batch, sagemaker
+from tests.roles.props import ARN, training_job
 
 DOORS = {
     "SubmitJob": lambda queue: batch("SubmitJob", jobName="a", jobQueue=queue, jobDefinition="no-matter"),
     "ListJobs": lambda queue: batch("ListJobs", jobQueue=queue),
     "DescribeJobQueues": lambda queue: batch("DescribeJobQueues", jobQueues=[queue]),
     "GetJobQueueSnapshot": lambda queue: batch("GetJobQueueSnapshot", jobQueue=queue),
+    "SageMaker.CreateTrainingJob": lambda queue: sagemaker(
+        "CreateTrainingJob", **training_job("no-matter") | {"Tags": [{"Key": "batchq:queue", "Value": queue}]}
+    ),
     "ListTagsForResource": lambda queue: Request(path=f"/v1/tags/{ARN}job-queue/{queue}", method="GET"),
 }
 
@@ -35,6 +38,29 @@ def test_a_queue_that_an_account_may_not_use_is_as_if_it_did_not_exist(stage, do
 def test_a_user_of_one_queue_sees_that_one_only(stage):
     assert [it["jobQueueName"] for it in stage.do("zoe", "DescribeJobQueues")["jobQueues"]] == ["still"]
     assert stage.ask("zoe", batch("ListJobs", jobQueue="still")).status == 200
+
+
+@pytest.mark.fault("SE08")
+def test_the_name_of_a_hidden_training_job_is_free(stage, props):
+    name = props.sagemaker("ada").job
+
+    answers = [stage.ask(who, sagemaker("CreateTrainingJob", **training_job(name))) for who in ("ada", "eve", "eve")]
+
+    assert [it.status for it in answers] == [400, 200, 400]
+    assert [it.told.get("__type") for it in answers] == ["ResourceInUse", None, "ResourceInUse"]
+
+
+@pytest.mark.fault("SE08")
+def test_an_operator_finds_the_newest_training_job_of_a_name_and_a_user_the_own_one(stage, props):
+    name = props.sagemaker("ada").job
+    assert stage.ask("eve", sagemaker("CreateTrainingJob", **training_job(name))).status == 200
+
+    assert stage.ask("oda", sagemaker("StopTrainingJob", TrainingJobName=name)).status == 200
+
+    described = {
+        who: stage.ask(who, sagemaker("DescribeTrainingJob", TrainingJobName=name)).told for who in ("ada", "eve")
+    }
+    assert {who: it["TrainingJobStatus"] for who, it in described.items()} == {"ada": "InProgress", "eve": "Stopped"}
 
 
 @pytest.mark.fault("SE08")

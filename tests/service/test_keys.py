@@ -132,6 +132,25 @@ def test_a_key_that_is_disabled_or_deleted_is_refused_at_once(served, keys):
     assert served.client(key=first).describe_job_queues()["jobQueues"]
 
 
+@pytest.mark.fault("SE49")
+def test_a_key_is_accepted_as_a_bearer_token_until_it_is_disabled(served, keys):
+    identity, secret = keys.create()
+    asked = urllib.request.Request(
+        f"{served.url}/v2/training/jobs", headers={"Authorization": f"Bearer {identity}.{secret}"}
+    )
+
+    with urllib.request.urlopen(asked) as answer:
+        assert json.load(answer)["jobs"] == []
+    keys("disable", identity)
+    with pytest.raises(HTTPError) as why:
+        urllib.request.urlopen(asked)
+
+    body = json.load(why.value)
+    assert (why.value.code, body["error"]) == (401, "UNAUTHORIZED")
+    assert body["request_id"] == why.value.headers["X-Request-Id"]
+    assert secret not in served.log.read_text()
+
+
 def test_a_secret_is_shown_once_and_stored_in_a_private_file(served, keys):
     key_id, secret = keys.create()
 

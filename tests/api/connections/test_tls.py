@@ -41,6 +41,25 @@ async def wire(files):
     await wire.close()
 
 
+async def test_a_connection_with_tls_is_known_as_encrypted(files):
+    found = []
+
+    async def record(request):
+        found.append(request.transport.get_extra_info("sslcontext"))
+        return web.Response(text="quick")
+
+    app = web.Application()
+    app.add_routes([web.get("/quick", record)])
+    wire = Wire(app, files=files)
+    await wire.serve()
+    reader, _ = await wire.connect(GET)
+
+    assert await is_answered(reader)
+    assert isinstance(found[0], ssl.SSLContext)
+    asyncio.get_running_loop().live_really()
+    await wire.close()
+
+
 NO_HANDSHAKE = {"nothing": b"", "half a hello": HELLO, "a hello, byte by byte": HELLO[:3]}
 
 
