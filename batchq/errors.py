@@ -17,6 +17,10 @@ class NotFound(Invalid):
     """The named resource does not exist, or the caller may not see it."""
 
 
+class LimitExceeded(Invalid):
+    """An account would exceed one of its limits."""
+
+
 class Forbidden(Invalid):
     """The caller lacks the permission for this operation, but may know that the resource exists."""
 

@@ -39,8 +39,6 @@ UNSUPPORTED_SORTING = ErrorCode(status=_BAD, number="2790", text="Unsupported so
 INVALID_OBS_PATH = ErrorCode(status=_BAD, number="2791", text="Invalid obs path")
 TOO_MANY_NODES = ErrorCode(status=_BAD, number="2793", text="too many nodes")
 NOT_TERMINABLE = ErrorCode(status=_CONFLICT, number="2796", text="The job cannot be terminated.")
-TOO_MANY_REQUESTS = ErrorCode(status=HTTPStatus.TOO_MANY_REQUESTS, number="2799", text="services too many requests")
-METHOD_NOT_ALLOWED = ErrorCode(status=HTTPStatus.METHOD_NOT_ALLOWED, number="2803", text="Method not allowed.")
 NO_COMMAND = ErrorCode(status=_BAD, number="2806", text="Custom image jobs command and engine.url cannot be empty.")
 UNSUPPORTED_KEY = ErrorCode(status=_BAD, number="2807", text="Unsupported condition key ({}).")
 UNSUPPORTED_OPERATOR = ErrorCode(status=_BAD, number="2808", text="Unsupported condition operator ({}).")
@@ -50,7 +48,6 @@ QUOTA_EXCEEDED = ErrorCode(status=_BAD, number="2815", text="Exceed quota limit 
 UNSUPPORTED_CHANNEL = ErrorCode(status=_BAD, number="2854", text="Unsupported input/output channel remote type.")
 NOT_SUPPORTED = ErrorCode(status=_BAD, number="2858", text="Current operation not supported, ({}).")
 STATUS_CHANGED = ErrorCode(status=_CONFLICT, number="2878", text="Job status changed")
-INTERNAL_ERROR = ErrorCode(status=HTTPStatus.INTERNAL_SERVER_ERROR, number="0010", text="Internal error.")
 
 
 def refusal(code: ErrorCode, value: str = "", *, solution: str | None = None) -> ModelArtsRefusal:

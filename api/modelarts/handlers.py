@@ -10,6 +10,7 @@ from batchq.api.modelarts.codes import (
     INVALID_PARAMETER,
     NOT_SUPPORTED,
     NOT_TERMINABLE,
+    QUOTA_EXCEEDED,
     STATUS_CHANGED,
     UNSUPPORTED_ACTION,
     refusal,
@@ -39,6 +40,7 @@ from batchq.api.modelarts.wire import (
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import QueueName
 from batchq.domain.job import FINISHED, Status
+from batchq.errors import LimitExceeded
 from batchq.ports.job_search import JobSearchQuery
 from batchq.services.job_log import JobLogQuery
 
@@ -109,7 +111,10 @@ async def create(context: ModelArtsContext, request: ModelArtsRequest) -> Traini
     with context.names.reserved(request.project, caller.user, name) as is_free:
         if not is_free or await _is_taken(context, request, name):
             raise refusal(DUPLICATE_NAME, name, solution="Use another name, or wait until that job has ended.")
-        job = await context.submissions.submit(new.submission, new.work, caller=caller)
+        try:
+            job = await context.submissions.submit(new.submission, new.work, caller=caller)
+        except LimitExceeded as why:
+            raise refusal(QUOTA_EXCEEDED, "jobs", solution=str(why)) from None
     return context.describe(job, caller)
 
 

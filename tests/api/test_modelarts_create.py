@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from batchq.api.modelarts.settings import read_settings
+from batchq.errors import LimitExceeded, StartImpossible
 from tests.api.modelarts import JOBS, creation
 
 
@@ -271,3 +273,85 @@ async def test_engines_are_those_of_the_settings(http):
 
     assert answer["total"] == 1
     assert answer["items"][0]["engine_id"] == "torch-2"
+
+
+async def test_a_definition_of_the_same_name_with_other_content_is_not_used(server, create, boto):
+    _, first = await create("first")
+    name = (await server.engine.job(first["metadata"]["id"])).spec.definition.name
+    await boto.register_job_definition(
+        jobDefinitionName=name,
+        type="container",
+        containerProperties={
+            "image": "evil:latest",
+            "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "1024"}],
+        },
+    )
+
+    _, second = await create("second")
+
+    spec = (await server.engine.job(second["metadata"]["id"])).spec
+    assert (spec.container.image, spec.definition.revision) == ("lab/torch:2.4", 3)
+
+
+async def test_an_account_at_its_limit_has_the_vendors_code(server, create):
+    server.engine.broken = LimitExceeded("Account lab may have 3 jobs that wait")
+
+    status, answer = await create()
+
+    assert (status, answer["error_code"]) == (400, "ModelArts.2815")
+    assert "3 jobs" in answer["error_solution"]
+    server.changed_by_errors.clear()  # its definition stays registered for the next job
+
+
+async def test_a_queue_with_a_policy_gets_the_account_as_share(server, create, boto):
+    policy = await boto.create_scheduling_policy(name="fair", fairsharePolicy={})
+    await boto.create_job_queue(
+        jobQueueName="fair",
+        priority=1,
+        schedulingPolicyArn=policy["arn"],
+        computeEnvironmentOrder=[{"order": 1, "computeEnvironment": "local"}],
+    )
+
+    _, answer = await create(resource={"pool_id": "fair"})
+
+    spec = (await server.engine.job(answer["metadata"]["id"])).spec
+    assert (spec.share_identifier, spec.scheduling_priority) == ("root", 1)
+
+
+SETTINGS = """
+obs_root = "{root}"
+[[engines]]
+id = "a"
+name = "A"
+version = "1"
+image = "lab/a:1"
+"""
+
+
+def test_settings_are_read_from_a_file(tmp_path):
+    (tmp_path / "a.toml").write_text(SETTINGS.format(root="/srv/obs"))
+
+    settings = read_settings(tmp_path / "a.toml")
+
+    assert (str(settings.obs_root), settings.engines[0].image) == ("/srv/obs", "lab/a:1")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("obs_root =", "is not TOML"),
+        ("obs_roots = 1", "obs_roots"),
+        (SETTINGS.format(root="obs"), "obs_root must be an absolute path"),
+        ('[[engines]]\nid = "a"', "engines.0.name"),
+    ],
+)
+def test_a_server_with_other_settings_does_not_start(tmp_path, text, why):
+    (tmp_path / "a.toml").write_text(text)
+
+    with pytest.raises(StartImpossible, match=why):
+        read_settings(tmp_path / "a.toml")
+
+
+def test_a_server_without_its_file_of_settings_does_not_start(tmp_path):
+    with pytest.raises(StartImpossible, match="cannot read"):
+        read_settings(tmp_path / "none.toml")

@@ -1,5 +1,6 @@
 """ModelArts training jobs: show, terminate, delete, describe, search and events."""
 
+import asyncio
 import json
 
 import pytest
@@ -65,6 +66,22 @@ async def test_a_running_job_is_terminated_once(server, create, ask):
     ] * 2
     assert shown["status"]["phase"] == "Terminated"
     assert shown["status"]["task_statuses"][0]["exit_code"] == 0
+
+
+async def test_a_job_that_ends_before_it_is_terminated_has_changed(server, create, ask):
+    job = await create()
+    await server.runs(job)
+    server.engine.reached.clear()
+    server.engine.gate.clear()
+    asked = asyncio.create_task(ask("POST", job, "/actions", TERMINATE))
+    await server.engine.reached.wait()
+
+    await server.ends(job)
+    server.engine.gate.set()
+
+    status, answer = await asked
+    assert (status, answer["error_code"], answer["error_msg"]) == (409, "ModelArts.2878", "Job status changed")
+    server.changed_by_errors.clear()  # the end of the job was the change
 
 
 async def test_a_queued_job_is_terminated_at_once(create, ask):

@@ -50,9 +50,17 @@ class TrainingJobs:
             return int(refused.status), refused.code
         return answer.status.phase
 
-    def _request(self, job_id, body=None):
+    async def log(self, job_id, task="worker-0"):
+        """The content of the preview; None until the task has run. The code of a refusal."""
+        try:
+            answer = await handlers.log_preview(self._context, self._request(job_id, task=task))
+        except ModelArtsRefusal as refused:
+            return refused.code
+        return answer and (answer.content, answer.current_size, answer.full_size)
+
+    def _request(self, job_id, body=None, *, task=""):
         return ModelArtsRequest(
-            caller=self._world.caller, project="p", job=job_id, task="", query={}, body=json.dumps(body).encode()
+            caller=self._world.caller, project="p", job=job_id, task=task, query={}, body=json.dumps(body).encode()
         )
 
 
@@ -215,6 +223,18 @@ async def test_an_ended_job_has_its_phase_and_cannot_be_terminated(world, state,
     assert await training.phases(job) == phases
     assert await training.terminate(job) == NOT_TERMINABLE
     assert await training.phases(job) == phases
+
+
+async def test_a_log_preview_has_the_lines_of_a_task_that_has_run(world, training):
+    waiting = await held(world)
+    job = await world.submit(Script(seconds=0, output=("one", "two")))
+    await world.wait_for(job, Status.SUCCEEDED)
+
+    assert await training.log(waiting) is None
+    assert await training.log(job) == ("one\ntwo\n", 8, 8)
+    assert await training.log(job, "worker-1") == "ModelArts.2788"
+    await world.release(waiting)
+    await world.wait_for(waiting, Status.SUCCEEDED)
 
 
 async def test_an_unknown_job_is_not_found(training):

@@ -12,7 +12,7 @@ from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.domain.scheduling.quotas import Quotas, created_jobs, queued_jobs, quota_exceeded
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.unit_of_work import Committed, UnitOfWork
-from batchq.errors import Invalid
+from batchq.errors import LimitExceeded
 from batchq.ports.jobs import JobStore
 
 
@@ -39,7 +39,7 @@ class QueuedJobs:
     def admit(self, unit: UnitOfWork, spec: JobSpec) -> None:
         """Count a job that the unit of work takes.
 
-        Raises Invalid if an account would exceed its limit on queued jobs.
+        Raises LimitExceeded if an account would exceed its limit on queued jobs.
         """
         if unit is not self._unit:
             self._unit, self._quotas, self._with_admitted = unit, self._accounts.quotas(), {}
@@ -50,7 +50,7 @@ class QueuedJobs:
         refused = (quota_exceeded(it, there=counts[it.name], more=more) for it in binding if it.name in counts)
         why = next(filter(None, refused), None)
         if why is not None:
-            raise Invalid(why)
+            raise LimitExceeded(why)
         self._with_admitted |= {name: number + more for name, number in counts.items()}
 
     def on_committed(self, committed: Committed) -> None:
