@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from batchq.api.http import milliseconds
-from batchq.domain.job import Hold
+from batchq.domain.hold import Hold
 from batchq.ports.history import HoldChange
 
 

@@ -1,23 +1,27 @@
 """Stop orders in responses, in every dialect."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 
 from msgspec import Struct, to_builtins
 
 from batchq.api.http import milliseconds
+from batchq.domain.job import Job
+from batchq.domain.lifecycle.stop_order import latest_order
 from batchq.domain.stop_orders import StopKind, StopOrder, StopProgress, StopStep
 
 
 class StopOrderAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """An order to cancel or stop a job."""
 
-    #: CANCEL and TERMINATE are requests of users; TIMEOUT is the job's own timeout; FORCE_FAIL is an administrator's.
+    #: PAUSE, CANCEL and TERMINATE are requests of users; TIMEOUT is the job's own; FORCE_FAIL is an administrator's.
     kind: StopKind
     #: The user who gave the order; absent for an order of the server itself.
     user: str | None = None
     #: When it was accepted, in milliseconds since 1970.
     at: int
+    #: The number of the attempt that a pause stops; absent for any other order.
+    attempt: int | None = None
     #: The caller's reason, or the text of the timeout.
     reason: str
     #: Whether a final checkpoint was requested of a job that could write one.
@@ -66,6 +70,7 @@ def stop_order_answer(order: StopOrder) -> StopOrderAnswer:
         kind=order.kind,
         user=order.user or None,
         at=milliseconds(order.ordered_at),
+        attempt=order.attempt,
         reason=order.reason,
         final_checkpoint_requested=order.final_checkpoint_requested,
         checkpoint_requested_at=_milliseconds(order.checkpoint_requested_at),
@@ -80,10 +85,16 @@ def stop_order_answer(order: StopOrder) -> StopOrderAnswer:
     )
 
 
-def stop_orders_members(orders: Sequence[StopOrder]) -> Mapping[str, object]:
-    """`stopOrder`, the latest order, and `stopOrders`, all orders, oldest first; neither without an order."""
-    answers = [to_builtins(stop_order_answer(it)) for it in orders]
-    return {"stopOrder": answers[-1], "stopOrders": answers} if answers else {}
+def stop_orders_members(job: Job) -> Mapping[str, object]:
+    """`stopOrder`, the latest order, and `stopOrders`, all orders, oldest first; neither without an order.
+
+    A pause of an attempt that has ended is only in `stopOrders`.
+    """
+    if not job.stop_orders:
+        return {}
+    every: dict[str, object] = {"stopOrders": [to_builtins(stop_order_answer(it)) for it in job.stop_orders]}
+    latest = latest_order(job)
+    return every if latest is None else {"stopOrder": to_builtins(stop_order_answer(latest)), **every}
 
 
 def stop_step_answer(step: StopStep) -> StopStepAnswer:

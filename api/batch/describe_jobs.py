@@ -74,7 +74,7 @@ def job_detail(job: Job, definition: JobDefinition | None, arns: BatchArns) -> C
             "consumableResourceProperties": needs_to_wire(spec.needs, arns) if spec.needs else None,
             "isCancelled": job.is_cancelled,
             "isTerminated": job.is_terminated,
-            "batchq": {**owner_to_wire(job), **stop_orders_members(job.stop_orders)},
+            "batchq": {**owner_to_wire(job), **stop_orders_members(job)},
         }
     )
 

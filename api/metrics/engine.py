@@ -142,7 +142,7 @@ class EngineMetrics:
     def _observe_end(self, queue: str, job: Job, ended: Attempt, now: datetime) -> None:
         outcome = attempt_outcome(job, ended)
         self._jobs.attempts.of(queue, outcome).inc()
-        if ended.started_at is not None and ended.stopped_at is not None:
+        if ended.started_at is not None and ended.stopped_at is not None and not ended.paused:
             result = "succeeded" if outcome == "succeeded" else "failed"
             self._jobs.run.of(queue, result).observe(_seconds(ended.started_at, ended.stopped_at))
         if job.stop is not None:
@@ -165,6 +165,7 @@ def attempt_outcome(job: Job, ended: Attempt) -> str:
     """The label `outcome` of an attempt of the job that has just ended."""
     outcomes: tuple[tuple[str, Callable[[], bool]], ...] = (
         ("stopped", lambda: job.stop is not None and job.stop.kind is StopKind.TERMINATE),
+        ("paused", lambda: ended.paused),
         ("timed_out", lambda: job.stop is not None),
         ("succeeded", lambda: ended.exit_code == 0 and ended.reason is None),
         ("memory", lambda: _begins(ended.reason, status_reasons.OUT_OF_MEMORY)),

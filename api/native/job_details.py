@@ -114,6 +114,8 @@ class AttemptAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     reason: str | None = None
     #: Why the attempt ended.
     status_reason: str | None = None
+    #: Whether a pause ended it: it does not count against the attempts of the retry strategy.
+    paused: bool = False
     log_stream_name: str | None = None
     #: Of an attempt with several containers.
     containers: tuple[AttemptContainerAnswer, ...] = ()
@@ -234,6 +236,7 @@ def _attempt(job: Job, it: Attempt) -> AttemptAnswer:
         exit_code=it.exit_code,
         reason=container_reason(it),
         status_reason=it.status_reason,
+        paused=it.paused,
         log_stream_name=_stream(job, it, _leading_key(job)) if it.started_at else None,
         containers=tuple(_attempt_container(job, it, part) for part in it.containers),
     )

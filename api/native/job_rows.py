@@ -16,6 +16,7 @@ from batchq.domain.explanation.codes import Explanation
 from batchq.domain.ids import JobId
 from batchq.domain.job import Attempt, Job, Status
 from batchq.domain.lifecycle.arrays import is_parent
+from batchq.domain.lifecycle.stop_order import latest_order
 
 
 class JobArns(Struct, frozen=True, kw_only=True):
@@ -91,7 +92,7 @@ def job_row(job: Job, arns: JobArns, why: Explanation | None = None) -> JobRow:
 
 def row_members(job: Job, arns: JobArns) -> dict[str, Any]:
     """The members of a JobRow."""
-    spec, run = job.spec, latest_attempt(job)
+    spec, run, order = job.spec, latest_attempt(job), latest_order(job)
     return {
         "job_id": job.id,
         "job_arn": arns.job(job.id),
@@ -109,14 +110,14 @@ def row_members(job: Job, arns: JobArns) -> dict[str, Any]:
         "started_at": optional_milliseconds(job.started_at),
         "stopped_at": optional_milliseconds(job.stopped_at),
         "attempt": len(job.attempts) + (job.attempt is not None),
-        "max_attempts": spec.retry.attempts,
+        "max_attempts": job.max_attempts,
         "exit_code": None if run is None else run.exit_code,
         "array_index": None if job.child is None else job.child.index,
         "parent_id": None if job.child is None else job.child.parent,
         **_array_members(job),
         "nodes": None if spec.nodes is None else spec.nodes.count,
         "hold": hold_answer(job.hold),
-        "stop_order": stop_order_answer(job.stop_orders[-1]) if job.stop_orders else None,
+        "stop_order": None if order is None else stop_order_answer(order),
     }
 
 

@@ -103,6 +103,7 @@ def reason(row: Row) -> str:
 
 #: The effect on a running job, and the verb, by the kind of a stop order.
 ORDERS = {
+    "PAUSE": ("pausing", "paused"),
     "CANCEL": ("will not be retried", "cancelled"),
     "TERMINATE": ("stopping", "terminated"),
     "TIMEOUT": ("stopping", "timed out"),

@@ -253,7 +253,7 @@ def standing_order(order: BulkStopOrder, job: Job | Preview) -> StopOrder | None
     """The earlier order because of which `order` changes nothing; None: it has an effect, or the job ended."""
     if job.status in FINISHED:
         return None
-    standing = job.stop_orders[-1] if job.stop_orders else None
+    standing = next((it for it in reversed(job.stop_orders) if it.kind is not StopKind.PAUSE), None)
     if standing is None or (standing.kind is StopKind.CANCEL and order.kind is Kind.TERMINATE):
         return None
     return None if order.force and standing.forced_at is None else standing

@@ -9,9 +9,10 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import NO_OWNER, Owner, UserName
+from batchq.domain.access.accounts import NO_OWNER, Owner
 from batchq.domain.checkpoints import CheckpointRules
 from batchq.domain.container import ContainerSpec, Overrides, Resources
+from batchq.domain.hold import Hold
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, Tag
 from batchq.domain.prices import Prices
 from batchq.domain.stop_orders import STOPS_ATTEMPT, ChildOrder, SignalStep, StopKind, StopOrder
@@ -250,6 +251,8 @@ class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: The key of the container whose end decided the attempt: an essential one of the main node, or one whose
     #: condition can no longer be met. None until then.
     decided_by: str | None = None
+    #: Whether a pause ended it: it does not count against the attempts of the retry strategy.
+    paused: bool = False
     #: Whether a container was refused because the job may not have what it requests: it is not retried.
     forbidden: bool = False
     #: As in `AttemptContainer`, for an attempt with one container.
@@ -288,21 +291,6 @@ class ArrayState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended_at: datetime | None = None
 
 
-class Hold(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why a job is not placed although it could be: a user holds it until it is released."""
-
-    #: The caller's reason.
-    reason: str
-    #: The user who holds the job; empty: the server itself.
-    user: UserName = UserName("")
-    #: When the request was accepted.
-    held_at: datetime
-    #: Whether the job was paused, and is to be resumed.
-    paused: bool = False
-    #: Of a pause: whether the checkpoints from before it are kept.
-    keep_checkpoints: bool = True
-
-
 class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One job, as it is stored."""
 
@@ -320,8 +308,8 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempts: tuple[Attempt, ...] = ()
     #: The attempt under way; not None exactly while the job is STARTING or RUNNING.
     attempt: Attempt | None = None
-    #: The orders that had an effect on the job or, on an array, its children, oldest first: at most one CancelJob, then
-    #: one TerminateJob or timeout, then one force-fail. They are kept after the job has ended.
+    #: The orders that had an effect on the job or, on an array, its children, oldest first: pauses of single attempts,
+    #: then at most one CancelJob, one TerminateJob or timeout, and one force-fail. They stay after the job has ended.
     stop_orders: tuple[StopOrder, ...] = ()
     #: Whether no compute environment of its queue could ever hold it.
     unschedulable: bool = False
@@ -367,8 +355,27 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def stop(self) -> StopOrder | None:
-        """The TerminateJob or timeout: the job ends when its container has exited or, of an array, its children."""
-        return next((it for it in self.stop_orders if it.kind in STOPS_ATTEMPT), None)
+        """The TerminateJob or timeout: the job ends when its container has exited or, of an array, its children.
+
+        Without one the pause of the attempt under way, which does not end the job.
+        """
+        pause = None
+        for order in self.stop_orders:
+            if order.kind is StopKind.PAUSE:
+                pause = order if self.attempt is not None and order.attempt == self.attempt.number else pause
+            elif order.kind in STOPS_ATTEMPT:
+                return order
+        return pause
+
+    @property
+    def is_pausing(self) -> bool:
+        """Whether the attempt under way is being stopped by a pause."""
+        return self.stop is not None and self.stop.kind is StopKind.PAUSE
+
+    @property
+    def max_attempts(self) -> int:
+        """The attempts of the retry strategy, and those that pauses ended, which do not count."""
+        return self.spec.retry.attempts + sum(it.paused for it in self.attempts)
 
     @property
     def is_cancelled(self) -> bool:

@@ -12,6 +12,8 @@ from batchq.domain.access.accounts import UserName
 class StopKind(StrEnum):
     """The origin of a stop order, in the order in which a later one may follow an earlier one."""
 
+    #: A user's request to pause the job. It stops one attempt, and does not end the job.
+    PAUSE = "PAUSE"
     #: A CancelJob, or the action of a queue's jobStateTimeLimitActions.
     CANCEL = "CANCEL"
     #: A TerminateJob.
@@ -23,7 +25,7 @@ class StopKind(StrEnum):
 
 
 #: The orders that stop the attempt under way: the containers get a stop signal, and are killed after the grace period.
-STOPS_ATTEMPT = frozenset({StopKind.TERMINATE, StopKind.TIMEOUT})
+STOPS_ATTEMPT = frozenset({StopKind.PAUSE, StopKind.TERMINATE, StopKind.TIMEOUT})
 
 
 NOT_WRITTEN = "none when the container ended"  # of a final checkpoint
@@ -54,6 +56,8 @@ class StopOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
     user: UserName = UserName("")
     #: When it was accepted.
     ordered_at: datetime
+    #: The number of the attempt that a pause stops; None for any other order, which concerns the whole job.
+    attempt: int | None = None
     #: The stop ladder; empty for an order that sends no signal, or SIGKILL alone.
     steps: tuple[SignalStep, ...] = ()
     #: The index in `steps` of the step under way; their number once SIGKILL is due.

@@ -20,12 +20,12 @@ def status_entry(before: Job | None, after: Job, now: datetime) -> HistoryEntry:
 def order_entries(before: Job, after: Job, now: datetime, caller: Caller | None) -> Iterator[HistoryEntry]:
     """The steps of stop orders, and the hold or release of the job. `caller`: None for a change by the server itself.
 
-    A job that ends is not held any more, and has no entry about that.
+    A job that ends or is terminated is not held any more, and has no entry about that.
     """
     at = _stop_time(before, after) or now
     for step in steps(before, after):
         yield _entry(before, at, stop=step)
-    if after.hold is not before.hold and after.status not in FINISHED:
+    if after.hold is not before.hold and after.status not in FINISHED and not after.is_terminated:
         released_by = UserName("") if caller is None or after.hold is not None else caller.user
         yield _entry(before, at, hold=HoldChange(hold=after.hold, released_by=released_by))
 

@@ -88,7 +88,6 @@ def happening(it, now, *, which, detail, ago):
             | on.PauseRequested
         ):
             return kind(reason=reason)
-
         case on.ForceFailed | on.CancelRequested:  # a force-fail of a queued job would be refused
             return (on.CancelRequested if it.status in QUEUED else kind)(reason=reason, user=USERS[detail % 2])
         case on.DependencyFailed:
@@ -135,9 +134,15 @@ def any_event(it, which):
     """One that is legal; nobody gives up the start of a job that is not to stop. News also comes too late."""
     refused = {
         *([] if it.stop else [on.StartAbandoned]),
-        *([] if it.status in QUEUED else [on.HoldRequested, on.PauseRequested]),
+        *([] if it.status in QUEUED else [on.HoldRequested]),
+        *([on.PauseRequested] if it.status not in QUEUED and not may_pause(it) else []),
         *([on.ReleaseRequested, on.ResumeRequested] if it.status in FINISHED else []),
     }
     legal = [kind for kind in TRANSITIONS[it.status] if kind not in refused]
     possible = legal if it.attempt else [*legal, on.ContainerExited]
     return possible[which % len(possible)]
+
+
+def may_pause(it):
+    """Whether the attempt of an active job can be paused."""
+    return it.status not in FINISHED and it.cancel is None and (it.stop is None or it.is_pausing)

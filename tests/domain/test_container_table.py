@@ -100,10 +100,10 @@ def test_the_table_has_a_row_for_each_state_and_these_are_all_events():
     assert HAPPENINGS.keys() | OF_JOBS == set(get_args(on.AttemptEvent))
 
 
-def test_of_job_events_only_timeouts_checkpoints_and_stops_apply():
+def test_of_job_events_only_timeouts_checkpoints_pauses_and_stops_apply():
     assert {status: set(row) for status, row in ORDERS.items()} == {
-        Status.STARTING: {on.CheckpointSeen, on.TerminateRequested, on.StopForced},
-        Status.RUNNING: {on.CheckpointSeen, on.TerminateRequested, on.StopForced, on.TimedOut},
+        Status.STARTING: {on.CheckpointSeen, on.TerminateRequested, on.StopForced, on.PauseRequested},
+        Status.RUNNING: {on.CheckpointSeen, on.TerminateRequested, on.StopForced, on.PauseRequested, on.TimedOut},
     }
 
 

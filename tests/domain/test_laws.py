@@ -39,7 +39,7 @@ def the_dead_stay_dead(life):
 
 @law
 def no_attempt_begins_after_a_stop_order(life):
-    assert asked(since(life, lambda it: it.stop is not None), do.StartContainer) == []
+    assert asked(since(life, ends), do.StartContainer) == []
 
 
 @law
@@ -53,7 +53,7 @@ def there_are_never_more_attempts_than_allowed_and_they_are_counted_from_one(lif
     begun = [tag.attempt for tag in asked(life, do.StartContainer)]
 
     assert begun == list(range(1, len(begun) + 1))
-    assert len(begun) <= last.spec.retry.attempts
+    assert len(begun) <= last.max_attempts
     assert [it.number for it in last.attempts] == begun[: len(last.attempts)]
 
 
@@ -106,7 +106,7 @@ def no_job_is_cancelled_and_terminated_at_once(life):
 
 @law
 def the_first_order_stands(life):
-    orders = [it.after.stop for it in since(life, lambda it: it.stop is not None)]
+    orders = [it.after.stop for it in since(life, ends)]
 
     assert len({(it.kind, it.reason, it.ordered_at, it.steps) for it in orders}) <= 1
 
@@ -122,15 +122,23 @@ def an_order_that_had_an_effect_stays_visible_with_its_author(life):
 @law
 def orders_are_few_and_each_goes_further_than_the_one_before(life):
     kinds = [order.kind for order in life[-1].after.stop_orders]
+    pauses = [StopKind.PAUSE] * kinds.count(StopKind.PAUSE)
+    others = set(kinds) - {StopKind.PAUSE}
 
-    assert kinds == sorted(set(kinds), key=list(StopKind).index)
+    assert kinds == pauses + sorted(others, key=list(StopKind).index)
     assert not {StopKind.TERMINATE, StopKind.TIMEOUT} <= set(kinds)
 
 
 @law
 def an_order_is_requested_before_it_is_signalled_and_signalled_before_it_kills(life):
-    for order in life[-1].after.stop_orders:
-        times = [order.ordered_at, order.checkpoint_requested_at, order.signalled_at, order.killed_at]
+    orders = life[-1].after.stop_orders
+    for order in orders:  # one that follows a pause takes over what that has begun
+        times = [
+            min(it.ordered_at for it in orders),
+            order.checkpoint_requested_at,
+            order.signalled_at,
+            order.killed_at,
+        ]
         assert [at for at in times if at] == sorted(filter(None, times))
         assert order.killed_at is None or order.signalled_at is not None or order.forced_at is not None
 
@@ -151,9 +159,9 @@ def each_signal_is_sent_once_in_the_order_of_the_ladder(life):
 
 @law
 def no_signal_follows_sigkill(life):
-    killed = since(life, lambda it: it.stop is not None and it.stop.killed_at is not None)
-
-    assert not signals(killed)
+    for number in {it.after.attempt.number for it in life if it.after.attempt}:
+        killed = since(life, lambda it, of=number: it.attempt and it.attempt.number == of and kills(it))
+        assert not [it for it in signals(killed) if it.tag.attempt == number]
 
 
 @law
@@ -166,10 +174,9 @@ def no_signal_is_sent_that_the_job_did_not_declare(life):
 
 @law
 def a_checkpoint_signal_is_sent_only_if_a_final_checkpoint_was_requested(life):
-    requested = {it.after.stop.final_checkpoint_requested for it in life if it.after.stop is not None}
-
-    assert len(requested) <= 1
-    assert requested == {True} or not [it for it in signals(life) if it.signal is not None]
+    for it in life:
+        if [signal for signal in signals([it]) if signal.signal is not None]:
+            assert it.after.stop.final_checkpoint_requested
 
 
 @law
@@ -190,9 +197,10 @@ def each_wait_counts_from_the_delivery_of_its_signal_and_whole(life):
 
 @law
 def the_first_checkpoint_after_the_order_is_the_final_one(life):
-    names = {it.after.stop.final_checkpoint for it in life if it.after.stop is not None}
+    stopped = [it.after for it in life if it.after.stop is not None and it.after.attempt is not None]
+    names = {(it.attempt.number, it.stop.final_checkpoint) for it in stopped if it.stop.final_checkpoint is not None}
 
-    assert len(names - {None}) <= 1
+    assert len(names) == len({number for number, _ in names})
 
 
 @law
@@ -255,7 +263,7 @@ def no_job_that_is_over_is_a_misfit(life):
 
 @law
 def a_held_job_says_so_and_is_neither_blocked_nor_active(life):
-    held = [it.after for it in life if it.after.hold is not None]
+    held = [it.after for it in life if it.after.held]
 
     assert all(
         it.status in QUEUED and it.status_reason in {f"HELD: {it.hold.reason}", f"PAUSED: {it.hold.reason}"}
@@ -269,7 +277,30 @@ def the_first_hold_stands_until_the_job_is_released_or_ends(life):
     for it in life:
         if it.before.hold is not None and it.after.hold != it.before.hold:
             assert it.after.hold is None
-            assert it.after.status in FINISHED or isinstance(it.event, on.ReleaseRequested | on.ResumeRequested)
+            released = isinstance(it.event, on.ReleaseRequested | on.ResumeRequested)
+            assert released or ends(it.after) or it.after.status in FINISHED
+
+
+@law
+def an_active_job_with_a_hold_is_pausing(life):
+    assert all(it.after.is_pausing for it in life if it.after.hold is not None and it.after.status in ACTIVE)
+
+
+@law
+def a_paused_attempt_was_ordered_to_stop_and_the_job_waits_for_the_next_one(life):
+    for it in life:
+        for ended in it.after.attempts[len(it.before.attempts) :]:
+            if ended.paused:
+                assert it.before.is_pausing
+                assert (it.after.status, ended.exit_code == 0, it.after.cancel) == (Status.RUNNABLE, False, None)
+                assert it.after.hold == it.before.hold
+
+
+@law
+def an_attempt_that_is_pausing_ends_paused_or_with_the_job(life):
+    over = [it for it in life if it.before.is_pausing and it.after.attempt is None]
+
+    assert all(it.after.attempts[-1].paused or it.after.status in FINISHED for it in over)
 
 
 @pytest.mark.exhaustive
@@ -310,6 +341,15 @@ def signals(life):
 
 def runs_to_stop(job):
     return job.status is Status.RUNNING and job.stop is not None
+
+
+def ends(job):
+    """Whether an order ends the job: not one that pauses it."""
+    return job.stop is not None and not job.is_pausing
+
+
+def kills(job):
+    return job.stop is not None and job.stop.killed_at is not None
 
 
 def since(life, fact):

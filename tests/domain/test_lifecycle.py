@@ -124,6 +124,7 @@ CELLS = {
     (Status.STARTING, on.CancelRequested): (Status.STARTING, []),
     (Status.STARTING, on.TerminateRequested): (Status.STARTING, [do.AbandonStart]),
     (Status.STARTING, on.StopForced): (Status.STARTING, [do.AbandonStart]),
+    (Status.STARTING, on.PauseRequested): (Status.STARTING, [do.AbandonStart]),
     (Status.STARTING, on.ReleaseRequested): (Status.STARTING, []),
     (Status.STARTING, on.ResumeRequested): (Status.STARTING, []),
     (Status.STARTING, on.ForceFailed): (Status.FAILED, [do.CleanUpContainer]),
@@ -137,6 +138,7 @@ CELLS = {
     (Status.RUNNING, on.CancelRequested): (Status.RUNNING, []),
     (Status.RUNNING, on.TerminateRequested): (Status.RUNNING, [do.StopContainer]),
     (Status.RUNNING, on.StopForced): (Status.RUNNING, [do.KillContainer]),
+    (Status.RUNNING, on.PauseRequested): (Status.RUNNING, [do.StopContainer]),
     (Status.RUNNING, on.ReleaseRequested): (Status.RUNNING, []),
     (Status.RUNNING, on.ResumeRequested): (Status.RUNNING, []),
     (Status.RUNNING, on.ForceFailed): (Status.FAILED, [do.CleanUpContainer]),
@@ -161,7 +163,6 @@ HOLDS = [on.HoldRequested, on.ReleaseRequested, on.PauseRequested, on.ResumeRequ
 REFUSED = {
     **dict.fromkeys(product(QUEUED, [on.ForceFailed]), "has no container to give up: terminate it"),
     **dict.fromkeys(product(ACTIVE, [on.HoldRequested]), "cannot be held: pause it"),
-    **dict.fromkeys(product(ACTIVE, [on.PauseRequested]), "only a queued job can be paused"),
     **dict.fromkeys(product(FINISHED, HOLDS), "can no longer be held, released, paused or resumed"),
 }
 BEFORE = {

@@ -187,5 +187,5 @@ def test_the_times_of_an_order_follow_a_clock_that_was_set():
     assert (moved.stop.ordered_at, moved.stop.signalled_at) == (at(5) + hour, at(6) + hour)
 
 
-def test_only_terminates_and_timeouts_stop_an_attempt():
-    assert {StopKind.TERMINATE, StopKind.TIMEOUT} == STOPS_ATTEMPT
+def test_only_pauses_terminates_and_timeouts_stop_an_attempt():
+    assert {StopKind.PAUSE, StopKind.TERMINATE, StopKind.TIMEOUT} == STOPS_ATTEMPT

@@ -127,6 +127,6 @@ def _placed(job: Job) -> tuple[dict[str, Fact], dict[str, str]]:
     facts: dict[str, Fact] = {
         "computeEnvironment": job.attempt.environment,
         "attempt": job.attempt.number,
-        "attempts": job.spec.retry.attempts,
+        "attempts": job.max_attempts,
     }
     return facts, {"environment": job.attempt.environment}

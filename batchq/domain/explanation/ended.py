@@ -13,6 +13,7 @@ from batchq.domain.job import Action, Attempt, AttemptContainer, Job, Status
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.container_gates import task_container_of
 from batchq.domain.lifecycle.status import evaluate
+from batchq.domain.lifecycle.stop_order import latest_order
 from batchq.domain.stop_orders import StopKind
 
 _BLOCKED = status_reasons.BLOCKED_TOO_LONG.partition("{")[0]
@@ -71,7 +72,7 @@ def _ordered(job: Job, reason: str, now: datetime) -> Explanation | None:
     last = job.attempts[-1] if job.attempts else None
     text = {} if last is None else {"outcome": outcome(last)}
     facts: dict[str, Fact] = {} if last is None or last.exit_code is None else {"exitCode": last.exit_code}
-    order = next(reversed(job.stop_orders), None)
+    order = latest_order(job)
     if order is None:
         return None
     if order.kind is StopKind.TIMEOUT:
@@ -172,16 +173,16 @@ def _reason_of(attempt: Attempt, container: AttemptContainer | None) -> str:
 def _attempt_facts(job: Job) -> dict[str, Fact]:
     if not job.attempts:
         return {}
-    facts: dict[str, Fact] = {"attempt": job.attempts[-1].number, "attempts": job.spec.retry.attempts}
+    facts: dict[str, Fact] = {"attempt": job.attempts[-1].number, "attempts": job.max_attempts}
     verdict = _verdict(job)
     return facts if verdict is None else facts | {"verdict": verdict}
 
 
 def _attempt_words(job: Job) -> dict[str, str]:
     """The words `attempt` and `attempts` of a job with several attempts, and `verdict`."""
-    if not job.attempts or job.spec.retry.attempts == 1:
+    if not job.attempts or job.max_attempts == 1:
         return {}
-    text = {"attempt": str(job.attempts[-1].number), "attempts": str(job.spec.retry.attempts)}
+    text = {"attempt": str(job.attempts[-1].number), "attempts": str(job.max_attempts)}
     verdict = _verdict(job)
     return text if verdict is None else text | {"verdict": verdict}
 
@@ -189,7 +190,7 @@ def _attempt_words(job: Job) -> dict[str, str]:
 def _verdict(job: Job) -> str | None:
     """Why a failed job with attempts left was not retried; None if it has none left."""
     last = job.attempts[-1]
-    if job.status is not Status.FAILED or last.number >= job.spec.retry.attempts:
+    if job.status is not Status.FAILED or last.number >= job.max_attempts:
         return None
     if last.forbidden:
         return "a refusal is not retried"

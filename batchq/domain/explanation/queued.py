@@ -231,7 +231,7 @@ def _retry(job: Job) -> tuple[dict[str, Fact], dict[str, str]]:
     """The facts and the words of the last attempt of a job that is retried; none before the first attempt."""
     if not job.attempts:
         return {}, {}
-    last, most = job.attempts[-1], job.spec.retry.attempts
+    last, most = job.attempts[-1], job.max_attempts
     text = {"attempt": str(last.number), "attempts": str(most), "outcome": outcome(last)}
     return {"attempt": last.number, "attempts": most, "outcome": text["outcome"]}, text
 

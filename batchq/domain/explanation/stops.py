@@ -11,6 +11,7 @@ from batchq.domain.lifecycle.stop_order import UNKILLABLE_AFTER
 from batchq.domain.stop_orders import StopKind, StopOrder
 
 _VERBS = {
+    StopKind.PAUSE: "Paused",
     StopKind.CANCEL: "Cancelled",
     StopKind.TERMINATE: "Terminated",
     StopKind.TIMEOUT: "Stopped",

@@ -38,6 +38,7 @@ def shifted(job: Job, shift: ClockShift) -> Job:
         blocked_at=_of(job.blocked_at, shift),
         runnable_at=_of(job.runnable_at, shift),
         promised_start=_promise(job, shift),
+        hold=None if job.hold is None else replace(job.hold, held_at=shift.of(job.hold.held_at)),
         stop_orders=tuple(_order(it, shift) for it in job.stop_orders),
         array_state=None if job.array_state is None else _array_state(job.array_state, shift),
     )

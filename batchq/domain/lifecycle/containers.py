@@ -16,7 +16,7 @@ from batchq.domain import status_reasons
 from batchq.domain.created_paths import merge
 from batchq.domain.ids import Tag
 from batchq.domain.job import Attempt, AttemptContainer, AttemptContainerState, Job, Status
-from batchq.domain.lifecycle import container_gates, ladder, status, stop_order
+from batchq.domain.lifecycle import container_gates, holds, ladder, status, stop_order
 from batchq.domain.lifecycle.container_rules import (
     apply_rules,
     cleared,
@@ -39,6 +39,9 @@ from batchq.errors import IllegalTransition
 Rule = Callable[..., Job]  # type: ignore[explicit-any]  # as in `transitions`
 
 
+_ORDERS = on.TerminateRequested | on.StopForced | on.PauseRequested
+
+
 def has_task(job: Job) -> bool:
     """Whether the attempt under way is that of a task or of nodes, even if that is only one container."""
     return job.attempt is not None and job.attempt.containers != ()
@@ -46,7 +49,7 @@ def has_task(job: Job) -> bool:
 
 def rules(job: Job, event: on.Event) -> bool:
     """Whether this module handles the event. `transitions` handles all other events, for any job."""
-    return has_task(job) and (on.is_attempt_event(event) or isinstance(event, on.TerminateRequested | on.StopForced))
+    return has_task(job) and (on.is_attempt_event(event) or isinstance(event, _ORDERS))
 
 
 def begin(job: Job, now: datetime) -> Outcome:
@@ -220,7 +223,7 @@ def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
 
     Any other node or container stops alone, and the job continues.
     """
-    if job.stop is not None:
+    if job.stop is not None and not (job.is_pausing and _names_job(job, event.node)):
         return job
     if event.container is not None and not _is_essential(job, event.container):
         return each(job, lambda it: order_stop(job, it, now, event) if it.name == event.container else it)
@@ -228,6 +231,12 @@ def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
         whole, ordered = replace(event, node=None, container=None), stop_order.order_stop(job, event, now)
         return each(ordered, lambda it: order_stop_of_job(ordered, it, now, whole))
     return each(job, lambda it: order_stop(job, it, now, event) if it.node == event.node else it)
+
+
+def _pause(job: Job, event: on.PauseRequested, now: datetime) -> Job:
+    """Stop all containers, and hold the job after the attempt."""
+    paused = holds.pause(job, event, now)
+    return paused if job.is_pausing else each(paused, lambda it: order_stop_of_job(paused, it, now))
 
 
 def _force(job: Job, event: on.StopForced, now: datetime) -> Job:
@@ -370,11 +379,17 @@ TRANSITIONS: Mapping[AttemptContainerState, Mapping[type[on.Event], Rule]] = {
 
 #: The events that concern all containers, by the status of the job.
 ORDERS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
-    Status.STARTING: {on.CheckpointSeen: _see_checkpoint, on.TerminateRequested: _terminate, on.StopForced: _force},
+    Status.STARTING: {
+        on.CheckpointSeen: _see_checkpoint,
+        on.TerminateRequested: _terminate,
+        on.StopForced: _force,
+        on.PauseRequested: _pause,
+    },
     Status.RUNNING: {
         on.CheckpointSeen: _see_checkpoint,
         on.TimedOut: _time_out,
         on.TerminateRequested: _terminate,
         on.StopForced: _force,
+        on.PauseRequested: _pause,
     },
 }

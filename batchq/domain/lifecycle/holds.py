@@ -3,6 +3,9 @@
 A queued job (SUBMITTED, PENDING, RUNNABLE) can be held. Its dependencies are still evaluated, it can be cancelled and
 terminated, and it keeps its position in the queue. The first hold stands until the job is released.
 
+A pause of a queued job holds it. A pause of an active job is a stop order for its attempt: `Job.hold` is set at once,
+and the job is held when the attempt has ended. If it is resumed before that, it goes back to its queue instead.
+
 The hold of an array, and its release, are applied to the children a batch at a time, as its stop orders are: no child
 starts before they have been applied to it.
 """
@@ -13,7 +16,9 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from batchq.domain import events as on
-from batchq.domain.job import Hold, Job
+from batchq.domain.hold import Hold
+from batchq.domain.job import Job
+from batchq.domain.lifecycle import stop_order
 from batchq.domain.lifecycle.status import Outcome, with_hold_shown
 from batchq.errors import Invalid
 
@@ -33,6 +38,20 @@ def hold_active(job: Job, event: on.HoldRequested, now: datetime) -> Outcome:
     if not event.of_array:
         raise Invalid(f"Job {job.id} is {job.status} and cannot be held: pause it.")
     return (job if job.hold is not None else _held(job, event, now)), ()
+
+
+def pause(job: Job, event: on.PauseRequested, now: datetime) -> Job:
+    """Order the attempt of an active job to stop, and hold the job once it has ended.
+
+    A pause of a job that is pausing and was resumed holds it again. Raises Invalid for a job that is ending, unless its
+    array passes its own pause on to it.
+    """
+    if job.cancel is not None or (job.stop is not None and not job.is_pausing):
+        if event.of_array:
+            return job
+        raise Invalid(f"Job {job.id} is being stopped or was cancelled: it cannot be paused.")
+    held = job if job.hold is not None and job.hold.paused else _held(job, event, now)
+    return held if held.is_pausing else stop_order.pause(held, event, now)
 
 
 def release(job: Job, _: on.ReleaseRequested | on.ResumeRequested, __: datetime) -> Outcome:
@@ -103,13 +122,6 @@ def unless_held(rule: Callable[..., Outcome]) -> Callable[..., Outcome]:  # type
         return (job, ()) if job.held else rule(job, event, now)
 
     return apply
-
-
-def refuse_pause(job: Job, event: on.PauseRequested, now: datetime) -> Outcome:
-    """Raise Invalid: the attempt of an active job cannot be paused yet."""
-    if event.of_array:
-        return (job if job.hold is not None else _held(job, event, now)), ()
-    raise Invalid(f"Job {job.id} is {job.status}: only a queued job can be paused.")
 
 
 def refuse_finished(job: Job, _: on.Event, __: datetime) -> Outcome:

@@ -16,7 +16,7 @@ from batchq.domain import effects as do
 from batchq.domain import status_reasons
 from batchq.domain.events import ContainerExited
 from batchq.domain.job import FINISHED, Action, Attempt, AttemptContainer, ExitRule, Job, Status
-from batchq.domain.stop_orders import StopOrder
+from batchq.domain.stop_orders import StopKind, StopOrder
 
 #: The changed job, and the effects to execute once it is saved.
 Outcome = tuple[Job, tuple[do.Effect, ...]]
@@ -41,9 +41,14 @@ EDGES: Mapping[Status, frozenset[Status]] = {
 def finish(job: Job, ended: Attempt, now: datetime, status_reason: str) -> Job:
     """End the attempt under way as `ended`, and with it the job, or make the job RUNNABLE for the next attempt.
 
-    `status_reason` is the attempt's own; a stop order's reason takes its place.
+    `status_reason` is the attempt's own; that of an order that stopped it takes its place.
     """
-    ended = replace(ended, status_reason=status_reason if job.stop is None else job.stop.reason)
+    order = _ending_order(job)
+    stops = order is not None and order.kind is not StopKind.CANCEL
+    ended = replace(ended, status_reason=order.reason if order is not None and stops else status_reason)
+    decided = verdict(job, ended)
+    if decided is Verdict.PAUSE and job.stop is not None:
+        ended = replace(ended, paused=True, status_reason=status_reasons.held(job.stop.reason, paused=True))
     over = replace(
         job,
         attempts=(*job.attempts, ended),
@@ -51,27 +56,30 @@ def finish(job: Job, ended: Attempt, now: datetime, status_reason: str) -> Job:
         stopped_at=ended.stopped_at,
         stop_orders=tuple(it.ended for it in job.stop_orders),
     )
-    match verdict(job, ended):
+    match decided:
         case Verdict.SUCCEED:
             return move_to_final(over, Status.SUCCEEDED, now, status_reason)
         case Verdict.FAIL:
-            return move_to_final(*_without_attempt(over, ended, now))
-        case Verdict.RETRY:
-            return with_hold_shown(
-                replace(to_runnable(over, now), attempt=None, stopped_at=None, status_reason=status_reason)
-            )
+            return move_to_final(over, Status.FAILED, now, ended.status_reason if order is None else order.reason)
+        case Verdict.RETRY | Verdict.PAUSE:
+            shown = None if decided is Verdict.PAUSE else status_reason
+            return with_hold_shown(replace(to_runnable(over, now), attempt=None, stopped_at=None, status_reason=shown))
 
 
 def abandon(job: Job, now: datetime) -> Job:
-    """End as FAILED a job whose start was abandoned for its stop order. It does not count as an attempt."""
+    """End a job whose start was abandoned for its stop order: FAILED, and the start does not count as an attempt.
+
+    A pause ends only the attempt, which keeps its number.
+    """
     assert job.stop is not None, f"given up, and was not to stop: {with_history(job)}"
+    if job.is_pausing:
+        return finish(job, replace(attempt_of(job), stopped_at=now), now, status_reasons.NOT_STARTED)
     return move_to_final(job, Status.FAILED, now, job.stop.reason)
 
 
-def _without_attempt(job: Job, ended: Attempt, now: datetime) -> tuple[Job, Status, datetime, str | None]:
-    """The arguments of `end` for a failed job: the reason is the stop order's, the cancel's or the attempt's."""
-    order = job.stop or job.cancel
-    return job, Status.FAILED, now, ended.status_reason if order is None else order.reason
+def _ending_order(job: Job) -> StopOrder | None:
+    """The order because of which the job ends with its attempt unless that succeeds: a pause does not end it."""
+    return job.cancel if job.stop is None or job.is_pausing else job.stop
 
 
 def move_to_final(job: Job, status: Status, now: datetime, reason: str | None) -> Job:
@@ -182,24 +190,30 @@ def _in_short(attempt: Attempt | None) -> str:
 
 
 class Verdict(StrEnum):
-    """The consequence of an ended attempt for its job. AGAIN: the job is retried."""
+    """The consequence of an ended attempt for its job. AGAIN: the job is retried. PAUSE: it did not count."""
 
     SUCCEED = "SUCCEED"
     FAIL = "FAIL"
     RETRY = "AGAIN"
+    PAUSE = "PAUSE"
 
 
 def verdict(job: Job, ended: Attempt) -> Verdict:
     """Decide what follows for the job from its ended attempt. The order of the checks is part of the contract.
 
-    A stop order fails the job whatever the exit code. Exit code 0 succeeds even after a CancelJob. Otherwise the job
-    fails if it was cancelled, was refused, or has used its attempts; else its evaluateOnExit decides.
+    A TerminateJob or a timeout fails the job whatever the exit code. Exit code 0 succeeds even after a CancelJob, and
+    during a pause. Otherwise the job fails if it was cancelled or refused. Else a pause lets it wait for its next
+    attempt. Without one it fails if it has used its attempts; else its evaluateOnExit decides.
     """
-    if job.stop is not None:
+    if job.stop is not None and not job.is_pausing:
         return Verdict.FAIL
     if ended.exit_code == 0:
         return Verdict.SUCCEED
-    if job.cancel is not None or ended.forbidden or ended.number >= job.spec.retry.attempts:
+    if job.cancel is not None or ended.forbidden:
+        return Verdict.FAIL
+    if job.is_pausing:
+        return Verdict.PAUSE
+    if ended.number >= job.max_attempts:
         return Verdict.FAIL
     return Verdict.RETRY if evaluate(job.spec.retry.evaluate_on_exit, ended) is Action.RETRY else Verdict.FAIL
 

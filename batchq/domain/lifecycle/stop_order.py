@@ -13,7 +13,7 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.job import FINISHED, Attempt, AttemptContainer, Job, Status
 from batchq.domain.lifecycle import ladder
-from batchq.domain.stop_orders import STOPS_ATTEMPT, SignalStep, StopKind, StopOrder, StopProgress, StopStep
+from batchq.domain.stop_orders import SignalStep, StopKind, StopOrder, StopProgress, StopStep
 
 FORCED = "forced"  # why a final checkpoint is missing
 UNKILLABLE_AFTER = timedelta(seconds=60)  # from the first kill to the status reason UNKILLABLE
@@ -70,7 +70,42 @@ def _order_time(requested_at: datetime | None, now: datetime) -> datetime:
 
 def order_stop(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
     """Store a TerminateJob's stop order."""
-    return with_order(replace(job, status_reason=event.reason), terminate_order(job, event, now))
+    return _with_end(job, terminate_order(job, event, now))
+
+
+def latest_order(job: Job) -> StopOrder | None:
+    """The latest order to cancel or stop the job, without the pauses of attempts that have ended."""
+    pause = job.stop
+    return next((it for it in reversed(job.stop_orders) if it.kind is not StopKind.PAUSE or it is pause), None)
+
+
+def pause(job: Job, event: on.PauseRequested, now: datetime) -> Job:
+    """Store the order of a pause of the attempt under way. A final checkpoint is requested if the job can write one."""
+    assert job.attempt is not None, f"{job.id} has no attempt to pause"
+    order = StopOrder(
+        kind=StopKind.PAUSE,
+        reason=event.reason,
+        user=event.user,
+        ordered_at=now,
+        attempt=job.attempt.number,
+        keep_checkpoints=event.keep_checkpoints,
+    )
+    return with_order(job, with_ladder(job, order, checkpoint=True))
+
+
+def _with_end(job: Job, order: StopOrder) -> Job:
+    """Store a TerminateJob. It takes over the ladder of a pause as far as that has come, and the job is not held."""
+    if job.stop is not None:
+        order = replace(
+            job.stop,
+            kind=order.kind,
+            reason=order.reason,
+            user=order.user,
+            ordered_at=order.ordered_at,
+            attempt=None,
+            keep_checkpoints=order.keep_checkpoints,
+        )
+    return with_order(replace(job, status_reason=order.reason, hold=None), order)
 
 
 def time_out(job: Job, now: datetime) -> Job:
@@ -86,7 +121,7 @@ def force(job: Job, event: on.StopForced, now: datetime) -> Job:
 
     Returns the same object if it was forced already.
     """
-    if job.stop is None:
+    if job.stop is None or job.is_pausing:
         ordered_at = _order_time(event.requested_at, now)
         order = StopOrder(
             kind=StopKind.TERMINATE,
@@ -95,7 +130,7 @@ def force(job: Job, event: on.StopForced, now: datetime) -> Job:
             ordered_at=ordered_at,
             keep_checkpoints=event.keep_checkpoints,
         )
-        job = with_order(replace(job, status_reason=event.reason), order)
+        job = _with_end(job, order)
     return changed(job, lambda it: forced(it, event, now))
 
 
@@ -131,7 +166,9 @@ def remember_cancel(job: Job, event: on.CancelRequested, now: datetime) -> Job:
 
     AWS: CancelJob succeeds on such a job and has no effect. batchq: the job has no further attempt.
     """
-    return job if job.stop_orders else with_cancel(job, event, now)
+    if job.cancel is not None or (job.stop is not None and not job.is_pausing):
+        return job
+    return with_cancel(job, event, now)
 
 
 def awaits_final_checkpoint(job: Job) -> bool:
@@ -147,20 +184,25 @@ def awaits_final_checkpoint(job: Job) -> bool:
 
 def see_checkpoint(job: Job, event: on.CheckpointSeen, now: datetime) -> Job:
     """Store the final checkpoint, if one was requested and this is the first that was seen. No step ends here."""
-    return changed(
-        job,
-        lambda it: (
-            replace(it, final_checkpoint=event.name, checkpoint_seen_at=now, checkpoint_error=None)
-            if it.final_checkpoint_requested and it.final_checkpoint is None
-            else it
-        ),
-    )
+    return changed(job, lambda it: _with_checkpoint(it, event, now))
+
+
+def _with_checkpoint(order: StopOrder, event: on.CheckpointSeen, now: datetime) -> StopOrder:
+    if not order.final_checkpoint_requested or order.final_checkpoint is not None:
+        return order
+    return replace(order, final_checkpoint=event.name, checkpoint_seen_at=now, checkpoint_error=None)
 
 
 def see_late_checkpoint(job: Job, event: on.CheckpointSeen, now: datetime) -> Job:
-    """Store the final checkpoint of a job that has ended, if it is of its last attempt."""
-    is_last = bool(job.attempts) and job.attempts[-1].number == event.attempt
-    return see_checkpoint(job, event, now) if job.status in FINISHED and is_last else job
+    """Store the final checkpoint of a job that has ended or is paused, if it is of its last attempt."""
+    if not job.attempts or job.attempts[-1].number != event.attempt:
+        return job
+    if job.attempts[-1].paused:
+        orders = tuple(
+            _with_checkpoint(it, event, now) if it.attempt == event.attempt else it for it in job.stop_orders
+        )
+        return job if orders == job.stop_orders else replace(job, stop_orders=orders)
+    return see_checkpoint(job, event, now) if job.status in FINISHED else job
 
 
 def miss_checkpoint(job: Job, step: SignalStep | None) -> Job:
@@ -194,9 +236,10 @@ def record_progress(job: Job, before: tuple[AttemptContainer, ...], now: datetim
 
 def changed(job: Job, change: Callable[[StopOrder], StopOrder]) -> Job:
     """Change the order that stops the attempt. Returns the same object without one, or if it does not change."""
-    if job.stop is None or change(job.stop) == job.stop:
+    order = job.stop
+    if order is None or (after := change(order)) == order:
         return job
-    return replace(job, stop_orders=tuple(change(it) if it.kind in STOPS_ATTEMPT else it for it in job.stop_orders))
+    return replace(job, stop_orders=tuple(after if it is order else it for it in job.stop_orders))
 
 
 def steps(before: Job, after: Job) -> tuple[StopStep, ...]:
@@ -205,7 +248,7 @@ def steps(before: Job, after: Job) -> tuple[StopStep, ...]:
     if after.stop_orders is not before.stop_orders:
         known = (*before.stop_orders, *[None] * (len(after.stop_orders) - len(before.stop_orders)))
         for old, new in zip(known, after.stop_orders, strict=True):
-            found += _steps(old, new)
+            found += _steps(old, new, taken_over=before.stop)
     attempt = after.attempt or (after.attempts[-1] if after.attempts else None)
     if before.attempt is not None and attempt is not None and attempt.containers is not before.attempt.containers:
         for node, name in _stopped_alone(after, attempt):
@@ -244,10 +287,18 @@ def of_part(attempt: Attempt, node: int | None, container: str | None) -> StopOr
 
 
 def _steps(
-    before: StopOrder | None, after: StopOrder, node: int | None = None, container: str | None = None
+    before: StopOrder | None,
+    after: StopOrder,
+    node: int | None = None,
+    container: str | None = None,
+    *,
+    taken_over: StopOrder | None = None,
 ) -> Iterator[StopStep]:
+    """`taken_over`: the pause whose ladder a new order takes over, else None."""
+    known = before or taken_over
+
     def is_new(name: str) -> bool:
-        return getattr(after, name) is not None and (before is None or getattr(before, name) is None)
+        return getattr(after, name) is not None and (known is None or getattr(known, name) is None)
 
     ordered = StopStep(
         progress=StopProgress.ORDERED,

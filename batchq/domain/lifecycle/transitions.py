@@ -205,7 +205,14 @@ def _remember_cancel(job: Job, event: on.CancelRequested, now: datetime) -> Outc
 
 def _terminate_active(job: Job, event: on.TerminateRequested, now: datetime) -> Outcome:
     """A STARTING job abandons its start. If the container was started already, `_run` sends the stop signal."""
-    return (job, ()) if job.stop is not None else _stop_from(job, None, stop_order.order_stop(job, event, now))
+    if job.stop is not None and not job.is_pausing:
+        return job, ()
+    return _stop_from(job, job.stop, stop_order.order_stop(job, event, now))
+
+
+def _pause_active(job: Job, event: on.PauseRequested, now: datetime) -> Outcome:
+    """Stop the attempt, and hold the job after it."""
+    return _stop_from(job, job.stop, holds.pause(job, event, now))
 
 
 def _force_queued(job: Job, event: on.StopForced, now: datetime) -> Outcome:
@@ -347,7 +354,7 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
         on.StopForced: _force_active,
         on.HoldRequested: holds.hold_active,
         on.ReleaseRequested: holds.release,
-        on.PauseRequested: holds.refuse_pause,
+        on.PauseRequested: _pause_active,
         on.ResumeRequested: holds.release,
         on.ForceFailed: force_fail.fail,
     },
@@ -364,7 +371,7 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
         on.StopForced: _force_active,
         on.HoldRequested: holds.hold_active,
         on.ReleaseRequested: holds.release,
-        on.PauseRequested: holds.refuse_pause,
+        on.PauseRequested: _pause_active,
         on.ResumeRequested: holds.release,
         on.ForceFailed: force_fail.fail,
     },
