@@ -1,0 +1,293 @@
+"""Paused jobs: the attempt is stopped, and the job is held until it is resumed. training.md 4.3, a scenario a cell."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from batchq.domain import status_reasons
+from batchq.domain.ids import child_id
+from batchq.domain.job import Status
+from batchq.domain.stop_orders import StopKind
+from batchq.errors import Invalid
+from tests.support.builders import task
+from tests.support.scripts import LASTING, Script, contained, lasting
+
+POLITE = Script(seconds=60, on_term=143, output=("ready",))
+DEAF = Script(seconds=60, on_term=None, output=("ready",))
+WAIT = timedelta(seconds=30)  # far longer than the scenario
+WHOLE = 4000  # all vCPUs of the environment, in thousandths
+
+
+async def test_a_running_job_is_stopped_and_held_and_resumed(world):
+    job = await world.submit(POLITE)
+    await world.wait_for_output(job, "ready")
+
+    await world.pause(job, "others first")
+
+    paused = await world.wait_for(job, Status.RUNNABLE, status_reason="PAUSED: others first", stop=None)
+    (ended,) = paused.attempts
+    assert (ended.number, ended.paused, ended.exit_code) == (1, True, 143)
+    assert ended.status_reason == "PAUSED: others first"
+    assert (paused.hold.reason, paused.hold.paused, paused.max_attempts) == ("others first", True, 2)
+    assert await world.engine_calls(job) == ["create", "start", "stop", "remove"]
+    await world.resume(job)
+    again = await world.wait_for(job, Status.RUNNING, hold=None)
+    assert again.attempt.number == 2
+    await world.terminate(job)
+    await world.wait_for(job, Status.FAILED)
+
+
+async def test_a_paused_job_releases_its_resources(world):
+    job = await world.submit(POLITE, millicpus=WHOLE)
+    await world.wait_for_output(job, "ready")
+    other = await world.submit(Script(seconds=0), millicpus=WHOLE)
+
+    await world.pause(job)
+
+    await world.wait_for(other, Status.SUCCEEDED)
+    await world.wait_for(job, Status.RUNNABLE, status_reason="PAUSED: not now")
+    await world.cancel(job)
+
+
+async def test_a_pause_does_not_count_against_the_attempts(world):
+    job = await world.submit(lasting(1), attempts=2)
+    for number in (1, 2):
+        running = await world.wait_for(job, Status.RUNNING)
+        assert running.attempt.number == number
+        await world.pause(job)
+        await world.wait_until(job, lambda it: it.held)
+        await world.resume(job)
+
+    await world.finish(job)
+    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 4)
+    await world.finish(job)
+
+    done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.EXITED)
+    assert [it.paused for it in done.attempts] == [True, True, False, False]
+
+
+async def test_a_container_that_ignores_the_signal_is_killed_after_the_grace(world):
+    job = await world.submit(DEAF)
+    await world.wait_for_output(job, "ready")
+
+    await world.pause(job)
+
+    paused = await world.wait_for(job, Status.RUNNABLE, status_reason="PAUSED: not now")
+    assert [it.exit_code for it in paused.attempts] == [137]
+    order = paused.stop_orders[0]
+    assert (order.kind, order.attempt, order.killed_at is not None) == (StopKind.PAUSE, 1, True)
+    await world.cancel(job)
+
+
+async def test_exit_code_0_during_a_pause_is_a_success(world):
+    job = await world.submit(LASTING)
+    await world.wait_for(job, Status.RUNNING)
+
+    await world.pause(job)
+    await world.finish(job)
+
+    await world.wait_for(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED, hold=None)
+
+
+async def test_a_job_that_is_starting_is_paused_without_a_container(world):
+    world.runtime.hold("create")
+    job = await world.submit(Script(seconds=0))
+    await world.wait_for_call(job, "create")
+
+    await world.pause(job)
+    world.runtime.release("create")
+
+    paused = await world.wait_for(job, Status.RUNNABLE, status_reason="PAUSED: not now")
+    assert [(it.number, it.paused) for it in paused.attempts] == [(1, True)]
+    await world.resume(job)
+    done = await world.wait_for(job, Status.SUCCEEDED)
+    assert [it.number for it in done.attempts] == [1, 2]
+
+
+async def test_a_job_that_is_resumed_while_it_is_pausing_goes_back_to_its_queue(world):
+    job = await world.submit(DEAF)
+    await world.wait_for_output(job, "ready")
+    await world.pause(job)
+
+    await world.resume(job)
+
+    again = await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    assert (again.hold, [it.paused for it in again.attempts]) == (None, [True])
+    await world.terminate(job)
+    await world.wait_for(job, Status.FAILED)
+
+
+async def test_a_terminate_outranks_a_pause(world):
+    job = await world.submit(DEAF)
+    await world.wait_for_output(job, "ready")
+    await world.pause(job)
+
+    await world.terminate(job, "no longer needed")
+
+    done = await world.wait_for(job, Status.FAILED, status_reason="no longer needed", hold=None)
+    assert done.is_terminated
+    assert [it.kind for it in done.stop_orders] == [StopKind.PAUSE, StopKind.TERMINATE]
+    assert [it.exit_code for it in done.attempts] == [137]
+    assert (await world.engine_calls(job)).count("stop") == 1
+
+
+async def test_force_outranks_a_pause(world):
+    job = await world.submit(DEAF, grace=WAIT)
+    await world.wait_for_output(job, "ready")
+    await world.pause(job)
+
+    await world.jobs.terminate(job, "at once", force=True, caller=world.caller)
+
+    done = await world.wait_for(job, Status.FAILED, status_reason="at once", hold=None)
+    assert [it.exit_code for it in done.attempts] == [137]
+    assert done.stop.forced_at is not None
+
+
+async def test_a_cancel_of_a_job_that_is_pausing_ends_it_with_its_attempt(world):
+    job = await world.submit(POLITE, attempts=3)
+    await world.wait_for_output(job, "ready")
+    await world.pause(job)
+
+    await world.cancel(job, "no longer needed")
+
+    done = await world.wait_for(job, Status.FAILED, status_reason="no longer needed", hold=None)
+    assert done.is_cancelled
+
+
+async def test_a_job_that_is_being_stopped_or_was_cancelled_cannot_be_paused(world):
+    stopping, cancelled = await world.submit(DEAF), await world.submit(LASTING)
+    await world.wait_for_output(stopping, "ready")
+    await world.wait_for(cancelled, Status.RUNNING)
+    await world.terminate(stopping)
+    await world.cancel(cancelled)
+
+    for job in (stopping, cancelled):
+        with pytest.raises(Invalid, match="it cannot be paused"):
+            await world.pause(job)
+
+    await world.finish(cancelled)
+    await world.wait_for(cancelled, Status.SUCCEEDED)
+    await world.wait_for(stopping, Status.FAILED)
+
+
+async def test_a_repeated_pause_changes_nothing(world):
+    job = await world.submit(DEAF)
+    await world.wait_for_output(job, "ready")
+    await world.pause(job)
+    before = await world.job(job)
+
+    await world.pause(job, "another reason")
+
+    after = await world.job(job)
+    assert (after.hold, len(after.stop_orders)) == (before.hold, 1)
+    await world.wait_for(job, Status.RUNNABLE, status_reason="PAUSED: not now")
+    await world.cancel(job)
+
+
+async def test_a_task_is_paused_with_all_its_containers(world):
+    first, second = contained("first", POLITE), contained("second", POLITE, essential=False)
+    job = await world.submit(task=task(first, second))
+    await world.wait_for_output(job, "ready", container_key="0/first")
+    await world.wait_for_output(job, "ready", container_key="0/second")
+
+    await world.pause(job)
+
+    paused = await world.wait_for(job, Status.RUNNABLE, status_reason="PAUSED: not now")
+    assert [it.paused for it in paused.attempts] == [True]
+    await world.resume(job)
+    await world.wait_for(job, Status.RUNNING)
+    await world.terminate(job)
+    await world.wait_for(job, Status.FAILED)
+
+
+async def test_an_array_is_paused_with_its_active_children(world):
+    array = await world.submit(POLITE, array_size=3, millicpus=2000)
+    children = [child_id(array, index) for index in range(3)]
+    for child in children[:2]:
+        await world.wait_for_output(child, "ready")
+
+    await world.pause(array)
+
+    for child, attempts in zip(children, (1, 1, 0), strict=True):
+        paused = await world.wait_until(child, lambda it: it.held)
+        assert (len(paused.attempts), paused.status_reason) == (attempts, "PAUSED: not now")
+    await world.resume(array)
+    for child in children[:2]:
+        await world.wait_for(child, Status.RUNNING)
+    await world.terminate(array)
+    await world.wait_for(array, Status.FAILED)
+
+
+# ------------------------------------------------------------------------------------------------------------- restarts
+
+
+async def test_a_pause_saved_without_an_answer_stands(world):
+    job = await world.submit(POLITE)
+    await world.wait_for_output(job, "ready")
+    world.store.withholds_replies = True
+    asked = asyncio.create_task(world.pause(job))
+    await world.wait_for_unanswered_commit()
+    await world.crash()
+    asked.cancel()
+    world.store.withholds_replies = False
+
+    await world.boot()
+    await world.pause(job, "said again")
+
+    await is_held_once(world, job)
+
+
+async def test_an_attempt_that_ends_while_the_server_is_down_ends_held_once(world):
+    job = await world.submit(POLITE)
+    await world.wait_for_output(job, "ready")
+    await world.pause(job)
+    await world.wait_for_call(job, "stop")
+    await world.crash()
+    await world.sleep(3)
+
+    await world.boot()
+
+    await is_held_once(world, job)
+
+
+async def test_a_signal_sent_and_not_saved_before_the_server_died_ends_in_one_hold(world):
+    job = await world.submit(DEAF)
+    await world.wait_for_output(job, "ready")
+    world.runtime.hold("stop")
+    await world.pause(job)
+    await world.wait_for_call(job, "stop")
+    await world.crash_after("stop")
+
+    await world.boot()
+
+    await is_held_once(world, job)
+
+
+async def test_a_container_removed_while_the_server_is_down_is_a_paused_attempt(world):
+    job = await world.submit(DEAF)
+    running = await world.wait_for(job, Status.RUNNING)
+    await world.wait_for_output(job, "ready")
+    await world.pause(job)
+    await world.crash()
+    await world.machine.remove(running.tag)
+
+    await world.boot()
+
+    await is_held_once(world, job)
+
+
+async def is_held_once(world, job):
+    """The attempt is listed once and the job is held, also after another restart; then it is resumed and goes on."""
+    paused = await world.wait_until(job, lambda it: it.held)
+    assert [(it.number, it.paused) for it in paused.attempts] == [(1, True)]
+    assert (paused.times_held, [it.kind for it in paused.stop_orders]) == (1, [StopKind.PAUSE])
+    await world.restart()
+    await world.wait_until_idle()
+    assert await world.job(job) == paused
+    assert await world.statuses(job) == ["SUBMITTED", "RUNNABLE", "STARTING", "RUNNING", "RUNNABLE"]
+    await world.resume(job)
+    again = await world.wait_for(job, Status.RUNNING)
+    assert (again.attempt.number, again.hold) == (2, None)
+    await world.terminate(job)
+    await world.wait_for(job, Status.FAILED)
