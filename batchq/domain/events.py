@@ -250,8 +250,6 @@ class PauseRequested(Struct, frozen=True, kw_only=True):
     reason: str
     #: The user who made the request; empty: the server itself.
     user: UserName = UserName("")
-    #: Whether the checkpoints that exist are kept.
-    keep_checkpoints: bool = True
     #: Whether its array passes its own pause on to it.
     of_array: bool = False
 

@@ -18,5 +18,3 @@ class Hold(Struct, frozen=True, kw_only=True, omit_defaults=True):
     held_at: datetime
     #: Whether the job was paused, and is to be resumed.
     paused: bool = False
-    #: Of a pause: whether the checkpoints from before it are kept.
-    keep_checkpoints: bool = True

@@ -202,13 +202,19 @@ class JobService:
         """
         await self._deliver_hold(job_id, on.ReleaseRequested(user=caller.user), caller=caller)
 
-    async def pause(self, job_id: JobId, reason: str, *, keep_checkpoints: bool = True, caller: Caller) -> None:
-        """Hold a queued job. Raises NotFound; Invalid for an active or finished job, or a node."""
-        event = on.PauseRequested(reason=reason, user=caller.user, keep_checkpoints=keep_checkpoints)
-        await self._deliver_hold(job_id, event, caller=caller)
+    async def pause(self, job_id: JobId, reason: str, *, caller: Caller) -> None:
+        """Hold a queued job; stop the attempt of an active job, with a final checkpoint, and hold the job after it.
+
+        The checkpoints are kept: the next attempt continues from them. The attempt does not count against the retries.
+        A job that is pausing or paused is unchanged. Raises NotFound; Invalid for a job that is being stopped, was
+        cancelled or has finished, and for a node.
+        """
+        await self._deliver_hold(job_id, on.PauseRequested(reason=reason, user=caller.user), caller=caller)
 
     async def resume_job(self, job_id: JobId, *, caller: Caller) -> None:
         """Let a paused or held job be placed again, at its old position. A job that is not held is unchanged.
+
+        A job that is pausing goes back to its queue once its attempt has ended.
 
         Raises NotFound; Invalid for a finished job or a node.
         """

@@ -83,9 +83,7 @@ def order_of(job: Job) -> on.HoldRequested | on.ReleaseRequested | on.PauseReque
     if hold is None:
         return on.ReleaseRequested()
     if hold.paused:
-        return on.PauseRequested(
-            reason=hold.reason, user=hold.user, keep_checkpoints=hold.keep_checkpoints, of_array=True
-        )
+        return on.PauseRequested(reason=hold.reason, user=hold.user, of_array=True)
     return on.HoldRequested(reason=hold.reason, user=hold.user, of_array=True)
 
 
@@ -98,7 +96,6 @@ def _held(job: Job, event: on.HoldRequested | on.PauseRequested, now: datetime) 
         user=event.user,
         held_at=now,
         paused=paused,
-        keep_checkpoints=event.keep_checkpoints if isinstance(event, on.PauseRequested) else True,
     )
     return replace(job, hold=hold, times_held=job.times_held + 1)
 

@@ -88,7 +88,6 @@ def pause(job: Job, event: on.PauseRequested, now: datetime) -> Job:
         user=event.user,
         ordered_at=now,
         attempt=job.attempt.number,
-        keep_checkpoints=event.keep_checkpoints,
     )
     return with_order(job, with_ladder(job, order, checkpoint=True))
 
