@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from batchq.domain.access.accounts import NO_OWNER, Owner
 from batchq.domain.checkpoints import CheckpointRules
@@ -393,11 +392,3 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def is_terminated(self) -> bool:
         """AWS's isTerminated: a TerminateJob ordered the job to stop."""
         return self.stop is not None and self.stop.kind is StopKind.TERMINATE
-
-
-def tags(job: Job) -> tuple[Tag, ...]:
-    """The tags of the containers of all attempts of the job, including containers that may never have run."""
-    attempts = (*job.attempts, *(() if job.attempt is None else (job.attempt,)))
-    whole = (Tag(job_id=job.id, attempt=it.number) for it in attempts)
-    keys_of = ([container.key for container in it.containers] or [""] for it in attempts)
-    return tuple(replace(tag, container_key=key) for tag, keys in zip(whole, keys_of, strict=True) for key in keys)

@@ -28,7 +28,7 @@ from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.engine.engine import Engine
 from batchq.errors import NotFound
 from batchq.ports.jobs import JobStore
-from batchq.services.jobs import PendingOrdersView
+from batchq.services.pending_orders_view import PendingOrdersView
 
 BATCH_SIZE = 500  # jobs that are read from the store, or reported to the client, at a time
 PREVIEW_BATCH_SIZE = (

@@ -10,7 +10,7 @@ from batchq.engine.engine import Engine
 from batchq.errors import NotFound
 from batchq.ports.job_search import JobPage, JobSearchQuery
 from batchq.ports.jobs import JobStore
-from batchq.services.jobs import PendingOrdersView
+from batchq.services.pending_orders_view import PendingOrdersView
 
 
 class JobSearchService:

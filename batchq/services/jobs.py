@@ -4,7 +4,7 @@ Users see jobs as they are stored, with two projections at read time: children o
 before their rows are updated (decision 0027), and RUNNABLE jobs show why no job starts at present.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from uuid import uuid4
 
@@ -13,24 +13,22 @@ from msgspec.structs import replace
 from batchq.domain import catalog_rules as rules
 from batchq.domain import events as on
 from batchq.domain.access import container_policy
-from batchq.domain.access.accounts import Caller, Visibility
+from batchq.domain.access.accounts import Caller
 from batchq.domain.bulk_stop import FORCE_OR_CHECKPOINT
 from batchq.domain.catalog import JobDefinition, JobQueue, State, Tags
 from batchq.domain.checkpoints import check_mounts
 from batchq.domain.ids import JobId, QueueName, node_id, node_of, parent_of
 from batchq.domain.job import ACTIVE, FINISHED, Job
 from batchq.domain.lifecycle import arrays, node_view
-from batchq.domain.lifecycle.array_view import PendingArrayOrders
 from batchq.domain.prices import Prices
-from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.engine.engine import Engine
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.host import DiskGuard
 from batchq.ports.catalog import NeedQuery, Snapshot
 from batchq.ports.history import HistoryEntry
-from batchq.ports.job_search import JobPage, JobSearchQuery
 from batchq.ports.jobs import ChildQuery, JobQuery, JobStore
 from batchq.services.catalog import CatalogService
+from batchq.services.pending_orders_view import PendingOrdersView
 from batchq.services.submissions import Submission, build_spec, check_client_document, check_share
 
 MAX_CHILDREN_NAMED = 10
@@ -347,58 +345,3 @@ def _may_be_stopped(job_id: JobId, visible: Mapping[JobId, Job]) -> bool:
 def _raise_first(refused: Errors) -> None:
     for why in refused.values():
         raise why
-
-
-class PendingOrdersView:
-    """Reads of jobs with the effects of orders that are not yet applied to the children of arrays. Decision 0027.
-
-    The state of the orders is taken before the store is read, so that a job that was shown as ended never appears
-    unfinished again.
-    """
-
-    def __init__(
-        self,
-        store: JobStore,
-        pending_orders: Callable[[], PendingArrayOrders],
-        start_obstacle: Callable[[], str | None],
-    ) -> None:
-        """`pending_orders`: the arrays with pending orders, as of the last commit.
-
-        `start_obstacle`: the statusReason of RUNNABLE jobs while no job can start, else None. It is the same for all of
-        them, so it is not stored with each job.
-        """
-        self._store = store
-        self._pending_orders = pending_orders
-        self._start_obstacle = start_obstacle
-
-    async def jobs(self, ids: Sequence[JobId], *, visibility: Visibility | None = None) -> Mapping[JobId, Job]:
-        pending = self._pending_orders()
-        found = await self._store.jobs(ids, visibility=visibility)
-        return {it.id: it for it in self._project(pending, tuple(found.values()))}
-
-    async def list(self, query: JobQuery) -> tuple[Job, ...]:
-        pending = self._pending_orders()
-        return self._project(pending, await self._store.list(replace(query, ended_arrays=pending.ended_arrays)))
-
-    async def search(self, query: JobSearchQuery) -> JobPage:
-        pending = self._pending_orders()
-        stopped = frozenset(it.order for it in pending.parents.values())
-        page = await self._store.search(replace(query, ended_arrays=pending.ends, stopped_arrays=stopped))
-        return replace(page, jobs=self._project(pending, page.jobs))
-
-    async def list_needing(self, query: NeedQuery) -> tuple[Job, ...]:
-        pending = self._pending_orders()
-        return self._project(pending, await self._store.list_needing(replace(query, ended_arrays=pending.ended_arrays)))
-
-    async def list_children(self, query: ChildQuery) -> tuple[Job, ...]:
-        pending = self._pending_orders()
-        return self._project(
-            pending, await self._store.list_children(replace(query, ended=query.parent in pending.parents))
-        )
-
-    def _project(self, pending: PendingArrayOrders, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
-        shown = tuple(map(pending.project, jobs)) if pending.parents else jobs
-        obstacle = self._start_obstacle()
-        if obstacle is None:
-            return shown
-        return tuple(replace(it, status_reason=obstacle) if is_queued_for_placement(it) else it for it in shown)

@@ -7,8 +7,9 @@ milliseconds since 1970, so that each attempt has streams of its own.
 from collections.abc import Mapping
 
 from batchq.domain.access.accounts import Caller
+from batchq.domain.attempt_tags import tags
 from batchq.domain.ids import stream_name
-from batchq.domain.job import Job, tags
+from batchq.domain.job import Job
 from batchq.errors import Invalid, NotFound
 from batchq.services.named_jobs import NamedJobService
 

@@ -1,6 +1,7 @@
 """The tags of the containers of all attempts of a job."""
 
-from batchq.domain.job import AttemptContainer, Status, tags
+from batchq.domain.attempt_tags import tags
+from batchq.domain.job import AttemptContainer, Status
 from tests.support.builders import attempt, job
 
 

@@ -12,7 +12,7 @@ from batchq.domain.job import FINISHED, QUEUED, Status
 from batchq.engine import arrays
 from batchq.engine.messages import ContinueWork, JobEvent, UpdateTags
 from batchq.ports.jobs import ChildQuery, JobQuery
-from batchq.services.jobs import PendingOrdersView
+from batchq.services.pending_orders_view import PendingOrdersView
 from tests.engine.desk import LOOKED, ONE, TWO, answer, desk_over, submit
 from tests.support.builders import ADMIN, NOON
 from tests.support.examples import examples
