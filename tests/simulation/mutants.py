@@ -187,7 +187,7 @@ MUTANTS = [
     Mutant(
         file="batchq/domain/lifecycle/status.py",
         breaks="attempts that are left save a stopped job",
-        old="    if job.stop is not None:\n        return Verdict.FAIL\n",
+        old="    if job.stop is not None and not job.is_pausing:\n        return Verdict.FAIL\n",
         new="",
     ),
     Mutant(
