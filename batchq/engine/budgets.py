@@ -6,7 +6,7 @@ far is added whenever it is needed.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from msgspec import Struct
@@ -33,7 +33,7 @@ from batchq.domain.budgets import (
     stop_reason,
 )
 from batchq.domain.bulk_stop import BulkStopOrder
-from batchq.domain.cost import ZERO, Spending, cost_between, spending
+from batchq.domain.cost import ZERO, Spending, hourly, spending
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.scheduling.fairshare import Change
@@ -49,6 +49,9 @@ OPERATIONS = {BudgetLimit.SOFT: "BudgetSoftLimit", BudgetLimit.HARD: "BudgetHard
 Sums = defaultdict[SpendingKey, Decimal]
 StagedBudgets = dict[BudgetKey, Budget | None]
 NOTHING_STAGED: StagedBudgets = {}
+
+_MICROSECOND = timedelta(microseconds=1)
+_MICROSECONDS_PER_HOUR = timedelta(hours=1) // _MICROSECOND
 
 
 class BudgetStatus(Struct, frozen=True, kw_only=True):
@@ -73,6 +76,8 @@ class Budgets:
         #: What ended attempts cost in the month that begins at `_month`.
         self._of_month = Sums(Decimal)
         self._month: datetime | None = None
+        #: What each active job costs in an hour: computing it takes longer than all else.
+        self._rates: dict[JobId, tuple[SpendingKey, Decimal]] = {}
 
     async def load(self, now: datetime) -> None:
         """Load the stored state: at the start, and whenever memory may differ from the store."""
@@ -189,17 +194,21 @@ class Budgets:
 
     def _with_active(self, active: Iterable[Job], now: datetime) -> tuple[Sums, Sums]:
         """The spending in all and in the present month, that of active attempts included."""
-        whole, month = self._whole.copy(), self._of_month.copy()
-        for job in active:
-            prices, attempt = job.spec.prices, job.attempt
-            if prices is None or attempt is None or attempt.started_at is None:
-                continue
-            key = SpendingKey(job.spec.owner.account, job.spec.queue, prices.currency)
-            cost = cost_between(job, attempt, None, now).total
-            whole[key] += cost
-            begins_earlier = self._month is not None and attempt.started_at < self._month
-            month[key] += cost_between(job, attempt, self._month, now).total if begins_earlier else cost
-        return whole, month
+        jobs = [it for it in active if it.spec.prices is not None]
+        self._rates = rates = {it.id: self._rates.get(it.id) or _rate(it) for it in jobs}
+        held, before, month = Sums(Decimal), Sums(Decimal), self._month or now
+        for job in jobs:
+            start = None if job.attempt is None else job.attempt.started_at
+            if start is not None:
+                key, rate = rates[job.id]
+                held[key] += rate * ((now - start) // _MICROSECOND)
+                if start < month:
+                    before[key] += rate * ((month - start) // _MICROSECOND)
+        whole, of_month = self._whole.copy(), self._of_month.copy()
+        for key, amount in held.items():
+            whole[key] += amount / _MICROSECONDS_PER_HOUR
+            of_month[key] += (amount - before[key]) / _MICROSECONDS_PER_HOUR
+        return whole, of_month
 
     def _sum(self, budget: Budget, sums: Mapping[SpendingKey, Decimal]) -> Decimal:
         name, people = budget.key.name, self._accounts.quotas().people
@@ -209,6 +218,13 @@ class Budgets:
             below = people.below(AccountName(name))
             counted = [it for it in sums if name == ROOT or it.account in below]
         return sum((sums[it] for it in counted if it.currency == budget.currency), ZERO)
+
+
+def _rate(job: Job) -> tuple[SpendingKey, Decimal]:
+    """What budgets distinguish the job by, and what it costs in an hour."""
+    assert job.spec.prices is not None, f"{job.id} has no prices"
+    key = SpendingKey(job.spec.owner.account, job.spec.queue, job.spec.prices.currency)
+    return key, hourly(job.spec.prices, job.spec.resources).total
 
 
 def _record(key: BudgetKey, limits: Sequence[BudgetLimit], now: datetime) -> AuditRecord:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -14,7 +14,7 @@ from batchq.domain.cost import Amounts
 from batchq.domain.ids import QueueName
 
 
-class SpendingKey(Struct, frozen=True):
+class SpendingKey(NamedTuple):
     """What budgets distinguish spending by."""
 
     account: AccountName

@@ -1,0 +1,186 @@
+"""Costs, prices and budgets as pure functions."""
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from batchq.domain import budgets
+from batchq.domain.budgets import Budget, BudgetKey, BudgetLimit, BudgetPeriod, BudgetScope
+from batchq.domain.bulk_stop import Kind
+from batchq.domain.cost import Amounts, byte_hours, cost_between, cost_by_day, cost_of, hourly, rounded, spending
+from batchq.domain.job import Status
+from batchq.domain.prices import prices_of
+from batchq.domain.training_metrics import MetricValue, TrainingPlan, metric_rules, training_plan
+from batchq.errors import Invalid
+from tests.support.builders import NOON, attempt, job, resources
+from tests.support.examples import examples
+
+PRICES = prices_of({"currency": "EUR", "vcpu_hour": Decimal("0.04"), "gib_hour": Decimal("0.005"), "gpu_hour": 2})
+HOUR = timedelta(hours=1)
+KEY = BudgetKey(BudgetScope.ACCOUNT, "lab")
+BUDGET = Budget(key=KEY, currency="EUR", soft=Decimal(80), hard=Decimal(100))
+
+
+def ran(start, end, **of):
+    """A finished job with prices and one attempt; `of`: members of its specification."""
+    done = attempt(exit_code=0, started_at=start, stopped_at=end)
+    made = job(status=Status.FAILED, attempts=(done,), stopped_at=end)
+    return replace(made, spec=replace(made.spec, prices=PRICES, **of))
+
+
+def test_an_hour_costs_the_reserved_vcpus_memory_and_gpus():
+    amounts = hourly(PRICES, resources(millicpus=2500, memory_mib=2048, gpus=3))
+
+    assert amounts == Amounts(gpu=Decimal(6), compute=Decimal("0.1") + Decimal("0.01"))
+
+
+def test_amounts_are_rounded_half_to_even():
+    assert [str(rounded(Decimal(it))) for it in ("0.125", "0.135", "0.1250001")] == ["0.12", "0.14", "0.13"]
+
+
+@settings(max_examples=examples(200))
+@given(
+    start=st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001 - naive bounds
+    length=st.timedeltas(timedelta(), timedelta(days=600)),
+)
+def test_the_days_of_an_attempt_add_up_to_its_cost(start, length):
+    done = ran(start, start + length)
+    days = list(cost_by_day(done, done.attempts[0], start + length))
+    whole = cost_of(done, start + length)
+    assert whole is not None
+    total = sum((it.total for _, it in days), Decimal(0))
+    assert abs(total - whole.total) < Decimal("1e-15")
+    assert [day for day, _ in days] == sorted({day for day, _ in days})
+    assert len(days) <= 401
+
+
+def test_an_attempt_over_midnight_is_divided():
+    start = datetime(2026, 11, 30, 22, tzinfo=UTC)
+    done = ran(start, start + 3 * HOUR)
+
+    first, second = cost_by_day(done, done.attempts[0], start + 3 * HOUR)
+
+    assert (first[0], second[0]) == (date(2026, 11, 30), date(2026, 12, 1))
+    assert first[1].total == 2 * second[1].total
+
+
+def test_an_attempt_that_never_ran_costs_nothing():
+    never = job(status=Status.FAILED, attempts=(attempt(started_at=None, stopped_at=NOON),))
+    never = replace(never, spec=replace(never.spec, prices=PRICES))
+
+    assert cost_of(never, NOON).total == 0
+    assert list(spending(never, never.attempts, NOON)) == []
+
+
+def test_the_cost_of_a_part_of_an_attempt():
+    done = ran(NOON, NOON + 4 * HOUR)
+    rate = hourly(PRICES, done.spec.resources).total
+
+    assert cost_between(done, done.attempts[0], NOON + HOUR, NOON + 3 * HOUR).total == 2 * rate
+    assert cost_between(done, done.attempts[0], NOON + 9 * HOUR, NOON + 10 * HOUR).total == 0
+
+
+def test_storage_counts_whole_byte_hours():
+    assert byte_hours(1024, NOON, NOON + 2 * HOUR) == 2048
+    assert byte_hours(1024, NOON + HOUR, NOON) == 0
+
+
+@pytest.mark.parametrize(
+    ("metrics", "saved"),
+    [
+        ({"epoch": 2.5}, 3),
+        ({"epoch": 10}, 0),
+        ({"epoch": 11}, 0),
+        ({"epoch": 0}, None),
+        ({"epoch": 1e-300}, None),
+        ({"loss": 1}, None),
+    ],
+)
+def test_savings_follow_from_the_progress(metrics, saved):
+    done = ran(NOON, NOON + HOUR, plan=TrainingPlan(total_epochs=10))
+    values = {name: MetricValue(value=it) for name, it in metrics.items()}
+
+    cost = cost_of(done, NOON, metrics=values)
+
+    assert cost.estimated_savings == (None if saved is None else saved * cost.total)
+
+
+def test_steps_come_before_epochs():
+    plan = TrainingPlan(total_epochs=10, total_steps=100)
+
+    assert plan.fraction({"epoch": MetricValue(value=9), "step": MetricValue(value=50)}) == Decimal("0.5")
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        ({}, "currency"),
+        ({"currency": "Euro"}, "currency"),
+        ({"currency": "EUR", "vcpu": 1}, "'vcpu' is not a price"),
+        ({"currency": "EUR", "vcpu_hour": "1"}, "vcpu_hour must be a number"),
+        ({"currency": "EUR", "vcpu_hour": True}, "vcpu_hour must be a number"),
+        ({"currency": "EUR", "gpu_hour": Decimal("NaN")}, "gpu_hour"),
+        ({"currency": "EUR", "gpu_hour": -1}, "gpu_hour"),
+        ({"currency": "EUR", "gpu_hour": Decimal("1e9")}, "gpu_hour"),
+    ],
+)
+def test_invalid_prices_are_refused(table, why):
+    with pytest.raises(Invalid, match=why):
+        prices_of(table)
+
+
+@pytest.mark.parametrize("total", ["0", "-1", "1.5", "x", "", "9" * 30])
+def test_invalid_totals_are_refused(total):
+    with pytest.raises(Invalid, match="batchq:total-epochs"):
+        training_plan((("batchq:total-epochs", total),))
+
+
+def test_invalid_rules_are_refused():
+    with pytest.raises(Invalid, match="name of a metric"):
+        metric_rules((("batchq:metric:", "(x)"),))
+    with pytest.raises(Invalid, match="at most 40"):
+        metric_rules(tuple((f"batchq:metric:m{it}", "(x)") for it in range(41)))
+
+
+@pytest.mark.parametrize(
+    ("spent", "limits", "order"),
+    [("79.99", (), None), ("80", ("SOFT",), Kind.CANCEL), ("100", ("SOFT", "HARD"), Kind.TERMINATE)],
+)
+def test_a_limit_is_reached_by_its_amount(spent, limits, order):
+    found = budgets.reached(BUDGET, Decimal(spent), NOON)
+
+    assert found == tuple(map(BudgetLimit, limits))
+    assert not found or budgets.stop_kind(found) is order
+
+
+def test_a_crossing_counts_once_in_its_period_and_not_in_the_next():
+    monthly = replace(BUDGET, period=BudgetPeriod.MONTH)
+    after = budgets.crossed(monthly, (BudgetLimit.SOFT,), Decimal(85), NOON)
+
+    assert budgets.reached(after, Decimal(90), NOON) == ()
+    assert budgets.reached(after, Decimal(110), NOON) == (BudgetLimit.HARD,)
+    december = datetime(2026, 12, 1, tzinfo=UTC)
+    assert budgets.present_crossings(after, december) == ()
+    assert budgets.reached(after, Decimal(85), december) == (BudgetLimit.SOFT,)
+    assert budgets.period_end(monthly, december) == datetime(2027, 1, 1, tzinfo=UTC)
+
+
+def test_a_changed_limit_forgets_its_crossing_and_an_unchanged_one_does_not():
+    crossed = budgets.crossed(BUDGET, (BudgetLimit.SOFT, BudgetLimit.HARD), Decimal(110), NOON)
+
+    raised = budgets.changed(crossed, replace(BUDGET, hard=Decimal(200)))
+
+    assert [it.limit for it in raised.crossings] == [BudgetLimit.SOFT]
+    assert budgets.changed(crossed, replace(BUDGET, period=BudgetPeriod.MONTH)).crossings == ()
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard"), [(None, None), (2, 1), (-1, None), (None, "NaN"), (None, "1e10"), ("Infinity", None)]
+)
+def test_invalid_limits_are_refused(soft, hard):
+    with pytest.raises(Invalid):
+        budgets.check_limits(*(None if it is None else Decimal(it) for it in (soft, hard)))

@@ -1,0 +1,181 @@
+"""What jobs cost: all that they hold while their containers run, and nothing else."""
+
+import os
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from batchq.domain.access.accounts import Caller
+from batchq.domain.job import Status
+from batchq.domain.prices import Prices
+from batchq.errors import Invalid, NotFound
+from batchq.ports.costs import CostGroup
+from tests.support.builders import ADMIN
+from tests.support.scripts import LASTING, Script, lasting
+
+DEAF = Script(seconds=60, on_term=None, output=("ready",))
+
+#: A job of 0.25 vCPUs costs 1 EUR a second, its GiB of memory nothing; a GiB of checkpoints 1 EUR a second.
+PRICES = Prices(currency="EUR", vcpu_hour=Decimal(4 * 3600), checkpoint_gib_month=Decimal(730 * 3600))
+
+
+@pytest.fixture
+def priced(world):
+    world.prices = PRICES
+    return world
+
+
+async def cost(world, job_id, caller=ADMIN):
+    return await world.server.costs.of_job(job_id, caller=caller)
+
+
+async def report(world, by=CostGroup.ACCOUNT, caller=ADMIN, **days):
+    found = await world.server.costs.report(by, since=days.get("since"), until=days.get("until"), caller=caller)
+    return {it.name: it for it in found.rows}
+
+
+def seconds(world, least, amount):
+    """Whether the amount is that of so many seconds; on Docker they last somewhat longer."""
+    return least <= amount <= least + world.slack.total_seconds()
+
+
+async def test_a_job_without_prices_has_no_cost(world):
+    job = await world.submit(Script())
+    await world.wait_for(job, Status.SUCCEEDED)
+
+    assert await cost(world, job) is None
+    assert await report(world) == {}
+
+
+async def test_a_job_costs_what_it_holds_from_its_start_to_its_end(priced):
+    job = await priced.submit(Script(seconds=4))
+    done = await priced.wait_for(job, Status.SUCCEEDED)
+    ran = (done.stopped_at - done.started_at) / timedelta(seconds=1)
+
+    await priced.sleep(3)
+
+    found = await cost(priced, job)
+    assert seconds(priced, 4, found.total)
+    assert float(found.total) == pytest.approx(ran)
+    assert (found.currency, found.gpu, found.storage, found.estimated_savings) == ("EUR", 0, 0, None)
+
+
+async def test_the_queue_is_free(priced):
+    first = await priced.submit(Script(seconds=3))
+    waits = await priced.submit(LASTING, after=[first])
+    await priced.sleep(2)
+
+    assert (await cost(priced, waits)).total == 0
+    await priced.cancel(waits)
+    await priced.wait_for(first, Status.SUCCEEDED)
+
+
+async def test_the_grace_period_is_included(priced):
+    job = await priced.submit(DEAF)
+    await priced.wait_for_output(job, "ready")
+    await priced.terminate(job)
+    done = await priced.wait_for(job, Status.FAILED)
+
+    ran = (done.stopped_at - done.started_at) / timedelta(seconds=1)
+    assert done.stop_orders[-1].killed_at is not None
+    assert float((await cost(priced, job)).total) == pytest.approx(ran)
+
+
+async def test_all_attempts_are_included(priced):
+    job = await priced.submit(Script(seconds=2, exit_code=1), attempts=3)
+    await priced.wait_for(job, Status.FAILED)
+
+    assert seconds(priced, 6, (await cost(priced, job)).total)
+
+
+async def test_a_later_change_of_prices_does_not_change_the_cost(priced):
+    job = await priced.submit(Script(seconds=2))
+    await priced.wait_for(job, Status.SUCCEEDED)
+    before = await cost(priced, job)
+
+    priced.prices = Prices(currency="USD", vcpu_hour=Decimal(1))
+    await priced.restart()
+
+    assert await cost(priced, job) == before
+
+
+async def test_kept_checkpoints_cost_storage_after_the_end(priced):
+    job = await priced.submit(LASTING, tags={"batchq:checkpoints": "true"})
+    await priced.wait_for(job, Status.RUNNING)
+    checkpoint = priced.checkpoints.directory(job) / "epoch-1.pt"
+    checkpoint.write_bytes(b"x" * 1024**2)
+    os.utime(checkpoint, times=(priced.clock.now().timestamp(),) * 2)  # the simulated world takes the time from this
+    await priced.finish(job)
+    await priced.wait_for(job, Status.SUCCEEDED)
+    first = (await cost(priced, job)).storage
+
+    await priced.sleep(4)
+
+    grown = (await cost(priced, job)).storage - first
+    assert float(grown) == pytest.approx(4 / 1024, rel=0.5)
+
+
+async def test_savings_follow_from_the_progress(priced):
+    plan = {"batchq:total-epochs": "10"}
+    job = await priced.submit(lasting(output=("epoch 2", "ready")), tags=plan)
+    await priced.wait_for_output(job, "ready")
+    await priced.sleep(1)
+    await priced.terminate(job)
+    await priced.wait_for(job, Status.FAILED)
+
+    found = await cost(priced, job)
+    assert float(found.estimated_savings) == pytest.approx(float(found.total) * 4)
+
+
+async def test_savings_follow_from_the_timeout_without_progress(priced):
+    job = await priced.submit(LASTING, limit=1000)
+    await priced.wait_for(job, Status.RUNNING)
+    await priced.sleep(1)
+    await priced.terminate(job)
+    await priced.wait_for(job, Status.FAILED)
+
+    found = await cost(priced, job)
+    assert float(found.total + found.estimated_savings) == pytest.approx(1000)
+
+
+async def test_the_cost_of_an_array_is_that_of_its_children(priced):
+    job = await priced.submit(Script(seconds=2), array_size=3)
+    await priced.wait_for(job, Status.SUCCEEDED)
+
+    assert seconds(priced, 6, (await cost(priced, job)).total)
+
+
+async def test_a_report_adds_up_ended_and_running_jobs(priced):
+    ended = await priced.submit(Script(seconds=2))
+    await priced.wait_for(ended, Status.SUCCEEDED)
+    runs = await priced.submit(LASTING)
+    await priced.wait_for(runs, Status.RUNNING)
+    await priced.sleep(3)
+
+    for by, name in ((CostGroup.ACCOUNT, "root"), (CostGroup.USER, "tester"), (CostGroup.QUEUE, "default")):
+        row = (await report(priced, by))[name]
+        assert row.amounts.total >= 5
+        assert 3 <= row.active < row.amounts.total
+    assert len(await report(priced, CostGroup.DEFINITION)) == 2
+    await priced.finish(runs)
+
+
+async def test_a_report_of_other_days_is_empty(priced):
+    job = await priced.submit(Script(seconds=2))
+    await priced.wait_for(job, Status.SUCCEEDED)
+    now = priced.clock.now()
+
+    assert await report(priced, since=now - timedelta(days=9), until=now - timedelta(days=2)) == {}
+    with pytest.raises(Invalid):
+        await report(priced, since=now, until=now - timedelta(days=2))
+
+
+async def test_costs_of_another_user_are_not_found(priced):
+    job = await priced.submit(Script(seconds=2))
+    await priced.wait_for(job, Status.SUCCEEDED)
+    eve = Caller(user="eve", account="other")
+
+    with pytest.raises(NotFound):
+        await cost(priced, job, caller=eve)
+    assert await report(priced, caller=eve) == {}
