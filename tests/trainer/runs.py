@@ -1,0 +1,106 @@
+"""A server with the training program in containers on Docker, and requests to it in the training dialect."""
+
+import json
+import re
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+from tests.support.service import Service
+from tests.trainer.image import NAME, TRAINER
+
+TIMEOUT = 90.0  # seconds
+STEP = re.compile(r"step=(\d+) loss=([0-9.]+)")
+
+
+class Runs:
+    """Training jobs of one server, whose checkpoints are in `checkpoints`."""
+
+    def __init__(self, service: Service, checkpoints):
+        self.service = service
+        self._checkpoints = checkpoints
+
+    def create(self, **environment):
+        """A job that runs the training program; its id, once it has made some steps."""
+        body = {
+            "name": "fit-a-line",
+            "image": NAME,
+            "environment": {name: str(value) for name, value in environment.items()},
+            "infrastructure": {"vcpus": 0.25, "memory": "64MB"},
+            "checkpoints": {"signal": "USR1", "timeoutSeconds": 60},
+        }
+        job_id = self.call("POST", "", body)["jobId"]
+        self.wait(job_id, lambda it: it["status"] == "running")
+        self.until(lambda: len(self.losses(job_id)) > 5)
+        return job_id
+
+    def call(self, method, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(
+            f"{self.service.url}/v2/training/jobs{path}", data, {"Content-Type": "application/json"}, method=method
+        )
+        try:
+            with urllib.request.urlopen(request) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as refused:
+            raise AssertionError(refused.read().decode()) from None
+
+    def show(self, job_id):
+        return self.call("GET", f"/{job_id}")
+
+    def wait(self, job_id, holds):
+        """The job as shown once the condition holds."""
+        self.until(lambda: holds(self.show(job_id)))
+        return self.show(job_id)
+
+    def until(self, holds):
+        end = time.monotonic() + TIMEOUT
+        while not holds():
+            assert time.monotonic() < end, self.service.log.read_text()[-2000:]
+            time.sleep(0.1)
+
+    def stop_orders(self, job_id):
+        """The text of the job's details, with the progress of its stop orders."""
+        with urllib.request.urlopen(f"{self.service.url}/v1/batchq/jobs/{job_id}") as answer:
+            return answer.read().decode()
+
+    def names(self, job_id):
+        """The names of what is in the checkpoint directory."""
+        folder = self._checkpoints / job_id
+        return sorted(it.name for it in folder.iterdir()) if folder.exists() else []
+
+    def output(self, job_id):
+        """All lines of all attempts, in order."""
+        logs = self.service.client("logs")
+        (job,) = self.service.client().describe_jobs(jobs=[job_id])["jobs"]
+        present = job["container"].get("logStreamName")
+        streams = dict.fromkeys([*(it["container"].get("logStreamName") for it in job["attempts"]), present])
+        return [line for stream in streams if stream for line in _lines(logs, stream)]
+
+    def losses(self, job_id):
+        """The step and the loss of each line."""
+        return losses_in(self.output(job_id))
+
+
+def losses_in(lines):
+    return [(int(found[1]), found[2]) for line in lines if (found := STEP.search(line))]
+
+
+def uninterrupted(folder, steps):
+    """The losses of a run without interruption, by this machine's Python."""
+    environment = {"BATCHQ_CHECKPOINT_DIR": str(folder), "STEPS": str(steps), "SECONDS_PER_STEP": "0"}
+    done = subprocess.run([sys.executable, TRAINER], env=environment, capture_output=True, text=True, check=True)
+    return losses_in(done.stdout.splitlines())
+
+
+def _lines(logs, stream):
+    found, token = [], None
+    while True:
+        more = {} if token is None else {"nextToken": token}
+        page = logs.get_log_events(logGroupName="/aws/batch/job", logStreamName=stream, startFromHead=True, **more)
+        found += [it["message"] for it in page["events"]]
+        if page["nextForwardToken"] == token:
+            return found
+        token = page["nextForwardToken"]

@@ -1,0 +1,117 @@
+"""A real training program in real containers: final checkpoints, and kills of the server in each phase of a cancel."""
+
+import pytest
+
+from tests.support.service import serving
+from tests.trainer.image import ensure_image
+from tests.trainer.runs import Runs, uninterrupted
+
+pytestmark = pytest.mark.docker
+PERIODIC = 50  # steps between two checkpoints of the program itself
+
+
+@pytest.fixture(scope="module")
+def runs(docker_engine, tmp_path_factory):
+    ensure_image()
+    data = tmp_path_factory.mktemp("trainer") / "data"
+    with serving(data, "--network", "host") as service:
+        yield Runs(service, data.with_name("data-checkpoints"))
+        service.sweep()
+
+
+def requested(runs, job_id):
+    """The checkpoints that the program wrote on request."""
+    steps = [int(it.partition("step-")[2].removesuffix(".json")) for it in runs.names(job_id)]
+    return [it for it in steps if it % PERIODIC]
+
+
+def ends_with_one_final_checkpoint(runs, job_id):
+    done = runs.wait(job_id, lambda it: it["status"] == "cancelled")
+    details = done["cancellationDetails"]
+    assert details["finalCheckpointCreated"], details
+    (step,) = requested(runs, job_id)
+    final = next(it for it in runs.call("GET", f"/{job_id}/checkpoints")["checkpoints"] if it["type"] == "final")
+    assert (final["step"], final["checkpointId"]) == (step, details["finalCheckpointId"])
+    assert not [it for it in runs.names(job_id) if it.startswith(".")]
+    steps = [it for it, _ in runs.losses(job_id)]
+    assert steps == list(range(1, len(steps) + 1)), "the program was started once"
+    return step
+
+
+def test_a_cancelled_job_leaves_a_final_checkpoint(runs):
+    job_id = runs.create()
+
+    answer = runs.call("POST", f"/{job_id}/cancel", {"reason": "flat loss", "createFinalCheckpoint": True})
+
+    assert answer["status"] == "cancelling"
+    ends_with_one_final_checkpoint(runs, job_id)
+
+
+def test_a_forced_cancel_leaves_only_the_checkpoints_of_before(runs):
+    job_id = runs.create(SECONDS_PER_STEP=0.02)
+    runs.until(lambda: runs.names(job_id))
+
+    runs.call("POST", f"/{job_id}/cancel", {"force": True})
+
+    done = runs.wait(job_id, lambda it: it["status"] == "cancelled")
+    assert done["cancellationDetails"]["forced"]
+    assert requested(runs, job_id) == []
+    assert runs.names(job_id) != []
+
+
+def test_a_clean_cancel_leaves_only_the_final_checkpoint(runs):
+    job_id = runs.create(SECONDS_PER_STEP=0.02)
+    runs.until(lambda: runs.names(job_id))
+
+    runs.call("POST", f"/{job_id}/cancel", {"preserveCheckpoints": False, "createFinalCheckpoint": True})
+
+    step = ends_with_one_final_checkpoint(runs, job_id)
+    runs.until(lambda: len(runs.names(job_id)) == 1)
+    assert f"step-{step}.json" in runs.names(job_id)[0]
+
+
+def after_the_order(runs, job_id):
+    """The server is killed as soon as it has replied."""
+
+
+def after_the_signal(runs, job_id):
+    runs.until(lambda: "checkpointRequestedAt" in runs.stop_orders(job_id))
+
+
+def after_the_checkpoint(runs, job_id):
+    """It is written, and not yet two seconds old."""
+    runs.until(lambda: requested(runs, job_id))
+
+
+def after_the_stop_signal(runs, job_id):
+    runs.until(lambda: "signalledAt" in runs.stop_orders(job_id))
+
+
+PHASES = [after_the_order, after_the_signal, after_the_checkpoint, after_the_stop_signal]
+
+
+@pytest.mark.fault("CK01")
+@pytest.mark.parametrize("phase", PHASES, ids=lambda it: it.__name__)
+def test_a_server_killed_in_a_cancel_completes_it_once(runs, phase):
+    job_id = runs.create(SECONDS_PER_STEP=0.3, STOP_SECONDS=3)
+    runs.call("POST", f"/{job_id}/cancel", {"createFinalCheckpoint": True})
+    phase(runs, job_id)
+
+    runs.service.kill()
+    runs.service.start()
+
+    ends_with_one_final_checkpoint(runs, job_id)
+
+
+def test_the_loss_of_a_resumed_job_continues_where_it_stopped(runs, tmp_path):
+    job_id = runs.create(STEPS=120)
+
+    runs.call("POST", f"/{job_id}/pause", {"reason": "room for others"})
+    runs.wait(job_id, lambda it: it["status"] == "paused")
+    (step,) = requested(runs, job_id)
+    runs.call("POST", f"/{job_id}/resume")
+    runs.wait(job_id, lambda it: it["status"] == "completed")
+
+    output = runs.output(job_id)
+    assert f"resumed from epoch-0-step-{step}.json" in output or f"step-{step}.json" in "".join(output)
+    assert dict(runs.losses(job_id)) == dict(uninterrupted(tmp_path, 120))
