@@ -355,3 +355,18 @@ def test_a_server_with_other_settings_does_not_start(tmp_path, text, why):
 def test_a_server_without_its_file_of_settings_does_not_start(tmp_path):
     with pytest.raises(StartImpossible, match="cannot read"):
         read_settings(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["1" * 25, "1" * 5000, "1e999", '"\\ud800"', '"\\u0000"', "[" * 150 + "]" * 150, "-0.0", "1.7976931348623157e308"],
+)
+async def test_an_odd_value_that_is_only_returned_does_no_harm(default_queue, http, value):
+    body = json.dumps(creation(algorithm={"policies": {"a": "VALUE"}})).replace('"VALUE"', value)
+
+    status, _, answer = await http.ask("POST", JOBS, data=body)
+
+    assert status in {201, 400}
+    if status == 201:
+        shown, _, _ = await http.ask("GET", f"{JOBS}/{answer['metadata']['id']}")
+        assert shown == 200
