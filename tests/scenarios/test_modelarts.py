@@ -15,6 +15,7 @@ from tests.support.scripts import LASTING, Script
 from tests.support.world import HOST
 
 POLITE = Script(seconds=60, on_term=0, output=("ready",))
+POLITE_TO_PAUSE = Script(seconds=60, on_term=1, output=("ready",))  # with exit code 0 a paused job would be finished
 DEAF = Script(seconds=60, on_term=None, output=("ready",))
 WHOLE = 4000  # all vCPUs of the environment, in thousandths
 NOWHERE = "127.0.0.1:1/none:latest"
@@ -127,6 +128,32 @@ async def test_a_running_job_is_terminating_until_its_container_has_exited(world
     assert await training.phases(job) == ("Terminated", "Terminated")
     assert await training.terminate(job) == NOT_TERMINABLE
     assert len(done.attempts) == 1
+
+
+async def test_a_job_that_is_paused_is_running_until_its_container_has_exited(world, training):
+    world.runtime.hold("stop")
+    job = await world.submit(POLITE_TO_PAUSE)
+    await world.wait_for_output(job, "ready")
+
+    await world.pause(job)
+
+    assert await training.phases(job) == ("Running", "Running")
+    world.runtime.release("stop")
+    await world.wait_for(job, Status.RUNNABLE)
+    assert await training.phases(job) == ("Pending", "Queuing")
+    assert await training.terminate(job) == "Terminated"
+
+
+async def test_a_job_that_is_being_paused_can_be_terminated(world, training):
+    world.runtime.hold("stop")
+    job = await world.submit(POLITE_TO_PAUSE)
+    await world.wait_for_output(job, "ready")
+    await world.pause(job)
+
+    assert await training.terminate(job) == "Terminating"
+    world.runtime.release("stop")
+    await world.wait_for(job, Status.FAILED)
+    assert await training.phases(job) == ("Terminated", "Terminated")
 
 
 async def test_the_phase_of_a_running_job_is_not_certain_while_the_engine_is_away(world, training):
