@@ -121,6 +121,8 @@ class OperationDoc(Struct, frozen=True, kw_only=True):
     description: str = ""
     #: The shape of the request body; None without a body.
     body: type[BaseModel] | None = None
+    #: Whether the body may be omitted.
+    optional_body: bool = False
     #: The shape of the query; None without parameters.
     query: type[BaseModel] | None = None
     #: The shape of a successful response, or of one line of NDJSON: a Struct of batchq that the handler passes to
@@ -289,9 +291,15 @@ def _documented(it: OperationDoc, path: str, refs: _Refs, profile: DialectProfil
         **({} if it.permission is None else {"x-batchq-permission": it.permission.name}),
         "security": _security(it, profile),
         "parameters": [*_in_path(path), *target, *(_in_query(it.query) if it.query else ())],
-        **({"requestBody": {"required": True} | _content(refs.requests[it.body], it.media)} if it.body else {}),
+        **_request_body(it, refs),
         "responses": {**answer, **_errors(profile)},
     }
+
+
+def _request_body(it: OperationDoc, refs: _Refs) -> Json:
+    if it.body is None:
+        return {}
+    return {"requestBody": {"required": not it.optional_body} | _content(refs.requests[it.body], it.media)}
 
 
 def _security(it: OperationDoc, profile: DialectProfile) -> list[Json]:

@@ -68,6 +68,7 @@ DOC = OperationDoc(
         "after N seconds."
     ),
     body=CancelTrainingJobRequest,
+    optional_body=True,
     answer=CancelAnswer,
 )
 

@@ -87,6 +87,7 @@ CREATE_DOC = OperationDoc(
     summary="Requests a checkpoint of a running training job.",
     description="Sends the signal that the job declared at its creation. The next checkpoint has the type `manual`.",
     body=CreateTrainingCheckpointRequest,
+    optional_body=True,
     answer=CheckpointRequested,
     status=HTTPStatus.ACCEPTED,
 )

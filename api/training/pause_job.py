@@ -49,6 +49,7 @@ PAUSE_DOC = OperationDoc(
     summary="Pauses a training job until it is resumed.",
     description="A repeated request changes nothing.",
     body=PauseTrainingJobRequest,
+    optional_body=True,
     answer=PauseAnswer,
 )
 RESUME_DOC = OperationDoc(
@@ -56,6 +57,7 @@ RESUME_DOC = OperationDoc(
     summary="Resumes a paused training job.",
     description="The job waits at its old position in its queue. A job that is not paused is unchanged.",
     body=ResumeTrainingJobRequest,
+    optional_body=True,
     answer=PauseAnswer,
 )
 

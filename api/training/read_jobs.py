@@ -59,7 +59,7 @@ class ListTrainingJobsQuery(BaseModel):
     name: Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=256)] | None = None
     limit: Annotated[int, Field(ge=1, le=MAX_ROWS)] = 50
     #: `nextCursor` of the answer before.
-    cursor: Annotated[str, Field(max_length=1024)] | None = None
+    cursor: Annotated[str, Field(max_length=256)] | None = None
 
 
 class ListAnswer(Struct, frozen=True, kw_only=True, rename="camel"):

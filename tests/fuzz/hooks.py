@@ -8,6 +8,7 @@ import schemathesis
 from tests.support.answers import NDJSON, parsed
 
 CLOUDWATCH = "application/x-amz-json-1.1"
+MAX_SEGMENT = 500  # characters of a path parameter
 LONGEST_WAIT = 20  # seconds of a long poll
 LONG_WAITS = frozenset(map(str, range(1, 21)))
 VALID_VALUES = json.loads(os.environ["BATCHQ_VALID_VALUES"])
@@ -44,9 +45,11 @@ def map_query(context, query):
 
 @schemathesis.hook
 def map_path_parameters(context, path_parameters):
-    """Name an existing job, so that a request reaches it, and its only task."""
-    known = {"job": VALID_VALUES["jobId"], "task": "worker-0", "project": "a-project"}
-    return path_parameters and path_parameters | {it: known[it] for it in known.keys() & path_parameters.keys()}
+    """Name an existing job, so that a request reaches its log. A path that is too long belongs to no dialect."""
+    return {
+        name: VALID_VALUES["jobId"] if name in {"job", "jobId"} else str(value)[:MAX_SEGMENT]
+        for name, value in (path_parameters or {}).items()
+    }
 
 
 def with_valid_values(content):
