@@ -13,7 +13,10 @@ are selected once, in one transaction; jobs that are finished, or do not exist f
                                         STARTING and RUNNING; ALL; SUBMITTED, RUNNABLE, STARTING
      "computeEnvironments": ["node1"],  where the jobs run now
      "reason": "...", "dryRun": true,
-     "signal": "SIGINT", "graceSeconds": 5}        terminatejobs only: instead of SIGTERM and the job's own grace
+     "signal": "SIGINT", "graceSeconds": 5,        terminatejobs only: instead of SIGTERM and the job's own grace
+     "checkpoint": true,                request a final checkpoint of running jobs first
+     "keepCheckpoints": false,          delete the checkpoints from before the order
+     "force": true}                     SIGKILL at once, also for jobs that are stopping; not with `checkpoint`
 
 The response is 200, also if no job matches. It is NDJSON, one JSON object a line: a line for each job as soon as it is
 handled, and a last line with `counts`. A response may be long and take seconds. If the last line is missing, the
@@ -148,6 +151,9 @@ _DESCRIPTION = (
 class TerminateJobsRequest(CancelJobsRequest):
     signal: Annotated[str, Field(max_length=16)] | None = None
     grace_seconds: Annotated[int, Field(ge=0, le=86_400)] | None = None
+    checkpoint: bool = False
+    keep_checkpoints: bool = True
+    force: bool = False
 
 
 def dialect(service: BulkStopService) -> Dialect:
@@ -192,14 +198,19 @@ def _endpoint(
 
 
 def to_order(it: CancelJobsRequest, user: str) -> BulkStopOrder:
-    """The order that each selected job receives. Raises Invalid for an unknown signal."""
+    """The order that each selected job receives. Raises Invalid for an unknown signal, and for one with force."""
     if not isinstance(it, TerminateJobsRequest):
         return BulkStopOrder(kind=Kind.CANCEL, reason=it.reason or f"Cancelled by {user or 'a request'}")
+    if it.force and (it.signal is not None or it.grace_seconds is not None):
+        raise Invalid("'force' sends SIGKILL at once: it cannot be combined with 'signal' or 'graceSeconds'.")
     return BulkStopOrder(
         kind=Kind.TERMINATE,
         reason=it.reason or f"Terminated by {user or 'a request'}",
         grace=None if it.grace_seconds is None else timedelta(seconds=it.grace_seconds),
         signal=None if it.signal is None else _signal(it.signal),
+        checkpoint=it.checkpoint,
+        keep_checkpoints=it.keep_checkpoints,
+        force=it.force,
     )
 
 

@@ -41,7 +41,9 @@ MAX_WAITING = 14  # further searches of one user that wait
 
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?::[0-9]{1,5})?")
 _ID_PREFIX = re.compile(r"[0-9a-f-]{8,36}(?::[0-9]{0,5})?")
-_ARN = re.compile(r"arn:aws[a-z-]*:batch:[a-z0-9-]*:\d*:(?:job-queue|job-definition|job)/(?P<name>[^/]+)")
+_ARN = re.compile(
+    r"arn:aws[a-z-]*:batch:[a-z0-9-]*:\d*:(?:job-queue|job-definition|job|compute-environment)/(?P<name>[^/]+)"
+)
 
 Word = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=256)]
 Words = Annotated[list[Word], Field(min_length=1, max_length=1000)]
@@ -79,6 +81,8 @@ class SearchJobsRequest(BaseModel):
     #: With `endedAfter` or `endedBefore` only finished jobs match.
     ended_after: Milliseconds | None = None
     ended_before: Milliseconds | None = None
+    #: Names or ARNs of compute environments: only jobs that run on them now.
+    compute_environments: Words | None = None
     #: Only queued jobs that are held or paused.
     held: bool = False
     #: Whether children of arrays are rows of their own; else an array is one row.
@@ -178,6 +182,7 @@ def to_query(body: SearchJobsRequest, caller: Caller) -> JobSearchQuery:
         created_before=body.created_before,
         ended_after=body.ended_after,
         ended_before=body.ended_before,
+        environments=_names(body.compute_environments),
         held=body.held,
         children=body.children,
         order_by=order_by,

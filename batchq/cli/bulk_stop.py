@@ -14,11 +14,12 @@ from msgspec import Struct, field
 from batchq.cli.exit_statuses import EXIT_STATUSES, INTERRUPTED, MISUSED, REFUSED, UNAVAILABLE
 from batchq.cli.http_client import Response, add_server_flags, call, stream, url_of
 from batchq.cli.job_filters import add_filter_flags, job_filter
+from batchq.cli.job_holds import add_keep_flag
 from batchq.cli.output import escape, print_error, write_line
 from batchq.cli.step_notes import StepNotes
 from batchq.cli.stop_confirmation import Declined, asks, confirmed
 from batchq.cli.times import clock_time, moment, now
-from batchq.errors import Invalid, Unavailable
+from batchq.errors import Invalid, Misused, Unavailable
 
 CANCEL = "/v1/batchq/canceljobs"
 TERMINATE = "/v1/batchq/terminatejobs"
@@ -82,9 +83,21 @@ def add_terminate(command: ArgumentParser) -> None:
       batchq terminate 7d1e0c2b-91aa-4d55-8c3e-2a64f1b7c003.sidecar
       batchq terminate -A physics -t running --reason 'the room is too hot'
       batchq terminate -n 'train*' --signal INT --grace 120
+      batchq terminate 7d1e0c2b-91aa-4d55-8c3e-2a64f1b7c003 --checkpoint
     """
     _add_common_flags(command)
     command.set_defaults(run=terminate)
+    command.add_argument(
+        "--checkpoint",
+        action="store_true",
+        help="request a final checkpoint of running jobs first; they need a checkpoint directory",
+    )
+    command.add_argument(
+        "--force",
+        action="store_true",
+        help="SIGKILL at once, also for jobs that are stopping already; unsaved data is lost",
+    )
+    add_keep_flag(command)
     command.add_argument(
         "-s",
         "--signal",
@@ -100,7 +113,17 @@ def add_terminate(command: ArgumentParser) -> None:
 
 
 def terminate(args: Namespace) -> int:
-    return _stop(args, TERMINATE, signal=args.signal, graceSeconds=args.grace)
+    if args.force and (args.checkpoint or args.signal or args.grace is not None):
+        raise Misused("--force kills at once: it cannot be combined with --checkpoint, --signal or --grace")
+    return _stop(
+        args,
+        TERMINATE,
+        signal=args.signal,
+        graceSeconds=args.grace,
+        checkpoint=args.checkpoint or None,
+        keepCheckpoints=None if args.keep_checkpoints else False,
+        force=args.force or None,
+    )
 
 
 def _add_common_flags(command: ArgumentParser) -> None:
@@ -184,8 +207,10 @@ def _consequences(path: str, more: Mapping[str, object]) -> Mapping[str, str]:
     """CONSEQUENCES for a request: `more` has its signal and grace period, None for those of each job."""
     if path == CANCEL:
         return CONSEQUENCES | {"STOPPING": ENDS_WITH_CHILDREN}
+    if more.get("force"):
+        return {it: text.replace("{signal}, SIGKILL after {grace}", "SIGKILL") for it, text in CONSEQUENCES.items()}
     grace = "the grace period" if more["graceSeconds"] is None else f"{more['graceSeconds']} s"
-    signal = more["signal"] or "SIGTERM"
+    signal = f"{'final checkpoint, ' if more.get('checkpoint') else ''}{more['signal'] or 'SIGTERM'}"
     return {outcome: text.format(signal=signal, grace=grace) for outcome, text in CONSEQUENCES.items()}
 
 

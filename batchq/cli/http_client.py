@@ -92,8 +92,9 @@ def call(
     timeout: float = TIMEOUT,
     signed: bool = True,
     invocation: str = "",
+    method: str | None = None,
 ) -> Response:
-    """The JSON object that answers a GET, or a POST of `content`.
+    """The JSON object that answers a GET, or a POST of `content`; or, without content, a request with this method.
 
     The request is signed if `signed` and the environment has a key. `timeout`: of each network operation, in seconds.
     `invocation`: with it a repeated SubmitJob has no further effect; empty: none.
@@ -101,7 +102,7 @@ def call(
     response, and if batchq does not respond; Misused for an unreadable bundle of certificates.
     """
     headers = {INVOCATION: invocation} if invocation else {}
-    with _open(url, path, content, timeout=timeout, signed=signed, more=headers) as response:
+    with _open(url, path, content, timeout=timeout, signed=signed, more=headers, method=method) as response:
         return _parse(response.read(MAX_RESPONSE), url)
 
 
@@ -133,12 +134,14 @@ def _open(
     timeout: float,
     signed: bool,
     more: Mapping[str, str],
+    method: str | None = None,
 ) -> Iterator[HTTPResponse]:
     """The response; `more` are further headers of the request."""
     body = None if content is None else json.dumps(content).encode()
     target = (AT_SOCKET if _is_unix(url) else url) + path
-    headers = _headers(target, body, signed=signed and not _is_unix(url), more=more)
-    request = Request(target, data=body, headers=headers)  # noqa: S310 - see url_of
+    method = method or ("GET" if body is None else "POST")
+    headers = _headers(method, target, body, signed=signed and not _is_unix(url), more=more)
+    request = Request(target, data=body, headers=headers, method=method)  # noqa: S310 - see url_of
     try:
         with _opener(url).open(request, timeout=timeout) as response:
             yield response
@@ -224,7 +227,7 @@ class _RefuseRedirects(HTTPRedirectHandler):
         pass
 
 
-def _headers(url: str, body: bytes | None, *, signed: bool, more: Mapping[str, str]) -> Mapping[str, str]:
+def _headers(method: str, url: str, body: bytes | None, *, signed: bool, more: Mapping[str, str]) -> Mapping[str, str]:
     """The headers of a request, signed with the key in the variables of AWS's tools, if there is one."""
     headers = {"Content-Type": "application/json", **more}
     key, secret = os.environ.get(KEY), os.environ.get(SECRET)
@@ -235,7 +238,7 @@ def _headers(url: str, body: bytes | None, *, signed: bool, more: Mapping[str, s
     from botocore.awsrequest import AWSRequest  # noqa: PLC0415
     from botocore.credentials import Credentials  # noqa: PLC0415
 
-    request = AWSRequest("GET" if body is None else "POST", url, headers=headers, data=body or b"")
+    request = AWSRequest(method, url, headers=headers, data=body or b"")
     SigV4Auth(Credentials(key, secret), "batch", os.environ.get(REGION) or "us-east-1").add_auth(request)
     return dict(request.headers.items())
 

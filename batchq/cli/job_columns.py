@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from batchq.cli.native_api import Row
-from batchq.cli.search_filters import FINISHED
+from batchq.cli.search_filters import ACTIVE, FINISHED
 from batchq.cli.tables import Column
 from batchq.cli.times import ago, duration, iso, moment
 from batchq.errors import Misused
@@ -31,7 +31,7 @@ def _all_columns(present: datetime) -> list[Column]:
     return [
         Column(title="JOB", full=_id, short=lambda it: short_id(_id(it))),
         Column(title="NAME", full=_member("jobName"), elastic=True),
-        Column(title="STATE", full=status, style=status_style),
+        Column(title="STATE", full=status, short=state, style=status_style),
         Column(title="QUEUE", full=_member("jobQueue")),
         Column(title="OWNER", full=_member("user")),
         Column(title="TIME", full=lambda it: iso(since(it)), short=lambda it: age(it, present)),
@@ -65,6 +65,28 @@ def short_id(job_id: str) -> str:
 
 def status(row: Row) -> str:
     return str(row.get("status", ""))
+
+
+def state(row: Row) -> str:
+    """The status; of a held job with `held` or `paused`, and of a job that is stopping with what happens to it."""
+    hold, order = row.get("hold"), row.get("stopOrder")
+    if status(row) in FINISHED:
+        return status(row)
+    if status(row) in ACTIVE and isinstance(order, dict) and order.get("kind") != "CANCEL":
+        return f"{status(row)} {_progress(order)}"
+    if not isinstance(hold, dict):
+        return status(row)
+    return f"{status(row)} {'paused' if hold.get('paused') else 'held'}"
+
+
+def _progress(order: Row) -> str:
+    """What a stop order does to a running job at present."""
+    if "killedAt" in order:
+        return "killed"
+    is_awaited = order.get("finalCheckpointRequested") and not {"finalCheckpoint", "checkpointError"} & order.keys()
+    if is_awaited and "signalledAt" not in order:
+        return "checkpoint"
+    return ORDERS.get(str(order.get("kind")), ("stopping", ""))[0]
 
 
 def status_style(row: Row) -> str:
@@ -108,6 +130,7 @@ ORDERS = {
     "TERMINATE": ("stopping", "terminated"),
     "TIMEOUT": ("stopping", "timed out"),
     "FORCE_FAIL": ("given up", "force-failed"),
+    "PAUSE": ("pausing", "paused"),
 }
 
 

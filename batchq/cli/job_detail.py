@@ -10,6 +10,7 @@ from batchq.cli import job_handles
 from batchq.cli.fields import Field, print_fields
 from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.job_columns import age, reason, status, status_style, stop_order
+from batchq.cli.job_columns import state as state_of
 from batchq.cli.native_api import Row, explanation, history, job_detail
 from batchq.cli.output import escape, write_line
 from batchq.cli.search_filters import FINISHED
@@ -58,7 +59,7 @@ def show(args: Namespace) -> int:
     job, present, color = _explained(url, response["job"]), now(), uses_color(args.color)
     in_terminal = is_terminal()
     if in_terminal:
-        state = paint(escape(status(job)), status_style(job) if color else "")
+        state = paint(escape(state_of(job)), status_style(job) if color else "")
         write_line(f"{escape(str(job.get('jobName')))}  {state}  {age(job, present)}", flush=False)
     print_fields(fields_of(job, present, in_terminal=in_terminal), color=color)
     _print_attempts(job, color=color)
@@ -80,9 +81,11 @@ def fields_of(job: Row, present: datetime, *, in_terminal: bool) -> Iterator[Fie
     """
     if not in_terminal:
         yield "name", str(job.get("jobName"))
-        yield "state", status(job)
+        yield "state", state_of(job)
     if text := reason(job):
         yield "why", text
+    if isinstance(job.get("hold"), dict):
+        yield "hold", _render_hold_change({"held": job["hold"]})
     for order in job.get("stopOrders") or ([job["stopOrder"]] if "stopOrder" in job else []):
         yield "stop order", _render_stop_order(order, has_ended=status(job) in FINISHED)
     yield "id", str(job.get("jobId"))
@@ -96,12 +99,10 @@ def fields_of(job: Row, present: datetime, *, in_terminal: bool) -> Iterator[Fie
 
 def _render_stop_order(order: Row, *, has_ended: bool) -> str:
     """The order, with the times of its signals."""
-    signals = [
-        f"{name} at {at:%H:%M:%S}"
-        for member, name in (("signalledAt", "signalled"), ("killedAt", "killed"))
-        if (at := moment(order.get(member)))
-    ]
-    return "; ".join([stop_order(order, has_ended=has_ended), *signals])
+    steps = [f"{name} at {at:%H:%M:%S}" for member, name in ORDER_STEPS.items() if (at := moment(order.get(member)))]
+    checkpoint = [f"final checkpoint {order['finalCheckpoint']}"] if "finalCheckpoint" in order else []
+    missing = [f"no final checkpoint: {order['checkpointError']}"] if "checkpointError" in order else []
+    return "; ".join([stop_order(order, has_ended=has_ended), *steps, *checkpoint, *missing])
 
 
 def _times(job: Row, present: datetime, *, in_terminal: bool) -> Iterator[Field]:
@@ -220,7 +221,20 @@ def history_command(args: Namespace) -> int:
 
 
 #: The reason of a history entry by the progress of its stop order; other entries show the order.
-SIGNALS = {"SIGNALLED": "the stop signal was delivered", "KILLED": "SIGKILL was sent"}
+SIGNALS = {
+    "CHECKPOINT_REQUESTED": "a final checkpoint was requested",
+    "CHECKPOINT_SEEN": "final checkpoint",
+    "SIGNALLED": "the stop signal was delivered",
+    "FORCED": "forced",
+    "KILLED": "SIGKILL was sent",
+}
+#: The times of a stop order, with what happened then.
+ORDER_STEPS = {
+    "checkpointRequestedAt": "checkpoint requested",
+    "signalledAt": "signalled",
+    "forcedAt": "forced",
+    "killedAt": "killed",
+}
 
 
 def _history_columns(entries: list[Row]) -> list[Column]:
@@ -249,7 +263,15 @@ def _history_reason(entry: Row) -> str:
         return _render_hold_change(hold)
     if not isinstance(order, dict):
         return str(entry.get("reason", ""))
-    return SIGNALS.get(str(order.get("progress"))) or stop_order(order, has_ended=True)
+    text = SIGNALS.get(str(order.get("progress")))
+    if text is None:
+        text = stop_order(order, has_ended=True)
+    elif "checkpoint" in order:
+        text = f"{text} {order['checkpoint']}"
+    elif order.get("progress") == "FORCED" and order.get("user"):
+        text = f"{text} by {order['user']}"
+    part = order.get("container", order.get("node"))
+    return text if part is None else f"{'container' if 'container' in order else 'node'} {part}: {text}"
 
 
 def _render_hold_change(change: Row) -> str:

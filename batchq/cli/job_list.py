@@ -106,7 +106,7 @@ def _requests(args: Namespace, filters: Filters) -> list[Filters]:
         filters["children"] = True
     if not (args.ids or args.group_by):
         filters["explain"] = True
-    if args.all or args.jobs or args.states or args.since or args.until:
+    if args.all or args.jobs or args.states or args.since or args.until or args.held or args.environments:
         return [filters]
     recent = milliseconds(now() - RECENT)
     return [filters | {"statuses": UNFINISHED}, filters | {"statuses": FINISHED, "endedAfter": recent}]

@@ -49,6 +49,9 @@ def add_search_flags(command: ArgumentParser) -> None:
     add("-p", "--partition", "--queue", to="queues", metavar="QUEUE", text="jobs in this queue")
     text = "state: PENDING (PD: all that have not started), RUNNING (R), FINISHED, ALL, or a status of AWS Batch"
     add("-t", "--state", to="states", metavar="STATE", text=text, parse=_parse_states)
+    text = "jobs that run in this compute environment"
+    add("-w", "--compute-environment", to="environments", metavar="ENVIRONMENT", text=text)
+    group.add_argument("--held", action="store_true", help="queued jobs that are held or paused")
     add("--definition", to="definitions", metavar="DEFINITION", text="jobs of this definition: NAME, NAME:REVISION")
     add(
         "--reason",
@@ -72,9 +75,12 @@ def search_filters(args: Namespace, url: str) -> Filters:
         ("queues", "queues"),
         ("states", "statuses"),
         ("definitions", "jobDefinitions"),
+        ("environments", "computeEnvironments"),
     ):
         if values := getattr(args, name):
             filters[member] = list(dict.fromkeys(chain.from_iterable(values)))
+    if args.held:
+        filters["held"] = True
     if args.jobs:
         filters |= {"ids": job_handles.resolve_jobs(url, args.jobs), "children": True}
     if args.me or not (args.users or args.accounts or args.all_users or args.jobs):
@@ -85,6 +91,7 @@ def search_filters(args: Namespace, url: str) -> Filters:
 def has_selection(args: Namespace) -> bool:
     """Whether an id or any filter is given."""
     names = ("jobs", "names", "users", "me", "all_users", "accounts", "queues", "states", "definitions", "reasons")
+    names = (*names, "environments", "held")
     return any(getattr(args, it) for it in (*names, "since", "until"))
 
 

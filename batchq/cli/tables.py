@@ -37,13 +37,19 @@ class Column(Struct, frozen=True, kw_only=True):
 
 def add_output_flags(command: ArgumentParser) -> None:
     """Declare the flags that the functions of this module read."""
+    group = add_json_flags(command)
+    group.add_argument("--header", action="store_true", help="print the titles of the columns into a pipe, too")
+    add_color_flag(group)
+
+
+def add_json_flags(command: ArgumentParser) -> Any:  # noqa: ANN401 - argparse's own
+    """Declare the flags that `prints_json` and `print_json` read; returns their group."""
     group = command.add_argument_group("output")
     group.add_argument("--json", action="store_true", help="print the server's response as JSON")
     group.add_argument(
         "--query", type=_query, metavar="JMESPATH", help="print the result of this JMESPath expression as JSON"
     )
-    group.add_argument("--header", action="store_true", help="print the titles of the columns into a pipe, too")
-    add_color_flag(group)
+    return group
 
 
 def add_color_flag(command: Any) -> None:  # noqa: ANN401 - a parser, or a group of argparse's

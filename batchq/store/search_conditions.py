@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from batchq.domain.job import FINISHED, QUEUED, Status
+from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Status
 from batchq.ports.job_search import JobSearchQuery, SearchOrder
 from batchq.store import rows
 from batchq.store.lists import any_of, matches_definition, matches_name
@@ -55,6 +55,8 @@ def effective_statuses(query: JobSearchQuery) -> frozenset[Status]:
     wanted = frozenset(Status) if query.statuses is None else query.statuses
     if query.held:
         wanted &= QUEUED
+    if query.environments is not None:
+        wanted &= ACTIVE
     by_end = query.order_by is SearchOrder.ENDED or query.ended_after is not None or query.ended_before is not None
     return wanted & FINISHED if by_end else wanted
 
@@ -86,12 +88,20 @@ def _conditions(query: JobSearchQuery) -> Iterator[SearchCondition]:
         yield SearchCondition(columns=frozenset({"owner", "account"}), text=text, values=owners)
     if query.shares is not None:
         yield _is_in("share_identifier", query.shares)
+    yield from _runs_in(query)
     yield from _times(query)
     if query.definitions is not None:
         columns = frozenset({"definition", "revision"})
         yield _any(columns, [matches_definition(rows.text(it), T) for it in sorted(query.definitions)])
     if query.names is not None:
         yield _any(frozenset({"name"}), [_matches_name(rows.text(lower_case(it))) for it in sorted(query.names)])
+
+
+def _runs_in(query: JobSearchQuery) -> Iterator[SearchCondition]:
+    if query.environments is not None:
+        environment = f"CASE WHEN json_valid({T}.state) THEN json_extract({T}.state, '$.attempt.environment') END"
+        text, values = f"{environment} IN ({LISTED})", (json_texts(query.environments),)
+        yield SearchCondition(columns=frozenset({"state"}), text=text, values=values)
 
 
 def _named_jobs(query: JobSearchQuery) -> Iterator[SearchCondition]:

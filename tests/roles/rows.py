@@ -88,6 +88,10 @@ def _get(part: str, kind: str = "fresh") -> Row:
     return Row(cells=REACH, ask=ask, kind=kind)
 
 
+def _changed(path: str) -> Callable[[Thing], Request]:
+    return lambda it: Request(path=f"/v1/batchq/jobs/{it.job}/{path}", body={})
+
+
 def _training(path: str, **more) -> Request:
     return Request(path=f"/v2/training/jobs{path}", **more)
 
@@ -314,6 +318,19 @@ ROWS: Mapping[tuple[str, str], Row] = {
         cells=REACH,
         ask=lambda _: Request(path="/v1/batchq/listaudit", body={"operation": "SubmitJob", "maxResults": 1000}),
         tells=lambda it: it.job,
+    ),
+    **{
+        (name, ""): Row(cells=REACH, ask=_changed(name.removesuffix("Job").lower()), kind="still", changes=True)
+        for name in ("HoldJob", "ReleaseJob", "PauseJob", "ResumeJob")
+    },
+    ("ListCheckpoints", ""): _get("/checkpoints"),
+    ("RequestCheckpoint", ""): Row(cells=REACH, ask=_changed("checkpoints")),
+    ("DeleteCheckpoint", ""): Row(
+        cells=REACH,
+        ask=lambda it: Request(path=f"/v1/batchq/jobs/{it.job}/checkpoints/ckpt_{'0' * 12}", method="DELETE"),
+    ),
+    ("DrainQueue", ""): Row(
+        cells=GROUND, ask=lambda _: Request(path="/v1/batchq/drainqueue", body={"queue": "front", "drained": False})
     ),
     ("ForceFail", ""): _native(f"jobs/{'0' * 8}-0000-4000-8000-{'0' * 12}/forcefail", DATA),
     ("LeaveSafeMode", ""): _native("leavesafemode", DATA),

@@ -1,0 +1,192 @@
+"""HoldJob, ReleaseJob, PauseJob and ResumeJob: requests that keep one job from starting, and DrainQueue for a queue.
+
+All are repeatable: a request that changes nothing succeeds.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from http import HTTPStatus
+from typing import Annotated
+
+from aiohttp import web
+from msgspec import Struct
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from batchq.api.authorization import authorize
+from batchq.api.holds import HoldAnswer, hold_answer
+from batchq.api.http import Dialect, HttpRefusal, parse, read_body, reply
+from batchq.api.openapi import OperationDoc, document
+from batchq.api.stop_orders import StopOrderAnswer, stop_order_answer
+from batchq.domain.access.accounts import Caller, Permission
+from batchq.domain.created_paths import status_reason
+from batchq.domain.ids import JobId, QueueName
+from batchq.domain.job import Job, Status
+from batchq.errors import NotFound
+from batchq.services.catalog import CatalogService
+from batchq.services.jobs import JobService
+
+DRAIN_QUEUE = "/v1/batchq/drainqueue"
+
+_JOB = "/v1/batchq/jobs/{job:[0-9a-f:#-]{1,64}}"
+
+Reason = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=1024)]
+
+
+class HoldJobRequest(BaseModel):
+    """Why the job is held."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
+
+    reason: Reason | None = None
+
+
+class PauseJobRequest(HoldJobRequest):
+    """Why the job is paused, and what happens to its checkpoints."""
+
+    #: Whether the checkpoints from before the pause are kept; the final checkpoint of the pause always is.
+    keep_checkpoints: bool = True
+
+
+class ReleaseJobRequest(BaseModel):
+    """An empty object."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class HeldJobAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The job after the request."""
+
+    job_id: str
+    job_name: str
+    status: Status
+    status_reason: str | None = None
+    #: Why it is held; absent if it is not.
+    hold: HoldAnswer | None = None
+    #: The latest order to cancel or stop the job. Its kind is PAUSE while a running job is being paused.
+    stop_order: StopOrderAnswer | None = None
+
+
+class DrainQueueRequest(BaseModel):
+    """A job queue, and whether it is drained."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    #: Its name.
+    queue: Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=256)]
+    #: True: it accepts jobs and starts none; false: it starts them again.
+    drained: bool
+
+
+class DrainQueueAnswer(Struct, frozen=True, kw_only=True):
+    """The queue after the request."""
+
+    queue: str
+    #: Whether it accepts jobs and starts none.
+    drained: bool
+
+
+_HOLD = OperationDoc(
+    name="HoldJob",
+    summary="Keeps a queued job from starting until it is released.",
+    description=(
+        "The job keeps its position in line, and holds up no other job. A job that is STARTING or RUNNING is refused: "
+        "pause it. Of an array all children are held, those that run after their attempt. A job that is held already "
+        "is not changed."
+    ),
+    body=HoldJobRequest,
+    answer=HeldJobAnswer,
+)
+_RELEASE = OperationDoc(
+    name="ReleaseJob",
+    summary="Lets a held or paused job start again.",
+    description="It returns to its old position in line. A job that is not held is not changed.",
+    body=ReleaseJobRequest,
+    answer=HeldJobAnswer,
+)
+_PAUSE = OperationDoc(
+    name="PauseJob",
+    summary="Stops a running job with a final checkpoint, and holds it until it is resumed.",
+    description=(
+        "A job that is STARTING or RUNNING is stopped as by TerminateJob with a final checkpoint; then it is RUNNABLE "
+        "and held, its resources are free, and the attempt does not count as one of its attempts. If it exits with "
+        "code 0 it is SUCCEEDED. A queued job is held. A job that is held already is not changed."
+    ),
+    body=PauseJobRequest,
+    answer=HeldJobAnswer,
+)
+_RESUME = OperationDoc(
+    name="ResumeJob",
+    summary="Lets a paused or held job start again, from its newest checkpoint.",
+    description="It returns to its old position in line. A job that is not held is not changed.",
+    body=ReleaseJobRequest,
+    answer=HeldJobAnswer,
+)
+_DRAIN = OperationDoc(
+    name="DrainQueue",
+    summary="Lets a job queue accept jobs without starting them, or start them again.",
+    description="Jobs that are STARTING or RUNNING continue. To AWS's clients the queue is ENABLED.",
+    body=DrainQueueRequest,
+    answer=DrainQueueAnswer,
+    permission=Permission.CATALOG,
+)
+
+#: Requests the change of a job.
+Change = Callable[[JobId, PauseJobRequest, Caller], Awaitable[None]]
+
+
+def dialect(jobs: JobService, catalog: CatalogService) -> Dialect:
+    async def drain(request: web.Request) -> web.Response:
+        caller = authorize(request, Permission.CATALOG, _DRAIN.name)
+        body = parse(DrainQueueRequest, await read_body(request))
+        queue = await catalog.drain_queue(QueueName(body.queue), drained=body.drained, caller=caller)
+        return reply(DrainQueueAnswer(queue=queue.name, drained=queue.drained))
+
+    def mount(app: web.Application) -> None:
+        for path, doc, change in (
+            ("hold", _HOLD, lambda job, it, by: jobs.hold(job, it.reason or f"Held by {by.user}", caller=by)),
+            ("release", _RELEASE, lambda job, _, by: jobs.release(job, caller=by)),
+            ("pause", _PAUSE, partial(_pause, jobs)),
+            ("resume", _RESUME, lambda job, _, by: jobs.resume_job(job, caller=by)),
+        ):
+            document(app, app.router.add_post(f"{_JOB}/{path}", _endpoint(jobs, doc, change)), doc)
+        document(app, app.router.add_post(DRAIN_QUEUE, drain), _DRAIN)
+
+    return mount
+
+
+async def _pause(jobs: JobService, job_id: JobId, body: PauseJobRequest, caller: Caller) -> None:
+    reason = body.reason or f"Paused by {caller.user}"
+    await jobs.pause(job_id, reason, keep_checkpoints=body.keep_checkpoints, caller=caller)
+
+
+def _endpoint(
+    jobs: JobService, doc: OperationDoc, change: Change
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def changed(request: web.Request) -> web.StreamResponse:
+        caller, job_id = authorize(request, Permission.SELF, doc.name), JobId(request.match_info["job"])
+        assert doc.body is not None, f"{doc.name} has no body"
+        given = parse(doc.body, await read_body(request))
+        body = PauseJobRequest.model_validate(given.model_dump(by_alias=True))
+        try:
+            await change(job_id, body, caller)
+        except NotFound as error:
+            raise HttpRefusal(str(error), status=HTTPStatus.NOT_FOUND) from None
+        found = await jobs.describe([job_id], caller=caller)
+        if not found:
+            raise HttpRefusal(f"Job {job_id} not found.", status=HTTPStatus.NOT_FOUND)
+        return reply(held_job_answer(found[0][0]))
+
+    changed.__name__ = doc.name
+    return changed
+
+
+def held_job_answer(job: Job) -> HeldJobAnswer:
+    return HeldJobAnswer(
+        job_id=job.id,
+        job_name=job.spec.name,
+        status=job.status,
+        status_reason=status_reason(job),
+        hold=hold_answer(job.hold),
+        stop_order=stop_order_answer(job.stop_orders[-1]) if job.stop_orders else None,
+    )
