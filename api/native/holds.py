@@ -1,4 +1,4 @@
-"""HoldJob, ReleaseJob, PauseJob and ResumeJob: requests that keep one job from starting, and DrainQueue for a queue.
+"""HoldJob, ReleaseJob, PauseJob and ResumeJob: requests that keep one job from starting, or let it start again.
 
 All are repeatable: a request that changes nothing succeeds.
 """
@@ -20,13 +20,10 @@ from batchq.api.openapi import OperationDoc, document
 from batchq.api.stop_orders import StopOrderAnswer, stop_order_answer
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.created_paths import status_reason
-from batchq.domain.ids import JobId, QueueName
+from batchq.domain.ids import JobId
 from batchq.domain.job import Job, Status
 from batchq.errors import NotFound
-from batchq.services.catalog import CatalogService
 from batchq.services.jobs import JobService
-
-DRAIN_QUEUE = "/v1/batchq/drainqueue"
 
 _JOB = "/v1/batchq/jobs/{job:[0-9a-f:#-]{1,64}}"
 
@@ -67,25 +64,6 @@ class HeldJobAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     stop_order: StopOrderAnswer | None = None
 
 
-class DrainQueueRequest(BaseModel):
-    """A job queue, and whether it is drained."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-    #: Its name.
-    queue: Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=256)]
-    #: True: it accepts jobs and starts none; false: it starts them again.
-    drained: bool
-
-
-class DrainQueueAnswer(Struct, frozen=True, kw_only=True):
-    """The queue after the request."""
-
-    queue: str
-    #: Whether it accepts jobs and starts none.
-    drained: bool
-
-
 _HOLD = OperationDoc(
     name="HoldJob",
     summary="Keeps a queued job from starting until it is released.",
@@ -122,26 +100,11 @@ _RESUME = OperationDoc(
     body=ReleaseJobRequest,
     answer=HeldJobAnswer,
 )
-_DRAIN = OperationDoc(
-    name="DrainQueue",
-    summary="Lets a job queue accept jobs without starting them, or start them again.",
-    description="Jobs that are STARTING or RUNNING continue. To AWS's clients the queue is ENABLED.",
-    body=DrainQueueRequest,
-    answer=DrainQueueAnswer,
-    permission=Permission.CATALOG,
-)
-
 #: Requests the change of a job.
 Change = Callable[[JobId, PauseJobRequest, Caller], Awaitable[None]]
 
 
-def dialect(jobs: JobService, catalog: CatalogService) -> Dialect:
-    async def drain(request: web.Request) -> web.Response:
-        caller = authorize(request, Permission.CATALOG, _DRAIN.name)
-        body = parse(DrainQueueRequest, await read_body(request))
-        queue = await catalog.drain_queue(QueueName(body.queue), drained=body.drained, caller=caller)
-        return reply(DrainQueueAnswer(queue=queue.name, drained=queue.drained))
-
+def dialect(jobs: JobService) -> Dialect:
     def mount(app: web.Application) -> None:
         for path, doc, change in (
             ("hold", _HOLD, lambda job, it, by: jobs.hold(job, it.reason or f"Held by {by.user}", caller=by)),
@@ -150,7 +113,6 @@ def dialect(jobs: JobService, catalog: CatalogService) -> Dialect:
             ("resume", _RESUME, lambda job, _, by: jobs.resume_job(job, caller=by)),
         ):
             document(app, app.router.add_post(f"{_JOB}/{path}", _endpoint(jobs, doc, change)), doc)
-        document(app, app.router.add_post(DRAIN_QUEUE, drain), _DRAIN)
 
     return mount
 

@@ -1,12 +1,11 @@
 """`batchq hold`, `release`, `pause`, `resume` and `drain`: jobs, and queues of jobs, that do not start for now."""
 
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Mapping
 from inspect import cleandoc
 from urllib.parse import quote
 
 from batchq.cli import job_handles
-from batchq.cli.arguments import yes_or_no
 from batchq.cli.exit_statuses import DONE, REFUSED
 from batchq.cli.http_client import add_server_flags, call, url_of
 from batchq.cli.native_api import Row
@@ -116,10 +115,9 @@ def add_keep_flag(command: ArgumentParser) -> None:
     """Declare `--keep-checkpoints`."""
     command.add_argument(
         "--keep-checkpoints",
-        type=yes_or_no,
+        action=BooleanOptionalAction,
         default=True,
-        metavar="yes|no",
-        help="no: delete the checkpoints from before this order once the job has stopped (yes)",
+        help="whether the checkpoints from before this order are kept once the job has stopped (they are)",
     )
 
 

@@ -91,8 +91,7 @@ def search_filters(args: Namespace, url: str) -> Filters:
 def has_selection(args: Namespace) -> bool:
     """Whether an id or any filter is given."""
     names = ("jobs", "names", "users", "me", "all_users", "accounts", "queues", "states", "definitions", "reasons")
-    names = (*names, "environments", "held")
-    return any(getattr(args, it) for it in (*names, "since", "until"))
+    return any(getattr(args, it) for it in (*names, "environments", "held", "since", "until"))
 
 
 def matches_reason(args: Namespace, row: Row) -> bool:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import AccountName, Owner, UserName, Visibility
 from batchq.domain.hold import Hold
 from batchq.domain.ids import DefinitionRef, QueueName, child_id
-from batchq.domain.job import FINISHED, ArrayChild, Status
+from batchq.domain.job import ACTIVE, FINISHED, ArrayChild, Attempt, Status
 from batchq.ports.job_search import JobSearchQuery, SearchOrder
 from batchq.ports.jobs import Changes
 from batchq.store import job_search
@@ -61,6 +61,7 @@ FILTERS = {
     "ended_after": TIMES,
     "ended_before": TIMES,
     "held": st.just(True),
+    "environments": any_of(["east", "west"]),
     "children": st.just(True),
     "visibility": st.builds(
         Visibility, user=st.sampled_from(["u", "x"]), accounts=st.frozensets(st.sampled_from(["lab", "team"]))
@@ -95,11 +96,13 @@ def made_of(singles):
                 )
             )
         order += 1 + (3 if children else 0)
-    return [_without_attempt(it) for it in jobs]
+    return [_with_attempt(it) for it in jobs]
 
 
-def _without_attempt(it):
-    return replace(it, attempt=None)
+def _with_attempt(it):
+    """An active job runs in an environment; the other jobs have no attempt."""
+    environment = ("east", "west", "north")[it.order % 3]
+    return replace(it, attempt=Attempt(number=1, environment=environment) if it.status in ACTIVE else None)
 
 
 async def whole_search(store, query):

@@ -133,6 +133,7 @@ def _is_searched(job: Job, query: JobSearchQuery) -> bool:
         (query.accounts, spec.owner.account),
         (query.shares, spec.share_identifier),
         (query.ids, job.id),
+        (query.environments, None if job.attempt is None else job.attempt.environment),
         (query.parent and {query.parent}, child and child.parent),
     )
     return (
