@@ -130,7 +130,6 @@ ORDERS = {
     "TERMINATE": ("stopping", "terminated"),
     "TIMEOUT": ("stopping", "timed out"),
     "FORCE_FAIL": ("given up", "force-failed"),
-    "PAUSE": ("pausing", "paused"),
 }
 
 
