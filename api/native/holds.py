@@ -4,7 +4,6 @@ All are repeatable: a request that changes nothing succeeds.
 """
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 from http import HTTPStatus
 from typing import Annotated
 
@@ -31,18 +30,11 @@ Reason = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=10
 
 
 class HoldJobRequest(BaseModel):
-    """Why the job is held."""
+    """Why the job is held or paused."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
 
     reason: Reason | None = None
-
-
-class PauseJobRequest(HoldJobRequest):
-    """Why the job is paused, and what happens to its checkpoints."""
-
-    #: Whether the checkpoints from before the pause are kept; the final checkpoint of the pause always is.
-    keep_checkpoints: bool = True
 
 
 class ReleaseJobRequest(BaseModel):
@@ -87,10 +79,10 @@ _PAUSE = OperationDoc(
     summary="Stops a running job with a final checkpoint, and holds it until it is resumed.",
     description=(
         "A job that is STARTING or RUNNING is stopped as by TerminateJob with a final checkpoint; then it is RUNNABLE "
-        "and held, its resources are free, and the attempt does not count as one of its attempts. If it exits with "
-        "code 0 it is SUCCEEDED. A queued job is held. A job that is held already is not changed."
+        "and held, its resources are free, and the attempt does not count as one of its attempts. Its checkpoints are "
+        "kept. If it exits with code 0 it is SUCCEEDED. A queued job is held, and a held one is not changed."
     ),
-    body=PauseJobRequest,
+    body=HoldJobRequest,
     answer=HeldJobAnswer,
 )
 _RESUME = OperationDoc(
@@ -100,26 +92,22 @@ _RESUME = OperationDoc(
     body=ReleaseJobRequest,
     answer=HeldJobAnswer,
 )
-#: Requests the change of a job.
-Change = Callable[[JobId, PauseJobRequest, Caller], Awaitable[None]]
+
+#: Requests the change of a job, with the reason that the request gives, or None.
+Change = Callable[[JobId, str | None, Caller], Awaitable[None]]
 
 
 def dialect(jobs: JobService) -> Dialect:
     def mount(app: web.Application) -> None:
         for path, doc, change in (
-            ("hold", _HOLD, lambda job, it, by: jobs.hold(job, it.reason or f"Held by {by.user}", caller=by)),
+            ("hold", _HOLD, lambda job, why, by: jobs.hold(job, why or f"Held by {by.user}", caller=by)),
             ("release", _RELEASE, lambda job, _, by: jobs.release(job, caller=by)),
-            ("pause", _PAUSE, partial(_pause, jobs)),
+            ("pause", _PAUSE, lambda job, why, by: jobs.pause(job, why or f"Paused by {by.user}", caller=by)),
             ("resume", _RESUME, lambda job, _, by: jobs.resume_job(job, caller=by)),
         ):
             document(app, app.router.add_post(f"{_JOB}/{path}", _endpoint(jobs, doc, change)), doc)
 
     return mount
-
-
-async def _pause(jobs: JobService, job_id: JobId, body: PauseJobRequest, caller: Caller) -> None:
-    reason = body.reason or f"Paused by {caller.user}"
-    await jobs.pause(job_id, reason, keep_checkpoints=body.keep_checkpoints, caller=caller)
 
 
 def _endpoint(
@@ -129,9 +117,9 @@ def _endpoint(
         caller, job_id = authorize(request, Permission.SELF, doc.name), JobId(request.match_info["job"])
         assert doc.body is not None, f"{doc.name} has no body"
         given = parse(doc.body, await read_body(request))
-        body = PauseJobRequest.model_validate(given.model_dump(by_alias=True))
+        reason = given.reason if isinstance(given, HoldJobRequest) else None
         try:
-            await change(job_id, body, caller)
+            await change(job_id, reason, caller)
         except NotFound as error:
             raise HttpRefusal(str(error), status=HTTPStatus.NOT_FOUND) from None
         found = await jobs.describe([job_id], caller=caller)

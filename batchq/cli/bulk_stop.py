@@ -1,7 +1,7 @@
 """`batchq cancel` and `batchq terminate`: CancelJob and TerminateJob of many jobs, selected by ids and filters."""
 
 import json
-from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace, RawDescriptionHelpFormatter
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from inspect import cleandoc
@@ -14,7 +14,6 @@ from msgspec import Struct, field
 from batchq.cli.exit_statuses import EXIT_STATUSES, INTERRUPTED, MISUSED, REFUSED, UNAVAILABLE
 from batchq.cli.http_client import Response, add_server_flags, call, stream, url_of
 from batchq.cli.job_filters import add_filter_flags, job_filter
-from batchq.cli.job_holds import add_keep_flag
 from batchq.cli.output import escape, print_error, write_line
 from batchq.cli.step_notes import StepNotes
 from batchq.cli.stop_confirmation import Declined, asks, confirmed
@@ -97,7 +96,12 @@ def add_terminate(command: ArgumentParser) -> None:
         action="store_true",
         help="SIGKILL at once, also for jobs that are stopping already; unsaved data is lost",
     )
-    add_keep_flag(command)
+    command.add_argument(
+        "--keep-checkpoints",
+        action=BooleanOptionalAction,
+        default=True,
+        help="whether the checkpoints from before this order are kept once the job has stopped (they are)",
+    )
     command.add_argument(
         "-s",
         "--signal",

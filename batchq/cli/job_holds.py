@@ -1,6 +1,6 @@
 """`batchq hold`, `release`, `pause`, `resume` and `drain`: jobs, and queues of jobs, that do not start for now."""
 
-from argparse import ArgumentParser, BooleanOptionalAction, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Mapping
 from inspect import cleandoc
 from urllib.parse import quote
@@ -57,11 +57,10 @@ def add_pause(command: ArgumentParser) -> None:
     """
     _add_common(command, pause)
     _add_reason(command)
-    add_keep_flag(command)
 
 
 def pause(args: Namespace) -> int:
-    return _change(args, "pause", _reason(args) | {"keepCheckpoints": args.keep_checkpoints}, _render_hold)
+    return _change(args, "pause", _reason(args), _render_hold)
 
 
 def add_resume(command: ArgumentParser) -> None:
@@ -109,16 +108,6 @@ def drain(args: Namespace) -> int:
     if prints_json(args):
         print_json(args, {"queues": answers, "errors": errors})
     return REFUSED if errors else DONE
-
-
-def add_keep_flag(command: ArgumentParser) -> None:
-    """Declare `--keep-checkpoints`."""
-    command.add_argument(
-        "--keep-checkpoints",
-        action=BooleanOptionalAction,
-        default=True,
-        help="whether the checkpoints from before this order are kept once the job has stopped (they are)",
-    )
 
 
 def _add_common(command: ArgumentParser, run: Callable[[Namespace], int]) -> None:
