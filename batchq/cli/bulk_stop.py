@@ -86,6 +86,22 @@ def add_terminate(command: ArgumentParser) -> None:
     """
     _add_common_flags(command)
     command.set_defaults(run=terminate)
+    _add_checkpoint_flags(command)
+    command.add_argument(
+        "-s",
+        "--signal",
+        type=_signal,
+        help="signal for running jobs, for example INT (the image's stop signal, or TERM)",
+    )
+    command.add_argument(
+        "--grace",
+        type=_seconds,
+        metavar="SECONDS",
+        help="seconds between the signal and SIGKILL (the job's own setting)",
+    )
+
+
+def _add_checkpoint_flags(command: ArgumentParser) -> None:
     command.add_argument(
         "--checkpoint",
         action="store_true",
@@ -101,18 +117,6 @@ def add_terminate(command: ArgumentParser) -> None:
         action=BooleanOptionalAction,
         default=True,
         help="whether the checkpoints from before this order are kept once the job has stopped (they are)",
-    )
-    command.add_argument(
-        "-s",
-        "--signal",
-        type=_signal,
-        help="signal for running jobs, for example INT (the image's stop signal, or TERM)",
-    )
-    command.add_argument(
-        "--grace",
-        type=_seconds,
-        metavar="SECONDS",
-        help="seconds between the signal and SIGKILL (the job's own setting)",
     )
 
 
