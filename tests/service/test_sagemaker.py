@@ -20,7 +20,8 @@ METRICS = [{"Name": "validation:loss", "Regex": "loss=([0-9.]+)"}, {"Name": "nev
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    with serving_forked(tmp_path_factory.mktemp("sagemaker") / "data", "--runtime", "simulated") as service:
+    data, least = tmp_path_factory.mktemp("sagemaker") / "data", ("--min-timeout", "2")
+    with serving_forked(data, "--runtime", "simulated", *least) as service:
         yield service
         assert service.blocked_by() == []
 
@@ -151,6 +152,16 @@ def test_a_failed_algorithm_is_not_retried(sagemaker, create):
     assert (job["TrainingJobStatus"], job["FailureReason"].partition(":")[0]) == ("Failed", "AlgorithmError")
     assert job["FailureReason"].endswith("exit code: 3")
     assert job["TrainingTimeInSeconds"] == 1
+
+
+def test_a_job_that_runs_too_long_is_stopped_with_its_reason(sagemaker, create):
+    name = create(Script(seconds=None, on_term=0), StoppingCondition={"MaxRuntimeInSeconds": 2})
+
+    job = until(sagemaker, name, "MaxRuntimeExceeded")
+
+    assert job["TrainingJobStatus"] == "Stopped"
+    assert [it["Status"] for it in job["SecondaryStatusTransitions"]][-2:] == ["Stopping", "MaxRuntimeExceeded"]
+    assert job["TrainingTimeInSeconds"] >= 2
 
 
 def test_names_are_unique_until_the_job_is_deleted(sagemaker, create, ended):
