@@ -33,6 +33,7 @@ from batchq.api.native import jobs as native_jobs
 from batchq.api.native.accounts import dialect
 from batchq.api.page_tokens import PageTokens
 from batchq.api.sagemaker import routes as sagemaker
+from batchq.api.sagemaker.create_job import CreateLimits
 from batchq.api.sagemaker.job_document import is_training_job
 from batchq.api.training import routes as training
 from batchq.api.training.context import TrainingContext
@@ -157,7 +158,7 @@ def make_sagemaker_context(
         tokens=tokens,
         account=settings.account_id,
         region=settings.region,
-        min_timeout=settings.min_timeout,
+        limits=CreateLimits(min_timeout=settings.min_timeout, s3_root=settings.s3_root),
         lists=ConcurrencyLimit(at_once=sagemaker.MAX_AT_ONCE, waiting=sagemaker.MAX_WAITING),
     )
 

@@ -126,6 +126,8 @@ class Settings(BaseSettings):
     prices: Path | None = None
     #: A file with the token that Prometheus sends to /metrics of a server with keys; None: /metrics is refused there.
     metrics_token_file: Path | None = None
+    #: The folder with a folder for each S3 bucket, for SageMaker's training jobs; None: there is no S3. Absolute.
+    s3_root: HostPath | None = None
     #: A TOML file with `obs_root` and `[[engines]]` of the ModelArts dialect; None: no such file.
     modelarts_config: Path | None = None
     #: The certificate chain of the server, PEM; None: no TLS. Only together with `tls_key`.

@@ -5,10 +5,12 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from hashlib import sha256
+from pathlib import Path
 
 from msgspec import Struct
 
 from batchq.api.sagemaker import wire
+from batchq.api.sagemaker.channels import artifacts, input_mounts, model_mount
 from batchq.api.sagemaker.errors import invalid
 from batchq.api.sagemaker.instance_types import resources_of
 from batchq.domain.access.accounts import Caller
@@ -40,7 +42,6 @@ _NOT_IN_VARIABLES = re.compile(r"[^A-Z0-9_]")
 _NOT_IN_SHARES = re.compile(r"[^A-Za-z0-9]")
 _RESERVED = "AWS_BATCH_"
 _REFUSED = (
-    "InputDataConfig",
     "VpcConfig",
     "DebugRuleConfigurations",
     "TensorBoardOutputConfig",
@@ -53,6 +54,7 @@ _REFUSED = (
 """Members that the server cannot carry out."""
 _RETURNED = {
     "AlgorithmSpecification",
+    "InputDataConfig",
     "RoleArn",
     "OutputDataConfig",
     "ResourceConfig",
@@ -73,6 +75,15 @@ class NewJob(Struct, frozen=True, kw_only=True):
     work: DirectWork
 
 
+class CreateLimits(Struct, frozen=True, kw_only=True):
+    """Settings of the server that apply to new jobs."""
+
+    #: The least MaxRuntimeInSeconds.
+    min_timeout: int
+    #: The folder with a folder for each bucket; None: S3 URIs of inputs are refused, and no model is stored.
+    s3_root: Path | None
+
+
 def queue_of(body: wire.SageMakerCreateTrainingJob) -> QueueName:
     """The queue of the job: that of the tag QUEUE_TAG, else the default queue."""
     return QueueName(dict(_tags(body)).get(QUEUE_TAG, DEFAULT_QUEUE))
@@ -89,17 +100,24 @@ def request_digest(invocation: str, content: bytes) -> str:
 
 
 def to_new_job(
-    body: wire.SageMakerCreateTrainingJob, *, arn: str, digest: str, share: str | None, min_timeout: int, caller: Caller
+    body: wire.SageMakerCreateTrainingJob,
+    *,
+    arn: str,
+    digest: str,
+    share: str | None,
+    limits: CreateLimits,
+    caller: Caller,
 ) -> NewJob:
     """Translate a request. `share`: the share identifier of the job; None in a queue without a policy.
 
-    `min_timeout`: the least MaxRuntimeInSeconds. Raises HttpRefusal.
+    Raises HttpRefusal.
     """
     _refuse_unsupported(body)
     stopping = _stopping_condition(body)
-    if stopping["MaxRuntimeInSeconds"] < min_timeout:
-        raise invalid(f"MaxRuntimeInSeconds must be at least {min_timeout}.")
-    container = _container(body, arn)
+    if stopping["MaxRuntimeInSeconds"] < limits.min_timeout:
+        raise invalid(f"MaxRuntimeInSeconds must be at least {limits.min_timeout}.")
+    container = _container(body, arn, limits.s3_root)
+    stored = None if limits.s3_root is None else artifacts(body)
     submission = Submission(
         name=body.TrainingJobName,
         queue=queue_of(body),
@@ -110,7 +128,7 @@ def to_new_job(
         tags=_tags(body),
         share_identifier=share,
         scheduling_priority=None if share is None else 0,
-        client_document=_document(body, stopping, digest),
+        client_document=_document(body, stopping, digest, stored),
         stop_grace=STOP_GRACE,
         metric_rules=_metric_rules(body.AlgorithmSpecification),
         job_id=new_id(body.TrainingJobName, caller.user),
@@ -132,7 +150,7 @@ def _refuse_unsupported(body: wire.SageMakerCreateTrainingJob) -> None:
         raise invalid(f"CheckpointConfig.LocalPath must be {CHECKPOINTS}.")
 
 
-def _container(body: wire.SageMakerCreateTrainingJob, arn: str) -> ContainerSpec:
+def _container(body: wire.SageMakerCreateTrainingJob, arn: str, s3_root: Path | None) -> ContainerSpec:
     algorithm = body.AlgorithmSpecification
     if _IMAGE.fullmatch(algorithm.TrainingImage) is None:
         raise invalid("AlgorithmSpecification.TrainingImage is not the name of an image.")
@@ -147,6 +165,7 @@ def _container(body: wire.SageMakerCreateTrainingJob, arn: str) -> ContainerSpec
         entrypoint=entrypoint,
         command=tuple(algorithm.ContainerArguments or default),
         environment=tuple(_environment(body, arn).items()),
+        mounts=(*input_mounts(body.InputDataConfig or [], s3_root), *model_mount(body, s3_root)),
         files=(TextFile(path=HYPERPARAMETERS, content=_json(body.HyperParameters or {})),),
     )
 
@@ -205,10 +224,13 @@ def _own_tags(body: wire.SageMakerCreateTrainingJob) -> Iterator[tuple[str, str]
         yield CHECKPOINTS_TAG, "true"
 
 
-def _document(body: wire.SageMakerCreateTrainingJob, stopping: Mapping[str, int], digest: str) -> str:
-    """The members of the request that are returned as they were sent."""
+def _document(
+    body: wire.SageMakerCreateTrainingJob, stopping: Mapping[str, int], digest: str, stored: str | None
+) -> str:
+    """The members of the request that are returned as they were sent. `stored`: where the model is; None: nowhere."""
+    model = {} if stored is None else {"ModelArtifacts": {"S3ModelArtifacts": stored}}
     kept = body.model_dump(include=_RETURNED, exclude_none=True)
-    return _json({"dialect": DIALECT, "request": digest, "job": kept | {"StoppingCondition": stopping}})
+    return _json({"dialect": DIALECT, "request": digest, "job": kept | {"StoppingCondition": stopping} | model})
 
 
 def _json(value: object) -> str:

@@ -32,7 +32,7 @@ def request_of(job: Job) -> object:
 def described(job: Job, *, arn: str, history: Sequence[HistoryEntry], metrics: Mapping[str, MetricValue]) -> Answer:
     """DescribeTrainingJob's answer. `metrics`: the last values by name; only those of MetricDefinitions are returned.
 
-    AWS: ModelArtifacts is required; this server stores none, and omits it.
+    AWS: ModelArtifacts is required; it is omitted where no model is stored.
     """
     seconds = _training_seconds(job)
     status = secondary_status(job)

@@ -13,7 +13,7 @@ from batchq.api.http import Dialect, parse, read_body, reply
 from batchq.api.openapi import OperationDoc
 from batchq.api.page_tokens import PageTokens
 from batchq.api.sagemaker import wire
-from batchq.api.sagemaker.create_job import MAX_REQUEST, queue_of, request_digest, share_of, to_new_job
+from batchq.api.sagemaker.create_job import MAX_REQUEST, CreateLimits, queue_of, request_digest, share_of, to_new_job
 from batchq.api.sagemaker.errors import PROFILE, TARGET_PREFIX, invalid, refusal
 from batchq.api.sagemaker.job_document import DELETED_TAG, described, is_training_job, request_of, summarized
 from batchq.api.sagemaker.statuses import STATUSES, TrainingJobStatus, training_job_status
@@ -52,8 +52,7 @@ class SageMakerContext(Struct, frozen=True, kw_only=True):
     account: str
     #: The region of callers whose requests name none.
     region: str
-    #: The least MaxRuntimeInSeconds.
-    min_timeout: int
+    limits: CreateLimits
     #: Of the lists of each user.
     lists: ConcurrencyLimit[UserName]
 
@@ -95,7 +94,7 @@ async def create(context: SageMakerContext, request: SageMakerRequest) -> Answer
         raise invalid(f"JobQueue {queue_of(body)[:128]} not found.")
     digest = request_digest(request.invocation, request.body)
     share = None if queue.policy is None else share_of(caller)
-    new = to_new_job(body, arn=arn, digest=digest, share=share, min_timeout=context.min_timeout, caller=caller)
+    new = to_new_job(body, arn=arn, digest=digest, share=share, limits=context.limits, caller=caller)
     with context.named.reserved(name, caller=caller) as is_free:
         existing = await context.named.own(name, caller=caller)
         if existing is not None and digest and request_of(existing) == digest:

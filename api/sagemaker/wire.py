@@ -69,11 +69,34 @@ class TagShape(SageMakerModel):
     Value: Annotated[Text, Field(max_length=256)]
 
 
+class S3DataShape(SageMakerModel):
+    S3DataType: Literal["S3Prefix"]
+    S3Uri: S3Uri
+    #: Every instance gets all of the data.
+    S3DataDistributionType: Literal["FullyReplicated"] | None = None
+
+
+class DataSourceShape(SageMakerModel):
+    S3DataSource: S3DataShape
+
+
+class ChannelShape(SageMakerModel):
+    ChannelName: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=64)]
+    DataSource: DataSourceShape
+    #: Without effect.
+    ContentType: Annotated[Text, Field(max_length=256)] | None = None
+    CompressionType: Literal["None"] | None = None
+    RecordWrapperType: Literal["None"] | None = None
+    #: Without effect: a channel is a directory.
+    InputMode: Literal["File", "FastFile"] | None = None
+
+
 class SageMakerCreateTrainingJob(SageMakerModel):
     """A training job. Members with a JsonValue are only named in the error that refuses them."""
 
     TrainingJobName: JobName
     AlgorithmSpecification: AlgorithmShape
+    InputDataConfig: Annotated[list[ChannelShape], Field(min_length=1, max_length=20)] | None = None
     #: Returned, and not read.
     RoleArn: Annotated[Text, Field(min_length=20, max_length=2048)]
     OutputDataConfig: OutputShape
@@ -88,7 +111,6 @@ class SageMakerCreateTrainingJob(SageMakerModel):
     EnableManagedSpotTraining: bool | None = None
     EnableNetworkIsolation: bool | None = None
     EnableInterContainerTrafficEncryption: bool | None = None
-    InputDataConfig: JsonValue = None
     VpcConfig: JsonValue = None
     DebugHookConfig: JsonValue = None
     DebugRuleConfigurations: JsonValue = None

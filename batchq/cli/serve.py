@@ -75,6 +75,7 @@ def _add_job_flags(command: ArgumentParser) -> None:
 def _add_limit_flags(command: ArgumentParser) -> None:
     flag = command.add_argument
     flag("--metrics-token-file", type=Path, help="file with the token of /metrics for Prometheus, with sigv4 (none)")
+    flag("--s3-root", type=Path, help="folder with a folder for each S3 bucket of SageMaker's training jobs (none)")
     flag("--modelarts-config", type=Path, help="TOML file with obs_root and engines of the ModelArts API (none)")
     flag("--allowed-hosts", type=comma_list, help="host names of the server in addition to localhost, comma-separated")
     flag("--auth", choices=["none", "sigv4"], help="sigv4: requests are signed with keys of `batchq key` (none)")

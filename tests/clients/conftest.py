@@ -26,7 +26,8 @@ def server(tmp_path_factory, docker_engine):
     settings = ("--stop-grace", "2", "--privileged", "drop", "--auth", "sigv4")
     folder = tmp_path_factory.mktemp("clients")
     files, key = Authority(folder).issue(), Keys(folder / "data").create()
-    with serving(folder / "data", *settings, *files.flags(), bundle=files.bundle, key=key) as service:
+    stored = ("--s3-root", str(folder / "s3"))
+    with serving(folder / "data", *settings, *stored, *files.flags(), bundle=files.bundle, key=key) as service:
         yield service
     service.sweep()
 

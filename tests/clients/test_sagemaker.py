@@ -71,6 +71,23 @@ def test_the_cli_stops_a_trainer_that_writes_a_checkpoint_at_sigterm(aws, client
     assert aws("list-training-jobs", "--name-contains", "cli-stopped")["TrainingJobSummaries"] == []
 
 
+def test_inputs_and_the_model_are_folders_below_the_s3_root(aws, client):
+    bucket = client.service.data.parent / "s3" / "bucket"
+    (bucket / "in").mkdir(parents=True)
+    (bucket / "in" / "x").write_text("data")
+    source = {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://bucket/in"}}
+    script = "cat /opt/ml/input/data/train/x > /opt/ml/model/weights; ! touch /opt/ml/input/data/train/y"
+    asked = request("cli-stored", script, InputDataConfig=[{"ChannelName": "train", "DataSource": source}])
+
+    aws("create-training-job", "--cli-input-json", json.dumps(asked))
+    aws("wait", "training-job-completed-or-stopped", "--training-job-name", "cli-stored")
+
+    job = aws("describe-training-job", "--training-job-name", "cli-stored")
+    assert job["TrainingJobStatus"] == "Completed"
+    assert job["ModelArtifacts"] == {"S3ModelArtifacts": "s3://bucket/key/cli-stored/output/model/"}
+    assert (bucket / "key" / "cli-stored" / "output" / "model" / "weights").read_text() == "data"
+
+
 def test_airflow_trains_reads_the_log_and_reports_a_failure(client):
     outcome = client.run("python", client.program("airflow_training"), IMAGE)
 

@@ -230,11 +230,23 @@ def test_jobs_are_listed_by_name_status_and_time_a_page_at_a_time(sagemaker, cre
     assert names[4] in [it["TrainingJobName"] for it in later]
 
 
+S3 = {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://bucket/key"}}
 REFUSED = {
     "an unknown type": {"ResourceConfig": {"InstanceType": "ml.z9.huge", "InstanceCount": 1, "VolumeSizeInGB": 1}},
-    "inputs": {
+    "inputs without --s3-root": {"InputDataConfig": [{"ChannelName": "train", "DataSource": S3}]},
+    "inputs of a file system": {
         "InputDataConfig": [
-            {"ChannelName": "train", "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://b/k"}}}
+            {
+                "ChannelName": "train",
+                "DataSource": {
+                    "FileSystemDataSource": {
+                        "FileSystemId": "fs-12345678901",
+                        "FileSystemAccessMode": "ro",
+                        "FileSystemType": "EFS",
+                        "DirectoryPath": "/x",
+                    }
+                },
+            }
         ]
     },
     "isolation": {"EnableNetworkIsolation": True},
