@@ -124,11 +124,10 @@ def byte_hours(size_bytes: int, stored_at: datetime, now: datetime) -> int:
     return size_bytes * max((now - stored_at) // _MICROSECOND, 0) // (_HOUR // _MICROSECOND)
 
 
-def cost_by_day(job: Job, attempt: Attempt, until: datetime) -> Iterator[tuple[date, Amounts]]:
-    """The cost of an attempt until `until`, divided to the days (UTC) on which its containers ran."""
-    prices, start = job.spec.prices, attempt.started_at
-    end = until if attempt.stopped_at is None else min(attempt.stopped_at, until)
-    if prices is None or start is None or end <= start:
+def cost_by_day(job: Job, attempt: Attempt) -> Iterator[tuple[date, Amounts]]:
+    """The cost of an attempt that has ended, divided to the days (UTC) on which its containers ran."""
+    prices, start, end = job.spec.prices, attempt.started_at, attempt.stopped_at
+    if prices is None or start is None or end is None or end <= start:
         return
     rates = hourly(prices, job.spec.resources)
     first = max(start.date(), (end - MAX_DAYS * _DAY).date())
@@ -181,12 +180,12 @@ class Spending(Struct, frozen=True, kw_only=True):
         return replace(self, amounts=self.amounts + amounts)
 
 
-def spending(job: Job, attempts: Sequence[Attempt], until: datetime) -> Iterator[Spending]:
-    """What these attempts of the job cost until `until`, a day each; empty for a job without prices."""
+def spending(job: Job, attempts: Sequence[Attempt]) -> Iterator[Spending]:
+    """What these ended attempts of the job cost, a day each; empty for a job without prices."""
     if job.spec.prices is None:
         return
     for attempt in attempts:
-        for day, amounts in cost_by_day(job, attempt, until):
+        for day, amounts in cost_by_day(job, attempt):
             yield Spending(
                 day=day,
                 owner=job.spec.owner,

@@ -98,7 +98,7 @@ class Budgets:
             if after.spec.prices is None or not after.attempts:
                 continue
             known = 0 if before is None else len(before.attempts)
-            for it in spending(after, after.attempts[known:], unit.now):
+            for it in spending(after, after.attempts[known:]):
                 group = (it.day, it.owner, it.queue, it.definition, it.currency)
                 sums[group] = it if group not in sums else it.plus(sums[group].amounts)
         unit.spending = tuple(sums.values())

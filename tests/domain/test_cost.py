@@ -49,7 +49,7 @@ def test_amounts_are_rounded_half_to_even():
 )
 def test_the_days_of_an_attempt_add_up_to_its_cost(start, length):
     done = ran(start, start + length)
-    days = list(cost_by_day(done, done.attempts[0], start + length))
+    days = list(cost_by_day(done, done.attempts[0]))
     whole = cost_of(done, start + length)
     assert whole is not None
     total = sum((it.total for _, it in days), Decimal(0))
@@ -62,7 +62,7 @@ def test_an_attempt_over_midnight_is_divided():
     start = datetime(2026, 11, 30, 22, tzinfo=UTC)
     done = ran(start, start + 3 * HOUR)
 
-    first, second = cost_by_day(done, done.attempts[0], start + 3 * HOUR)
+    first, second = cost_by_day(done, done.attempts[0])
 
     assert (first[0], second[0]) == (date(2026, 11, 30), date(2026, 12, 1))
     assert first[1].total == 2 * second[1].total
@@ -73,7 +73,7 @@ def test_an_attempt_that_never_ran_costs_nothing():
     never = replace(never, spec=replace(never.spec, prices=PRICES))
 
     assert cost_of(never, NOON).total == 0
-    assert list(spending(never, never.attempts, NOON)) == []
+    assert list(spending(never, never.attempts)) == []
 
 
 def test_the_cost_of_a_part_of_an_attempt():

@@ -1,8 +1,10 @@
 """The end of a run: without further faults every job finishes in time; then the remaining state is checked."""
 
 from datetime import datetime, timedelta
+from decimal import Decimal
 from itertools import pairwise
 
+from batchq.domain.cost import cost_of
 from batchq.domain.ids import parent_of
 from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.lifecycle.status import EDGES
@@ -13,6 +15,7 @@ from tests.simulation.submissions import specs
 
 SETTLE_TIMEOUT = timedelta(minutes=60)
 KILL_TIMEOUT = timedelta(seconds=5)  # beyond its grace
+ROUNDING = Decimal(4) / 10**9  # of the stored amounts of an attempt that runs on up to four days
 IDLE_TIME = 21.0  # seconds of looking at a world that should do nothing
 
 
@@ -125,6 +128,15 @@ def _check_kill_times(world, unending, ordered: datetime) -> None:
                 world.run_log.fail("I7 dead within its grace", f"{world.run_log.name_of(seen.tag)} {took}")
 
 
+async def _check_spending(world) -> None:
+    """I1: each attempt that ended is charged once, whatever failed; also those of jobs that are deleted."""
+    charged = sum(amount for _, amount in await world.server.store.spending_totals(None))
+    jobs = [it for it in world.invariants.jobs.values() if it.attempts]
+    owed = sum(found.total for it in jobs if (found := cost_of(it, world.clock.now())) is not None)
+    if abs(charged - owed) > ROUNDING * sum(len(it.attempts) for it in jobs):
+        world.run_log.fail("I1 each attempt is charged once", f"{charged} and not {owed}")
+
+
 async def _check_store(world) -> None:
     store = world.server.store
     stored = await store.jobs(list(world.invariants.jobs))
@@ -136,6 +148,7 @@ async def _check_store(world) -> None:
     world.invariants.resources.check_shares(await store.shares())
     if dict(await store.used_up()) != {name: used for name, used in world.invariants.resources.used_up.items() if used}:
         world.run_log.fail("I1 what was used up is what is stored", f"{await store.used_up()}")
+    await _check_spending(world)
     for job_id in world.invariants.acknowledged:
         if job_id not in stored and job_id not in world.invariants.deleted:
             world.run_log.fail("I1 no acknowledged job is lost", world.run_log.name_of(job_id))

@@ -3,7 +3,9 @@
 import asyncio
 import sqlite3
 from datetime import timedelta
+from decimal import Decimal
 
+from batchq.domain.prices import Prices
 from batchq.errors import StoreFailed
 from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.clock import BootClock
@@ -20,6 +22,8 @@ from tests.simulation.run_log import RunLog
 from tests.simulation.state_checks import StateChecks
 from tests.simulation.store import FaultyDatabase, ObservedStore
 from tests.support.in_process_server import InProcessServer
+
+PRICES = Prices(currency="EUR", vcpu_hour=Decimal(1), gib_hour=Decimal(1))
 
 
 class Server(InProcessServer):
@@ -70,7 +74,7 @@ class Server(InProcessServer):
             ExplanationChecks(self.engine, jobs=invariants.jobs, run_log=run_log),
         )
         self.store.before_commit = self._check_state
-        self.jobs = self.job_service(stop_grace=grace)
+        self.jobs = self.job_service(stop_grace=grace, prices=PRICES)
 
     def _check_state(self) -> None:
         for checks in self._checks:
