@@ -22,7 +22,7 @@ from batchq.errors import Invalid, NotFound, Throttled, Unavailable
 from batchq.throttling import ConcurrencyLimit
 
 NAME = "CancelTrainingJob"
-CANCELLABLE = "queued, initializing, running, paused or cancelling"
+CANCELLABLE = "queued, initializing, running, pausing, paused or cancelling"
 MAX_WAIT = 60  # seconds
 MAX_WAITING = 16  # requests of one user that wait for the end of a job at the same time
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from enum import StrEnum
 
-from batchq.domain.job import FINISHED, QUEUED, Job, Status
+from batchq.domain.job import ACTIVE, QUEUED, Job, Status
 from batchq.domain.stop_orders import StopKind
 
 
@@ -15,6 +15,8 @@ class TrainingStatus(StrEnum):
     #: Its container is being created.
     INITIALIZING = "initializing"
     RUNNING = "running"
+    #: It was ordered to pause, and its container has not exited.
+    PAUSING = "pausing"
     #: It is held until a user resumes it.
     PAUSED = "paused"
     #: It was ordered to stop, and its container has not exited.
@@ -36,10 +38,16 @@ _SIMPLE: Mapping[Status, TrainingStatus] = {
     Status.SUCCEEDED: TrainingStatus.COMPLETED,
 }
 
+_STOPPING: Mapping[StopKind, TrainingStatus] = {
+    StopKind.PAUSE: TrainingStatus.PAUSING,
+    StopKind.TERMINATE: TrainingStatus.CANCELLING,
+}
+
 STATUSES: Mapping[TrainingStatus, frozenset[Status]] = {
     **{word: frozenset(it for it, own in _SIMPLE.items() if own is word) for word in _SIMPLE.values()},
+    TrainingStatus.PAUSING: ACTIVE,
     TrainingStatus.PAUSED: QUEUED,
-    TrainingStatus.CANCELLING: frozenset({Status.STARTING, Status.RUNNING}),
+    TrainingStatus.CANCELLING: ACTIVE,
     TrainingStatus.CANCELLED: frozenset({Status.FAILED}),
     TrainingStatus.FAILED: frozenset({Status.FAILED}),
 }
@@ -50,6 +58,6 @@ def status_of(job: Job) -> TrainingStatus:
     """The training status of a job that is not an array."""
     if job.status is Status.FAILED:
         return TrainingStatus.CANCELLED if job.is_terminated or job.is_cancelled else TrainingStatus.FAILED
-    if job.stop is not None and job.stop.kind is StopKind.TERMINATE and job.status not in FINISHED:
-        return TrainingStatus.CANCELLING
+    if job.stop is not None and job.status in ACTIVE and job.stop.kind in _STOPPING:
+        return _STOPPING[job.stop.kind]
     return TrainingStatus.PAUSED if job.held else _SIMPLE[job.status]

@@ -16,8 +16,8 @@ from batchq.errors import Invalid
 
 PAUSE = "PauseTrainingJob"
 RESUME = "ResumeTrainingJob"
-PAUSABLE = "queued, initializing, running or paused"
-RESUMABLE = "paused"
+PAUSABLE = "queued, initializing, running, pausing or paused"
+RESUMABLE = "pausing or paused"
 
 _NOT_PAUSABLE = FINAL | {TrainingStatus.CANCELLING}
 
@@ -47,7 +47,11 @@ class PauseAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
 PAUSE_DOC = OperationDoc(
     name=PAUSE,
     summary="Pauses a training job until it is resumed.",
-    description="A repeated request changes nothing.",
+    description=(
+        "A running job with a checkpoint directory is first requested to write a checkpoint. Then its containers are "
+        "stopped, and its resources are released. The stopped attempt does not count as a retry. A job whose container "
+        "exits with 0 is completed. A repeated request changes nothing."
+    ),
     body=PauseTrainingJobRequest,
     optional_body=True,
     answer=PauseAnswer,
@@ -55,7 +59,10 @@ PAUSE_DOC = OperationDoc(
 RESUME_DOC = OperationDoc(
     name=RESUME,
     summary="Resumes a paused training job.",
-    description="The job waits at its old position in its queue. A job that is not paused is unchanged.",
+    description=(
+        "The job waits at its old position in its queue, and its next attempt finds the checkpoints of the others. "
+        "A job that is not paused is unchanged."
+    ),
     body=ResumeTrainingJobRequest,
     optional_body=True,
     answer=PauseAnswer,

@@ -69,6 +69,31 @@ async def test_a_paused_job_is_cancelled_at_once(world, training, flags):
     assert await world.engine_calls(job) == []
 
 
+@pytest.mark.parametrize("flags", [{}, {"createFinalCheckpoint": True}], ids=["plain", "createFinalCheckpoint"])
+async def test_the_pause_of_a_job_turns_into_its_cancel(world, training, flags):
+    script = lasting(output=("ready",), on_request="epoch-7", request_delay=2)
+    job = await world.submit(script, tags=SIGNAL)
+    await world.wait_for_output(job, "ready")
+    paused = await training.ask("POST", f"/{job}/pause")
+
+    answer = await training.cancel(job, reason="enough", **flags)
+
+    assert (paused["status"], answer.status, answer["status"]) == ("pausing", 200, "cancelling")
+    details = await ended(world, training, job)
+    assert (details["reason"], details["finalCheckpointCreated"]) == ("enough", True)
+
+
+async def test_force_kills_a_job_that_is_pausing(world, training):
+    job = await world.submit(DEAF, grace=LONG)
+    await world.wait_for_output(job, "ready")
+    await training.ask("POST", f"/{job}/pause")
+
+    answer = await training.cancel(job, force=True)
+
+    assert (answer.status, answer["status"]) == (200, "cancelling")
+    assert (await ended(world, training, job))["forced"] is True
+
+
 @flags
 async def test_the_start_of_an_initializing_job_is_abandoned(world, training, flags):
     world.runtime.hold("create")

@@ -23,19 +23,20 @@ async def training(world):
     assert client.undescribed == [], "a response is not as /openapi.json describes it"
 
 
-def request(script, name="resnet-7", **members):
-    environment = dict([write(script)])
+def request(*scripts, name="resnet-7", **members):
+    """A job whose attempts execute these scripts, the last one also all further ones."""
+    environment = dict([write(*scripts)])
     return {
         "name": name,
         "image": IMAGE,
-        "command": list(command(script)),
+        "command": list(command(*scripts)),
         "environment": environment,
         "infrastructure": SMALL,
     } | members
 
 
-async def create(training, script, **members):
-    answer = await training.ask("POST", "", request(script, **members))
+async def create(training, *scripts, **members):
+    answer = await training.ask("POST", "", request(*scripts, **members))
     assert answer.status == 201, answer
     return answer["jobId"]
 
@@ -232,6 +233,24 @@ async def test_a_paused_job_waits_until_it_is_resumed(world, training):
     for operation in ("pause", "resume"):
         late = await training.ask("POST", f"/{job}/{operation}")
         assert (late.status, late["details"]["current_state"]) == (409, "completed")
+
+
+async def test_a_running_job_is_paused_with_a_checkpoint_and_continues_from_it(world, training):
+    first = lasting(143, output=("ready",), on_request="epoch-1", request_delay=1)
+    job = await create(training, first, LASTING, checkpoints={"signal": "USR1"})
+    await world.wait_for_output(job, "ready")
+
+    answer = await training.ask("POST", f"/{job}/pause", {"reason": "not now"})
+
+    assert answer.content == {"jobId": job, "status": "pausing"}
+    await world.wait_until(job, lambda it: it.held)
+    shown = await training.show(job)
+    assert (shown["status"], shown["attempts"]) == ("paused", 1)
+    assert [it["name"] for it in shown["checkpoints"]] == ["epoch-1"]
+    await training.ask("POST", f"/{job}/resume")
+    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    await world.finish(job)
+    await world.wait_for(job, Status.SUCCEEDED)
 
 
 async def test_a_checkpoint_is_requested_listed_and_deleted(world, training):
