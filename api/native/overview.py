@@ -40,6 +40,8 @@ class QueueAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
 
     job_queue: str
     state: State
+    #: Whether it accepts jobs and starts none.
+    drained: bool = False
     #: Queues with a higher priority are placed first.
     priority: int
     #: Unfinished jobs by status. Children of arrays count as single jobs, and arrays do not count.
@@ -159,6 +161,7 @@ def _queue(it: QueueOverview, why: Explanation | None) -> QueueAnswer:
     return QueueAnswer(
         job_queue=it.queue.name,
         state=it.queue.state,
+        drained=it.queue.drained,
         priority=it.queue.priority,
         counts=dict(it.counts),
         arrays=it.arrays,

@@ -192,9 +192,10 @@ def _queue_columns() -> list[Column]:
 
 
 def _state_column() -> Column:
-    return Column(
-        title="STATE", full=lambda it: str(it["state"]), style=lambda it: "" if it["state"] == "ENABLED" else "yellow"
-    )
+    def state(row: Row) -> str:
+        return f"{row['state']}{' drained' if row.get('drained') else ''}"
+
+    return Column(title="STATE", full=state, style=lambda it: "" if state(it) == "ENABLED" else "yellow")
 
 
 def _environments(queue: Row) -> str:

@@ -106,6 +106,7 @@ def _queue_line(queue: Row, present: datetime) -> str:
     waited = f" ({duration(present - oldest)})" if oldest else ""
     why = str(queue.get("why", {}).get("sentence", ""))
     state = "" if queue.get("state") == "ENABLED" else " DISABLED"
+    state += " DRAINED" if queue.get("drained") else ""
     counts = f"{_sum(queue, View.RUNNING):>6} running {_sum(queue, View.WAITING):>8} waiting{waited}"
     return f"{queue['jobQueue']!s:<16}{state}{counts}  {why}".rstrip()
 
