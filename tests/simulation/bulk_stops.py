@@ -53,7 +53,7 @@ class BulkStopChecks:
     def last_allowed(self, job: Job) -> int:
         """The last attempt that may begin; none for a child that was created after the order to its array."""
         of_array = job.child is not None and job.child.parent in self.decided_by
-        return self.decided_by.get(job.id, 0 if of_array else job.spec.retry.attempts)
+        return self.decided_by.get(job.id, 0 if of_array else job.max_attempts)
 
     def begun(self, order: BulkStopOrder, selection: JobFilter) -> None:
         """The order is durable: its set of jobs is fixed."""
@@ -98,4 +98,4 @@ class BulkStopChecks:
 
 def _ends(job: Job, order: BulkStopOrder) -> bool:
     cancelled = order.kind is Kind.CANCEL and job.cancel is not None
-    return job.status in FINISHED or job.stop is not None or cancelled
+    return job.status in FINISHED or (job.stop is not None and not job.is_pausing) or cancelled

@@ -87,6 +87,9 @@ class Choices:
         self.bulk_stop_rate = self.sweeps.choice([NONE, NONE, 0.1, 0.3])
         #: Checkpoints, and how jobs are stopped.
         self.ladders = Random(f"{seed} ladders")
+        self.holds = Random(f"{seed} holds")
+        #: How often a user holds, pauses, releases or resumes a job, or drains a queue.
+        self.hold_rate = self.holds.choice([NONE, 0.2, 0.5])
         self.looks = Random(f"{seed} looks")
         self.conflicts = Random(f"{seed} crossings")
         self.conflict_rate = self.conflicts.choice([NONE, 0.02, 0.1])

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
 from datetime import timedelta
 from itertools import cycle
 from typing import Any
@@ -25,7 +26,7 @@ from batchq.ports.clock import Clock
 from batchq.ports.jobs import SubmissionKey
 from batchq.services.bulk_stop import JobSelector
 from batchq.services.submissions import Submission
-from tests.simulation import bulk_stops
+from tests.simulation import bulk_stops, holds
 from tests.simulation.accounts import submitter
 from tests.simulation.choices import Choices
 from tests.simulation.invariants import Invariants
@@ -146,6 +147,10 @@ class Client:
             await self._until_acknowledged(lambda name=name: self._resize(name, LARGEST))
         for name in sorted(self._changed.intersection(QUEUES)):
             await self._until_acknowledged(lambda name=name: self._switch(QueueName(name), State.ENABLED))
+        if self._choices.hold_rate:
+            for name in QUEUES:
+                await self._until_acknowledged(lambda name=name: self._drain(QueueName(name), drained=False))
+            await self.release_all()
 
     async def act(self) -> None:
         """Make one random request."""
@@ -155,6 +160,8 @@ class Client:
         )[0]
         if self._choices.sweeps.random() < self._choices.bulk_stop_rate:
             what = self._sweep
+        if self._choices.holds.random() < self._choices.hold_rate:
+            what = self._hold
         try:
             await what()
         except (NoReply, BatchqError) as why:
@@ -252,6 +259,34 @@ class Client:
         order, asked = bulk_stops.order(rng, self._choices.ladders), bulk_stops.asked(rng, list(self.known)[-8:])
         await self.request(lambda it: self._hear(it, order, asked), patience=rng.choice([None, None, 30.0, 0.0]))
         self._run_log.write(f"client swept {asked}")
+
+    async def _hold(self) -> None:
+        """Hold, pause, release or resume a job; now and then drain a queue, or end that."""
+        rng = self._choices.holds
+        request = holds.asked(rng, self.known)
+        if request is None or rng.random() < 0.1:
+            await self._drain(QueueName(rng.choice(sorted(QUEUES))), drained=rng.random() < 0.5)
+            return
+        what, job_id = request
+        reason = ("a user holds it",) if what in holds.HOLDS else ()
+        await self.request(
+            lambda it: getattr(it.jobs, what)(job_id, *reason, caller=ADMIN),
+            patience=rng.choice([None, None, 30.0, 0.0]),
+        )
+        self._invariants.holds.held(what, job_id)
+        self._run_log.write(f"client asked to {what} {self._run_log.name_of(job_id)}")
+
+    async def _drain(self, name: QueueName, *, drained: bool) -> None:
+        await self.request(lambda it: it.catalog.drain_queue(name, drained=drained, caller=ADMIN))
+        self._run_log.write(f"client {'drains' if drained else 'opens'} {name}")
+
+    async def release_all(self) -> None:
+        """Release every job that is held or will be."""
+        while held := [it for it in self._invariants.jobs.values() if it.hold is not None]:
+            for job in held:
+                with suppress(NoReply, BatchqError, InjectedError):
+                    await self.request(lambda it, job=job: it.jobs.release(job.id, caller=ADMIN))
+            await self._clock.sleep(1)
 
     async def _hear(self, server: Server, order: BulkStopOrder, asked: JobSelector) -> None:
         async for some in await server.bulk_stops.stop(order, asked, caller=ADMIN):

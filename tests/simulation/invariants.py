@@ -29,6 +29,7 @@ from tests.simulation.container_checks import (
 from tests.simulation.container_records import ContainerRecords
 from tests.simulation.dependency_checks import DependencyChecks, is_over
 from tests.simulation.history_checks import HistoryChecks
+from tests.simulation.holds import HoldChecks
 from tests.simulation.order_checks import OrderChecks
 from tests.simulation.resource_checks import ResourceChecks
 from tests.simulation.run_log import RunLog
@@ -52,6 +53,7 @@ class Invariants:
         self.resources = ResourceChecks(jobs=self.jobs, now=now, run_log=run_log)
         self.bulk_stops = BulkStopChecks(jobs=self.jobs, run_log=run_log)
         self._orders = OrderChecks(jobs=self.jobs, run_log=run_log)
+        self.holds = HoldChecks(jobs=self.jobs, run_log=run_log)
         self.signals = SignalChecks(jobs=self.jobs, name_of=run_log.name_of, run_log=run_log)
         self.history = HistoryChecks(run_log)
         self._company = ContainerChecks(containers=self.containers, now=now, run_log=run_log)
@@ -73,6 +75,8 @@ class Invariants:
         self.history.record(changes)
         before = {job.id: self.jobs.get(job.id) for job in changes.updated}
         self._orders.written(changes)
+        changed = (*changes.inserted, *changes.updated)
+        self.holds.written(changes, [it for it in changed if _begins(before.get(it.id), it)])
         for job in changes.inserted:
             self._once(job)
             self.jobs[job.id] = job
@@ -162,7 +166,7 @@ class Invariants:
 
     def _check_attempts(self, before: Job, after: Job) -> None:
         known = len(before.attempts)
-        if after.attempts[:known] != before.attempts or len(after.attempts) > after.spec.retry.attempts:
+        if after.attempts[:known] != before.attempts or len(after.attempts) > _most_attempts(after):
             self._run_log.fail("I3 attempts only grow", f"{self._name(after)}: {before.attempts} {after.attempts}")
 
     def _check_room(self, before: Job, after: Job) -> None:
@@ -232,7 +236,7 @@ class Invariants:
     def _last_allowed(self, job: Job) -> int:
         """The last attempt that may begin; none for a child that was created after its array's order."""
         of_array = job.child is not None and job.child.parent in self.last_attempts
-        asked = self.last_attempts.get(job.id, 0 if of_array else job.spec.retry.attempts)
+        asked = self.last_attempts.get(job.id, 0 if of_array else _most_attempts(job))
         return min(asked, self.bulk_stops.last_allowed(job))
 
     # --------------------------------------------------------------------------------- at each call, at each start
@@ -295,7 +299,7 @@ class Invariants:
         if len(live) > len(set(live)) or len({it.attempt for it in live}) > 1:
             self._run_log.fail("I4 one live container a job, or a part", self._run_log.name_of(tag))
         everyone = {it.tag.attempt for it in self.containers.of_job(tag.job_id) if it.ran}
-        if job is not None and len(everyone) > job.spec.retry.attempts:
+        if job is not None and len(everyone) > _most_attempts(job):
             self._run_log.fail("I5 no more starts than attempts", self._run_log.name_of(tag))
         if job is not None and tag.container_key and not was_forced(job):
             self._company.started(job, tag)
@@ -328,7 +332,7 @@ class Invariants:
         if node is not None and job is not None and job.stop is None:
             return
         if job is not None and not is_over(job):
-            if job.stop is None:
+            if job.stop is None or job.is_pausing:
                 self._run_log.fail("I7 an acknowledged terminate is durable", self._name(job))
             self.terminated_jobs.add(job.id)
         self._forbid_further_attempts(job, whole)
@@ -338,7 +342,7 @@ class Invariants:
         job = self.jobs.get(whole)
         if node is not None and (job is None or job.spec.nodes is None):
             return
-        if job is not None and job.status not in FINISHED and not job.stop_orders:
+        if job is not None and job.status not in FINISHED and not _is_ending(job):
             self._run_log.fail("I8 an acknowledged cancel is durable", self._name(job))
         self._forbid_further_attempts(job, whole)
 
@@ -358,6 +362,15 @@ class Invariants:
 
     def _name(self, job: Job) -> str:
         return self._run_log.name_of(job.id)
+
+
+def _most_attempts(job: Job) -> int:
+    """The attempts that the job may have: a pause ends one that does not count."""
+    return job.spec.retry.attempts + sum(it.paused for it in job.attempts)
+
+
+def _is_ending(job: Job) -> bool:
+    return any(it.kind is not StopKind.PAUSE for it in job.stop_orders)
 
 
 def _begins(before: Job | None, after: Job) -> bool:

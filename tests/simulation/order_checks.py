@@ -31,7 +31,8 @@ class OrderChecks:
                 if (job.id, order.kind, order.user, order.reason) not in ordered:
                     self._fail("I27 each stop order has an entry in the history", job)
             for order in job.stop_orders:
-                times = [it for it in (order.ordered_at, order.signalled_at, order.killed_at) if it is not None]
+                first = min(it.ordered_at for it in job.stop_orders)  # an order takes over what a pause has begun
+                times = [it for it in (first, order.signalled_at, order.killed_at) if it is not None]
                 if times != sorted(times):
                     self._fail("I28 an order is requested, then signalled, then kills", job)
 

@@ -36,9 +36,7 @@ class StateChecks:
         self._check_equal("how many wait for others", scheduler.queued_jobs.pending_dependencies, for_others)
         unfinished = Counter(group(it, it.status) for it in self._jobs.values() if it.status not in FINISHED)
         self._check_equal("the counts of unfinished jobs", loop.state.counts.read(), unfinished)
-        standing = {
-            it.spec.queue for it in self._jobs.values() if it.status is Status.RUNNABLE and not it.unschedulable
-        }
+        standing = {it.spec.queue for it in self._jobs.values() if is_queued_for_placement(it)}
         self._check_equal("the queues without jobs", standing & scheduler._pass_memo.empty_queues, set())
         self._check_queue_cache(scheduler.queue_cache)
         for mark in scheduler._blocked_jobs.marks.values():
@@ -99,12 +97,13 @@ def _waiting(jobs: Iterable[Job]) -> Counter[str]:
 
 
 def _at_work(jobs: Iterable[Job]) -> set[JobId]:
-    """The arrays with children to create or to stop."""
+    """The arrays with children to create, to stop, to hold or to release."""
     return {it.id for it in jobs if it.array_state is not None and it.status is Status.PENDING and _has_work(it)}
 
 
 def _has_work(job: Job) -> bool:
-    under_order = bool(job.stop_orders) or job.array_state.failed_index is not None
+    state = job.array_state
+    under_order = bool(job.stop_orders) or state.failed_index is not None or state.passes_hold
     return job.array_state.spawned < job.spec.array_size or (
         under_order and job.array_state.order_applied_to < job.spec.array_size
     )

@@ -1,0 +1,66 @@
+"""Random holds, pauses and drained queues, and what must hold of them."""
+
+from collections.abc import Mapping, Sequence
+from random import Random
+
+from batchq.domain.ids import JobId, child_id
+from batchq.domain.job import FINISHED, Job
+from batchq.domain.stop_orders import StopKind
+from batchq.ports.jobs import Changes
+from batchq.services.submissions import Submission
+from tests.simulation.run_log import RunLog
+
+HOLDS = ("hold", "pause")
+RELEASES = ("release", "resume_job")
+
+
+def asked(rng: Random, known: Mapping[JobId, Submission]) -> tuple[str, JobId] | None:
+    """A request, and the recent job or the child that it names; None before the first job."""
+    if not known:
+        return None
+    job_id = rng.choice(list(known)[-8:])
+    size = known[job_id].array_size
+    if size is not None and rng.random() < 0.5:
+        job_id = child_id(job_id, rng.randrange(size))
+    return rng.choice([*HOLDS, "pause", *RELEASES]), job_id
+
+
+class HoldChecks:
+    """`jobs` are as last committed."""
+
+    def __init__(self, *, jobs: Mapping[JobId, Job], run_log: RunLog) -> None:
+        self._jobs = jobs
+        self._run_log = run_log
+
+    def written(self, changes: Changes, begun: Sequence[Job]) -> None:
+        """Called before `jobs` has the changes. `begun`: the jobs of which an attempt begins."""
+        released = {it.job_id for it in changes.history if it.hold is not None and it.hold.hold is None}
+        for job in begun:
+            before = self._jobs.get(job.id)
+            if job.hold is not None or (before is not None and before.held and job.id not in released):
+                self._fail("I29 a held job is not placed", job)
+        for job in changes.updated:
+            before = self._jobs.get(job.id)
+            if before is not None:
+                self._check_pause(before, job)
+
+    def held(self, what: str, job_id: JobId) -> None:
+        """A request was acknowledged."""
+        self._run_log.counts[f"jobs: {what}"] += 1
+        job = self._jobs.get(job_id)
+        if job is not None and job.status not in FINISHED and what in HOLDS and job.times_held == 0:
+            self._fail("I30 an acknowledged hold is durable", job)
+
+    def _check_pause(self, before: Job, after: Job) -> None:
+        """An attempt ends paused exactly once, for a pause of it, and the job goes on unless it ended otherwise."""
+        for ended in after.attempts[len(before.attempts) :]:
+            ordered = [it for it in after.stop_orders if it.kind is StopKind.PAUSE and it.attempt == ended.number]
+            self._run_log.counts["attempts paused"] += ended.paused
+            if len(ordered) > 1 or (ended.paused and (not ordered or ended.exit_code == 0)):
+                self._fail("I31 a paused attempt was ordered to pause, once", after)
+        numbers = [it.number for it in after.attempts]
+        if numbers != list(range(1, len(numbers) + 1)):
+            self._fail("I31 a pause loses no attempt", after)
+
+    def _fail(self, what: str, job: Job) -> None:
+        self._run_log.fail(what, f"{self._run_log.name_of(job.id)} {job}")
