@@ -12,6 +12,7 @@ from batchq.domain.lifecycle.transitions import step
 from batchq.domain.task import Condition, ContainerDependency, NodeRange, Nodes, Task
 from tests.domain.lives import cancel, placed, timed_out
 from tests.domain.part_lives import in_words, parts
+from tests.domain.random_lives import RULES_OF_CHECKPOINTS
 from tests.support.builders import NOON, job, task_container
 
 EXIT_CODES = [0, 0, 1, 137]
@@ -72,6 +73,7 @@ def placed_jobs(draw):
     """A task or a gang, just before it is placed for the first time."""
     several = {"nodes": draw(gangs())} if draw(some.booleans()) else {"task": draw(tasks())}
     asked = {"attempts": draw(some.integers(1, 2)), "timeout": draw(some.none() | seconds), "stop_grace": draw(seconds)}
+    asked["checkpoints"] = draw(RULES_OF_CHECKPOINTS)
     return step(job(number=1, **several, **asked), on.DependenciesMet(), NOON)[0]
 
 
@@ -100,7 +102,12 @@ def happening(it, now, *, which, whom, detail):
         return due
     if which < TERMINATES:
         node = None if detail % 2 or it.spec.nodes is None else whom % (it.spec.nodes.count + 1)
-        return on.TerminateRequested(reason="enough", node=node, grace=timedelta(0) if detail % 3 == 0 else None)
+        if detail % 7 == 0:
+            return on.StopForced(reason="at once", node=node)
+        if detail % 5 == 0:
+            return on.CheckpointSeen(attempt=it.attempt.number, name=f"step-{detail}")
+        grace = timedelta(0) if detail % 3 == 0 else None
+        return on.TerminateRequested(reason="enough", node=node, grace=grace, checkpoint=detail % 4 > 0)
     if which < CANCELS or (which < TIMES_OUT and it.attempt.started_at is None):
         return cancel()
     if which < TIMES_OUT:
@@ -126,4 +133,6 @@ def news(it, now, *, which, whom, detail):
         case on.ContainerExited:
             began = part.started_at or now
             return kind(**about, exit_code=EXIT_CODES[detail % 4], started_at=began, stopped_at=now)
+        case on.StopSignalDelivered:
+            return kind(**about, step=0 if detail > 200 else part.step)
     return kind(**about)

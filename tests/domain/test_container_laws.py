@@ -11,6 +11,7 @@ from batchq.domain.job import ACTIVE, FINISHED, AttemptContainerState, Status
 from batchq.domain.lifecycle.container_gates import closed, main_node, task_container_of
 from batchq.domain.lifecycle.containers import came_to_run, tags_running, tags_to_keep, tags_under_way
 from batchq.domain.lifecycle.deadlines import due_event, next_wakeup
+from batchq.domain.lifecycle.ladder import awaits_checkpoint
 from batchq.domain.lifecycle.reconcile import SurveyedContainer, reconcile
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.task import Condition
@@ -59,7 +60,7 @@ def who_waits_starts_when_all_it_waits_for_has_come_true_and_not_before(life):
 @law
 def what_is_to_end_has_ended_or_was_asked_to(life):
     for number, it in enumerate(life):
-        asked_for = set(asked(life[: number + 1], do.StopContainer, do.AbandonStart))
+        asked_for = set(asked(life[: number + 1], do.StopContainer, do.AbandonStart, do.KillContainer))
         for part in it.after.attempt.containers if it.after.attempt else ():
             if part.node in closed(it.after):
                 assert part.state is AttemptContainerState.ENDED or (
@@ -68,7 +69,7 @@ def what_is_to_end_has_ended_or_was_asked_to(life):
 
 
 @law
-def a_running_container_that_is_to_end_is_asked_once(life):
+def a_running_container_that_is_to_end_is_asked_or_killed(life):
     to_stop = {
         tag_of(it.after, part)
         for it in life
@@ -76,7 +77,44 @@ def a_running_container_that_is_to_end_is_asked_once(life):
         if part.state is AttemptContainerState.RUNNING and part.stop_ordered
     }
 
-    assert asked(life, do.StopContainer) == Counter(to_stop)
+    assert {*asked(life, do.StopContainer, do.KillContainer)} == to_stop
+
+
+@law
+def each_container_gets_each_signal_once_in_the_order_of_its_ladder(life):
+    for tag in asked(life, do.StopContainer):
+        sent = [it.step for it in signals(life) if it.tag == tag]
+        assert sent == sorted(set(sent))
+
+
+@law
+def no_signal_follows_sigkill(life):
+    killed = set()
+    for it in life:
+        assert not killed & set(told(it, do.StopContainer))
+        killed |= set(told(it, do.KillContainer))
+
+
+@law
+def no_signal_is_sent_that_the_job_did_not_declare(life):
+    rules = life[0].after.spec.checkpoints
+    declared = None if rules is None or rules.signal is None else f"SIG{rules.signal}"
+
+    assert {it.signal for it in signals(life)} <= {None, declared}
+
+
+@law
+def only_containers_of_the_main_node_get_the_checkpoint_signal(life):
+    requested = {int(it.tag.node) for it in signals(life) if it.signal is not None}
+
+    assert requested <= {main_node(life[0].after)}
+
+
+@law
+def the_other_nodes_are_stopped_when_no_container_waits_for_a_checkpoint_any_more(life):
+    for it in life:
+        if it.after.attempt and it.after.stop and not awaits_checkpoint(it.after.stop):
+            assert all(part.stop_ordered for part in parts(it.after) if part.state is AttemptContainerState.RUNNING)
 
 
 @law
@@ -84,7 +122,7 @@ def nothing_is_killed_that_was_not_asked_to_stop(life):
     for it in life:
         for tag in told(it, do.KillContainer):
             killed = next(part for part in it.before.attempt.containers if part.key == tag.container_key)
-            assert killed.next_step_at is not None
+            assert killed.next_step_at is not None or isinstance(it.event, on.StopForced) or killed.steps == ()
 
 
 @law
@@ -230,6 +268,10 @@ def test_the_generated_histories_cover_all_cases():
         on.ContainerLost,
         on.StopSignalDelivered,
     }
+
+
+def signals(life):
+    return [effect for it in life for effect in it.effects if isinstance(effect, do.StopContainer)]
 
 
 def told(step, *kinds):

@@ -65,6 +65,7 @@ async def test_a_starting_job_gets_no_checkpoint_signal(world):
     assert (await world.engine_calls(job)).count("stop") == 1
 
 
+@pytest.mark.fault("SP28")
 async def test_a_forced_start_is_killed_as_soon_as_it_runs(world):
     world.runtime.hold("start")
     job = await world.submit(HANGS)
@@ -78,6 +79,7 @@ async def test_a_forced_start_is_killed_as_soon_as_it_runs(world):
     assert await world.engine_calls(job) == ["create", "start", "kill", "remove"]
 
 
+@pytest.mark.fault("SP28")
 async def test_force_gives_up_a_start_that_hangs(world):
     world.runtime.hold("create")
     job = await world.submit(WRITES)
@@ -95,6 +97,7 @@ async def test_force_gives_up_a_start_that_hangs(world):
 # -------------------------------------------------------------------------------------------------------------- running
 
 
+@pytest.mark.fault("SP28")
 async def test_force_kills_a_running_job_without_a_signal_before(world):
     job = await running(world)
 
@@ -154,6 +157,7 @@ async def test_a_stopping_job_keeps_its_first_order(world, how):
     await world.wait_for(job, Status.FAILED, status_reason="first")
 
 
+@pytest.mark.fault("SP28")
 async def test_force_ends_the_wait_for_a_checkpoint_and_a_second_force_changes_nothing(world):
     job = await running(world, HANGS)
     await world.terminate(job, "stop it", checkpoint=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from batchq.compute.simulated.script import Script, write
 from batchq.domain import status_reasons
+from batchq.domain.checkpoints import CHECKPOINTS_TAG, SIGNAL_TAG, TIMEOUT_TAG
 from batchq.domain.container import Overrides
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Dependency, Job, RetryStrategy, Status
@@ -23,6 +24,8 @@ SHORT = Script(seconds=2, output=("a line",))
 FAILS = Script(seconds=1, exit_code=1)
 IGNORES_SIGNAL = Script(seconds=None, on_term=None)
 HANDLES_SIGNAL = Script(seconds=None, on_term=0)
+WRITES_CHECKPOINT = Script(seconds=None, on_term=0, on_request="final", request_delay=3)
+CHECKPOINT_TAGS = ((CHECKPOINTS_TAG, "true"), (SIGNAL_TAG, "USR1"), (TIMEOUT_TAG, "60"))
 START_REFUSED_TWICE = Script(seconds=2, refuse="no such user", refusals=2, refuse_certain=False)
 SETTLE_TIMEOUT = timedelta(minutes=5)
 JOB_NAMES = tuple(f"job {number}" for number in range(300))
@@ -88,6 +91,10 @@ class CaseRun:
         requested_at = self.world.clock.now()
         await self.world.client.end(self.ids[name])
         self.answered_in = max(self.answered_in, self.world.clock.now() - requested_at)
+
+    async def terminate_with(self, name: str, **how: bool) -> None:
+        """As `terminate`, with a final checkpoint or force."""
+        await self.world.client.end(self.ids[name], **how)
 
     async def cancel(self, name: str) -> None:
         await self.world.client.end(self.ids[name], by_cancel=True)
@@ -161,6 +168,15 @@ async def _terminated(play: CaseRun, script: Script) -> None:
     await play.terminate("a")
 
 
+async def _with_a_checkpoint(play: CaseRun, *, force: bool = False) -> None:
+    await play.submit("a", WRITES_CHECKPOINT, tags=CHECKPOINT_TAGS)
+    await play.until(lambda: play.job("a").status is Status.RUNNING)
+    await play.terminate_with("a", checkpoint=True)
+    if force:
+        await play.passes(1)
+        await play.terminate_with("a", force=True)
+
+
 async def _many_jobs(play: CaseRun) -> None:
     for name in JOB_NAMES:
         await play.submit(name, IGNORES_SIGNAL, room={"millicpus": 25, "memory_mib": 4})
@@ -196,10 +212,32 @@ KILLED = Case(
 STOPPED = Case(
     name="a polite one is terminated", steps=lambda it: _terminated(it, HANDLES_SIGNAL), ends={"a": TERMINATED}
 )
+CHECKPOINTED = Case(
+    name="a job is terminated with a final checkpoint", steps=_with_a_checkpoint, ends={"a": TERMINATED}
+)
+FORCED = Case(
+    name="a job that is to write a final checkpoint is forced",
+    steps=lambda it: _with_a_checkpoint(it, force=True),
+    ends={"a": TERMINATED},
+)
 TOO_LONG = Case(name="one takes too long", steps=_timed_out, ends={"a": TIMED_OUT})
 REFUSED = Case(
     name="one starts in the end", steps=lambda it: it.submit("a", START_REFUSED_TWICE), ends={"a": SUCCEEDED}
 )
 MANY_JOBS = Case(name="a crowd is terminated", steps=_many_jobs, ends=dict.fromkeys(JOB_NAMES, TERMINATED))
 
-CASES = (ONE, END_AT_ONCE, AGAIN, FAILING, DEPENDENT, NO_ROOM, PULLED, KILLED, STOPPED, TOO_LONG, REFUSED)
+CASES = (
+    ONE,
+    END_AT_ONCE,
+    AGAIN,
+    FAILING,
+    DEPENDENT,
+    NO_ROOM,
+    PULLED,
+    KILLED,
+    STOPPED,
+    CHECKPOINTED,
+    FORCED,
+    TOO_LONG,
+    REFUSED,
+)

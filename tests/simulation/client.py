@@ -167,12 +167,12 @@ class Client:
         except (NoReply, BatchqError) as why:
             self._run_log.write(f"client {what.__name__} got {type(why).__name__}")
 
-    async def end(self, job_id: JobId, *, by_cancel: bool = False) -> None:
-        """Terminate or cancel a job, until that is acknowledged."""
+    async def end(self, job_id: JobId, *, by_cancel: bool = False, **how: bool) -> None:
+        """Terminate or cancel a job, until that is acknowledged. `how`: checkpoint or force of a terminate."""
         if by_cancel:
             await self._until_acknowledged(lambda: self._request_cancel(job_id))
         else:
-            await self._until_acknowledged(lambda: self._request_terminate(job_id))
+            await self._until_acknowledged(lambda: self._request_terminate(job_id, **how))
 
     async def submit_until_acknowledged(self, submission: Submission) -> JobId:
         """Submit a job, until that is acknowledged."""

@@ -84,7 +84,7 @@ class SignalChecks:
         if signal is None or signal in OF_BULK_STOPS:
             self._stopped.add(tag)
             return
-        if signal != f"SIG{declared}":
+        if declared is None or signal != f"SIG{declared}":
             self._fail("I30 no signal is sent that the job did not declare", tag, signal)
         if job.stop is None or not job.stop.final_checkpoint_requested:
             self._fail("I30 a checkpoint signal is sent for a final checkpoint only", tag, signal)

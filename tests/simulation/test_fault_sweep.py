@@ -46,6 +46,14 @@ def test_a_crash_at_any_point_does_not_change_the_outcome(case):
 
 
 @pytest.mark.exhaustive
+@pytest.mark.fault("CK01")
+def test_a_crash_at_any_point_leaves_one_final_checkpoint():
+    runs = [run_case(cases.CHECKPOINTED, planned) for planned in crashes(cases.CHECKPOINTED)]
+
+    assert {it.job("a").stop.final_checkpoint for it in runs} == {"final"}
+
+
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", [cases.ONE, cases.FAILING], ids=lambda it: it.name)
 def test_a_crash_at_any_point_does_not_change_the_outcome_with_inspected_deaths(case):
     runs = [run_case(case, planned) for planned in crashes(case, LOOKED_AT)]
