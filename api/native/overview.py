@@ -27,12 +27,14 @@ class OverviewRequest(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
-class EngineAnswer(Struct, frozen=True, kw_only=True):
+class EngineAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The state of the container engine and of the server."""
 
     state: EngineState
     #: What is wrong, or that nothing is.
     sentence: str
+    #: Milliseconds since 1970: since when something is wrong; absent if nothing is, or if that is not known.
+    since: int | None = None
 
 
 class QueueAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -149,7 +151,7 @@ def _answer(it: Overview, queues: tuple[QueueAnswer, ...], caller: Caller, arns:
         user=caller.user,
         account=caller.account,
         role=caller.role,
-        engine=EngineAnswer(state=it.engine, sentence=it.sentence),
+        engine=EngineAnswer(state=it.engine, sentence=it.sentence, since=optional_milliseconds(it.since)),
         queues=queues,
         capacity=tuple(_environment(environment, it) for environment in it.environments),
         longest_running=tuple(job_row(job, arns) for job in it.longest_running),

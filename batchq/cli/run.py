@@ -1,16 +1,14 @@
 """`batchq run`: submits a job, prints its output, and ends with its exit code."""
 
 from argparse import Namespace
-from uuid import uuid4
 
 from batchq.cli.attend import add_stop_flag, attend
-from batchq.cli.batch_operations import submit_job
 from batchq.cli.exit_statuses import NO_EXIT_CODE
 from batchq.cli.http_client import url_of
 from batchq.cli.job_columns import short_id
 from batchq.cli.main import CommandParser
 from batchq.cli.output import print_error, print_notice
-from batchq.cli.submit import declare_submission, plan_job
+from batchq.cli.submit import declare_submission, plan_job, submit_planned
 from batchq.errors import Invalid
 
 
@@ -32,8 +30,7 @@ def run(args: Namespace) -> int:
     plan = plan_job(args)
     url = url_of(args)
     try:
-        request = plan.resolved(url)
-        job_id = submit_job(url, request, invocation=str(uuid4()))
+        request, job_id = submit_planned(url, plan)
     except Invalid as refused:
         return print_error(str(refused), NO_EXIT_CODE)
     print_notice(f"{request['jobName']} {short_id(job_id)} in queue {request['jobQueue']}")

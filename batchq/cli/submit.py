@@ -1,6 +1,7 @@
 """`batchq submit`: submits a job from an image, a job definition or a script, and prints its id."""
 
 import json
+import shlex
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Mapping, Sequence
 from inspect import cleandoc
@@ -89,6 +90,24 @@ def declare_submission(command: CommandParser) -> None:
     add_server_flags(command)
 
 
+def submit_planned(url: str, plan: JobPlan) -> tuple[Request, str]:
+    """Submit the job: the request, and the id of the job. Raises the errors of `call`.
+
+    After Ctrl-C a notice says whether the job may have been submitted.
+    """
+    request: Request | None = None
+    try:
+        request = plan.resolved(url)
+        return request, submit_job(url, request, invocation=str(uuid4()))
+    except KeyboardInterrupt:
+        if request is None:
+            print_notice("nothing is submitted")
+        else:
+            name = shlex.quote(str(request["jobName"]))
+            print_notice(f"the server may have accepted the job: batchq list -n {name} --since 5m shows it")
+        raise
+
+
 def submit(args: Namespace) -> int:
     plan = plan_job(args)
     if args.each is not None:
@@ -99,7 +118,7 @@ def submit(args: Namespace) -> int:
         print_requests(plan, [plan.request])
         return DONE
     url = url_of(args)
-    job = submit_job(url, plan.resolved(url), invocation=str(uuid4()))
+    _, job = submit_planned(url, plan)
     write_line(job)
     return attend(url, job, shows_output=False, stops_on_exit=args.stop_on_exit) if args.wait else DONE
 

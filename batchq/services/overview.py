@@ -70,6 +70,8 @@ class Overview(Struct, frozen=True, kw_only=True):
     engine: EngineState
     #: What is wrong, or that nothing is.
     sentence: str
+    #: Since when it is wrong; None: nothing is, or not known.
+    since: datetime | None
     #: By descending priority, then by name.
     queues: tuple[QueueOverview, ...]
     #: By name.
@@ -99,6 +101,7 @@ class OverviewService:
         """Raises StoreFailed."""
         now, health, usage = self._clock.now(), self._engine.health(), self._engine.usage()
         state, sentence = engine_state(health)
+        obstacle = None if state is EngineState.OK else self._engine.scheduler_state().obstacle
         environments = tuple(
             EnvironmentOverview(environment=it, millicpus=usage.sums.get(vcpus(EnvironmentName(name)), 0))
             for name, it in sorted(self._catalog.environments.items())
@@ -108,6 +111,7 @@ class OverviewService:
             at=now,
             engine=state,
             sentence=sentence,
+            since=None if obstacle is None else obstacle.since,
             queues=await self._queues(caller),
             environments=environments,
             host=self._engine.host(),

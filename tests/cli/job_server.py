@@ -38,6 +38,10 @@ class JobServer:
         self.stopped = None
         #: The message with which log requests are refused; None: they are answered.
         self.log_refusal = None
+        #: Whether submissions are accepted and not answered.
+        self.is_mute = False
+        #: Set at the first submission.
+        self.is_asked = asyncio.Event()
         self.submitted, self.stops, self.log_requests, self.described = [], [], [], 0
         self.is_followed = asyncio.Event()
 
@@ -71,6 +75,9 @@ class JobServer:
         if content["jobQueue"] == "none":
             return web.json_response({"message": "JobQueue none not found."}, status=400)
         self.submitted.append(content)
+        self.is_asked.set()
+        if self.is_mute:
+            await asyncio.sleep(60)
         return web.json_response({"jobId": JOB, "jobName": "train"})
 
     async def _describe(self, _):

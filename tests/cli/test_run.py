@@ -195,3 +195,19 @@ async def test_a_refused_request_has_no_exit_code(job_server, capsys):
     assert await batchq("run", "busybox", "-q", "none") == 125
 
     assert capsys.readouterr().err == "batchq: JobQueue none not found.\n"
+
+
+@pytest.mark.parametrize("command", ["run", "submit"])
+async def test_ctrl_c_during_the_submission_says_that_the_job_may_exist(job_server, command):
+    job_server.is_mute = True
+    process = await started("busybox", "--name", "train 1", command=command)
+    await job_server.is_asked.wait()
+
+    process.send_signal(signal.SIGINT)
+    out, err = await process.communicate()
+
+    assert (process.returncode, out) == (130, b"")
+    assert err.decode().splitlines() == [
+        "batchq: the server may have accepted the job: batchq list -n 'train 1' --since 5m shows it",
+        "batchq: interrupted",
+    ]

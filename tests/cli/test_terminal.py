@@ -41,6 +41,48 @@ async def test_a_list_fits_into_the_terminal(native, columns):
     assert {"red", "brown"} <= set(shown["colors"])
 
 
+async def test_held_and_stopping_jobs_have_their_state_in_words(native):
+    stop = {"kind": "TERMINATE", "at": 0, "reason": "enough"}
+    pause = {**stop, "kind": "PAUSE", "finalCheckpointRequested": True}
+    held = {"reason": "not yet", "heldAt": 0}
+    native.rows = [
+        row("a", "RUNNABLE", hold=held),
+        row("b", "RUNNABLE", hold={**held, "paused": True}),
+        row("c", "RUNNING", stopOrder=pause, hold={**held, "paused": True}),
+        row("d", "RUNNING", stopOrder={**pause, "finalCheckpoint": "epoch-2"}, hold={**held, "paused": True}),
+        row("e", "RUNNING", stopOrder={**stop, "killedAt": 1}),
+        row("f", "RUNNING", stopOrder={**stop, "kind": "CANCEL"}),
+    ]
+
+    shown = await batchq("list", "-a", columns=200)
+
+    states = [" ".join(line.split()[2:4]) for line in shown["screen"][1:7]]
+    assert states == [
+        "RUNNABLE held",
+        "RUNNABLE paused",
+        "RUNNING checkpoint",
+        "RUNNING pausing",
+        "RUNNING killed",
+        "RUNNING default",
+    ]
+
+
+async def test_checkpoints_are_a_table_with_readable_sizes(native):
+    native.rows = ROWS
+    made = {"type": "final", "sizeBytes": 1_610_612_736, "createdAt": 0, "epoch": 2, "complete": True}
+    native.responses[f"/v1/batchq/jobs/{job_id('8f2c51a7')}/checkpoints"] = {
+        "jobId": job_id("8f2c51a7"),
+        "checkpoints": [made | {"id": "ckpt_8a1f02bb93c4", "name": "epoch-2"}],
+        "totalSizeBytes": 1_610_612_736,
+    }
+
+    shown = await batchq("checkpoints", "8f2c51a7", columns=100)
+
+    titles, only = shown["screen"][:2]
+    assert titles.split() == ["ID", "NAME", "TYPE", "SIZE", "EPOCH", "STEP", "MADE"]
+    assert only.split()[:6] == ["ckpt_8a1f02bb93c4", "epoch-2", "final", "1.5", "GiB", "2"]
+
+
 async def test_a_watched_list_is_printed_again_until_ctrl_c(native):
     native.rows = ROWS
 
