@@ -235,12 +235,12 @@ def _end_of_metrics(path: Path) -> bytes:
             if failure.errno not in NOT_READABLE | {errno.ENXIO}:
                 raise
             return b""
-        with open(opened, "rb", buffering=0) as file:  # noqa: PTH123 - an open descriptor
+        try:
             found = os.fstat(opened)
-            if not stat.S_ISREG(found.st_mode):
-                return b""
-            file.seek(max(found.st_size - MAX_METRICS, 0))
-            return file.read(MAX_METRICS) or b""
+            first = max(found.st_size - MAX_METRICS, 0)
+            return os.pread(opened, MAX_METRICS, first) if stat.S_ISREG(found.st_mode) else b""
+        finally:
+            os.close(opened)
 
 
 def _names(folder: int, most: int) -> Iterator[str]:

@@ -208,3 +208,18 @@ async def test_the_time_of_a_change_is_that_of_the_disk_and_not_of_the_container
     assert abs(found.created_at.timestamp() - time.time()) < 60
     assert not found.complete
     store.close()
+
+
+async def test_only_the_end_of_a_large_file_of_metrics_is_read(disk):
+    (await disk.folder() / "metrics.jsonl").write_bytes(b"a" * 2**20 + b"b" * 2**20)
+
+    assert await disk.store.metrics(JOB) == b"b" * 2**20
+
+
+@pytest.mark.fault("BU05")
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda it: it.symlink_to("/etc/passwd"), lambda it: None])
+async def test_metrics_that_are_not_a_file_are_empty(disk, make):
+    make(await disk.folder() / "metrics.jsonl")
+
+    assert await disk.store.metrics(JOB) == b""
+    assert await disk.store.metrics(OTHER) == b""

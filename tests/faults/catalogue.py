@@ -21,6 +21,7 @@ SECTIONS = {
     "IN": "HTTP and input",
     "SE": "Security",
     "CK": "Checkpoints",
+    "BU": "Costs, metrics and budgets",
     "CO": "Correctness across restarts, engines and queues",
 }
 

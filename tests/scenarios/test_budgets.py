@@ -144,6 +144,23 @@ async def test_a_crossing_is_stored_once_and_survives_kill_9(lab):
     await lab.finish(runs)
 
 
+@pytest.mark.fault("BU01")
+async def test_jobs_are_stopped_after_a_kill_9_behind_the_crossing(lab):
+    job = await lab.submit(LASTING)
+    await lab.wait_for(job, Status.RUNNING)
+    lab.runtime.hold("signal_stop")
+    await set_budget(lab, hard=NO_MONEY)
+    await lab.wait_until(job, lambda it: it.stop is not None)
+
+    await lab.restart()
+    lab.runtime.release("signal_stop")
+
+    await lab.wait_for(job, Status.FAILED, status_reason=HARD, is_terminated=True)
+    records = await acts(lab, "BudgetHardLimit")
+    assert sorted(it.resource for it in records) == ["budget/account/lab", f"job/{job}"]
+
+
+@pytest.mark.fault("BU02")
 async def test_spending_survives_kill_9_and_is_counted_once(lab):
     job = await lab.submit(LASTING)
     await lab.wait_for(job, Status.RUNNING)
@@ -170,6 +187,7 @@ async def test_a_raised_budget_accepts_jobs_again(lab):
     await lab.finish(job)
 
 
+@pytest.mark.fault("BU06")
 async def test_jobs_of_an_account_that_moves_below_an_exhausted_one_wait_and_say_why(lab):
     await set_budget(lab, soft=NO_MONEY)
     await crossed(lab)

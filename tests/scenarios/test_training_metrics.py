@@ -54,6 +54,7 @@ async def test_rules_replace_the_default_metrics_and_are_saved_with_the_attempt(
     assert await values(world, job) == {"val": 4}
 
 
+@pytest.mark.fault("BU03")
 async def test_metrics_are_saved_although_the_server_is_killed_before(world):
     job = await world.submit(Script(output=OUTPUT), tags=RULE)
     world.runtime.hold("remove")
@@ -75,6 +76,7 @@ async def test_metrics_jsonl_wins_over_the_log(world):
     assert await saved(world, job) == {"loss": 0.25, "step": 1}
 
 
+@pytest.mark.fault("BU05")
 async def test_a_link_in_place_of_metrics_jsonl_is_not_followed(world, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text('{"secret": 7}\n')
@@ -86,6 +88,7 @@ async def test_a_link_in_place_of_metrics_jsonl_is_not_followed(world, tmp_path)
     await world.finish(job)
 
 
+@pytest.mark.fault("BU04")
 async def test_a_regular_expression_that_backtracks_elsewhere_costs_linear_time(world):
     hard = {"batchq:metric:hard": r"^(a+)+$", "batchq:metric:other": r"(?:x+x+)+(y)"}
     job = await world.submit(Script(output=("a" * 60 + "!", "x" * 4000)), tags=hard)
