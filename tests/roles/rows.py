@@ -320,7 +320,7 @@ ROWS: Mapping[tuple[str, str], Row] = {
         tells=lambda it: it.job,
     ),
     **{
-        (name, ""): Row(cells=REACH, ask=_changed(name.removesuffix("Job").lower()), kind="still", changes=True)
+        (name, ""): Row(cells=REACH, ask=_changed(name.removesuffix("Job").lower()), changes=True)
         for name in ("HoldJob", "ReleaseJob", "PauseJob", "ResumeJob")
     },
     ("ListCheckpoints", ""): _get("/checkpoints"),
