@@ -73,13 +73,13 @@ async def test_a_job_that_ends_before_it_is_terminated_has_changed(server, creat
     await server.runs(job)
     server.engine.reached.clear()
     server.engine.gate.clear()
-    asked = asyncio.create_task(ask("POST", job, "/actions", TERMINATE))
+    termination = asyncio.create_task(ask("POST", job, "/actions", TERMINATE))
     await server.engine.reached.wait()
 
     await server.ends(job)
     server.engine.gate.set()
 
-    status, answer = await asked
+    status, answer = await termination
     assert (status, answer["error_code"], answer["error_msg"]) == (409, "ModelArts.2878", "Job status changed")
     server.changed_by_errors.clear()  # the end of the job was the change
 

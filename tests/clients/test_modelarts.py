@@ -221,6 +221,20 @@ def test_a_signed_call_that_was_changed_on_its_way_is_refused(sdk, change):
     assert reason(answer)[:2] == (401, "APIGW.0301")
 
 
+def test_the_description_of_a_job_is_changed(sdk):
+    _, changed, shown, engines, _ = sdk(
+        creation("described"),
+        ["change_training_job_description", ID | {"body": {"description": "another"}}],
+        SHOW,
+        ["show_training_job_engines", {}],
+        STOP,
+    )
+
+    assert changed["status"] == engines["status"] == 200
+    assert shown["answer"]["metadata"]["description"] == "another"
+    assert engines["answer"]["total"] == 0
+
+
 def test_flavors_are_listed_and_can_be_used(sdk):
     listed, created, _ = sdk(
         ["show_training_job_flavors", {"flavor_type": "CPU"}],

@@ -21,7 +21,7 @@ TAMPER = os.environ.get("MODELARTS_TAMPER", "")
 
 
 def change(request, **_):
-    """Change a signed request before it is sent, as somebody on its way could: a hook of the SDK."""
+    """Change a signed request before it is sent. It is a hook of the SDK."""
     if TAMPER == "body":
         request.body = request.body.replace(b"5", b"6")
     if TAMPER == "query":
@@ -89,10 +89,10 @@ def call(method, arguments):
     except ServiceResponseException as error:
         members = ("status_code", "error_code", "error_msg", "request_id")
         return {"error": {name: getattr(error, name) for name in members}}
-    told = answer.to_json_object()
+    content = answer.to_json_object()
     if method == "create_training_job":
-        last = told["metadata"]["id"]
-    return {"status": answer.status_code, "answer": told}
+        last = content["metadata"]["id"]
+    return {"status": answer.status_code, "answer": content}
 
 
 def until(phases):
