@@ -12,12 +12,13 @@ import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
-from grp import getgrnam
+from grp import getgrgid, getgrnam
 from pathlib import Path
 from socket import AF_UNIX, SO_PEERCRED, SOCK_STREAM, SOL_SOCKET, socket
 
 from msgspec import Struct
 
+from batchq.doctor.facts import SocketFacts
 from batchq.errors import StartImpossible, Unavailable
 
 OWNER_ONLY, WITH_GROUP = 0o600, 0o660  # the default modes without and with a group
@@ -50,7 +51,7 @@ def listening(file: SocketFile) -> Iterator[socket]:
     StartImpossible for a folder in which other users can replace the file, for an existing file of another kind or of
     another user, and for an unknown group; Unavailable if another process listens at the path.
     """
-    folder = _safe_folder(file.path)
+    folder = _safe_folder(file.path, owner=os.geteuid())
     path = folder / file.path.name
     if len(os.fsencode(path)) > MAX_PATH:
         raise StartImpossible(f"the path of the socket is longer than {MAX_PATH} bytes: {path}")
@@ -67,6 +68,38 @@ def listening(file: SocketFile) -> Iterator[socket]:
     finally:
         listener.close()
         _remove(path, created)
+
+
+def socket_facts(path: Path) -> SocketFacts | None:
+    """The file at `path`, for a diagnosis by any user; None if there is no socket."""
+    try:
+        found = path.stat()
+        if not stat.S_ISSOCK(found.st_mode):
+            return None
+        admits_caller = os.access(path, os.W_OK)
+    except OSError:
+        return None
+    unsafe = ""
+    try:
+        _safe_folder(path, owner=found.st_uid)
+    except StartImpossible as why:
+        unsafe = str(why)
+    return SocketFacts(
+        path=path,
+        owner=_name(lambda: pwd.getpwuid(found.st_uid).pw_name, found.st_uid),
+        group=_name(lambda: getgrgid(found.st_gid).gr_name, found.st_gid),
+        mode=stat.S_IMODE(found.st_mode),
+        admits_caller=admits_caller,
+        unsafe=unsafe,
+    )
+
+
+def _name(look_up: Callable[[], str], number: int) -> str:
+    """The name, or the number of a user or group without one."""
+    try:
+        return look_up()
+    except KeyError:
+        return str(number)
 
 
 def peer_uid(connected: socket) -> int:
@@ -108,14 +141,17 @@ class PeerNames:
         return name
 
 
-def _safe_folder(path: Path) -> Path:
-    """The folder of a socket, resolved. Raises StartImpossible if others can replace files in it, or move it."""
+def _safe_folder(path: Path, *, owner: int) -> Path:
+    """The folder of a socket, resolved. Raises StartImpossible if others than `owner` can replace or move files in it.
+
+    `owner`: the uid of the server's user.
+    """
     try:
         folder = path.parent.resolve(strict=True)
         for each in (folder, *folder.parents):
             found = each.stat()
             is_sticky = bool(found.st_mode & stat.S_ISVTX) and each != folder
-            if found.st_uid not in {ROOT, os.geteuid()}:
+            if found.st_uid not in {ROOT, owner}:
                 raise StartImpossible(f"the user {found.st_uid} owns {each} and could replace the socket {path}")
             if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not is_sticky:
                 raise StartImpossible(f"other users can write to {each} and could replace the socket {path}")

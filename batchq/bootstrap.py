@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 from aiohttp import web
@@ -16,6 +17,7 @@ from batchq.api import app as http
 from batchq.api.metrics.routes import Metrics
 from batchq.api.page_tokens import PageTokens
 from batchq.api.server import ListeningSite
+from batchq.api.unix_socket import socket_facts
 from batchq.audit.audit_log import AuditLog, Journal
 from batchq.clock import SystemClock
 from batchq.compute.docker import engine_facts
@@ -64,6 +66,7 @@ from batchq.store.sqlite_store import SqliteStore
 
 log = logging.getLogger(__name__)
 
+UNIX = "unix://"  # the beginning of the URL of a unix socket
 RESPONSE_TIMEOUT = 1.0  # seconds at shutdown for sending the responses of requests that were in progress
 
 
@@ -323,6 +326,7 @@ def collect_facts(settings: Settings, server: ServerFacts) -> Facts:
     """The facts that `batchq doctor` evaluates. Nothing is changed, and a server may run or not."""
     clock = SystemClock()
     simulated = Runtime.SIMULATED in {settings.runtime, (server.health or {}).get("runtime")}
+    path = Path(server.url.removeprefix(UNIX)) if server.url.startswith(UNIX) else settings.socket
     store = inspection.examine_data(settings.data)
     instance = store.database.instance if store.database is not None else None
     engine = None if simulated else engine_facts.examine(instance, clock)
@@ -336,4 +340,5 @@ def collect_facts(settings: Settings, server: ServerFacts) -> Facts:
         engine=engine,
         store=store,
         server=server,
+        socket=None if path is None else socket_facts(path),
     )

@@ -141,6 +141,21 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
+class SocketFacts(Struct, frozen=True, kw_only=True):
+    """The file of a server's unix socket."""
+
+    path: Path
+    #: The names of its owner and of its group, or their numbers.
+    owner: str
+    group: str
+    #: Its permissions, as 0o660.
+    mode: int
+    #: Whether the user who runs the command may connect.
+    admits_caller: bool
+    #: Why other users could replace it; empty if they cannot.
+    unsafe: str = ""
+
+
 class Facts(Struct, frozen=True, kw_only=True):
     """All facts about an installation."""
 
@@ -155,6 +170,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     engine: EngineFacts | UnavailableEngine | None
     store: StoreFacts
     server: ServerFacts
+    #: None without a socket in the URL or the settings, and if it does not exist.
+    socket: SocketFacts | None = None
 
 
 class Level(StrEnum):

@@ -2,7 +2,7 @@
 
 from batchq.doctor.environment import clock_findings, engine_findings, store_findings
 from batchq.doctor.facts import Facts, Finding, Level
-from batchq.doctor.server import job_findings, server_findings
+from batchq.doctor.server import job_findings, server_findings, socket_findings
 
 
 def examine(facts: Facts) -> tuple[Finding, ...]:
@@ -12,6 +12,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
         *store_findings(facts.store, min_free_bytes=facts.min_free_bytes, uid=facts.uid),
         *clock_findings(facts),
         *server_findings(facts),
+        *socket_findings(facts.socket),
         *job_findings(facts),
     )
 

@@ -1,9 +1,10 @@
 """Findings about the running system: the server's health report, jobs that do not stop, and orphaned containers."""
 
+import stat
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
 
-from batchq.doctor.facts import DatabaseFacts, EngineFacts, Facts, Findings, ok, problem, warning
+from batchq.doctor.facts import DatabaseFacts, EngineFacts, Facts, Findings, SocketFacts, ok, problem, warning
 from batchq.domain.ids import Tag
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.containers import tags_to_keep, tags_under_way
@@ -44,6 +45,24 @@ def server_findings(facts: Facts) -> Findings:
             "Its log names what blocked the event loop; if it names nothing, the machine was suspended or overloaded."
         )
         yield warning(SERVER, f"event loop: {event_loop}", advice)
+
+
+def socket_findings(socket: SocketFacts | None) -> Findings:
+    """Who may connect to the unix socket, and whether other users could put another one in its place."""
+    if socket is None:
+        return
+    if socket.unsafe:
+        advice = "Move the socket to a folder that only root and the server's user can write to."
+        yield problem(SERVER, socket.unsafe, advice)
+    described = f"the socket {socket.path} has mode {socket.mode:04o}, owner {socket.owner}, group {socket.group}"
+    if not socket.admits_caller:
+        may_join = f"Join the group {socket.group}, and log in again"
+        advice = may_join if socket.mode & stat.S_IWGRP else "Start the server with --socket-group"
+        yield warning(SERVER, f"{described}: you may not connect", f"{advice}.")
+    elif socket.mode & stat.S_IWOTH:
+        yield ok(SERVER, f"{described}: every user of this machine may connect")
+    else:
+        yield ok(SERVER, described)
 
 
 def job_findings(facts: Facts) -> Findings:

@@ -9,7 +9,7 @@ from socket import AF_UNIX, SOCK_STREAM, socket
 import pytest
 
 from batchq.api.server import ConnectionLimits, ListeningSite
-from batchq.api.unix_socket import OWNER_ONLY, SocketFile, listening, peer_uid
+from batchq.api.unix_socket import OWNER_ONLY, SocketFile, listening, peer_uid, socket_facts
 from batchq.errors import StartImpossible, Unavailable
 from tests.support.local_users import DAEMON, needs_root
 
@@ -155,3 +155,14 @@ async def test_connections_of_one_user_are_limited(path, server):
 
     assert site.name == f"unix://{path}"
     assert (closed, answer) == (b"", b"HTTP/1.1 200 OK\r\n")
+
+
+def test_the_doctor_sees_the_mode_and_owner_of_the_file_and_a_folder_that_others_can_write_to(path):
+    with opened(path, mode=0o666):
+        found = socket_facts(path)
+        assert (found.mode, found.admits_caller, found.unsafe) == (0o666, True, "")
+        path.parent.chmod(0o777)
+        assert socket_facts(path).unsafe == (
+            f"other users can write to {path.parent} and could replace the socket {path}"
+        )
+    assert socket_facts(path) is None

@@ -10,6 +10,7 @@ from batchq.doctor.facts import (
     DiskSpace,
     EngineFault,
     ServerFacts,
+    SocketFacts,
     StoreFacts,
     UnavailableEngine,
 )
@@ -107,6 +108,20 @@ SERVER = {
         "for at most 3.0 s",
     ),
 }
+SOCKET = SocketFacts(path=Path("/run/b/b.sock"), owner="root", group="batchq", mode=0o660, admits_caller=True)
+SERVER |= {
+    "socket of a group": ({"socket": replace(SOCKET, admits_caller=False)}, "warning", "Join the group batchq"),
+    "socket of its owner": (
+        {"socket": replace(SOCKET, admits_caller=False, mode=0o600)},
+        "warning",
+        "Start the server with --socket-group",
+    ),
+    "replaceable socket": (
+        {"socket": replace(SOCKET, unsafe="other users can write to /run/b")},
+        "problem",
+        "Move the socket to a folder",
+    ),
+}
 
 
 @pytest.mark.parametrize(("changes", "level", "text"), ENGINE.values(), ids=ENGINE)
@@ -195,3 +210,11 @@ def test_small_clock_differences_are_ignored():
 @pytest.mark.parametrize("now", [None, 7, "noon", "2026-11-21T12:00:00", "9999-12-31T23:59:59"])
 def test_an_invalid_time_of_the_server_is_ignored(now):
     assert failures(server=server(now=now)) == []
+
+
+@pytest.mark.parametrize(("mode", "end"), [(0o660, "group batchq"), (0o666, "every user of this machine may connect")])
+def test_the_permissions_of_the_socket_are_reported(mode, end):
+    found = examine(facts(socket=replace(SOCKET, mode=mode)))
+
+    assert is_healthy(found)
+    assert any(it.message.startswith("the socket /run/b/b.sock") and it.message.endswith(end) for it in found)
