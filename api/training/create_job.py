@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from hashlib import sha256
 from http import HTTPStatus
@@ -28,7 +28,15 @@ from batchq.domain.checkpoints import CHECKPOINTS_TAG, MAX_CHECKPOINT_TIMEOUT, S
 from batchq.domain.container import ContainerSpec, Overrides, Resources, TextFile
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Job, RetryStrategy
-from batchq.domain.training_metrics import MAX_RULES, MAX_TOTAL, METRIC_TAG, TOTAL_EPOCHS_TAG, TOTAL_STEPS_TAG
+from batchq.domain.training_metrics import (
+    MAX_NAME,
+    MAX_REGEX,
+    MAX_RULES,
+    MAX_TOTAL,
+    TOTAL_EPOCHS_TAG,
+    TOTAL_STEPS_TAG,
+    MetricRule,
+)
 from batchq.ports.jobs import SubmissionKey
 from batchq.services.direct_submission import DirectWork
 from batchq.services.submissions import Submission
@@ -39,7 +47,6 @@ MAX_VARIABLE = 4096  # characters of a variable's value
 MAX_RETRIES = 9
 MAX_CHECKPOINT_SECONDS = int(MAX_CHECKPOINT_TIMEOUT.total_seconds())
 MAX_TAGS = 45  # AWS: a job has at most 50 tags, and some declare what AWS has no members for
-MAX_METRIC_NAME = 128 - len(METRIC_TAG)  # characters: the name is in the key of a tag
 MIN_MEMORY = 4  # MiB
 RESERVED = ("AWS_BATCH_", "BATCHQ_HP_", "BATCHQ_CHECKPOINT_", "BATCHQ_RESUME_")
 """Prefixes of the variables that the server sets."""
@@ -90,9 +97,9 @@ class CheckpointsRequest(_Model):
 class MetricRequest(_Model):
     """How a metric is found in the log."""
 
-    name: Annotated[Text, Field(min_length=1, max_length=MAX_METRIC_NAME)]
+    name: Annotated[Text, Field(min_length=1, max_length=MAX_NAME)]
     #: In RE2 syntax; group 1 of the last match in the log is the value.
-    regex: Annotated[Text, Field(min_length=1, max_length=256)]
+    regex: Annotated[Text, Field(min_length=1, max_length=MAX_REGEX)]
 
 
 class ProgressRequest(_Model):
@@ -204,6 +211,7 @@ def to_submission(
         retry=RetryStrategy(attempts=body.retries + 1),
         timeout=_timeout(body.max_duration, min_timeout),
         tags=(*_tags(body.tags), *_declarations(body)),
+        metric_rules=_metric_rules(body.metrics),
         share_identifier=body.share_identifier and _matching(_SHARE, body.share_identifier, "shareIdentifier"),
         scheduling_priority=PRIORITIES[body.priority],
         client_document=_document(body, request_digest),
@@ -289,12 +297,7 @@ def _tags(given: list[str]) -> Tags:
 
 
 def _declarations(body: CreateTrainingJobRequest) -> Tags:
-    """The tags of the job that declare its checkpoints, its metrics and its progress."""
-    rules = {METRIC_TAG + it.name: it.regex for it in body.metrics}
-    if len(rules) < len(body.metrics):
-        raise InvalidMember("The names of metrics must be unique.", member="metrics")
-    if len(rules) + len(body.tags) > MAX_TAGS:
-        raise InvalidMember(f"A job can have at most {MAX_TAGS} tags and metrics together.", member="tags")
+    """The tags of the job that declare its checkpoints and its progress."""
     declared: dict[str, object] = {}
     if body.checkpoints is not None:
         declared = {
@@ -303,7 +306,13 @@ def _declarations(body: CreateTrainingJobRequest) -> Tags:
             TIMEOUT_TAG: body.checkpoints.timeout_seconds,
         }
     declared |= {TOTAL_EPOCHS_TAG: body.progress.total_epochs, TOTAL_STEPS_TAG: body.progress.total_steps}
-    return (*rules.items(), *((key, str(value)) for key, value in declared.items() if value is not None))
+    return tuple((key, str(value)) for key, value in declared.items() if value is not None)
+
+
+def _metric_rules(given: Sequence[MetricRequest]) -> tuple[MetricRule, ...]:
+    if len({it.name for it in given}) < len(given):
+        raise InvalidMember("The names of metrics must be unique.", member="metrics")
+    return tuple(MetricRule(name=it.name, regex=it.regex) for it in given)
 
 
 def _document(body: CreateTrainingJobRequest, request_digest: str) -> str:

@@ -91,6 +91,14 @@ class CheckpointsAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     timeout_seconds: int
 
 
+class MetricAnswer(Struct, frozen=True, kw_only=True):
+    """How a metric is found in the log."""
+
+    name: str
+    #: In RE2 syntax; group 1 of the last match is the value.
+    regex: str
+
+
 class Configuration(Struct, frozen=True, kw_only=True, rename="camel"):
     """What a job runs."""
 
@@ -108,6 +116,8 @@ class Configuration(Struct, frozen=True, kw_only=True, rename="camel"):
     infrastructure: Infrastructure
     #: Null for a job without a checkpoint directory.
     checkpoints: CheckpointsAnswer | None
+    #: Empty: `loss`, `accuracy`, `epoch` and `step`.
+    metrics: tuple[MetricAnswer, ...]
     #: The longest that one attempt may run; null: without limit.
     max_duration: str | None
     #: How often a failed job is started again at most.
@@ -139,7 +149,7 @@ class JobAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="c
     queue: str
     #: The owner.
     user: str
-    #: Tags without a value, and others as `KEY=VALUE`; without those with which a job declares its metrics.
+    #: Tags without a value, and others as `KEY=VALUE`; without those that declare checkpoints and others.
     tags: tuple[str, ...]
     configuration: Configuration
     #: The total time that the containers of all attempts have run, as `2h 15m`.
@@ -286,6 +296,7 @@ def _configuration(job: Job, kept: Mapping[str, object]) -> Configuration:
             storage=_text(kept.get("storage")),
         ),
         checkpoints=None if spec.checkpoints is None else _rules(spec.checkpoints),
+        metrics=tuple(MetricAnswer(name=it.name, regex=it.regex) for it in spec.metric_rules),
         max_duration=None if spec.timeout is None else length_text(spec.timeout),
         retries=spec.retry.attempts - 1,
     )

@@ -25,7 +25,7 @@ from batchq.errors import Forbidden, NotFound
 from batchq.ports.clock import Clock
 from batchq.services.job_definitions import JobDefinitionService
 from batchq.services.jobs import JobService
-from batchq.services.submissions import Submission
+from batchq.services.submissions import Submission, metric_rules_of
 
 _HASH_LENGTH = 32  # hex digits in the name of a definition
 
@@ -58,6 +58,7 @@ class DirectSubmissionService:
         Invalid for a container that the caller may not run.
         """
         self._jobs.check(submission, caller=caller)  # a refused request registers no definition
+        metric_rules_of(submission)
         container_policy.check(work, caller)
         definition = await self._definition(submission.definition_name, work, caller)
         return await self._jobs.submit(

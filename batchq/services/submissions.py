@@ -93,7 +93,7 @@ def build_spec(submission: Submission, definition: JobDefinition, *, owner: Owne
         client_document=submission.client_document,
         stop_grace=submission.stop_grace or stop_grace,
         checkpoints=checkpoint_rules(submission.tags),
-        metric_rules=_metric_rules(submission),
+        metric_rules=metric_rules_of(submission),
         plan=training_plan(submission.tags),
     )
 
@@ -111,7 +111,7 @@ def _work(
     return submission.container or effective(definition.container, submission.overrides, parameters), None, None
 
 
-def _metric_rules(submission: Submission) -> tuple[MetricRule, ...]:
+def metric_rules_of(submission: Submission) -> tuple[MetricRule, ...]:
     """The rules of the request and of its tags. Raises Invalid, also for a regular expression that is not valid."""
     rules = (*submission.metric_rules, *metric_rules(submission.tags))
     check_rules(list(rules))

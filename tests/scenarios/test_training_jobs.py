@@ -113,16 +113,19 @@ async def test_a_repeated_create_with_the_same_key_makes_one_job(world, training
         ({"checkpoints": {"signal": "KILL"}}, "checkpoints.signal"),
         ({"tags": ["batchq:checkpoints=true"]}, "tags"),
         ({"retries": 10}, "retries"),
+        ({"metrics": [{"name": "f1", "regex": "a"}] * 2}, "metrics"),
     ],
     ids=lambda it: it if isinstance(it, str) else None,
 )
-async def test_an_invalid_member_is_named_in_the_error(training, members, field):
+async def test_an_invalid_member_is_named_in_the_error(world, training, members, field):
     answer = await training.ask("POST", "", request(Script()) | members)
 
     assert (answer.status, answer["error"], answer["code"]) == (400, "VALIDATION_ERROR", 400)
     assert answer["details"].get("field") == field
     assert answer["request_id"] == answer.headers["X-Request-Id"]
     assert (await training.ask("GET", ""))["jobs"] == []
+    stored = await world.catalog.definitions.page(name=None, status=None, limit=1, after=None, caller=world.caller)
+    assert stored == (), "a refused request registered a definition"
 
 
 @pytest.mark.parametrize("path", [f"/{NOWHERE}", "/not-an-id", f"/{NOWHERE}/checkpoints", f"/{NOWHERE}/checkpoints/a"])
