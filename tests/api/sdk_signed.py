@@ -31,8 +31,8 @@ def sdk_signed(*, method="POST", path=f"{JOBS}/a-job/actions", query=(), body=b"
     signed_path = "/".join(quote(it, safe="~") for it in unquote(path).split("/")) + "/"
     lines = "".join(f"{name}:{values[name]}\n" for name in names)
     canonical = "\n".join([method, signed_path, line, lines, ";".join(names), hashed])
-    said = f"SDK-HMAC-SHA256\n{sent['X-Sdk-Date']}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
-    signature = hmac.new(key.secret.encode(), said.encode(), hashlib.sha256).hexdigest()
+    to_sign = f"SDK-HMAC-SHA256\n{sent['X-Sdk-Date']}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
+    signature = hmac.new(key.secret.encode(), to_sign.encode(), hashlib.sha256).hexdigest()
     sent["Authorization"] = f"SDK-HMAC-SHA256 Access={key.id}, SignedHeaders={';'.join(names)}, Signature={signature}"
     return SignedRequest(
         method=method, target=path + (f"?{line}" if line else ""), headers=tuple(sent.items()), body=body

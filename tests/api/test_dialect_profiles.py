@@ -16,11 +16,13 @@ from batchq.api.credentials import CredentialVerifier, Scheme
 from batchq.api.dialect_profiles import register
 from batchq.api.http import BODY_LIMIT, FailureKind, HttpRefusal, read_body
 from batchq.api.modelarts import errors as modelarts
+from batchq.api.sagemaker import errors as sagemaker
 from batchq.api.signed_requests import SignedRequest
+from batchq.api.target_dispatch import add_targets
 from batchq.api.training import errors as training
 from batchq.clock import wall_time
 from batchq.domain.access.accounts import ROOT, Directory, Role, User, UserName
-from batchq.errors import Forbidden, Invalid, NotFound, StoreFailed
+from batchq.errors import Forbidden, Invalid, NotFound, StoreFailed, Throttled
 from tests.api.sdk_signed import sdk_signed
 from tests.api.signed import KEY as SIGNED_KEY
 from tests.api.signed import signed
@@ -41,6 +43,8 @@ RAISED = {
     "invalid": Invalid("no"),
     "forbidden": Forbidden("no"),
     "missing": NotFound("no such job"),
+    "busy": Throttled("too many"),
+    "in_use": sagemaker.refusal("ResourceInUse", "It exists."),
     "broken": RuntimeError("the secret plan"),
     "unavailable": StoreFailed("no space left on device"),
 }
@@ -54,7 +58,13 @@ async def handle(request):
     return web.json_response({})
 
 
+async def handle_target(request, _):
+    return await handle(request)
+
+
 def mount(app):
+    register(app, sagemaker.PROFILE)
+    add_targets(app, sagemaker.TARGET_PREFIX, handle_target, ())
     register(app, modelarts.PROFILE)
     register(app, training.profile(lambda: NOON))
     for path in (MODELARTS, TRAINING, AWS):
@@ -133,6 +143,38 @@ async def test_errors_of_other_paths_keep_the_shape_of_aws(ask, case):
     assert answer.keys() == {"__type", "message"}
     assert answer_headers["x-amzn-ErrorType"] == answer["__type"]
     assert len(answer_headers["x-amzn-RequestId"]) == 36
+
+
+SAGEMAKER = {
+    "invalid": (400, "ValidationException"),
+    "forbidden": (400, "AccessDeniedException"),
+    "missing": (400, "ResourceNotFound"),
+    "busy": (400, "ThrottlingException"),
+    "unavailable": (503, "ServiceUnavailable"),
+    "broken": (500, "InternalFailure"),
+    "in_use": (400, "ResourceInUse"),
+}
+
+
+@pytest.mark.parametrize("case", SAGEMAKER)
+async def test_errors_of_sagemaker_have_its_names(ask, case):
+    headers = {"X-Amz-Target": "SageMaker.CreateTrainingJob"}
+
+    status, answer_headers, answer = await ask("POST", f"/?error={case}", headers=headers, body=b"{}")
+
+    assert (status, answer["__type"]) == SAGEMAKER[case]
+    assert answer_headers["x-amzn-ErrorType"] == answer["__type"]
+    assert len(answer_headers["x-amzn-RequestId"]) == 36
+    assert "secret plan" not in answer["message"]
+
+
+async def test_another_target_keeps_the_errors_of_its_dialect(ask):
+    status, _, answer = await ask("POST", "/", headers={"X-Amz-Target": "Sage.Create"}, body=b"{}")
+    assert (status, answer["__type"]) == (400, "UnknownOperationException")
+
+    headers = {"X-Amz-Target": "SageMaker.CreateTrainingJob"}
+    status, _, answer = await ask("GET", f"{AWS}?error=broken", headers=headers)
+    assert (status, answer["__type"]) == (500, "ServerException")
 
 
 async def test_a_dialect_raises_errors_of_its_own(ask):

@@ -46,9 +46,9 @@ def test_a_request_with_one_changed_byte_is_refused(verifier):
 @pytest.mark.parametrize("name", ["Host", "X-Sdk-Date", "Content-Type", "X-Project-Id", "X-Sdk-Meta"])
 def test_these_headers_must_be_signed(verifier, name):
     sent = sdk_signed(headers={name: None} if name != "X-Sdk-Date" else {"X_Sdk_Date": "x"})
-    said = header(sent, "Authorization").replace("host;", "").replace(";x-sdk-date", "")
+    authorization = header(sent, "Authorization").replace("host;", "").replace(";x-sdk-date", "")
 
-    assert refusal(verifier, with_header(with_header(sent, name, "x"), "Authorization", said)) == INCOMPLETE
+    assert refusal(verifier, with_header(with_header(sent, name, "x"), "Authorization", authorization)) == INCOMPLETE
 
 
 @pytest.mark.fault("SE48")
@@ -61,7 +61,7 @@ def test_a_signed_header_must_be_present_exactly_once(verifier, name):
 
 @pytest.mark.fault("SE48")
 @pytest.mark.parametrize(
-    "said",
+    "authorization",
     [
         "SDK-HMAC-SHA256",
         "SDK-HMAC-SHA256 Access=a, SignedHeaders=host, Signature=x",
@@ -72,8 +72,8 @@ def test_a_signed_header_must_be_present_exactly_once(verifier, name):
     ],
     ids=lambda it: it[:60],
 )
-def test_a_malformed_authorization_is_refused(verifier, said):
-    assert refusal(verifier, with_header(sdk_signed(), "Authorization", said)) == INCOMPLETE
+def test_a_malformed_authorization_is_refused(verifier, authorization):
+    assert refusal(verifier, with_header(sdk_signed(), "Authorization", authorization)) == INCOMPLETE
 
 
 @pytest.mark.fault("SE48")

@@ -89,10 +89,10 @@ def test_inputs_and_the_model_are_folders_below_the_s3_root(aws, client):
 
 
 def test_airflow_trains_reads_the_log_and_reports_a_failure(client):
-    outcome = client.run("python", client.program("airflow_training"), IMAGE)
+    done = client.run("python", client.program("airflow_training"), IMAGE)
 
-    told = json.loads(outcome.stdout.splitlines()[-1])
-    assert told["logged"] == "Completed"
-    assert "AlgorithmError" in told["failed"]
-    assert "already exists" in told["again"]
-    assert "seen by airflow" in outcome.stdout
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert report["logged"] == "Completed"
+    assert "AlgorithmError" in report["failed"]
+    assert "already exists" in report["again"]
+    assert "seen by airflow" in done.stdout
