@@ -7,7 +7,8 @@ from batchq.cli.exit_statuses import DONE
 from batchq.cli.http_client import add_server_flags, call, url_of
 from batchq.cli.job_handles import HELP, resolve_jobs
 from batchq.cli.native_api import Page, Row
-from batchq.cli.tables import Column, add_output_flags, print_list
+from batchq.cli.output import print_notice
+from batchq.cli.tables import Column, add_output_flags, print_list, prints_json
 from batchq.cli.times import milliseconds, parse_time
 from batchq.errors import Misused
 
@@ -80,6 +81,8 @@ def _print_report(args: Namespace) -> int:
     name = Column(title=by.upper(), full=lambda it: str(it["name"]), elastic=True)
     columns = (name, amount_column("TOTAL", "total"), _CURRENCY, *_PARTS, amount_column("RUNNING", "active"))
     print_list(args, answer, answer["rows"], columns)
+    if answer["more"] and not prints_json(args):
+        print_notice("not all costs are in this report: name fewer days by --since and --until")
     return DONE
 
 

@@ -53,11 +53,13 @@ class GroupSpending(Struct, frozen=True, kw_only=True):
 
 
 class SpendingPage(Struct, frozen=True, kw_only=True):
-    """The answer to a SpendingQuery."""
+    """The answer to a SpendingQuery: the spending on its first days."""
 
     groups: tuple[GroupSpending, ...]
-    #: Whether so many rows match that some were not read.
-    more: bool
+    #: The first day that was not read; None: all days were read.
+    following: date | None
+    #: Whether one day has so many rows that some were not read.
+    is_cut: bool
 
 
 class CostStore(Protocol):
@@ -70,4 +72,4 @@ class CostStore(Protocol):
         """What ended attempts cost from the day `since` on; None: on all days."""
 
     async def spending(self, query: SpendingQuery) -> SpendingPage:
-        """What ended attempts cost on some days, by group. Reads a bounded number of rows."""
+        """What ended attempts cost on the first days of a query, by group. Reads a bounded number of rows."""

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from msgspec import Struct
 
-from batchq.domain.access.accounts import Caller
+from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.budgets import month_of
 from batchq.domain.cost import ZERO, Amounts, Cost, byte_hours, cost_between, cost_of
 from batchq.domain.ids import JobId, node_of
@@ -21,9 +21,12 @@ from batchq.ports.clock import Clock
 from batchq.ports.costs import CostGroup, SpendingQuery
 from batchq.ports.jobs import ChildQuery, JobStore
 from batchq.services.training_metrics import MetricsService
+from batchq.throttling import ConcurrencyLimit
 
 NO_PLAN = TrainingPlan()
 MAX_ROWS = 1000  # groups of a report
+MAX_WAITING = 15  # reports of one user that wait while another one of the same user is being made
+MAX_PAGES = 25  # reads of the store for one report; other searches come between them
 CHILDREN_PAGE = 1000
 
 _DAY = timedelta(days=1)
@@ -72,6 +75,7 @@ class CostService:
         self.metrics = metrics
         self._checkpoints = checkpoints
         self._clock = clock
+        self._one_at_a_time = ConcurrencyLimit[UserName](at_once=1, waiting=MAX_WAITING)
 
     async def of_job(self, job_id: JobId, *, caller: Caller) -> Cost | None:
         """What a job has cost so far; None for a job without prices, never 0.
@@ -95,19 +99,17 @@ class CostService:
     ) -> CostReport:
         """What the jobs that are visible to the caller cost on the days (UTC) from `since` until `until`.
 
-        `since` None: from the beginning of the month on. `until` None: until now. Raises Invalid; StoreFailed.
+        `since` None: from the beginning of the month on. `until` None: until now. Raises Invalid; Throttled;
+        StoreFailed.
         """
         now = self._clock.now()
         first = (month_of(now) if since is None else since.astimezone(UTC)).date()
         last = ((now if until is None else until.astimezone(UTC)) - _MICROSECOND).date()
         if last < first:
             raise Invalid("The end of the time must be after its beginning.")
-        query = SpendingQuery(by=by, first=first, last=last, visibility=caller.visibility)
-        page = await self._store.spending(query)
-        amounts: defaultdict[tuple[str, str], Amounts] = defaultdict(Amounts)
+        async with self._one_at_a_time.of(caller.user):
+            amounts, more = await self._spending(by, first, last, caller)
         active: defaultdict[tuple[str, str], Decimal] = defaultdict(Decimal)
-        for it in page.groups:
-            amounts[it.name, it.currency] = it.amounts
         visible = (it for it in self._engine.active_jobs() if caller.reaches(it.spec.owner))
         for key, cost in _active_costs(visible, by, first, last, now):
             amounts[key] += cost
@@ -117,7 +119,25 @@ class CostService:
             for key, it in amounts.items()
         ]
         rows.sort(key=lambda it: (-it.amounts.total, it.name, it.currency))
-        return CostReport(first=first, last=last, rows=tuple(rows[:MAX_ROWS]), more=page.more or len(rows) > MAX_ROWS)
+        more = more or len(rows) > MAX_ROWS
+        return CostReport(first=first, last=last, rows=tuple(rows[:MAX_ROWS]), more=more)
+
+    async def _spending(
+        self, by: CostGroup, first: date, last: date, caller: Caller
+    ) -> tuple[defaultdict[tuple[str, str], Amounts], bool]:
+        """What ended attempts cost by name and currency, and whether some of it was not read."""
+        amounts: defaultdict[tuple[str, str], Amounts] = defaultdict(Amounts)
+        is_cut = False
+        for _ in range(MAX_PAGES):
+            query = SpendingQuery(by=by, first=first, last=last, visibility=caller.visibility)
+            page = await self._store.spending(query)
+            for it in page.groups:
+                amounts[it.name, it.currency] += it.amounts
+            is_cut = is_cut or page.is_cut
+            if page.following is None:
+                return amounts, is_cut
+            first = page.following
+        return amounts, True
 
     async def _of_children(self, array: Job, currency: str) -> Cost:
         now, total, storage, before = self._clock.now(), Amounts(), ZERO, None

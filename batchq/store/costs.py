@@ -5,7 +5,7 @@ Amounts are stored as integers, in billionths of the currency.
 
 import sqlite3
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 
 from msgspec.json import Decoder
@@ -22,7 +22,7 @@ from batchq.store.statements import Row, execute_each, load_statements
 
 SQL = load_statements("costs.sql")
 
-MAX_EXAMINED = 500_000  # rows that one report reads
+MAX_EXAMINED = 40_000  # rows that one page reads, at most about 3 million steps of SQLite
 
 _BILLION = 10**9
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
@@ -71,6 +71,8 @@ def spending(connection: Connection, query: SpendingQuery) -> SpendingPage:
         "limit": MAX_EXAMINED,
     }
     beyond = connection.execute(SQL["spending_beyond"], parameters).fetchone()
+    if beyond is not None:
+        parameters["last"] = max(beyond[0] - 1, _day(query.first))
     condition = "TRUE"
     if query.visibility is not None:
         condition = _VISIBLE
@@ -83,7 +85,10 @@ def spending(connection: Connection, query: SpendingQuery) -> SpendingPage:
         GroupSpending(name=name, currency=currency, amounts=Amounts(gpu=_decimal(gpu), compute=_decimal(compute)))
         for name, currency, gpu, compute in connection.execute(statement, parameters)
     )
-    return SpendingPage(groups=groups, more=beyond is not None)
+    is_cut = beyond is not None and beyond[0] == _day(query.first)
+    read = date.fromordinal(int(parameters["last"]) + _EPOCH_DAY)
+    following = None if read == query.last else read + timedelta(days=1)
+    return SpendingPage(groups=groups, following=following, is_cut=is_cut)
 
 
 def _spending_row(it: Spending) -> Row:

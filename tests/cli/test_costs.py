@@ -54,6 +54,14 @@ async def test_a_report_has_a_line_for_each_group(costs, capsys):
     assert costs.requests == [("POST", "/v1/batchq/costreport", {"by": "USER", "since": 1793491200000})]
 
 
+async def test_an_incomplete_report_says_so(costs, capsys):
+    costs.responses["/v1/batchq/costreport"] |= {"more": True}
+
+    assert await batchq("cost") == 0
+
+    assert "not all costs are in this report" in capsys.readouterr().err
+
+
 async def test_budgets_are_listed_with_what_is_spent(costs, capsys):
     assert await batchq("budget", "list") == 0
 

@@ -19,7 +19,8 @@ SELECT {column}, currency, total(gpu), total(compute) FROM (
 WHERE {condition} GROUP BY {column}, currency;
 
 -- spending_beyond
-SELECT 1 FROM spending WHERE day BETWEEN :first AND :last LIMIT 1 OFFSET :limit;
+-- The day of the first row that a page cannot read.
+SELECT day FROM spending WHERE day BETWEEN :first AND :last ORDER BY day LIMIT 1 OFFSET :limit;
 
 -- budgets
 SELECT value FROM budgets ORDER BY scope, name;
