@@ -224,6 +224,7 @@ async def test_the_order_of_a_held_array_ends_its_children(world):
     await world.wait_for(child_id(array, 2), Status.FAILED, status_reason="no longer needed", hold=None)
 
 
+@pytest.mark.fault("SP30")
 async def test_a_hold_of_a_large_array_survives_a_restart_between_two_batches(world, monkeypatch):
     monkeypatch.setattr(engine_arrays, "MAX_CHILDREN", 2)
     array = await world.submit_held(script=Script(seconds=0), array_size=7)

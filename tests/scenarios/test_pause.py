@@ -222,6 +222,7 @@ async def test_an_array_is_paused_with_its_active_children(world):
 # ------------------------------------------------------------------------------------------------------------- restarts
 
 
+@pytest.mark.fault("SP29")
 async def test_a_pause_saved_without_an_answer_stands(world):
     job = await world.submit(POLITE)
     await world.wait_for_output(job, "ready")
@@ -238,6 +239,7 @@ async def test_a_pause_saved_without_an_answer_stands(world):
     await is_held_once(world, job)
 
 
+@pytest.mark.fault("SP29")
 async def test_an_attempt_that_ends_while_the_server_is_down_ends_held_once(world):
     job = await world.submit(POLITE)
     await world.wait_for_output(job, "ready")
@@ -251,6 +253,7 @@ async def test_an_attempt_that_ends_while_the_server_is_down_ends_held_once(worl
     await is_held_once(world, job)
 
 
+@pytest.mark.fault("SP29")
 async def test_a_signal_sent_and_not_saved_before_the_server_died_ends_in_one_hold(world):
     job = await world.submit(DEAF)
     await world.wait_for_output(job, "ready")
@@ -264,6 +267,7 @@ async def test_a_signal_sent_and_not_saved_before_the_server_died_ends_in_one_ho
     await is_held_once(world, job)
 
 
+@pytest.mark.fault("SP29")
 async def test_a_container_removed_while_the_server_is_down_is_a_paused_attempt(world):
     job = await world.submit(DEAF)
     running = await world.wait_for(job, Status.RUNNING)

@@ -205,6 +205,23 @@ async def test_a_terminated_job_says_what_was_sent_and_when_it_is_killed(world):
     await world.wait_for(job, Status.FAILED)
 
 
+async def test_a_job_that_is_pausing_says_who_paused_it_and_when_it_is_killed(world):
+    job = await world.submit(DEAF, grace=GRACE)
+    await world.wait_for_output(job, "ready")
+
+    await world.pause(job, "others first")
+    await world.wait_until(job, lambda it: it.stop is not None and it.stop.next_step_at is not None)
+
+    check(
+        await world.why(job),
+        Code.STOPPING,
+        'Paused by tester * ago, "others first": the stop signal was sent * ago, SIGKILL follows in * min.',
+    )
+    await world.machine.kill((await world.job(job)).tag)
+    await world.wait_for(job, Status.RUNNABLE)
+    await world.cancel(job)
+
+
 async def test_a_job_past_its_time_limit_is_being_stopped(world):
     job = await world.submit(DEAF, limit=1, grace=GRACE)
 

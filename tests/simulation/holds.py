@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 from batchq.domain.ids import JobId, child_id
-from batchq.domain.job import FINISHED, Job
+from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.stop_orders import StopKind
 from batchq.ports.jobs import Changes
 from batchq.services.submissions import Submission
@@ -39,6 +39,9 @@ class HoldChecks:
             before = self._jobs.get(job.id)
             if job.hold is not None or (before is not None and before.held and job.id not in released):
                 self._fail("I29 a held job is not placed", job)
+            array = None if job.child is None else self._jobs.get(job.child.parent)
+            if array is not None and array.hold is not None and array.id not in released and job.times_held == 0:
+                self._fail("I29 a child of a held array is not placed", job)
         for job in changes.updated:
             before = self._jobs.get(job.id)
             if before is not None:
@@ -58,6 +61,10 @@ class HoldChecks:
             self._run_log.counts["attempts paused"] += ended.paused
             if len(ordered) > 1 or (ended.paused and (not ordered or ended.exit_code == 0)):
                 self._fail("I31 a paused attempt was ordered to pause, once", after)
+        only_paused = all(it.kind is StopKind.PAUSE for it in after.stop_orders)
+        refused = bool(after.attempts) and after.attempts[-1].forbidden
+        if before.is_pausing and after.status is Status.FAILED and only_paused and not refused:
+            self._fail("I32 a pause does not fail the job", after)
         numbers = [it.number for it in after.attempts]
         if numbers != list(range(1, len(numbers) + 1)):
             self._fail("I31 a pause loses no attempt", after)

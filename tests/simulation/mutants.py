@@ -191,6 +191,24 @@ MUTANTS = [
         new="",
     ),
     Mutant(
+        file="batchq/domain/lifecycle/status.py",
+        breaks="a pause ends the job",
+        old="    if job.is_pausing:\n        return Verdict.PAUSE\n",
+        new="",
+    ),
+    Mutant(
+        file="batchq/domain/job.py",
+        breaks="a pause stops the next attempt too",
+        old="order.attempt == self.attempt.number",
+        new="True",
+    ),
+    Mutant(
+        file="batchq/domain/lifecycle/arrays.py",
+        breaks="the hold of an array does not reach its children",
+        old="(holds.order_of(job) if state.passes_hold else None)",
+        new="None",
+    ),
+    Mutant(
         file="batchq/domain/lifecycle/reconcile.py",
         breaks="a start requested before a crash is forgotten",
         old="return (start,) if stop is None else (start, do.AbandonStart(tag=tag))",
