@@ -47,7 +47,7 @@ MAX_VARIABLE = 4096  # characters of a variable's value
 MAX_RETRIES = 9
 MAX_CHECKPOINT_SECONDS = int(MAX_CHECKPOINT_TIMEOUT.total_seconds())
 MAX_TAGS = 45  # AWS: a job has at most 50 tags, and some declare what AWS has no members for
-MIN_MEMORY = 4  # MiB
+MIN_MEMORY, MAX_MEMORY = 4, 2**31 - 1  # MiB, as in SubmitJob
 RESERVED = ("AWS_BATCH_", "BATCHQ_HP_", "BATCHQ_CHECKPOINT_", "BATCHQ_RESUME_")
 """Prefixes of the variables that the server sets."""
 PRIORITIES: Mapping[str, int] = {"high": 100, "normal": 50, "low": 0}
@@ -226,6 +226,7 @@ def to_container(body: CreateTrainingJobRequest) -> ContainerSpec:
         resources=_resources(body.infrastructure),
         command=tuple(body.command),
         environment=(*_environment(body.environment), *_hyperparameter_variables(body.hyperparameters)),
+        init=True,  # a program without a handler for SIGTERM would ignore it as process 1
         files=(TextFile(path=HYPERPARAMETERS, content=_json(body.hyperparameters, "hyperparameters")),),
     )
 
@@ -253,7 +254,7 @@ def _resources(given: InfrastructureRequest) -> Resources:
         member = "infrastructure.vcpus"
         raise InvalidMember(f"'{member}' must have at most three decimal places.", member=member)
     memory = parse_memory(given.memory)
-    if memory is None or memory < MIN_MEMORY:
+    if memory is None or not MIN_MEMORY <= memory <= MAX_MEMORY:
         member = "infrastructure.memory"
         raise InvalidMember(f"'{member}' must be a size of at least {MIN_MEMORY}MB, as 8GB or 512MB.", member=member)
     return Resources(millicpus=millicpus, memory_mib=memory, gpus=given.gpu_count)

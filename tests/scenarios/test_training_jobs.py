@@ -66,6 +66,17 @@ async def test_the_hyperparameters_are_a_file_of_the_container(world, training):
     assert (await training.show(job, "?includeLogs=true"))["logs"] == ['{"lr":0.001}']
 
 
+async def test_a_program_without_a_signal_handler_ends_with_the_stop_signal(world, training):
+    if world.virtual:
+        pytest.skip("simulated containers have no init process")
+    job = await create(training, Script(), command=["sleep", "600"])
+    await world.wait_for(job, Status.RUNNING)
+
+    await training.cancel(job)
+
+    assert (await world.wait_for(job, Status.FAILED)).attempts[0].exit_code == 143
+
+
 async def test_members_that_the_server_does_not_read_are_shown_as_they_were_sent(world, training):
     kept = {"framework": "pytorch", "modelConfig": {"modelType": "custom", "x": [1, None]}, "datasetConfig": {"a": 1}}
 
@@ -105,6 +116,7 @@ async def test_a_repeated_create_with_the_same_key_makes_one_job(world, training
         ({"name": "not a name"}, "name"),
         ({"maxDuration": "3 weeks"}, "maxDuration"),
         ({"infrastructure": {"memory": "much"}}, "infrastructure.memory"),
+        ({"infrastructure": {"memory": "999999999TB"}}, "infrastructure.memory"),
         ({"infrastructure": {"vcpus": 0.12345}}, "infrastructure.vcpus"),
         ({"environment": {"BATCHQ_HP_X": "1"}}, "environment"),
         ({"hyperparameters": {"a-b": 1, "a_b": 2}}, "hyperparameters"),
