@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from batchq.domain.attempt_tags import tags
 from batchq.domain.ids import ConsumableName, QueueName, child_id, stream_name
 from batchq.domain.job import (
     ArrayChild,
@@ -15,7 +16,6 @@ from batchq.domain.job import (
     Dependency,
     DependencyType,
     Status,
-    tags,
 )
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.catalog import NeedQuery

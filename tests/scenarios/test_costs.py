@@ -89,6 +89,24 @@ async def test_all_attempts_are_included(priced):
     assert seconds(priced, 6, (await cost(priced, job)).total)
 
 
+async def test_a_pause_is_free(priced):
+    job = await priced.submit(lasting(143))
+    await priced.wait_for(job, Status.RUNNING)
+    await priced.sleep(2)
+    await priced.pause(job)
+    await priced.wait_until(job, lambda it: it.status is Status.RUNNABLE)
+    paused = (await cost(priced, job)).total
+    await priced.sleep(5)
+    assert (await cost(priced, job)).total == paused >= 2
+
+    await priced.resume(job)
+    await priced.wait_for(job, Status.RUNNING)
+    await priced.sleep(3)
+
+    assert (await cost(priced, job)).total >= paused + 3
+    await priced.finish(job)
+
+
 async def test_a_later_change_of_prices_does_not_change_the_cost(priced):
     job = await priced.submit(Script(seconds=2))
     await priced.wait_for(job, Status.SUCCEEDED)
