@@ -233,10 +233,10 @@ MUTANTS = [
         new="ladder.under_way(stop)",
     ),
     Mutant(
-        file="batchq/engine/containers/executor.py",
-        breaks="a stop signal is sent after SIGKILL",
-        old="return step == self.last_step and not self.is_killed and",
-        new="return step == self.last_step and",
+        file="batchq/domain/lifecycle/ladder.py",
+        breaks="SIGKILL does not follow the last step",
+        old="next_step_at=None) if it.step + 1 < len(it.steps) else killed(it, now)",
+        new="next_step_at=None) if it.step + 1 < len(it.steps) else replace(it, next_step_at=now + KILL_AGAIN)",
     ),
     Mutant(
         file="batchq/domain/lifecycle/stop_order.py",
