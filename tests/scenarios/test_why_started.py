@@ -16,7 +16,7 @@ from batchq.domain.status_reasons import UNREADABLE
 from batchq.errors import ImageUnavailable, StartRefused
 from tests.support.builders import ADMIN, task
 from tests.support.explanations import check
-from tests.support.scripts import LASTING, Script, contained, lasting
+from tests.support.scripts import FOR_EVER, LASTING, Script, contained, lasting
 
 DEAF = Script(seconds=600, on_term=None, output=("ready",))
 READY = lasting(output=("ready",))
@@ -220,6 +220,25 @@ async def test_a_job_that_is_pausing_says_who_paused_it_and_when_it_is_killed(wo
     await world.machine.kill((await world.job(job)).tag)
     await world.wait_for(job, Status.RUNNABLE)
     await world.cancel(job)
+
+
+async def test_a_job_that_is_to_write_a_final_checkpoint_says_what_follows(world):
+    tags = {"batchq:checkpoints": "true", "batchq:checkpoint-signal": "USR1"}
+    job = await world.submit(replace(DEAF, request_delay=FOR_EVER, on_request="final"), tags=tags)
+    await world.wait_for_output(job, "ready")
+
+    await world.terminate(job, "too hot", checkpoint=True)
+    await world.wait_until(job, lambda it: it.stop is not None and it.stop.next_step_at is not None)
+
+    why = check(
+        await world.why(job),
+        Code.STOPPING,
+        'Terminated by tester * ago, "too hot": SIGUSR1 for a final checkpoint was sent * ago, '
+        "the stop signal follows in * s.",
+    )
+    assert {"checkpointRequestedAt", "nextStepAt"} <= why.facts.keys()
+    await world.terminate(job, force=True)
+    await world.wait_for(job, Status.FAILED)
 
 
 async def test_a_job_past_its_time_limit_is_being_stopped(world):
