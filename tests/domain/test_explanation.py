@@ -40,7 +40,7 @@ def test_every_text_of_a_status_reason_has_a_row():
 
 
 def test_every_code_has_a_scenario():
-    written = "".join(it.read_text() for it in SCENARIOS.glob("test_why_*.py"))
+    written = "".join(it.read_text() for it in SCENARIOS.glob("test_*.py"))
 
     assert set(re.findall(r"Code\.(\w+)", written)) == {it.name for it in Code}
 

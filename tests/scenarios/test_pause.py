@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain import status_reasons
+from batchq.domain.checkpoints import MOUNT_POINT
 from batchq.domain.ids import child_id
 from batchq.domain.job import Status
 from batchq.domain.stop_orders import StopKind
@@ -15,6 +16,8 @@ from tests.support.scripts import LASTING, Script, contained, lasting
 
 POLITE = Script(seconds=60, on_term=143, output=("ready",))
 DEAF = Script(seconds=60, on_term=None, output=("ready",))
+SIGNAL = {"batchq:checkpoints": "true", "batchq:checkpoint-signal": "USR1"}
+RESUMES = ("BATCHQ_RESUME_FROM",)
 WAIT = timedelta(seconds=30)  # far longer than the scenario
 WHOLE = 4000  # all vCPUs of the environment, in thousandths
 
@@ -182,6 +185,41 @@ async def test_a_repeated_pause_changes_nothing(world):
     after = await world.job(job)
     assert (after.hold, len(after.stop_orders)) == (before.hold, 1)
     await world.wait_for(job, Status.RUNNABLE, status_reason="PAUSED: not now")
+    await world.cancel(job)
+
+
+async def test_a_pause_requests_a_final_checkpoint_from_which_the_next_attempt_continues(world):
+    script = lasting(143, output=("ready",), checkpoints=("step-1",), on_request="step-2", prints_environment=RESUMES)
+    job = await world.submit(script, tags=SIGNAL)
+    await world.wait_for_output(job, "ready")
+
+    await world.pause(job)
+
+    paused = await world.wait_for(job, Status.RUNNABLE, status_reason="PAUSED: not now")
+    (order,) = paused.stop_orders
+    assert (order.final_checkpoint, order.checkpoint_error, order.killed_at) == ("step-2", None, None)
+    assert await world.checkpoint_names(job) == ["step-1", "step-2"]
+    await world.resume(job)
+    await world.wait_for_output(job, f"{MOUNT_POINT}/step-2")
+    await world.terminate(job)
+    await world.wait_for(job, Status.FAILED)
+
+
+@pytest.mark.fault("SP29")
+async def test_a_server_killed_while_a_pause_waits_for_the_checkpoint_finds_it(world):
+    script = lasting(143, output=("ready",), on_request="step-1", request_delay=3)
+    job = await world.submit(script, tags=SIGNAL)
+    await world.wait_for_output(job, "ready")
+    await world.pause(job)
+    await world.wait_until(job, lambda it: it.stop is not None and it.stop.checkpoint_requested_at is not None)
+    await world.crash()
+    await world.sleep(5)
+
+    await world.boot()
+
+    paused = await world.wait_until(job, lambda it: it.held)
+    assert [(it.kind, it.final_checkpoint) for it in paused.stop_orders] == [(StopKind.PAUSE, "step-1")]
+    assert await world.checkpoint_names(job) == ["step-1"]
     await world.cancel(job)
 
 
