@@ -339,6 +339,7 @@ def collect_facts(settings: Settings, server: ServerFacts) -> Facts:
         min_free_bytes=settings.min_free_mib * MIB,
         engine=engine,
         store=store,
+        checkpoints=inspection.examine_checkpoints(settings.checkpoint_root),
         server=server,
         socket=None if path is None else socket_facts(path),
     )

@@ -179,6 +179,26 @@ def _foreign(file: FileFacts) -> Finding:
     return warning(STORE, message, "Run batchq as that user, or change the owner of the files (chown).")
 
 
+def checkpoint_findings(facts: Facts) -> Findings:
+    """Findings about the checkpoint directories of jobs."""
+    found = facts.checkpoints
+    if found is None:
+        return
+    if found.mode & 0o077:
+        message = f"other users of this machine can enter {found.path} (mode {found.mode:04o}) and change checkpoints"
+        yield problem(DISK, message, f"Run: chmod 700 {found.path}")
+    if found.disk is not None:
+        message = f"{found.disk.free // 2**20} MiB are free for checkpoints in {found.path}"
+        advice = "Delete checkpoints that are not needed, set serve --checkpoint-days, or use a larger disk."
+        if found.disk.free < facts.min_free_bytes:
+            least = f"less than {facts.min_free_bytes // 2**20} MiB (--min-free-mib)"
+            yield problem(DISK, f"{message}, {least}, so jobs with checkpoints are refused", advice)
+        elif found.disk.free < DISK_WARNING_FACTOR * facts.min_free_bytes:
+            yield warning(DISK, message, advice)
+        else:
+            yield ok(DISK, message)
+
+
 def _data_disk(store: StoreFacts, disk: DiskSpace, min_free_bytes: int) -> Finding:
     message = f"{disk.free // 2**20} MiB are free for {store.data}"
     advice = "Free space on that disk; the server repeats failed writes until they succeed."

@@ -156,6 +156,16 @@ class SocketFacts(Struct, frozen=True, kw_only=True):
     unsafe: str = ""
 
 
+class CheckpointFacts(Struct, frozen=True, kw_only=True):
+    """The directory of the checkpoint directories of all jobs (`--checkpoints`)."""
+
+    path: Path
+    #: The permission bits.
+    mode: int
+    #: None if the file system cannot be read.
+    disk: DiskSpace | None
+
+
 class Facts(Struct, frozen=True, kw_only=True):
     """All facts about an installation."""
 
@@ -169,6 +179,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     #: None if containers are only simulated.
     engine: EngineFacts | UnavailableEngine | None
     store: StoreFacts
+    #: None if no job with checkpoints has started yet.
+    checkpoints: CheckpointFacts | None = None
     server: ServerFacts
     #: None without a socket in the URL or the settings, and if it does not exist.
     socket: SocketFacts | None = None

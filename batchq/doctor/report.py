@@ -1,6 +1,6 @@
 """The doctor's report: all findings, in reading order."""
 
-from batchq.doctor.environment import clock_findings, engine_findings, store_findings
+from batchq.doctor.environment import checkpoint_findings, clock_findings, engine_findings, store_findings
 from batchq.doctor.facts import Facts, Finding, Level
 from batchq.doctor.server import job_findings, server_findings, socket_findings
 
@@ -10,6 +10,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
     return (
         *engine_findings(facts.engine),
         *store_findings(facts.store, min_free_bytes=facts.min_free_bytes, uid=facts.uid),
+        *checkpoint_findings(facts),
         *clock_findings(facts),
         *server_findings(facts),
         *socket_findings(facts.socket),

@@ -10,6 +10,7 @@ from tests.docs.pages import examples, name, pages_with_examples
 from tests.docs.record import current, played
 from tests.docs.session import BINARIES
 from tests.support.docker_api import docker_api
+from tests.trainer.image import ensure_image
 
 TEST_IMAGE, IMAGE = "batchq-test:latest", "busybox:latest"
 
@@ -55,6 +56,7 @@ def remove_containers(data):
 @pytest.fixture
 def busybox(docker_engine):
     """The image of the examples. Where the engine has none, the test image bears its name meanwhile."""
+    ensure_image()
     with closing(docker_api()) as engine:
         absent = not engine.images(name=IMAGE)
         if absent:

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.doctor.facts import (
+    CheckpointFacts,
     DiskSpace,
     EngineFault,
     ServerFacts,
@@ -159,6 +160,24 @@ def test_each_fault_of_the_server_is_reported(changes, level, text):
 
 def test_a_healthy_installation_has_no_failures():
     assert failures() == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "free", "text"),
+    [
+        (0o700, 63 * MIB, "less than 64 MiB (--min-free-mib), so jobs with checkpoints are refused"),
+        (0o700, 500 * MIB, "500 MiB are free for checkpoints"),
+        (0o711, 50 * GIB, "can enter /var/lib/batchq-checkpoints (mode 0711)"),
+        (0o700, 50 * GIB, None),
+    ],
+)
+def test_the_disk_and_the_mode_of_the_checkpoints_are_examined(mode, free, text):
+    path = Path("/var/lib/batchq-checkpoints")
+    checkpoints = CheckpointFacts(path=path, mode=mode, disk=DiskSpace(free=free, size=100 * GIB))
+
+    found = [message for _, _, message in failures(checkpoints=checkpoints)]
+
+    assert [text in it for it in found] == ([True] if text else [])
 
 
 def test_a_missing_data_directory_is_healthy():

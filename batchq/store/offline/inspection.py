@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from batchq import private_file
 from batchq.accounts.files import ACCOUNTS_FILE, KEYS_FILE
 from batchq.audit.audit_log import JOURNAL_FILE, Journal
-from batchq.doctor.facts import DatabaseFacts, DiskSpace, FileFacts, StoreFacts
+from batchq.doctor.facts import CheckpointFacts, DatabaseFacts, DiskSpace, FileFacts, StoreFacts
 from batchq.domain.access.audit import AuditQuery, PendingAudit, StoredAudit
 from batchq.domain.ids import JobId
 from batchq.errors import BatchqError, StoreRefused
@@ -123,6 +123,15 @@ def _files(data: Path) -> tuple[FileFacts, ...]:
         for path, mode, it in found
         if it is not None
     )
+
+
+def examine_checkpoints(path: Path) -> CheckpointFacts | None:
+    """The facts about the directory of checkpoints; None if it does not exist."""
+    try:
+        mode = S_IMODE(path.stat().st_mode)
+    except OSError:
+        return None
+    return CheckpointFacts(path=path, mode=mode, disk=_disk_space(path))
 
 
 def _disk_space(data: Path) -> DiskSpace | None:
