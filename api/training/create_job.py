@@ -19,7 +19,7 @@ from batchq.api.openapi import OperationDoc
 from batchq.api.training.context import TrainingContext
 from batchq.api.training.figures import EstimatedCost, estimated_cost
 from batchq.api.training.formats import length_text, parse_length, parse_memory, rfc3339
-from batchq.api.training.job_answers import DIALECT, HYPERPARAMETERS, kept_members
+from batchq.api.training.job_answers import DIALECT, HYPERPARAMETERS, VARIABLE, kept_members
 from batchq.api.training.job_status import TrainingStatus, status_of
 from batchq.api.training.refusals import impossible
 from batchq.domain.access.accounts import Caller, Permission
@@ -48,7 +48,7 @@ MAX_RETRIES = 9
 MAX_CHECKPOINT_SECONDS = int(MAX_CHECKPOINT_TIMEOUT.total_seconds())
 MAX_TAGS = 45  # AWS: a job has at most 50 tags, and some declare what AWS has no members for
 MIN_MEMORY, MAX_MEMORY = 4, 2**31 - 1  # MiB, as in SubmitJob
-RESERVED = ("AWS_BATCH_", "BATCHQ_HP_", "BATCHQ_CHECKPOINT_", "BATCHQ_RESUME_")
+RESERVED = ("AWS_BATCH_", VARIABLE, "BATCHQ_CHECKPOINT_", "BATCHQ_RESUME_")
 """Prefixes of the variables that the server sets."""
 PRIORITIES: Mapping[str, int] = {"high": 100, "normal": 50, "low": 0}
 """The schedulingPriority of each priority."""
@@ -269,7 +269,7 @@ def _environment(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def _hyperparameter_variables(given: Mapping[str, JsonValue]) -> tuple[tuple[str, str], ...]:
-    variables = {"BATCHQ_HP_" + _NOT_IN_VARIABLES.sub("_", name.upper()): it for name, it in given.items()}
+    variables = {VARIABLE + _NOT_IN_VARIABLES.sub("_", name.upper()): it for name, it in given.items()}
     texts = {name: it if isinstance(it, str) else _json(it, "hyperparameters") for name, it in variables.items()}
     if len(variables) < len(given):
         raise InvalidMember("Two hyperparameters have the same variable BATCHQ_HP_NAME.", member="hyperparameters")

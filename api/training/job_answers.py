@@ -20,6 +20,7 @@ from batchq.ports.checkpoints import Checkpoint
 
 DIALECT = "training"  # the member `dialect` of JobSpec.client_document
 HYPERPARAMETERS = "/opt/ml/input/config/hyperparameters.json"  # SageMaker's path
+VARIABLE = "BATCHQ_HP_"  # what the variables of hyperparameters begin with
 DECLARATION = "batchq:"  # what the keys of tags begin with that declare what AWS has no members for
 
 
@@ -104,7 +105,7 @@ class Configuration(Struct, frozen=True, kw_only=True, rename="camel"):
 
     image: str
     command: tuple[str, ...]
-    #: Without the variables that the server sets.
+    #: Without the variables that the server sets, such as those of hyperparameters.
     environment: dict[str, str]
     #: As it was given at creation; the server does not read it.
     framework: object
@@ -283,7 +284,7 @@ def _configuration(job: Job, kept: Mapping[str, object]) -> Configuration:
     return Configuration(
         image=spec.container.image,
         command=spec.container.command,
-        environment=dict(spec.container.environment),
+        environment={name: value for name, value in spec.container.environment if not name.startswith(VARIABLE)},
         framework=kept.get("framework"),
         model_config=kept.get("modelConfig"),
         dataset_config=kept.get("datasetConfig"),

@@ -52,6 +52,7 @@ async def test_a_created_job_runs_with_its_hyperparameters(world, training):
     assert (shown["name"], shown["status"], shown["logs"]) == ("resnet-7", "completed", ["0.001", "32"])
     assert shown["configuration"]["hyperparameters"] == hyperparameters
     assert shown["configuration"]["maxDuration"] == "6h 00m"
+    assert shown["configuration"]["environment"].keys() == {"BATCHQ_SIMULATED"}
     assert shown["tags"] == ["nlp", "team=vision"]
 
 
@@ -107,6 +108,17 @@ async def test_a_repeated_create_with_the_same_key_makes_one_job(world, training
     assert (different.status, different["error"]) == (422, "SEMANTIC_ERROR")
     for it in (first, other):
         await world.wait_for(it["jobId"], Status.SUCCEEDED)
+
+
+async def test_a_create_that_is_repeated_after_a_crash_makes_one_job(world, training):
+    body = request(Script(seconds=0))
+    first = await training.ask("POST", "", body, Idempotency_Key="one")
+
+    await world.restart()
+
+    again = await training.ask("POST", "", body, Idempotency_Key="one")
+    assert again["jobId"] == first["jobId"]
+    await world.wait_for(first["jobId"], Status.SUCCEEDED)
 
 
 @pytest.mark.parametrize(
