@@ -69,6 +69,33 @@ async def test_a_terminate_after_a_cancel_shows_both_orders_and_the_signal(serve
     assert [it["progress"] for _, it in await history(http, running)] == ["ORDERED", "ORDERED", "SIGNALLED"]
 
 
+async def test_the_steps_of_a_stop_with_a_final_checkpoint_are_shown(server, submit, shown, http):
+    job_id = await submit(tags={"batchq:checkpoints": "true", "batchq:checkpoint-signal": "USR1"})
+    await server.runs(job_id)
+    order = on.TerminateRequested(reason="at once", user=ADMIN.user, checkpoint=True, keep_checkpoints=False)
+    for event in (order, on.StopSignalDelivered(attempt=1), on.CheckpointSeen(attempt=1, name="epoch-7")):
+        await server.engine.happens(job_id, event)
+    await server.engine.happens(job_id, on.StopForced(reason="now", user="cora"))
+
+    seen = (await shown(job_id))["stopOrder"]
+
+    assert (seen["finalCheckpointRequested"], seen["keepCheckpoints"], seen["finalCheckpoint"]) == (
+        True,
+        False,
+        "epoch-7",
+    )
+    assert seen["checkpointRequestedAt"] < seen["checkpointSeenAt"] < seen["forcedAt"] == seen["killedAt"]
+    assert (seen["forcedBy"], seen["user"], seen["reason"]) == ("cora", ADMIN.user, "at once")
+    steps = [(it["progress"], it["user"], it.get("checkpoint")) for _, it in await history(http, job_id)]
+    assert steps == [
+        ("ORDERED", ADMIN.user, None),
+        ("CHECKPOINT_REQUESTED", ADMIN.user, None),
+        ("CHECKPOINT_SEEN", ADMIN.user, "epoch-7"),
+        ("FORCED", "cora", None),
+        ("KILLED", ADMIN.user, None),
+    ]
+
+
 async def test_a_list_of_jobs_has_the_latest_order(running, http):
     await http.post("CancelJob", {"jobId": running, "reason": "too hot"})
 
