@@ -5,6 +5,7 @@ latest job. A step may follow: `:3` or `:190-194` for children of an array, `#1`
 """
 
 import re
+import sys
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -13,6 +14,7 @@ from batchq.cli.native_api import Row, list_jobs
 from batchq.errors import Misused, NotFound
 
 LATEST = "@"
+STDIN = "-"
 MAX_LISTED = 5  # candidates in the message on an ambiguous handle
 MAX_CANDIDATES = 1000
 FINISHED = ("SUCCEEDED", "FAILED")
@@ -46,6 +48,11 @@ def parse_handle(text: str) -> Handle:
     if not steps:
         raise Misused(f"{text!r} is an empty range")
     return Handle(job=job, steps=steps)
+
+
+def with_stdin(words: Iterable[str]) -> list[str]:
+    """The handles, with those that stdin has in place of `-`."""
+    return [it for word in words for it in (sys.stdin.read().split() if word == STDIN else [word])]
 
 
 def resolve_jobs(url: str, handles: Iterable[str]) -> list[str]:

@@ -15,6 +15,7 @@ from batchq.cli.tables import add_json_flags, print_json, prints_json
 from batchq.cli.times import moment
 from batchq.errors import Invalid
 
+_JOBS = f"{job_handles.HELP}; JOB:3 and JOB:190-194: children; -: the jobs whose ids stdin has"
 DRAIN_QUEUE = "/v1/batchq/drainqueue"
 
 
@@ -25,6 +26,7 @@ def add_hold(command: ArgumentParser) -> None:
 
       batchq hold 8f2c51a7 --reason 'waits for the new data'
       batchq hold 8f2c51a7:190-194
+      batchq list -n 'fit-*' -t pending --ids | batchq hold -
     """
     _add_common(command, hold)
     _add_reason(command)
@@ -114,7 +116,7 @@ def _add_common(command: ArgumentParser, run: Callable[[Namespace], int]) -> Non
     command.formatter_class = RawDescriptionHelpFormatter
     command.description = cleandoc(command.description or "")
     command.set_defaults(run=run)
-    command.add_argument("jobs", nargs="+", metavar="JOB", help=f"{job_handles.HELP}; JOB:3 and JOB:190-194: children")
+    command.add_argument("jobs", nargs="+", metavar="JOB", help=_JOBS)
     add_json_flags(command)
     add_server_flags(command)
 
@@ -130,7 +132,7 @@ def _reason(args: Namespace) -> dict[str, object]:
 def _change(args: Namespace, verb: str, content: Mapping[str, object], render: Callable[[Row], str]) -> int:
     """Request the change of each job, and print what has happened to it. A refusal does not stop the others."""
     url, answers, errors = url_of(args), [], []
-    for job_id in job_handles.resolve_jobs(url, args.jobs):
+    for job_id in job_handles.resolve_jobs(url, job_handles.with_stdin(args.jobs)):
         try:
             answer = call(url, f"/v1/batchq/jobs/{quote(job_id, safe='')}/{verb}", content)
         except Invalid as refused:

@@ -1,6 +1,5 @@
 """`batchq rerun`: submits finished jobs again, with the same job definition and overrides, or with changes."""
 
-import sys
 from argparse import Namespace, RawDescriptionHelpFormatter
 from collections.abc import Iterable, Sequence
 from inspect import cleandoc
@@ -12,12 +11,13 @@ from batchq.cli.exit_statuses import DONE, EXIT_STATUSES
 from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.job_end import FINISHED, Job, is_array
 from batchq.cli.job_flags import Request, add_change_flags, changes
+from batchq.cli.job_handles import with_stdin
 from batchq.cli.main import CommandParser
 from batchq.cli.native_api import list_jobs, rows_of
 from batchq.cli.output import escape, print_notice, write_line
 from batchq.cli.rerun_request import has_one_container, repeat, with_changes
 from batchq.cli.search_filters import add_search_flags, has_selection, matches_reason, search_filters
-from batchq.cli.sweep import DEFAULT_REQUESTS, STDIN, SweepMember, submit_sweep
+from batchq.cli.sweep import DEFAULT_REQUESTS, SweepMember, submit_sweep
 from batchq.errors import Misused
 
 MAX_JOBS = 10_000  # jobs of one command
@@ -91,7 +91,7 @@ def _ids(url: str, args: Namespace) -> list[str]:
     """The ids of the arguments, in their order, or of the jobs that the filters match. Raises Misused, NotFound."""
     if not has_selection(args):
         raise Misused("no jobs are selected: give a job or a filter, for example --failed --me --since 1h")
-    args.jobs = _handles(args.jobs)
+    args.jobs = with_stdin(args.jobs)
     filters = search_filters(args, url)
     if filters.keys() <= {"ids", "children"} and not args.reasons:
         return [str(it["jobId"]) for it in rows_of(url, filters.get("ids", ()))]
@@ -101,10 +101,6 @@ def _ids(url: str, args: Namespace) -> list[str]:
     if "nextToken" in page:
         raise Misused(f"more than {MAX_JOBS} jobs match; use further filters")
     return [str(it["jobId"]) for it in page["jobs"] if matches_reason(args, it)]
-
-
-def _handles(words: Iterable[str]) -> list[str]:
-    return [it for word in words for it in (sys.stdin.read().split() if word == STDIN else [word])]
 
 
 def _failed(url: str, job: Job) -> Sequence[Job]:

@@ -50,7 +50,8 @@ def add_search_flags(command: ArgumentParser) -> None:
     text = "state: PENDING (PD: all that have not started), RUNNING (R), FINISHED, ALL, or a status of AWS Batch"
     add("-t", "--state", to="states", metavar="STATE", text=text, parse=_parse_states)
     text = "jobs that run in this compute environment"
-    add("-w", "--compute-environment", to="environments", metavar="ENVIRONMENT", text=text)
+    flags = ("-w", "--nodes", "--environment", "--compute-environment")
+    add(*flags, to="environments", metavar="ENVIRONMENT", text=text)
     group.add_argument("--held", action="store_true", help="queued jobs that are held or paused")
     add("--definition", to="definitions", metavar="DEFINITION", text="jobs of this definition: NAME, NAME:REVISION")
     add(

@@ -19,6 +19,7 @@ from batchq.cli.batch_operations import describe_jobs, submit_job
 from batchq.cli.exit_statuses import DONE, INTERRUPTED, REFUSED, UNAVAILABLE
 from batchq.cli.http_client import call
 from batchq.cli.job_flags import Request
+from batchq.cli.job_handles import STDIN
 from batchq.cli.native_api import OVERVIEW
 from batchq.cli.output import print_error, write_line
 from batchq.cli.status_line import INTERVAL, StatusLine
@@ -26,7 +27,6 @@ from batchq.cli.times import milliseconds, now
 from batchq.errors import BatchqError, Invalid, Misused, ServerUnavailable
 
 DEFAULT_REQUESTS = 4  # at the same time
-STDIN = "-"
 PLACE = "{}"
 RETRIES = 10
 RETRY_INTERVAL = 1.0  # seconds, times the number of failures so far

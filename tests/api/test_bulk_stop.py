@@ -200,6 +200,10 @@ async def test_malformed_requests_are_refused_and_change_nothing(server, stop, t
         ({"signal": "9"}, "is not a supported signal"),
         ({"graceSeconds": -1}, "'graceSeconds'"),
         ({"graceSeconds": 1.5}, "'graceSeconds'"),
+        ({"force": True, "graceSeconds": 1}, "'force' sends SIGKILL at once"),
+        ({"force": True, "signal": "INT"}, "'force' sends SIGKILL at once"),
+        ({"force": True, "checkpoint": True}, "force kills the job at once"),
+        ({"checkpoint": "yes"}, "'checkpoint'"),
     ],
 )
 async def test_an_invalid_signal_or_grace_is_refused(stop, content, says):

@@ -1,5 +1,6 @@
 """`batchq hold`, `release`, `pause`, `resume`, `drain`, `checkpoints` and `terminate --checkpoint` from the shell."""
 
+import io
 import json
 
 import pytest
@@ -49,7 +50,7 @@ def submit(batchq):
     return submit
 
 
-def test_a_queued_job_is_held_listed_and_released(simulated, batchq, submit):
+def test_a_queued_job_is_held_listed_and_released(simulated, batchq, submit, monkeypatch):
     before = submit(DEAF, "--name", "before")
     held = submit(Script(seconds=0), "--name", "train", "--after", before)
 
@@ -60,6 +61,8 @@ def test_a_queued_job_is_held_listed_and_released(simulated, batchq, submit):
     assert "hold\theld by" in batchq("show", "train")
     assert "no data yet" in batchq("show", "train")
     assert batchq("hold", "train", "--reason", "another")[:80] == first[:80]  # the first hold stands
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{held}\n"))
+    assert batchq("hold", "-")[:80] == first[:80]
     assert batchq("release", held[:8]) == f"{held}  released  train (PENDING)\n"
     assert batchq("list", "--held", "--ids") == ""
 
