@@ -48,8 +48,8 @@ class CancellationDetails(Struct, frozen=True, kw_only=True, rename="camel"):
 
     #: When the order to cancel was saved.
     cancelled_at: str
-    #: The user who gave the order.
-    cancelled_by: str
+    #: The user who gave the order; null for the server itself, as at the limit of a budget.
+    cancelled_by: str | None
     reason: str
     #: Whether the order was forced: SIGKILL without a final checkpoint and without a grace period.
     forced: bool
@@ -238,7 +238,7 @@ def cancellation(job: Job) -> StopOrder | None:
 def cancellation_details(job: Job, order: StopOrder) -> CancellationDetails:
     return CancellationDetails(
         cancelled_at=rfc3339(order.ordered_at),
-        cancelled_by=order.user,
+        cancelled_by=order.user or None,
         reason=order.reason,
         forced=order.forced_at is not None,
         preserve_checkpoints=order.keep_checkpoints,
