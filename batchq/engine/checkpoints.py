@@ -128,8 +128,6 @@ class Checkpoints:
 
         A final checkpoint that was not reported before the end is reported first; then its commit begins this again.
         """
-        if self.files.directory(job.id) is None:
-            return
         order = job.stop
         if order is not None and order.final_checkpoint_requested and order.final_checkpoint is None and job.attempts:
             found = await self._final(job, ended=True)

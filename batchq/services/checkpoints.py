@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
+from weakref import WeakValueDictionary
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.audit.audit_log import Journal
-from batchq.domain.access.accounts import Caller
+from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.access.audit import DONE, audit_record
 from batchq.domain.ids import JobId, node_of
 from batchq.domain.job import ACTIVE, Job, Status
@@ -42,6 +43,8 @@ class CheckpointService:
         self._checkpoints = checkpoints
         self._journal = journal
         self._clock = clock
+        #: By user: a user reads one directory at a time, so the threads remain free for others and for starts.
+        self._reads: WeakValueDictionary[UserName, asyncio.Lock] = WeakValueDictionary()
 
     async def list(self, job_id: JobId, *, caller: Caller) -> tuple[Checkpoint, ...]:
         """The checkpoints of a job, oldest first, at most 1000; those of a node are those of its whole job.
@@ -50,7 +53,8 @@ class CheckpointService:
         """
         whole, _ = node_of(job_id)
         job = await self._visible(whole, job_id, caller)
-        found = await self._checkpoints.entries(whole, ended=job is None or job.status not in ACTIVE)
+        async with self._reads.setdefault(caller.user, asyncio.Lock()):
+            found = await self._checkpoints.entries(whole, ended=job is None or job.status not in ACTIVE)
         final = {it.final_checkpoint for it in (() if job is None else job.stop_orders)}
         return tuple(replace(it, type=CheckpointType.FINAL) if it.name in final else it for it in found)
 

@@ -93,9 +93,9 @@ class CheckpointFiles:
         self._remover = ThreadPoolExecutor(1, thread_name_prefix="checkpoint-removal")
 
     def close(self) -> None:
-        """Wait for all calls that have begun."""
-        self._readers.shutdown()
-        self._remover.shutdown()
+        """Begin no further calls. A deletion that has begun may last: the next server continues it."""
+        self._readers.shutdown(wait=False, cancel_futures=True)
+        self._remover.shutdown(wait=False, cancel_futures=True)
 
     def directory(self, job_id: JobId) -> Path | None:
         path = self._path(job_id)

@@ -38,8 +38,9 @@ def remove_entry(name: str, *, folder: int, deleted: int) -> None:
     """
     with suppress(FileNotFoundError):
         if not _is_directory(name, folder):
-            os.unlink(name, dir_fd=folder)
-            return
+            with suppress(IsADirectoryError):  # it has just been replaced
+                os.unlink(name, dir_fd=folder)
+                return
         try:
             os.rename(name, uuid4().hex, src_dir_fd=folder, dst_dir_fd=deleted)
         except PermissionError:  # its mode denies it to a server that is not root
