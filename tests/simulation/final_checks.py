@@ -118,11 +118,17 @@ def _never_ends(world, job_id) -> bool:
 
 
 def _check_kill_times(world, unending, ordered: datetime) -> None:
-    """I7: while the engine answers, a terminated container is dead soon after its grace period."""
+    """I7: while the engine answers, a terminated container is dead soon after its grace period.
+
+    One that was stopping before may be waiting for a checkpoint.
+    """
     for job_id in unending:
         family = (job_id, *(it.id for it in world.invariants.dependencies.children(job_id)))
         for seen in (it for each in family for it in world.invariants.containers.of_job(each) if it.ran):
-            grace = world.invariants.jobs[job_id].spec.stop_grace + timedelta(seconds=seen.it.script.kill_delay)
+            spec = world.invariants.jobs[job_id].spec
+            grace = spec.stop_grace + timedelta(seconds=seen.it.script.kill_delay)
+            if spec.checkpoints is not None:
+                grace += spec.checkpoints.timeout
             took = seen.died_at - max(ordered, seen.it.started_at)
             if took > grace + KILL_TIMEOUT:
                 world.run_log.fail("I7 dead within its grace", f"{world.run_log.name_of(seen.tag)} {took}")

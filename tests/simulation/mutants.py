@@ -227,12 +227,6 @@ MUTANTS = [
         new="if rules is None:",
     ),
     Mutant(
-        file="batchq/domain/lifecycle/reconcile.py",
-        breaks="a restart repeats a checkpoint signal whose delivery is stored",
-        old="ladder.unsent(stop)",
-        new="ladder.under_way(stop)",
-    ),
-    Mutant(
         file="batchq/domain/lifecycle/ladder.py",
         breaks="SIGKILL does not follow the last step",
         old="next_step_at=None) if it.step + 1 < len(it.steps) else killed(it, now)",
