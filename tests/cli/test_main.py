@@ -36,12 +36,12 @@ def test_a_variable_that_is_wrong_is_told_in_a_line(monkeypatch, capsys, variabl
 
 def test_the_operations_page_lists_each_flag_of_serve_with_its_variable(capsys):
     page = (DOCS / "operations.md").read_text()
-    documented = set(re.findall(r"^\| `(--[a-z-]+)`, `(BATCHQ_[A-Z_]+)` \|", page, re.MULTILINE))
+    documented = set(re.findall(r"^\| `(--[a-z0-9-]+)`, `(BATCHQ_[A-Z0-9_]+)` \|", page, re.MULTILINE))
 
     with pytest.raises(SystemExit):
         main(["serve", "--help"])
 
-    accepted = set(re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))
+    accepted = set(re.findall(r"^  (--[a-z0-9-]+)", capsys.readouterr().out, re.MULTILINE))
     assert documented == {(flag, f"BATCHQ_{flag[2:].replace('-', '_').upper()}") for flag in accepted}
 
 
