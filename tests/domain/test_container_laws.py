@@ -249,7 +249,7 @@ def every_life_ends(life):
 def test_the_generated_histories_cover_all_cases():
     seen = set()
 
-    @settings(max_examples=400, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=1000, deadline=None, database=None, derandomize=True)
     @given(part_lives())
     def look(life):
         seen.update(it.after.status for it in life)

@@ -135,6 +135,19 @@ async def test_a_hold_survives_a_restart(world):
     await world.wait_for(job, Status.SUCCEEDED)
 
 
+async def test_a_job_held_in_a_backup_and_released_since_is_attached_to_its_attempt(world):
+    job = await world.submit_held(script=Script(seconds=20, exit_code=3))
+    backup = world.backup()
+    await world.release(job)
+    await world.wait_for(job, Status.RUNNING)
+
+    await world.restore(backup)
+
+    await world.wait_for(job, Status.RUNNING, hold=None)
+    await world.engine.leave_safe_mode(purge=True, caller=world.caller)
+    await world.wait_for(job, Status.FAILED)
+
+
 async def test_jobs_that_cannot_be_held_are_refused(world):
     running = await world.submit(LASTING)
     await world.wait_for(running, Status.RUNNING)
