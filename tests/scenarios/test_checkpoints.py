@@ -30,6 +30,7 @@ async def test_the_next_attempt_resumes_from_the_newest_checkpoint(world):
 
     job = await world.submit(first, later=(second,), tags=CHECKPOINTS, attempts=2)
 
+    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number > 1)
     await world.wait_for_output(job, f"{MOUNT_POINT}/step-2")
     assert [it.name for it in await world.checkpoints.entries(job, ended=True)] == ["step-1", "step-2"]
     await world.finish(job)
