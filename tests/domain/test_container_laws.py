@@ -318,7 +318,7 @@ def still_to_do(job):
         if part.state is AttemptContainerState.STARTING and part.stop_ordered:
             yield do.AbandonStart(tag=tag)
         if part.state is AttemptContainerState.RUNNING and part.stop_ordered and part.next_step_at is None:
-            yield do.StopContainer(tag=tag)
+            yield do.StopContainer(tag=tag, step=part.step, signal=part.steps[part.step].signal)
 
 
 def what_leads_on(job):
