@@ -51,8 +51,8 @@ def release(args: Namespace) -> int:
 def add_pause(command: ArgumentParser) -> None:
     """Stop running jobs with a final checkpoint, free their resources and hold them, until `batchq resume`.
 
-    The attempt does not count as one of the job's attempts. A job that ends with exit code 0 while it is being paused
-    has SUCCEEDED. A job that has not started is held.
+    The attempt does not count as one of the job's attempts. A job that ends while it is being paused is
+    paused, whatever its exit code. A job that has not started is held.
 
       batchq pause @ --reason 'room for the demo'
       batchq pause 8f2c51a7 && batchq show 8f2c51a7

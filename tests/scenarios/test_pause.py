@@ -83,14 +83,17 @@ async def test_a_container_that_ignores_the_signal_is_killed_after_the_grace(wor
     await world.cancel(job)
 
 
-async def test_exit_code_0_during_a_pause_is_a_success(world):
-    job = await world.submit(LASTING)
-    await world.wait_for(job, Status.RUNNING)
+async def test_a_job_that_exits_with_0_during_a_pause_is_paused_and_resumed(world):
+    job = await world.submit(Script(seconds=60, on_term=0, output=("ready",)), later=[Script(seconds=0)])
+    await world.wait_for_output(job, "ready")
 
     await world.pause(job)
-    await world.finish(job)
 
-    await world.wait_for(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED, hold=None)
+    paused = await world.wait_for(job, Status.RUNNABLE, status_reason="PAUSED: not now")
+    assert [(it.paused, it.exit_code) for it in paused.attempts] == [(True, 0)]
+    await world.resume(job)
+    done = await world.wait_for(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED, hold=None)
+    assert [it.exit_code for it in done.attempts] == [0, 0]
 
 
 async def test_a_job_that_is_starting_is_paused_without_a_container(world):
@@ -147,8 +150,9 @@ async def test_force_outranks_a_pause(world):
     assert done.stop.forced_at is not None
 
 
-async def test_a_cancel_of_a_job_that_is_pausing_ends_it_with_its_attempt(world):
-    job = await world.submit(POLITE, attempts=3)
+@pytest.mark.parametrize("script", [POLITE, Script(seconds=60, on_term=0, output=("ready",))], ids=["143", "0"])
+async def test_a_cancel_of_a_job_that_is_pausing_ends_it_with_its_attempt(world, script):
+    job = await world.submit(script, attempts=3)
     await world.wait_for_output(job, "ready")
     await world.pause(job)
 

@@ -59,7 +59,7 @@ class HoldChecks:
         for ended in after.attempts[len(before.attempts) :]:
             ordered = [it for it in after.stop_orders if it.kind is StopKind.PAUSE and it.attempt == ended.number]
             self._run_log.counts["attempts paused"] += ended.paused
-            if len(ordered) > 1 or (ended.paused and (not ordered or ended.exit_code == 0)):
+            if len(ordered) > 1 or (ended.paused and not ordered):
                 self._fail("I31 a paused attempt was ordered to pause, once", after)
         only_paused = all(it.kind is StopKind.PAUSE for it in after.stop_orders)
         refused = bool(after.attempts) and after.attempts[-1].forbidden

@@ -193,8 +193,8 @@ MUTANTS = [
     Mutant(
         file="batchq/domain/lifecycle/status.py",
         breaks="a pause ends the job",
-        old="    if job.is_pausing:\n        return Verdict.PAUSE\n",
-        new="",
+        old="job.cancel is not None or ended.forbidden else Verdict.PAUSE",
+        new="True else Verdict.PAUSE",
     ),
     Mutant(
         file="batchq/domain/job.py",

@@ -201,18 +201,19 @@ class Verdict(StrEnum):
 def verdict(job: Job, ended: Attempt) -> Verdict:
     """Decide what follows for the job from its ended attempt. The order of the checks is part of the contract.
 
-    A TerminateJob or a timeout fails the job whatever the exit code. Exit code 0 succeeds even after a CancelJob, and
-    during a pause. Otherwise the job fails if it was cancelled or refused. Else a pause lets it wait for its next
-    attempt. Without one it fails if it has used its attempts; else its evaluateOnExit decides.
+    A stop order that was saved before the end decides, whatever the exit code: programs often exit with 0 on a stop
+    signal. A TerminateJob or a timeout fails the job; a pause lets it wait for its next attempt, unless it was also
+    cancelled or refused. Without one exit code 0 succeeds, even after a CancelJob. Otherwise the job fails if it was
+    cancelled or refused, or has used its attempts; else its evaluateOnExit decides.
     """
     if job.stop is not None and not job.is_pausing:
         return Verdict.FAIL
+    if job.is_pausing:
+        return Verdict.FAIL if job.cancel is not None or ended.forbidden else Verdict.PAUSE
     if ended.exit_code == 0:
         return Verdict.SUCCEED
     if job.cancel is not None or ended.forbidden:
         return Verdict.FAIL
-    if job.is_pausing:
-        return Verdict.PAUSE
     if ended.number >= job.max_attempts:
         return Verdict.FAIL
     return Verdict.RETRY if evaluate(job.spec.retry.evaluate_on_exit, ended) is Action.RETRY else Verdict.FAIL
