@@ -136,6 +136,8 @@ async def test_a_hold_survives_a_restart(world):
 
 
 async def test_a_job_held_in_a_backup_and_released_since_is_attached_to_its_attempt(world):
+    if not world.virtual:
+        pytest.skip("only the simulated world makes backups")
     job = await world.submit_held(script=Script(seconds=20, exit_code=3))
     backup = world.backup()
     await world.release(job)
