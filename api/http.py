@@ -127,7 +127,7 @@ def validate(shape: type[Shape], content: Mapping[str, object]) -> Shape:
 
 
 def query_of(request: web.Request) -> dict[str, str]:
-    """The parameters of the query. Raises InvalidMember for one that is given twice."""
+    """The parameters of the query. Raises InvalidMember for a repeated parameter."""
     for name in request.query:
         if len(request.query.getall(name)) > 1:
             text = f"{name[:100]!r} is given more than once; separate several values by commas."

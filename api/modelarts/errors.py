@@ -69,7 +69,7 @@ PROFILE = DialectProfile(
     error_response=_error_response,
     error_body=ModelArtsErrorAnswer,
     more_errors={
-        HTTPStatus.UNAUTHORIZED: "The request has no credential, or one that is not valid.",
+        HTTPStatus.UNAUTHORIZED: "The request has no credential, or an invalid one.",
         HTTPStatus.CONFLICT: "The state of the job does not allow the operation.",
     },
     request_id_header="X-Request-Id",

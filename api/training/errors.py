@@ -88,7 +88,7 @@ def profile(now: Callable[[], datetime]) -> DialectProfile:
         error_response=error_response,
         error_body=TrainingErrorAnswer,
         more_errors={
-            HTTPStatus.UNAUTHORIZED: "The request has no credential, or one that is not valid.",
+            HTTPStatus.UNAUTHORIZED: "The request has no credential, or an invalid one.",
             HTTPStatus.METHOD_NOT_ALLOWED: "The path has no operation with this method.",
             HTTPStatus.CONFLICT: "The status of the job does not allow the operation.",
             HTTPStatus.UNPROCESSABLE_ENTITY: "The members of the request contradict each other, or the job's kind.",

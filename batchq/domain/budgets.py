@@ -160,7 +160,7 @@ def crossed(budget: Budget, limits: tuple[BudgetLimit, ...], spent: Decimal, now
 
 
 def changed(before: Budget | None, after: Budget) -> Budget:
-    """A budget as set anew: the crossings of limits that have not changed still hold."""
+    """The changed budget: the crossings of limits that have not changed still hold."""
     if before is None or (before.period, before.currency) != (after.period, after.currency):
         return after
     kept = tuple(it for it in before.crossings if before.amount(it.limit) == after.amount(it.limit))

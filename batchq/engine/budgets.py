@@ -153,7 +153,7 @@ class Budgets:
         return covered_by(key, self._accounts.quotas().people.below(AccountName(key.name)))
 
     def set(self, unit: UnitOfWork, message: SetBudget) -> None:
-        """Store or remove a budget. Raises NotFound for one that is to be removed and does not exist; Invalid."""
+        """Store or remove a budget. Raises NotFound when the budget to remove does not exist; Invalid."""
         before = unit.budgets[message.key] if message.key in unit.budgets else self._budgets.get(message.key)
         if message.budget is None and before is None:
             raise NotFound(f"There is no budget of {message.key}.")

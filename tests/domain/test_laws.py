@@ -344,7 +344,7 @@ def runs_to_stop(job):
 
 
 def ends(job):
-    """Whether an order ends the job: not one that pauses it."""
+    """Whether an order ends the job. A pause does not."""
     return job.stop is not None and not job.is_pausing
 
 

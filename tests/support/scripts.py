@@ -68,8 +68,8 @@ def command(*scripts: Script) -> tuple[str, ...]:
 
 
 def shell(script: Script) -> str:
-    """Deaf is who ignores the signal; who hears it must not be held up by the sleep in the foreground."""
-    hears = (
+    """The script as a shell command. A handler of SIGTERM runs at once, because the sleep is in the background."""
+    on_stop_signal = (
         "''"
         if script.on_term is None
         else quote(f"sleep {script.term_delay}; {saving(script.term_checkpoint)}; exit {script.on_term}")
@@ -81,7 +81,7 @@ def shell(script: Script) -> str:
     lasts = FOR_EVER if script.seconds is None else script.seconds
     return "; ".join(
         [
-            f"trap {hears} TERM",
+            f"trap {on_stop_signal} TERM",
             *([f"trap {quote(asks)} USR1 USR2 HUP INT"] if handles_requests else []),
             *(saving(name) for name in script.checkpoints),
             *(f"printf '%s\\n' {line}" for line in lines),

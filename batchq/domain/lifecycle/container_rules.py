@@ -100,8 +100,7 @@ def order_stop_of_job(
 ) -> AttemptContainer:
     """Order a container of a job with a stop order to stop.
 
-    While a final checkpoint is awaited, a container of another node than the main one that was started only gets its
-    steps.
+    While a final checkpoint is awaited, a started container outside the main node gets its steps, and no signal yet.
     """
     waits = job.stop is not None and ladder.awaits_checkpoint(job.stop)
     if not waits or container.node == container_gates.main_node(job) or container.stop_ordered:
@@ -133,7 +132,7 @@ def _steps(job: Job, container: AttemptContainer, own: on.TerminateRequested | N
 
 
 def force_stop(job: Job, container: AttemptContainer, event: on.StopForced, now: datetime) -> AttemptContainer:
-    """Kill a container that runs; a waiting one ends at once, and one that is starting is killed once it runs."""
+    """Kill a running container. A waiting one ends at once, and a starting one is killed once it runs."""
     if container.state is AttemptContainerState.ENDED or (container.stop_ordered and not container.steps):
         return container
     alone = container.terminated_by

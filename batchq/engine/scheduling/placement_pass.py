@@ -383,10 +383,7 @@ async def recheck_unschedulable(
 
 
 def _is_runnable(unit: UnitOfWork, job_id: JobId) -> bool:
-    """Whether the job may be placed.
-
-    A job whose record is damaged is offered by its columns but fails when it is loaded.
-    """
+    """Whether the job may be placed. A damaged job is offered by its columns, but fails when it is loaded."""
     job = unit.get(job_id)
     return job is not None and job.status is Status.RUNNABLE and job.hold is None
 
