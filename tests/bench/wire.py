@@ -49,13 +49,18 @@ class Caller:
         self._connection = HTTPConnection(at.host, at.port)
 
     def __call__(self, operation: str, **asked: object):
-        headers = {"Content-Type": "application/json"}
-        self._connection.request("POST", f"/v1/{operation}", json.dumps(asked), headers)
+        return self._answer("POST", f"/v1/{operation}", json.dumps(asked))
+
+    def get(self, path: str):
+        return self._answer("GET", path)
+
+    def _answer(self, method: str, path: str, body: str | None = None):
+        self._connection.request(method, path, body, {"Content-Type": "application/json"})
         answer = self._connection.getresponse()
-        told = parsed(answer.read(), answer.getheader("Content-Type"))
+        value = parsed(answer.read(), answer.getheader("Content-Type"))
         if answer.status != 200:
-            raise RuntimeError(f"{operation}: {told}")
-        return told
+            raise RuntimeError(f"{path}: {value}")
+        return value
 
     def close(self) -> None:
         self._connection.close()
