@@ -1,16 +1,19 @@
-"""`batchq account ...` and `batchq user ...`: manage accounts, container policies, limits, users and roles."""
+"""`batchq account`, `user` and `key`: manage accounts with their policies and limits, users, roles and access keys."""
 
 import argparse
+import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from shlex import quote
 from typing import Final
 
 from batchq.cli.admin_backend import Response, add_json, add_subcommand, given_flags, perform, print_result
 from batchq.cli.arguments import NONE, comma_list, or_none, yes_or_no
-from batchq.cli.output import escape
+from batchq.cli.output import escape, print_notice
+from batchq.errors import Unavailable
 
 Flags = Mapping[str, tuple[str, Callable[[str], object], str, str]]
-
 ROLES = ("user", "operator", "admin")
 
 # Each flag by the member of the request that it sets: flag, parser, metavar, help text.
@@ -50,12 +53,14 @@ _CONTAINER_POLICY: Final[Flags] = {
     "vcpus": ("--job-vcpus", or_none(float), "N", "maximum vCPUs of one job, or none"),
     "memoryMib": ("--job-memory", or_none(int), "MIB", "maximum memory of one job in MiB, or none"),
 }
+
 _LIMITS: Final[Flags] = {
     "queued": ("--queued", or_none(int), "N", "maximum number of jobs that have not started, or none"),
     "submits": ("--submits", or_none(float), "N", "maximum number of submitted jobs a second, or none"),
     "vcpus": ("--vcpus", or_none(float), "N", "maximum vCPUs in use, or none"),
     "logMib": ("--log-mib", or_none(int), "MIB", "maximum size of the stored logs in MiB, or none"),
 }
+_KEY = re.compile(r"[A-Za-z0-9+/=_-]+")
 
 
 def add_account(command: ArgumentParser) -> None:
@@ -202,3 +207,60 @@ def _render_user(user: Response) -> str:
 def _print(text: str) -> int:
     print(escape(text))
     return 0
+
+
+def add_key(command: ArgumentParser) -> None:
+    """Manage access keys for `batchq serve --auth sigv4`. To replace a key, create another, then delete the old one."""
+    subcommands = command.add_subparsers(dest="subcommand", required=True)
+    create = add_subcommand(subcommands, "create", "create a key; its secret is printed only once", _create_key)
+    create.add_argument("--user", help="user of the key (with a server: yourself)")
+    listing = add_subcommand(subcommands, "list", "list keys, without secrets", _list_keys)
+    listing.add_argument("--user", help="keys of this user")
+    add_json(listing)
+    for name, summary, run in (
+        ("disable", "reject requests that are signed with the key", _disable_key),
+        ("enable", "accept requests that are signed with the key again", _enable_key),
+        ("delete", "delete the key", _delete_key),
+    ):
+        add_subcommand(subcommands, name, summary, run).add_argument("id")
+
+
+def _create_key(args: Namespace) -> int:
+    """Print the key as a shell command, for `eval "$(batchq key create --user me)"`."""
+    key = perform(args, "CreateKey", given_flags(args, "user"))
+    if key["firstUser"]:
+        print_notice(f"{key['user']} is the first user, with the role ADMIN")
+    print(f"export AWS_ACCESS_KEY_ID={_quoted(key['id'])} AWS_SECRET_ACCESS_KEY={_quoted(key['secret'])}")
+    return 0
+
+
+def _quoted(part: object) -> str:
+    """Quote an id or secret for the shell that evaluates the output. Raises Unavailable if it has other characters."""
+    if not isinstance(part, str) or _KEY.fullmatch(part) is None:
+        raise Unavailable("the response of the server contains no valid access key; nothing is printed")
+    return quote(part)
+
+
+def _list_keys(args: Namespace) -> int:
+    result = perform(args, "ListKeys", given_flags(args, "user"))
+    return print_result(args, result, [_render_key(it) for it in result["keys"]])
+
+
+def _disable_key(args: Namespace) -> int:
+    perform(args, "UpdateKey", {"id": args.id, "state": "DISABLED"})
+    return 0
+
+
+def _enable_key(args: Namespace) -> int:
+    perform(args, "UpdateKey", {"id": args.id, "state": "ACTIVE"})
+    return 0
+
+
+def _delete_key(args: Namespace) -> int:
+    perform(args, "DeleteKey", {"id": args.id})
+    return 0
+
+
+def _render_key(key: Response) -> str:
+    created = datetime.fromtimestamp(key["createdAt"] / 1000, UTC)
+    return f"{key['id']}  {key['state']:8}  {created:%Y-%m-%d %H:%M}  {key['user']}"

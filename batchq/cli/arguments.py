@@ -1,16 +1,50 @@
-"""Parsers of flag values, and the settings that flags and environment variables result in."""
+"""Parsers of flag values: lists, durations, memory sizes and numbers. They raise ArgumentTypeError."""
 
-import argparse
+import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable
+from math import ceil
 
-from pydantic import ValidationError
-from pydantic_settings import SettingsError
+from batchq.cli.times import parse_duration
 
-from batchq.errors import Misused
-from batchq.settings import Settings
+NONE = "none"  # removes a setting
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?)([kmgt]?)(?:i?b)?", re.ASCII)
+_KIB = {"k": 1, "m": 1024, "g": 1024**2, "t": 1024**3}
+_KIB_PER_MIB = 1024
+_MAX_DIGITS = 12
+_VCPU = re.compile(r"\d{1,6}(?:\.\d{1,3})?", re.ASCII)
 
-NONE = "none"
+
+def duration(text: str) -> int:
+    """Parse a duration into whole seconds, rounded up: `90m`, `1h30m`, `2d`; a number alone is seconds."""
+    return ceil(parse_duration(text.strip().lower()).total_seconds())
+
+
+def memory(text: str) -> int:
+    """Parse a memory size into MiB, rounded up: `512m`, `4g`, `1.5GiB`. A number without a unit is MiB."""
+    parts = _MEMORY.fullmatch(text.strip().lower())
+    size = 0 if parts is None or len(text) > _MAX_DIGITS else ceil(_kib(*parts.groups()) / _KIB_PER_MIB)
+    if size < 1:
+        raise ArgumentTypeError(f"{text!r} is not a memory size; examples: 512m, 4g")
+    return size
+
+
+def _kib(number: str, unit: str) -> float:
+    return float(number) * _KIB[unit or "m"]
+
+
+def vcpus(text: str) -> str:
+    """Check a number of vCPUs with up to three decimals, and return it as AWS's requests have it: `2`, `0.25`."""
+    if not _VCPU.fullmatch(text) or float(text) == 0:
+        raise ArgumentTypeError(f"{text!r} is not a number of vCPUs; examples: 1, 0.5")
+    return text
+
+
+def count(text: str) -> int:
+    """Parse a whole number of at least 1."""
+    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and int(text)):
+        raise ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
 
 
 def comma_list(text: str) -> list[str]:
@@ -35,20 +69,3 @@ def or_none(parse: Callable[[str], object]) -> Callable[[str], object]:
             raise ArgumentTypeError(f"{text!r} is neither a number nor {NONE}") from None
 
     return parse_or_none
-
-
-def settings_of(args: argparse.Namespace) -> Settings:
-    """The settings, from the flags that are given and the environment. Raises Misused."""
-    given = {name: value for name, value in vars(args).items() if value is not None and name in Settings.model_fields}
-    try:
-        return Settings(**given)
-    except ValidationError as invalid:
-        raise Misused(_first_error(invalid)) from None
-    except SettingsError as invalid:
-        raise Misused(f'{invalid}: a list in an environment variable must be JSON, for example ["a", "b"]') from None
-
-
-def _first_error(invalid: ValidationError) -> str:
-    error = invalid.errors()[0]
-    name = str(error["loc"][0]).replace("_", "-")
-    return f"--{name}: {error['msg'].removeprefix('Value error, ')}"

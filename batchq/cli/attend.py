@@ -1,21 +1,39 @@
-"""Waits for a submitted job until it ends or the user leaves it: for `batchq run` and `batchq submit --wait`."""
+"""Follows a submitted job until it ends or the user leaves it, for `batchq run` and `batchq submit --wait`.
+
+The command prints what the job waits for, then its output, and survives a restart of the server. Ctrl-C asks whether to
+leave, cancel or terminate the job.
+"""
 
 import signal
+import sys
+import time
 from argparse import ArgumentParser
+from collections.abc import Mapping
+from datetime import timedelta
+from enum import StrEnum
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from batchq.cli import stop_dialog
-from batchq.cli.exit_statuses import INTERRUPTED, NO_EXIT_CODE
+from batchq.cli.bulk_stop import CANCEL, DONE, TERMINATE
+from batchq.cli.http_client import Patience, stream
 from batchq.cli.job_columns import short_id
-from batchq.cli.job_end import to_row
-from batchq.cli.job_follower import JobFollower
-from batchq.cli.job_outcomes import exit_status_of, outcome
-from batchq.cli.output import print_error, print_notice
-from batchq.cli.stop_dialog import Answer
-from batchq.errors import BatchqError, Invalid, Unavailable
+from batchq.cli.job_end import FINISHED, Job, exit_status_of, is_array, outcome, to_row
+from batchq.cli.job_logs import printable
+from batchq.cli.output import INTERRUPTED, NO_EXIT_CODE, escape, print_error, print_notice, write_line
+from batchq.cli.server_requests import describe_jobs, explanation, log_lines
+from batchq.cli.terminal import StatusLine, is_terminal, uses_color
+from batchq.cli.times import duration, elapsed
+from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 
 LEFT_BEHIND = "the job goes on without this command"
+TIMEOUT = 30.0  # seconds until the first byte of the response
+REASON = "stopped from batchq run"
+PROMPT = "[Enter] leave  [c]ancel  [t]erminate  [b]ack: "
+WAITING_POLL = 2  # seconds for which a log request waits for the start of the job
+RUNNING_POLL = 15  # seconds for which it waits for further lines
+MARGIN = 15.0  # seconds that a response may take beyond the requested wait
+PAGE = 1000  # lines of one response
+PAUSE = 0.2  # seconds between two requests that are answered at once
 
 
 class SignalReceived(BaseException):
@@ -44,10 +62,105 @@ def attend(url: str, job_id: str, *, shows_output: bool, stops_on_exit: bool) ->
         except SignalReceived:
             return _leave(url, follower, stops=stops_on_exit)
         except KeyboardInterrupt:
-            if stops_on_exit or not stop_dialog.can_ask():
+            if stops_on_exit or not can_ask():
                 return _leave(url, follower, stops=stops_on_exit)
             if not _goes_on(url, follower):
                 return _leave(url, follower, stops=False)
+
+
+class JobFollower:
+    """Follows a job. Its requests wait for a server that does not answer, and report that in a line."""
+
+    def __init__(self, url: str, job_id: str, *, shows_output: bool) -> None:
+        self.job_id = job_id
+        self.line = StatusLine()
+        self._url = url
+        self._shows_output = shows_output
+        self._attempt = 1
+        self._position: object = None
+        self._patience = Patience(has_responded=True, notify=self.line.notice)
+        self._prints_colors = uses_color("auto") if is_terminal() else None
+        self._began = elapsed()
+
+    def follow(self) -> Job:
+        """Wait until the job is finished and all its output is printed. Raises Invalid, and NotFound if it is gone."""
+        while True:
+            job = self.describe()
+            ended = len(job.get("attempts", []))
+            if self._shows_output and not is_array(job) and self._attempt <= ended + (job["status"] == "RUNNING"):
+                self._print_output(job, ended=ended)
+            elif job["status"] in FINISHED:
+                self.line.clear()
+                return job
+            else:
+                self._wait(job)
+
+    def describe(self) -> Job:
+        """The job at present. Raises NotFound if it does not exist any more."""
+        found = self._patience.call(lambda: describe_jobs(self._url, [self.job_id]))
+        if not found:
+            raise NotFound(f"job {self.job_id} does not exist any more")
+        return found[0]
+
+    def sentence(self) -> str:
+        """The server's explanation of the job's present state; empty without one."""
+        try:
+            return str(self._patience.call(lambda: explanation(self._url, self.job_id)).get("sentence", ""))
+        except Invalid:  # the server has no explanation of this job
+            return ""
+
+    def _print_output(self, job: Job, *, ended: int) -> None:
+        """Print the next page of the current attempt's output, and go on to the next attempt at its end."""
+        try:
+            page = self._page(job, wait=0 if self._attempt <= ended else RUNNING_POLL)
+        except Invalid as refused:  # a job of several containers, or a log that the server does not store
+            self._shows_output = False
+            self.line.notice(f"the output is not shown: {refused}")
+            return
+        if page["lines"]:
+            self.line.clear()
+        for it in page["lines"]:
+            text = str(it["message"])
+            write_line(text if self._prints_colors is None else printable(text, color=self._prints_colors))
+        if page.get("over") and self._attempt <= ended:
+            self._attempt, self._position = self._attempt + 1, None
+            if self._attempt <= ended or job["status"] not in FINISHED:
+                reason = job["attempts"][self._attempt - 2].get("statusReason", "no reason is recorded")
+                self.line.notice(f"attempt {self._attempt - 1} has ended ({reason}); attempt {self._attempt} follows")
+        elif not page["lines"]:
+            time.sleep(PAUSE)
+
+    def _page(self, job: Job, *, wait: int) -> dict[str, Any]:
+        def request() -> dict[str, Any]:
+            parameters = {"after": self._position, "wait": wait, "limit": PAGE, "attempt": self._attempt}
+            return log_lines(self._url, source, timeout=wait + MARGIN, **parameters)
+
+        source = _log_source(job)
+        page = self._patience.call(request)
+        self._position = page.get("next", self._position)
+        return page
+
+    def _wait(self, job: Job) -> None:
+        """Show what the job waits for, until something may have changed."""
+        self.line.show(self._waiting_text(job))
+        time.sleep(min(max(PAUSE, (elapsed() - self._began) / 10), WAITING_POLL))
+
+    def _waiting_text(self, job: Job) -> str:
+        waited = duration(timedelta(seconds=elapsed() - self._began))
+        if is_array(job):
+            counts = job["arrayProperties"].get("statusSummary", {})
+            over = sum(counts.get(it, 0) for it in FINISHED)
+            return f"{over} of {job['arrayProperties']['size']} children have ended, {counts.get('FAILED', 0)} FAILED"
+        if job["status"] == "RUNNING":
+            return f"running for {waited}"
+        reason = self.sentence() or job.get("statusReason", "")
+        return f"{job['status']} for {waited}" + (f": {reason}" if reason else "")
+
+
+def _log_source(job: Job) -> str:
+    """The job whose log is shown: of a multi-node job its main node."""
+    nodes = job.get("nodeProperties")
+    return f"{job['jobId']}#{nodes['mainNode']}" if nodes else str(job["jobId"])
 
 
 def _follow(follower: JobFollower) -> int:
@@ -64,9 +177,9 @@ def _goes_on(url: str, follower: JobFollower) -> bool:
     """Ask what to do with the job, and do it. Returns whether it is followed further; Ctrl-C leaves it."""
     follower.line.clear()
     try:
-        answer = stop_dialog.ask(follower.describe())
+        answer = ask(follower.describe())
         if answer in (Answer.CANCEL, Answer.TERMINATE):
-            stop_dialog.stop(url, follower.job_id, answer=answer)
+            stop(url, follower.job_id, answer=answer)
     except Unavailable as unavailable:
         print_notice(f"{unavailable}; the job was not stopped")
     except (KeyboardInterrupt, SignalReceived):
@@ -82,7 +195,7 @@ def _leave(url: str, follower: JobFollower, *, stops: bool) -> int:
     if not stops:
         return print_error(f"{LEFT_BEHIND}: batchq logs -f {short_id(follower.job_id)}", INTERRUPTED)
     try:
-        stop_dialog.stop(url, follower.job_id, answer=Answer.TERMINATE)
+        stop(url, follower.job_id, answer=Answer.TERMINATE)
     except BatchqError as failure:
         print_notice(f"{failure}; the job was not terminated")
     return INTERRUPTED
@@ -90,3 +203,68 @@ def _leave(url: str, follower: JobFollower, *, stops: bool) -> int:
 
 def _raise(_: int, __: FrameType | None) -> NoReturn:
     raise SignalReceived
+
+
+class Answer(StrEnum):
+    """What to do with the job."""
+
+    LEAVE = ""
+    CANCEL = "c"
+    TERMINATE = "t"
+    BACK = "b"
+
+
+def can_ask() -> bool:
+    """Whether there is a terminal to ask and to answer on."""
+    return is_terminal(sys.stdin) and is_terminal(sys.stderr)
+
+
+def ask(job: Job) -> Answer:
+    """Show the choices and read the answer. Ctrl-C and the end of the input mean LEAVE."""
+    print(f"\n{escape(job['jobName'])} is {job['status']}.", file=sys.stderr)
+    for answer, effect in effects(job).items():
+        print(f"  {answer.value or 'Enter':5}  {answer.name.lower()}: {effect}", file=sys.stderr)
+    while True:
+        print(PROMPT, end="", file=sys.stderr, flush=True)
+        try:
+            text = sys.stdin.readline()
+        except KeyboardInterrupt:
+            print(file=sys.stderr)
+            return Answer.LEAVE
+        if not text.endswith("\n") or not text.strip():
+            return Answer.LEAVE
+        if text.strip().lower()[:1] in set(Answer):
+            return Answer(text.strip().lower()[:1])
+
+
+def effects(job: Job) -> Mapping[Answer, str]:
+    """What each answer does in the present state of the job."""
+    leave = f"nothing changes; batchq logs -f {short_id(job['jobId'])} follows it again"
+    if job["status"] in FINISHED:
+        cancel = terminate = "nothing changes, it has ended"
+    elif is_array(job):
+        cancel = "children that have not started never do; the others run on and are not retried"
+        terminate = "children that have not started never do; the others get SIGTERM, and SIGKILL after their grace"
+    elif job["status"] in ("STARTING", "RUNNING"):
+        cancel = "its attempt runs on; if it fails it is not retried"
+        terminate = "SIGTERM now, SIGKILL after its grace period; FAILED whatever its exit code, not retried"
+    else:
+        cancel = "FAILED at once; it never starts"
+        terminate = "the same"
+    return {
+        Answer.LEAVE: leave,
+        Answer.CANCEL: cancel,
+        Answer.TERMINATE: terminate,
+        Answer.BACK: "follow it again",
+    }
+
+
+def stop(url: str, job_id: str, *, answer: Answer) -> None:
+    """Cancel or terminate the job, and print what has happened. Raises the errors of `http_client.call`."""
+    path = CANCEL if answer is Answer.CANCEL else TERMINATE
+    with stream(url, path, {"jobs": [job_id], "reason": REASON}, timeout=TIMEOUT) as objects:
+        for each in objects:
+            if "outcome" in each:
+                outcome = str(each["outcome"])
+                message = f": {each['message']}" if each.get("message") else ""
+                print_notice(f"{job_id}  {DONE.get(outcome) or outcome.lower().replace('_', ' ')}{message}")

@@ -3,10 +3,9 @@
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
 from batchq.cli.cost import amount_column
-from batchq.cli.exit_statuses import DONE
 from batchq.cli.http_client import add_server_flags, call, url_of
-from batchq.cli.native_api import Page, Row
-from batchq.cli.output import escape, write_line
+from batchq.cli.output import DONE, escape, write_line
+from batchq.cli.server_requests import Page, Row
 from batchq.cli.tables import Column, add_output_flags, print_list
 from batchq.errors import Misused
 

@@ -1,20 +1,18 @@
 """`batchq cancel` and `batchq terminate`: CancelJob and TerminateJob of many jobs, selected by ids and filters."""
 
 import json
-from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from inspect import cleandoc
 from itertools import chain
 from signal import Signals
 from typing import Protocol
 
 from msgspec import Struct, field
 
-from batchq.cli.exit_statuses import EXIT_STATUSES, INTERRUPTED, MISUSED, REFUSED, UNAVAILABLE
 from batchq.cli.http_client import Response, add_server_flags, call, stream, url_of
 from batchq.cli.job_filters import add_filter_flags, job_filter
-from batchq.cli.output import escape, print_error, write_line
+from batchq.cli.output import EXIT_STATUSES, INTERRUPTED, MISUSED, REFUSED, UNAVAILABLE, escape, print_error, write_line
 from batchq.cli.step_notes import StepNotes
 from batchq.cli.stop_confirmation import Declined, asks, confirmed
 from batchq.cli.times import clock_time, moment, now
@@ -136,8 +134,6 @@ def terminate(args: Namespace) -> int:
 
 def _add_common_flags(command: ArgumentParser) -> None:
     """Declare the flags that both commands have, and print the description and the exit statuses as they are."""
-    command.formatter_class = RawDescriptionHelpFormatter
-    command.description = cleandoc(command.description or "")
     command.epilog = EXIT_STATUSES
     add_filter_flags(command)
     command.add_argument("--reason", help="statusReason of the stopped jobs")

@@ -6,13 +6,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from batchq.cli.exit_statuses import DONE, REFUSED
-from batchq.cli.fields import flattened, print_fields
 from batchq.cli.http_client import add_server_flags, call, url_of
-from batchq.cli.native_api import Page, Row, overview
-from batchq.cli.output import escape, print_error, write_line
+from batchq.cli.output import DONE, REFUSED, escape, print_error, write_line
 from batchq.cli.search_filters import ACTIVE, WAITING
-from batchq.cli.tables import Column, add_output_flags, print_json, print_list, prints_json
+from batchq.cli.server_requests import Page, Row, overview
+from batchq.cli.tables import Column, add_output_flags, flattened, print_fields, print_json, print_list, prints_json
 from batchq.cli.terminal import uses_color
 from batchq.errors import Invalid, NotFound
 

@@ -5,19 +5,17 @@ killed at once. Names are exact, whereas those of `batchq terminate` ignore case
 """
 
 import json
-from argparse import SUPPRESS, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
+from argparse import SUPPRESS, ArgumentTypeError, Namespace
 from collections.abc import Sequence
-from inspect import cleandoc
 from itertools import chain
 from typing import Any
 
 from batchq import __version__
 from batchq.cli.bulk_stop import SUCCESSFUL_OUTCOMES, TERMINATE, TIMEOUT
-from batchq.cli.exit_statuses import DONE, MISUSED, UNAVAILABLE
 from batchq.cli.http_client import Response, add_server_flags, stream, url_of
 from batchq.cli.job_filters import add_filter_flags, job_filter
 from batchq.cli.main import CommandParser, render_json_error
-from batchq.cli.output import escape, print_notice, write_line
+from batchq.cli.output import DONE, MISUSED, UNAVAILABLE, escape, print_notice, write_line
 from batchq.cli.step_notes import StepNotes
 from batchq.errors import Invalid, Misused, Unavailable
 
@@ -43,8 +41,6 @@ def add_ccancel(command: CommandParser) -> None:
       batchq ccancel 3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001,9a1bd3c2-77aa-4f0e-8f21-6b0d5cf4a002.1
       batchq ccancel -u ada -t P -p night
     """
-    command.formatter_class = RawDescriptionHelpFormatter
-    command.description = cleandoc(command.description or "")
     command.epilog = _EXIT_STATUSES
     command.set_defaults(run=ccancel)
     add_filter_flags(command)

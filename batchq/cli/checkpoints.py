@@ -1,14 +1,12 @@
 """`batchq checkpoints`: lists the checkpoints of a job, requests one, and deletes them."""
 
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from inspect import cleandoc
+from argparse import ArgumentParser, Namespace
 from urllib.parse import quote
 
 from batchq.cli import job_handles
-from batchq.cli.exit_statuses import DONE, REFUSED
 from batchq.cli.http_client import add_server_flags, call, url_of
-from batchq.cli.native_api import Row
-from batchq.cli.output import escape, print_error, print_notice, write_line
+from batchq.cli.output import DONE, REFUSED, escape, print_error, print_notice, write_line
+from batchq.cli.server_requests import Row
 from batchq.cli.tables import Column, add_output_flags, print_json, print_list, prints_json
 from batchq.cli.times import ago, iso, moment, now
 from batchq.errors import Invalid
@@ -26,8 +24,6 @@ def add_checkpoints(command: ArgumentParser) -> None:
       batchq checkpoints 8f2c51a7 --make
       batchq checkpoints 8f2c51a7 --delete ckpt_8a1f02bb93c4
     """
-    command.formatter_class = RawDescriptionHelpFormatter
-    command.description = cleandoc(command.description or "")
     command.set_defaults(run=checkpoints)
     command.add_argument("job", metavar="JOB", help=job_handles.HELP)
     group = command.add_mutually_exclusive_group()

@@ -5,17 +5,16 @@ A value comes from the server within `TIMEOUT`; without a server nothing is comp
 
 import os
 import shlex
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter, _SubParsersAction
+from argparse import ArgumentParser, Namespace, _SubParsersAction
 from collections.abc import Callable, Iterator, Mapping
-from inspect import cleandoc
 from threading import Thread
 from typing import Any
 
 from batchq.cli.http_client import call, url_of
 from batchq.cli.job_columns import short_id
-from batchq.cli.native_api import LIST_JOBS
 from batchq.cli.output import write_line
 from batchq.cli.search_filters import STATES
+from batchq.cli.server_requests import LIST_JOBS
 from batchq.errors import BatchqError
 
 SHELLS = ("bash", "zsh", "fish")
@@ -34,8 +33,6 @@ def add_completion(command: ArgumentParser) -> None:
     zsh:  eval "$(batchq completion zsh)"        in ~/.zshrc
     fish: batchq completion fish | source        in ~/.config/fish/config.fish
     """
-    command.formatter_class = RawDescriptionHelpFormatter
-    command.description = cleandoc(command.description or "")
     command.set_defaults(run=completion)
     command.add_argument("shell", choices=SHELLS)
 

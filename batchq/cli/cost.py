@@ -1,13 +1,12 @@
 """`batchq cost`: what jobs cost, or what all jobs of some time cost by account, user, queue or definition."""
 
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace
 from urllib.parse import quote
 
-from batchq.cli.exit_statuses import DONE
 from batchq.cli.http_client import add_server_flags, call, url_of
 from batchq.cli.job_handles import HELP, resolve_jobs
-from batchq.cli.native_api import Page, Row
-from batchq.cli.output import print_notice
+from batchq.cli.output import DONE, print_notice
+from batchq.cli.server_requests import Page, Row
 from batchq.cli.tables import Column, add_output_flags, print_list, prints_json
 from batchq.cli.times import milliseconds, parse_time
 from batchq.errors import Misused
@@ -46,7 +45,6 @@ def add_cost(command: ArgumentParser) -> None:
     were submitted when the server had no prices.
     """
     command.set_defaults(run=print_costs)
-    command.formatter_class = RawDescriptionHelpFormatter
     command.epilog = EXAMPLES
     command.add_argument("jobs", nargs="*", metavar="JOB", help=HELP)
     report = command.add_argument_group("report")

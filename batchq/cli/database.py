@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from datetime import datetime
 from pathlib import Path
 
-from batchq.cli.arguments import settings_of
+from batchq.cli.admin_backend import settings_of
 from batchq.cli.output import escape, print_error
 from batchq.clock import SystemClock
 from batchq.errors import Misused

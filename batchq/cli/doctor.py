@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec.structs import asdict
 
 from batchq.bootstrap import collect_facts
-from batchq.cli.arguments import settings_of
+from batchq.cli.admin_backend import settings_of
 from batchq.cli.http_client import add_server_flags, call, url_of
 from batchq.cli.output import escape
 from batchq.doctor.facts import Finding, ServerFacts

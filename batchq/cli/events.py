@@ -1,20 +1,18 @@
 """`batchq events`: prints the status changes of jobs, and follows them with `-f`."""
 
 import json
-from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator
-from inspect import cleandoc
 from itertools import chain
 from urllib.parse import urlencode
 
 from batchq.cli import job_handles
-from batchq.cli.http_client import TIMEOUT, add_server_flags, call, url_of
+from batchq.cli.http_client import TIMEOUT, Patience, add_server_flags, call, url_of
 from batchq.cli.job_columns import short_id
 from batchq.cli.job_filters import parse_names
-from batchq.cli.native_api import Page, Row
 from batchq.cli.output import escape, flush_output, print_notice
-from batchq.cli.patience import Patience
 from batchq.cli.search_filters import ABBREVIATIONS, STATES
+from batchq.cli.server_requests import Page, Row
 from batchq.cli.terminal import is_terminal
 from batchq.cli.times import clock_time, moment
 
@@ -31,8 +29,6 @@ def add_events(command: ArgumentParser) -> None:
     batchq events -f --from 1200           all after number 1200, then those to come
     batchq events -t FAILED -q gpu | jq    the stored failures of one queue
     """
-    command.formatter_class = RawDescriptionHelpFormatter
-    command.description = cleandoc(command.description or "")
     command.set_defaults(run=events)
     command.add_argument("jobs", nargs="*", metavar="JOB", help=job_handles.HELP)
     command.add_argument("-f", "--follow", action="store_true", help="print further events as they occur")

@@ -3,8 +3,9 @@
 import json
 import os
 import re
+import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
@@ -12,6 +13,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from socket import AF_UNIX, SOCK_STREAM, socket
 from ssl import SSLCertVerificationError, SSLContext, create_default_context
+from typing import TypeVar
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import (
@@ -25,6 +27,8 @@ from urllib.request import (
 )
 
 from batchq.cli.config import BUNDLE, KEY, REGION, SECRET, URL, default_file, load
+from batchq.cli.output import print_notice
+from batchq.cli.times import elapsed
 from batchq.errors import Invalid, Misused, ServerUnavailable
 
 DEFAULT_URL = "http://127.0.0.1:22824"
@@ -37,11 +41,12 @@ MAX_RESPONSE = 16 * 1024 * 1024  # bytes of a response that is not streamed
 NDJSON = "application/x-ndjson"
 MAX_LINE = 1024 * 1024  # bytes of one line of an NDJSON response
 INVOCATION = "amz-sdk-invocation-id"  # AWS: the header by which a repeated request is recognized
-
 Response = Mapping[str, object]
 
 # AWS Batch wraps the texts of errors.
 _WRAPPED = re.compile(r"Error executing request, Exception : (.*), RequestId: \S+", re.DOTALL)
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0  # seconds
+Result = TypeVar("Result")
 
 
 def add_server_flags(command: ArgumentParser) -> None:
@@ -263,3 +268,42 @@ def _parse(body: bytes, url: str) -> Response:
     if not isinstance(content, dict):
         raise ServerUnavailable(f"the server at {url} is not batchq")
     return content
+
+
+class Patience:
+    """Repeats requests once the server has responded to the first one, and reports the interruption on stderr."""
+
+    def __init__(
+        self,
+        *,
+        deadline: float | None = None,
+        has_responded: bool = False,
+        notify: Callable[[str], None] = print_notice,
+    ) -> None:
+        """`deadline`: of `elapsed`, after which no request is repeated; None: never.
+
+        `has_responded`: whether the server has responded to a request before. `notify`: reports the interruption.
+        """
+        self._deadline = deadline
+        self._has_responded = has_responded
+        self._notify = notify
+
+    def call(self, request: Callable[[], Result]) -> Result:
+        """The result of the request. Raises ServerUnavailable before the first response, and after the deadline."""
+        pause, is_away = FIRST_PAUSE, False
+        while True:
+            try:
+                result = request()
+            except ServerUnavailable as unavailable:
+                if not self._has_responded or (self._deadline is not None and elapsed() >= self._deadline):
+                    raise
+                if not is_away:
+                    self._notify(f"{unavailable}; waiting for the server")
+                is_away = True
+                time.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+            else:
+                if is_away:
+                    self._notify("the server responds again")
+                self._has_responded = True
+                return result

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from hashlib import sha256
 from json import dumps
 
-from batchq.cli.batch_operations import Content, active_revisions, register_job_definition
 from batchq.cli.http_client import call
+from batchq.cli.server_requests import Content, active_revisions, register_job_definition
 from batchq.errors import Invalid
 
 DEFAULT_VCPUS, DEFAULT_MEMORY = "1", "1024"  # MEMORY in MiB

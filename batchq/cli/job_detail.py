@@ -1,20 +1,27 @@
 """`batchq show`, `batchq why` and `batchq history`: one job with its details, its explanation, and its states."""
 
 import shlex
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from datetime import datetime
-from inspect import cleandoc
 
 from batchq.cli import job_handles
-from batchq.cli.fields import Field, print_fields
 from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.job_columns import age, reason, status, status_style, stop_order
 from batchq.cli.job_columns import state as state_of
-from batchq.cli.native_api import Row, explanation, history, job_detail
 from batchq.cli.output import escape, write_line
 from batchq.cli.search_filters import FINISHED
-from batchq.cli.tables import Column, add_output_flags, print_json, print_list, print_rows, prints_json
+from batchq.cli.server_requests import Row, explanation, history, job_detail
+from batchq.cli.tables import (
+    Column,
+    Field,
+    add_output_flags,
+    print_fields,
+    print_json,
+    print_list,
+    print_rows,
+    prints_json,
+)
 from batchq.cli.terminal import is_terminal, paint, uses_color
 from batchq.cli.times import ago, clock_time, iso, long_duration, moment, now
 from batchq.errors import Invalid
@@ -43,8 +50,6 @@ def add_history(command: ArgumentParser) -> None:
 
 
 def _add_common(command: ArgumentParser) -> None:
-    command.formatter_class = RawDescriptionHelpFormatter
-    command.description = cleandoc(command.description or "")
     command.add_argument("job", metavar="JOB", help=job_handles.HELP)
     add_output_flags(command)
     add_server_flags(command)

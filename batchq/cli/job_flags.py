@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from batchq.cli.arguments import count, duration, memory, vcpus
 from batchq.cli.job_handles import parse_handle
-from batchq.cli.quantities import count, duration, memory, vcpus
 from batchq.errors import Misused
 
 _VARIABLE = re.compile(r"[^=\0]+")

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from batchq.cli.native_api import Row, list_jobs
+from batchq.cli.server_requests import Row, list_jobs
 from batchq.errors import Misused, NotFound
 
 LATEST = "@"

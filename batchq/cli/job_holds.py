@@ -1,16 +1,14 @@
 """`batchq hold`, `release`, `pause`, `resume` and `drain`: jobs, and queues of jobs, that do not start for now."""
 
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
-from inspect import cleandoc
 from urllib.parse import quote
 
 from batchq.cli import job_handles
-from batchq.cli.exit_statuses import DONE, REFUSED
 from batchq.cli.http_client import add_server_flags, call, url_of
-from batchq.cli.native_api import Row
-from batchq.cli.output import escape, print_error, write_line
+from batchq.cli.output import DONE, REFUSED, escape, print_error, write_line
 from batchq.cli.search_filters import ACTIVE
+from batchq.cli.server_requests import Row
 from batchq.cli.tables import add_json_flags, print_json, prints_json
 from batchq.cli.times import moment
 from batchq.errors import Invalid
@@ -85,8 +83,6 @@ def add_drain(command: ArgumentParser) -> None:
       batchq drain gpu
       batchq drain gpu --off
     """
-    command.formatter_class = RawDescriptionHelpFormatter
-    command.description = cleandoc(command.description or "")
     command.set_defaults(run=drain)
     command.add_argument("queue_names", nargs="+", metavar="QUEUE", help="name of a job queue")
     command.add_argument("--off", action="store_true", help="start jobs of these queues again")
@@ -113,8 +109,6 @@ def drain(args: Namespace) -> int:
 
 
 def _add_common(command: ArgumentParser, run: Callable[[Namespace], int]) -> None:
-    command.formatter_class = RawDescriptionHelpFormatter
-    command.description = cleandoc(command.description or "")
     command.set_defaults(run=run)
     command.add_argument("jobs", nargs="+", metavar="JOB", help=_JOBS)
     add_json_flags(command)

@@ -1,17 +1,15 @@
 """`batchq list`: prints jobs, newest first."""
 
 import time
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from inspect import cleandoc
 
 from batchq.cli.config import defaults
 from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.job_columns import DEFAULT_COLUMNS, job_columns, reason, status
 from batchq.cli.job_filters import parse_names
-from batchq.cli.native_api import Page, Row, list_jobs
 from batchq.cli.output import print_notice, write_line
 from batchq.cli.search_filters import (
     FINISHED,
@@ -21,6 +19,7 @@ from batchq.cli.search_filters import (
     matches_reason,
     search_filters,
 )
+from batchq.cli.server_requests import Page, Row, list_jobs
 from batchq.cli.tables import Column, add_output_flags, print_json, print_list, prints_json
 from batchq.cli.terminal import is_terminal
 from batchq.cli.times import clock_time, milliseconds, moment, now
@@ -52,8 +51,6 @@ def add_list(command: ArgumentParser) -> None:
     batchq list -t FAILED --since 1d --ids     the ids of yesterday's failures, one a line
     batchq list -a --group-by name             numbers of jobs by name and state
     """
-    command.formatter_class = RawDescriptionHelpFormatter
-    command.description = cleandoc(command.description or "")
     command.set_defaults(run=list_command)
     add_search_flags(command)
     command.add_argument("-a", "--all", action="store_true", help="jobs of all states, also those that ended long ago")

@@ -1,21 +1,19 @@
 """`batchq logs`: prints the output of jobs, and follows it with `-f`."""
 
 import re
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
-from inspect import cleandoc
 from queue import Queue
 from threading import Thread
 
 from msgspec import Struct
 
 from batchq.cli import job_handles
-from batchq.cli.http_client import TIMEOUT, add_server_flags, url_of
+from batchq.cli.http_client import TIMEOUT, Patience, add_server_flags, url_of
 from batchq.cli.job_columns import short_id
-from batchq.cli.native_api import Row, list_jobs, log_lines, rows_of
 from batchq.cli.output import escape, print_notice, write_line
-from batchq.cli.patience import Patience
 from batchq.cli.search_filters import ACTIVE
+from batchq.cli.server_requests import Row, list_jobs, log_lines, rows_of
 from batchq.cli.tables import add_color_flag
 from batchq.cli.terminal import is_terminal, paint, uses_color
 from batchq.cli.times import milliseconds, parse_time
@@ -43,8 +41,6 @@ def add_logs(command: ArgumentParser) -> None:
     batchq logs 8f2c51a7 --tail 20    the last 20 lines
     batchq logs sweep:190-194 -f      five children of an array, each line with the name of its job
     """
-    command.formatter_class = RawDescriptionHelpFormatter
-    command.description = cleandoc(command.description or "")
     command.set_defaults(run=logs)
     command.add_argument("jobs", nargs="+", metavar="JOB", help=job_handles.HELP)
     command.add_argument("-f", "--follow", action="store_true", help="print further lines until the job has ended")

@@ -1,22 +1,19 @@
 """`batchq wait`: waits until jobs have ended, and reports their results by the exit status."""
 
-import sys
 import time
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
-from inspect import cleandoc
+from math import inf
 
-from batchq.cli.exit_statuses import DONE, EXIT_STATUSES, REFUSED, TIMED_OUT
-from batchq.cli.http_client import add_server_flags, url_of
+from batchq.cli.http_client import Patience, add_server_flags, url_of
 from batchq.cli.job_columns import status
-from batchq.cli.job_outcomes import exit_status_of, outcome
-from batchq.cli.native_api import Row, list_jobs, rows_of
-from batchq.cli.output import escape, print_error, print_notice
-from batchq.cli.patience import Patience
+from batchq.cli.job_end import exit_status_of, outcome
+from batchq.cli.output import DONE, EXIT_STATUSES, REFUSED, TIMED_OUT, print_error, print_notice
 from batchq.cli.search_filters import FINISHED, UNFINISHED, add_search_flags, has_selection, matches_reason
 from batchq.cli.search_filters import search_filters as filters_of
+from batchq.cli.server_requests import Row, list_jobs, rows_of
 from batchq.cli.tables import add_output_flags, print_json, prints_json
-from batchq.cli.terminal import is_terminal
+from batchq.cli.terminal import StatusLine
 from batchq.cli.times import elapsed, parse_duration
 from batchq.errors import Misused, ServerUnavailable
 
@@ -32,8 +29,6 @@ def add_wait(command: ArgumentParser) -> None:
     batchq wait -n 'align-*' --fail-fast            all jobs with these names, until one fails
     batchq wait 8f2c51a7 77ab01c9 --any --timeout 1h
     """
-    command.formatter_class = RawDescriptionHelpFormatter
-    command.description = cleandoc(command.description or "")
     command.epilog = EXIT_STATUSES
     command.set_defaults(run=wait)
     add_search_flags(command)
@@ -83,15 +78,15 @@ def _selected(args: Namespace, url: str) -> dict[str, Row]:
 
 def _wait(args: Namespace, url: str, rows: dict[str, Row], deadline: float | None) -> bool:
     """Read the rows again until the condition of the flags holds. False if the deadline passes before."""
-    patience, pause, progress = Patience(deadline=deadline), FIRST_PAUSE, WaitProgress()
+    patience, pause, line = Patience(deadline=deadline), FIRST_PAUSE, StatusLine(delay=inf)
     while True:
-        progress.show(list(rows.values()))
+        line.show(_progress(list(rows.values())))
         if _is_over(args, list(rows.values())):
-            progress.clear()
+            line.clear()
             return True
         remaining = LONGEST_PAUSE if deadline is None else deadline - elapsed()
         if remaining <= 0:
-            progress.clear()
+            line.clear()
             return False
         time.sleep(min(pause, remaining))
         pause = min(1.5 * pause, LONGEST_PAUSE)
@@ -124,22 +119,8 @@ def _report(rows: dict[str, Row], *, is_over: bool) -> int:
     return REFUSED if failed else DONE
 
 
-class WaitProgress:
-    """A line on a terminal's stderr with the number of jobs that have ended, rewritten at each change."""
-
-    def __init__(self) -> None:
-        self._is_shown = is_terminal(sys.stderr)
-        self._text = ""
-
-    def show(self, rows: Sequence[Row]) -> None:
-        ended = [it for it in rows if status(it) in FINISHED]
-        failed = [it for it in ended if status(it) == "FAILED"]
-        last = f", {len(failed)} FAILED: {failed[-1].get('jobName')}" if failed else ""
-        text = escape(f"{len(ended)}/{len(rows)} ended{last}")
-        if self._is_shown and text != self._text:
-            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
-            self._text = text
-
-    def clear(self) -> None:
-        if self._is_shown and self._text:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+def _progress(rows: Sequence[Row]) -> str:
+    ended = [it for it in rows if status(it) in FINISHED]
+    failed = [it for it in ended if status(it) == "FAILED"]
+    last = f", {len(failed)} FAILED: {failed[-1].get('jobName')}" if failed else ""
+    return f"{len(ended)}/{len(rows)} ended{last}"

@@ -7,18 +7,28 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
+from inspect import cleandoc
 from typing import Any, Final, NoReturn
 
 from batchq import __version__
-from batchq.cli.exit_statuses import DONE, EXIT_STATUSES, INTERRUPTED, MISUSED, REFUSED, UNAVAILABLE
-from batchq.cli.output import accept_all_text, flush_output, print_error
+from batchq.cli.output import (
+    DONE,
+    EXIT_STATUSES,
+    INTERRUPTED,
+    MISUSED,
+    REFUSED,
+    UNAVAILABLE,
+    accept_all_text,
+    flush_output,
+    print_error,
+)
 from batchq.errors import BatchqError, Misused, ServerUnavailable
 
 #: The commands by topic. Each command: the module and function that declare it, and its line in `batchq --help`. The
 #: module is imported when the command is called, since that of `serve` takes a second.
 TOPICS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "jobs": {
-        "run": ("run:add_run", "submit a job, follow its output, and end with its exit code"),
+        "run": ("submit:add_run", "submit a job, follow its output, and end with its exit code"),
         "submit": ("submit:add_submit", "submit a job from an image, a job definition or a script"),
         "rerun": ("rerun:add_rerun", "submit finished jobs again"),
         "list": ("job_list:add_list", "list jobs, by default yours that are unfinished"),
@@ -52,7 +62,7 @@ TOPICS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "cost": ("cost:add_cost", "print what jobs cost, by job, account, user, queue or definition"),
         "budget": ("budget:add_budget", "list, set and remove budgets of accounts and queues"),
         "user": ("accounts:add_user", "manage users and their roles"),
-        "key": ("access_keys:add_key", "manage access keys"),
+        "key": ("accounts:add_key", "manage access keys"),
         "audit": ("audit:add_audit", "print the audit log"),
         "completion": ("completion:add_completion", "print the script that completes words in a shell"),
     },
@@ -139,7 +149,7 @@ class CommandParser(Parser):
 
     def __init__(self, *, declared_by: str | None = None, **options: Any) -> None:  # noqa: ANN401 - argparse's own
         """`declared_by`: MODULE:FUNCTION; None for a subcommand, as `add` in `batchq user add`."""
-        super().__init__(**options)
+        super().__init__(**options, formatter_class=argparse.RawDescriptionHelpFormatter)
         self._declared_by = declared_by
         self.set_defaults(parser=self)
         #: Whether the words behind `--` are the program of a job: the attribute `program`, None without `--`.
@@ -174,7 +184,7 @@ class CommandParser(Parser):
         gc.disable()  # imported objects stay: a collection during the import would free nothing
         declare = getattr(import_module(f"batchq.cli.{module}"), function)
         gc.enable()
-        self.description = declare.__doc__
+        self.description = cleandoc(declare.__doc__ or "")
         declare(self)
 
 

@@ -1,16 +1,31 @@
-"""Output of the commands: messages on stderr, one line each, and lines on stdout, whose reader may have gone."""
+"""Output and exit statuses of the commands: messages on stderr, one line each, and lines on stdout."""
 
 import io
 import os
 import sys
 from contextlib import suppress
 
-from batchq.cli.exit_statuses import REFUSED
+DONE = 0
+REFUSED = 1
+MISUSED = 2
+UNAVAILABLE = 3
+TIMED_OUT = 124  # as timeout(1)
+NO_EXIT_CODE = 125  # as docker run
+INTERRUPTED = 130  # 128 and the number of SIGINT
+#: The table of exit statuses in the help of the commands, and in docs/command-line.md.
+EXIT_STATUSES = """\
+exit status:
+  0    done; cancel and terminate: also if no job matches, or a job has already finished
+  1    refused or not found; of several jobs: not done for each, or not each SUCCEEDED
+  2    invalid arguments; cancel and terminate: also a refused request; nothing is changed
+  3    the server cannot be reached, or is unavailable
+  124  a time limit has passed: --timeout, or the job's own
+  125  the job has no exit code: it never started, or was stopped
+  130  interrupted by Ctrl-C; the server completes a request that it has accepted
+  run, and wait for one job: the exit code of the job"""
 
 STDOUT = 1  # the file descriptor
-
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
-
 _DIRECTIONS = (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 
 #: For `str.translate`: control characters and marks of text direction, each with its escape sequence.

@@ -12,7 +12,7 @@ from typing import Any
 
 from batchq.cli import job_handles
 from batchq.cli.job_filters import parse_names
-from batchq.cli.native_api import Row
+from batchq.cli.server_requests import Row
 from batchq.cli.times import milliseconds, parse_time
 from batchq.errors import Misused
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import NoReturn, TextIO
 
 from batchq.bootstrap import serving
-from batchq.cli.arguments import comma_list, settings_of
+from batchq.cli.admin_backend import settings_of
+from batchq.cli.arguments import comma_list
 from batchq.cli.output import ESCAPES, escape, print_error, write_line
 from batchq.domain.catalog import Network
 from batchq.settings import Settings, check_variables

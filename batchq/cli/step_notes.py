@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from batchq.cli.batch_operations import describe_jobs
+from batchq.cli.server_requests import describe_jobs
 from batchq.errors import BatchqError
 
 _STEP = re.compile(r"([0-9a-f-]{36})[.#](\d{1,5})", re.ASCII)

@@ -1,29 +1,28 @@
-"""`batchq submit`: submits a job from an image, a job definition or a script, and prints its id."""
+"""`batchq submit` and `batchq run`: submit a job from an image, a job definition or a script; `run` follows it."""
 
 import json
 import shlex
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
-from inspect import cleandoc
 from pathlib import Path
 from uuid import uuid4
 
 from msgspec import Struct
 
+from batchq.cli.arguments import count
 from batchq.cli.attend import add_stop_flag, attend
-from batchq.cli.batch_operations import submit_job
 from batchq.cli.config import defaults
-from batchq.cli.exit_statuses import DONE, EXIT_STATUSES
 from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.image_definition import container_properties, definition_name, find_or_register, short_name
+from batchq.cli.job_columns import short_id
 from batchq.cli.job_flags import Request, add_job_flags, job_request
 from batchq.cli.job_handles import resolve_job
 from batchq.cli.job_script import JobScript, is_script, read_script
 from batchq.cli.main import CommandParser
-from batchq.cli.output import print_notice, write_line
-from batchq.cli.quantities import count
+from batchq.cli.output import DONE, EXIT_STATUSES, NO_EXIT_CODE, print_error, print_notice, write_line
+from batchq.cli.server_requests import submit_job
 from batchq.cli.sweep import DEFAULT_REQUESTS, expand, read_lines, submit_sweep
-from batchq.errors import Misused
+from batchq.errors import Invalid, Misused
 
 DEFAULT_QUEUE = "default"
 MAX_OVERRIDES = 8192  # AWS: characters of a job's command and environment as JSON
@@ -80,8 +79,6 @@ def add_submit(command: CommandParser) -> None:
 def declare_submission(command: CommandParser) -> None:
     """Declare what `submit` and `run` have in common: the image, definition or script, the job and the server."""
     command.takes_program = True
-    command.formatter_class = RawDescriptionHelpFormatter
-    command.description = cleandoc(command.description or "")
     command.epilog = EXIT_STATUSES
     command.usage = f"{command.prog} [-h] [IMAGE | -d DEF[:REV] | SCRIPT] [flags] [-- COMMAND...]"
     command.add_argument("target", nargs="?", metavar="IMAGE|SCRIPT", help="image, or file of a script (*.sh, ./FILE)")
@@ -215,3 +212,28 @@ def _check_length(request: Request, script: JobScript | None) -> None:
         what = "the command and the environment" if script is None else f"the script {script.file} and the environment"
         advice = "put the program into the image or on a volume"
         raise Misused(f"{what} have {length} characters as JSON; AWS Batch allows {MAX_OVERRIDES}: {advice}")
+
+
+def add_run(command: CommandParser) -> None:
+    """Submit a job, print its output while it runs, and end with its exit code.
+
+    Takes the flags of `batchq submit`. Ctrl-C asks whether to leave the job running, cancel or terminate it; a second
+    Ctrl-C leaves it running, as do SIGTERM, SIGHUP, and Ctrl-C without a terminal.
+
+      batchq run python:3.12 --memory 2g -v $PWD:/data --cd /data -- python train.py
+      batchq run train.sh --time 90m
+    """
+    declare_submission(command)
+    add_stop_flag(command)
+    command.set_defaults(run=run)
+
+
+def run(args: Namespace) -> int:
+    plan = plan_job(args)
+    url = url_of(args)
+    try:
+        request, job_id = submit_planned(url, plan)
+    except Invalid as refused:
+        return print_error(str(refused), NO_EXIT_CODE)
+    print_notice(f"{request['jobName']} {short_id(job_id)} in queue {request['jobQueue']}")
+    return attend(url, job_id, shows_output=True, stops_on_exit=args.stop_on_exit)

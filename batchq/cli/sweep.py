@@ -15,14 +15,12 @@ from threading import Event
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.cli.batch_operations import describe_jobs, submit_job
-from batchq.cli.exit_statuses import DONE, INTERRUPTED, REFUSED, UNAVAILABLE
 from batchq.cli.http_client import call
 from batchq.cli.job_flags import Request
 from batchq.cli.job_handles import STDIN
-from batchq.cli.native_api import OVERVIEW
-from batchq.cli.output import print_error, write_line
-from batchq.cli.status_line import INTERVAL, StatusLine
+from batchq.cli.output import DONE, INTERRUPTED, REFUSED, UNAVAILABLE, print_error, write_line
+from batchq.cli.server_requests import OVERVIEW, describe_jobs, submit_job
+from batchq.cli.terminal import INTERVAL, StatusLine
 from batchq.cli.times import milliseconds, now
 from batchq.errors import BatchqError, Invalid, Misused, ServerUnavailable
 

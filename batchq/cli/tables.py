@@ -1,21 +1,24 @@
 """Output of a list: a table on a terminal, lines with TABs in a pipe, or JSON.
 
 A table is cut to the width of the terminal, and its times are relative. In a pipe nothing is cut, ids are complete, and
-times are in ISO 8601 with the offset of the local time zone.
+times are in ISO 8601 with the offset of the local time zone. A single resource is printed as a line for each field.
 """
 
 import json
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from batchq.cli.output import escape, write_line
-from batchq.cli.terminal import Cell, Heading, is_terminal, paint, print_table, uses_color
+from batchq.cli.terminal import is_terminal, paint, uses_color
 from batchq.errors import Misused
 
 Row = Mapping[str, Any]
+LABEL_WIDTH = 13
+#: A label and a value.
+Field = tuple[str, str]
 
 
 class Column(Struct, frozen=True, kw_only=True):
@@ -80,15 +83,28 @@ def print_list(args: Namespace, response: object, rows: Sequence[Row], columns: 
 
 
 def print_rows(rows: Sequence[Row], columns: Sequence[Column], *, color: bool) -> None:
-    """Print a table for a terminal; nothing without a row."""
-    if rows:
-        headings = [Heading(text=it.title, elastic=it.elastic, right=it.right) for it in columns]
-        print_table(headings, [[_cell(it, row) for it in columns] for row in rows], color=color)
+    """Print a table of the terminal's width: elastic columns are narrowed, and cut values end with an ellipsis.
 
+    Without a row nothing is printed.
+    """
+    if not rows:
+        return
+    # Importing rich takes longer than a request, and pipes do not need it.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
 
-def _cell(column: Column, row: Row) -> Cell:
-    text = (column.short or column.full)(row)
-    return Cell(escape(text), column.style(row) if column.style else "")
+    def value(column: Column, row: Row) -> Text:
+        style = column.style(row) if column.style else ""
+        return Text(escape((column.short or column.full)(row)), style=style, no_wrap=True, overflow="ellipsis", end="")
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold" if color else "")
+    for it in columns:
+        title = Text(it.title, no_wrap=True, overflow="ellipsis")
+        table.add_column(title, justify="right" if it.right else "left", no_wrap=not it.elastic, overflow="ellipsis")
+    for row in rows:
+        table.add_row(*(value(it, row) for it in columns))
+    Console(no_color=not color, force_terminal=color, highlight=False, markup=False, emoji=False).print(table)
 
 
 def print_lines(rows: Sequence[Row], columns: Sequence[Column], *, header: bool, color: bool) -> None:
@@ -123,3 +139,37 @@ def _searching(expression: Any, failure: type[Exception]) -> Callable[[object], 
             raise Misused(f"--query: {invalid}") from None
 
     return search
+
+
+def print_fields(fields: Iterator[Field] | list[Field], *, color: bool) -> None:
+    """Print each field: with aligned values on a terminal, with a TAB between label and value in a pipe."""
+    fields = list(fields)
+    width = max(LABEL_WIDTH, *(len(label) for label, _ in fields)) if fields else LABEL_WIDTH
+    for label, text in fields:
+        if is_terminal():
+            write_line(f"  {paint(label.ljust(width), 'dim' if color else '')} {escape(text)}", flush=False)
+        else:
+            write_line(f"{label}\t{escape(text)}", flush=False)
+
+
+def flattened(content: Mapping[str, object], path: str = "") -> Iterator[Field]:
+    """The members of a JSON object as fields, with the path to each as the label: `computeResources.maxvCpus`.
+
+    Empty lists and objects are left out.
+    """
+    for member, value in content.items():
+        yield from _flattened(value, f"{path}.{member}" if path else member)
+
+
+def _flattened(value: object, path: str) -> Iterator[Field]:
+    if value in ([], {}):
+        return
+    if isinstance(value, Mapping):
+        yield from flattened(value, path)
+    elif isinstance(value, list) and any(isinstance(it, Mapping | list) for it in value):
+        for number, it in enumerate(value):
+            yield from _flattened(it, f"{path}[{number}]")
+    elif isinstance(value, list):
+        yield path, " ".join(map(str, value))
+    else:
+        yield path, str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,11 +1,14 @@
-"""What depends on the terminal: its width, its colours, and tables that fit into it."""
+"""What depends on the terminal: whether there is one, its colours, and the status line of a command that waits."""
 
 import os
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Literal, TextIO
 
-from msgspec import Struct
+from batchq.cli.output import escape, print_notice
+from batchq.cli.times import elapsed
 
 #: Colours by name, as parameters of the control sequence SGR.
 SGR: Mapping[str, str] = {
@@ -18,27 +21,10 @@ SGR: Mapping[str, str] = {
     "dim": "2",
     "bold": "1",
 }
+
+INTERVAL = 60.0  # seconds between two lines without a terminal
+_CLEAR = "\r\x1b[K"
 ColorMode = Literal["auto", "always", "never"]
-
-
-class Cell(Struct, frozen=True):
-    """One value of a table on a terminal."""
-
-    #: The value, without control characters.
-    text: str
-    #: A name of `SGR`; empty: the terminal's own colour.
-    style: str = ""
-
-
-class Heading(Struct, frozen=True, kw_only=True):
-    """The head of a column."""
-
-    #: The title.
-    text: str
-    #: Whether the column is narrowed where the table is wider than the terminal.
-    elastic: bool = False
-    #: Whether the values are aligned to the right.
-    right: bool = False
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:
@@ -63,21 +49,42 @@ def paint(text: str, style: str) -> str:
     return f"\x1b[{SGR[style]}m{text}\x1b[0m" if style in SGR else text
 
 
-def print_table(headings: Sequence[Heading], rows: Sequence[Sequence[Cell]], *, color: bool) -> None:
-    """Print a table of the terminal's width: elastic columns are narrowed, and cut values end with an ellipsis."""
-    # Importing rich takes longer than a request, and pipes do not need it.
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+class StatusLine:
+    """A line on stderr that is rewritten while a command waits. Other output must be preceded by `clear`."""
 
-    def value(cell: Cell) -> Text:
-        return Text(cell.text, style=cell.style, no_wrap=True, overflow="ellipsis", end="")
+    def __init__(self, *, delay: float = 0.0) -> None:
+        """`delay`: seconds until the first line without a terminal; then one is printed at most every INTERVAL."""
+        self._is_terminal = is_terminal(sys.stderr)
+        self._shown = ""
+        self._print_at = elapsed() + delay
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold" if color else "")
-    for it in headings:
-        title = Text(it.text, no_wrap=True, overflow="ellipsis")
-        table.add_column(title, justify="right" if it.right else "left", no_wrap=not it.elastic, overflow="ellipsis")
-    for row in rows:
-        table.add_row(*map(value, row))
-    console = Console(no_color=not color, force_terminal=color, highlight=False, markup=False, emoji=False)
-    console.print(table)
+    def show(self, text: str) -> None:
+        """Replace the line. Without a terminal a text is printed if it differs, and INTERVAL has passed."""
+        text = escape(text)
+        if not self._is_terminal:
+            self._print(text)
+        elif text != self._shown:
+            width = shutil.get_terminal_size().columns - 1
+            self._write(f"{_CLEAR}{text[:width]}")
+            self._shown = text
+
+    def clear(self) -> None:
+        """Remove the line from the terminal."""
+        if self._is_terminal and self._shown:
+            self._write(_CLEAR)
+            self._shown = ""
+
+    def notice(self, text: str) -> None:
+        """Print a message above the line."""
+        self.clear()
+        print_notice(text)
+
+    def _print(self, text: str) -> None:
+        if text != self._shown and elapsed() >= self._print_at:
+            print_notice(text)
+            self._shown, self._print_at = text, elapsed() + INTERVAL
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError):
+            sys.stderr.write(text)
+            sys.stderr.flush()

@@ -13,11 +13,10 @@ from batchq.domain.ids import Tag
 from batchq.errors import NotFound
 from batchq.logs import pages
 from batchq.logs.capture import LogCapture
-from batchq.logs.follow import Copied, SharedCopies
 from batchq.logs.pages import Span, StreamPosition, StreamQuery, list_streams, position_after
 from batchq.logs.quota import LogQuota
 from batchq.logs.search import Budget, Event, Key, never_disconnected, parse_pattern, search
-from batchq.logs.tail import LogTail
+from batchq.logs.tail import Copied, LogTail, SharedCopies
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
 from batchq.ports.logs import LogArchive, LogPage, LogStream

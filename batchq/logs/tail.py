@@ -1,4 +1,7 @@
-"""Copies new output of running containers into the archive before a client reads it."""
+"""Copies new output of running containers into the archive before a client reads it.
+
+All followers of a log share its copies: 100 followers of one log cost one copy.
+"""
 
 import asyncio
 import logging
@@ -15,11 +18,10 @@ from batchq.errors import EngineUnknown, StoreFailed
 from batchq.logs.capture import LogCapture
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
-from batchq.ports.logs import LogStream
+from batchq.ports.logs import LogArchive, LogStream
 from batchq.ports.runtime import ContainerRuntime
 
 log = logging.getLogger(__name__)
-
 MAX_CONCURRENT_COPIES = 8  # containers whose output is copied concurrently
 MAX_WITHOUT_SURVEY = 8  # with more containers than this, a survey first finds out which of them still exist
 COPY_INTERVAL = timedelta(milliseconds=200)  # the shortest time between two copies of a running container's output
@@ -159,3 +161,48 @@ def _ended_recently(job: Job, tag: Tag, now: datetime) -> bool:
     """Whether the attempt ended less than SETTLING ago, so that its container may still exist."""
     ends = (it.stopped_at for it in job.attempts if it.number == tag.attempt)
     return any(ended is not None and now - ended < LATE_OUTPUT_PERIOD for ended in ends)
+
+
+class Copied(Struct, frozen=True, kw_only=True):
+    """The state of a log after a copy."""
+
+    #: The job as it was before the copy; None: it is not stored any more.
+    job: Job | None
+    #: Whether the container's attempt had ended before the copy, and all of its output is stored.
+    complete: bool
+    #: The stored bytes of the log.
+    size: int
+
+
+class SharedCopies:
+    """The latest copy of each log that is followed, for COPY_INTERVAL after it ended."""
+
+    def __init__(self, *, tail: LogTail, store: JobStore, archive: LogArchive) -> None:
+        self._tail = tail
+        self._store = store
+        self._archive = archive
+        self._copies: dict[Tag, asyncio.Task[Copied]] = {}
+
+    async def copy(self, tag: Tag) -> Copied:
+        """Copy the new output of a container, or wait for a copy that another follower began. Raises StoreFailed."""
+        task = self._copies.get(tag)
+        if task is None:
+            task = self._copies[tag] = asyncio.create_task(self._copy(tag), name=f"followed log {tag}")
+            task.add_done_callback(lambda _: self._drop_later(tag))
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """Cancel the copies under way."""
+        tasks = list(self._copies.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _copy(self, tag: Tag) -> Copied:
+        job = (await self._store.jobs([tag.job_id])).get(tag.job_id)
+        complete = job is None or await self._tail.copy_one(job, tag)
+        return Copied(job=job, complete=complete, size=await self._archive.size(tag.log_id))
+
+    def _drop_later(self, tag: Tag) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(COPY_INTERVAL.total_seconds(), self._copies.pop, tag, None)

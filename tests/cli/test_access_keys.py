@@ -144,7 +144,7 @@ def test_an_invalid_key_file_is_reported_in_one_line_without_its_content(tmp_pat
 @pytest.mark.parametrize("member", ["id", "secret"])
 def test_a_response_that_is_not_a_key_is_not_printed_for_the_shell(capsys, monkeypatch, member):
     answer = {"id": "BQIA", "secret": "s3cr3t", "user": "ada", "firstUser": False} | {member: "x;touch pwned"}
-    monkeypatch.setattr("batchq.cli.access_keys.perform", lambda *_: answer)
+    monkeypatch.setattr("batchq.cli.accounts.perform", lambda *_: answer)
 
     assert main(["key", "create"]) == 1
 

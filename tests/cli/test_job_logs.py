@@ -3,7 +3,7 @@
 import pytest
 from aiohttp import web
 
-from batchq.cli import patience
+from batchq.cli import http_client
 from batchq.cli.job_logs import printable
 from tests.cli.native_server import job_id, row
 from tests.cli.scripted_server import batchq, ended
@@ -64,7 +64,7 @@ async def test_lines_before_since_are_left_out(one, capsys):
 
 
 async def test_a_server_that_restarts_is_waited_for(one, capsys, monkeypatch):
-    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(http_client, "FIRST_PAUSE", 0.0)
     answers = one.responses[path()]
     refused = iter([False, True, True, False, False])
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from batchq.cli.exit_statuses import EXIT_STATUSES
 from batchq.cli.main import COMMANDS, TOPICS, main
+from batchq.cli.output import EXIT_STATUSES
 
 MISUSED = 2
 DOCS = Path(__file__).parents[2] / "docs"

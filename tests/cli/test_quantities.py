@@ -4,7 +4,7 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from batchq.cli.quantities import count, duration, memory, vcpus
+from batchq.cli.arguments import count, duration, memory, vcpus
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from batchq.cli import config
 from batchq.cli.main import main
-from batchq.cli.rerun_request import ARRAY_INDEX, RERUN_OF
+from batchq.cli.rerun import ARRAY_INDEX, RERUN_OF
 from tests.service.waiting import reaches
 
 FAILS = 'BATCHQ_SIMULATED={"seconds": 0.01, "exit_code": 3}'

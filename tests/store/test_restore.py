@@ -6,8 +6,8 @@ from contextlib import closing
 
 import pytest
 
-from batchq.cli.exit_statuses import MISUSED
 from batchq.cli.main import main
+from batchq.cli.output import MISUSED
 from batchq.errors import StoreRefused
 from batchq.ports.history import FeedFilter
 from batchq.ports.jobs import Changes, Restoration

@@ -1,0 +1,141 @@
+"""Requests of the commands to a server, of batchq's own read API and of AWS Batch.
+
+`url` is the URL of the server. All functions raise the errors of `http_client.call`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from batchq.cli.http_client import call
+from batchq.errors import NotFound
+
+LIST_JOBS = "/v1/batchq/listjobs"
+OVERVIEW = "/v1/batchq/overview"
+PAGE_SIZE = 1000  # rows of one response
+MAX_PAGES = 100  # of one search: a page may be empty, since the server bounds the work for each
+Row = Mapping[str, Any]
+Page = dict[str, Any]
+SUBMIT_JOB = "/v1/submitjob"
+DESCRIBE_JOBS = "/v1/describejobs"
+BATCH_LIST_JOBS = "/v1/listjobs"
+REGISTER_JOB_DEFINITION = "/v1/registerjobdefinition"
+DESCRIBE_JOB_DEFINITIONS = "/v1/describejobdefinitions"
+MAX_DESCRIBED = 100  # jobs or definitions of one request
+#: The JSON of a request or a response.
+Content = dict[str, Any]
+
+
+def list_jobs(url: str, filters: Mapping[str, object], *, limit: int) -> Page:
+    """The response of listjobs with up to `limit` rows, from as many pages as are needed.
+
+    `nextToken` is present if further jobs may match. Raises the errors of `call`.
+    """
+    rows: list[Row] = []
+    page: Page = {}
+    content = dict(filters)
+    for _ in range(MAX_PAGES):
+        page = dict(call(url, LIST_JOBS, content | {"maxResults": min(limit - len(rows), PAGE_SIZE)}))
+        rows += page["jobs"]
+        token = page.get("nextToken")
+        if token is None or len(rows) >= limit:
+            break
+        content["nextToken"] = token
+    return page | {"jobs": rows}
+
+
+def rows_of(url: str, ids: Sequence[str]) -> list[Row]:
+    """The rows of jobs, children and nodes, in the order of their ids. Raises NotFound for one that does not exist."""
+    jobs = {it: it.partition("#")[0] for it in ids}
+    wanted = list(dict.fromkeys(jobs.values()))
+    found: dict[str, Row] = {}
+    for start in range(0, len(wanted), PAGE_SIZE):
+        chunk = wanted[start : start + PAGE_SIZE]
+        page = list_jobs(url, {"ids": chunk, "children": True}, limit=PAGE_SIZE)
+        found |= {str(it["jobId"]): it for it in page["jobs"]}
+    for job in wanted:
+        if job not in found:
+            raise NotFound(f"Job {job} not found.")
+    return [{**found[job], "jobId": it} for it, job in jobs.items()]
+
+
+def job_detail(url: str, job_id: str) -> Page:
+    """The response of `GET /v1/batchq/jobs/{id}`."""
+    return dict(call(url, _path(job_id)))
+
+
+def explanation(url: str, job_id: str) -> Page:
+    """The response of `GET /v1/batchq/jobs/{id}/why`."""
+    return dict(call(url, f"{_path(job_id)}/why"))
+
+
+def history(url: str, job_id: str) -> Page:
+    """The response of `GET /v1/batchq/jobs/{id}/history`."""
+    return dict(call(url, f"{_path(job_id)}/history"))
+
+
+def log_lines(url: str, job_id: str, *, timeout: float, **parameters: object) -> Page:
+    """The response of `GET /v1/batchq/jobs/{id}/log`. Parameters that are None are not sent."""
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return dict(call(url, f"{_path(job_id)}/log?{urlencode(given)}", timeout=timeout))
+
+
+def overview(url: str) -> Page:
+    """The response of `POST /v1/batchq/overview`."""
+    return dict(call(url, OVERVIEW, {}))
+
+
+def _path(job_id: str) -> str:
+    return f"/v1/batchq/jobs/{quote(job_id, safe='')}"
+
+
+def submit_job(url: str, request: Mapping[str, object], *, invocation: str) -> str:
+    """Submit a job and return its id. A repetition with the same `invocation` within 15 minutes returns the same id."""
+    return str(call(url, SUBMIT_JOB, request, invocation=invocation)["jobId"])
+
+
+def describe_jobs(url: str, ids: Sequence[str]) -> list[Content]:
+    """The jobs that exist and that the caller may see, in the order of `ids`."""
+    found: dict[str, Content] = {}
+    for start in range(0, len(ids), MAX_DESCRIBED):
+        page: Any = call(url, DESCRIBE_JOBS, {"jobs": list(ids[start : start + MAX_DESCRIBED])})
+        found |= {it["jobId"]: it for it in page["jobs"]}
+    return [found[it] for it in ids if it in found]
+
+
+def failed_children(url: str, array_id: str) -> list[str]:
+    """The ids of the FAILED children of an array."""
+    content: dict[str, object] = {"arrayJobId": array_id, "jobStatus": "FAILED"}
+    ids: list[str] = []
+    while True:
+        page: Any = call(url, BATCH_LIST_JOBS, content)
+        ids += [it["jobId"] for it in page["jobSummaryList"]]
+        if "nextToken" not in page:
+            return ids
+        content["nextToken"] = page["nextToken"]
+
+
+def register_job_definition(url: str, definition: Mapping[str, object]) -> str:
+    """Register a revision and return `name:revision`."""
+    made = call(url, REGISTER_JOB_DEFINITION, definition)
+    return f"{made['jobDefinitionName']}:{made['revision']}"
+
+
+def active_revisions(url: str, name: str) -> Iterable[Content]:
+    """The active revisions of a job definition, in the server's order."""
+    token: dict[str, object] = {}
+    while True:
+        page: Any = call(url, DESCRIBE_JOB_DEFINITIONS, {"jobDefinitionName": name, "status": "ACTIVE", **token})
+        yield from page["jobDefinitions"]
+        if "nextToken" not in page:
+            return
+        token = {"nextToken": page["nextToken"]}
+
+
+def describe_definitions(url: str, arns: Sequence[str]) -> list[Content]:
+    """The revisions with these ARNs that are stored and that the caller may see, active or not."""
+    found: list[Content] = []
+    for start in range(0, len(arns), MAX_DESCRIBED):
+        page: Any = call(url, DESCRIBE_JOB_DEFINITIONS, {"jobDefinitions": list(arns[start : start + MAX_DESCRIBED])})
+        found += page["jobDefinitions"]
+    return found
