@@ -8,7 +8,7 @@ from batchq.domain.ids import JobId
 
 
 def not_found(resource: str, name: str) -> TrainingRefusal:
-    """For what does not exist, and for what the caller may not see. `resource`: as `job`."""
+    """The error for a resource that does not exist, or that the caller may not see. `resource`: its kind, as `job`."""
     return TrainingRefusal(
         HTTPStatus.NOT_FOUND,
         "RESOURCE_NOT_FOUND",

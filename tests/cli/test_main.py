@@ -80,15 +80,6 @@ OF_SOME_OUTPUT = {"argcomplete", "jmespath", "rich", "textual"}
 NETWORK = {"http.client", "json", "logging", "platformdirs", "ssl", "tomllib", "urllib.request"}
 
 
-PROGRAM = """
-import atexit, sys
-from batchq.cli.main import main
-
-atexit.register(lambda: print(*sys.modules))
-main()
-"""
-
-
 def modules_imported_by(*arguments):
     program = (
         "import atexit, sys; from batchq.cli.main import main; atexit.register(lambda: print(*sys.modules)); main()"

@@ -159,19 +159,6 @@ def test_durations_are_given_in_their_largest_units(seconds, short, long):
     assert times.long_duration(timedelta(seconds=seconds)) == long
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("90", 90), ("90s", 90), ("15m", 900), ("1h30m", 5400), ("2d", 172_800), ("1.5h", 5400)]
-)
-def test_durations_are_parsed(text, seconds):
-    assert times.parse_duration(text).total_seconds() == seconds
-
-
-@pytest.mark.parametrize("text", ["", "m", "1y", "-1h", "1 h", "1h 30m", "9" * 30 + "s", "\N{ARABIC-INDIC DIGIT ONE}h"])
-def test_an_invalid_duration_is_refused(text):
-    with pytest.raises(ArgumentTypeError):
-        times.parse_duration(text)
-
-
 def test_a_time_is_a_duration_before_now_or_in_iso_8601():
     assert times.parse_time("2026-11-23T18:30+00:00") == datetime(2026, 11, 23, 18, 30, tzinfo=UTC)
     before = times.now()

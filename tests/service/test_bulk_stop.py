@@ -216,16 +216,6 @@ def test_children_selected_by_status_are_reported_separately(ground):
     assert ground.status(f"{array}:0") == "RUNNING"
 
 
-@pytest.mark.parametrize("bad", ["sim", NOBODY[:8], f"{NOBODY}:x", ""])
-def test_an_invalid_id_among_valid_ones_stops_none(ground, bad):
-    runs, waits = ground.running(), ground.submit()
-
-    done = batchq("terminate", runs, waits, bad)
-
-    assert (done.status, done.says) == (2, [])
-    assert [ground.status(it) for it in (runs, waits)] == ["RUNNING", "RUNNABLE"]
-
-
 def test_a_request_that_the_server_refuses_stops_none(ground):
     waits = ground.running(), ground.submit()
 
@@ -263,31 +253,6 @@ def test_a_job_excluded_by_another_filter_is_a_success(ground):
 
     assert (done.status, done.says[0]) == (0, f"{runs}  does not match the other filters: it is RUNNING")
     assert ground.status(runs) == "RUNNING"
-
-
-def test_no_match_is_a_success_with_zero_jobs(ground):
-    done = batchq("cancel", "-p", ground.name)
-
-    assert (done.status, done.says, done.complains) == (0, ["no job matches"], "")
-
-
-@pytest.mark.parametrize("command", ["cancel", "terminate"])
-def test_without_a_condition_nothing_is_stopped(ground, command):
-    runs, waits = ground.running(), ground.submit()
-
-    done = batchq(command)
-
-    assert done.status == 2
-    assert "give an id or a filter" in done.complains
-    assert [ground.status(it) for it in (runs, waits)] == ["RUNNING", "RUNNABLE"]
-
-
-def test_the_url_is_read_from_the_configuration_file(ground, service, monkeypatch, tmp_path):
-    monkeypatch.setenv("BATCHQ_URL", "")
-    file = tmp_path / "config.toml"
-    file.write_text(f'url = "{service.url}"\n')
-
-    assert batchq("cancel", "-p", ground.name, "-C", file).says == ["no job matches"]
 
 
 @pytest.mark.slow

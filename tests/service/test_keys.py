@@ -87,17 +87,6 @@ def test_admins_are_logged_at_the_start(tmp_path):
     assert "users with the role ADMIN: mallory" in service.log.read_text()
 
 
-def test_the_aws_cli_is_admitted_with_a_key(served, keys):
-    key_id, secret = keys.create()
-    signs = served.environment() | {"AWS_ACCESS_KEY_ID": key_id, "AWS_SECRET_ACCESS_KEY": secret}
-
-    said = subprocess.run(
-        [BATCHQ.parent / "aws", "batch", "describe-job-queues"], capture_output=True, text=True, check=True, env=signs
-    ).stdout
-
-    assert json.loads(said)["jobQueues"]
-
-
 @pytest.mark.fault("SE03")
 def test_requests_without_a_valid_key_are_refused(served):
     assert code_of(served.client().describe_job_queues) == "InvalidSignatureException"

@@ -45,8 +45,3 @@ def test_an_invalid_request_is_refused(shared, body):
 
     assert status == 400
     assert answer["__type"] == "ClientException"
-
-
-def test_an_absent_server_is_reported_in_one_line(capsys):
-    assert main(["leave-safe-mode", "--url", "http://127.0.0.1:9"]) == 3
-    assert capsys.readouterr().err.startswith("batchq: cannot reach a batchq server at http://127.0.0.1:9: ")

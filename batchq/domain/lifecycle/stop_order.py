@@ -93,7 +93,7 @@ def pause(job: Job, event: on.PauseRequested, now: datetime) -> Job:
 
 
 def _with_end(job: Job, order: StopOrder) -> Job:
-    """Store a TerminateJob. It takes over the ladder of a pause as far as that has come, and the job is not held."""
+    """Store a TerminateJob. It continues the steps of an earlier pause, if there was one, and the job is not held."""
     if job.stop is not None:
         order = replace(
             job.stop,

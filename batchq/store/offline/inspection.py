@@ -160,7 +160,7 @@ def _sibling(path: Path, end: str) -> Path:
 
 
 def _matching(records: Sequence[PendingAudit], query: AuditQuery) -> tuple[StoredAudit, ...]:
-    """The records that match, by the database's own statements."""
+    """The audit records that match the query, selected by SQL statements."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         migrations.migrate(connection, migrations.STEPS)
         audit.ingest(connection, records)

@@ -1,0 +1,59 @@
+"""The parts of README and docs that a program writes are current: tables, pictures, recordings and transcripts."""
+
+import re
+from xml.etree import ElementTree as ET
+
+from tests.demo import stopping
+from tests.docs import explanations, recording
+from tests.docs.sweep_times import AWS, PAGE, PART, STEP
+from tests.house import room_graph
+
+
+def test_the_picture_of_the_rooms_is_current():
+    text = room_graph.PAGE.read_text()
+
+    assert text == room_graph.current(text), "run: python -m tests.house.room_graph"
+
+
+def test_the_page_describes_every_room():
+    text = room_graph.PAGE.read_text()
+    rooms = {it for arrow in room_graph.edges() for it in arrow}
+
+    assert [room for room in sorted(rooms) if f"`{room}`" not in text] == []
+
+
+def test_the_table_of_explanations_is_current():
+    page = explanations.PAGE.read_text()
+
+    assert page == explanations.with_table(page)
+
+
+def test_the_page_of_sweeps_has_the_measured_commands_and_the_time_of_each_step():
+    generated = PART.search(PAGE.read_text())[0]
+
+    assert re.findall(r"```sh\n(.*?)```", generated, re.DOTALL) == list(AWS.values())
+    assert re.findall(r"^\| ([A-Z].+?) \| [\d.]+ \| [\d.]+ \|$", generated, re.MULTILINE) == list(AWS)
+
+
+def test_the_steps_of_both_command_lines_are_the_same():
+    assert STEP.findall(PART.sub("", PAGE.read_text())) == list(AWS)
+
+
+def test_the_recording_shows_the_commands_of_the_page():
+    image = ET.parse(recording.PICTURE)
+
+    shown = [it.text for it in image.iter("{http://www.w3.org/2000/svg}text") if it.get("class") == "command"]
+
+    assert shown == [f"$ {it}" for it in recording.commands_of_the_page()]
+
+
+def test_readme_shows_the_recording():
+    assert re.search(r"!\[[^]]+\]\(docs/recording\.svg\)", (recording.ROOT / "README.md").read_text())
+
+
+def test_the_transcript_of_bulk_stops_is_current(tmp_path):
+    (shown,) = stopping.BLOCK.findall(stopping.PAGE.read_text())
+
+    seen = stopping.block(stopping.transcript(tmp_path / "data", "--runtime", stopping.SIMULATED))
+
+    assert stopping.anonymous(shown) == stopping.anonymous(seen), "run: python -m tests.demo.stopping"
