@@ -158,7 +158,10 @@ class JobAnswer(Struct, frozen=True, kw_only=True):
 _DOC = OperationDoc(
     name=NAME,
     summary="Describes a job, a child of an array or a node of a multi-node job.",
-    description="The id of a child is `ID:INDEX`, that of a node `ID#NODE`; in a URL the `#` is written `%23`.",
+    description=(
+        "The id of a child is `ID:INDEX`, that of a node `ID#NODE`; in a URL the `#` is written `%23`. "
+        "A child that its array has not created yet has the status and the hold of the array."
+    ),
     answer=JobAnswer,
 )
 
@@ -167,12 +170,12 @@ def dialect(context: SearchContext) -> Dialect:
     async def get_job(request: web.Request) -> web.Response:
         caller = authorize(request, Permission.SELF, NAME)
         job_id = JobId(request.match_info["job"])
-        found = await context.jobs.describe([job_id], caller=caller)
-        if not found:
+        found = await context.jobs.find(job_id, caller=caller)
+        if found is None:
             raise HttpRefusal(f"Job {job_id} not found.", status=HTTPStatus.NOT_FOUND)
         dependents = await context.jobs.dependents(job_id, limit=MAX_DEPENDENTS, caller=caller)
         arns = arns_of(request, account=context.account, region=context.region)
-        return reply(JobAnswer(job=job_details(found[0][0], dependents, arns)))
+        return reply(JobAnswer(job=job_details(found, dependents, arns)))
 
     def mount(app: web.Application) -> None:
         document(app, app.router.add_get(_JOB, get_job), _DOC)

@@ -10,6 +10,7 @@ from batchq.domain.access.accounts import Caller
 from batchq.domain.explanation.codes import Explanation
 from batchq.domain.explanation.explain import explain
 from batchq.domain.explanation.facts import Neighbours, Reader
+from batchq.domain.explanation.queued import not_created
 from batchq.domain.ids import JobId, QueueName, node_id, node_of
 from batchq.domain.job import Job, Status
 from batchq.domain.lifecycle import arrays, node_view
@@ -37,9 +38,12 @@ class ExplanationService:
     async def why(self, job_id: JobId, *, caller: Caller) -> Explanation:
         """The explanation of a job; for a node that of its job. Raises NotFound for a job that is not visible."""
         whole, node = node_of(job_id)
-        job = (await self._projected.jobs([whole], visibility=caller.visibility)).get(whole)
+        job = await self._projected.job(whole, visibility=caller.visibility)
         if job is None or (node is not None and not _has_node(job, job_id, node)):
             raise NotFound(f"Job {job_id} not found.")
+        array = await self._array_of_unspawned(job)
+        if array is not None:
+            return not_created(job, array, await self.why(array.id, caller=caller))
         failed = await self._failed_child(job)
         return (await self._explain((job,), caller=caller, failed_child=failed))[job.id]
 
@@ -54,6 +58,13 @@ class ExplanationService:
         jobs = await self._projected.jobs(ids, visibility=caller.visibility)
         why = await self.explain(tuple(jobs.values()), caller=caller)
         return {jobs[job_id].spec.queue: it for job_id, it in why.items()}
+
+    async def _array_of_unspawned(self, job: Job) -> Job | None:
+        """The array that has still to spawn the unfinished child `job`; None for any other job."""
+        if job.child is None or job.status not in {Status.SUBMITTED, Status.PENDING}:
+            return None
+        array = (await self._store.jobs([job.child.parent])).get(job.child.parent)
+        return None if array is None or arrays.unspawned_child(array, job.id) is None else array
 
     async def _explain(
         self, jobs: Sequence[Job], *, caller: Caller, failed_child: Job | None

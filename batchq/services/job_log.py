@@ -6,10 +6,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Caller
-from batchq.domain.ids import JobId, Tag, child_id, node_id, node_of, parent_of
+from batchq.domain.ids import JobId, Tag, node_id, node_of, parent_of
 from batchq.domain.job import FINISHED, Attempt, Job, Status
 from batchq.domain.lifecycle import node_view
-from batchq.domain.lifecycle.arrays import is_parent, size
+from batchq.domain.lifecycle.arrays import is_parent, size, unspawned_child
 from batchq.domain.lifecycle.container_gates import keys, spec_of
 from batchq.engine.history_feed import HistoryFeed
 from batchq.errors import Invalid, NotFound
@@ -102,9 +102,7 @@ class JobLogService:
         job = found.get(whole)
         if job is None:
             array = None if child is None else found.get(child[0])
-            if child is None or array is None or array.status in FINISHED or not is_parent(array):
-                raise NotFound(f"Job {job_id} not found.")
-            if child[1] >= size(array) or child_id(*child) != whole:
+            if array is None or unspawned_child(array, whole) is None:
                 raise NotFound(f"Job {job_id} not found.")
             return None
         if node is not None and not (node_view.exists(job, node) and node_id(whole, node) == job_id):

@@ -99,6 +99,12 @@ class JobService:
         check_client_document(submission.client_document)
         return self._enabled(submission.queue, caller)
 
+    async def find(self, job_id: JobId, *, caller: Caller) -> Job | None:
+        """A job, a node, or a child, also one that its array has not created yet; None for an unknown id."""
+        whole = node_of(job_id)[0]
+        job = await self._projected.job(whole, visibility=caller.visibility)
+        return None if job is None else _job_or_node(job_id, {whole: job})
+
     async def describe(self, ids: Sequence[JobId], *, caller: Caller) -> tuple[tuple[Job, JobDefinition | None], ...]:
         """The jobs with these ids, in the given order without duplicates, each with its definition.
 

@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Visibility
-from batchq.domain.ids import JobId
+from batchq.domain.ids import JobId, parent_of
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.array_view import PendingArrayOrders
+from batchq.domain.lifecycle.arrays import unspawned_child
 from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.job_search import JobPage, JobSearchQuery
@@ -40,6 +41,16 @@ class PendingOrdersView:
         pending = self._pending_orders()
         found = await self._store.jobs(ids, visibility=visibility)
         return {it.id: it for it in self._project(pending, tuple(found.values()))}
+
+    async def job(self, job_id: JobId, *, visibility: Visibility | None) -> Job | None:
+        """One job, also a child that its array has not spawned yet; None if there is no such job, or it is hidden."""
+        pending, child = self._pending_orders(), parent_of(job_id)
+        ids = [job_id] if child is None else [job_id, child[0]]
+        found = await self._store.jobs(ids, visibility=visibility)
+        job = found.get(job_id)
+        if job is None and child is not None and child[0] in found:
+            job = unspawned_child(found[child[0]], job_id)
+        return None if job is None else self._project(pending, (job,))[0]
 
     async def list(self, query: JobQuery) -> tuple[Job, ...]:
         pending = self._pending_orders()

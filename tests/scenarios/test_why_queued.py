@@ -136,6 +136,28 @@ async def test_the_child_of_a_sequential_array_waits_for_the_child_before_it(wor
     )
 
 
+async def test_a_child_that_its_array_has_not_created_waits_in_the_array(world):
+    first = await world.submit(LASTING, name="prepare")
+    await world.wait_for(first, Status.RUNNING)
+    array = await world.submit(LASTING, name="align", array_size=9, after=[first])
+    await world.wait_for(array, Status.PENDING)
+
+    why = check(
+        await world.why(child_id(array, 7)),
+        Code.NOT_CREATED,
+        "Not created yet: its array creates 9 children in order, and 7 others before it. "
+        "The array: Waits for 1 of 1 dependency: prepare (RUNNING for *).",
+    )
+
+    assert why.facts["array"]["jobId"] == array
+    assert why.facts["array"]["facts"]["pending"] == 1
+    with pytest.raises(NotFound):
+        await world.why(child_id(array, 9))
+    await world.cancel(child_id(array, 7), "not this one")
+    assert (await world.why(child_id(array, 7))).code is Code.CANCELLED
+    await world.terminate(first)
+
+
 async def test_an_array_counts_its_children(world):
     array = await world.submit(
         Script(seconds=0), array_size=3, children={0: Script(seconds=0, exit_code=1), 2: LASTING}

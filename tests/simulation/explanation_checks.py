@@ -7,12 +7,15 @@ from zlib import crc32
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Caller, UserName
+from batchq.domain.explanation.codes import Explanation
 from batchq.domain.explanation.explain import explain
 from batchq.domain.explanation.facts import Neighbours, Place, Reader, SchedulerState
 from batchq.domain.explanation.holders import Holders
+from batchq.domain.explanation.queued import not_created
 from batchq.domain.explanation.table import ROWS
-from batchq.domain.ids import JobId
+from batchq.domain.ids import JobId, child_id
 from batchq.domain.job import Job, Status
+from batchq.domain.lifecycle.arrays import unspawned_child
 from batchq.engine.engine import Engine
 from tests.simulation.accounts import TEAM
 from tests.simulation.run_log import RunLog
@@ -51,6 +54,12 @@ class ExplanationChecks:
     ) -> None:
         neighbours = Neighbours(jobs=jobs, place=Place(ahead=1, millicpus=1000))
         why = explain(job, neighbours, state, reader)
+        self._check(job, why, hidden)
+        child = unspawned_child(job, child_id(job.id, (job.spec.array_size or 1) - 1))
+        if child is not None and child.status is not Status.FAILED:
+            self._check(child, not_created(child, job, why), hidden)
+
+    def _check(self, job: Job, why: Explanation, hidden: re.Pattern[str]) -> None:
         self._run_log.counts[f"explained as {why.code}"] += 1
         row = ROWS[why.code]
         if job.status not in row.statuses or not why.sentence or not why.facts.keys() <= set(row.facts):

@@ -19,6 +19,7 @@ class Code(StrEnum):
     # SUBMITTED and PENDING
     SUBMITTED = "SUBMITTED"
     DEPENDENCIES = "DEPENDENCIES"
+    NOT_CREATED = "NOT_CREATED"
     CHILDREN = "CHILDREN"
     CHILDREN_STOPPING = "CHILDREN_STOPPING"
     # The server cannot start jobs

@@ -61,6 +61,28 @@ def pending(job: Job, neighbours: Neighbours, state: SchedulerState, reader: Rea
     )
 
 
+def not_created(child: Job, array: Job, why: Explanation) -> Explanation:
+    """The explanation of a child that its array has not spawned yet. `why`: the explanation of the array."""
+    assert child.child is not None, f"{child.id} is not the child of an array"
+    index, size = child.child.index, arrays.size(array)
+    ahead = index - (0 if array.array_state is None else array.array_state.spawned)
+    return explanation(
+        Code.NOT_CREATED,
+        since=array.created_at,
+        facts={
+            "index": index,
+            "size": size,
+            "ahead": ahead,
+            "array": {"jobId": array.id, "code": why.code.value, "facts": why.facts},
+        },
+        words={
+            "children": words.counted(size, "child", "children"),
+            "ahead": words.counted(ahead, "other"),
+            "array": why.sentence,
+        },
+    )
+
+
 def obstructed(state: SchedulerState, reader: Reader) -> Explanation:
     """The explanation of all jobs that cannot start because of a condition of the server."""
     obstacle = state.obstacle

@@ -39,6 +39,14 @@ QUEUED_ROWS: Mapping[Code, Row] = {
         sentences=("Waits for {pending}: {dependencies}.",),
         facts=("pending", "total", "dependencies"),
     ),
+    Code.NOT_CREATED: Row(
+        statuses=(Status.SUBMITTED, Status.PENDING),
+        applies="The job is a child that its array has not created yet.",
+        sentences=(
+            "Not created yet: its array creates {children} in order, and {ahead} before it. The array: {array}",
+        ),
+        facts=("index", "size", "ahead", "array"),
+    ),
     Code.CHILDREN: Row(
         statuses=(Status.PENDING,),
         applies="The job is an array, and not all children have ended.",

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import status_reasons
-from batchq.domain.ids import child_id
+from batchq.domain.ids import JobId, child_id, parent_of
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, ArrayChild, ArrayState, Job, Status
 from batchq.domain.lifecycle import holds, stop_order
 from batchq.domain.lifecycle.status import move_to, move_to_final, with_history
@@ -176,6 +176,29 @@ def spawn(job: Job, most: int, now: datetime) -> tuple[Job, tuple[Job, ...]]:
     return replace(job, array_state=replace(state, spawned=indices.stop), child_orders=orders), children
 
 
+def unspawned_child(job: Job, job_id: JobId) -> Job | None:
+    """The child `job_id` of the unfinished array `job` as it will be spawned; None if the id is not that of one.
+
+    Until then it has the status and the hold of its array, and the array's time of creation.
+    """
+    named = parent_of(job_id)
+    if named is None or not is_parent(job) or job.status in FINISHED or job_id != child_id(job.id, named[1]):
+        return None
+    index = named[1]
+    if not (0 if job.array_state is None else job.array_state.spawned) <= index < size(job):
+        return None
+    child = Job(
+        id=job_id,
+        order=job.order + 1 + index,
+        spec=job.spec,
+        created_at=job.created_at,
+        status=job.status,
+        hold=job.hold,
+        child=ArrayChild(parent=job.id, index=index),
+    )
+    return ordered(child, job, job.created_at)
+
+
 def keep_order(
     job: Job, index: int, event: on.CancelRequested | on.TerminateRequested | on.StopForced, now: datetime
 ) -> Job:
@@ -202,7 +225,7 @@ def keep_order(
 
 
 def ordered(child: Job, job: Job, now: datetime) -> Job:
-    """Apply to a child that was just spawned the order that its array stored for it: it becomes FAILED."""
+    """Apply to a child that is spawned at `now` the order that its array stored for it: it becomes FAILED."""
     order = next((it for it in job.child_orders if _index(child) in it.indices), None)
     if order is None:
         return child
@@ -215,7 +238,7 @@ def ordered(child: Job, job: Job, now: datetime) -> Job:
     else:
         cancel = on.CancelRequested(reason=order.reason, user=order.user, requested_at=at)
         stopped = stop_order.with_cancel(child, cancel, now)
-    return move_to_final(stopped, Status.FAILED, now, order.reason)
+    return move_to_final(stopped, Status.FAILED, max(at, now), order.reason)
 
 
 def is_passing_hold(job: Job, index: int) -> bool:
