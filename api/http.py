@@ -142,8 +142,16 @@ def milliseconds(moment: datetime) -> int:
 
 def reply(content: Mapping[str, object] | Struct, *, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
     """A JSON response. A Struct is the shape of the answer, as /openapi.json describes it."""
-    body = _struct_to_json(content) if isinstance(content, Struct) else _to_json(content)
+    body = struct_to_json(content) if isinstance(content, Struct) else _to_json(content)
     return web.Response(body=body, status=status, content_type="application/json")
+
+
+def struct_to_json(content: Struct) -> bytes:
+    """The JSON of the shape of an answer."""
+    try:
+        return _ENCODER.encode(content)
+    except UnicodeEncodeError:  # a lone surrogate, as in `_to_json`
+        return _encode(msgspec.to_builtins(content)).encode()
 
 
 def error_response(status: HTTPStatus, code: str, message: str) -> web.Response:
@@ -158,13 +166,6 @@ def _to_json(content: Mapping[str, object]) -> bytes:
         return to_json(content, ensure_ascii=True)
     except PydanticSerializationError:  # a lone surrogate, as in names of files: only Python's encoder writes it
         return _encode(content).encode()
-
-
-def _struct_to_json(content: Struct) -> bytes:
-    try:
-        return _ENCODER.encode(content)
-    except UnicodeEncodeError:  # a lone surrogate, as in `_to_json`
-        return _encode(msgspec.to_builtins(content)).encode()
 
 
 async def _read(request: web.Request) -> bytes:

@@ -1,22 +1,22 @@
 """ListEvents: the status changes of jobs, one numbered feed that a client follows by long polls."""
 
 import re
-from typing import Annotated
+from typing import Annotated, cast
 
 from aiohttp import web
-from msgspec import Struct
+from msgspec import Raw, Struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.authorization import authorize
 from batchq.api.holds import HoldChangeAnswer, hold_change_answer
-from batchq.api.http import Dialect, milliseconds, query_of, reply, validate
+from batchq.api.http import Dialect, milliseconds, query_of, reply, struct_to_json, validate
 from batchq.api.openapi import OperationDoc, document
 from batchq.api.stop_orders import StopStepAnswer, stop_step_answer
 from batchq.domain.access.accounts import Permission, UserName
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Status
 from batchq.errors import Invalid
-from batchq.ports.history import FeedEntry, FeedFilter
+from batchq.ports.history import FeedEntry, FeedFilter, FeedPage
 from batchq.services.events import EventService
 from batchq.throttling import ConcurrencyLimit
 
@@ -24,6 +24,7 @@ NAME = "ListEvents"
 EVENTS = "/v1/batchq/events"
 MAX_READERS = 256  # requests of one user that wait at the same time
 MAX_WAIT = 20  # seconds
+MAX_ENCODED = 1024  # events whose JSON is in memory
 MAX_NUMBER = 2**53  # so that every JSON parser keeps it
 
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?::[0-9]{1,5})?")
@@ -98,7 +99,29 @@ _DOC = OperationDoc(
 )
 
 
+class EncodedEvents:
+    """The JSON of the newest events, which their readers share."""
+
+    def __init__(self) -> None:
+        #: By number, in the order of their encoding.
+        self._json: dict[int, Raw] = {}
+
+    def answer(self, page: FeedPage) -> ListEventsAnswer:
+        """The answer with encoded events."""
+        encoded = cast("tuple[EventAnswer, ...]", tuple(map(self._of, page.entries)))  # the encoder copies them
+        return ListEventsAnswer(events=encoded, next=page.next, gap=page.gap)
+
+    def _of(self, saved: FeedEntry) -> Raw:
+        known = self._json.get(saved.number)
+        if known is None:
+            known = self._json[saved.number] = Raw(struct_to_json(event_answer(saved)))
+            if len(self._json) > MAX_ENCODED:
+                del self._json[next(iter(self._json))]
+        return known
+
+
 def dialect(events: EventService) -> Dialect:
+    encoded = EncodedEvents()
     readers = ConcurrencyLimit[UserName](at_once=MAX_READERS, waiting=0)
 
     async def list_events(request: web.Request) -> web.Response:
@@ -107,7 +130,7 @@ def dialect(events: EventService) -> Dialect:
         wanted = to_filter(query)
         async with readers.of(caller.user):
             page = await events.page(query.after, wanted, limit=query.limit, wait=query.wait, caller=caller)
-        return reply(ListEventsAnswer(events=tuple(map(event_answer, page.entries)), next=page.next, gap=page.gap))
+        return reply(encoded.answer(page))
 
     def mount(app: web.Application) -> None:
         document(app, app.router.add_get(EVENTS, list_events), _DOC)

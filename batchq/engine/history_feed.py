@@ -1,7 +1,8 @@
 """The history feed in memory: the newest entries of all jobs, and the readers that wait for the next one.
 
-A commit appends its entries and sets one event for all waiting readers; nothing is held for a job or for a reader. A
-reader that is further behind than RING_SIZE entries reads the store.
+A commit appends its entries; nothing is held for a job. Waiting readers see them at the next publication: at once after
+a quiet time, else PAUSE later, and later still with many readers, so that a busy server spends a bounded part of its
+time on them. A reader that is further behind than RING_SIZE entries reads the store. Decision 0054.
 """
 
 import asyncio
@@ -10,24 +11,34 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from batchq.engine.unit_of_work import Committed
-from batchq.ports.clock import Clock
 from batchq.ports.history import FeedEntry, FeedFilter, FeedPage, HistoryStore
 
 RING_SIZE = 8192  # entries in memory
 MAX_SCANNED = 5000  # stored entries that one page examines
-PAUSE = 0.1  # seconds between two looks of a waiting reader whose filter matched nothing
+PAUSE = 0.1  # seconds between two publications, at least
+MAX_WAKES = 250  # readers that publications wake in a second, all of them together
+WOKEN_AT_ONCE = 5  # readers; the next ones follow after WAKE_INTERVAL, so that other requests are served between them
+WAKE_INTERVAL = 0.005  # seconds
+
+Waiter = asyncio.Future[None]
 
 
 class HistoryFeed:
     """The entries that this server has saved, as last committed. Numbers ascend in the order of the commits."""
 
-    def __init__(self, store: HistoryStore, clock: Clock) -> None:
-        self._store, self._clock = store, clock
+    def __init__(self, store: HistoryStore) -> None:
+        self._store = store
         #: The highest number that was saved.
         self.last = 0
+        #: The number through which waiting readers may read.
+        self._published = 0
+        #: When the next publication may be, in seconds of the event loop's clock.
+        self._due = 0.0
+        self._timer: asyncio.TimerHandle | None = None
         #: The newest entries, with consecutive numbers through `last`.
         self._ring: deque[FeedEntry] = deque(maxlen=RING_SIZE)
-        self._more = asyncio.Event()
+        #: The readers that wait for the next publication, as keys: the first one has waited longest.
+        self._waiters: dict[Waiter, None] = {}
         #: Whether the server shuts down: no reader waits.
         self.closed = False
 
@@ -45,52 +56,80 @@ class HistoryFeed:
     def close(self) -> None:
         """Wake all waiting readers, at shutdown. From now on no reader waits."""
         self.closed = True
-        self._more.set()
+        self._cancel_timer()
+        for waiter in self._waiters:
+            _wake(waiter)
 
     async def page(self, after: int, wanted: FeedFilter, *, limit: int, wait: float) -> FeedPage:
         """Entries above the number `after` that match: at once if there are any, else within `wait` seconds.
 
+        With `wait`, entries of the last moments may be returned a little later, together with those that follow them.
         A page without entries ends a long scan, or the wait; the next one begins after `FeedPage.next`. Raises
         StoreFailed.
         """
         deadline = asyncio.get_running_loop().time() + wait
         while True:
-            page = await self._read(after, wanted, limit)
-            if page.entries or page.gap or page.next < self.last:
+            self._publish_if_due()
+            through = self._published if wait > 0 and not self.closed else self.last
+            page = await self._read(after, wanted, limit, through)
+            if page.entries or page.gap or page.next < through:
                 return page
             after = page.next
-            if not await self.wait_for_more(after, deadline=deadline):
+            if not await self._wait(deadline):
                 return page
 
-    async def wait_for_more(self, after: int, *, deadline: float) -> bool:
-        """Wait for any entry above `after`; False after the deadline, in seconds of the event loop's clock."""
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        if self.last <= after and not self.closed:
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await self._more.wait()
-            except TimeoutError:
-                return False
-        pause = min(began + PAUSE, deadline) - loop.time()
-        if pause > 0:  # entries that follow at once are examined together
-            await self._clock.sleep(pause)
-        return self.last > after and not self.closed
+    async def _wait(self, deadline: float) -> bool:
+        """Wait for the next publication; False after the deadline, and if the feed is closed."""
+        if self.closed or deadline <= asyncio.get_running_loop().time():
+            return False
+        waiter: Waiter = asyncio.get_running_loop().create_future()
+        self._waiters[waiter] = None
+        self._publish_if_due()
+        try:
+            async with asyncio.timeout_at(deadline):
+                await waiter
+        except TimeoutError:
+            return False
+        finally:
+            self._waiters.pop(waiter, None)
+        return not self.closed
 
-    async def _read(self, after: int, wanted: FeedFilter, limit: int) -> FeedPage:
+    def _publish_if_due(self) -> None:
+        """Let waiting readers see the entries through `last`, now or when the pause since the last time is over."""
+        loop = asyncio.get_running_loop()
+        if self._published == self.last:
+            return
+        if loop.time() >= self._due:
+            self._publish()
+        elif self._timer is None and self._waiters:
+            self._timer = loop.call_at(self._due, self._publish)
+
+    def _publish(self) -> None:
+        self._cancel_timer()
+        self._published = self.last
+        waiters, self._waiters = list(self._waiters), {}
+        self._due = asyncio.get_running_loop().time() + max(PAUSE, len(waiters) / MAX_WAKES)
+        _wake_some(waiters)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def _read(self, after: int, wanted: FeedFilter, limit: int, through: int) -> FeedPage:
         first = self.last + 1 - len(self._ring)
         if not first - 1 <= after <= self.last:
             return await self._store.feed(after, wanted, limit=limit, scan=MAX_SCANNED)
         newer = list(takewhile(lambda it: it.number > after, reversed(self._ring)))
         entries: list[FeedEntry] = []
         for saved in reversed(newer):
+            if saved.number > through:
+                break
             if wanted.matches(saved):
                 entries.append(saved)
                 if len(entries) == limit:
-                    break
-        return FeedPage(
-            entries=tuple(entries), next=entries[-1].number if len(entries) == limit else self.last, gap=False
-        )
+                    return FeedPage(entries=tuple(entries), next=saved.number, gap=False)
+        return FeedPage(entries=tuple(entries), next=max(after, through), gap=False)
 
     def _append(self, entries: Sequence[FeedEntry]) -> None:
         if not entries:
@@ -102,5 +141,17 @@ class HistoryFeed:
 
     def _advance(self, last: int) -> None:
         self.last = last
-        more, self._more = self._more, asyncio.Event()
-        more.set()
+        self._publish_if_due()
+
+
+def _wake_some(waiters: list[Waiter]) -> None:
+    """Wake the first of these readers, and the others soon after."""
+    for waiter in waiters[:WOKEN_AT_ONCE]:
+        _wake(waiter)
+    if rest := waiters[WOKEN_AT_ONCE:]:
+        asyncio.get_running_loop().call_later(WAKE_INTERVAL, _wake_some, rest)
+
+
+def _wake(waiter: Waiter) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -104,7 +104,7 @@ class EngineLoop:
             store=store, catalog=catalog, accounts=accounts, clock=clock, request_unit=request_unit
         )
         self._bulk_stops, self.candidate_reader = BulkStops(store), CandidateReader(store)
-        self.state, self.history_feed = EngineState(catalog, engine_check), HistoryFeed(store, clock)
+        self.state, self.history_feed = EngineState(catalog, engine_check), HistoryFeed(store)
         self._handler = MessageHandler(
             self.state, catalog, self.budgets, admit=self.scheduler.admit, begin_bulk_stop=self._begin_bulk_stop
         )

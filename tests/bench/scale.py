@@ -23,6 +23,9 @@ class Scale:
     running: int = 100
     idle_beside: int = 20  # of those
     idle_seconds: float = 30.0
+    readers: int = 100  # of events
+    event_changes: int = 200  # status changes a second
+    event_seconds: float = 10.0
 
 
 TINY = replace(
@@ -45,5 +48,7 @@ TINY = replace(
     running=2,
     idle_beside=1,
     idle_seconds=0.5,
+    readers=3,
+    event_seconds=1.0,
 )
 """Of each a little: nothing is to be learnt of it but that the bench runs."""

@@ -1,6 +1,8 @@
 """The history feed in memory: readers get every entry once, in order, from the ring or from the store."""
 
 import asyncio
+import itertools
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -8,12 +10,11 @@ import pytest
 from batchq.domain.access.accounts import Visibility
 from batchq.domain.job import Status
 from batchq.engine import history_feed
-from batchq.engine.history_feed import MAX_SCANNED, PAUSE, HistoryFeed
+from batchq.engine.history_feed import MAX_SCANNED, MAX_WAKES, PAUSE, WOKEN_AT_ONCE, HistoryFeed
 from batchq.ports.history import FeedFilter
 from batchq.ports.jobs import Changes
 from tests.engine.desk import desk_over, submit
 from tests.support.builders import job, job_id, moment
-from tests.support.clock import VirtualClock
 from tests.support.inline import InlineStore
 
 ALL = FeedFilter()
@@ -28,7 +29,7 @@ async def store():
 
 @pytest.fixture
 async def feed(store):
-    feed = HistoryFeed(store, VirtualClock())
+    feed = HistoryFeed(store)
     await feed.load()
     return feed
 
@@ -85,9 +86,9 @@ async def test_a_reader_that_is_far_behind_reads_the_store(store, feed, monkeypa
 
 async def test_a_waiting_reader_is_woken_by_a_matching_entry(store, feed):
     reader = asyncio.create_task(numbers(feed, 0, FeedFilter(jobs=frozenset({job_id(2)})), wait=20))
-    await feed._clock.sleep(1)
+    await asyncio.sleep(1)
     await add(store, feed, 1)
-    await feed._clock.sleep(1)
+    await asyncio.sleep(1)
     assert not reader.done()
 
     await add(store, feed, 2)
@@ -103,6 +104,61 @@ async def test_a_wait_ends_without_entries(store, feed):
 
     assert (page.entries, page.next, page.gap) == ((), 1, False)
     assert 20 <= asyncio.get_running_loop().time() - began < 20 + 2 * PAUSE
+
+
+def present():
+    return asyncio.get_running_loop().time()
+
+
+async def follow(feed, seen, wanted=ALL):
+    """Read by long polls without an end; `seen` gets each page's time and numbers."""
+    after = 0
+    while True:
+        page = await feed.page(after, wanted, limit=100, wait=20)
+        seen.append((present(), [it.number for it in page.entries]))
+        after = page.next
+
+
+async def busy(store, feed, readers, seconds, between):
+    """The pages of each reader while entries are added."""
+    seen = [[] for _ in range(readers)]
+    tasks = [asyncio.create_task(follow(feed, it)) for it in seen]
+    await asyncio.sleep(1)
+    for number in range(1, round(seconds / between) + 1):
+        await add(store, feed, number)
+        await asyncio.sleep(between)
+    await asyncio.sleep(readers / MAX_WAKES + 1)
+    for task in tasks:
+        task.cancel()
+    return seen
+
+
+async def test_after_a_quiet_time_an_entry_is_read_at_once(store, feed):
+    seen = await busy(store, feed, 1, seconds=4, between=2)
+
+    assert seen == [[(1, [1]), (3, [2])]]
+
+
+async def test_readers_of_a_busy_feed_get_every_entry_once_a_few_at_a_time(store, feed):
+    (alone,) = await busy(store, feed, 1, seconds=2, between=0.01)
+
+    assert [number for _, page in alone for number in page] == list(range(1, 201))
+    assert len(alone) <= 2 / PAUSE + 2
+
+
+async def test_many_readers_are_woken_a_bounded_number_of_times_in_a_second(store, feed):
+    readers = 4 * int(MAX_WAKES * PAUSE)
+
+    seen = await busy(store, feed, readers, seconds=2, between=0.01)
+
+    assert all([number for _, page in it for number in page] == list(range(1, 201)) for it in seen)
+    assert sum(map(len, seen)) <= 2 * MAX_WAKES + 2 * readers
+
+
+async def test_readers_are_woken_a_few_at_a_time(store, feed):
+    seen = await busy(store, feed, 20, seconds=1, between=1)
+
+    assert max(Counter(at for at, _ in itertools.chain(*seen)).values()) == WOKEN_AT_ONCE
 
 
 async def test_entries_of_a_commit_without_a_reply_are_read_from_the_store(store, feed):
@@ -154,7 +210,7 @@ async def test_hidden_entries_wake_no_reader(store, feed):
 
 async def test_a_closed_feed_ends_every_wait(feed):
     reader = asyncio.create_task(numbers(feed, wait=20))
-    await feed._clock.sleep(1)
+    await asyncio.sleep(1)
     began = asyncio.get_running_loop().time()
 
     feed.close()

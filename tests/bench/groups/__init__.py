@@ -4,7 +4,20 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from tests.bench.figures import Figure
-from tests.bench.groups import arrays, cancel, containers, ends, history, life, million, pages, stop, sweep, wire
+from tests.bench.groups import (
+    arrays,
+    cancel,
+    containers,
+    ends,
+    events,
+    history,
+    life,
+    million,
+    pages,
+    stop,
+    sweep,
+    wire,
+)
 from tests.bench.scale import Scale
 
 GROUPS: Mapping[str, Callable[[Scale, Path], Iterator[Figure]]] = {
@@ -19,4 +32,5 @@ GROUPS: Mapping[str, Callable[[Scale, Path], Iterator[Figure]]] = {
     "life": life.measure,
     "million": million.measure,
     "pages": pages.measure,
+    "events": events.measure,
 }
