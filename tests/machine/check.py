@@ -22,11 +22,12 @@ def _lines(record):
         for it in of.observations
     ]
     lines += [(it.granted, 2, f"{it.at:8.2f}  {it.kind} {it.of}: {it.reason!r}") for it in record.orders]
+    lines += [(it.granted, 2, f"{it.at:8.2f}  {it.kind} {it.of}: {it.refused or 'done'}") for it in record.holds]
     return [f"{commit:4} {line}" for commit, _, line in sorted(lines)]
 
 
 def _describe(observation):
-    flags = [name for name in ("cancelled", "terminated", "has_children") if getattr(observation, name)]
+    flags = [name for name in ("held", "cancelled", "terminated", "has_children") if getattr(observation, name)]
     return " ".join(
         [
             observation.status,

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tests.machine.holds import array_differences, leaf_differences
 from tests.machine.observations import (
     ACTIVE,
     OVER,
@@ -83,6 +84,7 @@ def _leaf(record, job_id, leaf: Leaf, seen: JobObservations):
         yield f"{job_id} ended {end_of(seen.over)}, and may only {may}"
     yield from _starts(record, job_id, leaf, seen)
     yield from _attempts(record, job_id, leaf, seen)
+    yield from leaf_differences(record, job_id, leaf, seen)
     yield from _shown_orders(job_id, _orders(record, job_id, leaf), seen)
     if any(it.terminated and it.cancelled for it in seen.observations):
         yield f"{job_id} is cancelled and terminated"
@@ -194,17 +196,18 @@ def _course(leaf, seen, record) -> End:
         return End(status="FAILED", reason=DEPENDENT)
     if any(it not in record.seen for it in leaf.after):
         return End(status="FAILED", reason=DEPENDENT)
-    return End(status="SUCCEEDED" if _exits(leaf)[-1] == 0 else "FAILED", reason=EXITED)
+    return End(status="SUCCEEDED" if _exits(leaf, seen)[-1] == 0 else "FAILED", reason=EXITED)
 
 
 def _known(record, job_ids):
     return [it for it in job_ids if it in record.seen]
 
 
-def _exits(leaf) -> list[int]:
-    """The exit codes of its attempts if it is not stopped."""
-    exits = []
-    for attempt in range(1, leaf.attempts + 1):
+def _exits(leaf, seen) -> list[int]:
+    """The exit codes of its attempts if it is not stopped; attempts that a pause ended do not count."""
+    paused, exits = seen.last.paused, []
+    counted = (it for it in range(1, leaf.attempts + len(paused) + 1) if it not in paused)
+    for attempt in counted:
         exits.append(leaf.script(attempt)[1])
         if exits[-1] == 0 or (exits[-1] == 3 and leaf.stops_at_exit_3):
             break
@@ -229,7 +232,7 @@ def _starts(record, job_id, leaf, seen):
 
 def _attempts(record, job_id, leaf, seen):
     """Each ends as its script says, unless it was stopped; a job that was not stopped has all attempts it may have."""
-    exits, may = list(seen.last.exits), _exits(leaf)
+    exits, may = list(seen.last.exits), _exits(leaf, seen)
     orders = _orders(record, job_id, leaf)
     last = exits[:-1] if orders else exits
     if last != may[: len(last)] or len(exits) > len(may):
@@ -257,6 +260,7 @@ def _array(record, job_id, array: Array, seen: JobObservations):
         yield f"{job_id} is an array, and started"
     yield from _waits(record, job_id, array, seen)
     yield from _children(record, job_id, array, seen)
+    yield from array_differences(record, job_id, array, seen)
     yield from _shown_orders(job_id, [it for it in record.orders if it.of == job_id], seen)
 
 

@@ -44,6 +44,28 @@ class GrantedOrder:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HoldReply:
+    """The reply to a hold, release, pause or resume. `sent` and `granted` as in `GrantedOrder`."""
+
+    kind: str
+    of: str
+    #: The text of the error; None: it succeeded.
+    refused: str | None
+    sent: int
+    granted: int
+    at: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether it held or paused the job."""
+        return self.kind in ("hold", "pause") and self.refused is None
+
+    @property
+    def releases(self) -> bool:
+        return self.kind in ("release", "resume") and self.refused is None
+
+
+@dataclass(frozen=True, kw_only=True)
 class RefusedSubmission:
     """A submission that was refused because of its dependencies."""
 
@@ -61,7 +83,12 @@ class Observation:
     status: str
     reason: str | None
     attempts: int
+    #: Of the attempts that no pause ended.
     exits: tuple[int | None, ...]
+    #: The numbers of the attempts that a pause ended.
+    paused: tuple[int, ...]
+    #: It is held, or will be at the end of its attempt.
+    held: bool
     cancelled: bool
     terminated: bool
     has_children: bool
@@ -76,7 +103,7 @@ ShownOrder = tuple[str, str, str]  # kind, user, reason
 @dataclass(kw_only=True)
 class JobObservations:
     observations: list[Observation] = field(default_factory=list)
-    #: The stop orders that the job showed, each time they changed, with the number of the commit.
+    #: The stop orders other than pauses that the job showed, each time they changed, with the number of the commit.
     orders: list[tuple[int, tuple[ShownOrder, ...]]] = field(default_factory=list)
 
     def orders_at(self, commit) -> tuple[ShownOrder, ...]:
@@ -93,8 +120,10 @@ class JobObservations:
 
     @property
     def starts(self) -> list[Observation]:
-        """The observations of STARTING, one for each attempt."""
-        return [it for it in self.observations if it.status == "STARTING"]
+        """The first observation of each attempt: it is STARTING."""
+        return [
+            it for before, it in zip([None, *self.observations], self.observations, strict=False) if _starts(before, it)
+        ]
 
     @property
     def over(self) -> Observation | None:
@@ -112,6 +141,7 @@ class Record:
     leaves: dict[str, Leaf] = field(default_factory=dict)
     arrays: dict[str, Array] = field(default_factory=dict)
     orders: list[GrantedOrder] = field(default_factory=list)
+    holds: list[HoldReply] = field(default_factory=list)
     refused: list[RefusedSubmission] = field(default_factory=list)
     away: float = 0.0
     errors: list[str] = field(default_factory=list)
@@ -136,17 +166,23 @@ class CommitRecorder:
 
     def _observe(self, job):
         seen = self._record.seen[job.id]
-        observations, orders = seen.observations, tuple((str(it.kind), it.user, it.reason) for it in job.stop_orders)
+        observations = seen.observations
+        orders = tuple((str(it.kind), it.user, it.reason) for it in job.stop_orders if it.kind != "PAUSE")
         if orders != seen.orders_at(self.number):
             seen.orders.append((self.number, orders))
         observation = observation_of(job, self.number, self._clock())
         known = observations[-1] if observations else None
-        if known is None or (known.status, known.attempts, known.has_children) != (
-            observation.status,
-            observation.attempts,
-            observation.has_children,
-        ):
+        if known is None or _changes(known) != _changes(observation):
             observations.append(observation)
+
+
+def _starts(before: Observation | None, after: Observation) -> bool:
+    same = before is not None and (before.status, before.attempts) == (after.status, after.attempts)
+    return after.status == "STARTING" and not same
+
+
+def _changes(observation):
+    return observation.status, observation.attempts, observation.has_children, observation.held
 
 
 def observation_of(job, commit, at):
@@ -156,7 +192,9 @@ def observation_of(job, commit, at):
         status=str(job.status),
         reason=job.status_reason,
         attempts=len(job.attempts),
-        exits=tuple(it.exit_code for it in job.attempts),
+        exits=tuple(it.exit_code for it in job.attempts if not it.paused),
+        paused=tuple(it.number for it in job.attempts if it.paused),
+        held=job.hold is not None,
         cancelled=job.is_cancelled,
         terminated=job.is_terminated,
         has_children=job.array_state is not None,

@@ -59,6 +59,15 @@ class Order:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HoldRequest:
+    """`kind`: hold, release, pause or resume."""
+
+    kind: str
+    of: int
+    child: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Wait:
     seconds: float
 
@@ -70,7 +79,7 @@ class Restart:
     away: float = 0
 
 
-Step = Submit | Order | Wait | Restart
+Step = Submit | Order | HoldRequest | Wait | Restart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,12 +127,22 @@ orders = some.builds(
     of=some.integers(0, 9) | some.integers(0, 9) | some.integers(0, 9) | some.none(),
     child=children,
 )
+holds = some.builds(
+    HoldRequest,
+    kind=some.sampled_from(["hold", "pause", "pause", "release", "resume"]),
+    of=some.integers(0, 9),
+    child=children,
+)
 steps = some.one_of(
     submits,
     submits,
     orders,
     orders,
+    holds,
+    holds,
     some.builds(Wait, seconds=seconds),
     some.builds(Restart, away=seconds),
 )
-sequences = some.builds(Sequence, steps=some.lists(steps, min_size=1, max_size=14).map(tuple))
+sequences = some.builds(
+    Sequence, steps=some.tuples(submits, some.lists(steps, max_size=14)).map(lambda it: (it[0], *it[1]))
+)

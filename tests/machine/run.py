@@ -10,9 +10,18 @@ from batchq.compute.simulated.script import Script, write
 from batchq.domain.ids import JobId, child_id
 from batchq.domain.job import Action, Dependency, DependencyType, ExitRule
 from batchq.engine import arrays
-from batchq.errors import Invalid
-from tests.machine.observations import ACTIVE, Array, CommitRecorder, GrantedOrder, Leaf, Record, RefusedSubmission
-from tests.machine.requests import Order, Restart, Sequence, Submit, Wait
+from batchq.errors import Invalid, NotFound
+from tests.machine.observations import (
+    ACTIVE,
+    Array,
+    CommitRecorder,
+    GrantedOrder,
+    HoldReply,
+    Leaf,
+    Record,
+    RefusedSubmission,
+)
+from tests.machine.requests import HoldRequest, Order, Restart, Sequence, Submit, Wait
 from tests.support import builders
 from tests.support.builders import ADMIN
 from tests.support.clock import TimerLoop
@@ -79,6 +88,8 @@ class Runner:
                 await self._submit(step)
             case Order(kind=kind):
                 await self._order(kind, self._with_names(step))
+            case HoldRequest(kind=kind):
+                await self._hold(kind, self._with_names(step))
             case Wait(seconds=seconds):
                 await self._world.sleep(seconds)
             case Restart(away=away):
@@ -91,7 +102,9 @@ class Runner:
         await self._world.boot()
 
     async def run_to_end(self) -> bool:
-        """Whether every job finishes. Jobs that would run for ever are terminated once they run."""
+        """Whether every job finishes once it is released. Jobs that would run for ever are terminated once they run."""
+        for job_id in dict.fromkeys(it.of for it in self._record.holds if it.holds):
+            await self._hold("release", job_id)
         for _ in range(MAX_WAITS):
             await self._world.sleep(10)
             left = [it for it in self._record.ids() if not self._over(it)]
@@ -148,8 +161,8 @@ class Runner:
         return arrays[step.counterpart % len(arrays)] if step.counterpart is not None and arrays else None
 
     def _with_names(self, step):
-        """The id of the job that a dependency or an order names."""
-        number = step.of if isinstance(step, Order) else step.job
+        """The id of the job that a dependency, an order or a hold names."""
+        number = step.of if isinstance(step, Order | HoldRequest) else step.job
         if number is None or not self._ids:
             return UNKNOWN_JOB
         job_id = self._ids[number % len(self._ids)]
@@ -166,6 +179,22 @@ class Runner:
         self._record.orders.append(
             GrantedOrder(kind=kind, of=job_id, user=user, reason=reason, sent=sent, granted=granted, at=at)
         )
+
+    async def _hold(self, kind, job_id):
+        sent, refused = self._commits.number, None
+        try:
+            await getattr(self._world, kind)(job_id)
+        except (Invalid, NotFound) as why:
+            refused = str(why)
+        reply = HoldReply(
+            kind=kind,
+            of=job_id,
+            refused=refused,
+            sent=sent,
+            granted=self._commits.number,
+            at=_uptime(self._record),
+        )
+        self._record.holds.append(reply)
 
     def _over(self, job_id):
         """Whether the job is finished; a child that was never created is finished with its array."""

@@ -13,6 +13,7 @@ from batchq.ports.jobs import Changes
 
 NONE = 0.0
 A_MOMENT = 0.001  # seconds
+UNLIMITED = 1000.0  # vCPUs: there is an account, and its limit is never reached
 CHANGES = frozenset({"create", "start", "signal_stop", "kill", "remove", "pull"})
 
 
@@ -90,6 +91,9 @@ class Choices:
         self.holds = Random(f"{seed} holds")
         #: How often a user holds, pauses, releases or resumes a job, or drains a queue.
         self.hold_rate = self.holds.choice([NONE, 0.2, 0.5])
+        self.budgets = Random(f"{seed} budgets")
+        #: How often a user sets or removes a budget.
+        self.budget_rate = self.budgets.choice([NONE, NONE, 0.2, 0.5])
         self.looks = Random(f"{seed} looks")
         self.conflicts = Random(f"{seed} crossings")
         self.conflict_rate = self.conflicts.choice([NONE, 0.02, 0.1])
@@ -107,6 +111,8 @@ class Choices:
         self.luck = luck(self.world)
         #: vCPUs that the jobs of an account may have in use together.
         self.account_limit: float | None = Random(f"{seed} accounts").choice([None, 2.0, 4.0])
+        if self.budget_rate and self.account_limit is None:
+            self.account_limit = UNLIMITED
 
     def job_id(self) -> JobId:
         """The id of the next submitted job, from the seed: order by id is the same in each run."""

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Caller, UserName
+from batchq.domain.budgets import Budget, BudgetKey
 from batchq.domain.bulk_stop import BulkStopOrder
 from batchq.domain.catalog import (
     EnvironmentName,
@@ -26,7 +27,7 @@ from batchq.ports.clock import Clock
 from batchq.ports.jobs import SubmissionKey
 from batchq.services.bulk_stop import JobSelector
 from batchq.services.submissions import Submission
-from tests.simulation import bulk_stops, holds
+from tests.simulation import budgets, bulk_stops, holds
 from tests.simulation.accounts import submitter
 from tests.simulation.choices import Choices
 from tests.simulation.invariants import Invariants
@@ -162,6 +163,8 @@ class Client:
             what = self._sweep
         if self._choices.holds.random() < self._choices.hold_rate:
             what = self._hold
+        if self._choices.budgets.random() < self._choices.budget_rate:
+            what = self._budget
         try:
             await what()
         except (NoReply, BatchqError) as why:
@@ -275,6 +278,16 @@ class Client:
         )
         self._invariants.holds.held(what, job_id)
         self._run_log.write(f"client asked to {what} {self._run_log.name_of(job_id)}")
+
+    async def _budget(self) -> None:
+        await self._set_budget(*budgets.asked(self._choices.budgets))
+
+    async def set_budget_until_acknowledged(self, budget: Budget) -> None:
+        await self._until_acknowledged(lambda: self._set_budget(budget.key, budget))
+
+    async def _set_budget(self, key: BudgetKey, budget: Budget | None) -> None:
+        await self.request(lambda it: it.engine.set_budget(key, budget, caller=ADMIN))
+        self._run_log.write(f"client set the budget of {key}")
 
     async def _drain(self, name: QueueName, *, drained: bool) -> None:
         await self.request(lambda it: it.catalog.drain_queue(name, drained=drained, caller=ADMIN))

@@ -74,6 +74,7 @@ async def check(world) -> None:
     if world.server.engine.loop.state.counts.read() != await world.server.store.unfinished_counts():
         world.run_log.fail("I1 the counts are those of the store", f"{world.server.engine.loop.state.counts.read()}")
     await _check_store(world)
+    await world.invariants.budgets.check_end(world)
     await _check_logs(world)
 
 

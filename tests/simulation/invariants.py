@@ -15,6 +15,7 @@ from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.lifecycle.status import EDGES
 from batchq.domain.stop_orders import StopKind
 from batchq.ports.jobs import Changes
+from tests.simulation.budgets import BudgetChecks
 from tests.simulation.bulk_stops import BulkStopChecks
 from tests.simulation.clocks import StoredTimes
 from tests.simulation.container_checks import (
@@ -54,6 +55,7 @@ class Invariants:
         self.bulk_stops = BulkStopChecks(jobs=self.jobs, run_log=run_log)
         self._orders = OrderChecks(jobs=self.jobs, run_log=run_log)
         self.holds = HoldChecks(jobs=self.jobs, run_log=run_log)
+        self.budgets = BudgetChecks(jobs=self.jobs, run_log=run_log)
         self.signals = SignalChecks(jobs=self.jobs, name_of=run_log.name_of, run_log=run_log)
         self.history = HistoryChecks(run_log)
         self._company = ContainerChecks(containers=self.containers, now=now, run_log=run_log)
@@ -76,7 +78,9 @@ class Invariants:
         before = {job.id: self.jobs.get(job.id) for job in changes.updated}
         self._orders.written(changes)
         changed = (*changes.inserted, *changes.updated)
-        self.holds.written(changes, [it for it in changed if _begins(before.get(it.id), it)])
+        begun = [it for it in changed if _begins(before.get(it.id), it)]
+        self.holds.written(changes, begun)
+        self.budgets.written(changes, begun)
         for job in changes.inserted:
             self._once(job)
             self.jobs[job.id] = job
@@ -88,7 +92,6 @@ class Invariants:
         for job in (*changes.inserted, *changes.updated):
             if job.status in FINISHED and (before.get(job.id) is None or before[job.id].status not in FINISHED):
                 self.times.ended(job)
-        begun = [job for job in (*changes.inserted, *changes.updated) if _begins(before.get(job.id), job)]
         for job in begun:
             self.times.placed(job)
             self._attempt_begins(job)

@@ -48,7 +48,7 @@ class PlannedFaults(Choices):
     def __init__(self, planned: PlannedFault = NONE) -> None:
         super().__init__(0)
         self.stop_faults()
-        self.clock_set_rate = NEVER
+        self.clock_set_rate = self.budget_rate = NEVER
         self._planned = planned
         self.over = True
         self.points = self.calls = self.commits = -1

@@ -3,14 +3,12 @@
 import asyncio
 import sqlite3
 from datetime import timedelta
-from decimal import Decimal
 
-from batchq.domain.prices import Prices
 from batchq.errors import StoreFailed
 from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.clock import BootClock
 from batchq.ports.logs import LogArchive
-from tests.simulation import accounts
+from tests.simulation import accounts, budgets
 from tests.simulation.choices import Choices
 from tests.simulation.clocks import ServerClock
 from tests.simulation.container_engine import FaultyEngine, FaultyRuntime
@@ -22,8 +20,6 @@ from tests.simulation.run_log import RunLog
 from tests.simulation.state_checks import StateChecks
 from tests.simulation.store import FaultyDatabase, ObservedStore
 from tests.support.in_process_server import InProcessServer
-
-PRICES = Prices(currency="EUR", vcpu_hour=Decimal(1), gib_hour=Decimal(1))
 
 
 class Server(InProcessServer):
@@ -43,7 +39,7 @@ class Server(InProcessServer):
         grace: timedelta,
     ) -> None:
         self.lifetime = Lifetime(choices=choices, run_log=run_log)
-        self._times, self._history = invariants.times, invariants.history
+        self._times, self._history, self._budgets = invariants.times, invariants.history, invariants.budgets
         if self._times.machine_clock is not None:
             clock = ServerClock(clock, self._times.machine_clock.skew)
         self.ready = False
@@ -74,11 +70,12 @@ class Server(InProcessServer):
             ExplanationChecks(self.engine, jobs=invariants.jobs, run_log=run_log),
         )
         self.store.before_commit = self._check_state
-        self.jobs = self.job_service(stop_grace=grace, prices=PRICES)
+        self.jobs = self.job_service(stop_grace=grace, prices=budgets.prices(choices))
 
     def _check_state(self) -> None:
         for checks in self._checks:
             checks.check()
+        self._budgets.check_memory(self.engine.loop)
 
     async def align(self) -> None:
         """Shift stored times as bootstrap does; only where the machine's clock is set."""

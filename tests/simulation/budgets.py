@@ -1,0 +1,198 @@
+"""Random budgets and prices, and what must hold of them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from random import Random
+
+from msgspec.structs import replace
+
+from batchq.domain.access.accounts import ROOT, UserName
+from batchq.domain.access.audit import AuditQuery
+from batchq.domain.budgets import (
+    Budget,
+    BudgetKey,
+    BudgetLimit,
+    BudgetPeriod,
+    BudgetScope,
+    Crossing,
+    present_crossings,
+    reached,
+    stop_kind,
+    stop_reason,
+)
+from batchq.domain.cost import cost_of
+from batchq.domain.ids import JobId
+from batchq.domain.job import FINISHED, Job
+from batchq.domain.prices import Prices
+from batchq.domain.stop_orders import StopKind
+from batchq.engine.budgets import OPERATIONS
+from batchq.engine.loop import EngineLoop
+from batchq.ports.jobs import Changes
+from tests.simulation.accounts import TEAM
+from tests.simulation.choices import Choices
+from tests.simulation.run_log import RunLog
+from tests.simulation.submissions import QUEUES
+
+CURRENCY = "EUR"
+PRICES = Prices(currency=CURRENCY, vcpu_hour=Decimal(1), gib_hour=Decimal(1))
+KEYS = (
+    BudgetKey(BudgetScope.ACCOUNT, TEAM),
+    BudgetKey(BudgetScope.ACCOUNT, ROOT),
+    *(BudgetKey(BudgetScope.QUEUE, it) for it in QUEUES),
+)
+AMOUNTS = tuple(map(Decimal, ("0", "0.0001", "0.001", "0.003", "0.01", "0.05")))  # short jobs cost 0.0001 to 0.02
+ROUNDING = Decimal("0.000001")
+
+
+def prices(choices: Choices) -> Prices | None:
+    """The prices of the next server: the same but in runs with budgets, some of whose servers have none."""
+    dear = replace(PRICES, vcpu_hour=Decimal(5))
+    return choices.budgets.choice([PRICES, PRICES, PRICES, dear, None]) if choices.budget_rate else PRICES
+
+
+def asked(rng: Random) -> tuple[BudgetKey, Budget | None]:
+    """A budget to set; None: it is removed."""
+    key = rng.choice(KEYS)
+    if rng.random() < 0.15:
+        return key, None
+    soft, hard = sorted(rng.choices(AMOUNTS, k=2))
+    limits = rng.choice([{"soft": soft}, {"hard": hard}, {"soft": soft, "hard": hard}])
+    return key, Budget(key=key, currency=CURRENCY, period=rng.choice(list(BudgetPeriod)), **limits)
+
+
+class BudgetChecks:
+    """`jobs` are as last committed, deleted ones included. `budgets` are as last committed."""
+
+    def __init__(self, *, jobs: Mapping[JobId, Job], run_log: RunLog) -> None:
+        self._jobs = jobs
+        self._run_log = run_log
+        self.budgets: dict[BudgetKey, Budget] = {}
+        #: By job: the reason of the first hard limit that found it unfinished, and the job at that time.
+        self._terminated: dict[JobId, tuple[str, Job]] = {}
+        self._records = 0
+
+    def written(self, changes: Changes, begun: Sequence[Job]) -> None:
+        """Called before `jobs` has the changes. `begun`: the jobs of which an attempt begins."""
+        crossed = 0
+        for key, after in changes.budgets:
+            before = self.budgets.pop(key, None)
+            if after is not None:
+                self.budgets[key] = after
+                crossed += self._check_crossings(before, after, changes)
+        records = [it for it in changes.audit_records if _is_crossing(it.operation, it.resource)]
+        if len(records) != crossed:
+            self._run_log.fail("BU1 each crossing has one audit record", f"{records} of {crossed} crossings")
+        self._records += crossed
+        now = max((it.at for it in changes.history), default=None)
+        if now is not None:
+            self._check_starts(begun, now)
+            self._check_submissions(changes, now)
+
+    def _check_crossings(self, before: Budget | None, after: Budget, changes: Changes) -> bool:
+        """Whether limits were crossed. Each is crossed once in a period, when the spending has reached it."""
+        known = () if before is None else before.crossings
+        new = [it for it in after.crossings if it not in known]
+        kept = [it for it in known if it in after.crossings]
+        if any(it not in kept and _still_holds(it, before, after) for it in known):
+            self._run_log.fail("BU1 a crossing holds until its limit is changed", f"{before} {after}")
+        if len({(it.limit, it.period) for it in after.crossings}) < len(after.crossings):
+            self._run_log.fail("BU1 each crossing is recorded once", f"{after}")
+        if not new:
+            return False
+        limits = tuple(it.limit for it in new)
+        reason, at = stop_reason(after, limits), new[0].at
+        orders = [it for it, _ in changes.bulk_stops if it.order.reason == reason]
+        records = [it.order.record for it in orders]
+        if [it.order.kind for it in orders] != [stop_kind(limits)] or records[0] not in changes.audit_records:
+            self._run_log.fail("BU2 a crossing is saved with the order that it causes", f"{after} {orders}")
+        self._check_spent(after, at)
+        for it in new:
+            self._run_log.counts[f"budgets: {it.limit}"] += 1
+            if it.spent < after.amount(it.limit):
+                self._run_log.fail("BU1 a limit is crossed when it is reached", f"{after}")
+        self._run_log.write(f"budget of {after.key}: {limits[-1]}")
+        if BudgetLimit.HARD in limits:
+            for job in self._unfinished(after.key):
+                self._terminated.setdefault(job.id, (reason, job))
+        return True
+
+    def _check_spent(self, budget: Budget, at: datetime) -> None:
+        """The spending at a crossing is what the jobs in scope cost."""
+        spent, owed = budget.crossings[-1].spent, self._owed(budget, at)
+        if abs(spent - owed) > ROUNDING:
+            self._run_log.fail("BU3 a crossing has the true spending", f"{budget} and not {owed}")
+
+    def _check_starts(self, begun: Iterable[Job], now: datetime) -> None:
+        for job in begun:
+            for budget in self._exhausted(job, now):
+                self._run_log.fail("BU4 nothing starts beyond a budget", f"{self._run_log.name_of(job.id)} {budget}")
+
+    def _check_submissions(self, changes: Changes, now: datetime) -> None:
+        for job in (it for it in changes.inserted if it.child is None):
+            for budget in self._exhausted(job, now):
+                self._run_log.fail("BU4 nothing is accepted beyond a budget", f"{job.spec.name} {budget}")
+
+    def _exhausted(self, job: Job, now: datetime) -> list[Budget]:
+        return [it for it in self.budgets.values() if _covers(it.key, job) and present_crossings(it, now)]
+
+    def _unfinished(self, key: BudgetKey) -> list[Job]:
+        return [it for it in self._jobs.values() if _covers(key, it) and it.status not in FINISHED]
+
+    def _owed(self, budget: Budget, now: datetime) -> Decimal:
+        jobs = (it for it in self._jobs.values() if _covers(budget.key, it))
+        return sum((it.total for job in jobs if (it := cost_of(job, now)) is not None), Decimal(0))
+
+    def check_memory(self, loop: EngineLoop) -> None:
+        """The budgets in memory are the stored ones."""
+        if loop.budgets._budgets != self.budgets:
+            self._run_log.fail("I1 memory is what is stored", f"{loop.budgets._budgets}, and it is {self.budgets}")
+
+    async def check_end(self, world) -> None:
+        """Every limit that is reached is recorded, and what was terminated by one has ended by it."""
+        server, now = world.server, world.server.clock.now()
+        if {it.key: it for it in await server.store.budgets()} != self.budgets:
+            self._run_log.fail("BU1 crossings are durable", f"{await server.store.budgets()}")
+        for it in server.engine.budget_statuses():
+            if reached(it.budget, it.spent, now):
+                self._run_log.fail("BU1 a limit that is reached is crossed", f"{it}")
+            if abs(it.spent - self._owed(it.budget, now)) > ROUNDING:
+                self._run_log.fail("BU3 the spending is what jobs cost", f"{it} and not {self._owed(it.budget, now)}")
+        await self._check_records(server.store)
+        for job_id, (reason, before) in self._terminated.items():
+            self._check_terminated(self._jobs[job_id], before, reason)
+
+    async def _check_records(self, store) -> None:
+        stored = [
+            it.record
+            for operation in OPERATIONS.values()
+            for it in await store.audit_records(AuditQuery(operation=operation, limit=1000))
+        ]
+        found = [it for it in stored if _is_crossing(it.operation, it.resource)]
+        if len(found) != self._records or any(it.user != UserName("") for it in found):
+            self._run_log.fail("BU1 each crossing has one audit record", f"{found} of {self._records}")
+
+    def _check_terminated(self, job: Job, before: Job, reason: str) -> None:
+        """A job that a hard limit found unfinished shows its reason, unless it ended by another order or by itself."""
+        shown = {it.reason for it in job.stop_orders}
+        if reason in shown or job.child is not None:
+            self._run_log.counts["budgets: jobs terminated"] += reason in shown
+            return
+        ordered = any(it.kind is not StopKind.PAUSE for it in job.stop_orders)
+        if not ordered and len(job.attempts) > len(before.attempts) + (before.attempt is not None):
+            self._run_log.fail("BU5 a hard limit ends all jobs", f"{self._run_log.name_of(job.id)} {reason}: {job}")
+
+
+def _covers(key: BudgetKey, job: Job) -> bool:
+    if key.scope is BudgetScope.QUEUE:
+        return job.spec.queue == key.name
+    return key.name in (ROOT, job.spec.owner.account)
+
+
+def _still_holds(crossing: Crossing, before: Budget, after: Budget) -> bool:
+    unchanged = (before.period, before.amount(crossing.limit)) == (after.period, after.amount(crossing.limit))
+    return unchanged and before.currency == after.currency
+
+
+def _is_crossing(operation: str, resource: str) -> bool:
+    return operation in OPERATIONS.values() and resource.startswith("budget/")
