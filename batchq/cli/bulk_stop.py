@@ -4,7 +4,6 @@ import json
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import chain
 from signal import Signals
 from typing import Protocol
 
@@ -16,7 +15,7 @@ from batchq.cli.output import EXIT_STATUSES, INTERRUPTED, MISUSED, REFUSED, UNAV
 from batchq.cli.step_notes import StepNotes
 from batchq.cli.stop_confirmation import Declined, asks, confirmed
 from batchq.cli.times import clock_time, moment, now
-from batchq.errors import Invalid, Misused, Unavailable
+from batchq.errors import Invalid, Misused, NotFound, Unavailable
 
 CANCEL = "/v1/batchq/canceljobs"
 TERMINATE = "/v1/batchq/terminatejobs"
@@ -58,6 +57,7 @@ def add_cancel(command: ArgumentParser) -> None:
     jobs are confirmed first.
 
       batchq cancel 3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001,9a1bd3c2-77aa-4f0e-8f21-6b0d5cf4a002
+      batchq cancel train
       batchq cancel -u "$USER" -n 'sim-*'
       batchq cancel -t pending -p night --dry-run
     """
@@ -80,7 +80,7 @@ def add_terminate(command: ArgumentParser) -> None:
       batchq terminate 7d1e0c2b-91aa-4d55-8c3e-2a64f1b7c003.sidecar
       batchq terminate -A physics -t running --reason 'the room is too hot'
       batchq terminate -n 'train*' --signal INT --grace 120
-      batchq terminate 7d1e0c2b-91aa-4d55-8c3e-2a64f1b7c003 --checkpoint
+      batchq terminate @ --checkpoint
     """
     _add_common_flags(command)
     command.set_defaults(run=terminate)
@@ -176,8 +176,8 @@ def _stop(args: Namespace, path: str, **more: object) -> int:
     progress = RequestProgress()
     try:
         _send(args, path, more, progress)
-    except Declined as declined:
-        return print_error(str(declined))
+    except (Declined, NotFound) as refused:
+        return print_error(str(refused))
     except Invalid as invalid:
         return print_error(str(invalid), MISUSED)
     except Unavailable as unavailable:
@@ -192,9 +192,10 @@ def _send(args: Namespace, path: str, more: Mapping[str, object], progress: Requ
     url = url_of(args)
     if args.me:
         args.users = [*(args.users or ()), [_user_name(url)]]
-    content = {**job_filter(args), "dryRun": args.dry_run, "reason": args.reason, **more}
+    filters = job_filter(args, url)
+    content = {**filters, "dryRun": args.dry_run, "reason": args.reason, **more}
     given = {member: value for member, value in content.items() if value is not None}
-    notes = StepNotes.of(url, chain.from_iterable(args.jobs), cancels=path == CANCEL)
+    notes = StepNotes.of(url, filters.get("jobs", ()), cancels=path == CANCEL)
     reporter = (
         JsonReporter()
         if args.json

@@ -6,7 +6,7 @@ killed at once. Names are exact, whereas those of `batchq terminate` ignore case
 
 import json
 from argparse import SUPPRESS, ArgumentTypeError, Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -64,11 +64,13 @@ def ccancel(args: Namespace) -> int:
 
 
 def _cancel(args: Namespace) -> int:
-    filters = job_filter(args)
     url = url_of(args)
-    notes = StepNotes.of(url, chain.from_iterable(args.jobs), cancels=False)
-    requests = _exact(url, filters, set(chain.from_iterable(args.names))) if args.names else [filters]
-    outcomes = [it for request in requests for it in _stop(url, request | {"reason": args.reason, "graceSeconds": 0})]
+    filters = job_filter(args, url)
+    notes = StepNotes.of(url, filters.get("jobs", ()), cancels=False)
+    requests: Sequence[Mapping[str, object]] = (
+        _exact(url, filters, set(chain.from_iterable(args.names))) if args.names else [filters]
+    )
+    outcomes = [it for request in requests for it in _stop(url, {**request, "reason": args.reason, "graceSeconds": 0})]
     failed = [it for it in outcomes if it.get("outcome") not in SUCCESSFUL_OUTCOMES]
     if args.json:
         write_line(json.dumps({"jobs": outcomes, "status": NOT_CANCELLED if failed else DONE}, indent=2))
@@ -77,9 +79,9 @@ def _cancel(args: Namespace) -> int:
     return NOT_CANCELLED if failed else DONE
 
 
-def _exact(url: str, filters: dict[str, object], names: set[str]) -> list[dict[str, object]]:
+def _exact(url: str, filters: Mapping[str, list[str]], names: set[str]) -> list[dict[str, object]]:
     """Requests for the jobs that have exactly one of these names at present: the server's names ignore case."""
-    found = [it["jobId"] for it in _stop(url, filters | {"dryRun": True}) if it.get("jobName") in names]
+    found: list[object] = [it["jobId"] for it in _stop(url, {**filters, "dryRun": True}) if it.get("jobName") in names]
     others = {member: value for member, value in filters.items() if member not in ("jobs", "jobNames")}
     return [others | {"jobs": found[start : start + PAGE]} for start in range(0, len(found), PAGE)]
 

@@ -1,21 +1,19 @@
-"""Job selection by ids and filters. The flags have the letters of Slurm's `scancel`.
+"""Job selection by handles and filters. The flags have the letters of Slurm's `scancel`.
 
-An empty value is refused, not ignored: without the filter the command would stop more jobs. Ids are complete: a prefix
-could match another job a moment later.
+An empty value is refused, not ignored: without the filter the command would stop more jobs.
 """
 
-import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
 from itertools import chain
 
+from batchq.cli.job_handles import HELP, parse_handle, resolve_jobs
 from batchq.errors import Misused
 
 STATES = ("PENDING", "RUNNING", "ALL", "SUBMITTED", "RUNNABLE", "STARTING")
 ABBREVIATIONS = {"PD": "PENDING", "R": "RUNNING"}
 MAX_IDS = 5000  # ids with steps that fit into one request
 MEMBERS = {
-    "jobs": "jobs",
     "names": "jobNames",
     "users": "users",
     "accounts": "accounts",
@@ -23,13 +21,10 @@ MEMBERS = {
     "states": "states",
     "environments": "computeEnvironments",
 }
-_ID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_INDEX = r"0|[1-9]\d{0,4}"
-_JOB = re.compile(rf"({_ID})(?:([:#._])({_INDEX}))?|({_ID})(?:[:_]({_INDEX}))?\.([\w-]{{1,128}})", re.ASCII)
 
 _HELP = {
-    "jobs": "job id, or JOB.STEP: a child of an array (JOB:INDEX), a node of a multi-node job (JOB#NODE) or a "
-    "container of a task (JOB.NAME or JOB.INDEX)",
+    "jobs": f"{HELP}; or a step of it: children of an array (JOB:INDEX, JOB:FIRST-LAST), a node of a multi-node job "
+    "(JOB#NODE) or a container of a task (JOB.NAME or JOB.INDEX)",
     "names": "jobs of this name, in any case; a trailing * matches any end",
     "users": "jobs of this user",
     "accounts": "jobs of this account, and of the accounts below it",
@@ -55,16 +50,21 @@ def add_filter_flags(command: ArgumentParser) -> None:
     add("-w", "--nodes", "--environment", to="environments", metavar="ENVIRONMENT")
 
 
-def job_filter(args: Namespace) -> dict[str, object]:
-    """The members of the request. Raises Misused without any id or filter, which must not mean all jobs."""
-    members: dict[str, object] = {}
+def job_filter(args: Namespace, url: str) -> dict[str, list[str]]:
+    """The members of the request, with complete ids in `jobs`.
+
+    Raises Misused without any job or filter, which must not mean all jobs, and the errors of `resolve_jobs`.
+    """
+    members: dict[str, list[str]] = {}
+    if args.jobs:
+        members["jobs"] = ids = resolve_jobs(url, chain.from_iterable(args.jobs), stops=True)
+        if len(ids) > MAX_IDS:
+            raise Misused(f"too many jobs: one command takes at most {MAX_IDS} ids; use a filter")
     for name, member in MEMBERS.items():
         if values := getattr(args, name):
             members[member] = list(dict.fromkeys(chain.from_iterable(values)))  # without duplicates
-    if len(set(chain.from_iterable(args.jobs))) > MAX_IDS:
-        raise Misused(f"too many jobs: one command takes at most {MAX_IDS} ids; use a filter")
     if not members:
-        raise Misused("no jobs are selected: give an id or a filter; -t all selects all jobs that you may stop")
+        raise Misused("no jobs are selected: give a job or a filter; -t all selects all jobs that you may stop")
     return members
 
 
@@ -81,7 +81,13 @@ def _states(text: str) -> list[str]:
 
 
 def _jobs(text: str) -> list[str]:
-    return [_job(it) for it in parse_names(text)]
+    handles = parse_names(text)
+    for it in handles:
+        try:
+            parse_handle(it, stops=True)
+        except Misused as invalid:
+            raise ArgumentTypeError(str(invalid)) from None
+    return handles
 
 
 def _state(text: str) -> str:
@@ -89,17 +95,3 @@ def _state(text: str) -> str:
     if state not in STATES:
         raise ArgumentTypeError(f"{text!r} is not one of {', '.join(STATES)}")
     return state
-
-
-def _job(text: str) -> str:
-    """Parse a job id with an optional step. Slurm's `JOB_INDEX` becomes `JOB:INDEX`.
-
-    `JOB.STEP` is sent as it is: only the server knows whether the job is an array, a gang or a task.
-    """
-    parts = _JOB.fullmatch(text)
-    if parts is None:
-        raise ArgumentTypeError(f"{text!r} is not a complete job id, nor JOB.STEP, JOB:INDEX or JOB#NODE")
-    job, separator, step, task, child, container = parts.groups()
-    if container is not None:
-        return f"{task}{'' if child is None else f':{child}'}.{container}"
-    return job if separator is None else f"{job}{':' if separator == '_' else separator}{step}"

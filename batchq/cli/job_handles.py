@@ -1,7 +1,8 @@
-"""Short names of jobs, which commands accept that read or resubmit. Commands that stop jobs require complete ids.
+"""Short names of jobs, which all commands accept.
 
 A handle is a complete id, the beginning of an id (8 digits or more), a name that only one job has, or `@`, the caller's
-latest job. A step may follow: `:3` or `:190-194` for children of an array, `#1` for a node.
+latest job. A step may follow: `:3` or `:190-194` for children of an array, `#1` for a node. Commands that stop jobs
+also accept `.sidecar` or `.0` for a container of a task, and behind a complete id Slurm's `_3`.
 """
 
 import re
@@ -18,8 +19,12 @@ STDIN = "-"
 MAX_LISTED = 5  # candidates in the message on an ambiguous handle
 MAX_CANDIDATES = 1000
 FINISHED = ("SUCCEEDED", "FAILED")
-_HANDLE = re.compile(r"(@|[A-Za-z0-9][\w-]{0,127})(?::(\d{1,5})(?:-(\d{1,5}))?|#(\d{1,5}))?", re.ASCII)
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_INDEX = r"(0|[1-9]\d{0,4})"
+_HANDLE = re.compile(
+    rf"(@|[A-Za-z0-9][\w-]{{0,127}})(?::{_INDEX}(?:-{_INDEX})?|#{_INDEX})?(\.[\w-]{{1,128}})?", re.ASCII
+)
+_SLURM_CHILD = re.compile(rf"({_ID.pattern})_(?=\d)", re.ASCII)
 _PREFIX = re.compile(r"[0-9a-f]{8}[0-9a-f-]{0,28}", re.ASCII)
 
 HELP = "job: its id or the first 8 digits of it, its name if no other job has it, or @ for your latest job"
@@ -30,21 +35,19 @@ class Handle(Struct, frozen=True, kw_only=True):
 
     #: The part before the step: an id, a prefix, a name or `@`.
     job: str
-    #: The ends of the ids of its steps, as `:3`, `:4`; a single empty one: the job itself.
+    #: The ends of the ids of its steps, as `:3`, `:4` or `.sidecar`; a single empty one: the job itself.
     steps: tuple[str, ...]
 
 
-def parse_handle(text: str) -> Handle:
-    """Parse a handle without asking the server. Raises Misused."""
-    parts = _HANDLE.fullmatch(text)
-    if parts is None:
+def parse_handle(text: str, *, stops: bool = False) -> Handle:
+    """Parse a handle without asking the server. `stops`: of a command that stops jobs. Raises Misused."""
+    parts = _HANDLE.fullmatch(_SLURM_CHILD.sub(r"\1:", text, count=1) if stops else text)
+    if parts is None or (parts[5] and (parts[4] or not stops)):
         raise Misused(f"{text!r} is not a job: give an id, its first 8 digits or more, a name, or @")
-    job, first, last, node = parts.groups()
-    if node is not None:
-        return Handle(job=job, steps=(f"#{int(node)}",))
+    job, first, last, node, container = parts.groups()
     if first is None:
-        return Handle(job=job, steps=("",))
-    steps = tuple(f":{it}" for it in range(int(first), int(last or first) + 1))
+        return Handle(job=job, steps=(f"#{node}" if node else container or "",))
+    steps = tuple(f":{it}{container or ''}" for it in range(int(first), int(last or first) + 1))
     if not steps:
         raise Misused(f"{text!r} is an empty range")
     return Handle(job=job, steps=steps)
@@ -55,12 +58,12 @@ def with_stdin(words: Iterable[str]) -> list[str]:
     return [it for word in words for it in (sys.stdin.read().split() if word == STDIN else [word])]
 
 
-def resolve_jobs(url: str, handles: Iterable[str]) -> list[str]:
-    """The complete ids of the handles, each once, in their order.
+def resolve_jobs(url: str, handles: Iterable[str], *, stops: bool = False) -> list[str]:
+    """The complete ids of the handles, each once, in their order. `stops`: for a command that stops jobs.
 
     Raises Misused for an invalid or ambiguous handle, NotFound if no job matches, and the errors of `call`.
     """
-    parsed = [parse_handle(it) for it in handles]
+    parsed = [parse_handle(it, stops=stops) for it in handles]
     ids = {it.job: _resolve(url, it.job) for it in parsed}
     return list(dict.fromkeys(f"{ids[it.job]}{step}" for it in parsed for step in it.steps))
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from batchq.api.http import BODY_LIMIT
 from batchq.cli.main import main
+from tests.cli.native_server import row
 from tests.cli.scripted_server import ARRAY, GANG, NOWHERE, batchq, ended
 
 
@@ -67,8 +68,8 @@ async def test_me_stops_nothing_if_the_server_does_not_return_the_user(server, k
         [""],
         [","],
         [f"{ARRAY},"],
-        [ARRAY[:8]],
-        [ARRAY, "sim"],
+        [ARRAY[:8], "sim*"],
+        [f"{ARRAY}:5-3"],
         [f"{ARRAY}.x/y"],
         [f"{GANG}#1.x"],
         [f"{ARRAY}:"],
@@ -132,3 +133,33 @@ def test_any_arguments_end_with_a_documented_exit_status(monkeypatch, command, w
         status = ended.code
 
     assert status in {0, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("handles", "ids"),
+    [
+        (["sim", "3f2c9a1b"], [ARRAY]),
+        (["@"], [ARRAY]),
+        (["sim:190-192,3f2c9a1b.sidecar"], [f"{ARRAY}:190", f"{ARRAY}:191", f"{ARRAY}:192", f"{ARRAY}.sidecar"]),
+        ([f"{ARRAY}_3.sidecar", "sim#1", "sim.0"], [f"{ARRAY}:3.sidecar", f"{ARRAY}#1", f"{ARRAY}.0"]),
+    ],
+)
+@pytest.mark.parametrize("command", ["cancel", "terminate", "ccancel"])
+async def test_handles_of_jobs_are_sent_as_complete_ids(native, command, handles, ids):
+    native.rows = [row("sim", jobId=ARRAY)]
+
+    await ended(command, *handles)
+
+    stops = [
+        content for _, path, content in native.requests if path in ("/v1/batchq/canceljobs", "/v1/batchq/terminatejobs")
+    ]
+    assert [it["jobs"] for it in stops] == [ids]
+
+
+@pytest.mark.parametrize(("rows", "status"), [([], 1), ([row("sim"), row("sim", jobId=ARRAY)], 2)])
+async def test_a_name_of_no_job_or_of_several_stops_nothing(native, rows, status):
+    native.rows = rows
+
+    assert await ended("terminate", GANG, "sim") == status
+
+    assert [path for _, path, _ in native.requests] == ["/v1/batchq/listjobs"]
