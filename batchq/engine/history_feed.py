@@ -1,8 +1,9 @@
 """The history feed in memory: the newest entries of all jobs, and the readers that wait for the next one.
 
-A commit appends its entries; nothing is held for a job. Waiting readers see them at the next publication: at once after
-a quiet time, else PAUSE later, and later still with many readers, so that a busy server spends a bounded part of its
-time on them. A reader that is further behind than RING_SIZE entries reads the store. Decision 0054.
+A commit appends its entries; nothing is held for a job. Waiting readers see them at the next publication to their user:
+at once after a quiet time, else PAUSE later, and later still if this user has many readers, so that a busy server
+spends a bounded part of its time on them. A reader that is further behind than RING_SIZE entries reads the store.
+Decision 0054.
 """
 
 import asyncio
@@ -10,13 +11,16 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import takewhile
 
+from batchq.domain.access.accounts import UserName
 from batchq.engine.unit_of_work import Committed
 from batchq.ports.history import FeedEntry, FeedFilter, FeedPage, HistoryStore
 
 RING_SIZE = 8192  # entries in memory
 MAX_SCANNED = 5000  # stored entries that one page examines
-PAUSE = 0.1  # seconds between two publications, at least
-MAX_WAKES = 250  # readers that publications wake in a second, all of them together
+PAUSE = 0.1  # seconds between two publications to a user, at least
+MAX_WAKES = 250  # readers that publications wake in a second; users with waiting readers have equal shares
+FEW_READERS = 4  # a user with at most so many waits MAX_PAUSE at most, however many other users there are
+MAX_PAUSE = 0.2  # seconds
 WOKEN_AT_ONCE = 5  # readers; the next ones follow after WAKE_INTERVAL, so that other requests are served between them
 WAKE_INTERVAL = 0.005  # seconds
 
@@ -30,15 +34,10 @@ class HistoryFeed:
         self._store = store
         #: The highest number that was saved.
         self.last = 0
-        #: The number through which waiting readers may read.
-        self._published = 0
-        #: When the next publication may be, in seconds of the event loop's clock.
-        self._due = 0.0
-        self._timer: asyncio.TimerHandle | None = None
         #: The newest entries, with consecutive numbers through `last`.
         self._ring: deque[FeedEntry] = deque(maxlen=RING_SIZE)
-        #: The readers that wait for the next publication, as keys: the first one has waited longest.
-        self._waiters: dict[Waiter, None] = {}
+        #: The users that have waiting readers, or had them a moment ago.
+        self._users: dict[UserName, _Readers] = {}
         #: Whether the server shuts down: no reader waits.
         self.closed = False
 
@@ -56,65 +55,78 @@ class HistoryFeed:
     def close(self) -> None:
         """Wake all waiting readers, at shutdown. From now on no reader waits."""
         self.closed = True
-        self._cancel_timer()
-        for waiter in self._waiters:
-            _wake(waiter)
+        for readers in self._users.values():
+            readers.cancel_timer()
+            for waiter in readers.waiters:
+                _wake(waiter)
 
-    async def page(self, after: int, wanted: FeedFilter, *, limit: int, wait: float) -> FeedPage:
+    async def page(self, after: int, wanted: FeedFilter, *, limit: int, wait: float, reader: UserName) -> FeedPage:
         """Entries above the number `after` that match: at once if there are any, else within `wait` seconds.
 
-        With `wait`, entries of the last moments may be returned a little later, together with those that follow them.
-        A page without entries ends a long scan, or the wait; the next one begins after `FeedPage.next`. Raises
-        StoreFailed.
+        With `wait`, entries of the last moments may be returned a little later, together with those that follow them;
+        how much later depends on how many requests of the user `reader` wait. A page without entries ends a long scan,
+        or the wait; the next one begins after `FeedPage.next`. Raises StoreFailed.
         """
         deadline = asyncio.get_running_loop().time() + wait
         while True:
-            self._publish_if_due()
-            through = self._published if wait > 0 and not self.closed else self.last
+            through = self._published(reader) if wait > 0 and not self.closed else self.last
             page = await self._read(after, wanted, limit, through)
             if page.entries or page.gap or page.next < through:
                 return page
             after = page.next
-            if not await self._wait(deadline):
+            if not await self._wait(reader, deadline):
                 return page
 
-    async def _wait(self, deadline: float) -> bool:
+    async def _wait(self, reader: UserName, deadline: float) -> bool:
         """Wait for the next publication; False after the deadline, and if the feed is closed."""
         if self.closed or deadline <= asyncio.get_running_loop().time():
             return False
         waiter: Waiter = asyncio.get_running_loop().create_future()
-        self._waiters[waiter] = None
-        self._publish_if_due()
+        readers = self._readers_of(reader)
+        readers.waiters[waiter] = None
+        self._publish_if_due(readers)
         try:
             async with asyncio.timeout_at(deadline):
                 await waiter
         except TimeoutError:
             return False
         finally:
-            self._waiters.pop(waiter, None)
+            readers.waiters.pop(waiter, None)
         return not self.closed
 
-    def _publish_if_due(self) -> None:
-        """Let waiting readers see the entries through `last`, now or when the pause since the last time is over."""
+    def _published(self, reader: UserName) -> int:
+        """The number through which waiting readers of this user may read."""
+        readers = self._readers_of(reader)
+        self._publish_if_due(readers)
+        return readers.published
+
+    def _readers_of(self, user: UserName) -> "_Readers":
+        """The readers of a user. Users without readers are removed when another one's first reader comes."""
+        if user not in self._users:
+            self._users = {name: it for name, it in self._users.items() if it.in_use}
+            self._users[user] = _Readers()
+        return self._users[user]
+
+    def _publish_if_due(self, readers: "_Readers") -> None:
+        """Let these readers see the entries through `last`, now or when the pause since the last time is over."""
         loop = asyncio.get_running_loop()
-        if self._published == self.last:
+        if readers.published == self.last:
             return
-        if loop.time() >= self._due:
-            self._publish()
-        elif self._timer is None and self._waiters:
-            self._timer = loop.call_at(self._due, self._publish)
+        if loop.time() >= readers.due:
+            self._publish(readers)
+        elif readers.timer is None and readers.waiters:
+            readers.timer = loop.call_at(readers.due, self._publish, readers)
 
-    def _publish(self) -> None:
-        self._cancel_timer()
-        self._published = self.last
-        waiters, self._waiters = list(self._waiters), {}
-        self._due = asyncio.get_running_loop().time() + max(PAUSE, len(waiters) / MAX_WAKES)
+    def _publish(self, readers: "_Readers") -> None:
+        readers.cancel_timer()
+        readers.published = self.last
+        users = sum(it.in_use for it in self._users.values())
+        waiters, readers.waiters = list(readers.waiters), {}
+        pause = max(PAUSE, len(waiters) * users / MAX_WAKES)
+        if len(waiters) <= FEW_READERS:
+            pause = min(pause, MAX_PAUSE)
+        readers.due = asyncio.get_running_loop().time() + pause
         _wake_some(waiters)
-
-    def _cancel_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
     async def _read(self, after: int, wanted: FeedFilter, limit: int, through: int) -> FeedPage:
         first = self.last + 1 - len(self._ring)
@@ -141,7 +153,31 @@ class HistoryFeed:
 
     def _advance(self, last: int) -> None:
         self.last = last
-        self._publish_if_due()
+        for readers in self._users.values():
+            self._publish_if_due(readers)
+
+
+class _Readers:
+    """The waiting readers of one user."""
+
+    def __init__(self) -> None:
+        #: The number through which they may read.
+        self.published = 0
+        #: When the next publication may be, in seconds of the event loop's clock.
+        self.due = 0.0
+        self.timer: asyncio.TimerHandle | None = None
+        #: Those that wait for the next publication, as keys: the first one has waited longest.
+        self.waiters: dict[Waiter, None] = {}
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a reader waits, or was woken by the last publication."""
+        return bool(self.waiters) or self.due > asyncio.get_running_loop().time()
+
+    def cancel_timer(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
 
 
 def _wake_some(waiters: list[Waiter]) -> None:

@@ -30,7 +30,7 @@ class EventService:
         """
         start = self._feed.last if after is None else after
         visible = replace(wanted, visibility=caller.visibility)
-        return await self._feed.page(start, visible, limit=limit, wait=wait)
+        return await self._feed.page(start, visible, limit=limit, wait=wait, reader=caller.user)
 
     async def wait_for(
         self, job_id: JobId, statuses: AbstractSet[Status], *, after: int, seconds: float, caller: Caller
@@ -43,7 +43,8 @@ class EventService:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while loop.time() < deadline and not self._feed.closed:
-            page = await self._feed.page(after, wanted, limit=1, wait=deadline - loop.time())
+            wait = deadline - loop.time()
+            page = await self._feed.page(after, wanted, limit=1, wait=wait, reader=caller.user)
             if page.entries or page.gap:
                 return
             after = page.next

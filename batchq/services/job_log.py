@@ -88,7 +88,7 @@ class JobLogService:
                     continue
             if job is not None and _no_more_lines(query, job, at):
                 return JobLogPage(lines=(), next=at, over=True)
-            changed = await self._change(query.job_id, seen, deadline)
+            changed = await self._change(query.job_id, seen, deadline, caller)
             if changed is None:
                 return JobLogPage(lines=(), next=at, over=False)
             seen = changed
@@ -154,12 +154,13 @@ class JobLogService:
             await self._clock.sleep(pause)
             polls += 1
 
-    async def _change(self, job_id: JobId, seen: int, deadline: float) -> int | None:
+    async def _change(self, job_id: JobId, seen: int, deadline: float, caller: Caller) -> int | None:
         """Wait for a change of the job after the number `seen`. Returns its number; None after the deadline."""
         wanted = FeedFilter(jobs=frozenset({node_of(job_id)[0]}))
         loop = asyncio.get_running_loop()
         while loop.time() < deadline and not self._feed.closed:
-            page = await self._feed.page(seen, wanted, limit=1, wait=deadline - loop.time())
+            wait = deadline - loop.time()
+            page = await self._feed.page(seen, wanted, limit=1, wait=wait, reader=caller.user)
             if page.entries or page.gap:
                 return page.next
             seen = page.next

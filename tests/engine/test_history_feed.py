@@ -7,10 +7,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from batchq.domain.access.accounts import Visibility
+from batchq.domain.access.accounts import UserName, Visibility
 from batchq.domain.job import Status
 from batchq.engine import history_feed
-from batchq.engine.history_feed import MAX_SCANNED, MAX_WAKES, PAUSE, WOKEN_AT_ONCE, HistoryFeed
+from batchq.engine.history_feed import (
+    FEW_READERS,
+    MAX_PAUSE,
+    MAX_SCANNED,
+    MAX_WAKES,
+    PAUSE,
+    WOKEN_AT_ONCE,
+    HistoryFeed,
+)
 from batchq.ports.history import FeedFilter
 from batchq.ports.jobs import Changes
 from tests.engine.desk import desk_over, submit
@@ -18,6 +26,7 @@ from tests.support.builders import job, job_id, moment
 from tests.support.inline import InlineStore
 
 ALL = FeedFilter()
+ANNA, BERT = UserName("anna"), UserName("bert")
 
 
 @pytest.fixture
@@ -43,7 +52,7 @@ async def add(store, feed, *numbers):
 
 
 async def numbers(feed, after=0, wanted=ALL, *, limit=100, wait=0.0):
-    return [it.number for it in (await feed.page(after, wanted, limit=limit, wait=wait)).entries]
+    return [it.number for it in (await feed.page(after, wanted, limit=limit, wait=wait, reader=ANNA)).entries]
 
 
 def forbid_reads(store):
@@ -57,7 +66,7 @@ async def test_a_unit_of_work_publishes_its_entries_with_their_numbers(store):
     desk = await desk_over()
     await desk.process(submit(job_id(1), name="Align"), submit(job_id(2)))
 
-    page = await desk.loop.history_feed.page(0, ALL, limit=100, wait=0)
+    page = await desk.loop.history_feed.page(0, ALL, limit=100, wait=0, reader=ANNA)
 
     stored = await desk.store.feed(0, ALL, limit=100, scan=100)
     assert page == stored
@@ -71,7 +80,7 @@ async def test_the_newest_entries_are_read_from_memory(store, feed):
 
     assert await numbers(feed) == [1, 2, 3]
     assert await numbers(feed, 1, limit=1) == [2]
-    assert (await feed.page(1, ALL, limit=1, wait=0)).next == 2
+    assert (await feed.page(1, ALL, limit=1, wait=0, reader=ANNA)).next == 2
     assert await numbers(feed, 0, FeedFilter(jobs=frozenset({job_id(3)}))) == [3]
 
 
@@ -100,7 +109,7 @@ async def test_a_wait_ends_without_entries(store, feed):
     await add(store, feed, 1)
     began = asyncio.get_running_loop().time()
 
-    page = await feed.page(1, ALL, limit=10, wait=20)
+    page = await feed.page(1, ALL, limit=10, wait=20, reader=ANNA)
 
     assert (page.entries, page.next, page.gap) == ((), 1, False)
     assert 20 <= asyncio.get_running_loop().time() - began < 20 + 2 * PAUSE
@@ -110,11 +119,11 @@ def present():
     return asyncio.get_running_loop().time()
 
 
-async def follow(feed, seen, wanted=ALL):
+async def follow(feed, seen, wanted=ALL, *, reader=ANNA):
     """Read by long polls without an end; `seen` gets each page's time and numbers."""
     after = 0
     while True:
-        page = await feed.page(after, wanted, limit=100, wait=20)
+        page = await feed.page(after, wanted, limit=100, wait=20, reader=reader)
         seen.append((present(), [it.number for it in page.entries]))
         after = page.next
 
@@ -155,6 +164,47 @@ async def test_many_readers_are_woken_a_bounded_number_of_times_in_a_second(stor
     assert sum(map(len, seen)) <= 2 * MAX_WAKES + 2 * readers
 
 
+async def test_many_readers_of_a_user_do_not_delay_another_user(store, feed):
+    others = [asyncio.create_task(follow(feed, [], reader=BERT)) for _ in range(256)]
+
+    (seen,) = await busy(store, feed, 1, seconds=5, between=0.05)
+
+    for task in others:
+        task.cancel()
+    times = [at for at, _ in seen]
+    assert max(later - at for at, later in itertools.pairwise(times)) <= PAUSE + 0.05 + 0.001
+
+
+async def test_many_users_delay_a_user_with_few_readers_by_a_bounded_time(store, feed):
+    others = [asyncio.create_task(follow(feed, [], reader=UserName(f"u{it}"))) for it in range(200)]
+
+    (seen, *_) = await busy(store, feed, FEW_READERS, seconds=5, between=0.05)
+
+    for task in others:
+        task.cancel()
+    times = [at for at, _ in seen]
+    assert PAUSE < max(later - at for at, later in itertools.pairwise(times)) <= MAX_PAUSE + 0.05 + 0.001
+
+
+async def test_a_cancelled_reader_does_not_delay_the_others_of_its_user(store, feed):
+    left = [asyncio.create_task(follow(feed, [])) for _ in range(256)]
+    await asyncio.sleep(1)
+    for task in left:
+        task.cancel()
+
+    (seen,) = await busy(store, feed, 1, seconds=1, between=0.1)
+
+    assert len(seen) == 10
+
+
+async def test_users_whose_readers_are_gone_are_removed(store, feed):
+    for number in range(5):
+        await numbers(feed, wait=1) if number % 2 else await feed.page(0, ALL, limit=1, wait=1, reader=BERT)
+        await asyncio.sleep(1)
+
+    assert len(feed._users) == 1
+
+
 async def test_readers_are_woken_a_few_at_a_time(store, feed):
     seen = await busy(store, feed, 20, seconds=1, between=1)
 
@@ -185,7 +235,7 @@ async def test_a_reload_continues_after_the_stored_entries(store, feed):
 async def test_a_number_of_another_history_is_a_gap(store, feed):
     await add(store, feed, 1)
 
-    page = await feed.page(99, ALL, limit=10, wait=20)
+    page = await feed.page(99, ALL, limit=10, wait=20, reader=ANNA)
 
     assert (page.entries, page.next, page.gap) == ((), 1, True)
 
@@ -196,7 +246,7 @@ async def test_a_page_of_the_store_examines_a_bounded_number_of_entries(store, f
     await add(store, feed, 1, 2, 3, 4, 5)
     feed._ring.clear()
 
-    page = await feed.page(0, FeedFilter(statuses=frozenset({Status.FAILED})), limit=10, wait=20)
+    page = await feed.page(0, FeedFilter(statuses=frozenset({Status.FAILED})), limit=10, wait=20, reader=ANNA)
 
     assert (page.entries, page.next) == ((), 2)
 
