@@ -43,7 +43,7 @@ class HistoryEntryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class JobHistoryAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The history of a job, oldest entry first."""
+    """The history of a job, oldest entry first; without entries for a child that its array has not created yet."""
 
     job_id: str
     history: tuple[HistoryEntryAnswer, ...]
@@ -84,9 +84,10 @@ def dialect(jobs: JobService) -> Dialect:
     async def history(request: web.Request) -> web.Response:
         caller = authorize(request, Permission.SELF, GET_JOB_HISTORY)
         job_id = JobId(request.match_info["job"])
-        entries = await jobs.history(job_id, caller=caller)
-        if not entries:
-            raise HttpRefusal(f"Job {job_id} not found.", status=HTTPStatus.NOT_FOUND)
+        try:
+            entries = await jobs.history(job_id, caller=caller)
+        except NotFound as error:
+            raise HttpRefusal(str(error), status=HTTPStatus.NOT_FOUND) from None
         return reply(JobHistoryAnswer(job_id=job_id, history=tuple(map(_history_entry, entries))))
 
     async def force_fail(request: web.Request) -> web.Response:

@@ -70,7 +70,15 @@ def defaults(named: Path | None) -> Mapping[str, str]:
 def _files(named: Path | None) -> list[Path]:
     """The files to read, in the order of their precedence."""
     own = named or default_file()
-    return [it for it in (own, SYSTEM_FILE) if it == named or it.exists()]
+    return [it for it in (own, SYSTEM_FILE) if it == named or _exists(it)]
+
+
+def _exists(file: Path) -> bool:
+    """Whether the file exists. Raises Misused if a directory of its path cannot be searched."""
+    try:
+        return file.exists()
+    except OSError as why:
+        raise Misused(f"cannot read the config file {file}: {why.strerror}") from None
 
 
 def _members_of(file: Path) -> Mapping[str, str]:
@@ -120,7 +128,7 @@ def _read(file: Path) -> Mapping[str, object]:
             content = tomllib.load(opened)
             mode = os.fstat(opened.fileno()).st_mode
     except OSError as why:
-        raise Misused(f"cannot read {file}: {why.strerror}") from None
+        raise Misused(f"cannot read the config file {file}: {why.strerror}") from None
     except (ValueError, RecursionError) as why:  # TOMLDecodeError is a ValueError, and quotes no values
         raise Misused(f"{file} is not valid TOML: {why}") from None
     if "secret" in content and stat.S_IMODE(mode) & 0o077 and stat.S_ISREG(mode):

@@ -9,7 +9,7 @@ from batchq.cli import job_handles
 from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.job_columns import age, reason, status, status_style, stop_order
 from batchq.cli.job_columns import state as state_of
-from batchq.cli.output import escape, write_line
+from batchq.cli.output import escape, print_notice, write_line
 from batchq.cli.search_filters import FINISHED
 from batchq.cli.server_requests import Row, explanation, history, job_detail
 from batchq.cli.tables import (
@@ -222,6 +222,8 @@ def history_command(args: Namespace) -> int:
     response = history(url, job_handles.resolve_job(url, args.job))
     entries = response["history"]
     print_list(args, response, entries, _history_columns(entries))
+    if not entries:
+        print_notice(f"job {response['jobId']} has no history yet: its array has not created it")
     return 0
 
 

@@ -260,8 +260,10 @@ class JobService:
         return tuple(it for it in waiting if caller.reaches(it.spec.owner))
 
     async def history(self, job_id: JobId, *, caller: Caller) -> tuple[HistoryEntry, ...]:
-        """The history of a job, oldest first; empty for an unknown job."""
-        return await self._store.history(job_id) if await self._visible_jobs([job_id], caller) else ()
+        """The history of a job, oldest first; empty for a child that its array has not created yet. Raises NotFound."""
+        if await self._projected.job(job_id, visibility=caller.visibility) is None:
+            raise NotFound(f"Job {job_id} not found.")
+        return await self._store.history(job_id)
 
     async def tag(self, job_id: JobId, tags: Tags, *, caller: Caller) -> None:
         """Add or replace tags of a job. Raises NotFound; Invalid beyond 50 tags."""

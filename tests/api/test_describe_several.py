@@ -120,13 +120,16 @@ async def array(server, submit, becomes):
 async def test_a_child_that_is_not_spawned_yet_is_shown_and_explained_but_not_by_describe_jobs(array, http):
     _, _, shown = await http.ask("GET", f"/v1/batchq/jobs/{array}:2")
     _, _, why = await http.ask("GET", f"/v1/batchq/jobs/{array}:2/why")
+    _, _, history = await http.ask("GET", f"/v1/batchq/jobs/{array}:2/history")
     others = [(await http.ask("GET", f"/v1/batchq/jobs/{array}:{it}"))[0] for it in ("1", "3", "02")]
+    no_history = [(await http.ask("GET", f"/v1/batchq/jobs/{array}:{it}/history"))[0] for it in ("3", "02")]
     _, _, by_aws = await http.post("DescribeJobs", {"jobs": [f"{array}:2"]})
 
     job = shown["job"]
     assert (job["status"], job["arrayIndex"], job["parentId"], job["attempts"]) == ("PENDING", 2, array, [])
     assert (why["code"], why["facts"]["ahead"], why["facts"]["array"]["code"]) == ("NOT_CREATED", 0, "CHILDREN")
-    assert others == [200, 404, 404]
+    assert history == {"jobId": f"{array}:2", "history": []}
+    assert (others, no_history) == ([200, 404, 404], [404, 404])
     assert by_aws["jobs"] == []
 
 

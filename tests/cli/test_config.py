@@ -147,6 +147,14 @@ def test_an_unreadable_config_file_is_reported_with_its_path(file):
         load(Path(file))
 
 
+def test_a_home_that_cannot_be_searched_is_reported_with_the_path_of_the_config_file(monkeypatch, capsys):
+    monkeypatch.setenv("XDG_CONFIG_HOME", unsearchable := f"/{'a' * 256}")
+
+    assert main(["list"]) == 2
+    error = f"batchq: cannot read the config file {unsearchable}/batchq/config.toml: File name too long\n"
+    assert capsys.readouterr().err == error
+
+
 def test_the_users_file_takes_precedence_over_the_system_wide_file(write):
     write(
         'url = "http://everyone:1"\nregion = "us-east-2"\n[defaults]\nqueue = "day"\ndefinition = "align"',

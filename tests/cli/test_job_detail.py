@@ -108,6 +108,15 @@ async def test_history_prints_each_state_with_its_time(native, capsys):
     ]
 
 
+async def test_history_of_a_child_that_is_not_created_yet_is_a_notice(native, capsys):
+    native.responses[f"{PATH}:7/history"] = {"jobId": f"{JOB}:7", "history": []}
+
+    assert await batchq("history", f"{JOB}:7") == 0
+
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", f"batchq: job {JOB}:7 has no history yet: its array has not created it\n")
+
+
 async def test_history_prints_each_order_to_stop_with_its_author_and_its_signals(native, capsys):
     order = {"kind": "TERMINATE", "user": "cora", "at": 1_795_000_000_000, "reason": "too hot"}
     entry = {"at": 1_795_000_000_000, "status": "RUNNING", "attempt": 1}
