@@ -97,6 +97,7 @@ def _server(settings: Settings, parts: Parts) -> Iterator[Reading]:
     yield Reading(gauge="batchq_engine_up", value=float(health.engine is None))
     yield Reading(gauge="batchq_safe_mode", value=float(health.safe_mode is not None))
     yield Reading(gauge="batchq_event_loop_late_seconds", value=parts.loop_watchdog.longest_delay().total_seconds())
+    yield Reading(gauge="batchq_watchers", value=parts.engine.history_feed.waiting)
     yield Reading(gauge="batchq_store_bytes", value=parts.store.size())
     with suppress(StoreFailed):  # what cannot be measured is absent
         yield Reading(gauge="batchq_disk_free_bytes", value=parts.disk_guard.free())

@@ -76,6 +76,7 @@ GAUGES = (
         name="batchq_event_loop_late_seconds",
         help="The longest delay of the event loop above 1 s within the last 5 minutes; 0: none.",
     ),
+    Gauge(name="batchq_watchers", help="Requests that wait for changes: of events, of logs, and for ends of jobs."),
     Gauge(name="batchq_store_bytes", help="The size of the database and its write-ahead log."),
     Gauge(name="batchq_disk_free_bytes", help="Free space of the disk with batchq's data."),
     Gauge(

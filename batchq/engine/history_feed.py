@@ -41,6 +41,11 @@ class HistoryFeed:
         #: Whether the server shuts down: no reader waits.
         self.closed = False
 
+    @property
+    def waiting(self) -> int:
+        """The number of readers that wait for the next publication."""
+        return sum(len(it.waiters) for it in self._users.values())
+
     async def load(self) -> None:
         """Continue after the stored entries. Called before the first commit, and after one with an unknown outcome."""
         last = (await self._store.feed_ends()).last

@@ -77,6 +77,7 @@ PANELS = (
     ),
     ("Submitted jobs", "short", ("sum by (queue) (increase(batchq_jobs_submitted_total[5m]))", "{{queue}}")),
     ("Disk", "bytes", ("batchq_disk_free_bytes", "free"), ("batchq_store_bytes", "database")),
+    ("Requests that wait for changes", "short", ("batchq_watchers", "waiting")),
     (
         "Server",
         "short",

@@ -6,6 +6,7 @@ import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from shutil import which
 
@@ -59,6 +60,18 @@ def test_a_server_with_keys_shows_metrics_for_its_token_and_nothing_else(tmp_pat
         assert status == 200
         assert samples(text)["batchq_jobs_finished_total", ("outcome", "succeeded"), ("queue", "default")] == 1
         assert not [it for it in ("secret", job) if it in text]
+
+
+def test_a_request_that_waits_for_events_is_a_watcher_until_it_is_answered(tmp_path):
+    with serving(tmp_path / "data", "--runtime", "simulated") as service, ThreadPoolExecutor(1) as pool:
+        reader = pool.submit(get, f"{service.url}/v1/batchq/events?after=0&wait=20")
+
+        until(lambda: samples(get(f"{service.url}/metrics")[1])["batchq_watchers",] == 1)
+        register(service.client(), "true", "true")
+        service.client().submit_job(jobName="a", jobQueue="default", jobDefinition="true")
+
+        assert reader.result()[0] == 200
+        until(lambda: samples(get(f"{service.url}/metrics")[1])["batchq_watchers",] == 0)
 
 
 def program(name):
