@@ -1,5 +1,6 @@
 """ListEvents: the status changes of jobs, one numbered feed that a client follows by long polls."""
 
+import asyncio
 import re
 from typing import Annotated, cast
 
@@ -12,7 +13,7 @@ from batchq.api.holds import HoldChangeAnswer, hold_change_answer
 from batchq.api.http import Dialect, milliseconds, query_of, reply, struct_to_json, validate
 from batchq.api.openapi import OperationDoc, document
 from batchq.api.stop_orders import StopStepAnswer, stop_step_answer
-from batchq.domain.access.accounts import Permission, UserName
+from batchq.domain.access.accounts import Caller, Permission, UserName
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Status
 from batchq.errors import Invalid
@@ -24,6 +25,8 @@ NAME = "ListEvents"
 EVENTS = "/v1/batchq/events"
 MAX_READERS = 256  # requests of one user that wait at the same time
 MAX_WAIT = 20  # seconds
+CONNECTION_CHECK = 2  # seconds after which a waiting request whose client has disconnected ends
+CLOCK_TOLERANCE = 0.01  # seconds by which a timeout of the event loop may come early
 MAX_ENCODED = 1024  # events whose JSON is in memory
 MAX_NUMBER = 2**53  # so that every JSON parser keeps it
 
@@ -129,13 +132,29 @@ def dialect(events: EventService) -> Dialect:
         query = validate(ListEventsQuery, query_of(request))
         wanted = to_filter(query)
         async with readers.of(caller.user):
-            page = await events.page(query.after, wanted, limit=query.limit, wait=query.wait, caller=caller)
+            page = await connected_page(request, events, query, wanted, caller)
         return reply(encoded.answer(page))
 
     def mount(app: web.Application) -> None:
         document(app, app.router.add_get(EVENTS, list_events), _DOC)
 
     return mount
+
+
+async def connected_page(
+    request: web.Request, events: EventService, query: ListEventsQuery, wanted: FeedFilter, caller: Caller
+) -> FeedPage:
+    """The page that the request waits for. The wait ends early if the client disconnects. Raises StoreFailed."""
+    loop = asyncio.get_running_loop()
+    deadline, after = loop.time() + query.wait, query.after
+    while True:
+        check = min(deadline, loop.time() + CONNECTION_CHECK)
+        wait = max(0.0, check - loop.time())
+        page = await events.page(after, wanted, limit=query.limit, wait=wait, caller=caller)
+        is_early = loop.time() < check - CLOCK_TOLERANCE  # a long scan, or the server shuts down
+        if page.entries or page.gap or is_early or check == deadline or request.transport is None:
+            return page
+        after = page.next
 
 
 def to_filter(query: ListEventsQuery) -> FeedFilter:

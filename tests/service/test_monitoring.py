@@ -2,7 +2,9 @@
 
 import json
 import os
+import socket
 import subprocess
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -13,6 +15,7 @@ from shutil import which
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from batchq.api.native.events import MAX_WAIT
 from tests.service.test_keys import Keys
 from tests.service.waiting import register, until
 from tests.support.service import reserved, serving
@@ -72,6 +75,28 @@ def test_a_request_that_waits_for_events_is_a_watcher_until_it_is_answered(tmp_p
 
         assert reader.result()[0] == 200
         until(lambda: samples(get(f"{service.url}/metrics")[1])["batchq_watchers",] == 0)
+
+
+def test_a_request_for_events_whose_client_has_disconnected_is_no_watcher(tmp_path):
+    with serving(tmp_path / "data", "--runtime", "simulated") as service:
+        address = urllib.parse.urlsplit(service.url)
+        with socket.create_connection((address.hostname, address.port)) as reader:
+            reader.sendall(f"GET /v1/batchq/events?wait=20 HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode())
+            until(lambda: samples(get(f"{service.url}/metrics")[1])["batchq_watchers",] == 1)
+        disconnected = time.monotonic()
+
+        until(lambda: samples(get(f"{service.url}/metrics")[1])["batchq_watchers",] == 0)
+
+        assert time.monotonic() - disconnected < MAX_WAIT / 2
+
+
+def test_a_request_for_events_waits_for_the_given_time(tmp_path):
+    with serving(tmp_path / "data", "--runtime", "simulated") as service:
+        began = time.monotonic()
+        _, text = get(f"{service.url}/v1/batchq/events?wait=5")
+
+        assert json.loads(text)["events"] == []
+        assert 5 <= time.monotonic() - began < 7
 
 
 def program(name):
