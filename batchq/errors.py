@@ -91,7 +91,7 @@ class EngineUnknown(EngineError):
 
 
 class EngineUnreachable(EngineUnknown):
-    """There is no connection to the engine: the call was not sent, and has no effect."""
+    """The call was not sent, and has no effect: the engine could not be connected to, or did not answer before it."""
 
 
 class StartHadNoEffect(EngineUnknown):

@@ -135,6 +135,15 @@ class ContainerLost(Struct, frozen=True, kw_only=True):
     reason: str = status_reasons.DISAPPEARED
 
 
+class CheckpointRequested(Struct, frozen=True, kw_only=True):
+    """The checkpoint signal of a step of the stop ladder is about to be sent: from now on it may be delivered."""
+
+    attempt: int
+    container_key: str = ""
+    #: The index of the step.
+    step: int = 0
+
+
 class StopSignalDelivered(Struct, frozen=True, kw_only=True):
     """The signal of a step of the stop ladder was delivered: the wait of that step starts."""
 
@@ -279,6 +288,7 @@ AttemptEvent = (
     | StartAbandoned
     | ContainerExited
     | ContainerLost
+    | CheckpointRequested
     | StopSignalDelivered
     | CheckpointSeen
     | TimedOut

@@ -200,7 +200,7 @@ class AttemptContainer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     steps: tuple[SignalStep, ...] = ()
     #: The index in `steps` of the step under way; their number once SIGKILL is due.
     step: int = 0
-    #: When the checkpoint signal was delivered; None until then, and without such a step.
+    #: When the checkpoint signal was last sent, saved before it was sent; None until then, and without such a step.
     checkpoint_requested_at: datetime | None = None
     #: When the stop signal was delivered; None until then.
     signalled_at: datetime | None = None

@@ -62,7 +62,8 @@ class StopOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
     steps: tuple[SignalStep, ...] = ()
     #: The index in `steps` of the step under way; their number once SIGKILL is due.
     step: int = 0
-    #: When the checkpoint signal was first delivered to a container; None until then, and without such a step.
+    #: When the checkpoint signal was sent to a container, saved before it was sent; None until then, and without such a
+    #: step. With one container the latest time: a signal whose delivery stays unknown is sent again.
     checkpoint_requested_at: datetime | None = None
     #: When the stop signal was first delivered to a container; None until then.
     signalled_at: datetime | None = None
@@ -104,7 +105,7 @@ class StopProgress(StrEnum):
 
     #: The order was accepted, and applies to the job.
     ORDERED = "ORDERED"
-    #: The checkpoint signal was first delivered.
+    #: The checkpoint signal was first sent.
     CHECKPOINT_REQUESTED = "CHECKPOINT_REQUESTED"
     #: The final checkpoint was seen.
     CHECKPOINT_SEEN = "CHECKPOINT_SEEN"

@@ -14,9 +14,10 @@ from datetime import datetime, timedelta
 
 from batchq.domain import events as on
 from batchq.domain.checkpoint_names import METRICS_FILE
-from batchq.domain.ids import JobId
+from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import FINISHED, Job
-from batchq.domain.lifecycle.ladder import awaits_checkpoint
+from batchq.domain.lifecycle.ladder import awaits_checkpoint, may_repeat_at
+from batchq.domain.lifecycle.reconcile import ladder_of
 from batchq.domain.lifecycle.stop_order import awaits_final_checkpoint
 from batchq.engine.messages import JobEvent
 from batchq.engine.supervisor import Supervisor
@@ -95,26 +96,46 @@ class Checkpoints:
                 log.warning("the checkpoint directories are not swept now: %s", failure)
             await self._clock.sleep(SWEEP_INTERVAL)
 
-    async def report_final(self, job: Job, *, ended: bool) -> None:
-        """Post the final checkpoint of the attempt under way, if one was requested and it exists.
+    async def may_signal(self, job: Job, tag: Tag, unanswered_at: datetime | None) -> bool:
+        """Whether the checkpoint signal that is due for a container may be sent.
+
+        A signal that may be delivered already is repeated only when the time for a checkpoint is over without one: the
+        program would write a second checkpoint. `unanswered_at`: when the last call ended unanswered; None: none did.
+        """
+        stopped = ladder_of(job, tag)
+        repeat_at = None if stopped is None else may_repeat_at(stopped, unanswered_at)
+        if repeat_at is None:
+            return True
+        return self._clock.now() >= repeat_at and not await self.report_final(job, ended=False)
+
+    async def report_final(self, job: Job, *, ended: bool) -> bool:
+        """Post the final checkpoint of the attempt under way, if one was requested and it exists; whether it does.
 
         `ended`: the container has ended. An error of the disk is logged.
         """
         if not awaits_final_checkpoint(job) or job.attempt is None:
-            return
+            return False
         try:
             found = await self._final(job, ended=ended)
         except StoreFailed as failure:
             log.warning("job %s: its final checkpoint is not looked up now: %s", job.id, failure)
-            return
+            return False
         if found is not None:
             self._post(JobEvent(job_id=job.id, event=on.CheckpointSeen(attempt=job.attempt.number, name=found.name)))
+        return found is not None
 
     async def _final(self, job: Job, *, ended: bool) -> Checkpoint | None:
-        """The newest complete checkpoint from after the stop order; None: there is none."""
-        assert job.stop is not None, f"{job.id} is not being stopped"
-        since = job.stop.ordered_at - DISK_CLOCK_LAG
+        """The newest complete checkpoint from after the checkpoint signal; None: there is none.
+
+        Of a container that has ended, or gets no such signal: from after the stop order.
+        """
+        order = job.stop
+        assert order is not None, f"{job.id} is not being stopped"
+        requested_at = order.ordered_at if ended or not awaits_checkpoint(order) else order.checkpoint_requested_at
+        if requested_at is None:
+            return None
         found = await self.files.entries(job.id, ended=ended)
+        since = requested_at - DISK_CLOCK_LAG
         return next((it for it in reversed(found) if it.complete and it.created_at >= since), None)
 
     async def _finish_or_log(self, job: Job) -> None:

@@ -146,9 +146,10 @@ class ContainerCalls(Protocol):
         """The present state of one container; None if it does not exist."""
 
     async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
-        """Send `signal` to the container; None: the image's StopSignal, or else SIGTERM. Raises ContainerGone.
+        """Send `signal` to the container; None: the image's StopSignal, or else SIGTERM.
 
-        A paused container is resumed, so that it can handle the signal.
+        A paused container is resumed, so that it can handle the signal. Raises ContainerGone; EngineUnreachable if the
+        signal was not sent.
         """
 
     async def kill(self, tag: Tag) -> None:

@@ -87,7 +87,8 @@ MIN_SECRET = 4  # characters: replacing shorter words would make the message unr
 MAX_REASON, MAX_REDACTED, MAX_ENGINE_TEXT = 1024, 2048, 4096
 COMMAND_NOT_FOUND, COMMAND_NOT_EXECUTABLE = 127, 126  # exit codes
 BAD_REQUEST, NOT_FOUND, CONFLICT, SERVER_ERROR, NOT_IMPLEMENTED = 400, 404, 409, 500, 501  # HTTP status codes
-_NO_RESPONSE = (DockerException, RequestException, TransportError, StreamParseError, OSError, ValueError)
+#: The errors of the SDK and its transport.
+NO_RESPONSE = (DockerException, RequestException, TransportError, StreamParseError, OSError, ValueError)
 # A layer below the engine (containerd, the shim) is down or restarting. Only these texts distinguish such a 500 from
 # the one for an invalid user name; each is longer than one word, as a user could choose a single word.
 _LOWER_LAYER_FAILED = (
@@ -121,7 +122,7 @@ def translate_errors(call: str) -> Iterator[None]:
     """Raise EngineUnknown for every error of the SDK and its transport that the block does not handle itself."""
     try:
         yield
-    except _NO_RESPONSE as error:
+    except NO_RESPONSE as error:
         raise EngineUnknown(f"{call}: {message_of(error)}") from error
 
 

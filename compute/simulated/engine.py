@@ -148,12 +148,16 @@ class PlannedCheckpoint(Struct, frozen=True):
     path: Path
     at: datetime
 
-    def write(self) -> None:
+    def write(self) -> bool:
+        """Write it; whether it was written. It is not in a directory that no longer exists."""
         end = self.container.end()
-        if end is None or end.at >= self.at:
-            with suppress(FileNotFoundError):
-                self.path.write_text(f"{self.at}\n")
-                os.utime(self.path, (self.at.timestamp(), self.at.timestamp()))
+        if end is not None and end.at < self.at:
+            return False
+        with suppress(FileNotFoundError):
+            self.path.write_text(f"{self.at}\n")
+            os.utime(self.path, (self.at.timestamp(), self.at.timestamp()))
+            return True
+        return False
 
 
 class SimulatedEngine:
@@ -265,13 +269,12 @@ class SimulatedEngine:
         """Whether checkpoint signals are requests: the container has a checkpoint directory."""
         return tag in self.containers and self.containers[tag].launch.checkpoint_directory is not None
 
-    def write_checkpoints(self) -> None:
-        """Write the checkpoints that are due, with the times at which they were due."""
+    def write_checkpoints(self) -> list[PlannedCheckpoint]:
+        """Write the checkpoints that are due, with the times at which they were due; those that were written."""
         now = self._now()
         due = [it for it in self.planned_checkpoints if it.at <= now]
         self.planned_checkpoints = [it for it in self.planned_checkpoints if it.at > now]
-        for it in due:
-            it.write()
+        return [it for it in due if it.write()]
 
     def kill(self, tag: Tag) -> None:
         container = self._running(tag)

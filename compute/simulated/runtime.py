@@ -275,7 +275,10 @@ class SimulatedRuntime:
         self._engine.write_checkpoints()
         for it in self._engine.planned_checkpoints:
             delay = (it.at - self._clock.now()).total_seconds()
-            self._run_later(f"checkpoint {it.path.name}", delay, self._engine.write_checkpoints)
+            self._run_later(f"checkpoint {it.path.name}", delay, self._write_checkpoints)
+
+    def _write_checkpoints(self) -> None:
+        self._engine.write_checkpoints()
 
     def _schedule_all_ends(self) -> None:
         """Schedule the reports of all future ends; a new subscription does not get past ones."""

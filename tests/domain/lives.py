@@ -85,6 +85,10 @@ def lost(attempt=1):
     return on.ContainerLost(attempt=attempt)
 
 
+def requested(attempt=1, *, step=0):
+    return on.CheckpointRequested(attempt=attempt, step=step)
+
+
 def asked(attempt=1, *, step=0):
     return on.StopSignalDelivered(attempt=attempt, step=step)
 

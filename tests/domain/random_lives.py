@@ -92,7 +92,9 @@ def happening(it, now, *, which, detail, ago):
             return (on.CancelRequested if it.status in QUEUED else kind)(reason=reason, user=USERS[detail % 2])
         case on.DependencyFailed:
             return on.DependencyFailed(job_id=job_id(2))
-        case on.TerminateRequested | on.StopForced | on.CheckpointSeen | on.StopSignalDelivered:
+        case (
+            on.TerminateRequested | on.StopForced | on.CheckpointRequested | on.CheckpointSeen | on.StopSignalDelivered
+        ):
             return of_a_stop(it, kind, attempt=attempt, detail=detail, ago=ago)
         case on.Placed:
             return on.Placed(environment="local")
@@ -120,7 +122,7 @@ def of_a_stop(it, kind, *, attempt, detail, ago):
         case on.CheckpointSeen:
             return on.CheckpointSeen(attempt=attempt, name=f"step-{detail}")
     late = it.stop is None or detail > 200
-    return on.StopSignalDelivered(attempt=attempt, step=0 if late else it.stop.step)
+    return kind(attempt=attempt, step=0 if late else it.stop.step)
 
 
 def what_happens(it, which):

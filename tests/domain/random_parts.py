@@ -133,6 +133,6 @@ def news(it, now, *, which, whom, detail):
         case on.ContainerExited:
             began = part.started_at or now
             return kind(**about, exit_code=EXIT_CODES[detail % 4], started_at=began, stopped_at=now)
-        case on.StopSignalDelivered:
+        case on.CheckpointRequested | on.StopSignalDelivered:
             return kind(**about, step=0 if detail > 200 else part.step)
     return kind(**about)

@@ -56,6 +56,7 @@ HAPPENINGS = {
     on.StartAbandoned: given_up(KEY),
     on.ContainerExited: ends(KEY),
     on.ContainerLost: is_lost(KEY),
+    on.CheckpointRequested: on.CheckpointRequested(attempt=1, container_key=KEY),
     on.StopSignalDelivered: is_asked(KEY),
     on.GraceExpired: grace_over(KEY),
     on.StartTimedOut: too_late(KEY),
@@ -74,6 +75,7 @@ CELLS = {
     (AttemptContainerState.RUNNING, on.ContainerStarted): ("RUNNING", []),
     (AttemptContainerState.RUNNING, on.ContainerExited): ("ENDED", ["start 0/waits"]),
     (AttemptContainerState.RUNNING, on.ContainerLost): ("ENDED", ["clear 0/it"]),
+    (AttemptContainerState.RUNNING, on.CheckpointRequested): ("RUNNING", []),
     (AttemptContainerState.RUNNING, on.StopSignalDelivered): ("RUNNING", []),  # told to end
     (AttemptContainerState.RUNNING, on.GraceExpired): ("RUNNING", ["kill 0/it"]),  # told to end, and asked
     (AttemptContainerState.RUNNING, on.StartTimedOut): ("RUNNING", ["stop 0/it", "stop 0/app"]),

@@ -25,6 +25,7 @@ from tests.domain.lives import (
     not_started,
     pending,
     placed,
+    requested,
     runnable,
     running,
     seen,
@@ -62,6 +63,7 @@ HAPPENINGS = {
     on.StartAbandoned: on.StartAbandoned(attempt=1),
     on.ContainerExited: exited(0),
     on.ContainerLost: lost(),
+    on.CheckpointRequested: requested(),
     on.StopSignalDelivered: asked(),
     on.CheckpointSeen: seen(),
     on.TimedOut: timed_out(),
@@ -131,6 +133,7 @@ CELLS = {
     (Status.RUNNING, on.ContainerStarted): (Status.RUNNING, []),
     (Status.RUNNING, on.ContainerExited): (Status.SUCCEEDED, [do.CleanUpContainer]),
     (Status.RUNNING, on.ContainerLost): (Status.FAILED, [do.CleanUpContainer]),
+    (Status.RUNNING, on.CheckpointRequested): (Status.RUNNING, []),
     (Status.RUNNING, on.StopSignalDelivered): (Status.RUNNING, []),  # with a stop order
     (Status.RUNNING, on.CheckpointSeen): (Status.RUNNING, []),
     (Status.RUNNING, on.TimedOut): (Status.RUNNING, [do.StopContainer]),

@@ -13,7 +13,7 @@ from batchq.domain.lifecycle import arrays, stop_order
 from batchq.domain.lifecycle.array_view import apply_order
 from batchq.domain.lifecycle.clock_shift import ClockShift, bounded, shifted
 from batchq.domain.lifecycle.deadlines import due_event, next_wakeup
-from batchq.domain.lifecycle.ladder import KILL_AGAIN, latest_kill
+from batchq.domain.lifecycle.ladder import KILL_AGAIN, latest_kill, may_repeat_at
 from batchq.domain.lifecycle.reconcile import effects_for
 from batchq.domain.stop_orders import SignalStep, StopKind, StopProgress
 from tests.domain.lives import (
@@ -26,6 +26,7 @@ from tests.domain.lives import (
     grace_over,
     lived,
     lost,
+    requested,
     runnable,
     running,
     seen,
@@ -72,6 +73,16 @@ def test_the_checkpoint_signal_comes_first_and_its_wait_counts_from_its_delivery
     assert signals(effects) == ["send SIGUSR1"]
     assert (next_wakeup(job), job.stop.checkpoint_requested_at, job.stop.signalled_at) == (at(123), at(3), None)
     assert (job.stop.final_checkpoint_requested, job.stop.final_checkpoint) == (True, None)
+
+
+def test_a_checkpoint_signal_that_is_saved_as_sent_is_repeated_only_after_its_whole_wait():
+    job = after(trains(), CHECKPOINT, requested(), now=at(0))
+
+    assert (job.stop.checkpoint_requested_at, next_wakeup(job)) == (at(0), None)
+    assert may_repeat_at(job.stop) == at(120)
+    assert may_repeat_at(after(job, requested(), now=at(130)).stop) == at(250)
+    assert may_repeat_at(after(job, asked(), now=at(3)).stop) is None
+    assert after(job, requested(step=1), now=at(5)) == job
 
 
 def test_a_checkpoint_ends_its_step_and_the_stop_signal_follows_with_the_whole_grace():

@@ -1,10 +1,12 @@
 """A job that is terminated with a final checkpoint writes it before it is stopped."""
 
+from datetime import timedelta
+
 import pytest
 
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.job import Status
-from batchq.errors import StoreFailed
+from batchq.errors import EngineUnknown, EngineUnreachable, StoreFailed
 from tests.support.scripts import Script, lasting
 
 CHECKPOINTS = {"batchq:checkpoints": "true"}
@@ -170,6 +172,39 @@ async def test_a_server_that_was_killed_before_the_deletion_deletes(world):
 
     await world.wait_until_idle()
     assert world.checkpoints.directory(job) is None
+
+
+async def test_a_checkpoint_signal_without_an_answer_is_not_repeated_while_its_checkpoint_is_awaited(world):
+    job = await running(world, lasting(output=("ready",), on_request="final", request_delay=4))
+    world.runtime.lost_replies["stop"] = 1
+
+    await world.terminate(job, checkpoint=True)
+
+    done = await world.wait_for(job, Status.FAILED)
+    assert done.stop.final_checkpoint == "final"
+    assert (await world.engine_calls(job)).count("stop") == 2  # USR1 and SIGTERM
+
+
+async def test_a_checkpoint_signal_that_was_lost_is_repeated_after_the_timeout(world):
+    job = await running(world, tags=SIGNAL | SHORT)
+    world.runtime.refusals["stop"] = [EngineUnknown("no reply")]
+
+    await world.terminate(job, checkpoint=True)
+
+    done = await world.wait_for(job, Status.FAILED)
+    assert done.stop.final_checkpoint == "final"
+    assert done.stop.checkpoint_requested_at - done.stop.ordered_at >= timedelta(seconds=2)
+
+
+async def test_a_checkpoint_signal_that_was_not_sent_is_repeated_at_once(world):
+    job = await running(world)
+    world.runtime.refusals["stop"] = [EngineUnreachable("the engine is away")]
+
+    await world.terminate(job, checkpoint=True)
+
+    done = await world.wait_for(job, Status.FAILED)
+    assert done.stop.final_checkpoint == "final"
+    assert done.stop.signalled_at - done.stop.ordered_at < timedelta(seconds=60)
 
 
 @pytest.mark.fault("CK03")

@@ -10,15 +10,15 @@ from tests.support.scripts import lasting
 SIGNAL = {"batchq:checkpoints": "true", "batchq:checkpoint-signal": "USR1"}
 
 
-async def running(world, **script):
+async def running(world, *, tags=SIGNAL, **script):
     writes = lasting(**{"output": ("ready",), "checkpoints": ("step-1",), "on_request": "final"} | script)
-    job = await world.submit(writes, tags=SIGNAL)
+    job = await world.submit(writes, tags=tags)
     await world.wait_for_output(job, "ready")
     return job
 
 
 async def ends_with_one_final_checkpoint(world, job, *, kept=("step-1", "final"), signals=(2,)):
-    """`signals`: the permitted numbers of checkpoint and stop signals."""
+    """`signals`: the permitted numbers of checkpoint and stop signals, together."""
     done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     await world.wait_until_idle()
     assert done.stop.final_checkpoint == "final"
@@ -45,7 +45,7 @@ async def test_killed_after_the_order(world):
 
 @pytest.mark.fault("CK01")
 async def test_killed_after_the_checkpoint_signal_before_its_delivery_was_saved(world):
-    """The signal may be sent again, because its delivery is not known."""
+    """The signal is not sent again: the checkpoint that it requested is awaited."""
     job = await running(world, request_delay=5)
     world.runtime.hold("stop")
     await world.terminate(job, checkpoint=True)
@@ -54,7 +54,36 @@ async def test_killed_after_the_checkpoint_signal_before_its_delivery_was_saved(
 
     await world.boot()
 
-    await ends_with_one_final_checkpoint(world, job, signals=(2, 3))
+    await ends_with_one_final_checkpoint(world, job)
+
+
+@pytest.mark.fault("CK01")
+async def test_a_server_that_returns_after_the_timeout_finds_the_checkpoint_before_it_repeats_the_signal(world):
+    job = await running(world, tags=SIGNAL | {"batchq:checkpoint-timeout": "3"}, request_delay=1)
+    world.runtime.hold("stop")
+    await world.terminate(job, checkpoint=True)
+    await world.wait_for_call(job, "stop")
+    await world.crash_after("stop")
+    await world.sleep(5)
+
+    await world.boot()
+
+    await ends_with_one_final_checkpoint(world, job)
+
+
+@pytest.mark.fault("CK01")
+async def test_killed_between_the_save_and_the_checkpoint_signal(world):
+    """The signal is sent again once the time for a checkpoint is over."""
+    job = await running(world, tags=SIGNAL | {"batchq:checkpoint-timeout": "3"})
+    world.runtime.hold("stop")
+    await world.terminate(job, checkpoint=True)
+    await world.wait_for_call(job, "stop")
+    await world.crash()
+    world.runtime.release("stop")
+
+    await world.boot()
+
+    await ends_with_one_final_checkpoint(world, job, signals=(3,))  # the first did not reach the engine
 
 
 @pytest.mark.fault("CK01")

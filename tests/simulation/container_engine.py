@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from batchq.compute.simulated.engine import SimulatedEngine
+from batchq.compute.simulated.engine import PlannedCheckpoint, SimulatedEngine
 from batchq.compute.simulated.runtime import KILLS_ENGINE, NO_EFFECT, Fault, SimulatedRuntime
 from batchq.domain.catalog import Network
 from batchq.domain.container import Resources
 from batchq.domain.ids import Tag
-from batchq.errors import BatchqError, EngineUnknown
+from batchq.errors import BatchqError, EngineUnknown, EngineUnreachable
 from batchq.ports.clock import Clock
 from batchq.ports.logs import LogLine
 from batchq.ports.runtime import (
@@ -44,6 +44,8 @@ class ObservedEngine(SimulatedEngine):
                 self._invariants.containers.removed(launch.tag)
             self._invariants.containers.made(self.containers[launch.tag])
             self._invariants.made(launch.tag)
+            if not self._invariants.containers.late["create", launch.tag]:
+                self._invariants.checkpoints.created(launch)
         return made
 
     def start(self, tag: Tag) -> None:
@@ -54,6 +56,12 @@ class ObservedEngine(SimulatedEngine):
             self._invariants.started(tag)
         if container is not None and container.unsaved_runs:
             self._invariants.ran_twice(tag)
+
+    def write_checkpoints(self) -> list[PlannedCheckpoint]:
+        written = super().write_checkpoints()
+        for it in written:
+            self._invariants.checkpoints.wrote(it)
+        return written
 
     def end(self, *, starting: Tag | None = None) -> None:
         super().end(starting=starting)
@@ -142,7 +150,11 @@ class FaultyRuntime(RuntimeProxy):
 
     async def signal_stop(self, tag: Tag, signal: str | None = None) -> None:
         self._invariants.signals.sent(tag, signal)
-        await super().signal_stop(tag, signal)
+        try:
+            await super().signal_stop(tag, signal)
+        except EngineUnreachable:
+            self._invariants.signals.not_sent(tag)
+            raise
 
     async def remove_silent(self, tag: Tag) -> AsyncGenerator[LogLine, None] | None:
         await self._lifetime.fault_point("before", "reading a log", tag)

@@ -76,6 +76,7 @@ async def check(world) -> None:
     await _check_store(world)
     await world.invariants.budgets.check_end(world)
     await _check_logs(world)
+    world.invariants.checkpoints.check_end(world.checkpoints.directory)
 
 
 async def until(world, holds, ends: datetime) -> None:

@@ -17,6 +17,7 @@ from batchq.domain.stop_orders import StopKind
 from batchq.ports.jobs import Changes
 from tests.simulation.budgets import BudgetChecks
 from tests.simulation.bulk_stops import BulkStopChecks
+from tests.simulation.checkpoints import CheckpointChecks
 from tests.simulation.clocks import StoredTimes
 from tests.simulation.container_checks import (
     ContainerChecks,
@@ -56,10 +57,11 @@ class Invariants:
         self._orders = OrderChecks(jobs=self.jobs, run_log=run_log)
         self.holds = HoldChecks(jobs=self.jobs, run_log=run_log)
         self.budgets = BudgetChecks(jobs=self.jobs, run_log=run_log)
-        self.signals = SignalChecks(jobs=self.jobs, name_of=run_log.name_of, run_log=run_log)
+        self.signals = SignalChecks(jobs=self.jobs, now=now, name_of=run_log.name_of, run_log=run_log)
         self.history = HistoryChecks(run_log)
         self._company = ContainerChecks(containers=self.containers, now=now, run_log=run_log)
         self.times = StoredTimes(jobs=self.jobs, containers=self.containers, now=now, run_log=run_log)
+        self.checkpoints = CheckpointChecks(jobs=self.jobs, times=self.times, run_log=run_log)
         self.last_attempts: dict[JobId, int] = {}
         self.terminated_jobs: set[JobId] = set()
         self.orphans: dict[Tag, int | None] = {}
@@ -128,6 +130,7 @@ class Invariants:
         self._check_promised_start(before, after)
         self._check_timeouts(before, after)
         self._check_time_limits(before, after)
+        self.checkpoints.committed(before, after)
         self.jobs[after.id] = _saved(after)
         self._changed_at[after.id] = self._now(), before
         if after.status is not before.status or after.stop != before.stop:

@@ -9,7 +9,6 @@ from batchq.domain.lifecycle.container_gates import keys
 from batchq.ports.runtime import LaunchSpec
 from tests.simulation import final_checks
 from tests.simulation.second_server import SecondServer
-from tests.simulation.signal_checks import CheckpointReports
 from tests.simulation.world import World
 from tests.support import builders
 
@@ -41,13 +40,11 @@ class RandomScenario:
     async def _storm(self) -> None:
         users = self._world.spawn(self._use(), "users")
         twin = self._world.spawn(self._second_server.run(), "a twin")
-        reports = self._world.spawn(CheckpointReports(self._world).run(), "checkpoints")
         ends = self._clock.now() + timedelta(seconds=self._choices.world.choice([12, 30, 75]))
         while self._clock.now() < ends:
             await self._clock.sleep(self._choices.world.uniform(0.1, 8))
             self._disturb()
         users.cancel()
-        reports.cancel()
         twin.cancel()
 
     async def _use(self) -> None:

@@ -1,80 +1,58 @@
 """Random requests for final checkpoints and force, and checks of the signals that containers get."""
 
-import asyncio
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from random import Random
 from typing import Any
 
-from batchq.domain import events as on
 from batchq.domain.checkpoints import CHECKPOINTS_TAG, SIGNAL_TAG, TIMEOUT_TAG
 from batchq.domain.ids import JobId, Tag, node_of
-from batchq.domain.job import FINISHED, AttemptContainer, Job
-from batchq.domain.lifecycle.stop_order import awaits_final_checkpoint
+from batchq.domain.job import FINISHED, Job
 from batchq.domain.stop_orders import StopOrder
-from batchq.engine.messages import JobEvent
 from tests.simulation.run_log import RunLog
 
+DISCARD = {"keep_checkpoints": False}
 OF_BULK_STOPS = {"SIGINT"}  # signals that `bulk_stops.order` chooses
 
 
 def tags(rng: Random) -> tuple[tuple[str, str], ...]:
-    """The tags of a submission: often without a checkpoint directory, or without a checkpoint signal."""
-    seconds = (TIMEOUT_TAG, str(rng.choice([1, 4, 9])))
-    return rng.choice(
-        [
-            (),
-            (),
-            ((CHECKPOINTS_TAG, "true"), seconds),
-            ((CHECKPOINTS_TAG, "true"), (SIGNAL_TAG, rng.choice(["USR1", "HUP"])), seconds),
-        ]
-    )
+    """The tags of a submission: some without a checkpoint directory, or without a checkpoint signal."""
+    seconds = (TIMEOUT_TAG, str(rng.choice([1, 4, 9, 20])))
+    own, signal = (CHECKPOINTS_TAG, "true"), (SIGNAL_TAG, rng.choice(["USR1", "HUP"]))
+    return rng.choices([(), (own, seconds), (own, signal, seconds)], weights=[2, 1, 3])[0]
 
 
 def how(rng: Random) -> dict[str, Any]:
     """How a terminate stops a job."""
-    return rng.choice([{}, {"checkpoint": True}, {"checkpoint": True, "keep_checkpoints": False}, {"force": True}])
-
-
-class CheckpointReports:
-    """Reports checkpoints of jobs that are stopping; some of them late, or of an attempt that is over."""
-
-    def __init__(self, world: Any) -> None:
-        self._world = world
-        self._rng: Random = world.choices.ladders
-
-    async def run(self) -> None:
-        number = 0
-        while True:
-            await self._world.clock.sleep(self._rng.choice([0.3, 2, 5]))
-            jobs = [it for it in self._world.invariants.jobs.values() if it.stop is not None and it.array_state is None]
-            waiting = [it for it in jobs if awaits_final_checkpoint(it)]
-            chosen = waiting or jobs
-            server = self._world.server
-            if not chosen or server is None or not server.ready:
-                continue
-            number += 1
-            job = self._rng.choice(chosen)
-            attempt = len(job.attempts) + (job.attempt is not None)
-            seen = on.CheckpointSeen(attempt=attempt, name=f"checkpoint-{number}")
-            server.engine.mailbox.post(JobEvent(job_id=job.id, event=seen))
-            await asyncio.sleep(0)
+    checkpoint = {"checkpoint": True}
+    return rng.choice([{}, checkpoint, checkpoint, checkpoint | DISCARD, DISCARD, {"force": True}])
 
 
 class SignalChecks:
     """`jobs` are as last committed."""
 
-    def __init__(self, *, jobs: Mapping[JobId, Job], name_of: Callable[[Any], str], run_log: RunLog) -> None:
+    def __init__(
+        self,
+        *,
+        jobs: Mapping[JobId, Job],
+        now: Callable[[], datetime],
+        name_of: Callable[[Any], str],
+        run_log: RunLog,
+    ) -> None:
         self._jobs = jobs
+        self._now = now
         self._name_of = name_of
         self._run_log = run_log
         self._stopped: set[Tag] = set()
         self._killed: set[Tag] = set()
+        #: When a checkpoint signal was last sent that may be delivered.
+        self._requested: dict[Tag, datetime] = {}
 
     def killed(self, tag: Tag) -> None:
         self._killed.add(tag)
 
     def sent(self, tag: Tag, signal: str | None) -> None:
-        """A server sends a signal. It may have died after an earlier one, so a signal may come twice in a row."""
+        """A server sends a signal. It may have died after an earlier one, so a stop signal may come twice in a row."""
         if tag in self._killed:
             self._fail("I29 no signal follows SIGKILL", tag, signal)
         job = self._jobs.get(tag.job_id)
@@ -91,8 +69,19 @@ class SignalChecks:
         if tag in self._stopped:
             self._fail("I29 the stop signal follows the checkpoint signal", tag, signal)
         ladder = next((it for it in job.attempt.containers if it.key == tag.container_key), job.stop)
-        if ladder is not None and _delivered(ladder):
-            self._fail("I29 a signal whose delivery is stored is not sent again", tag, signal)
+        if ladder is not None and ladder.checkpoint_requested_at is None:
+            self._fail("I29 a checkpoint signal is saved before it is sent", tag, signal)
+        self._request(tag, job)
+
+    def _request(self, tag: Tag, job: Job) -> None:
+        rules, last = job.spec.checkpoints, self._requested.get(tag)
+        self._requested[tag] = self._now()
+        if rules is not None and last is not None and self._now() - last < rules.timeout:
+            self._fail("I29 a checkpoint signal that may be delivered is not repeated in its time", tag, str(last))
+
+    def not_sent(self, tag: Tag) -> None:
+        """The signal that was sent last did not reach the engine."""
+        self._requested.pop(tag, None)
 
     def forced(self, job_id: JobId) -> None:
         """A force of a whole job was acknowledged."""
@@ -106,10 +95,6 @@ class SignalChecks:
 
     def _fail(self, what: str, tag: Tag, signal: str | None) -> None:
         self._run_log.fail(what, f"{self._name_of(tag)} {signal}")
-
-
-def _delivered(ladder: StopOrder | AttemptContainer) -> bool:
-    return ladder.checkpoint_requested_at is not None
 
 
 def without_checkpoint(orders: tuple[StopOrder, ...]) -> tuple[object, ...]:

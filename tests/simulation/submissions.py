@@ -18,6 +18,7 @@ from batchq.domain.job import (
 from batchq.domain.task import Condition, NodeRange, Nodes, Task
 from batchq.ports.jobs import SubmissionKey
 from batchq.services.submissions import Submission
+from tests.simulation import checkpoints
 from tests.simulation.signal_checks import tags
 from tests.support import builders
 
@@ -174,6 +175,7 @@ class SubmissionGenerator:
             refuse=rng.choices([None, "no such program"], weights=[12, 1])[0],
             refusals=None if certain else rng.choice([None, 1, 2, 5]),
             refuse_certain=certain,
+            **checkpoints.script(self._ladders),
         )
 
 

@@ -4,14 +4,18 @@
 """
 
 import asyncio
+import os
 from collections.abc import Coroutine
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
+from batchq.compute.simulated.engine import nanoseconds
 from batchq.domain.container import Resources
 from batchq.domain.ids import JobId
 from batchq.domain.job import FINISHED
 from batchq.engine import arrays, bulk_stops
+from batchq.store.checkpoint_files import EPOCH
+from tests.simulation.checkpoints import ObservedCheckpoints
 from tests.simulation.choices import Choices
 from tests.simulation.client import Client
 from tests.simulation.clocks import MachineClock
@@ -37,7 +41,8 @@ class World:
         self.invariants.resources.host = HOST
         self.invariants.resources.account_limit = choices.account_limit
         self.archive = InlineLogFiles()
-        self.checkpoints = temporary_checkpoints(self.clock.now)
+        self.checkpoints = temporary_checkpoints(self._machine_time, self._machine_changed_at, of=ObservedCheckpoints)
+        self.checkpoints.checks = self.invariants.checkpoints
         self.connection = database_in_memory()
         self.machine = FaultyEngine(
             clock=self.clock, capacity=HOST, choices=self.choices, run_log=run_log, invariants=self.invariants
@@ -139,6 +144,13 @@ class World:
             invariants=self.invariants,
             grace=self._grace,
         )
+
+    def _machine_time(self) -> datetime:
+        return self.invariants.times.shown(self.clock.now())
+
+    def _machine_changed_at(self, found: os.stat_result) -> int:
+        """When a file was changed, by the machine's clock, in nanoseconds since the epoch."""
+        return nanoseconds(self.invariants.times.shown(EPOCH + timedelta(microseconds=found.st_mtime_ns // 1000)))
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

@@ -155,9 +155,9 @@ class InlineCheckpointFiles(CheckpointFiles):
             raise StoreFailed(f"{about}: {failure}") from failure
 
 
-def temporary_checkpoints(now) -> InlineCheckpointFiles:
-    """Checkpoint files in a directory of their own, whose times are those that their writer sets."""
+def temporary_checkpoints(now, changed_at=attrgetter("st_mtime_ns"), *, of=InlineCheckpointFiles):
+    """Checkpoint files in a directory of their own; by default their times are those that their writer sets."""
     root = Path(tempfile.mkdtemp(prefix="batchq-", dir=_TMPFS if _TMPFS.is_dir() else None))
-    files = InlineCheckpointFiles(root, now=now, changed_at=attrgetter("st_mtime_ns"))
+    files = of(root, now=now, changed_at=changed_at)
     weakref.finalize(files, shutil.rmtree, root, ignore_errors=True)
     return files

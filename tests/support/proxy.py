@@ -11,11 +11,16 @@ CHUNK = 65536
 
 
 class Proxy:
-    """Passes on what is said. `silent`, it still passes requests on, and keeps the engine's answers to itself."""
+    """Forwards requests and replies. While it is `silent`, it forwards requests and drops the replies.
+
+    A connection whose request contains `muted_by` gets no reply from then on; None: no connection.
+    """
 
     def __init__(self, path):
         self.path = path
         self.silent = False
+        self.muted_by: bytes | None = None
+        self._muted = set()
         self._open = set()
         self._lock = threading.Lock()
         self._listener = None
@@ -69,7 +74,9 @@ class Proxy:
     def _pass(self, source, target, answers, ends):
         with suppress(OSError):
             while data := source.recv(CHUNK):
-                if not (answers and self.silent):
+                if not answers and self.muted_by is not None and self.muted_by in data:
+                    self._muted.add(target)
+                if not (answers and (self.silent or source in self._muted)):
                     target.sendall(data)
         for each in (source, target):
             with suppress(OSError):

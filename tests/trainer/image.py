@@ -30,10 +30,14 @@ LOADED = re.compile(r"(?:=> )?(/\S+) \(0x")
 
 
 def ensure_image() -> str:
-    """Create the image unless one with the present content exists; its name."""
+    """Create the image unless one with the present content exists; its name with a tag for the content.
+
+    It also is `latest`, which another checkout may replace.
+    """
     content = hashlib.sha256(TRAINER.read_bytes() + Path(__file__).read_bytes() + str(PYTHON).encode()).hexdigest()
     with closing(docker.from_env(timeout=300)) as engine:
-        if _content(engine) != content:
+        name = f"{NAME}:{content[:12]}"
+        if _content(engine, name) != content:
             library = [it for it in LIBRARY.rglob("*") if it.is_file() and not UNUSED.search(str(it))]
             shared = _shared_libraries([PYTHON, *(it for it in library if ".so" in it.suffixes)])
             folders = ":".join(sorted({str(it.parent) for it in shared}))
@@ -43,14 +47,18 @@ def ensure_image() -> str:
                 f'CMD ["{PYTHON}", "/train.py"]',
             ]
             engine.api.import_image_from_data(
-                _packed(_exported(engine), [PYTHON, *library, *shared]), repository=NAME, tag="latest", changes=changes
+                _packed(_exported(engine), [PYTHON, *library, *shared]),
+                repository=NAME,
+                tag=content[:12],
+                changes=changes,
             )
-    return NAME
+        engine.images.get(name).tag(NAME, tag="latest")
+    return name
 
 
-def _content(engine: Any) -> str | None:
+def _content(engine: Any, name: str) -> str | None:
     try:
-        return engine.images.get(NAME).labels.get(LABEL)
+        return engine.images.get(name).labels.get(LABEL)
     except ImageNotFound:
         return None
 

@@ -9,7 +9,7 @@ import urllib.error
 import urllib.request
 
 from tests.support.service import Service
-from tests.trainer.image import NAME, TRAINER
+from tests.trainer.image import TRAINER
 
 TIMEOUT = 90.0  # seconds
 STEP = re.compile(r"step=(\d+) loss=([0-9.]+)")
@@ -18,18 +18,19 @@ STEP = re.compile(r"step=(\d+) loss=([0-9.]+)")
 class Runs:
     """Training jobs of one server, whose checkpoints are in `checkpoints`."""
 
-    def __init__(self, service: Service, checkpoints):
+    def __init__(self, service: Service, checkpoints, *, image: str):
         self.service = service
+        self._image = image
         self._checkpoints = checkpoints
 
     def create(self, **environment):
         """A job that runs the training program; its id, once it has made some steps."""
         body = {
             "name": "fit-a-line",
-            "image": NAME,
+            "image": self._image,
             "environment": {name: str(value) for name, value in environment.items()},
             "infrastructure": {"vcpus": 0.25, "memory": "64MB"},
-            "checkpoints": {"signal": "USR1", "timeoutSeconds": 60},
+            "checkpoints": {"signal": "USR1", "timeoutSeconds": 30},
         }
         job_id = self.call("POST", "", body)["jobId"]
         self.wait(job_id, lambda it: it["status"] == "running")

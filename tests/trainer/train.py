@@ -13,6 +13,7 @@ from pathlib import Path
 
 STEPS = int(os.environ.get("STEPS", "400"))
 SECONDS_PER_STEP = float(os.environ.get("SECONDS_PER_STEP", "0.05"))
+WRITE_SECONDS = float(os.environ.get("WRITE_SECONDS", "0"))  # from SIGUSR1 until the checkpoint is written
 STOP_SECONDS = float(os.environ.get("STOP_SECONDS", "0"))  # from SIGTERM until it exits
 DIRECTORY = Path(os.environ["BATCHQ_CHECKPOINT_DIR"])
 EVERY = 50  # steps
@@ -53,7 +54,7 @@ def stop():
 
 
 def main():
-    trainer, requested = Trainer(), []
+    trainer, requested, written = Trainer(), [], 0
     signal.signal(signal.SIGUSR1, lambda *_: requested.append(True))
     signal.signal(signal.SIGTERM, lambda *_: stop())
     resume_from = os.environ.get("BATCHQ_RESUME_FROM")
@@ -63,8 +64,12 @@ def main():
     while trainer.step < STEPS:
         loss = trainer.learn()
         print(f"epoch={trainer.step // STEPS_PER_EPOCH} step={trainer.step} loss={loss:.6f}", flush=True)
-        if requested or trainer.step % EVERY == 0:
-            requested.clear()
+        if len(requested) > written:  # one more for each signal, also for one that arrives during a write
+            written += 1
+            print(f"checkpoint requested at step={trainer.step}", flush=True)
+            time.sleep(WRITE_SECONDS)
+            trainer.save()
+        elif trainer.step % EVERY == 0:
             trainer.save()
         time.sleep(SECONDS_PER_STEP)
 

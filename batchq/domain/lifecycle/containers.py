@@ -164,6 +164,11 @@ def _lose(job: Job, container: AttemptContainer, event: on.ContainerLost, now: d
     return with_container(job, ended(container, max(now, container.started_at or now), event.reason))
 
 
+def _note_request(job: Job, container: AttemptContainer, event: on.CheckpointRequested, now: datetime) -> Job:
+    """Store that a checkpoint signal is sent, before it is."""
+    return with_container(job, ladder.requested(container, event.step, now))
+
+
 def _count_wait(job: Job, container: AttemptContainer, event: on.StopSignalDelivered, now: datetime) -> Job:
     """Start the wait of the step at the first delivery of its signal, as for a job with one container."""
     return with_container(job, ladder.delivered(container, event.step, now))
@@ -349,6 +354,7 @@ _OVER: Mapping[type[on.Event], Rule] = {
     on.StartAbandoned: _ignored,
     on.ContainerExited: _ignored,
     on.ContainerLost: _ignored,
+    on.CheckpointRequested: _ignored,
     on.StopSignalDelivered: _ignored,
     on.GraceExpired: _ignored,
     on.StartTimedOut: _ignored,
@@ -370,6 +376,7 @@ TRANSITIONS: Mapping[AttemptContainerState, Mapping[type[on.Event], Rule]] = {
         on.ContainerStarted: _learn_address,
         on.ContainerExited: _exit,
         on.ContainerLost: _lose,
+        on.CheckpointRequested: _note_request,
         on.StopSignalDelivered: _count_wait,
         on.GraceExpired: _next_step,
         on.StartTimedOut: _start_timed_out,

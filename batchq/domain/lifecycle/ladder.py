@@ -5,8 +5,9 @@ signal, and ends when its wait is over or, of a step for a checkpoint, when a ch
 until the container has exited.
 
 An order that stops a job with one container and a container of an attempt with several have the same members for their
-ladder, so the rules are the same. A signal whose delivery is not stored (`next_step_at` is None) is sent again after a
-restart; a signal whose delivery is stored never is.
+ladder, so the rules are the same. A signal whose delivery is stored (`next_step_at` is set) is never sent again. A stop
+signal whose delivery is not stored is sent again after a restart. A checkpoint signal is stored before it is sent, and
+may be sent again only at `may_repeat_at`. Decision 0052.
 """
 
 from datetime import datetime, timedelta
@@ -56,6 +57,25 @@ def awaits_checkpoint(it: StopOrder | AttemptContainer) -> bool:
     """Whether the step under way ends with a checkpoint."""
     step = under_way(it)
     return step is not None and step.until_checkpoint
+
+
+def requested(it: Stopped, step: int, now: datetime) -> Stopped:
+    """Store that the checkpoint signal of the step is sent now. Nothing for another step, or a delivered signal."""
+    found = unsent(it)
+    if found is None or step != it.step or not found.until_checkpoint:
+        return it
+    return replace(it, checkpoint_requested_at=now)
+
+
+def may_repeat_at(it: StopOrder | AttemptContainer, unanswered_at: datetime | None = None) -> datetime | None:
+    """When a checkpoint signal that may be delivered is to be sent again; None: no such signal was sent.
+
+    A program that got it has had the whole time for a checkpoint then. `unanswered_at`: when the call ended, if known.
+    """
+    step = unsent(it)
+    if step is None or not step.until_checkpoint or it.checkpoint_requested_at is None:
+        return None
+    return max(it.checkpoint_requested_at, unanswered_at or it.checkpoint_requested_at) + step.wait
 
 
 def begun(it: Stopped, now: datetime) -> Stopped:

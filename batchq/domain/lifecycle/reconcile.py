@@ -84,7 +84,7 @@ def effects_for(job: Job, tag: Tag, surveyed: SurveyedContainer | None) -> tuple
 
     Effects are idempotent, so one that is being executed already may be requested again.
     """
-    stop = _stop_of(job, tag)
+    stop = ladder_of(job, tag)
     if _may_start(job, tag):
         start = do.StartContainer(tag=tag)
         return (start,) if stop is None else (start, do.AbandonStart(tag=tag))
@@ -101,7 +101,7 @@ def _may_start(job: Job, tag: Tag) -> bool:
     return job.status is Status.STARTING
 
 
-def _stop_of(job: Job, tag: Tag) -> StopOrder | AttemptContainer | None:
+def ladder_of(job: Job, tag: Tag) -> StopOrder | AttemptContainer | None:
     """What has the container's stop ladder; None: the container is not ordered to stop."""
     if not has_task(job):
         return job.stop

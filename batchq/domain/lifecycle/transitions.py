@@ -243,6 +243,11 @@ def _time_out(job: Job, _: on.TimedOut, now: datetime) -> Outcome:
     return (job, ()) if job.stop is not None else _stop_from(job, None, stop_order.time_out(job, now))
 
 
+def _note_request(job: Job, event: on.CheckpointRequested, now: datetime) -> Outcome:
+    """Store that a checkpoint signal is sent, before it is: after a restart it is not sent a second time at once."""
+    return stop_order.changed(job, lambda it: ladder.requested(it, event.step, now)), ()
+
+
 def _count_wait(job: Job, event: on.StopSignalDelivered, now: datetime) -> Outcome:
     """Start the wait of the step at the first delivery of its signal, so that a slow engine does not shorten it."""
     return stop_order.changed(job, lambda it: ladder.delivered(it, event.step, now)), ()
@@ -362,6 +367,7 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
         on.ContainerStarted: ignored,
         on.ContainerExited: _exit,
         on.ContainerLost: _lose,
+        on.CheckpointRequested: _note_request,
         on.StopSignalDelivered: _count_wait,
         on.CheckpointSeen: _see_checkpoint,
         on.TimedOut: _time_out,

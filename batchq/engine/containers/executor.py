@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 
 from msgspec import Struct, field
 
@@ -20,6 +21,8 @@ from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.container_gates import main_node, spec_of
 from batchq.domain.lifecycle.containers import tags_running
+from batchq.domain.lifecycle.ladder import awaits_checkpoint
+from batchq.domain.lifecycle.reconcile import ladder_of
 from batchq.domain.lifecycle.status import attempt_of
 from batchq.domain.lifecycle.stop_order import awaits_final_checkpoint
 from batchq.engine.account_limits import AccountPolicies
@@ -30,7 +33,7 @@ from batchq.engine.containers.start import Start
 from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.messages import JobEvent, TimerFired
 from batchq.engine.supervisor import Supervisor
-from batchq.errors import ContainerGone, EngineUnknown, LogRefused, Unavailable
+from batchq.errors import ContainerGone, EngineUnknown, EngineUnreachable, LogRefused, Unavailable
 from batchq.ports.clock import Clock
 from batchq.ports.runtime import ContainerCalls, ContainerState, DeathReport, Inspection
 
@@ -242,11 +245,16 @@ class Executor:
 
         Ends early when a later step or SIGKILL is requested, or the container is to be cleaned up.
         """
-        tag = stop.tag
+        tag, is_unsent, unanswered_at = stop.tag, False, None
         while ops.must_send(stop.step) and do.CleanUpContainer(tag=tag) not in ops.in_progress:
             try:
+                if not is_unsent and not await self._may_send(stop, ops, unanswered_at):
+                    await self._clock.sleep(SIGNAL_RETRY_INTERVAL)
+                    continue
                 await self._runtime.signal_stop(tag, stop.signal)
-            except EngineUnknown as unknown:
+            except (EngineUnknown, Unavailable) as unknown:
+                is_unsent = isinstance(unknown, EngineUnreachable)
+                unanswered_at = None if isinstance(unknown, EngineUnreachable | Unavailable) else self._clock.now()
                 log.warning("container %s: the stop signal was not answered, it is repeated: %s", tag, unknown)
                 await self._clock.sleep(SIGNAL_RETRY_INTERVAL)
             except ContainerGone:
@@ -257,6 +265,25 @@ class Executor:
         if stop.step in ops.delivered_steps:
             delivered = on.StopSignalDelivered(attempt=tag.attempt, container_key=tag.container_key, step=stop.step)
             self._post_events(tag, (delivered,))
+
+    async def _may_send(self, stop: do.StopContainer, ops: ContainerOps, unanswered_at: datetime | None) -> bool:
+        """Save that a checkpoint signal is sent, before it is; other signals are sent at once. Raises Unavailable.
+
+        False: it is not sent now, because it may be delivered already, or the ladder has changed. `unanswered_at`: when
+        the last call ended without an answer; None: no call did.
+        """
+        tag, job = stop.tag, self._saved_job(stop.tag.job_id)
+        if job is None or job.attempt is None or job.attempt.number != tag.attempt:
+            return True
+        stopped = ladder_of(job, tag)
+        if stopped is None or not awaits_checkpoint(stopped) or stopped.step != stop.step:
+            return True
+        if not await self._checkpoints.may_signal(job, tag, unanswered_at):
+            return False
+        await self._save(
+            tag, on.CheckpointRequested(attempt=tag.attempt, container_key=tag.container_key, step=stop.step)
+        )
+        return ops.must_send(stop.step)
 
     async def _kill(self, tag: Tag) -> None:
         """Send SIGKILL once. The job's timer repeats it while the container runs."""
@@ -335,7 +362,7 @@ class Executor:
         await self._checkpoints.report_final(job, ended=not tag.container_key)
         self._post_events(tag, events)
 
-    async def _save(self, tag: Tag, event: on.ContainerCreated) -> None:
+    async def _save(self, tag: Tag, event: on.AttemptEvent) -> None:
         """Post the event and wait until it is saved. Raises Unavailable."""
         saved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._post(JobEvent(job_id=tag.job_id, event=event, answer=saved))
