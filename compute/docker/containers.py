@@ -27,7 +27,6 @@ from batchq.compute.docker.create_request import (
 )
 from batchq.compute.docker.errors import (
     CONFLICT,
-    NO_RESPONSE,
     NOT_FOUND,
     create_error,
     is_interrupted,
@@ -168,10 +167,8 @@ class Containers:
         return replace(it, address=self._placement.address(client, inspected))
 
     def signal_stop(self, client: Client, tag: Tag, signal: str | None) -> None:
-        try:
+        with translate_errors("inspect", EngineUnreachable):
             inspected = self._inspect(client, tag)
-        except NO_RESPONSE as error:
-            raise EngineUnreachable(f"inspect: {message_of(error)}") from error
         if inspected is None or parse_inspection(tag, inspected).state is not ContainerState.RUNNING:
             raise ContainerGone(f"the container of {tag} does not run")
         self._signal(client, tag, signal or stop_signal(inspected))

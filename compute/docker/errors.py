@@ -87,8 +87,7 @@ MIN_SECRET = 4  # characters: replacing shorter words would make the message unr
 MAX_REASON, MAX_REDACTED, MAX_ENGINE_TEXT = 1024, 2048, 4096
 COMMAND_NOT_FOUND, COMMAND_NOT_EXECUTABLE = 127, 126  # exit codes
 BAD_REQUEST, NOT_FOUND, CONFLICT, SERVER_ERROR, NOT_IMPLEMENTED = 400, 404, 409, 500, 501  # HTTP status codes
-#: The errors of the SDK and its transport.
-NO_RESPONSE = (DockerException, RequestException, TransportError, StreamParseError, OSError, ValueError)
+_NO_RESPONSE = (DockerException, RequestException, TransportError, StreamParseError, OSError, ValueError)
 # A layer below the engine (containerd, the shim) is down or restarting. Only these texts distinguish such a 500 from
 # the one for an invalid user name; each is longer than one word, as a user could choose a single word.
 _LOWER_LAYER_FAILED = (
@@ -118,12 +117,12 @@ _CREDENTIALS = (
 
 
 @contextmanager
-def translate_errors(call: str) -> Iterator[None]:
-    """Raise EngineUnknown for every error of the SDK and its transport that the block does not handle itself."""
+def translate_errors(call: str, error_type: type[EngineUnknown] = EngineUnknown) -> Iterator[None]:
+    """Raise `error_type` for every error of the SDK and its transport that the block does not handle itself."""
     try:
         yield
-    except NO_RESPONSE as error:
-        raise EngineUnknown(f"{call}: {message_of(error)}") from error
+    except _NO_RESPONSE as error:
+        raise error_type(f"{call}: {message_of(error)}") from error
 
 
 def is_timeout(unknown: EngineUnknown) -> bool:

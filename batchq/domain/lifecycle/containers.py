@@ -38,7 +38,6 @@ from batchq.errors import IllegalTransition
 #: A cell of a table: `(job, container, event, now) -> job`; in ORDERS without the container.
 Rule = Callable[..., Job]  # type: ignore[explicit-any]  # as in `transitions`
 
-
 _ORDERS = on.TerminateRequested | on.StopForced | on.PauseRequested
 
 
@@ -165,7 +164,6 @@ def _lose(job: Job, container: AttemptContainer, event: on.ContainerLost, now: d
 
 
 def _note_request(job: Job, container: AttemptContainer, event: on.CheckpointRequested, now: datetime) -> Job:
-    """Store that a checkpoint signal is sent, before it is."""
     return with_container(job, ladder.requested(container, event.step, now))
 
 
