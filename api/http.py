@@ -140,6 +140,11 @@ def milliseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // _MILLISECOND
 
 
+def optional_milliseconds(moment: datetime | None) -> int | None:
+    """As `milliseconds`; None for None."""
+    return None if moment is None else milliseconds(moment)
+
+
 def reply(content: Mapping[str, object] | Struct, *, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
     """A JSON response. A Struct is the shape of the answer, as /openapi.json describes it."""
     body = struct_to_json(content) if isinstance(content, Struct) else _to_json(content)

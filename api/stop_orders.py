@@ -1,11 +1,10 @@
 """Stop orders in responses, in every dialect."""
 
 from collections.abc import Mapping
-from datetime import datetime
 
 from msgspec import Struct, to_builtins
 
-from batchq.api.http import milliseconds
+from batchq.api.http import milliseconds, optional_milliseconds
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.stop_order import latest_order
 from batchq.domain.stop_orders import StopKind, StopOrder, StopProgress, StopStep
@@ -73,15 +72,15 @@ def stop_order_answer(order: StopOrder) -> StopOrderAnswer:
         attempt=order.attempt,
         reason=order.reason,
         final_checkpoint_requested=order.final_checkpoint_requested,
-        checkpoint_requested_at=_milliseconds(order.checkpoint_requested_at),
+        checkpoint_requested_at=optional_milliseconds(order.checkpoint_requested_at),
         final_checkpoint=order.final_checkpoint,
-        checkpoint_seen_at=_milliseconds(order.checkpoint_seen_at),
+        checkpoint_seen_at=optional_milliseconds(order.checkpoint_seen_at),
         checkpoint_error=order.checkpoint_error,
         keep_checkpoints=order.keep_checkpoints,
-        signalled_at=_milliseconds(order.signalled_at),
-        forced_at=_milliseconds(order.forced_at),
+        signalled_at=optional_milliseconds(order.signalled_at),
+        forced_at=optional_milliseconds(order.forced_at),
         forced_by=order.forced_by or None,
-        killed_at=_milliseconds(order.killed_at),
+        killed_at=optional_milliseconds(order.killed_at),
     )
 
 
@@ -108,7 +107,3 @@ def stop_step_answer(step: StopStep) -> StopStepAnswer:
         node=step.node,
         container=step.container,
     )
-
-
-def _milliseconds(at: datetime | None) -> int | None:
-    return None if at is None else milliseconds(at)

@@ -10,7 +10,7 @@ from batchq.api.http import Dialect
 from batchq.api.logs import routes as cloudwatch
 from batchq.api.metrics import routes as monitoring
 from batchq.api.metrics.routes import Metrics, MetricsContext, token_in
-from batchq.api.modelarts import routes as modelarts
+from batchq.api.modelarts import operations as modelarts
 from batchq.api.modelarts.context import ModelArtsContext, ReservedNames
 from batchq.api.modelarts.settings import read_settings
 from batchq.api.native import (
@@ -73,21 +73,21 @@ def make_dialects(
         cloudwatch.dialect(logs_context),
         sagemaker.dialect(make_sagemaker_context(settings, parts, clock, tokens, named)),
         modelarts.dialect(make_modelarts_context(settings, parts, clock)),
-        native_jobs.dialect(parts.jobs),
+        native_jobs.operations.dialect(parts.jobs),
         *read_dialects(settings, parts, clock, tokens),
-        explanations.dialect(parts.explanations),
-        events.dialect(EventService(parts.engine.history_feed)),
-        job_log.dialect(make_job_log(parts, clock)),
-        leave_safe_mode.dialect(parts.jobs),
-        bulk_stop.dialect(parts.bulk_stops),
-        costs.dialect(costs.CostContext(costs=parts.costs, jobs=parts.jobs)),
-        budgets.dialect(parts.budgets),
-        holds.dialect(parts.jobs),
-        drain_queue.dialect(parts.catalog),
-        checkpoints.dialect(parts.checkpoints),
+        explanations.operations.dialect(parts.explanations),
+        events.operations.dialect(events.EventsContext(events=EventService(parts.engine.history_feed))),
+        job_log.operations.dialect(make_job_log(parts, clock)),
+        leave_safe_mode.operations.dialect(parts.jobs),
+        bulk_stop.operations.dialect(parts.bulk_stops),
+        costs.operations.dialect(costs.CostContext(costs=parts.costs, jobs=parts.jobs)),
+        budgets.operations.dialect(parts.budgets),
+        holds.operations.dialect(parts.jobs),
+        drain_queue.operations.dialect(parts.catalog),
+        checkpoints.operations.dialect(parts.checkpoints),
         dialect(AccountAdmin(settings.data, now=wall_time)),
         monitoring.dialect(make_metrics_context(settings, parts, clock, metrics)),
-        audit.dialect(audit.AuditContext(audit=parts.audit, jobs=parts.jobs, tokens=tokens)),
+        audit.operations.dialect(audit.AuditContext(audit=parts.audit, jobs=parts.jobs, tokens=tokens)),
     )
 
 
@@ -174,7 +174,11 @@ def read_dialects(settings: Settings, parts: Parts, clock: Clock, tokens: PageTo
         account=settings.account_id,
         region=settings.region,
     )
-    return job_search.dialect(context), job_details.dialect(context), overview.dialect(context)
+    return (
+        job_search.operations.dialect(context),
+        job_details.operations.dialect(context),
+        overview.operations.dialect(context),
+    )
 
 
 def make_metrics_context(settings: Settings, parts: Parts, clock: Clock, metrics: Metrics) -> MetricsContext:

@@ -5,7 +5,7 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
-from batchq.api.modelarts.codes import (
+from batchq.api.modelarts.errors import (
     INVALID_OBS_PATH,
     INVALID_PARAMETER,
     UNSUPPORTED_CHANNEL,

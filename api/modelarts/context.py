@@ -5,13 +5,14 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from batchq.api.modelarts.codes import JOB_NOT_FOUND, refusal
+from batchq.api.modelarts.errors import JOB_NOT_FOUND, refusal
 from batchq.api.modelarts.job_document import TrainingJobAnswer, is_deleted, job_answer
 from batchq.api.modelarts.phases import Phases, phases
 from batchq.api.modelarts.settings import ModelArtsSettings
+from batchq.api.operation_table import Call, Input
 from batchq.domain.access.accounts import Caller
 from batchq.domain.container import Resources
-from batchq.domain.ids import JobId, node_of, parent_of
+from batchq.domain.ids import node_of, parent_of
 from batchq.domain.job import Job
 from batchq.ports.clock import Clock
 from batchq.services.catalog import CatalogService
@@ -57,16 +58,16 @@ class ModelArtsContext(Struct, frozen=True, kw_only=True):
     engine_answers: Callable[[], bool]
     names: ReservedNames
 
-    async def find(self, job_id: str, caller: Caller) -> Job:
-        """The whole job with this id. Raises ModelArtsRefusal if the caller does not see one.
+    async def find(self, call: Call[Input]) -> Job:
+        """The whole job that the path names. Raises ModelArtsRefusal if the caller does not see one.
 
         Children of arrays and nodes are no jobs of this dialect.
         """
-        named = JobId(job_id)
+        named = call.job_id
         whole = node_of(named)[1] is None and parent_of(named) is None
-        found = await self.jobs.describe([named], caller=caller) if whole else ()
+        found = await self.jobs.describe([named], caller=call.caller) if whole else ()
         if not found or is_deleted(found[0][0]):
-            raise refusal(JOB_NOT_FOUND, job_id, solution="Check the ID of the training job.")
+            raise refusal(JOB_NOT_FOUND, named, solution="Check the ID of the training job.")
         return found[0][0]
 
     def phases(self, job: Job, caller: Caller) -> Phases:

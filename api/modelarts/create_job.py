@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from batchq.api.modelarts import flavors
 from batchq.api.modelarts.channels import CODE, HOME, MOUNTS, Channels, to_channels
-from batchq.api.modelarts.codes import (
+from batchq.api.modelarts.errors import (
     ALGORITHM_NOT_FOUND,
     ENGINE_NOT_FOUND,
     INVALID_PARAMETER,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from batchq.api.modelarts.codes import FLAVOR_NOT_FOUND, INVALID_FLAVOR, refusal
+from batchq.api.modelarts.errors import FLAVOR_NOT_FOUND, INVALID_FLAVOR, refusal
 from batchq.api.modelarts.wire import CustomizedFlavor, TrainingResource
 from batchq.domain.container import Resources
 

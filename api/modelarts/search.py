@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.api.modelarts.codes import (
+from batchq.api.modelarts.context import ModelArtsContext
+from batchq.api.modelarts.create_job import definition_prefix
+from batchq.api.modelarts.errors import (
     INVALID_PARAMETER,
     UNSUPPORTED_KEY,
     UNSUPPORTED_OPERATOR,
@@ -17,8 +19,6 @@ from batchq.api.modelarts.codes import (
     UNSUPPORTED_VALUE,
     refusal,
 )
-from batchq.api.modelarts.context import ModelArtsContext
-from batchq.api.modelarts.create_job import definition_prefix
 from batchq.api.modelarts.job_document import TrainingJobAnswer, algorithm_name, is_deleted, workspace_of
 from batchq.api.modelarts.phases import STATUSES, Phase
 from batchq.api.modelarts.wire import SearchFilter, TrainingJobSearch

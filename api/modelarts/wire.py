@@ -1,19 +1,13 @@
-"""Requests of the ModelArts dialect: their shapes, and how bodies are parsed.
+"""Shapes of the requests of the ModelArts dialect.
 
 Members are spelt as the vendor spells them. Members that only change what is shown are kept as they are sent; unknown
 ones are ignored, as the vendor does, because its clients send members of newer versions.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-
-from batchq.api.http import MAX_LISTED_ERRORS
-from batchq.api.modelarts.codes import INVALID_JSON, INVALID_PARAMETER, refusal
-from batchq.api.modelarts.errors import ModelArtsRefusal
-
-Shape = TypeVar("Shape", bound=BaseModel)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 Text = Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=4096)]
 Word = Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=256)]
@@ -30,27 +24,27 @@ def _one_map(given: object) -> object:
     return given
 
 
-class WireModel(BaseModel):
+class ModelArtsModel(BaseModel):
     """Strict: a string is not converted to a number."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
 
 
-class TrainingJobMetadata(WireModel):
+class TrainingJobMetadata(ModelArtsModel):
     name: Name
     workspace_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,64}$")] | None = None
     description: Word | None = None
     annotations: Annotated[dict[Word, Word], Field(max_length=50)] | None = None
 
 
-class AlgorithmEngine(WireModel):
+class AlgorithmEngine(ModelArtsModel):
     engine_id: Word | None = None
     engine_name: Word | None = None
     engine_version: Word | None = None
     image_url: Word | None = None
 
 
-class AlgorithmParameter(WireModel):
+class AlgorithmParameter(ModelArtsModel):
     name: Word
     value: Text | None = None
     description: Text | None = None
@@ -58,16 +52,16 @@ class AlgorithmParameter(WireModel):
     i18n_description: Kept | None = None
 
 
-class ObsRemote(WireModel):
+class ObsRemote(ModelArtsModel):
     obs_url: Text
 
 
-class ChannelRemote(WireModel):
+class ChannelRemote(ModelArtsModel):
     dataset: Kept | None = None
     obs: ObsRemote | None = None
 
 
-class AlgorithmChannel(WireModel):
+class AlgorithmChannel(ModelArtsModel):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
     description: Text | None = None
     local_dir: Text | None = None
@@ -78,7 +72,7 @@ class AlgorithmChannel(WireModel):
     period: Word | int | None = None
 
 
-class TrainingAlgorithm(WireModel):
+class TrainingAlgorithm(ModelArtsModel):
     id: Word | None = None
     name: Word | None = None
     subscription_id: Word | None = None
@@ -98,14 +92,14 @@ class TrainingAlgorithm(WireModel):
     environments: Annotated[dict[VariableName, Text], Field(max_length=100), BeforeValidator(_one_map)] | None = None
 
 
-class CustomizedFlavor(WireModel):
+class CustomizedFlavor(ModelArtsModel):
     cpu_core_num: Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False)]
     #: GiB.
     mem_size: Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
     accelerator_num: Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False, multiple_of=1)] | None = None
 
 
-class TrainingResource(WireModel):
+class TrainingResource(ModelArtsModel):
     policy: Word | None = None
     flavor_id: Word | None = None
     node_count: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
@@ -113,22 +107,22 @@ class TrainingResource(WireModel):
     main_container_customized_flavor: CustomizedFlavor | None = None
 
 
-class LogExportPath(WireModel):
+class LogExportPath(ModelArtsModel):
     obs_url: Text | None = None
     host_path: Text | None = None
 
 
-class AutoStop(WireModel):
+class AutoStop(ModelArtsModel):
     time_unit: Annotated[str, Field(pattern=r"^HOURS$")]
     duration: Annotated[int, Field(ge=1, le=87_600)]
 
 
-class SchedulePolicy(WireModel):
+class SchedulePolicy(ModelArtsModel):
     priority: Annotated[int, Field(ge=1, le=3)] | None = None
     preemptible: bool | None = None
 
 
-class TrainingSpec(WireModel):
+class TrainingSpec(ModelArtsModel):
     resource: TrainingResource
     volumes: Annotated[list[Kept], Field(max_length=50)] | None = None
     log_export_path: LogExportPath | None = None
@@ -136,7 +130,7 @@ class TrainingSpec(WireModel):
     schedule_policy: SchedulePolicy | None = None
 
 
-class CreateTrainingJob(WireModel):
+class CreateTrainingJob(ModelArtsModel):
     kind: Word | None = None
     metadata: TrainingJobMetadata
     algorithm: TrainingAlgorithm
@@ -145,24 +139,24 @@ class CreateTrainingJob(WireModel):
     endpoints: Kept | None = None
 
 
-class TrainingJobAction(WireModel):
+class TrainingJobAction(ModelArtsModel):
     action_type: Word
 
 
-class TrainingJobUpdate(WireModel):
+class TrainingJobUpdate(ModelArtsModel):
     description: Word | None = None
     spec: Kept | None = None
     endpoints: Kept | None = None
     metadata: Kept | None = None
 
 
-class SearchFilter(WireModel):
+class SearchFilter(ModelArtsModel):
     key: Word
     operator: Word | None = None
     value: Annotated[list[Word], Field(max_length=100)] | None = None
 
 
-class TrainingJobSearch(WireModel):
+class TrainingJobSearch(ModelArtsModel):
     #: The number of the page, from 0.
     offset: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
     limit: Annotated[int, Field(ge=1, le=50)] | None = None
@@ -197,29 +191,3 @@ class FlavorsQuery(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     flavor_type: Annotated[str, Field(pattern=r"^(CPU|GPU|Ascend)$")] | None = None
-
-
-def parse(shape: type[Shape], body: bytes) -> Shape:
-    """Parse a body. Raises ModelArtsRefusal, which names the first invalid member."""
-    try:
-        return shape.model_validate_json(body)
-    except ValidationError as error:
-        raise _refusal_of(error) from None
-
-
-def parse_query(shape: type[Shape], query: Mapping[str, str]) -> Shape:
-    """Parse the parameters of a query. Raises ModelArtsRefusal, as `parse` does."""
-    try:
-        return shape.model_validate(query)
-    except ValidationError as error:
-        raise _refusal_of(error) from None
-
-
-def _refusal_of(error: ValidationError) -> ModelArtsRefusal:
-    if error.error_count() > MAX_LISTED_ERRORS:
-        return refusal(INVALID_PARAMETER, "body", solution=f"The body has {error.error_count()} errors.")
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    if first["type"] == "json_invalid":
-        return refusal(INVALID_JSON, solution=first["msg"])
-    where = ".".join(str(part) for part in first["loc"]) or "body"
-    return refusal(INVALID_PARAMETER, where, solution=f"{where[:200]}: {first['msg']}")

@@ -1,31 +1,22 @@
-"""ListAudit: `POST /v1/batchq/listaudit` lists audit records, newest first. Decision 0024.
-
-Operators and admins get all records, a coordinator those of the users of the coordinated accounts, a user those of the
-user's own requests. Everyone also gets the records about jobs that the caller may see, whichever user made the request.
-"""
+"""ListAudit: the audit records that a caller may see. Decision 0024."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
-from aiohttp import web
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from batchq.accounts.wire import AuditRecordAnswer, audit_record
-from batchq.api.authorization import authorize
-from batchq.api.http import Dialect, parse, read_body, reply
-from batchq.api.openapi import OperationDoc, document
+from batchq.api.operation_table import Call, OperationTable
 from batchq.api.page_tokens import PageTokens, TokenQuery
 from batchq.audit.audit_log import AuditLog
-from batchq.domain.access.accounts import Caller, Permission, UserName
+from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.access.audit import AuditQuery, StoredAudit
 from batchq.domain.ids import JobId
 from batchq.errors import Invalid
 from batchq.services.jobs import JobService
 
-NAME = "ListAudit"
-LIST_AUDIT = "/v1/batchq/listaudit"
 EPOCH = datetime.fromtimestamp(0, UTC)
 LATEST = 253_402_300_799_999  # milliseconds: the last of the year 9999
 
@@ -60,38 +51,26 @@ class ListAuditAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     next_token: str | None = None
 
 
-_DOC = OperationDoc(
-    name=NAME,
-    summary="Lists audit records, newest first.",
-    description=(
-        "Operators and admins get all records, coordinators those of their accounts, and users those of their own "
-        "requests. Everyone also gets the records about jobs that the caller may see."
-    ),
-    body=ListAuditRequest,
-    answer=ListAuditAnswer,
-)
-
-
 class AuditContext(Struct, frozen=True, kw_only=True):
     audit: AuditLog
     jobs: JobService
     tokens: PageTokens
 
 
-def dialect(context: AuditContext) -> Dialect:
-    async def list_audit(request: web.Request) -> web.Response:
-        caller = authorize(request, Permission.SELF, NAME)
-        body = parse(ListAuditRequest, await read_body(request))
-        found = await context.audit.records(await _query(body, context, caller))
-        token = (
-            context.tokens.make(_token_query(body), _position(found[-1])) if len(found) == body.max_results else None
-        )
-        return reply(ListAuditAnswer(records=tuple(audit_record(it.record) for it in found), next_token=token))
+operations = OperationTable[AuditContext]()
 
-    def mount(app: web.Application) -> None:
-        document(app, app.router.add_post(LIST_AUDIT, list_audit), _DOC)
 
-    return mount
+@operations.add("ListAudit", "POST", "/v1/batchq/listaudit")
+async def list_audit(context: AuditContext, call: Call[ListAuditRequest]) -> ListAuditAnswer:
+    """Lists audit records, newest first.
+
+    Operators and admins get all records, coordinators those of their accounts, and users those of their own requests.
+    Everyone also gets the records about jobs that the caller may see.
+    """
+    body = call.input
+    found = await context.audit.records(await _query(body, context, call.caller))
+    token = context.tokens.make(_token_query(body), _position(found[-1])) if len(found) == body.max_results else None
+    return ListAuditAnswer(records=tuple(audit_record(it.record) for it in found), next_token=token)
 
 
 async def _query(body: ListAuditRequest, context: AuditContext, caller: Caller) -> AuditQuery:
@@ -111,7 +90,7 @@ async def _query(body: ListAuditRequest, context: AuditContext, caller: Caller) 
 
 
 def _token_query(body: ListAuditRequest) -> TokenQuery:
-    return NAME, body.since, body.user, body.operation, body.resource, body.job
+    return "ListAudit", body.since, body.user, body.operation, body.resource, body.job
 
 
 def _position(it: StoredAudit) -> str:

@@ -4,33 +4,22 @@ from decimal import Decimal
 from http import HTTPStatus
 from typing import Annotated
 
-from aiohttp import web
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from batchq.api.authorization import authorize
-from batchq.api.http import Dialect, HttpRefusal, milliseconds, parse, read_body, reply
+from batchq.accounts.wire import EmptyAnswer, EmptyRequest
+from batchq.api.http import milliseconds
 from batchq.api.native.costs import amount
-from batchq.api.openapi import OperationDoc, document
+from batchq.api.operation_table import Call, OperationTable
 from batchq.domain.access.accounts import Permission
 from batchq.domain.budgets import BudgetKey, BudgetLimit, BudgetPeriod, BudgetScope
 from batchq.engine.budgets import BudgetStatus
-from batchq.errors import Invalid, NotFound
+from batchq.errors import Invalid
 from batchq.services.budgets import BudgetService
-
-LIST_BUDGETS = "/v1/batchq/listbudgets"
-SET_BUDGET = "/v1/batchq/setbudget"
-REMOVE_BUDGET = "/v1/batchq/removebudget"
 
 Word = Annotated[str, Field(min_length=1, max_length=256)]
 Limit = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
-
-
-class ListBudgetsRequest(BaseModel):
-    """An empty object."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
 class BudgetRequest(BaseModel):
@@ -102,67 +91,34 @@ class ListBudgetsAnswer(Struct, frozen=True, kw_only=True):
     budgets: tuple[BudgetAnswer, ...]
 
 
-class RemoveBudgetAnswer(Struct, frozen=True):
-    """An answer without members."""
+operations = OperationTable[BudgetService](not_found=HTTPStatus.NOT_FOUND)
 
 
-_LIST_DOC = OperationDoc(
-    name="ListBudgets",
-    summary="Lists budgets with what is spent of them.",
-    description="Operators and admins get all budgets, coordinators those of their accounts.",
-    body=ListBudgetsRequest,
-    answer=ListBudgetsAnswer,
-    permission=Permission.ACCOUNTS,
-)
-_SET_DOC = OperationDoc(
-    name="SetBudget",
-    summary="Sets the budget of an account or a queue.",
-    description="A limit that is reached already applies at once.",
-    body=SetBudgetRequest,
-    answer=BudgetAnswer,
-    permission=Permission.CATALOG,
-)
-_REMOVE_DOC = OperationDoc(
-    name="RemoveBudget",
-    summary="Removes the budget of an account or a queue.",
-    body=BudgetRequest,
-    answer=RemoveBudgetAnswer,
-    permission=Permission.CATALOG,
-)
+@operations.add("ListBudgets", "POST", "/v1/batchq/listbudgets", permission=Permission.ACCOUNTS)
+async def list_budgets(budgets: BudgetService, call: Call[EmptyRequest]) -> ListBudgetsAnswer:
+    """Lists budgets with what is spent of them.
+
+    Operators and admins get all budgets, coordinators those of their accounts.
+    """
+    return ListBudgetsAnswer(budgets=tuple(map(_budget, budgets.list(caller=call.caller))))
 
 
-def dialect(budgets: BudgetService) -> Dialect:
-    async def list_budgets(request: web.Request) -> web.Response:
-        caller = authorize(request, Permission.ACCOUNTS, "ListBudgets")
-        parse(ListBudgetsRequest, await read_body(request))
-        return reply(ListBudgetsAnswer(budgets=tuple(map(_budget, budgets.list(caller=caller)))))
+@operations.add("SetBudget", "POST", "/v1/batchq/setbudget", permission=Permission.CATALOG)
+async def set_budget(budgets: BudgetService, call: Call[SetBudgetRequest]) -> BudgetAnswer:
+    """Sets the budget of an account or a queue.
 
-    async def set_budget(request: web.Request) -> web.Response:
-        caller = authorize(request, Permission.CATALOG, "SetBudget")
-        body = parse(SetBudgetRequest, await read_body(request))
-        try:
-            found = await budgets.set(
-                body.key, soft=_decimal(body.soft), hard=_decimal(body.hard), period=body.period, caller=caller
-            )
-        except NotFound as error:
-            raise HttpRefusal(str(error), status=HTTPStatus.NOT_FOUND) from None
-        return reply(_budget(found))
+    A limit that is reached already applies at once.
+    """
+    body = call.input
+    soft, hard = _decimal(body.soft), _decimal(body.hard)
+    return _budget(await budgets.set(body.key, soft=soft, hard=hard, period=body.period, caller=call.caller))
 
-    async def remove_budget(request: web.Request) -> web.Response:
-        caller = authorize(request, Permission.CATALOG, "RemoveBudget")
-        body = parse(BudgetRequest, await read_body(request))
-        try:
-            await budgets.remove(body.key, caller=caller)
-        except NotFound as error:
-            raise HttpRefusal(str(error), status=HTTPStatus.NOT_FOUND) from None
-        return reply(RemoveBudgetAnswer())
 
-    def mount(app: web.Application) -> None:
-        document(app, app.router.add_post(LIST_BUDGETS, list_budgets), _LIST_DOC)
-        document(app, app.router.add_post(SET_BUDGET, set_budget), _SET_DOC)
-        document(app, app.router.add_post(REMOVE_BUDGET, remove_budget), _REMOVE_DOC)
-
-    return mount
+@operations.add("RemoveBudget", "POST", "/v1/batchq/removebudget", permission=Permission.CATALOG)
+async def remove_budget(budgets: BudgetService, call: Call[BudgetRequest]) -> EmptyAnswer:
+    """Removes the budget of an account or a queue."""
+    await budgets.remove(call.input.key, caller=call.caller)
+    return EmptyAnswer()
 
 
 def _budget(status: BudgetStatus) -> BudgetAnswer:

@@ -49,7 +49,7 @@ nothing is changed; so is the name of a queue, user or account that does not exi
 
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from datetime import timedelta
 from typing import Annotated
 
@@ -58,20 +58,16 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from batchq.api.authorization import authorize
-from batchq.api.http import REQUEST_ID, Dialect, parse, read_body
-from batchq.api.openapi import OperationDoc, document
+from batchq.api.http import REQUEST_ID
+from batchq.api.operation_table import Call, CallLimit, OperationTable
 from batchq.api.stop_orders import StopOrderAnswer, stop_order_answer
-from batchq.domain.access.accounts import AccountName, Permission, UserName
+from batchq.domain.access.accounts import AccountName
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, JobOutcome, Kind, Outcome
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Status
 from batchq.errors import Invalid
 from batchq.services.bulk_stop import BulkStopService, JobSelector
-from batchq.throttling import ConcurrencyLimit
 
 NDJSON = "application/x-ndjson"
-CANCEL_JOBS = "/v1/batchq/canceljobs"
-TERMINATE_JOBS = "/v1/batchq/terminatejobs"
 MAX_STREAMED = 2  # bulk stops of one user that are handled at the same time
 MAX_WAITING = 14  # further bulk stops of one user that wait
 
@@ -138,16 +134,6 @@ class CountsLine(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     dry_run: bool
 
 
-_SUMMARIES = {
-    "CancelJobsByFilter": "Cancels all jobs that match the filters.",
-    "TerminateJobsByFilter": "Terminates all jobs that match the filters.",
-}
-_DESCRIPTION = (
-    "The answer is NDJSON: a line for each job as soon as it is handled, and a last line with `counts`. If the last "
-    "line is missing, the answer was cut off, but the order is carried out all the same. See docs/stopping-many.md."
-)
-
-
 class TerminateJobsRequest(CancelJobsRequest):
     signal: Annotated[str, Field(max_length=16)] | None = None
     grace_seconds: Annotated[int, Field(ge=0, le=86_400)] | None = None
@@ -156,45 +142,43 @@ class TerminateJobsRequest(CancelJobsRequest):
     force: bool = False
 
 
-def dialect(service: BulkStopService) -> Dialect:
-    streams = ConcurrencyLimit[UserName](at_once=MAX_STREAMED, waiting=MAX_WAITING)
+_LIMIT = CallLimit(at_once=MAX_STREAMED, waiting=MAX_WAITING)
+_LINES = (JobLine, CountsLine)
 
-    def mount(app: web.Application) -> None:
-        for path, shape, name in (
-            (CANCEL_JOBS, CancelJobsRequest, "CancelJobsByFilter"),
-            (TERMINATE_JOBS, TerminateJobsRequest, "TerminateJobsByFilter"),
-        ):
-            route = app.router.add_post(path, _endpoint(service, shape, name, streams))
-            document(app, route, _doc(name, shape))
-
-    return mount
+operations = OperationTable[BulkStopService]()
 
 
-def _doc(name: str, body: type[CancelJobsRequest]) -> OperationDoc:
-    return OperationDoc(
-        name=name,
-        summary=_SUMMARIES[name],
-        description=_DESCRIPTION,
-        body=body,
-        answer=(JobLine, CountsLine),
-        response_media=NDJSON,
-    )
+@operations.add(
+    "CancelJobsByFilter", "POST", "/v1/batchq/canceljobs", limit=_LIMIT, answer=_LINES, response_media=NDJSON
+)
+async def cancel_jobs(service: BulkStopService, call: Call[CancelJobsRequest]) -> web.StreamResponse:
+    """Cancels all jobs that match the filters.
+
+    The answer is NDJSON: a line for each job as soon as it is handled, and a last line with `counts`. If the last line
+    is missing, the answer was cut off, but the order is carried out all the same. See docs/stopping-many.md.
+    """
+    return await _stop(service, call.input, call)
 
 
-def _endpoint(
-    service: BulkStopService, shape: type[CancelJobsRequest], name: str, streams: ConcurrencyLimit[UserName]
-) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    async def stop(request: web.Request) -> web.StreamResponse:
-        caller = authorize(request, Permission.SELF, name)
-        it = parse(shape, await read_body(request))
-        order, filters = to_order(it, str(caller.user)), to_request(it)
-        await service.check(filters, caller=caller)
-        async with streams.of(caller.user):
-            outcomes = await (service.preview if it.dry_run else service.stop)(order, filters, caller=caller)
-            return await _stream_outcomes(request, outcomes, dry_run=it.dry_run)
+@operations.add(
+    "TerminateJobsByFilter", "POST", "/v1/batchq/terminatejobs", limit=_LIMIT, answer=_LINES, response_media=NDJSON
+)
+async def terminate_jobs(service: BulkStopService, call: Call[TerminateJobsRequest]) -> web.StreamResponse:
+    """Terminates all jobs that match the filters.
 
-    stop.__name__ = name
-    return stop
+    The answer is NDJSON: a line for each job as soon as it is handled, and a last line with `counts`. If the last line
+    is missing, the answer was cut off, but the order is carried out all the same. See docs/stopping-many.md.
+    """
+    return await _stop(service, call.input, call)
+
+
+async def _stop(
+    service: BulkStopService, body: CancelJobsRequest, call: Call[CancelJobsRequest] | Call[TerminateJobsRequest]
+) -> web.StreamResponse:
+    order, filters = to_order(body, str(call.caller.user)), to_request(body)
+    await service.check(filters, caller=call.caller)
+    outcomes = await (service.preview if body.dry_run else service.stop)(order, filters, caller=call.caller)
+    return await _stream_outcomes(call.http, outcomes, dry_run=body.dry_run)
 
 
 def to_order(it: CancelJobsRequest, user: str) -> BulkStopOrder:

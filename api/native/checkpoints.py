@@ -2,20 +2,14 @@
 
 from http import HTTPStatus
 
-from aiohttp import web
 from msgspec import Struct
-from pydantic import BaseModel, ConfigDict
 
-from batchq.api.authorization import authorize
-from batchq.api.http import Dialect, HttpRefusal, milliseconds, parse, read_body, reply
-from batchq.api.openapi import OperationDoc, document
-from batchq.domain.access.accounts import Permission
+from batchq.accounts.wire import EmptyRequest
+from batchq.api.http import milliseconds
+from batchq.api.operation_table import JOB, Call, OperationTable
 from batchq.domain.ids import JobId
-from batchq.errors import NotFound
 from batchq.ports.checkpoints import Checkpoint, CheckpointType
 from batchq.services.checkpoints import CheckpointService
-
-_CHECKPOINTS = "/v1/batchq/jobs/{job:[0-9a-f:#-]{1,64}}/checkpoints"
 
 
 class CheckpointAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -48,12 +42,6 @@ class CheckpointsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, r
     latest: str | None = None
 
 
-class RequestCheckpointRequest(BaseModel):
-    """An empty object."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-
 class RequestCheckpointAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     """The request was delivered. The job writes the checkpoint later."""
 
@@ -67,60 +55,33 @@ class DeleteCheckpointAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     checkpoint_id: str
 
 
-_LIST = OperationDoc(
-    name="ListCheckpoints",
-    summary="Lists the checkpoints of a job, oldest first.",
-    description="Checkpoints of a job whose record was removed after the retention period are listed for operators.",
-    answer=CheckpointsAnswer,
-)
-_REQUEST = OperationDoc(
-    name="RequestCheckpoint",
-    summary="Sends the checkpoint signal that a running job declared.",
-    description="Refused for a job that does not run, is being stopped, or declared no signal.",
-    body=RequestCheckpointRequest,
-    answer=RequestCheckpointAnswer,
-)
-_DELETE = OperationDoc(
-    name="DeleteCheckpoint",
-    summary="Deletes a checkpoint of a job.",
-    answer=DeleteCheckpointAnswer,
-)
+operations = OperationTable[CheckpointService](not_found=HTTPStatus.NOT_FOUND)
 
 
-def dialect(checkpoints: CheckpointService) -> Dialect:
-    async def list_checkpoints(request: web.Request) -> web.Response:
-        caller, job_id = authorize(request, Permission.SELF, _LIST.name), JobId(request.match_info["job"])
-        try:
-            found = await checkpoints.list(job_id, caller=caller)
-        except NotFound as error:
-            raise HttpRefusal(str(error), status=HTTPStatus.NOT_FOUND) from None
-        return reply(checkpoints_answer(job_id, found))
+@operations.add("ListCheckpoints", "GET", f"{JOB}/checkpoints")
+async def list_checkpoints(checkpoints: CheckpointService, call: Call[None]) -> CheckpointsAnswer:
+    """Lists the checkpoints of a job, oldest first.
 
-    async def request_checkpoint(request: web.Request) -> web.Response:
-        caller, job_id = authorize(request, Permission.SELF, _REQUEST.name), JobId(request.match_info["job"])
-        parse(RequestCheckpointRequest, await read_body(request))
-        try:
-            await checkpoints.request(job_id, caller=caller)
-        except NotFound as error:
-            raise HttpRefusal(str(error), status=HTTPStatus.NOT_FOUND) from None
-        return reply(RequestCheckpointAnswer(job_id=job_id))
+    Checkpoints of a job whose record was removed after the retention period are listed for operators.
+    """
+    return checkpoints_answer(call.job_id, await checkpoints.list(call.job_id, caller=call.caller))
 
-    async def delete_checkpoint(request: web.Request) -> web.Response:
-        caller, job_id = authorize(request, Permission.SELF, _DELETE.name), JobId(request.match_info["job"])
-        checkpoint_id = request.match_info["checkpoint"]
-        try:
-            await checkpoints.delete(job_id, checkpoint_id, caller=caller)
-        except NotFound as error:
-            raise HttpRefusal(str(error), status=HTTPStatus.NOT_FOUND) from None
-        return reply(DeleteCheckpointAnswer(job_id=job_id, checkpoint_id=checkpoint_id))
 
-    def mount(app: web.Application) -> None:
-        document(app, app.router.add_get(_CHECKPOINTS, list_checkpoints), _LIST)
-        document(app, app.router.add_post(_CHECKPOINTS, request_checkpoint), _REQUEST)
-        path = _CHECKPOINTS + "/{checkpoint:ckpt_[0-9a-f]{12}}"
-        document(app, app.router.add_delete(path, delete_checkpoint), _DELETE)
+@operations.add("RequestCheckpoint", "POST", f"{JOB}/checkpoints")
+async def request_checkpoint(checkpoints: CheckpointService, call: Call[EmptyRequest]) -> RequestCheckpointAnswer:
+    """Sends the checkpoint signal that a running job declared.
 
-    return mount
+    Refused for a job that does not run, is being stopped, or declared no signal.
+    """
+    await checkpoints.request(call.job_id, caller=call.caller)
+    return RequestCheckpointAnswer(job_id=call.job_id)
+
+
+@operations.add("DeleteCheckpoint", "DELETE", JOB + "/checkpoints/{checkpoint:ckpt_[0-9a-f]{12}}")
+async def delete_checkpoint(checkpoints: CheckpointService, call: Call[None]) -> DeleteCheckpointAnswer:
+    """Deletes a checkpoint of a job."""
+    await checkpoints.delete(call.job_id, call.path["checkpoint"], caller=call.caller)
+    return DeleteCheckpointAnswer(job_id=call.job_id, checkpoint_id=call.path["checkpoint"])
 
 
 def checkpoints_answer(job_id: JobId, found: tuple[Checkpoint, ...]) -> CheckpointsAnswer:

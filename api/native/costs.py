@@ -5,14 +5,12 @@ from decimal import Decimal
 from http import HTTPStatus
 from typing import Annotated
 
-from aiohttp import web
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
-from batchq.api.authorization import authorize
-from batchq.api.http import Dialect, HttpRefusal, milliseconds, parse, read_body, reply
-from batchq.api.openapi import OperationDoc, document
-from batchq.domain.access.accounts import Caller, Permission
+from batchq.api.http import optional_milliseconds
+from batchq.api.operation_table import JOB, Call, OperationTable
+from batchq.domain.access.accounts import Caller
 from batchq.domain.cost import Cost, rounded
 from batchq.domain.ids import JobId, node_of
 from batchq.domain.training_metrics import MetricValue
@@ -21,9 +19,6 @@ from batchq.ports.costs import CostGroup
 from batchq.services.costs import CostReport, CostRow, CostService
 from batchq.services.jobs import JobService
 
-COST = "/v1/batchq/jobs/{job:[0-9a-f:#-]{1,64}}/cost"
-METRICS = "/v1/batchq/jobs/{job:[0-9a-f:#-]{1,64}}/metrics"
-REPORT = "/v1/batchq/costreport"
 EPOCH = datetime.fromtimestamp(0, UTC)
 LATEST = 253_402_214_400_000  # milliseconds: the last day of the year 9999
 
@@ -110,67 +105,50 @@ class CostReportAnswer(Struct, frozen=True, kw_only=True):
     more: bool
 
 
-_COST_DOC = OperationDoc(
-    name="GetJobCost",
-    summary="Returns what a job has cost so far.",
-    description="A job costs what it holds while its containers run. The cost of an array is that of its children.",
-    answer=JobCostAnswer,
-)
-_METRICS_DOC = OperationDoc(
-    name="GetJobMetrics",
-    summary="Returns the last values of the metrics of a job.",
-    description="Tags of SubmitJob with the key `batchq:metric:NAME` name the regular expressions, in RE2 syntax.",
-    answer=JobMetricsAnswer,
-)
-_REPORT_DOC = OperationDoc(
-    name="ReportCosts",
-    summary="Adds up what jobs cost by account, user, queue or job definition.",
-    description="Only jobs that the caller may see are counted.",
-    body=CostReportRequest,
-    answer=CostReportAnswer,
-)
-
-
 class CostContext(Struct, frozen=True, kw_only=True):
     costs: CostService
     jobs: JobService
 
 
-def dialect(context: CostContext) -> Dialect:
-    async def get_cost(request: web.Request) -> web.Response:
-        caller = authorize(request, Permission.SELF, "GetJobCost")
-        job_id = JobId(request.match_info["job"])
-        try:
-            cost = await context.costs.of_job(job_id, caller=caller)
-        except NotFound as error:
-            raise HttpRefusal(str(error), status=HTTPStatus.NOT_FOUND) from None
-        return reply(JobCostAnswer(job_id=job_id, cost=None if cost is None else _cost(cost)))
+operations = OperationTable[CostContext](not_found=HTTPStatus.NOT_FOUND)
 
-    async def get_metrics(request: web.Request) -> web.Response:
-        caller = authorize(request, Permission.SELF, "GetJobMetrics")
-        job_id = JobId(request.match_info["job"])
-        found = await _metrics(context, job_id, caller)
-        metrics = {name: MetricAnswer(value=it.value, at=_moment(it)) for name, it in found.items()}
-        return reply(JobMetricsAnswer(job_id=job_id, metrics=metrics))
 
-    async def report(request: web.Request) -> web.Response:
-        caller = authorize(request, Permission.SELF, "ReportCosts")
-        body = parse(CostReportRequest, await read_body(request))
-        found = await context.costs.report(body.by, since=_time(body.since), until=_time(body.until), caller=caller)
-        return reply(_report(body.by, found))
+@operations.add("GetJobCost", "GET", f"{JOB}/cost")
+async def get_job_cost(context: CostContext, call: Call[None]) -> JobCostAnswer:
+    """Returns what a job has cost so far.
 
-    def mount(app: web.Application) -> None:
-        document(app, app.router.add_get(COST, get_cost), _COST_DOC)
-        document(app, app.router.add_get(METRICS, get_metrics), _METRICS_DOC)
-        document(app, app.router.add_post(REPORT, report), _REPORT_DOC)
+    A job costs what it holds while its containers run. The cost of an array is that of its children.
+    """
+    cost = await context.costs.of_job(call.job_id, caller=call.caller)
+    return JobCostAnswer(job_id=call.job_id, cost=None if cost is None else _cost(cost))
 
-    return mount
+
+@operations.add("GetJobMetrics", "GET", f"{JOB}/metrics")
+async def get_job_metrics(context: CostContext, call: Call[None]) -> JobMetricsAnswer:
+    """Returns the last values of the metrics of a job.
+
+    Tags of SubmitJob with the key `batchq:metric:NAME` name the regular expressions, in RE2 syntax.
+    """
+    found = await _metrics(context, call.job_id, call.caller)
+    metrics = {name: MetricAnswer(value=it.value, at=optional_milliseconds(it.at)) for name, it in found.items()}
+    return JobMetricsAnswer(job_id=call.job_id, metrics=metrics)
+
+
+@operations.add("ReportCosts", "POST", "/v1/batchq/costreport")
+async def report_costs(context: CostContext, call: Call[CostReportRequest]) -> CostReportAnswer:
+    """Adds up what jobs cost by account, user, queue or job definition.
+
+    Only jobs that the caller may see are counted.
+    """
+    body = call.input
+    found = await context.costs.report(body.by, since=_time(body.since), until=_time(body.until), caller=call.caller)
+    return _report(body.by, found)
 
 
 async def _metrics(context: CostContext, job_id: JobId, caller: Caller) -> dict[str, MetricValue]:
     for job, _ in await context.jobs.describe([node_of(job_id)[0]], caller=caller):
         return dict(await context.costs.metrics.current(job, caller=caller))
-    raise HttpRefusal(f"Job {job_id} not found.", status=HTTPStatus.NOT_FOUND)
+    raise NotFound(f"Job {job_id} not found.")
 
 
 def amount(value: Decimal) -> float:
@@ -212,10 +190,6 @@ def _row(it: CostRow) -> CostRowAnswer:
 
 def _time(given: int | None) -> datetime | None:
     return None if given is None else EPOCH + timedelta(milliseconds=given)
-
-
-def _moment(it: MetricValue) -> int | None:
-    return None if it.at is None else milliseconds(it.at)
 
 
 _DAY_MILLISECONDS = 86_400_000

@@ -2,18 +2,13 @@
 
 from typing import Annotated
 
-from aiohttp import web
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
-from batchq.api.authorization import authorize
-from batchq.api.http import Dialect, parse, read_body, reply
-from batchq.api.openapi import OperationDoc, document
+from batchq.api.operation_table import Call, OperationTable
 from batchq.domain.access.accounts import Permission
 from batchq.domain.ids import QueueName
 from batchq.services.catalog import CatalogService
-
-DRAIN_QUEUE = "/v1/batchq/drainqueue"
 
 
 class DrainQueueRequest(BaseModel):
@@ -35,24 +30,15 @@ class DrainQueueAnswer(Struct, frozen=True, kw_only=True):
     drained: bool
 
 
-_DOC = OperationDoc(
-    name="DrainQueue",
-    summary="Lets a job queue accept jobs without starting them, or start them again.",
-    description="Jobs that are STARTING or RUNNING continue. To AWS's clients the queue is ENABLED.",
-    body=DrainQueueRequest,
-    answer=DrainQueueAnswer,
-    permission=Permission.CATALOG,
-)
+operations = OperationTable[CatalogService]()
 
 
-def dialect(catalog: CatalogService) -> Dialect:
-    async def drain(request: web.Request) -> web.Response:
-        caller = authorize(request, Permission.CATALOG, _DOC.name)
-        body = parse(DrainQueueRequest, await read_body(request))
-        queue = await catalog.drain_queue(QueueName(body.queue), drained=body.drained, caller=caller)
-        return reply(DrainQueueAnswer(queue=queue.name, drained=queue.drained))
+@operations.add("DrainQueue", "POST", "/v1/batchq/drainqueue", permission=Permission.CATALOG)
+async def drain_queue(catalog: CatalogService, call: Call[DrainQueueRequest]) -> DrainQueueAnswer:
+    """Lets a job queue accept jobs without starting them, or start them again.
 
-    def mount(app: web.Application) -> None:
-        document(app, app.router.add_post(DRAIN_QUEUE, drain), _DOC)
-
-    return mount
+    Jobs that are STARTING or RUNNING continue. To AWS's clients the queue is ENABLED.
+    """
+    name, drained = QueueName(call.input.queue), call.input.drained
+    queue = await catalog.drain_queue(name, drained=drained, caller=call.caller)
+    return DrainQueueAnswer(queue=queue.name, drained=queue.drained)

@@ -4,25 +4,19 @@ import asyncio
 import re
 from typing import Annotated, cast
 
-from aiohttp import web
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, field
 from pydantic import BaseModel, ConfigDict, Field
 
-from batchq.api.authorization import authorize
 from batchq.api.holds import HoldChangeAnswer, hold_change_answer
-from batchq.api.http import Dialect, milliseconds, query_of, reply, struct_to_json, validate
-from batchq.api.openapi import OperationDoc, document
+from batchq.api.http import milliseconds, struct_to_json
+from batchq.api.operation_table import Call, CallLimit, OperationTable
 from batchq.api.stop_orders import StopStepAnswer, stop_step_answer
-from batchq.domain.access.accounts import Caller, Permission, UserName
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Status
 from batchq.errors import Invalid
 from batchq.ports.history import FeedEntry, FeedFilter, FeedPage
 from batchq.services.events import EventService
-from batchq.throttling import ConcurrencyLimit
 
-NAME = "ListEvents"
-EVENTS = "/v1/batchq/events"
 MAX_READERS = 256  # requests of one user that wait at the same time
 MAX_WAIT = 20  # seconds
 CONNECTION_CHECK = 2  # seconds after which a waiting request whose client has disconnected ends
@@ -88,20 +82,6 @@ class ListEventsAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     gap: bool
 
 
-_DOC = OperationDoc(
-    name=NAME,
-    summary="Returns the status changes of jobs and the orders to stop them, in the order of their commits.",
-    description=(
-        "Without an event it waits for the next ones. "
-        "A client follows the events by passing `next` as `after` of the next request; so it receives every event "
-        "once, also across restarts of the server. An answer may be empty before `wait` is over, when many events "
-        "were examined. Events of jobs that the caller may not see are left out."
-    ),
-    query=ListEventsQuery,
-    answer=ListEventsAnswer,
-)
-
-
 class EncodedEvents:
     """The JSON of the newest events, which their readers share."""
 
@@ -123,36 +103,36 @@ class EncodedEvents:
         return known
 
 
-def dialect(events: EventService) -> Dialect:
-    encoded = EncodedEvents()
-    readers = ConcurrencyLimit[UserName](at_once=MAX_READERS, waiting=0)
-
-    async def list_events(request: web.Request) -> web.Response:
-        caller = authorize(request, Permission.SELF, NAME)
-        query = validate(ListEventsQuery, query_of(request))
-        wanted = to_filter(query)
-        async with readers.of(caller.user):
-            page = await connected_page(request, events, query, wanted, caller)
-        return reply(encoded.answer(page))
-
-    def mount(app: web.Application) -> None:
-        document(app, app.router.add_get(EVENTS, list_events), _DOC)
-
-    return mount
+class EventsContext(Struct, frozen=True, kw_only=True):
+    events: EventService
+    encoded: EncodedEvents = field(default_factory=EncodedEvents)
 
 
-async def connected_page(
-    request: web.Request, events: EventService, query: ListEventsQuery, wanted: FeedFilter, caller: Caller
-) -> FeedPage:
+operations = OperationTable[EventsContext]()
+
+
+@operations.add("ListEvents", "GET", "/v1/batchq/events", limit=CallLimit(at_once=MAX_READERS))
+async def list_events(context: EventsContext, call: Call[ListEventsQuery]) -> ListEventsAnswer:
+    """Returns the status changes of jobs and the orders to stop them, in the order of their commits.
+
+    Without an event it waits for the next ones. A client follows the events by passing `next` as `after` of the next
+    request; so it receives every event once, also across restarts of the server. An answer may be empty before `wait`
+    is over, when many events were examined. Events of jobs that the caller may not see are left out.
+    """
+    wanted = to_filter(call.input)
+    return context.encoded.answer(await connected_page(context.events, call, wanted))
+
+
+async def connected_page(events: EventService, call: Call[ListEventsQuery], wanted: FeedFilter) -> FeedPage:
     """The page that the request waits for. The wait ends early if the client disconnects. Raises StoreFailed."""
-    loop = asyncio.get_running_loop()
+    loop, query = asyncio.get_running_loop(), call.input
     deadline, after = loop.time() + query.wait, query.after
     while True:
         check = min(deadline, loop.time() + CONNECTION_CHECK)
         wait = max(0.0, check - loop.time())
-        page = await events.page(after, wanted, limit=query.limit, wait=wait, caller=caller)
+        page = await events.page(after, wanted, limit=query.limit, wait=wait, caller=call.caller)
         is_early = loop.time() < check - CLOCK_TOLERANCE  # a long scan, or the server shuts down
-        if page.entries or page.gap or is_early or check == deadline or request.transport is None:
+        if page.entries or page.gap or is_early or check == deadline or call.http.transport is None:
             return page
         after = page.next
 

@@ -4,20 +4,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from http import HTTPStatus
 
-from aiohttp import web
 from msgspec import Struct
+from msgspec.structs import asdict
 
-from batchq.api.authorization import authorize
-from batchq.api.http import Dialect, HttpRefusal, milliseconds, reply
-from batchq.api.openapi import OperationDoc, document
-from batchq.domain.access.accounts import Permission
+from batchq.api.http import milliseconds, optional_milliseconds
+from batchq.api.operation_table import JOB, Call, OperationTable
 from batchq.domain.explanation.codes import Code, Explanation, Fact
-from batchq.domain.ids import JobId
-from batchq.errors import NotFound
 from batchq.services.explanations import ExplanationService
-
-NAME = "ExplainJob"
-WHY = "/v1/batchq/jobs/{job:[0-9a-f:#-]{1,64}}/why"
 
 
 class ExplanationAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -38,40 +31,23 @@ class JobExplanationAnswer(ExplanationAnswer, frozen=True, kw_only=True, omit_de
     job_id: str
 
 
-_DOC = OperationDoc(
-    name=NAME,
-    summary="Explains why a job waits, what it does, or why it failed.",
-    description="Programs compare `code` and read `facts`; the wording of `sentence` may change.",
-    answer=JobExplanationAnswer,
-)
+operations = OperationTable[ExplanationService](not_found=HTTPStatus.NOT_FOUND)
 
 
-def dialect(explanations: ExplanationService) -> Dialect:
-    async def why(request: web.Request) -> web.Response:
-        caller = authorize(request, Permission.SELF, NAME)
-        job_id = JobId(request.match_info["job"])
-        try:
-            found = await explanations.why(job_id, caller=caller)
-        except NotFound as error:
-            raise HttpRefusal(str(error), status=HTTPStatus.NOT_FOUND) from None
-        answer = explanation_answer(found)
-        return reply(
-            JobExplanationAnswer(
-                job_id=job_id, code=answer.code, sentence=answer.sentence, since=answer.since, facts=answer.facts
-            )
-        )
+@operations.add("ExplainJob", "GET", f"{JOB}/why")
+async def explain_job(explanations: ExplanationService, call: Call[None]) -> JobExplanationAnswer:
+    """Explains why a job waits, what it does, or why it failed.
 
-    def mount(app: web.Application) -> None:
-        document(app, app.router.add_get(WHY, why), _DOC)
-
-    return mount
+    Programs compare `code` and read `facts`; the wording of `sentence` may change.
+    """
+    answer = explanation_answer(await explanations.why(call.job_id, caller=call.caller))
+    return JobExplanationAnswer(job_id=call.job_id, **asdict(answer))
 
 
 def explanation_answer(it: Explanation) -> ExplanationAnswer:
     """An explanation as a member of an answer."""
     facts = {name: _fact(value) for name, value in it.facts.items()}
-    since = None if it.since is None else milliseconds(it.since)
-    return ExplanationAnswer(code=it.code, sentence=it.sentence, since=since, facts=facts)
+    return ExplanationAnswer(code=it.code, sentence=it.sentence, since=optional_milliseconds(it.since), facts=facts)
 
 
 def _fact(value: Fact) -> object:

@@ -2,19 +2,16 @@
 
 from http import HTTPStatus
 
-from aiohttp import web
 from msgspec import Struct, field
 
-from batchq.api.authorization import authorize
-from batchq.api.http import Dialect, HttpRefusal, reply
-from batchq.api.native.job_rows import JobArns, JobRow, arns_of, optional_milliseconds, row_members
+from batchq.api.http import optional_milliseconds
+from batchq.api.native.job_rows import JobArns, JobRow, row_members
 from batchq.api.native.job_search import SearchContext
-from batchq.api.openapi import OperationDoc, document
+from batchq.api.operation_table import JOB, Call, OperationTable
 from batchq.api.stop_orders import StopOrderAnswer, stop_order_answer
-from batchq.domain.access.accounts import Permission
 from batchq.domain.container import ContainerSpec
 from batchq.domain.created_paths import container_reason
-from batchq.domain.ids import JobId, Tag, node_of, stream_name
+from batchq.domain.ids import Tag, node_of, stream_name
 from batchq.domain.job import (
     Action,
     Attempt,
@@ -25,12 +22,9 @@ from batchq.domain.job import (
     RetryStrategy,
     Status,
 )
-
-NAME = "GetJob"
+from batchq.errors import NotFound
 
 MAX_DEPENDENTS = 50
-
-_JOB = "/v1/batchq/jobs/{job:[0-9a-f:#-]{1,64}}"
 
 
 class EnvironmentVariable(Struct, frozen=True, kw_only=True):
@@ -155,32 +149,21 @@ class JobAnswer(Struct, frozen=True, kw_only=True):
     job: JobDetails
 
 
-_DOC = OperationDoc(
-    name=NAME,
-    summary="Describes a job, a child of an array or a node of a multi-node job.",
-    description=(
-        "The id of a child is `ID:INDEX`, that of a node `ID#NODE`; in a URL the `#` is written `%23`. "
-        "A child that its array has not created yet has the status and the hold of the array."
-    ),
-    answer=JobAnswer,
-)
+operations = OperationTable[SearchContext](not_found=HTTPStatus.NOT_FOUND)
 
 
-def dialect(context: SearchContext) -> Dialect:
-    async def get_job(request: web.Request) -> web.Response:
-        caller = authorize(request, Permission.SELF, NAME)
-        job_id = JobId(request.match_info["job"])
-        found = await context.jobs.find(job_id, caller=caller)
-        if found is None:
-            raise HttpRefusal(f"Job {job_id} not found.", status=HTTPStatus.NOT_FOUND)
-        dependents = await context.jobs.dependents(job_id, limit=MAX_DEPENDENTS, caller=caller)
-        arns = arns_of(request, account=context.account, region=context.region)
-        return reply(JobAnswer(job=job_details(found, dependents, arns)))
+@operations.add("GetJob", "GET", JOB)
+async def get_job(context: SearchContext, call: Call[None]) -> JobAnswer:
+    """Describes a job, a child of an array or a node of a multi-node job.
 
-    def mount(app: web.Application) -> None:
-        document(app, app.router.add_get(_JOB, get_job), _DOC)
-
-    return mount
+    The id of a child is `ID:INDEX`, that of a node `ID#NODE`; in a URL the `#` is written `%23`. A child that its
+    array has not created yet has the status and the hold of the array.
+    """
+    found = await context.jobs.find(call.job_id, caller=call.caller)
+    if found is None:
+        raise NotFound(f"Job {call.job_id} not found.")
+    dependents = await context.jobs.dependents(call.job_id, limit=MAX_DEPENDENTS, caller=call.caller)
+    return JobAnswer(job=job_details(found, dependents, context.arns_of(call.http)))
 
 
 def job_details(job: Job, dependents: tuple[Job, ...], arns: JobArns) -> JobDetails:

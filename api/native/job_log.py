@@ -4,25 +4,18 @@ import re
 from http import HTTPStatus
 from typing import Annotated
 
-from aiohttp import web
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
-from batchq.api.authorization import authorize
-from batchq.api.http import Dialect, HttpRefusal, query_of, reply, validate
 from batchq.api.native.events import MAX_READERS, MAX_WAIT
-from batchq.api.openapi import OperationDoc, document
-from batchq.domain.access.accounts import Permission, UserName
+from batchq.api.operation_table import JOB, Call, CallLimit, OperationTable
 from batchq.domain.ids import JobId
-from batchq.errors import Invalid, NotFound
+from batchq.errors import Invalid
 from batchq.ports.logs import StoredLine
 from batchq.services.job_log import JobLogPage, JobLogQuery, JobLogService, LogPosition
-from batchq.throttling import ConcurrencyLimit
 
-NAME = "GetJobLog"
 MAX_LINES = 1000
 MAX_TAIL = 10_000  # lines; at most 1 MiB of them
-_LOG = "/v1/batchq/jobs/{job:[0-9a-f:#-]{1,64}}/log"
 _POSITION = re.compile(r"([1-9][0-9]{0,5})\.([0-9]{1,18})")
 _BEGINNING = "0"  # the token before the first attempt
 
@@ -66,36 +59,18 @@ class GetJobLogAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     attempt: int | None = None
 
 
-_DOC = OperationDoc(
-    name=NAME,
-    summary="Returns the next lines of a job's log, and waits for them.",
-    description=(
-        "Answers at once if there are lines, else within `wait` seconds; also waits for a job that has not started. "
-        "One request returns lines of one container of one attempt. The log of an array is read by child, `ID:INDEX`, "
-        "and that of a multi-node job by node, `ID#NODE`."
-    ),
-    query=GetJobLogQuery,
-    answer=GetJobLogAnswer,
-)
+operations = OperationTable[JobLogService](not_found=HTTPStatus.NOT_FOUND)
 
 
-def dialect(logs: JobLogService) -> Dialect:
-    readers = ConcurrencyLimit[UserName](at_once=MAX_READERS, waiting=0)
+@operations.add("GetJobLog", "GET", f"{JOB}/log", limit=CallLimit(at_once=MAX_READERS))
+async def get_job_log(logs: JobLogService, call: Call[GetJobLogQuery]) -> GetJobLogAnswer:
+    """Returns the next lines of a job's log, and waits for them.
 
-    async def get_log(request: web.Request) -> web.Response:
-        caller = authorize(request, Permission.SELF, NAME)
-        query = to_query(JobId(request.match_info["job"]), validate(GetJobLogQuery, query_of(request)))
-        try:
-            async with readers.of(caller.user):
-                page = await logs.page(query, caller=caller)
-        except NotFound as error:
-            raise HttpRefusal(str(error), status=HTTPStatus.NOT_FOUND) from None
-        return reply(_answer(page))
-
-    def mount(app: web.Application) -> None:
-        document(app, app.router.add_get(_LOG, get_log), _DOC)
-
-    return mount
+    Answers at once if there are lines, else within `wait` seconds; also waits for a job that has not started. One
+    request returns lines of one container of one attempt. The log of an array is read by child, `ID:INDEX`, and that of
+    a multi-node job by node, `ID#NODE`.
+    """
+    return _answer(await logs.page(to_query(call.job_id, call.input), caller=call.caller))
 
 
 def to_query(job_id: JobId, query: GetJobLogQuery) -> JobLogQuery:

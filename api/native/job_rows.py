@@ -1,6 +1,5 @@
 """Jobs as rows of lists in the native API. Members without a value are omitted."""
 
-from datetime import datetime
 from typing import Any
 
 from aiohttp import web
@@ -8,7 +7,7 @@ from msgspec import Struct
 
 from batchq.api.authentication import parse_credential
 from batchq.api.holds import HoldAnswer, hold_answer
-from batchq.api.http import milliseconds
+from batchq.api.http import milliseconds, optional_milliseconds
 from batchq.api.native.explanations import ExplanationAnswer, explanation_answer
 from batchq.api.stop_orders import StopOrderAnswer, stop_order_answer
 from batchq.domain.created_paths import status_reason
@@ -119,11 +118,6 @@ def row_members(job: Job, arns: JobArns) -> dict[str, Any]:
         "hold": hold_answer(job.hold),
         "stop_order": None if order is None else stop_order_answer(order),
     }
-
-
-def optional_milliseconds(moment: datetime | None) -> int | None:
-    """Milliseconds since 1970, or None."""
-    return None if moment is None else milliseconds(moment)
 
 
 def latest_attempt(job: Job) -> Attempt | None:

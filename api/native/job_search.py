@@ -15,12 +15,11 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from batchq.api.authorization import authorize
-from batchq.api.http import Dialect, parse, read_body, reply
-from batchq.api.native.job_rows import JobRow, arns_of, job_row, optional_milliseconds
-from batchq.api.openapi import OperationDoc, document
+from batchq.api.http import optional_milliseconds
+from batchq.api.native.job_rows import JobArns, JobRow, arns_of, job_row
+from batchq.api.operation_table import Call, CallLimit, OperationTable
 from batchq.api.page_tokens import PageTokens, TokenQuery
-from batchq.domain.access.accounts import Caller, Permission, UserName
+from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import JobId
 from batchq.domain.job import Status
 from batchq.errors import Invalid
@@ -29,10 +28,6 @@ from batchq.services.explanations import MAX_EXPLAINED, ExplanationService
 from batchq.services.job_search import JobSearchService
 from batchq.services.jobs import JobService
 from batchq.services.overview import OverviewService
-from batchq.throttling import ConcurrencyLimit
-
-NAME = "SearchJobs"
-LIST_JOBS = "/v1/batchq/listjobs"
 
 LATEST = 253_402_300_799_999  # milliseconds: the last of the year 9999
 MAX_PATTERNS = 20  # names or definitions: each is compared with every row of the search
@@ -123,40 +118,30 @@ class SearchContext(Struct, frozen=True, kw_only=True):
     #: The region of callers whose requests name none.
     region: str
 
-
-_DOC = OperationDoc(
-    name=NAME,
-    summary="Lists jobs of all queues and statuses, newest first.",
-    description=(
-        "All given filters must match; the values of one filter are alternatives. The work for a page is bounded: "
-        "it may have fewer jobs than `maxResults`, or none, although more jobs match. Then `complete` is false, "
-        "`searchedBackTo` is how far the search has come, and `nextToken` continues it."
-    ),
-    body=SearchJobsRequest,
-    answer=SearchAnswer,
-)
+    def arns_of(self, request: web.Request) -> JobArns:
+        return arns_of(request, account=self.account, region=self.region)
 
 
-def dialect(context: SearchContext) -> Dialect:
-    limit = ConcurrencyLimit[UserName](at_once=MAX_AT_ONCE, waiting=MAX_WAITING)
+operations = OperationTable[SearchContext]()
 
-    async def list_jobs(request: web.Request) -> web.Response:
-        caller = authorize(request, Permission.SELF, NAME)
-        body = parse(SearchJobsRequest, await read_body(request))
-        query, token = to_query(body, caller), _token_query(body, caller)
-        if body.next_token:
-            query = _continued(query, context.tokens.read(token, body.next_token))
-        async with limit.of(caller.user):
-            page = await context.search.search(query, caller=caller)
-        why = await context.explanations.explain(page.jobs, caller=caller) if body.explain else {}
-        arns = arns_of(request, account=context.account, region=context.region)
-        rows = tuple(job_row(it, arns, why.get(it.id)) for it in page.jobs)
-        return reply(_answer(rows, page, token, context.tokens))
 
-    def mount(app: web.Application) -> None:
-        document(app, app.router.add_post(LIST_JOBS, list_jobs), _DOC)
+@operations.add("SearchJobs", "POST", "/v1/batchq/listjobs", limit=CallLimit(at_once=MAX_AT_ONCE, waiting=MAX_WAITING))
+async def search_jobs(context: SearchContext, call: Call[SearchJobsRequest]) -> SearchAnswer:
+    """Lists jobs of all queues and statuses, newest first.
 
-    return mount
+    All given filters must match; the values of one filter are alternatives. The work for a page is bounded: it may have
+    fewer jobs than `maxResults`, or none, although more jobs match. Then `complete` is false, `searchedBackTo` is how
+    far the search has come, and `nextToken` continues it.
+    """
+    body, caller = call.input, call.caller
+    query, token = to_query(body, caller), _token_query(body, caller)
+    if body.next_token:
+        query = _continued(query, context.tokens.read(token, body.next_token))
+    page = await context.search.search(query, caller=caller)
+    why = await context.explanations.explain(page.jobs, caller=caller) if body.explain else {}
+    arns = context.arns_of(call.http)
+    rows = tuple(job_row(it, arns, why.get(it.id)) for it in page.jobs)
+    return _answer(rows, page, token, context.tokens)
 
 
 def to_query(body: SearchJobsRequest, caller: Caller) -> JobSearchQuery:
@@ -203,7 +188,7 @@ def _order(body: SearchJobsRequest) -> SearchOrder:
 def _token_query(body: SearchJobsRequest, caller: Caller) -> TokenQuery:
     """Page tokens are bound to the caller and to everything that selects jobs."""
     selection = body.model_dump(exclude={"max_results", "next_token", "explain"}, exclude_none=True)
-    return NAME, caller.user, *(f"{name}={value!r}" for name, value in sorted(selection.items()))
+    return "SearchJobs", caller.user, *(f"{name}={value!r}" for name, value in sorted(selection.items()))
 
 
 def _continued(query: JobSearchQuery, position: str) -> JobSearchQuery:

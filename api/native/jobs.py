@@ -3,26 +3,17 @@
 from http import HTTPStatus
 from typing import Annotated
 
-from aiohttp import web
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
-from batchq.api.authorization import authorize
 from batchq.api.holds import HoldChangeAnswer, hold_change_answer
-from batchq.api.http import Dialect, HttpRefusal, milliseconds, parse, read_body, reply
-from batchq.api.openapi import OperationDoc, document
+from batchq.api.http import milliseconds
+from batchq.api.operation_table import JOB, Call, OperationTable
 from batchq.api.stop_orders import StopStepAnswer, stop_step_answer
 from batchq.domain.access.accounts import Permission
-from batchq.domain.ids import JobId
 from batchq.domain.job import Status
-from batchq.errors import NotFound
 from batchq.ports.history import HistoryEntry
 from batchq.services.jobs import JobService
-
-GET_JOB_HISTORY = "GetJobHistory"
-FORCE_FAIL = "ForceFail"
-
-_JOB = "/v1/batchq/jobs/{job:[0-9a-f:#-]{1,64}}"
 
 
 class HistoryEntryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -65,45 +56,24 @@ class ForceFailRequest(BaseModel):
     reason: Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=1024)]
 
 
-_HISTORY = OperationDoc(
-    name=GET_JOB_HISTORY,
-    summary="Lists the statuses of a job, the orders to stop it and its holds, oldest first.",
-    answer=JobHistoryAnswer,
-)
-_FORCE_FAIL = OperationDoc(
-    name=FORCE_FAIL,
-    summary="Ends a job as FAILED whose container does not end.",
-    description="The last resort: its resources are free at once, and its containers are removed when the engine can.",
-    body=ForceFailRequest,
-    answer=ForceFailAnswer,
-    permission=Permission.MAINTENANCE,
-)
+operations = OperationTable[JobService](not_found=HTTPStatus.NOT_FOUND)
 
 
-def dialect(jobs: JobService) -> Dialect:
-    async def history(request: web.Request) -> web.Response:
-        caller = authorize(request, Permission.SELF, GET_JOB_HISTORY)
-        job_id = JobId(request.match_info["job"])
-        try:
-            entries = await jobs.history(job_id, caller=caller)
-        except NotFound as error:
-            raise HttpRefusal(str(error), status=HTTPStatus.NOT_FOUND) from None
-        return reply(JobHistoryAnswer(job_id=job_id, history=tuple(map(_history_entry, entries))))
+@operations.add("GetJobHistory", "GET", f"{JOB}/history")
+async def get_job_history(jobs: JobService, call: Call[None]) -> JobHistoryAnswer:
+    """Lists the statuses of a job, the orders to stop it and its holds, oldest first."""
+    entries = await jobs.history(call.job_id, caller=call.caller)
+    return JobHistoryAnswer(job_id=call.job_id, history=tuple(map(_history_entry, entries)))
 
-    async def force_fail(request: web.Request) -> web.Response:
-        caller = authorize(request, Permission.MAINTENANCE, FORCE_FAIL)
-        body = parse(ForceFailRequest, await read_body(request))
-        try:
-            job = await jobs.force_fail(JobId(request.match_info["job"]), body.reason, caller=caller)
-        except NotFound as error:
-            raise HttpRefusal(str(error), status=HTTPStatus.NOT_FOUND) from None
-        return reply(ForceFailAnswer(job_id=job.id, status=job.status, status_reason=job.status_reason))
 
-    def mount(app: web.Application) -> None:
-        document(app, app.router.add_get(f"{_JOB}/history", history), _HISTORY)
-        document(app, app.router.add_post(f"{_JOB}/forcefail", force_fail), _FORCE_FAIL)
+@operations.add("ForceFail", "POST", f"{JOB}/forcefail", permission=Permission.MAINTENANCE)
+async def force_fail(jobs: JobService, call: Call[ForceFailRequest]) -> ForceFailAnswer:
+    """Ends a job as FAILED whose container does not end.
 
-    return mount
+    The last resort: its resources are free at once, and its containers are removed when the engine can.
+    """
+    job = await jobs.force_fail(call.job_id, call.input.reason, caller=call.caller)
+    return ForceFailAnswer(job_id=job.id, status=job.status, status_reason=job.status_reason)
 
 
 def _history_entry(it: HistoryEntry) -> HistoryEntryAnswer:

@@ -1,30 +1,19 @@
 """GetOverview: `POST /v1/batchq/overview` describes the server in one small reply, for a caller who looks often."""
 
-from aiohttp import web
 from msgspec import Struct, field
-from pydantic import BaseModel, ConfigDict
 
-from batchq.api.authorization import authorize
-from batchq.api.http import Dialect, milliseconds, parse, read_body, reply
+from batchq.accounts.wire import EmptyRequest
+from batchq.api.http import milliseconds, optional_milliseconds
 from batchq.api.native.explanations import ExplanationAnswer, explanation_answer
-from batchq.api.native.job_rows import JobArns, JobRow, arns_of, job_row, optional_milliseconds
+from batchq.api.native.job_rows import JobArns, JobRow, job_row
 from batchq.api.native.job_search import SearchContext
-from batchq.api.openapi import OperationDoc, document
-from batchq.domain.access.accounts import Caller, Permission, Role
+from batchq.api.operation_table import Call, OperationTable
+from batchq.domain.access.accounts import Caller, Role
 from batchq.domain.catalog import State
 from batchq.domain.explanation.codes import Explanation
 from batchq.domain.job import Status
 from batchq.ports.overview import Failures
 from batchq.services.overview import EngineState, EnvironmentOverview, Overview, QueueOverview
-
-NAME = "GetOverview"
-OVERVIEW = "/v1/batchq/overview"
-
-
-class OverviewRequest(BaseModel):
-    """An empty object."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
 class EngineAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -120,29 +109,19 @@ class OverviewAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     failed: FailuresAnswer
 
 
-_DOC = OperationDoc(
-    name=NAME,
-    summary="Describes queues, capacity, the longest running jobs and recent failures in one small reply.",
-    description="Counts are kept in memory: the reply costs the same however many jobs are stored.",
-    body=OverviewRequest,
-    answer=OverviewAnswer,
-)
+operations = OperationTable[SearchContext]()
 
 
-def dialect(context: SearchContext) -> Dialect:
-    async def get_overview(request: web.Request) -> web.Response:
-        caller = authorize(request, Permission.SELF, NAME)
-        parse(OverviewRequest, await read_body(request))
-        found = await context.overviews.overview(caller=caller)
-        why = await context.explanations.heads([it.queue.name for it in found.queues], caller=caller)
-        arns = arns_of(request, account=context.account, region=context.region)
-        queues = tuple(_queue(it, why.get(it.queue.name)) for it in found.queues)
-        return reply(_answer(found, queues, caller, arns))
+@operations.add("GetOverview", "POST", "/v1/batchq/overview")
+async def get_overview(context: SearchContext, call: Call[EmptyRequest]) -> OverviewAnswer:
+    """Describes queues, capacity, the longest running jobs and recent failures in one small reply.
 
-    def mount(app: web.Application) -> None:
-        document(app, app.router.add_post(OVERVIEW, get_overview), _DOC)
-
-    return mount
+    Counts are kept in memory: the reply costs the same however many jobs are stored.
+    """
+    found = await context.overviews.overview(caller=call.caller)
+    why = await context.explanations.heads([it.queue.name for it in found.queues], caller=call.caller)
+    queues = tuple(_queue(it, why.get(it.queue.name)) for it in found.queues)
+    return _answer(found, queues, call.caller, context.arns_of(call.http))
 
 
 def _answer(it: Overview, queues: tuple[QueueAnswer, ...], caller: Caller, arns: JobArns) -> OverviewAnswer:

@@ -3,13 +3,13 @@
 import re
 from typing import Annotated
 
-from aiohttp import web
-from msgspec import Struct
+from msgspec import Struct, field
 from pydantic import Field
 
+from batchq.api.operation_table import Call, Input
 from batchq.api.page_tokens import PageTokens
-from batchq.api.training.refusals import impossible, not_found
-from batchq.domain.access.accounts import Caller
+from batchq.api.training.errors import impossible, not_found
+from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent, size
@@ -21,9 +21,11 @@ from batchq.services.events import EventService
 from batchq.services.job_log import JobLogService
 from batchq.services.job_search import JobSearchService
 from batchq.services.jobs import JobService
+from batchq.throttling import ConcurrencyLimit
 
 JOBS = "/v2/training/jobs"
 JOB = JOBS + "/{jobId}"
+MAX_WAITS = 16  # requests of one user that wait for the end of a job at the same time
 
 Reason = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=1024)]
 
@@ -45,14 +47,16 @@ class TrainingContext(Struct, frozen=True, kw_only=True):
     clock: Clock
     #: The least `maxDuration` of a job, in seconds.
     min_timeout: int
+    #: Of the requests of one user that wait for the end of a job.
+    waits: ConcurrencyLimit[UserName] = field(default_factory=lambda: ConcurrencyLimit(at_once=MAX_WAITS, waiting=0))
 
 
-async def find_job(context: TrainingContext, request: web.Request, caller: Caller) -> Job:
+async def find_job(context: TrainingContext, call: Call[Input]) -> Job:
     """The job that the path names. Raises HttpRefusal for an unknown job, and for an array."""
-    text = request.match_info["jobId"]
+    text = call.path["jobId"]
     if _ID.fullmatch(text) is None:
         raise not_found("job", text[:_SHOWN])
-    return await read_job(context, JobId(text), caller)
+    return await read_job(context, JobId(text), call.caller)
 
 
 async def read_job(context: TrainingContext, job_id: JobId, caller: Caller) -> Job:

@@ -13,16 +13,15 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
-from batchq.api.authorization import authorize
-from batchq.api.http import InvalidMember, parse, read_body, reply
-from batchq.api.openapi import OperationDoc
-from batchq.api.training.context import TrainingContext
+from batchq.api.http import InvalidMember, read_body
+from batchq.api.operation_table import Call, OperationTable
+from batchq.api.training.context import JOBS, TrainingContext
+from batchq.api.training.errors import impossible
 from batchq.api.training.figures import EstimatedCost, estimated_cost
 from batchq.api.training.formats import length_text, parse_length, parse_memory, rfc3339
 from batchq.api.training.job_answers import DIALECT, HYPERPARAMETERS, VARIABLE, kept_members
 from batchq.api.training.job_status import TrainingStatus, status_of
-from batchq.api.training.refusals import impossible
-from batchq.domain.access.accounts import Caller, Permission
+from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import Tags
 from batchq.domain.checkpoints import CHECKPOINTS_TAG, MAX_CHECKPOINT_TIMEOUT, SIGNAL_TAG, TIMEOUT_TAG
 from batchq.domain.container import ContainerSpec, Overrides, Resources, TextFile
@@ -41,7 +40,6 @@ from batchq.ports.jobs import SubmissionKey
 from batchq.services.direct_submission import DirectWork
 from batchq.services.submissions import Submission
 
-NAME = "CreateTrainingJob"
 IDEMPOTENCY_KEY = "Idempotency-Key"
 MAX_VARIABLE = 4096  # characters of a variable's value
 MAX_RETRIES = 9
@@ -160,32 +158,25 @@ class CreatedAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     created_at: str
 
 
-DOC = OperationDoc(
-    name=NAME,
-    summary="Creates a training job.",
-    description=(
-        "The job is an ordinary job of a queue, and has a job definition that all jobs of the same user with the same "
-        "image and resources share. A request that is repeated with the same `Idempotency-Key` within 15 minutes "
-        "creates one job."
-    ),
-    body=CreateTrainingJobRequest,
-    answer=CreatedAnswer,
-    status=HTTPStatus.CREATED,
-)
+operations = OperationTable[TrainingContext]()
 
 
-async def create(context: TrainingContext, request: web.Request) -> web.Response:
-    caller = authorize(request, Permission.SELF, NAME)
-    content = await read_body(request)
+@operations.add("CreateTrainingJob", "POST", JOBS, status=HTTPStatus.CREATED)
+async def create_training_job(context: TrainingContext, call: Call[CreateTrainingJobRequest]) -> CreatedAnswer:
+    """Creates a training job.
+
+    The job is an ordinary job of a queue, and has a job definition that all jobs of the same user with the same image
+    and resources share. A request that is repeated with the same `Idempotency-Key` within 15 minutes creates one job.
+    """
+    content, body = await read_body(call.http), call.input
     if len(content) > MAX_REQUEST:
         raise InvalidMember(f"The request must be at most {MAX_REQUEST} bytes.", member="")
-    body = parse(CreateTrainingJobRequest, content)
-    digest = sha256(content).hexdigest()
-    submission = to_submission(body, min_timeout=context.min_timeout, key=_key(request, caller), request_digest=digest)
-    job = await context.direct.submit(submission, DirectWork(container=to_container(body)), caller=caller)
+    digest, key = sha256(content).hexdigest(), _key(call.http, call.caller)
+    submission = to_submission(body, min_timeout=context.min_timeout, key=key, request_digest=digest)
+    job = await context.direct.submit(submission, DirectWork(container=to_container(body)), caller=call.caller)
     if submission.key is not None and kept_members(job).get("request") != digest:
         raise impossible(f"The {IDEMPOTENCY_KEY} was sent with another request.")
-    return reply(created_answer(job), status=HTTPStatus.CREATED)
+    return created_answer(job)
 
 
 def created_answer(job: Job) -> CreatedAnswer:

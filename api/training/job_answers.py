@@ -6,9 +6,8 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from batchq.api.training.checkpoint_answers import CheckpointAnswer, checkpoint_answer
 from batchq.api.training.figures import Costs, Metrics, Progress, costs, current_metrics, progress
-from batchq.api.training.formats import length_text, memory_text, optional_rfc3339, rfc3339
+from batchq.api.training.formats import length_text, memory_text, optional_rfc3339, rfc3339, size_text
 from batchq.api.training.job_status import TrainingStatus, status_of
 from batchq.domain.checkpoint_names import checkpoint_id
 from batchq.domain.checkpoints import CheckpointRules
@@ -16,12 +15,36 @@ from batchq.domain.cost import Cost, run_time
 from batchq.domain.created_paths import status_reason
 from batchq.domain.job import ACTIVE, FINISHED, Attempt, Job
 from batchq.domain.stop_orders import StopOrder
-from batchq.ports.checkpoints import Checkpoint
+from batchq.ports.checkpoints import Checkpoint, CheckpointType
 
 DIALECT = "training"  # the member `dialect` of JobSpec.client_document
+
 HYPERPARAMETERS = "/opt/ml/input/config/hyperparameters.json"  # SageMaker's path
+
 VARIABLE = "BATCHQ_HP_"  # what the variables of hyperparameters begin with
+
 DECLARATION = "batchq:"  # what the keys of tags begin with that declare what AWS has no members for
+
+
+class TrainingCheckpoint(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A checkpoint: a file or folder at the top of the checkpoint directory of a job."""
+
+    #: As `ckpt_8a1f02bb93c4`.
+    checkpoint_id: str
+    #: The name of the file or folder.
+    name: str
+    type: CheckpointType
+    #: As `1.4 MB`, in powers of 1024.
+    size: str
+    size_bytes: int
+    #: The number after `epoch` in the name; null: the name has none.
+    epoch: int | None
+    #: The number after `step` in the name; null: the name has none.
+    step: int | None
+    #: Whether it can be used: it has not changed for a while, or the job has ended.
+    complete: bool
+    #: When it was last changed.
+    created_at: str
 
 
 class JobRow(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -83,7 +106,7 @@ class Infrastructure(Struct, frozen=True, kw_only=True, rename="camel"):
     storage: str | None
 
 
-class CheckpointsAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+class CheckpointRulesAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     """How a job writes checkpoints."""
 
     #: The signal that requests a checkpoint; null: the stop signal is the request for the final one.
@@ -92,7 +115,7 @@ class CheckpointsAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     timeout_seconds: int
 
 
-class MetricAnswer(Struct, frozen=True, kw_only=True):
+class MetricRuleAnswer(Struct, frozen=True, kw_only=True):
     """How a metric is found in the log."""
 
     name: str
@@ -116,9 +139,9 @@ class Configuration(Struct, frozen=True, kw_only=True, rename="camel"):
     hyperparameters: dict[str, object]
     infrastructure: Infrastructure
     #: Null for a job without a checkpoint directory.
-    checkpoints: CheckpointsAnswer | None
+    checkpoints: CheckpointRulesAnswer | None
     #: Empty: `loss`, `accuracy`, `epoch` and `step`.
-    metrics: tuple[MetricAnswer, ...]
+    metrics: tuple[MetricRuleAnswer, ...]
     #: The longest that one attempt may run; null: without limit.
     max_duration: str | None
     #: How often a failed job is started again at most.
@@ -159,7 +182,7 @@ class JobAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="c
     attempts: int
     timestamps: Timestamps
     #: The newest 10, newest first; empty for a job without a checkpoint directory.
-    checkpoints: tuple[CheckpointAnswer, ...]
+    checkpoints: tuple[TrainingCheckpoint, ...]
     #: Null for a job that was submitted without prices.
     costs: Costs | None
     #: Null for a job that was not cancelled.
@@ -170,6 +193,20 @@ class JobAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="c
     progress: Progress | None = None
     #: The last lines of the log, only if the request asks for them.
     logs: tuple[str, ...] | None = None
+
+
+def checkpoint_answer(it: Checkpoint) -> TrainingCheckpoint:
+    return TrainingCheckpoint(
+        checkpoint_id=it.id,
+        name=it.name,
+        type=it.type,
+        size=size_text(it.size_bytes),
+        size_bytes=it.size_bytes,
+        epoch=it.epoch,
+        step=it.step,
+        complete=it.complete,
+        created_at=rfc3339(it.created_at),
+    )
 
 
 def job_row(job: Job) -> JobRow:
@@ -297,7 +334,7 @@ def _configuration(job: Job, kept: Mapping[str, object]) -> Configuration:
             storage=_text(kept.get("storage")),
         ),
         checkpoints=None if spec.checkpoints is None else _rules(spec.checkpoints),
-        metrics=tuple(MetricAnswer(name=it.name, regex=it.regex) for it in spec.metric_rules),
+        metrics=tuple(MetricRuleAnswer(name=it.name, regex=it.regex) for it in spec.metric_rules),
         max_duration=None if spec.timeout is None else length_text(spec.timeout),
         retries=spec.retry.attempts - 1,
     )
@@ -307,5 +344,5 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _rules(rules: CheckpointRules) -> CheckpointsAnswer:
-    return CheckpointsAnswer(signal=rules.signal, timeout_seconds=int(rules.timeout.total_seconds()))
+def _rules(rules: CheckpointRules) -> CheckpointRulesAnswer:
+    return CheckpointRulesAnswer(signal=rules.signal, timeout_seconds=int(rules.timeout.total_seconds()))

@@ -3,30 +3,25 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from batchq.api.authorization import authorize
-from batchq.api.http import InvalidMember, query_of, reply, validate
-from batchq.api.openapi import OperationDoc
+from batchq.api.http import InvalidMember
+from batchq.api.operation_table import Call, CallLimit, OperationTable
 from batchq.api.page_tokens import TokenQuery
-from batchq.api.training.context import TrainingContext, find_job
+from batchq.api.training.context import JOB, JOBS, TrainingContext, find_job
 from batchq.api.training.job_answers import JobAnswer, JobRow, job_answer, job_row
 from batchq.api.training.job_status import STATUSES, TrainingStatus, status_of
-from batchq.domain.access.accounts import Caller, Permission, UserName
+from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import JobId, node_id
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.errors import Invalid
 from batchq.ports.job_search import JobSearchQuery, SearchPosition
 from batchq.services.job_log import JobLogQuery
-from batchq.throttling import ConcurrencyLimit
 
-GET = "GetTrainingJob"
-LIST = "ListTrainingJobs"
 MAX_LOG_LINES = 1000
 MAX_CHECKPOINTS = 10
 MAX_ROWS = 100
@@ -70,32 +65,36 @@ class ListAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     next_cursor: str | None
 
 
-GET_DOC = OperationDoc(
-    name=GET,
-    summary="Describes a training job.",
-    description="A job of another API of this server is described too, except arrays: each of their children is a job.",
-    query=GetTrainingJobQuery,
-    answer=JobAnswer,
-)
-LIST_DOC = OperationDoc(
-    name=LIST,
-    summary="Lists training jobs, newest first.",
-    description="Lists all jobs that the caller may see, except arrays and their children.",
-    query=ListTrainingJobsQuery,
-    answer=ListAnswer,
-)
+operations = OperationTable[TrainingContext]()
 
 
-async def get(context: TrainingContext, request: web.Request) -> web.Response:
-    caller = authorize(request, Permission.SELF, GET)
-    query = validate(GetTrainingJobQuery, query_of(request))
-    job = await find_job(context, request, caller)
+@operations.add("GetTrainingJob", "GET", JOB)
+async def get_training_job(context: TrainingContext, call: Call[GetTrainingJobQuery]) -> JobAnswer:
+    """Describes a training job.
+
+    A job of another API of this server is described too, except arrays: each of their children is a job.
+    """
+    query, caller = call.input, call.caller
+    job = await find_job(context, call)
     logs = await _log(context, job, query.log_lines, caller) if query.include_logs else None
     metrics = await context.costs.metrics.current(job, caller=caller) if query.include_metrics else None
     cost = await context.costs.of_job(job.id, caller=caller)
     found = await context.checkpoints.list(job.id, caller=caller) if job.spec.checkpoints is not None else ()
     newest, now = found[: -MAX_CHECKPOINTS - 1 : -1], context.clock.now()
-    return reply(job_answer(job, now=now, checkpoints=newest, cost=cost, metrics=metrics, logs=logs))
+    return job_answer(job, now=now, checkpoints=newest, cost=cost, metrics=metrics, logs=logs)
+
+
+@operations.add("ListTrainingJobs", "GET", JOBS, limit=CallLimit(at_once=MAX_AT_ONCE, waiting=MAX_WAITING))
+async def list_training_jobs(context: TrainingContext, call: Call[ListTrainingJobsQuery]) -> ListAnswer:
+    """Lists training jobs, newest first.
+
+    Lists all jobs that the caller may see, except arrays and their children.
+    """
+    query, caller = call.input, call.caller
+    token = "ListTrainingJobs", caller.user, query.status, query.name
+    jobs, position = await _page(context, query, _position(context, token, query.cursor), caller)
+    after = None if position is None else context.tokens.make(token, f"{position.at},{position.order}")
+    return ListAnswer(jobs=tuple(map(job_row, jobs)), next_cursor=after)
 
 
 async def _log(context: TrainingContext, job: Job, lines: int, caller: Caller) -> tuple[str, ...]:
@@ -111,52 +110,37 @@ async def _log(context: TrainingContext, job: Job, lines: int, caller: Caller) -
     return tuple(it.message for it in page.lines)
 
 
-class JobLister:
-    """Lists jobs, a page at a time."""
+def _position(context: TrainingContext, token: TokenQuery, cursor: str | None) -> SearchPosition | None:
+    if cursor is None:
+        return None
+    try:
+        at, order = context.tokens.read(token, cursor).split(",")
+    except Invalid:
+        raise InvalidMember("'cursor' is not valid.", member="cursor") from None
+    return SearchPosition(int(at), int(order))
 
-    def __init__(self, context: TrainingContext) -> None:
-        self._context = context
-        self._limit = ConcurrencyLimit[UserName](at_once=MAX_AT_ONCE, waiting=MAX_WAITING)
 
-    async def handle(self, request: web.Request) -> web.Response:
-        caller = authorize(request, Permission.SELF, LIST)
-        query = validate(ListTrainingJobsQuery, query_of(request))
-        token = LIST, caller.user, query.status, query.name
-        async with self._limit.of(caller.user):
-            jobs, position = await self._page(query, self._position(token, query.cursor), caller)
-        after = None if position is None else self._context.tokens.make(token, f"{position.at},{position.order}")
-        return reply(ListAnswer(jobs=tuple(map(job_row, jobs)), next_cursor=after))
-
-    def _position(self, token: TokenQuery, cursor: str | None) -> SearchPosition | None:
-        if cursor is None:
-            return None
-        try:
-            at, order = self._context.tokens.read(token, cursor).split(",")
-        except Invalid:
-            raise InvalidMember("'cursor' is not valid.", member="cursor") from None
-        return SearchPosition(int(at), int(order))
-
-    async def _page(
-        self, query: ListTrainingJobsQuery, position: SearchPosition | None, caller: Caller
-    ) -> tuple[Sequence[Job], SearchPosition | None]:
-        """Matching jobs, and where the next page continues; None: no further job matches."""
-        wanted = JobSearchQuery(
-            statuses=None if query.status is None else STATUSES[query.status],
-            held=query.status is TrainingStatus.PAUSED,
-            names=None if query.name is None else frozenset({query.name}),
-            limit=query.limit,
-            before=position,
+async def _page(
+    context: TrainingContext, query: ListTrainingJobsQuery, position: SearchPosition | None, caller: Caller
+) -> tuple[Sequence[Job], SearchPosition | None]:
+    """Matching jobs, and where the next page continues; None: no further job matches."""
+    wanted = JobSearchQuery(
+        statuses=None if query.status is None else STATUSES[query.status],
+        held=query.status is TrainingStatus.PAUSED,
+        names=None if query.name is None else frozenset({query.name}),
+        limit=query.limit,
+        before=position,
+    )
+    found: list[Job] = []
+    for _ in range(MAX_PAGES):
+        page = await context.search.search(
+            replace(wanted, limit=query.limit - len(found), before=position), caller=caller
         )
-        found: list[Job] = []
-        for _ in range(MAX_PAGES):
-            page = await self._context.search.search(
-                replace(wanted, limit=query.limit - len(found), before=position), caller=caller
-            )
-            found += (it for it in page.jobs if _matches(it, query.status))
-            position = page.next
-            if position is None or len(found) == query.limit:
-                break
-        return found, position
+        found += (it for it in page.jobs if _matches(it, query.status))
+        position = page.next
+        if position is None or len(found) == query.limit:
+            break
+    return found, position
 
 
 def _matches(job: Job, status: TrainingStatus | None) -> bool:

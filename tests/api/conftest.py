@@ -67,13 +67,13 @@ class Server(Backend):
         )
         dialects = [
             batch_routes.dialect(self.context),
-            native_jobs.dialect(self.jobs),
-            explanations.dialect(self.explanations),
-            bulk_stop.dialect(self.stopping),
-            job_search.dialect(search_context),
-            job_details.dialect(search_context),
-            overview.dialect(search_context),
-            audit.dialect(audit.AuditContext(audit=self.audit, jobs=self.jobs, tokens=self.context.tokens)),
+            native_jobs.operations.dialect(self.jobs),
+            explanations.operations.dialect(self.explanations),
+            bulk_stop.operations.dialect(self.stopping),
+            job_search.operations.dialect(search_context),
+            job_details.operations.dialect(search_context),
+            overview.operations.dialect(search_context),
+            audit.operations.dialect(audit.AuditContext(audit=self.audit, jobs=self.jobs, tokens=self.context.tokens)),
             modelarts.dialect(self),
         ]
         app = api.build(

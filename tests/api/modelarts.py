@@ -1,6 +1,6 @@
 """The ModelArts dialect on the backend of the API's tests."""
 
-from batchq.api.modelarts import routes
+from batchq.api.modelarts import operations
 from batchq.api.modelarts.context import ModelArtsContext, ReservedNames
 from batchq.api.modelarts.settings import ModelArtsSettings
 from batchq.services.direct_submission import DirectSubmissionService
@@ -33,7 +33,7 @@ def context_of(backend, *, logs=None, settings=SETTINGS):
 
 
 def dialect(backend):
-    return routes.dialect(context_of(backend))
+    return operations.dialect(context_of(backend))
 
 
 def creation(name="resnet", *, metadata=(), algorithm=(), spec=(), resource=()):

@@ -1,14 +1,13 @@
 """Phases of ModelArts training jobs in each status, and what StopTrainingJob replies in each of them."""
 
-import json
-
 import pytest
 
-from batchq.api.modelarts import handlers
+from batchq.api.modelarts import operations
 from batchq.api.modelarts.context import ModelArtsContext, ReservedNames
 from batchq.api.modelarts.errors import ModelArtsRefusal
-from batchq.api.modelarts.handlers import ModelArtsRequest
 from batchq.api.modelarts.settings import ModelArtsSettings
+from batchq.api.modelarts.wire import TrainingJobAction
+from batchq.api.operation_table import Call
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
 from tests.support.scripts import LASTING, Script
@@ -40,13 +39,14 @@ class TrainingJobs:
         )
 
     async def phases(self, job_id):
-        status = (await handlers.show(self._context, self._request(job_id))).status
+        status = (await operations.show_training_job(self._context, self._call(job_id))).status
         return status.phase, status.secondary_phase
 
     async def terminate(self, job_id):
         """The phase of the answer, or the status and code of the refusal."""
         try:
-            answer = await handlers.act(self._context, self._request(job_id, {"action_type": "terminate"}))
+            action = TrainingJobAction(action_type="terminate")
+            answer = await operations.stop_training_job(self._context, self._call(job_id, action))
         except ModelArtsRefusal as refused:
             return int(refused.status), refused.code
         return answer.status.phase
@@ -54,15 +54,14 @@ class TrainingJobs:
     async def log(self, job_id, task="worker-0"):
         """The content of the preview; None until the task has run. The code of a refusal."""
         try:
-            answer = await handlers.log_preview(self._context, self._request(job_id, task=task))
+            answer = await operations.show_log_preview(self._context, self._call(job_id, task=task))
         except ModelArtsRefusal as refused:
             return refused.code
         return answer and (answer.content, answer.current_size, answer.full_size)
 
-    def _request(self, job_id, body=None, *, task=""):
-        return ModelArtsRequest(
-            caller=self._world.caller, project="p", job=job_id, task=task, query={}, body=json.dumps(body).encode()
-        )
+    def _call(self, job_id, body=None, *, task=""):
+        path = {"project": "p", "job": job_id, "task": task}
+        return Call(caller=self._world.caller, input=body, path=path, http=None)
 
 
 NOT_TERMINABLE = (409, "ModelArts.2796")

@@ -23,9 +23,10 @@ async def well():
 
 
 def dialects():
-    """Of every module of the API that has one; their handlers are never called."""
+    """All dialects and tables of batchq's own operations; their handlers are never called."""
     modules = [import_module(module(it)) for it in sources() if it.is_relative_to(ROOT / "api")]
-    return [it.dialect(None) for it in modules if hasattr(it, "dialect")]
+    native = [it.operations for it in modules if ".native." in it.__name__ and hasattr(it, "operations")]
+    return [it.dialect(None) for it in (*modules, *native) if hasattr(it, "dialect")]
 
 
 def whole_app():
