@@ -2,7 +2,17 @@
 
 from collections.abc import Iterator
 
-from tests.machine.observations import ACTIVE, OVER, Array, HoldReply, JobObservations, Leaf, Observation, Record
+from tests.machine.observations import (
+    ACTIVE,
+    OVER,
+    Array,
+    GrantedOrder,
+    HoldReply,
+    JobObservations,
+    Leaf,
+    Observation,
+    Record,
+)
 
 
 def leaf_differences(record: Record, job_id: str, leaf: Leaf, seen: JobObservations) -> Iterator[str]:
@@ -29,6 +39,15 @@ def array_differences(record: Record, job_id: str, array: Array, seen: JobObserv
             yield f"refused for no reason: {reply}"
         if reply.refused is None and not ends and not _follows(reply, seen):
             yield f"{job_id} does not show {reply}: {seen.at(reply.granted)}"
+
+
+def cancels_pause(record: Record, job_id: str, leaf: Leaf, seen: JobObservations, order: GrantedOrder) -> bool:
+    """Whether a cancel finds the attempt under way pausing: the job may end with the attempt, whatever its exit code."""
+    at_order = [seen.at(it) for it in range(order.sent, order.granted + 1)]
+    is_active = any(it is not None and it.status in ACTIVE for it in at_order)
+    begun = max((it.commit for it in seen.starts if it.commit <= order.granted), default=0)
+    pauses = [it for it in record.holds if it.kind == "pause" and it.holds and it.of in (job_id, leaf.parent)]
+    return is_active and any(begun <= it.granted <= order.granted for it in pauses)
 
 
 def _replies(record: Record, job_id: str) -> list[HoldReply]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.machine.holds import array_differences, leaf_differences
+from tests.machine.holds import array_differences, cancels_pause, leaf_differences
 from tests.machine.observations import (
     ACTIVE,
     OVER,
@@ -132,6 +132,7 @@ def ends_of_leaf(record, job_id, leaf, seen) -> set[End]:
         before = seen.at(order.sent)
         if before is not None and before.status not in OVER and seen.over.commit <= order.granted:
             ends.add(_fold(leaf, seen, [it for it in orders if it != order], record))  # both in one unit of work
+    ends |= {ordered(it) for it in orders if it.kind == "cancel" and cancels_pause(record, job_id, leaf, seen, it)}
     failed = [it for it in (record.seen[other].over for other in leaf.after if other in record.seen) if it is not None]
     failed = [it for it in failed if it.status == "FAILED"]
     if any(it.at == order.at or _born_to_both(seen, it, order) for it in failed for order in orders):

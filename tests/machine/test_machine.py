@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 
 from tests.machine.check import check
-from tests.machine.requests import After, AttemptScript, Order, Restart, Sequence, Submit, Wait, sequences
+from tests.machine.requests import After, AttemptScript, HoldRequest, Order, Restart, Sequence, Submit, Wait, sequences
 from tests.support.examples import examples
 
 ONE_OF_EACH = Sequence(
@@ -21,8 +21,19 @@ ONE_OF_EACH = Sequence(
 )
 
 
+RELEASED_AFTER_A_CANCELLED_CHILD = Sequence(
+    steps=(
+        Submit(size=3, sequential=True),
+        HoldRequest(kind="hold", of=0),
+        Order(kind="cancel", of=0, child=2),
+        HoldRequest(kind="release", of=0),
+    )
+)
+
+
 @pytest.mark.fault("IN26", "TM08")
 @example(sequence=ONE_OF_EACH)
+@example(sequence=RELEASED_AFTER_A_CANCELLED_CHILD)
 @given(sequence=sequences)
 @settings(
     max_examples=examples(200),

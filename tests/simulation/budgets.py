@@ -74,7 +74,7 @@ class BudgetChecks:
 
     def written(self, changes: Changes, begun: Sequence[Job]) -> None:
         """Called before `jobs` has the changes. `begun`: the jobs of which an attempt begins."""
-        crossed = 0
+        crossed, exhausted = 0, list(self.budgets.values())
         for key, after in changes.budgets:
             before = self.budgets.pop(key, None)
             if after is not None:
@@ -87,7 +87,7 @@ class BudgetChecks:
         now = max((it.at for it in changes.history), default=None)
         if now is not None:
             self._check_starts(begun, now)
-            self._check_submissions(changes, now)
+            self._check_submissions(changes, [it for it in exhausted if it in self.budgets.values()], now)
 
     def _check_crossings(self, before: Budget | None, after: Budget, changes: Changes) -> bool:
         """Whether limits were crossed. Each is crossed once in a period, when the spending has reached it."""
@@ -128,9 +128,11 @@ class BudgetChecks:
             for budget in self._exhausted(job, now):
                 self._run_log.fail("BU4 nothing starts beyond a budget", f"{self._run_log.name_of(job.id)} {budget}")
 
-    def _check_submissions(self, changes: Changes, now: datetime) -> None:
+    def _check_submissions(self, changes: Changes, budgets: Iterable[Budget], now: datetime) -> None:
+        """`budgets`: those that this commit does not change. A crossing may follow a submission in one unit of work."""
+        exhausted = [it for it in budgets if present_crossings(it, now)]
         for job in (it for it in changes.inserted if it.child is None):
-            for budget in self._exhausted(job, now):
+            for budget in (it for it in exhausted if _covers(it.key, job)):
                 self._run_log.fail("BU4 nothing is accepted beyond a budget", f"{job.spec.name} {budget}")
 
     def _exhausted(self, job: Job, now: datetime) -> list[Budget]:

@@ -141,7 +141,8 @@ def order_to(child: Job, job: Job) -> Order | None:
     """The order of the array `job` that has not been applied to the child yet; None if there is none.
 
     A queued child ended with the first order, so a CancelJob takes precedence over a later TerminateJob for it. An
-    active child gets the latest order. The failure of another child affects only a SUBMITTED or PENDING one.
+    active child gets the latest order. The failure of another child affects only a SUBMITTED or PENDING one behind it;
+    a release reaches the others.
     """
     state = job.array_state
     if state is None or job.status is not Status.PENDING or child.status in FINISHED:
@@ -152,7 +153,10 @@ def order_to(child: Job, job: Job) -> Order | None:
         return _passed_on(job.cancel)
     ordered = order(job)
     may_run = child.status not in {Status.SUBMITTED, Status.PENDING}
-    return None if isinstance(ordered, on.DependencyFailed) and may_run else ordered
+    spared = may_run or (state.failed_index is not None and _index(child) < state.failed_index)
+    if isinstance(ordered, on.DependencyFailed) and spared:
+        return holds.order_of(job) if state.passes_hold else None
+    return ordered
 
 
 def spawn(job: Job, most: int, now: datetime) -> tuple[Job, tuple[Job, ...]]:
