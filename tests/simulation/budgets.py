@@ -94,12 +94,12 @@ class BudgetChecks:
         known = () if before is None else before.crossings
         new = [it for it in after.crossings if it not in known]
         kept = [it for it in known if it in after.crossings]
-        if any(it not in kept and _still_holds(it, before, after) for it in known):
-            self._run_log.fail("BU1 a crossing holds until its limit is changed", f"{before} {after}")
         if len({(it.limit, it.period) for it in after.crossings}) < len(after.crossings):
             self._run_log.fail("BU1 each crossing is recorded once", f"{after}")
-        if not new:
+        if not new:  # A limit may be changed, and changed back, in one unit of work.
             return False
+        if any(it not in kept and _still_holds(it, before, after) for it in known):
+            self._run_log.fail("BU1 a crossing holds until its limit is changed", f"{before} {after}")
         limits = tuple(it.limit for it in new)
         reason, at = stop_reason(after, limits), new[0].at
         orders = [it for it, _ in changes.bulk_stops if it.order.reason == reason]
