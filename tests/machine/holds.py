@@ -42,7 +42,7 @@ def array_differences(record: Record, job_id: str, array: Array, seen: JobObserv
 
 
 def cancels_pause(record: Record, job_id: str, leaf: Leaf, seen: JobObservations, order: GrantedOrder) -> bool:
-    """Whether a cancel finds the attempt under way pausing: the job may end with the attempt, whatever its exit code."""
+    """Whether a cancel finds the attempt pausing: the job may end with the attempt, whatever its exit code."""
     at_order = [seen.at(it) for it in range(order.sent, order.granted + 1)]
     is_active = any(it is not None and it.status in ACTIVE for it in at_order)
     begun = max((it.commit for it in seen.starts if it.commit <= order.granted), default=0)
