@@ -48,9 +48,8 @@ from batchq.ports.clock import Clock
 from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.events import EventService
 from batchq.services.job_log import JobLogService
-from batchq.services.named_jobs import NamedJobService
+from batchq.services.named_jobs import NamedJobService, TrainingLogStreams
 from batchq.services.overview import OverviewService
-from batchq.services.training_log_streams import TrainingLogStreams
 from batchq.settings import Privileged, Settings
 from batchq.throttling import ConcurrencyLimit
 

@@ -23,7 +23,7 @@ from batchq.domain.access.accounts import Caller, Permission
 from batchq.errors import Invalid, NotFound, Unavailable
 from batchq.logs.pages import StreamOrder, StreamQuery
 from batchq.logs.service import LogQuery, LogSearchPosition, LogService
-from batchq.services.training_log_streams import TRAINING_GROUP, TrainingLogStreams
+from batchq.services.named_jobs import TRAINING_GROUP, TrainingLogStreams
 
 log = logging.getLogger(__name__)
 

@@ -16,11 +16,10 @@ from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.job_counts import JobGroup
 from batchq.domain.lifecycle.array_view import PendingArrayOrders
-from batchq.domain.scheduling.usage import UsageSnapshot
+from batchq.domain.scheduling.resources import UsageSnapshot
 from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
 from batchq.engine.budgets import BudgetStatus
-from batchq.engine.bulk_stop_outcomes import outcome_receiver, outcomes_until_end
-from batchq.engine.bulk_stops import OutcomeReceiver
+from batchq.engine.bulk_stops import OutcomeReceiver, outcome_receiver, outcomes_until_end
 from batchq.engine.checkpoints import Checkpoints
 from batchq.engine.containers.executor import Executor
 from batchq.engine.containers.final_metrics import FinalMetrics, ReadMetrics

@@ -24,8 +24,7 @@ from batchq.engine import idempotency
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.arrays import ArrayCoordinator
 from batchq.engine.budgets import Budgets
-from batchq.engine.bulk_stop_selection import CandidateReader, must_read_again
-from batchq.engine.bulk_stops import BulkStops
+from batchq.engine.bulk_stops import BulkStops, CandidateReader, must_read_again
 from batchq.engine.dependents import propagate
 from batchq.engine.engine_identity import EngineCheck
 from batchq.engine.handlers import MessageHandler

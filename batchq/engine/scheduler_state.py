@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 
 from batchq.domain.explanation.codes import Code
-from batchq.domain.explanation.facts import Obstacle, SchedulerState, StartProgress
-from batchq.domain.explanation.holders import Holders
+from batchq.domain.explanation.facts import Holders, Obstacle, SchedulerState, StartProgress
 from batchq.domain.ids import Tag
 from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.containers.watcher import Watcher

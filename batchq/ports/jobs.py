@@ -1,4 +1,4 @@
-"""The port of the store for jobs, with its queries and values."""
+"""The port of the store for jobs and bulk stops, with its queries and values."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -10,13 +10,12 @@ from msgspec import Struct
 from batchq.domain.access.accounts import Visibility
 from batchq.domain.access.audit import AuditRecord
 from batchq.domain.budgets import Budget, BudgetKey
-from batchq.domain.bulk_stop import BulkStop, Candidates, JobFilter, Progress
+from batchq.domain.bulk_stop import BulkStop, Candidates, JobFilter, Preview, Progress, StopTarget, Target
 from batchq.domain.cost import Spending
 from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
 from batchq.domain.job import Job, Status
 from batchq.domain.job_counts import JobGroup
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
-from batchq.ports.bulk_stops import BulkStopStore
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.clock import ClockStore
 from batchq.ports.costs import CostStore
@@ -25,6 +24,30 @@ from batchq.ports.job_search import JobSearch
 from batchq.ports.logs import LogStream
 from batchq.ports.overview import OverviewStore
 from batchq.ports.queue import QueueStore
+
+
+class BulkStopStore(Protocol):
+    """Reads of bulk stops. They are created and advanced by `JobStore.commit`. Every method may raise StoreFailed."""
+
+    async def bulk_stops(self) -> tuple[BulkStop, ...]:
+        """The bulk stops that are not complete, oldest first."""
+
+    async def target_ranges(self, sweep: int) -> Sequence[tuple[int, int]]:
+        """The `order` values of all targets that are not stopped yet and of their children, as disjoint intervals.
+
+        Each interval is (first, last), both included; adjacent intervals are merged.
+        """
+
+    async def next_targets(self, sweep: int, limit: int) -> tuple[StopTarget, ...]:
+        """The next targets to stop: at most `limit`, by order and node, highest first."""
+
+    async def candidates(self, selection: JobFilter) -> tuple[Target, ...]:
+        """The jobs that `selection` matches now, ascending, for `Changes.candidates`. Does not wait for commits."""
+
+    async def preview(
+        self, selection: JobFilter, limit: int, after: tuple[int, int | None] | None = None
+    ) -> tuple[Preview, ...]:
+        """The jobs that `selection` matches now, by order and node: the first `limit` after `after`. Read-only."""
 
 
 class SubmissionKey(Struct, frozen=True, kw_only=True):

@@ -31,9 +31,8 @@ from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
 from batchq.services.consumable_resources import ConsumableResourceService
 from batchq.services.job_definitions import JobDefinitionService
-from batchq.services.resource_table import ResourceTable
+from batchq.services.resource_table import ResourceTable, WriteLock, serialized
 from batchq.services.scheduling_policies import SchedulingPolicyService
-from batchq.services.serialized import WriteLock, serialized
 
 _DEFAULTS_CREATED = "defaults created"
 

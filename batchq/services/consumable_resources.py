@@ -20,8 +20,7 @@ from batchq.domain.ids import ConsumableName
 from batchq.errors import Invalid
 from batchq.ports.catalog import CatalogStore
 from batchq.ports.clock import Clock
-from batchq.services.resource_table import ResourceTable
-from batchq.services.serialized import WriteLock, serialized
+from batchq.services.resource_table import ResourceTable, WriteLock, serialized
 
 KIND = "ConsumableResource"
 MAX_RESOURCES = 50_000  # AWS: the limit for an account and region

@@ -18,7 +18,7 @@ from batchq.domain.ids import DefinitionRef
 from batchq.errors import Forbidden, NotFound
 from batchq.host import DiskGuard
 from batchq.ports.catalog import CatalogStore
-from batchq.services.serialized import WriteLock, serialized
+from batchq.services.resource_table import WriteLock, serialized
 
 MAX_CACHED = 1000
 

@@ -9,8 +9,7 @@ from batchq.domain.catalog import JobQueue, PolicyName, SchedulingPolicy, ShareW
 from batchq.domain.ids import QueueName
 from batchq.ports.catalog import CatalogStore
 from batchq.ports.clock import Clock
-from batchq.services.resource_table import ResourceTable
-from batchq.services.serialized import WriteLock, serialized
+from batchq.services.resource_table import ResourceTable, WriteLock, serialized
 
 KIND = "SchedulingPolicy"
 

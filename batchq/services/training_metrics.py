@@ -1,21 +1,27 @@
-"""The metrics of a job: the last values in METRICS_FILE or in its log, or those saved with its last attempt."""
+"""The metrics of a job: the last values in METRICS_FILE or in its log, or those saved with its last attempt.
+
+The regular expressions are google-re2's, whose time is linear in the length of a line. Python's `re` would let one user
+stop the server with a regular expression that backtracks.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from time import perf_counter
+from typing import Protocol
 
+import re2
 from msgspec.json import decode
 
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.job import Attempt, Job
 from batchq.domain.lifecycle.container_gates import leading_tag, spec_of
-from batchq.domain.training_metrics import MAX_NAME, MetricRule, MetricValue, metric_value
-from batchq.errors import NotFound
+from batchq.domain.training_metrics import DEFAULT_RULES, MAX_NAME, MetricRule, MetricValue, metric_value
+from batchq.errors import Invalid, NotFound
 from batchq.logs.service import LogService
 from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.logs import StoredLine
-from batchq.services.metric_patterns import patterns
 from batchq.throttling import ConcurrencyLimit
 
 MAX_LINES = 20_000  # lines of a log that are searched, the last ones
@@ -25,7 +31,6 @@ MAX_METRICS = 100  # metrics of METRICS_FILE
 SLICE_SECONDS = 0.01  # after which the event loop is yielded
 MAX_SECONDS = 0.5  # of CPU for one job; metrics that are not found until then are left out
 MAX_WAITING = 15  # requests of one user that wait while another one of the same user is being read
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -112,3 +117,46 @@ async def last_values(lines: Sequence[StoredLine], rules: Sequence[MetricRule]) 
 
 def _time(nanoseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=nanoseconds // 1000)
+
+
+MAX_MEMORY = 256 * 1024  # bytes for one compiled expression; it also bounds the time for a line, to 0.1 s
+_CACHED = 256  # compiled expressions
+
+
+class Match(Protocol):
+    """A match of google-re2, which has no types."""
+
+    def group(self, number: int) -> str | None: ...
+
+
+class Pattern(Protocol):
+    """A compiled expression of google-re2."""
+
+    groups: int
+
+    def search(self, text: str) -> Match | None: ...
+
+
+def patterns(rules: Sequence[MetricRule]) -> dict[str, Pattern]:
+    """The compiled expressions by metric; those of DEFAULT_RULES without rules. Raises Invalid."""
+    return {rule.name: _compiled(rule) for rule in rules or DEFAULT_RULES}
+
+
+def _compiled(rule: MetricRule) -> Pattern:
+    try:
+        pattern = _compile(rule.regex)
+    except re2.error as error:
+        why = error.args[0].decode(errors="replace") if error.args and isinstance(error.args[0], bytes) else str(error)
+        raise Invalid(f"The regular expression of metric {rule.name} is not valid in RE2: {why}.") from None
+    if pattern.groups != 1:
+        raise Invalid(f"The regular expression of metric {rule.name} must have exactly one group, which is the value.")
+    return pattern
+
+
+@lru_cache(maxsize=_CACHED)
+def _compile(regex: str) -> Pattern:
+    options = re2.Options()
+    options.max_mem = MAX_MEMORY
+    options.log_errors = False
+    compiled: Pattern = re2.compile(regex, options)
+    return compiled

@@ -29,7 +29,7 @@ from batchq.domain.lifecycle.array_view import PendingArrayOrders
 from batchq.domain.lifecycle.stop_order import steps
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.scheduling.dependencies import named, refusal
-from batchq.domain.scheduling.usage import Usage
+from batchq.domain.scheduling.resources import Usage
 from batchq.engine.account_limits import SubmitRateLimiter
 from batchq.engine.health import Health
 from batchq.errors import Invalid

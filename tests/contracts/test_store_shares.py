@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from batchq.domain.ids import ConsumableName, QueueName, child_id
-from batchq.domain.job import FINISHED, ArrayChild, ArrayState, ConsumableRequirement, Status
+from batchq.domain.job import (
+    FINISHED,
+    ArrayChild,
+    ArrayState,
+    ConsumableRequirement,
+    Status,
+)
 from batchq.domain.scheduling.capacity import candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer

@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 from batchq.domain.container import Resources
 from batchq.domain.job import Status
 from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity
-from batchq.domain.scheduling.usage import Usage
+from batchq.domain.scheduling.resources import Usage
 from tests.support.builders import NOON, attempt, environment, job, job_id
 from tests.support.examples import examples
 

@@ -8,8 +8,15 @@ from hypothesis import strategies as some
 from batchq.domain.catalog import State
 from batchq.domain.container import Resources
 from batchq.domain.job import Status
-from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity, Insufficient, Unschedulable
-from batchq.domain.scheduling.usage import Usage
+from batchq.domain.scheduling.capacity import (
+    Candidate,
+    Cluster,
+    Fits,
+    FreeCapacity,
+    Insufficient,
+    Unschedulable,
+)
+from batchq.domain.scheduling.resources import Usage
 from tests.support.builders import NOON, attempt, environment, job, job_id
 from tests.support.examples import examples
 

@@ -4,7 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.domain.checkpoints import MOUNT_POINT, CheckpointRules, check_mounts, checkpoint_rules
+from batchq.domain.checkpoints import (
+    MOUNT_POINT,
+    CheckpointRules,
+    check_mounts,
+    checkpoint_rules,
+)
 from batchq.domain.container import Mount, Tmpfs
 from batchq.errors import Invalid
 from tests.support.builders import container

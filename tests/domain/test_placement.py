@@ -14,7 +14,7 @@ from batchq.domain.scheduling.capacity import (
     Unschedulable,
     usable,
 )
-from batchq.domain.scheduling.usage import Usage
+from batchq.domain.scheduling.resources import Usage
 from tests.support.builders import NOON, attempt, environment, job, job_id, resources
 
 numbers = count(1)

@@ -8,7 +8,7 @@ from batchq.domain.container import Resources
 from batchq.domain.job import Status
 from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity, Insufficient
 from batchq.domain.scheduling.quotas import ClosedAccounts, Quotas
-from batchq.domain.scheduling.usage import Usage
+from batchq.domain.scheduling.resources import Usage
 from tests.support.builders import NOON, attempt, environment, job, job_id
 
 HOST = Resources(millicpus=100_000, memory_mib=1000)

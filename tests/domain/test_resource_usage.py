@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchq.domain.job import ConsumableRequirement, Status
-from batchq.domain.scheduling.usage import Usage
+from batchq.domain.scheduling.resources import Usage
 from tests.support.builders import attempt, job, stop
 
 NEEDS = ((), (ConsumableRequirement(resource="licences", quantity=2),))

@@ -4,7 +4,13 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Account, ContainerPolicy, Role, User
-from batchq.domain.access.permissions import manages, may_name_user, may_see_user, may_store_account, may_store_user
+from batchq.domain.access.permissions import (
+    manages,
+    may_name_user,
+    may_see_user,
+    may_store_account,
+    may_store_user,
+)
 from tests.domain.test_visibility import caller
 
 IN_TEAM = User(name="new", account="team")

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from batchq.domain import events as on
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, Kind
 from batchq.domain.job import Status
-from batchq.engine import bulk_stop_selection
-from batchq.engine.bulk_stop_selection import CandidateReader
+from batchq.engine import bulk_stops
+from batchq.engine.bulk_stops import CandidateReader
 from batchq.engine.messages import BulkStopRequest
 from batchq.errors import StaleRead, Throttled
 from tests.engine.desk import LOOKED, ONE, Desk, answer, desk_over, request, submit
@@ -61,7 +61,7 @@ async def test_a_request_that_is_cancelled_after_it_was_sent_loses_no_change():
 
 
 async def test_candidates_are_read_again_when_too_many_jobs_have_changed(monkeypatch):
-    monkeypatch.setattr(bulk_stop_selection, "MAX_CHANGED", 0)
+    monkeypatch.setattr(bulk_stops, "MAX_CHANGED", 0)
     starts = job(status=Status.RUNNABLE)
     desk = await desk_over(starts)
     first = message(await desk.loop.candidate_reader.candidates(WAITING), final=False)
@@ -74,7 +74,7 @@ async def test_candidates_are_read_again_when_too_many_jobs_have_changed(monkeyp
 
 
 async def test_bulk_stops_of_one_user_wait_for_each_other_and_not_for_other_users(monkeypatch):
-    monkeypatch.setattr(bulk_stop_selection, "MAX_WAITING", 1)
+    monkeypatch.setattr(bulk_stops, "MAX_WAITING", 1)
     ann, bob = (replace(ADMIN, user=name) for name in ("ann", "bob"))
     one_at_a_time = CandidateReader(InlineStore()).after_earlier_of
     entered = []

@@ -7,7 +7,12 @@ from itertools import count
 import pytest
 
 from batchq.domain import events as on
-from batchq.engine.mailbox import ENOUGH_MESSAGES, LOW_PRIORITY_DELAY, QUIET_ITERATIONS, Mailbox
+from batchq.engine.mailbox import (
+    ENOUGH_MESSAGES,
+    LOW_PRIORITY_DELAY,
+    QUIET_ITERATIONS,
+    Mailbox,
+)
 from batchq.engine.messages import JobEvent
 from tests.support import builders
 

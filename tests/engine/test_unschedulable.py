@@ -7,7 +7,7 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
 from batchq.domain.scheduling.capacity import FreeCapacity
-from batchq.domain.scheduling.usage import Usage
+from batchq.domain.scheduling.resources import Usage
 from batchq.engine.messages import CatalogChanged, ContinueWork, EngineLost
 from batchq.engine.scheduling import placement_pass
 from batchq.engine.scheduling.placement_pass import recheck_unschedulable as free_misfits_of

@@ -11,8 +11,7 @@ from batchq.domain.catalog import (
 from batchq.domain.job import ACTIVE, Job
 from batchq.domain.scheduling.capacity import Cluster, FreeCapacity
 from batchq.domain.scheduling.quotas import NO_QUOTAS
-from batchq.domain.scheduling.resources import Stocks
-from batchq.domain.scheduling.usage import Usage
+from batchq.domain.scheduling.resources import Stocks, Usage
 from batchq.engine.scheduling.placement_pass import place_jobs
 from batchq.engine.scheduling.queue_cache import QueueCache
 from batchq.engine.scheduling.queue_reader import Skip

@@ -6,7 +6,14 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from batchq.domain.ids import Tag
-from batchq.domain.job import ACTIVE, Attempt, AttemptContainer, AttemptContainerState, Job, Status
+from batchq.domain.job import (
+    ACTIVE,
+    Attempt,
+    AttemptContainer,
+    AttemptContainerState,
+    Job,
+    Status,
+)
 from batchq.domain.task import Condition, Task
 from tests.simulation.container_records import ContainerRecords
 from tests.simulation.run_log import RunLog

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.explanation.codes import Explanation
 from batchq.domain.explanation.explain import explain
-from batchq.domain.explanation.facts import Neighbours, Place, Reader, SchedulerState
-from batchq.domain.explanation.holders import Holders
+from batchq.domain.explanation.facts import Holders, Neighbours, Place, Reader, SchedulerState
 from batchq.domain.explanation.queued import not_created
 from batchq.domain.explanation.table import ROWS
 from batchq.domain.ids import JobId, child_id

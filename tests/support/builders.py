@@ -22,8 +22,7 @@ from batchq.domain.catalog import (
     State,
 )
 from batchq.domain.container import ContainerSpec, Resources
-from batchq.domain.explanation.facts import SchedulerState
-from batchq.domain.explanation.holders import Holders
+from batchq.domain.explanation.facts import Holders, SchedulerState
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName
 from batchq.domain.job import (
     Attempt,
@@ -34,7 +33,7 @@ from batchq.domain.job import (
     RetryStrategy,
     Status,
 )
-from batchq.domain.scheduling.usage import Usage
+from batchq.domain.scheduling.resources import Usage
 from batchq.domain.stop_orders import SignalStep, StopKind, StopOrder
 from batchq.domain.task import (
     Condition,

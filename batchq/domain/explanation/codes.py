@@ -12,6 +12,22 @@ from batchq.domain.job import Status
 Fact = str | int | float | bool | datetime | tuple["Fact", ...] | Mapping[str, "Fact"]
 Facts = Mapping[str, Fact]
 
+QUEUED = (Status.SUBMITTED, Status.PENDING, Status.RUNNABLE)
+UNPLACED = (Status.RUNNABLE, Status.STARTING)
+#: The facts of a stop order.
+STOP_FACTS = (
+    "kind",
+    "user",
+    "reason",
+    "orderedAt",
+    "checkpointRequestedAt",
+    "checkpointSeenAt",
+    "signalledAt",
+    "nextStepAt",
+    "forcedAt",
+    "killedAt",
+)
+
 
 class Code(StrEnum):
     """What a job waits for, does, or failed of."""

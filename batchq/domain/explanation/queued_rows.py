@@ -2,29 +2,15 @@
 
 from collections.abc import Mapping
 
-from batchq.domain.explanation.codes import Code, Row
+from batchq.domain.explanation.codes import QUEUED, STOP_FACTS, UNPLACED, Code, Row
 from batchq.domain.job import Status
 
-_QUEUED = (Status.SUBMITTED, Status.PENDING, Status.RUNNABLE)
-_UNPLACED = (Status.RUNNABLE, Status.STARTING)
 _ATTEMPT = "Attempt {attempt} of {attempts} ended with {outcome}."
 _RETRY_FACTS = ("attempt", "attempts", "outcome")
 _HOLDERS = ("In use by {holders}.", "By its time limit {earliest} ends within {left}.")
 _CAPACITY_FACTS = ("jobQueue", "required", "free", "limit", "heldBy", "holders", "endsBy", *_RETRY_FACTS)
 _PLACE = "Place in queue {queue}: {place}."
 _PLACE_FACTS = ("jobQueue", "place", "ahead", "aheadVcpus", "placeIsAtLeast")
-_STOP_FACTS = (
-    "kind",
-    "user",
-    "reason",
-    "orderedAt",
-    "checkpointRequestedAt",
-    "checkpointSeenAt",
-    "signalledAt",
-    "nextStepAt",
-    "forcedAt",
-    "killedAt",
-)
 _HOLD_FACTS = ("user", "reason", "heldAt")
 
 QUEUED_ROWS: Mapping[Code, Row] = {
@@ -58,17 +44,17 @@ QUEUED_ROWS: Mapping[Code, Row] = {
         statuses=(Status.PENDING,),
         applies="The job is an array that was cancelled or terminated, and some children have not ended.",
         sentences=("{order}: {left} of {children} have not ended.",),
-        facts=("size", "succeeded", "failed", "active", "queued", "unspawned", *_STOP_FACTS),
+        facts=("size", "succeeded", "failed", "active", "queued", "unspawned", *STOP_FACTS),
     ),
     Code.STORE_UNAVAILABLE: Row(
-        statuses=(*_QUEUED, Status.STARTING),
+        statuses=(*QUEUED, Status.STARTING),
         applies="The database refused a change within the last minute.",
         sentences=("The server cannot save changes at present: jobs continue when its database accepts them again.",),
         more=("Error: {detail}.",),
         facts=("detail",),
     ),
     Code.SAFE_MODE: Row(
-        statuses=_UNPLACED,
+        statuses=UNPLACED,
         applies="The server runs on a restored backup.",
         sentences=(
             "The server runs on a restored backup: no job starts until an administrator runs `batchq leave-safe-mode`.",
@@ -76,7 +62,7 @@ QUEUED_ROWS: Mapping[Code, Row] = {
         texts=("SAFE_MODE",),
     ),
     Code.ENGINE_CHANGED: Row(
-        statuses=_UNPLACED,
+        statuses=UNPLACED,
         applies="The container engine that answers is not the one that jobs were placed on.",
         sentences=(
             (
@@ -86,7 +72,7 @@ QUEUED_ROWS: Mapping[Code, Row] = {
         ),
     ),
     Code.ENGINE_UNAVAILABLE: Row(
-        statuses=_UNPLACED,
+        statuses=UNPLACED,
         applies="The container engine does not answer.",
         sentences=(
             "The container engine has not answered for {length}: no job starts until it does.",
@@ -97,14 +83,14 @@ QUEUED_ROWS: Mapping[Code, Row] = {
         texts=("ENGINE_AWAY",),
     ),
     Code.HELD: Row(
-        statuses=_QUEUED,
+        statuses=QUEUED,
         applies="A user holds the job.",
         sentences=("Held{by} {age} ago, {reason}: it does not start until it is released.",),
         facts=_HOLD_FACTS,
         texts=("held",),
     ),
     Code.PAUSED: Row(
-        statuses=_QUEUED,
+        statuses=QUEUED,
         applies="A user has paused the job.",
         sentences=("Paused{by} {age} ago, {reason}: it does not start until it is resumed.",),
         more=(_ATTEMPT,),

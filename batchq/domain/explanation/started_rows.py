@@ -2,26 +2,12 @@
 
 from collections.abc import Mapping
 
-from batchq.domain.explanation.codes import Code, Row
+from batchq.domain.explanation.codes import QUEUED, STOP_FACTS, UNPLACED, Code, Row
 from batchq.domain.job import Status
 
-_QUEUED = (Status.SUBMITTED, Status.PENDING, Status.RUNNABLE)
-_UNPLACED = (Status.RUNNABLE, Status.STARTING)
 _AWAY = "The container engine has not answered for {away}: an end of the job is seen when it does."
 _END = ("Attempt {attempt} of {attempts}.", "No further attempt: {verdict}.")
 _END_FACTS = ("exitCode", "reason", "attempt", "attempts", "verdict", "container")
-_STOP_FACTS = (
-    "kind",
-    "user",
-    "reason",
-    "orderedAt",
-    "checkpointRequestedAt",
-    "checkpointSeenAt",
-    "signalledAt",
-    "nextStepAt",
-    "forcedAt",
-    "killedAt",
-)
 
 STARTED_ROWS: Mapping[Code, Row] = {
     Code.PULLING_IMAGE: Row(
@@ -66,7 +52,7 @@ STARTED_ROWS: Mapping[Code, Row] = {
         statuses=(Status.STARTING,),
         applies="The job was terminated while its container was starting.",
         sentences=("{order}: its start is being abandoned.",),
-        facts=_STOP_FACTS,
+        facts=STOP_FACTS,
     ),
     Code.RUNNING: Row(
         statuses=(Status.RUNNING,),
@@ -80,7 +66,7 @@ STARTED_ROWS: Mapping[Code, Row] = {
         applies="The job was cancelled while it ran: the attempt continues and is the last one.",
         sentences=("Has run for {length} in {environment}, and will not be retried. {order}.",),
         more=("Its time limit ends it in {left}.", _AWAY),
-        facts=("computeEnvironment", "startedAt", "endsBy", "attempt", "attempts", *_STOP_FACTS),
+        facts=("computeEnvironment", "startedAt", "endsBy", "attempt", "attempts", *STOP_FACTS),
     ),
     Code.STOPPING: Row(
         statuses=(Status.RUNNING,),
@@ -90,7 +76,7 @@ STARTED_ROWS: Mapping[Code, Row] = {
             "{order}: SIGKILL was sent {killed} ago.",
             "{order}: the stop signal is being sent.",
         ),
-        facts=_STOP_FACTS,
+        facts=STOP_FACTS,
     ),
     Code.TIME_LIMIT: Row(
         statuses=(Status.RUNNING,),
@@ -101,14 +87,14 @@ STARTED_ROWS: Mapping[Code, Row] = {
             "Its time limit of {limit} has passed: the stop signal is being sent.",
             "Its time limit has passed: it is being stopped.",
         ),
-        facts=("timeLimitSeconds", *_STOP_FACTS),
+        facts=("timeLimitSeconds", *STOP_FACTS),
     ),
     Code.NOT_EXITING: Row(
         statuses=(Status.RUNNING,),
         applies="The container has not exited for a minute although it was killed.",
         sentences=("{order}. Its container has not exited although SIGKILL was sent {killed} ago.",),
         more=("Last resort of an administrator: `batchq force-fail`.",),
-        facts=_STOP_FACTS,
+        facts=STOP_FACTS,
         texts=("UNKILLABLE",),
     ),
     Code.EXIT_CODE: Row(
@@ -131,7 +117,7 @@ STARTED_ROWS: Mapping[Code, Row] = {
         statuses=(Status.FAILED,),
         applies="The job was stopped because its time limit passed.",
         sentences=("Stopped by its time limit of {limit}.", "Stopped by its time limit."),
-        facts=("timeLimitSeconds", "attempt", "attempts", *_STOP_FACTS),
+        facts=("timeLimitSeconds", "attempt", "attempts", *STOP_FACTS),
         texts=("TIMED_OUT",),
     ),
     Code.IMAGE_UNAVAILABLE: Row(
@@ -197,14 +183,14 @@ STARTED_ROWS: Mapping[Code, Row] = {
         applies="The job was cancelled.",
         sentences=("{order}.",),
         more=("Its last attempt ended with {outcome}.",),
-        facts=("exitCode", *_STOP_FACTS),
+        facts=("exitCode", *STOP_FACTS),
     ),
     Code.TERMINATED: Row(
         statuses=(Status.FAILED,),
         applies="The job was terminated.",
         sentences=("{order}.",),
         more=("Its last attempt ended with {outcome}.",),
-        facts=("exitCode", *_STOP_FACTS),
+        facts=("exitCode", *STOP_FACTS),
     ),
     Code.BLOCKED_TOO_LONG: Row(
         statuses=(Status.FAILED,),
@@ -217,7 +203,7 @@ STARTED_ROWS: Mapping[Code, Row] = {
         statuses=(Status.FAILED,),
         applies="An administrator gave up the job because its container did not exit.",
         sentences=("{order}.",),
-        facts=_STOP_FACTS,
+        facts=STOP_FACTS,
         texts=("force_failed",),
     ),
     Code.INVALID: Row(
@@ -228,7 +214,7 @@ STARTED_ROWS: Mapping[Code, Row] = {
         texts=("OVERRIDES_TOO_LONG", "TOO_MANY_TAGS"),
     ),
     Code.UNREADABLE: Row(
-        statuses=(*_QUEUED, *_UNPLACED[1:], Status.RUNNING, Status.FAILED),
+        statuses=(*QUEUED, *UNPLACED[1:], Status.RUNNING, Status.FAILED),
         applies="The stored record of the job was damaged.",
         sentences=("Its record in the database was damaged and could not be read: it cannot continue.",),
         texts=("UNREADABLE",),

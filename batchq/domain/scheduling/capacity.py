@@ -35,6 +35,7 @@ from batchq.domain.scheduling.resources import (
     Amounts,
     Dimension,
     Stock,
+    UsageSnapshot,
     demand,
     lacking,
     units,
@@ -42,7 +43,6 @@ from batchq.domain.scheduling.resources import (
     vcpus_of,
     within,
 )
-from batchq.domain.scheduling.usage import UsageSnapshot
 
 
 class Candidate(Struct, frozen=True, kw_only=True):

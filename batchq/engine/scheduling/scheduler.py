@@ -4,17 +4,16 @@ The decisions of a unit of work are staged here and applied when the unit is sav
 nothing.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from batchq.domain.container import Resources
 from batchq.domain.explanation.facts import BlockedHead
 from batchq.domain.ids import ConsumableName, JobId, QueueName
 from batchq.domain.job import Job, JobSpec
-from batchq.domain.scheduling.capacity import Cluster, FreeCapacity
+from batchq.domain.scheduling.capacity import Cluster, FreeCapacity, is_queued_for_placement
 from batchq.domain.scheduling.fairshare import MAX_SHARES, Change, ShareKey, ShareUse, may_open
-from batchq.domain.scheduling.resources import Stocks
-from batchq.domain.scheduling.usage import Usage, UsageSnapshot
+from batchq.domain.scheduling.resources import Stocks, Usage, UsageSnapshot
 from batchq.domain.status_reasons import code
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.scheduling.admission import QueuedJobs
@@ -32,7 +31,6 @@ from batchq.engine.scheduling.queue_reader import Skip
 from batchq.engine.scheduling.queue_search import NO_SEARCH, Searches, next_searches
 from batchq.engine.scheduling.recent_starts import RecentStarts
 from batchq.engine.scheduling.share_usage import QueuePositions, ShareUsageTotals
-from batchq.engine.scheduling.skip_pass import PassMemo
 from batchq.engine.scheduling.snapshot import snapshot
 from batchq.engine.scheduling.time_limits import TimeLimits
 from batchq.engine.unit_of_work import Committed, StagedState, UnitOfWork
@@ -40,6 +38,54 @@ from batchq.errors import Invalid
 from batchq.ports.catalog import Snapshot
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import Changes, JobStore
+
+
+class PassMemo:
+    """The result of the last placement pass, so that a pass that can place nothing is skipped.
+
+    It holds from one saved unit of work to the next, updated by the jobs that begin or cease to wait.
+    """
+
+    def __init__(self) -> None:
+        #: Queues without waiting jobs.
+        self.empty_queues: set[QueueName] = set()
+        #: Queues in which no job behind the head can start, with the head's order.
+        self._full_queues: Mapping[QueueName, int] = {}
+        #: The result of the pass in the present unit of work.
+        self._staged: PassResult | None = None
+
+    def clear(self) -> None:
+        """Drop the results: capacity or the catalog may have changed."""
+        self.empty_queues = set()
+        self._full_queues = {}
+
+    def begin(self) -> None:
+        self._staged = None
+
+    def stage(self, result: PassResult) -> None:
+        self._staged = result
+
+    def nothing_queued(self, queues: Collection[QueueName], changes: Iterable[Change]) -> bool:
+        """Whether no job waits in these queues, with the changes of the unit of work applied."""
+        return self.empty_queues.issuperset(queues) and not any(is_queued_for_placement(after) for _, after in changes)
+
+    def needs_pass(self, changed: Mapping[QueueName, int]) -> bool:
+        """Whether a pass is needed because of jobs that began or ceased to wait.
+
+        `changed`: by queue, the lowest of their orders.
+        """
+        return any(order <= self._full_queues.get(queue, order) for queue, order in changed.items())
+
+    def on_committed(self, committed: Committed) -> None:
+        if self._staged is not None:
+            self._full_queues = self._staged.full_queues
+            seen = self._staged.complete_queues.items()
+            self.empty_queues |= {
+                queue for queue, line in seen if all(committed.unit.touched(it.job_id) for it in line)
+            }
+        if self.empty_queues:
+            self.empty_queues -= {after.spec.queue for _, after in committed.changes if is_queued_for_placement(after)}
+
 
 NO_PROMISES: Mapping[JobId, datetime] = {}
 
