@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 from hypothesis import given, settings
 from hypothesis import strategies as some
+from hypothesis import strategies as st
 
 from batchq.domain.catalog import State
 from batchq.domain.container import Resources
 from batchq.domain.job import Status
+from batchq.domain.scheduling.backfill import Reservation, Reservations
 from batchq.domain.scheduling.capacity import (
     Candidate,
     Cluster,
@@ -17,16 +19,24 @@ from batchq.domain.scheduling.capacity import (
     Unschedulable,
 )
 from batchq.domain.scheduling.resources import Usage
+from tests.domain.lives import at
 from tests.support.builders import NOON, attempt, environment, job, job_id
 from tests.support.examples import examples
 
 HOST = Resources(millicpus=10, memory_mib=10, gpus=2)
+
+
 LIVING, DELETED = ["a", "b", "c"], "deleted"
+
 
 resources = some.builds(
     Resources, millicpus=some.integers(0, 7), memory_mib=some.integers(0, 11), gpus=some.sampled_from([0, 0, 0, 1, 3])
 )
+
+
 queues = some.lists(some.sampled_from([*LIVING, DELETED]), unique=True, max_size=3)
+
+
 environments = some.fixed_dictionaries(
     {
         name: some.builds(
@@ -141,3 +151,27 @@ def everybody_gets_the_first_place_that_has_room_beside_what_is_set_aside(made):
         Fits(environment=names[0]) for names in places if names
     ]
     assert [isinstance(it.outcome, Insufficient) for it in judged] == [not names for names in places]
+
+
+MINUTES = st.none() | st.integers(0, 9)
+
+
+AMOUNTS = st.dictionaries(st.sampled_from(["memory", "GPUs", "vCPUs of compute environment local"]), st.integers(1, 9))
+
+
+def moment(minute):
+    return None if minute is None else at(60 * minute)
+
+
+@given(listed=st.lists(st.tuples(MINUTES, AMOUNTS), max_size=6), minute=MINUTES)
+def test_capacity_is_reserved_for_jobs_that_may_start_before_the_job_ends(listed, minute):
+    asides = Reservations()
+    for start, amounts in listed:
+        asides.add(Reservation(amounts=amounts, starts=moment(start)))
+
+    kept = asides.reserved_for(asides.before(moment(minute)))
+
+    mine = [amounts for start, amounts in listed if start is None or minute is None or start <= minute]
+    assert {of: amount for of, amount in kept.items() if amount} == {
+        of: sum(it.get(of, 0) for it in mine) for each in mine for of in each
+    }

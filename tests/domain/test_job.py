@@ -1,3 +1,5 @@
+"""Ids, tags, task ids and log streams of jobs."""
+
 from uuid import UUID, uuid5
 
 import pytest
@@ -5,13 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from batchq.domain.ids import Tag, child_id, stream_name
-from batchq.domain.job import Status
+from batchq.domain.attempt_tags import tags
+from batchq.domain.ids import JobId, Tag, child_id, node_id, node_of, parent_of, stream_name
+from batchq.domain.job import AttemptContainer, Status
 from tests.domain.lives import runnable, running
-from tests.support.builders import job_id
+from tests.support.builders import attempt, job, job_id
 
 TASKS = UUID("5f1c9d0e-3c53-4b7a-9a53-0b9c1f6b2f5e")
+
+
 ID = job_id(1)
+
+
 FIRST = Tag(job_id=ID, attempt=1)
 
 
@@ -60,3 +67,56 @@ def test_a_job_that_is_not_active_has_no_tag():
 
     with pytest.raises(AssertionError, match=f"{job.id} is {Status.RUNNABLE} and has no attempt"):
         _ = job.tag
+
+
+WHOLE = JobId("00000000-0000-4000-8000-000000000001")
+
+
+ENDLESS = "1" * 5000  # more digits than Python reads as a number
+
+
+def test_the_id_of_a_child_names_its_array_and_its_index():
+    assert parent_of(child_id(WHOLE, 9999)) == (WHOLE, 9999)
+
+
+def test_the_id_of_a_node_names_its_job_and_its_number():
+    assert node_of(node_id(WHOLE, 12)) == (WHOLE, 12)
+
+
+@pytest.mark.parametrize("index", ["", "x", "-1", "1.0", "²", "٣", ENDLESS])
+def test_other_ids_name_no_child(index):
+    assert parent_of(JobId(f"{WHOLE}:{index}")) is None
+
+
+@pytest.mark.parametrize("number", ["", "x", "-1", "1.0", "²", "٣", ENDLESS])
+def test_other_ids_name_a_whole_job(number):
+    assert node_of(JobId(f"{WHOLE}#{number}")) == (f"{WHOLE}#{number}", None)
+
+
+def test_tags_of_one_job_hash_as_well_as_those_of_many():
+    tags = [Tag(job_id=WHOLE, attempt=1, container_key=f"{node}:app") for node in range(1000)]
+
+    assert len({hash(it) for it in tags}) == len(tags)
+
+
+def test_each_ended_attempt_has_a_tag():
+    done = job(status=Status.FAILED, attempts=(attempt(number=1), attempt(number=2)))
+
+    assert [str(it) for it in tags(done)] == [f"{done.id}/1", f"{done.id}/2"]
+
+
+def test_an_attempt_with_several_containers_has_a_tag_for_each():
+    parts = (AttemptContainer(key="0/app"), AttemptContainer(key="1/app"))
+    done = job(status=Status.FAILED, attempts=(attempt(number=1), attempt(number=2, containers=parts)))
+
+    assert [str(it) for it in tags(done)] == [f"{done.id}/1", f"{done.id}/2/0/app", f"{done.id}/2/1/app"]
+
+
+def test_the_attempt_under_way_has_a_tag():
+    running_job = job(status=Status.RUNNING, attempts=(attempt(number=1),))
+
+    assert tags(running_job)[-1] == running_job.tag
+
+
+def test_a_job_without_attempts_has_no_tag():
+    assert tags(job(status=Status.FAILED)) == ()

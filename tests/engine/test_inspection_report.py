@@ -6,11 +6,17 @@ from msgspec.structs import replace
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.ids import JobId, Tag
+from batchq.domain.lifecycle.reconcile import SurveyedContainer
 from batchq.engine.containers.report import events_of_inspection, is_urgent
-from batchq.ports.runtime import ContainerState, Inspection
+from batchq.engine.containers.watcher import Watcher
+from batchq.ports.runtime import ContainerState, EngineIdentity, Inspection
 from tests.domain.lives import after, at, starting
+from tests.support.builders import job_id, resources
+from tests.support.clock import VirtualClock
 
 TAG = Tag(job_id=JobId("a-job"), attempt=2)
+
+
 TERMINATED = after(starting(), on.TerminateRequested(reason="enough"))
 
 
@@ -84,3 +90,41 @@ def test_the_start_of_a_job_is_not_urgent():
 )
 def test_these_events_are_urgent(event, job):
     assert is_urgent(event, job)
+
+
+EXPECTED, OTHER, RUNS = (Tag(job_id=job_id(number), attempt=1) for number in range(3))
+
+
+class Engine:
+    async def survey(self):
+        removing = [Inspection(tag=it, state=ContainerState.GOING) for it in (EXPECTED, OTHER)]
+        return [*removing, Inspection(tag=RUNS, state=ContainerState.RUNNING)]
+
+    async def capacity(self):
+        return resources()
+
+    async def lost_before(self):
+        return None
+
+    async def identity(self):
+        return EngineIdentity(id="an-engine", time=None)
+
+
+async def test_containers_being_removed_are_left_out_of_a_survey_unless_they_are_expected():
+    posted = []
+    watcher = Watcher(
+        runtime=Engine(),
+        clock=VirtualClock(),
+        survey_interval=60,
+        expected=lambda: frozenset({EXPECTED}),
+        on_death=posted.append,
+        post=posted.append,
+    )
+
+    await watcher._survey_once()
+
+    (surveyed,) = posted
+    assert surveyed.containers == (
+        SurveyedContainer(tag=EXPECTED, running=False, started=True),
+        SurveyedContainer(tag=RUNS, running=True, started=True),
+    )

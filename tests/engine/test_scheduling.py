@@ -4,9 +4,11 @@ import pytest
 
 from batchq.domain import events as on
 from batchq.domain.catalog import State
+from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import ConsumableRequirement, Status
+from batchq.engine.scheduling import queue_reader
 from batchq.engine.scheduling.placement_pass import MAX_DECISIONS
-from batchq.engine.scheduling.queue_reader import FIRST_PAGE, PAGE
+from batchq.engine.scheduling.queue_reader import FIRST_PAGE, PAGE, Skip
 from tests.domain.lives import after, cancel, exited, placed, runnable, running, submitted
 from tests.engine.turns import fill, filled, ground, placed_in, statuses, stored, turn_over
 from tests.support.builders import consumable, environment, queue, resources
@@ -270,3 +272,43 @@ async def test_a_total_reduced_below_its_usage_takes_no_units_from_jobs():
     unit = await filled(store, ground(consumables=[consumable(total=1)]), turn_over(runs))
 
     assert (unit.get(runs.id), placed_in(unit, waits, other)) == (runs, [None, "local"])
+
+
+TWO_QUEUES = ground(queue("urgent", priority=2), queue("low", priority=1))
+
+
+async def placed_behind(skipped, skip):
+    """Where a job behind those that are skipped is placed, and one of a lower queue, with room for one."""
+    behind, low = runnable(queue="urgent", millicpus=4000), runnable(queue="low", millicpus=4000)
+    unit = await filled(await stored(*skipped, behind, low), TWO_QUEUES, skip=skip)
+    return placed_in(unit, behind, low)
+
+
+@pytest.mark.fault("CO07")
+async def test_behind_a_large_cancelled_array_the_higher_queue_is_still_first():
+    children = [runnable(queue="urgent") for _ in range(queue_reader.MAX_SKIPPED + 100)]
+    orders = [it.order for it in children]
+
+    assert await placed_behind(children, Skip(children=IntervalSet([(min(orders), max(orders))]))) == ["local", None]
+
+
+async def test_a_job_behind_many_small_cancelled_arrays_starts():
+    jobs = [runnable(queue="urgent") for _ in range(60)]
+    children = jobs[::2]
+
+    skip = Skip(children=IntervalSet([(it.order, it.order) for it in children]))
+
+    assert await placed_behind(children, skip) == ["local", None]
+
+
+@pytest.mark.fault("CO07")
+async def test_no_job_of_a_lower_queue_starts_before_a_queue_is_read_to_its_end(monkeypatch):
+    monkeypatch.setattr(queue_reader, "MAX_SKIPPED", 4)
+    children = [runnable(queue="urgent") for _ in range(5)]
+
+    assert await placed_behind(
+        children, Skip(bulk_stop_targets=IntervalSet([(it.order, it.order) for it in children]))
+    ) == [
+        None,
+        None,
+    ]

@@ -5,13 +5,20 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain.access.accounts import ContainerPolicy
+from batchq.domain.checkpoints import MOUNT_POINT
 from batchq.domain.job import Status
 from batchq.errors import EngineUnknown, EngineUnreachable, StoreFailed
 from tests.support.scripts import Script, lasting
 
 CHECKPOINTS = {"batchq:checkpoints": "true"}
+
+
 SIGNAL = CHECKPOINTS | {"batchq:checkpoint-signal": "USR1"}
+
+
 SHORT = {"batchq:checkpoint-timeout": "2"}
+
+
 #: It writes `final` after the checkpoint signal.
 WRITES = lasting(output=("ready",), checkpoints=("step-1",), on_request="final")
 
@@ -249,3 +256,35 @@ async def test_a_user_above_0_without_capabilities_writes_checkpoints(world):
 
 async def fail(*_, **__):
     raise StoreFailed("input/output error")
+
+
+SHOWN = ("BATCHQ_CHECKPOINT_DIR", "BATCHQ_RESUME_FROM")
+
+
+async def test_a_container_finds_the_directory_in_its_environment(world):
+    job = await world.submit(lasting(prints_environment=SHOWN), tags=CHECKPOINTS)
+
+    await world.wait_for_output(job, MOUNT_POINT)
+    assert world.checkpoints.directory(job) is not None
+    await world.finish(job)
+    await world.wait_for(job, Status.SUCCEEDED)
+
+
+async def test_a_job_without_checkpoints_has_no_directory(world):
+    job = await world.submit(Script(seconds=0))
+
+    await world.wait_for(job, Status.SUCCEEDED)
+    assert world.checkpoints.directory(job) is None
+
+
+async def test_the_next_attempt_resumes_from_the_newest_checkpoint(world):
+    first = Script(seconds=0, exit_code=1, checkpoints=("step-1", "step-2"))
+    second = lasting(prints_environment=SHOWN)
+
+    job = await world.submit(first, later=(second,), tags=CHECKPOINTS, attempts=2)
+
+    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number > 1)
+    await world.wait_for_output(job, f"{MOUNT_POINT}/step-2")
+    assert [it.name for it in await world.checkpoints.entries(job, ended=True)] == ["step-1", "step-2"]
+    await world.finish(job)
+    await world.wait_for(job, Status.SUCCEEDED)
