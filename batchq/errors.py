@@ -106,6 +106,10 @@ class ContainerGone(EngineError):
     """The engine has no such container, or it no longer runs. For a stop, kill or remove this is success."""
 
 
+class ContainerUnusable(EngineError):
+    """The container of a launch never ran and can never start: its network or its open folders are gone."""
+
+
 class StartInterrupted(EngineError):
     """The engine, or the runtime below it, ended during the start of a container: its program may have run.
 

@@ -80,6 +80,16 @@ class ContainerCreated(Struct, frozen=True, kw_only=True):
     created_host_paths: tuple[str, ...] = ()
 
 
+class ContainerDiscarded(Struct, frozen=True, kw_only=True):
+    """The created container never ran and can never start: it is removed, and another one is created.
+
+    Its absence does not end the attempt (decision 0013).
+    """
+
+    attempt: int
+    container_key: str = ""
+
+
 class ContainerStarted(Struct, frozen=True, kw_only=True):
     """The container is running."""
 
@@ -283,6 +293,7 @@ class ForceFailed(Struct, frozen=True, kw_only=True):
 #: attempt has one container.
 AttemptEvent = (
     ContainerCreated
+    | ContainerDiscarded
     | ContainerStarted
     | StartFailed
     | StartAbandoned

@@ -126,7 +126,8 @@ class ContainerCalls(Protocol):
         """Create the container, named by its tag; an existing container of this launch is returned instead.
 
         Raises ImageMissing; NameTaken; StartRefused, also for what `launch.allowance` does not permit; ContainerGone
-        if the container `launch.container_id` does not exist any more.
+        if the container `launch.container_id` does not exist any more; ContainerUnusable if that container can never
+        start. A launch without an id replaces such a container.
         """
 
     async def pull(self, image: str, platform: str | None, *, account: str = "") -> None:

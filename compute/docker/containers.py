@@ -55,6 +55,7 @@ from batchq.compute.host_loss import ended_with_host, failed
 from batchq.domain.ids import Tag
 from batchq.errors import (
     ContainerGone,
+    ContainerUnusable,
     EngineUnknown,
     EngineUnreachable,
     ImageMissing,
@@ -91,8 +92,6 @@ class Containers:
         self._ids: dict[Tag, str] = {}
         #: The ids that `create` returned, until the start.
         self._created_ids: dict[Tag, str] = {}
-        #: The ids of containers that were removed because they could not start any more.
-        self._discarded: set[str] = set()
         #: Containers that this process created, and whose start it has not requested.
         self._fresh: set[Tag] = set()
         #: Secret log options, which are removed from the engine's error messages.
@@ -223,8 +222,8 @@ class Containers:
     def _find_existing(self, client: Client, launch: LaunchSpec) -> Created | None:
         """The existing container of the launch, or None if a new one is to be created.
 
-        A CREATED container whose network or open folders are gone can never start, and is discarded. It is inspected
-        once more before that: until they were gone, a delayed start could have reached it.
+        A CREATED container whose network or open folders are gone can never start. Raises ContainerUnusable for it if
+        its id is in the launch; else it is removed.
         """
         inspected = self._find(client, launch)
         if inspected is None:
@@ -235,20 +234,30 @@ class Containers:
         start_requested = launch.container_id is not None and launch.tag not in self._fresh
         if start_requested and may_have_run(client, inspected):
             return replace(created, host_lost=True)
-        if self._can_start(client, launch, inspected):
+        return self._usable(client, launch, inspected)
+
+    def _usable(self, client: Client, launch: LaunchSpec, inspected: object) -> Created | None:
+        """The CREATED container if it can start; else None, and it is removed. Raises ContainerUnusable.
+
+        It is inspected once more: until its network or folders were gone, a delayed start could have reached it.
+        """
+        created = parse_created(launch.tag, inspected)
+        if self._mounts.are_open(launch.tag, inspected) and self._placement.suits(client, launch, inspected):
             return created
         created = parse_created(launch.tag, client.inspect_container(created.container_id))
         if created.state is not ContainerState.CREATED:
             return created
-        self._discard(client, launch.tag, created.container_id)
+        if launch.container_id is not None:
+            raise ContainerUnusable(f"the network or open folders of container {created.container_id} are gone")
+        # The engine refuses this if the container runs after all.
+        client.remove_container(created.container_id, v=True, force=False)
+        self._ids.pop(launch.tag, None)
+        self._fresh.discard(launch.tag)
         return None
-
-    def _can_start(self, client: Client, launch: LaunchSpec, inspected: object) -> bool:
-        return self._mounts.are_open(launch.tag, inspected) and self._placement.suits(client, launch, inspected)
 
     def _find(self, client: Client, launch: LaunchSpec) -> object | None:
         """Inspect the container by the id in the launch, or by its name. Raises ContainerGone if the id is gone."""
-        container_id = None if launch.container_id in self._discarded else launch.container_id
+        container_id = launch.container_id
         if container_id is not None:
             self._ids[launch.tag] = container_id
         inspected = self._inspect(client, launch.tag)
@@ -256,13 +265,6 @@ class Containers:
             self._ids.pop(launch.tag, None)
             raise ContainerGone(f"the container of {launch.tag} does not exist any more")
         return inspected
-
-    def _discard(self, client: Client, tag: Tag, container_id: str) -> None:
-        """Remove a container that cannot start. The engine refuses this if the container runs after all."""
-        client.remove_container(container_id, v=True, force=False)
-        self._discarded.add(container_id)
-        self._ids.pop(tag, None)
-        self._fresh.discard(tag)
 
     def _create_new(self, client: Client, launch: LaunchSpec, namespaces: Namespaces | None) -> Created:
         try:
@@ -284,7 +286,8 @@ class Containers:
             if self._placement.pause_container_is_gone(client, namespaces):
                 raise EngineUnknown(f"create: {message_of(error)}") from error
             if error.status_code == CONFLICT:
-                return self._resolve_name_conflict(client, launch.tag, error)
+                existing = self._resolve_name_conflict(client, launch, error)
+                return existing or self._request_create(client, launch, namespaces)
             redact_error(error, self._log_secrets.get(launch.tag, ()))
             raise create_error(error) from error
         container_id = member(created, "Id", of=str)
@@ -316,8 +319,12 @@ class Containers:
         policy = replace(self._policy, private=(*self._policy.private, self._root_dir))
         return self._mounts.resolve(launch, policy, shares_files=self._shares_files())
 
-    def _resolve_name_conflict(self, client: Client, tag: Tag, conflict: APIError) -> Created:
-        """Handle a name conflict: with an earlier create of this tag, or with a foreign container. Raises NameTaken."""
+    def _resolve_name_conflict(self, client: Client, launch: LaunchSpec, conflict: APIError) -> Created | None:
+        """The container that an earlier create of this launch made; None if it could not start and was removed.
+
+        Raises NameTaken if the container is a foreign one.
+        """
+        tag = launch.tag
         try:
             inspected = client.inspect_container(container_name(self._instance, tag))
         except NotFound:
@@ -326,13 +333,7 @@ class Containers:
             raise NameTaken(f"{message_of(conflict)} The container does not belong to this server.") from conflict
         created = parse_created(tag, inspected)
         self._ids[tag] = created.container_id
-        if created.state is ContainerState.CREATED and not self._mounts.are_open(tag, inspected):
-            # Its folders were open in a server process that has ended, so it can never start.
-            self._discard(client, tag, created.container_id)
-            raise EngineUnknown(
-                f"create: the container of {tag} was created by an earlier server process, and is created again"
-            ) from conflict
-        return created
+        return self._usable(client, launch, inspected) if created.state is ContainerState.CREATED else created
 
     def _has_started(self, client: Client, tag: Tag) -> bool:
         """Whether the container has started. Raises StartInterrupted if that is unknown; ContainerGone."""

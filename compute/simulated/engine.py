@@ -21,6 +21,7 @@ from batchq.domain.catalog import Network
 from batchq.domain.ids import Tag
 from batchq.errors import (
     ContainerGone,
+    ContainerUnusable,
     EngineUnknown,
     ImageMissing,
     ImageUnavailable,
@@ -195,6 +196,8 @@ class SimulatedEngine:
             return replace(self._created(known), host_lost=True)
         if known is not None and not self._network_is_gone(known):
             return self._created(known)
+        if launch.container_id is not None:
+            raise ContainerUnusable(f"the network that {launch.tag} was to join does not exist any more")
         if launch.spec.image in self.missing_images:
             raise ImageMissing(f"No such image: {launch.spec.image}")
         try:

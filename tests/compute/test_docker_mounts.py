@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from batchq.compute.docker.policy import ServerPolicy
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.container import Mount
-from batchq.errors import EngineUnknown, ImageMissing, StartRefused
+from batchq.errors import ContainerUnusable, ImageMissing, StartRefused
 from batchq.settings import Privileged
 from tests.support.containers import docker_runtime, instance_of, launch, output, over
 from tests.support.exchange import exchange, exchanging, open_below
@@ -93,10 +93,10 @@ async def test_a_container_created_before_a_restart_is_created_again(runtime, do
     async with docker_runtime(docker_engine, instance=instance_of(runtime), policy=policy, sweep=False) as before:
         made = await before.create(it)
 
-    if not marked:
-        with pytest.raises(EngineUnknown, match="by an earlier server"):
-            await runtime.create(it)
-    again = await runtime.create(replace(it, container_id=made.container_id if marked else None))
+    if marked:
+        with pytest.raises(ContainerUnusable):
+            await runtime.create(replace(it, container_id=made.container_id))
+    again = await runtime.create(it)
     await runtime.start(it.tag)
 
     await over(runtime, it.tag)
@@ -114,7 +114,9 @@ async def test_folders_stay_open_until_the_start_is_refused_or_the_container_rem
         await runtime.start(it.tag)
     assert open_below(lab) == []
 
-    again = await runtime.create(replace(it, container_id=made.container_id))
+    with pytest.raises(ContainerUnusable):
+        await runtime.create(replace(it, container_id=made.container_id))
+    again = await runtime.create(it)
     assert again.container_id != made.container_id
     assert len(open_below(lab)) == 1
 

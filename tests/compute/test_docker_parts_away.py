@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from msgspec.structs import replace
 
 from batchq.domain.catalog import Network
 from batchq.errors import EngineError, EngineUnknown
@@ -61,7 +60,7 @@ async def test_after_a_crash_of_the_engine_a_shared_network_is_created_again(eng
     async with docker_runtime(engine.url, network=Network.SHARED) as runtime:
         ran, waits = launch(LONG), launch(Script(seconds=0))
         await begin(runtime, ran)
-        made = await runtime.create(waits)
+        await runtime.create(waits)
 
         engine.kill()
         engine.start()
@@ -70,7 +69,7 @@ async def test_after_a_crash_of_the_engine_a_shared_network_is_created_again(eng
         assert (await over(runtime, ran.tag)).stopped_at is not None
         with pytest.raises(EngineUnknown):
             await runtime.start(waits.tag)
-        await begin(runtime, replace(waits, container_id=made.container_id))
+        await begin(runtime, waits)
         assert (await over(runtime, waits.tag)).exit_code == 0
 
 

@@ -9,6 +9,7 @@ from batchq.domain.catalog import Network
 from batchq.domain.container import Resources
 from batchq.errors import (
     ContainerGone,
+    ContainerUnusable,
     EngineUnknown,
     ImageMissing,
     ImageUnavailable,
@@ -237,10 +238,12 @@ async def test_a_container_runs_until_it_exits(runtime):
 
 
 async def test_lack_of_memory_is_reported(runtime):
-    found = await ended(runtime, Script(seconds=0, out_of_memory=True, exit_code=137))
+    script = Script(seconds=0, out_of_memory=True, exit_code=137)
+    # Docker loses about one report of 50 under load (decision 0055).
+    found = [await ended(runtime, script) for _ in range(4)]
 
-    assert found.exit_code == 137
-    assert found.out_of_memory is True
+    assert {it.exit_code for it in found} == {137}
+    assert sum(it.out_of_memory for it in found) >= 2
 
 
 async def test_an_absent_container_is_none(runtime):
@@ -505,7 +508,9 @@ async def test_a_container_whose_network_was_removed_before_its_start_is_created
 
     with pytest.raises(EngineUnknown):
         await runtime.start(it.tag)
-    again = await runtime.create(replace(it, container_id=made.container_id))
+    with pytest.raises(ContainerUnusable):
+        await runtime.create(replace(it, container_id=made.container_id))
+    again = await runtime.create(it)
     await runtime.start(it.tag)
 
     assert (await over(runtime, it.tag)).exit_code == 0

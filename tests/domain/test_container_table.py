@@ -51,6 +51,7 @@ LIVES = {
 }
 HAPPENINGS = {
     on.ContainerCreated: is_made(KEY),
+    on.ContainerDiscarded: on.ContainerDiscarded(attempt=1, container_key=KEY),
     on.ContainerStarted: runs(KEY),
     on.StartFailed: never_starts(KEY),
     on.StartAbandoned: given_up(KEY),
@@ -66,6 +67,7 @@ OF_JOBS = {on.CheckpointSeen, on.TimedOut}
 # What becomes of the container, and what is asked of the outside about any of them; where it says so, one that is told.
 CELLS = {
     (AttemptContainerState.STARTING, on.ContainerCreated): ("STARTING", []),
+    (AttemptContainerState.STARTING, on.ContainerDiscarded): ("STARTING", []),
     (AttemptContainerState.STARTING, on.ContainerStarted): ("RUNNING", []),
     (AttemptContainerState.STARTING, on.StartFailed): ("ENDED", []),
     (AttemptContainerState.STARTING, on.StartAbandoned): ("ENDED", []),  # told to end

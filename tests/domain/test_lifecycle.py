@@ -58,6 +58,7 @@ HAPPENINGS = {
     on.BlockedTooLong: on.BlockedTooLong(reason="no room"),
     on.Placed: placed(),
     on.ContainerCreated: made(),
+    on.ContainerDiscarded: on.ContainerDiscarded(attempt=1),
     on.ContainerStarted: started(),
     on.StartFailed: not_started(),
     on.StartAbandoned: on.StartAbandoned(attempt=1),
@@ -117,6 +118,7 @@ CELLS = {
     (Status.RUNNABLE, on.PauseRequested): (Status.RUNNABLE, []),
     (Status.RUNNABLE, on.ResumeRequested): (Status.RUNNABLE, []),
     (Status.STARTING, on.ContainerCreated): (Status.STARTING, []),
+    (Status.STARTING, on.ContainerDiscarded): (Status.STARTING, []),
     (Status.STARTING, on.ContainerStarted): (Status.RUNNING, []),
     (Status.STARTING, on.StartFailed): (Status.FAILED, [do.CleanUpContainer]),
     (Status.STARTING, on.StartAbandoned): (Status.FAILED, [do.CleanUpContainer]),  # with a stop order

@@ -187,12 +187,14 @@ async def test_a_fork_bomb_ends_at_the_limit_of_its_container(docker_engine):
 
 @pytest.mark.fault("EN32")
 async def test_a_container_that_uses_too_much_memory_affects_no_other(world):
-    hog = await world.submit(command=("sh", "-c", "x=y; while :; do x=$x$x; done"))
+    # Docker loses about one report of a lack of memory of 50 (decision 0055): then once more.
+    known = (ExitRule(action=Action.EXIT, on_reason="OutOfMemoryError:*"),)
+    hog = await world.submit(command=("sh", "-c", "x=y; while :; do x=$x$x; done"), attempts=5, rules=known)
     well = await world.submit(Script(seconds=2))
 
     done = await world.wait_for(hog, Status.FAILED, status_reason=status_reasons.EXITED)
 
-    assert [it.reason for it in done.attempts] == [status_reasons.OUT_OF_MEMORY]
+    assert done.attempts[-1].reason == status_reasons.OUT_OF_MEMORY
     await world.wait_for(well, Status.SUCCEEDED)
 
 

@@ -36,8 +36,13 @@ async def report(world, by=CostGroup.ACCOUNT, caller=ADMIN, **days):
 
 
 def seconds(world, least, amount):
-    """Whether the amount is that of so many seconds; on Docker they last somewhat longer."""
-    return least <= amount <= least + world.slack.total_seconds()
+    """Whether the amount is that of so many seconds.
+
+    On Docker they last somewhat longer, or up to 2 % shorter: the engine's times are those of its own calls, not of the
+    program (measured: 1.99 s for `sleep 2`).
+    """
+    shortest = Decimal(least) if world.virtual else Decimal(least) * Decimal("0.98")
+    return shortest <= amount <= least + world.slack.total_seconds()
 
 
 async def test_a_job_without_prices_has_no_cost(world):
@@ -173,8 +178,9 @@ async def test_a_report_adds_up_ended_and_running_jobs(priced):
 
     for by, name in ((CostGroup.ACCOUNT, "root"), (CostGroup.USER, "tester"), (CostGroup.QUEUE, "default")):
         row = (await report(priced, by))[name]
-        assert row.amounts.total >= 5
-        assert 3 <= row.active < row.amounts.total
+        assert seconds(priced, 5, row.amounts.total)
+        assert seconds(priced, 3, row.active)
+        assert row.active < row.amounts.total
     assert len(await report(priced, CostGroup.DEFINITION)) == 2
     await priced.finish(runs)
 

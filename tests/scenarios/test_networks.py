@@ -24,7 +24,7 @@ async def test_a_job_whose_network_is_removed_before_its_start_runs_once(world):
 
     done = await world.wait_for(job, Status.SUCCEEDED)
     assert len(done.attempts) == 1
-    assert await world.engine_calls(job) == ["create", "start", "create", "start", "remove"]
+    assert await world.engine_calls(job) == ["create", "start", "create", "create", "start", "remove"]
     assert await world.output(job) == ["once"]
 
 
@@ -66,6 +66,29 @@ async def test_a_restart_between_the_removal_of_a_network_and_the_start_changes_
     await world.boot()
 
     assert len((await world.wait_for(job, Status.SUCCEEDED)).attempts) == 1
+
+
+async def test_a_crash_while_a_container_that_cannot_start_is_replaced_costs_no_attempt(world):
+    world.runtime.hold("start")
+    job = await world.submit(Script(seconds=0, output=("once",)))
+    await world.wait_for_call(job, "start")
+    await world.crash()
+    remove_pause_containers(world.machine)
+    world.runtime.release("start")
+    world.runtime.hold("create")
+    await world.boot()
+    await world.wait_for_call(job, "create", times=2)
+    world.runtime.release("create")  # the container is found unable to start
+    world.runtime.hold("create")
+    await world.wait_for_call(job, "create", times=3)
+    assert (await world.job(job)).attempt.container_id is None
+    await world.crash_after("create")
+
+    await world.boot()
+
+    assert len((await world.wait_for(job, Status.SUCCEEDED)).attempts) == 1
+    await world.wait_until_containers_are_gone()
+    assert await world.output(job) == ["once"]
 
 
 async def test_an_environment_may_give_its_jobs_no_network(world):

@@ -175,8 +175,8 @@ MUTANTS = [
     Mutant(
         file="batchq/domain/lifecycle/containers.py",
         breaks="a created container of several is forgotten",
-        old="replace(container, container_id=event.container_id)",
-        new="container",
+        old="container_id=event.container_id, created_host_paths=created",
+        new="created_host_paths=created",
     ),
     Mutant(
         file="batchq/engine/containers/start.py",

@@ -17,6 +17,7 @@ from batchq.domain.lifecycle.stop_order import latest_order
 from batchq.domain.stop_orders import StopKind
 
 _BLOCKED = status_reasons.BLOCKED_TOO_LONG.partition("{")[0]
+_KILLED = 137  # the exit code after SIGKILL; Docker loses about one event of 50 about a lack of memory (decision 0055)
 _PULL_FAILED = "CannotPull"
 _CODES = {
     StopKind.CANCEL: Code.CANCELLED,
@@ -144,6 +145,8 @@ def _attempt_failed(job: Job, attempt: Attempt) -> Explanation:
     facts |= {"memoryMiB": spec.resources.memory_mib, "image": spec.image}
     text |= {"memory": words.memory(spec.resources.memory_mib), "image": spec.image}
     text.setdefault("outcome", "no exit code")
+    if attempt.exit_code == _KILLED:
+        text["memory_limit"] = text["memory"]
     return explanation(code, since=job.stopped_at, facts=facts, words=text)
 
 

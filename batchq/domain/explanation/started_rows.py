@@ -6,6 +6,9 @@ from batchq.domain.explanation.codes import QUEUED, STOP_FACTS, UNPLACED, Code, 
 from batchq.domain.job import Status
 
 _AWAY = "The container engine has not answered for {away}: an end of the job is seen when it does."
+_KILLED_BY_OTHERS = (
+    "batchq did not kill it. Likely cause: its memory limit of {memory_limit}, which the engine does not always report."
+)
 _END = ("Attempt {attempt} of {attempts}.", "No further attempt: {verdict}.")
 _END_FACTS = ("exitCode", "reason", "attempt", "attempts", "verdict", "container")
 
@@ -101,7 +104,7 @@ STARTED_ROWS: Mapping[Code, Row] = {
         statuses=(Status.FAILED,),
         applies="The container exited with an exit code other than 0.",
         sentences=("Ended with {outcome}.",),
-        more=_END,
+        more=(_KILLED_BY_OTHERS, *_END),
         facts=_END_FACTS,
         texts=("EXITED",),
     ),

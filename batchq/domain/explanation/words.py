@@ -97,8 +97,6 @@ def _meaning(code: int) -> str | None:
     if code == _NOT_FOUND:
         return "command not found"
     name = _signal_name(code - _FIRST_SIGNAL_STATUS)
-    if name == "SIGKILL":
-        return "ended by SIGKILL, which batchq did not send; the engine reported no lack of memory"
     return None if name is None else f"ended by {name}"
 
 

@@ -111,10 +111,12 @@ def _verdict(over: Attempt, decider: AttemptContainer) -> tuple[Attempt, str]:
 
 
 def _made(job: Job, container: AttemptContainer, event: on.ContainerCreated, _: datetime) -> Job:
-    made = replace(container, container_id=event.container_id)
-    return with_container(
-        job, replace(made, created_host_paths=merge(container.created_host_paths, event.created_host_paths))
-    )
+    created = merge(container.created_host_paths, event.created_host_paths)
+    return with_container(job, replace(container, container_id=event.container_id, created_host_paths=created))
+
+
+def _discard(job: Job, container: AttemptContainer, _: on.ContainerDiscarded, __: datetime) -> Job:
+    return with_container(job, replace(container, container_id=None))
 
 
 def _run(job: Job, container: AttemptContainer, event: on.ContainerStarted, now: datetime) -> Job:
@@ -347,6 +349,7 @@ def _tags(job: Job, states: frozenset[AttemptContainerState]) -> tuple[Tag, ...]
 #: The row of a container that has ended: late reports change nothing.
 _OVER: Mapping[type[on.Event], Rule] = {
     on.ContainerCreated: _ignored,
+    on.ContainerDiscarded: _ignored,
     on.ContainerStarted: _ignored,
     on.StartFailed: _ignored,
     on.StartAbandoned: _ignored,
@@ -363,6 +366,7 @@ TRANSITIONS: Mapping[AttemptContainerState, Mapping[type[on.Event], Rule]] = {
     AttemptContainerState.WAITING: {},
     AttemptContainerState.STARTING: {
         on.ContainerCreated: _made,
+        on.ContainerDiscarded: _discard,
         on.ContainerStarted: _run,
         on.StartFailed: _not_started,
         on.StartAbandoned: _abandoned,

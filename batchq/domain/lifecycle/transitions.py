@@ -149,6 +149,11 @@ def _made(job: Job, event: on.ContainerCreated, _: datetime) -> Outcome:
     return replace(job, attempt=replace(made, created_host_paths=created)), ()
 
 
+def _discard(job: Job, _: on.ContainerDiscarded, __: datetime) -> Outcome:
+    """Clear the container's id before the container is removed."""
+    return replace(job, attempt=replace(attempt_of(job), container_id=None)), ()
+
+
 def _run(job: Job, event: on.ContainerStarted, now: datetime) -> Outcome:
     """The container runs. A stop that was ordered while it was starting begins now, a forced one with SIGKILL."""
     attempt = attempt_of(job)
@@ -348,6 +353,7 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
     },
     Status.STARTING: {
         on.ContainerCreated: _made,
+        on.ContainerDiscarded: _discard,
         on.ContainerStarted: _run,
         on.StartFailed: _not_started,
         on.StartAbandoned: _abandoned,

@@ -28,6 +28,7 @@ from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.supervisor import Supervisor
 from batchq.errors import (
     ContainerGone,
+    ContainerUnusable,
     EngineUnknown,
     EngineUnreachable,
     ImageMissing,
@@ -64,7 +65,7 @@ class Start:
         breaker: StartBreaker,
         clock: Clock,
         tasks: Supervisor,
-        save: Callable[[on.ContainerCreated], Awaitable[None]],
+        save: Callable[[on.ContainerCreated | on.ContainerDiscarded], Awaitable[None]],
     ) -> None:
         self._spec = job.spec
         self._launch = replace(launch_spec(job, tag, network), account=accounts.network_account(job.spec.owner))
@@ -179,6 +180,9 @@ class Start:
             return await self._try()
         except ContainerGone:
             return events_of_inspection(self._tag, None)
+        except ContainerUnusable as unusable:
+            await self._save_discarded(unusable)
+            return await self._try()
         if created.state is not ContainerState.CREATED:
             return await self._inspect()
         if created.host_lost and self._start_requested:
@@ -220,6 +224,13 @@ class Start:
         )
         await self._save(event)
         self._launch = replace(self._launch, container_id=container.container_id)
+
+    async def _save_discarded(self, unusable: ContainerUnusable) -> None:
+        """Save that the container is discarded; the next `create`, without its id, removes it."""
+        log.info("container %s: created again: %s", self._tag, unusable)
+        await self._save(on.ContainerDiscarded(attempt=self._tag.attempt, container_key=self._tag.container_key))
+        self._launch = replace(self._launch, container_id=None)
+        self._start_requested = False
 
     async def _start(self) -> tuple[on.AttemptEvent, ...]:
         """Start the created container.
