@@ -257,11 +257,10 @@ class Containers:
 
     def _find(self, client: Client, launch: LaunchSpec) -> object | None:
         """Inspect the container by the id in the launch, or by its name. Raises ContainerGone if the id is gone."""
-        container_id = launch.container_id
-        if container_id is not None:
-            self._ids[launch.tag] = container_id
+        if launch.container_id is not None:
+            self._ids[launch.tag] = launch.container_id
         inspected = self._inspect(client, launch.tag)
-        if inspected is None and container_id is not None:
+        if inspected is None and launch.container_id is not None:
             self._ids.pop(launch.tag, None)
             raise ContainerGone(f"the container of {launch.tag} does not exist any more")
         return inspected

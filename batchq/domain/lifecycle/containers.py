@@ -346,44 +346,33 @@ def _tags(job: Job, states: frozenset[AttemptContainerState]) -> tuple[Tag, ...]
     return tuple(replace(job.tag, container_key=it.key) for it in attempt_of(job).containers if it.state in states)
 
 
-#: The row of a container that has ended: late reports change nothing.
-_OVER: Mapping[type[on.Event], Rule] = {
-    on.ContainerCreated: _ignored,
-    on.ContainerDiscarded: _ignored,
-    on.ContainerStarted: _ignored,
-    on.StartFailed: _ignored,
-    on.StartAbandoned: _ignored,
-    on.ContainerExited: _ignored,
-    on.ContainerLost: _ignored,
-    on.CheckpointRequested: _ignored,
-    on.StopSignalDelivered: _ignored,
-    on.GraceExpired: _ignored,
-    on.StartTimedOut: _ignored,
+_STARTING: Mapping[type[on.Event], Rule] = {
+    on.ContainerCreated: _made,
+    on.ContainerDiscarded: _discard,
+    on.ContainerStarted: _run,
+    on.StartFailed: _not_started,
+    on.StartAbandoned: _abandoned,
+    on.ContainerExited: _exit_unseen_start,
+    on.ContainerLost: _lose,
+    on.StartTimedOut: _start_timed_out,
+}
+_RUNNING: Mapping[type[on.Event], Rule] = {
+    on.ContainerStarted: _learn_address,
+    on.ContainerExited: _exit,
+    on.ContainerLost: _lose,
+    on.CheckpointRequested: _note_request,
+    on.StopSignalDelivered: _count_wait,
+    on.GraceExpired: _next_step,
+    on.StartTimedOut: _start_timed_out,
 }
 
-#: One row for each state of a container, one cell for each event that is legal in it.
+#: One row for each state of a container, one cell for each event that is legal in it. After its end, late reports are
+#: ignored.
 TRANSITIONS: Mapping[AttemptContainerState, Mapping[type[on.Event], Rule]] = {
     AttemptContainerState.WAITING: {},
-    AttemptContainerState.STARTING: {
-        on.ContainerCreated: _made,
-        on.ContainerDiscarded: _discard,
-        on.ContainerStarted: _run,
-        on.StartFailed: _not_started,
-        on.StartAbandoned: _abandoned,
-        on.ContainerExited: _exit_unseen_start,
-        on.ContainerLost: _lose,
-        on.StartTimedOut: _start_timed_out,
-    },
-    AttemptContainerState.RUNNING: {
-        on.ContainerStarted: _learn_address,
-        on.ContainerExited: _exit,
-        on.ContainerLost: _lose,
-        on.CheckpointRequested: _note_request,
-        on.StopSignalDelivered: _count_wait,
-        on.GraceExpired: _next_step,
-        on.StartTimedOut: _start_timed_out,
-    },
-    AttemptContainerState.ENDED: _OVER,
+    AttemptContainerState.STARTING: _STARTING,
+    AttemptContainerState.RUNNING: _RUNNING,
+    AttemptContainerState.ENDED: dict.fromkeys((*_STARTING, *_RUNNING), _ignored),
 }
 
 #: The events that concern all containers, by the status of the job.
