@@ -2,7 +2,10 @@
 
 import json
 import multiprocessing
+import shutil
 import stat
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 
 import pytest
 
@@ -43,14 +46,30 @@ def refused(data, capsys):
     return run
 
 
+GROUP = (
+    ("key", "create", "--user", "amy"),
+    ("account", "add", "lab", "--volumes", "/data", "--queues", "default", "--vcpus", "8"),
+    ("account", "add", "team", "--parent", "lab", "--queued", "100"),
+    ("user", "add", "cora", "--account", "lab", "--coordinates", "lab"),
+    ("user", "add", "ada", "--account", "team"),
+)
+
+
+@pytest.fixture(scope="module")
+def group_files(tmp_path_factory):
+    """The data directory that the commands of GROUP write."""
+    directory = tmp_path_factory.mktemp("group") / "data"
+    with pytest.MonkeyPatch.context() as environment, redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        environment.setenv("BATCHQ_DATA", str(directory))
+        environment.delenv("BATCHQ_URL", raising=False)
+        assert [main(command) for command in GROUP] == [0] * len(GROUP)
+    return directory
+
+
 @pytest.fixture
-def group(batchq):
-    """An admin, a lab with a team in it, its coordinator, and one of the team."""
-    batchq("key", "create", "--user", "amy")
-    batchq("account", "add", "lab", "--volumes", "/data", "--queues", "default", "--vcpus", "8")
-    batchq("account", "add", "team", "--parent", "lab", "--queued", "100")
-    batchq("user", "add", "cora", "--account", "lab", "--coordinates", "lab")
-    batchq("user", "add", "ada", "--account", "team")
+def group(data, group_files):
+    """An admin, a lab with a team in it, its coordinator, and a user of the team."""
+    shutil.copytree(group_files, data)
 
 
 def told(batchq, *words):

@@ -106,7 +106,7 @@ CALLS_A_SERVER = [*TOPICS["jobs"], *TOPICS["queues and definitions"], "whoami", 
 
 
 @pytest.mark.parametrize("command", CALLS_A_SERVER)
-@pytest.mark.parametrize("flag", ["--help", "--no-such-flag"])
+@pytest.mark.parametrize("flag", ["--help", pytest.param("--no-such-flag", marks=pytest.mark.exhaustive)])
 def test_a_command_that_calls_a_server_does_not_import_what_serves(command, flag):
     imported = modules_imported_by(command, flag)
 

@@ -3,6 +3,8 @@
 import re
 from xml.etree import ElementTree as ET
 
+import pytest
+
 from tests.demo import stopping
 from tests.docs import explanations, recording
 from tests.docs.sweep_times import AWS, PAGE, PART, STEP
@@ -51,6 +53,7 @@ def test_readme_shows_the_recording():
     assert re.search(r"!\[[^]]+\]\(docs/recording\.svg\)", (recording.ROOT / "README.md").read_text())
 
 
+@pytest.mark.exhaustive
 def test_the_transcript_of_bulk_stops_is_current(tmp_path):
     (shown,) = stopping.BLOCK.findall(stopping.PAGE.read_text())
 

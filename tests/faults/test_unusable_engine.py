@@ -32,7 +32,7 @@ def one_that_forbids(folder):
 
 
 @pytest.mark.fault("EN23")
-@pytest.mark.parametrize("place", [a_folder, an_old_one, one_that_forbids])
+@pytest.mark.parametrize("place", [pytest.param(a_folder, marks=pytest.mark.exhaustive), an_old_one, one_that_forbids])
 def test_the_server_reports_an_unusable_engine_and_jobs_wait(tmp_path, monkeypatch, place):
     (tmp_path / "engine").mkdir()
     with place(tmp_path / "engine") as url:

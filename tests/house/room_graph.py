@@ -6,7 +6,7 @@ Arrows that follow from others are left out (transitive reduction).
 import ast
 import re
 
-from tests.house.rooms import ROOT, module, sources
+from tests.house.rooms import ROOT, module, sources, tree
 
 PAGE = ROOT / "docs" / "architecture.md"
 OPENING, CLOSING = "<!-- rooms -->", "<!-- /rooms -->"
@@ -21,7 +21,7 @@ def modules():
 
 def imports(source, known):
     """The modules of this repository that a source imports, at any level of it."""
-    for node in ast.walk(ast.parse(source.read_text())):
+    for node in ast.walk(tree(source)):
         if isinstance(node, ast.Import):
             yield from (it.name for it in node.names if it.name in known)
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:

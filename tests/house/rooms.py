@@ -1,5 +1,7 @@
 """Where the code of the house stands."""
 
+import ast
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -8,6 +10,12 @@ PACKAGES = ("batchq", "compute", "api")
 
 def sources():
     return sorted(source for package in PACKAGES for source in (ROOT / package).rglob("*.py"))
+
+
+@cache
+def tree(source):
+    """The syntax tree of a source, which no test changes."""
+    return ast.parse(source.read_text())
 
 
 def name(source):

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.house.rooms import ROOT, name, sources
+from tests.house.rooms import ROOT, name, sources, tree
 
 # Open and close a database file once beside SQLite, and its locks are gone: the next process deletes the live WAL.
 BESIDE_SQLITE = re.compile(r"(?<!def )\bopen\((?!.*# not the database)|\bshutil\b|\.(read|write)_(bytes|text)\(")
@@ -17,7 +17,8 @@ TEXT = {".py", ".md", ".toml", ".txt", ".sql", ".html", ".js", ".css", ".json", 
 
 
 def lines(source):
-    return [(f"{name(source)}:{number}", line) for number, line in enumerate(source.read_text().splitlines(), start=1)]
+    path = name(source)
+    return [(f"{path}:{number}", line) for number, line in enumerate(source.read_text().splitlines(), start=1)]
 
 
 def written_files():
@@ -35,7 +36,7 @@ def test_the_store_touches_its_files_through_sqlite_alone():
 
 def blind_excepts(source):
     """Handlers of every error that do not raise it again."""
-    handlers = (it for it in ast.walk(ast.parse(source.read_text())) if isinstance(it, ast.ExceptHandler))
+    handlers = (it for it in ast.walk(tree(source)) if isinstance(it, ast.ExceptHandler))
     every = (it for it in handlers if it.type is None or getattr(it.type, "id", "") in {"Exception", "BaseException"})
     return [it for it in every if not any(isinstance(line, ast.Raise) and not line.exc for line in ast.walk(it))]
 

@@ -2,14 +2,14 @@
 
 import ast
 
-from tests.house.rooms import name, sources
+from tests.house.rooms import name, sources, tree
 
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 40
 
 
 def lengths_of_functions(source):
-    for node in ast.walk(ast.parse(source.read_text())):
+    for node in ast.walk(tree(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield f"{name(source)}:{node.lineno} {node.name}", node.end_lineno - node.lineno + 1
 

@@ -46,10 +46,12 @@ def project(tmp_path):
     return tmp_path
 
 
+@pytest.mark.exhaustive
 def test_the_wheel_has_one_top_level_package(installed):
     assert [it.name for it in installed.iterdir() if it.suffix != ".dist-info"] == ["batchq"]
 
 
+@pytest.mark.exhaustive
 def test_the_wheel_runs_in_a_project_with_packages_of_the_same_names(installed, project):
     dependencies = sysconfig.get_path("purelib")
     environment = {"PYTHONPATH": f"{installed}:{dependencies}", "PATH": "/usr/bin:/bin"}

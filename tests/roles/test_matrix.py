@@ -1,6 +1,7 @@
 """Each operation, for each role, on own resources and those of the same, lower, higher and other accounts."""
 
 import re
+from functools import cache, partial
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.roles.rows import ROWS, WHOSE
 REQUEST = re.compile(rb'RequestId: [0-9a-f-]{36}|"request_id":"[0-9a-f-]{36}","timestamp":"[^"]*"')
 
 
-def outcome(stage, props, who, row, owner):
+def outcome(stage, props, who, row, owner, *, missing):
     """A letter of the matrix, or what else came of it."""
     thing = getattr(props, row.kind)(owner) if row.changes else props.kept(owner, row.kind)
     answer = stage.ask(who, row.ask(thing)) if row.tells is None else stage.whole(who, row.ask(thing))
@@ -24,10 +25,10 @@ def outcome(stage, props, who, row, owner):
         return "D" if row.tells(thing).encode() in answer.body else "H"
     if row.seen is not None and row.seen[1].encode() in stage.ask("amy", row.seen[0](thing)).body:
         return "D"
-    return compared(answer, thing, *missing(stage, who, row), changes=row.seen is not None)
+    return compared(answer, thing, *missing(), changes=row.seen is not None)
 
 
-def missing(stage, who, row):
+def response_for_missing(stage, who, row):
     it = nothing()
     return stage.ask(who, row.ask(it)), it
 
@@ -46,7 +47,8 @@ def plain(answer, thing):
 def cell(stage, props, who, row):
     if len(row.cells[who]) == 1:
         return "X" if stage.ask(who, row.ask(nothing())).denied else "D"
-    return "".join(outcome(stage, props, who, row, owner or who) for owner in WHOSE.values())
+    missing = cache(partial(response_for_missing, stage, who, row))  # the same for every owner
+    return "".join(outcome(stage, props, who, row, owner or who, missing=missing) for owner in WHOSE.values())
 
 
 @pytest.fixture(scope="module")

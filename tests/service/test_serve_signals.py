@@ -112,14 +112,14 @@ def test_sigterm_answers_requests_in_progress_and_jobs_continue(tmp_path):
 
 
 @pytest.mark.fault("LC02")
-@pytest.mark.parametrize(("first", "second"), [(signal.SIGTERM, signal.SIGTERM), (signal.SIGINT, signal.SIGINT)])
-def test_a_second_signal_ends_the_server_at_once(simulated_command, half_asked, first, second):
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.exhaustive)])
+def test_a_second_signal_ends_the_server_at_once(simulated_command, half_asked, number):
     batch = simulated_command.client()
     job = batch.submit_job(jobName="kept", jobQueue="default", jobDefinition="late")["jobId"]
 
-    simulated_command.process.send_signal(first)
+    simulated_command.process.send_signal(number)
     stops_listening(simulated_command)
-    simulated_command.process.send_signal(second)
+    simulated_command.process.send_signal(number)
     status = simulated_command.process.wait(PATIENCE)
 
     assert status == FORCED_EXIT, "who waits for the request under way ends with 0"

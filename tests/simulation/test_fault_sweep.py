@@ -31,14 +31,14 @@ def exhaustive_but(*quick):
     return [it if it in quick else pytest.param(it, marks=pytest.mark.exhaustive) for it in CASES]
 
 
-SUCCEEDS = exhaustive_but(cases.ONE)
 SUCCEEDS_STOPPED = exhaustive_but(cases.ONE, cases.STOPPED)
 SUCCEEDS_RETRIED_STOPPED = exhaustive_but(cases.ONE, cases.AGAIN, cases.STOPPED)
 
 # ----------------------------------------------------------------------------------------------------------- everywhere
 
 
-@pytest.mark.parametrize("case", SUCCEEDS, ids=lambda it: it.name)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("case", CASES, ids=lambda it: it.name)
 def test_a_crash_at_any_point_does_not_change_the_outcome(case):
     runs = [run_case(case, planned) for planned in crashes(case)]
 
@@ -260,6 +260,7 @@ def test_a_late_call_starts_no_container_of_a_terminated_job(call, what):
     assert {len(it.started("a")) for it in runs} == {0}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.fault("SP23")
 def test_three_hundred_jobs_terminated_at_once_are_killed_after_their_grace_period():
     runs = run_case(cases.MANY_JOBS, PlannedFault(grace=30.0))

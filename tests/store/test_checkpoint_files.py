@@ -68,6 +68,7 @@ async def test_a_job_directory_that_is_a_link_is_not_used(store, folder, outside
         await store.prepare(JOB, ended=True)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.fault("CK05")
 async def test_a_directory_replaced_by_a_link_during_the_deletion_leads_nowhere(store, folder, outside):
     """A container process moves the directories and puts links in their place, as fast as it can."""

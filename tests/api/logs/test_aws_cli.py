@@ -44,6 +44,7 @@ def aws(url):
     return run
 
 
+@pytest.mark.exhaustive
 async def test_the_aws_cli_reads_filters_and_describes(aws, backend):
     stream = await backend.runs(*"abcde")
 
