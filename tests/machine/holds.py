@@ -42,7 +42,7 @@ def array_differences(record: Record, job_id: str, array: Array, seen: JobObserv
 
 
 def cancels_pause(record: Record, job_id: str, leaf: Leaf, seen: JobObservations, order: GrantedOrder) -> bool:
-    """Whether a cancel finds the attempt pausing: the job may end with the attempt, whatever its exit code."""
+    """Whether a cancel finds the attempt pausing: the job may end with it, whatever its exit code."""
     at_order = [seen.at(it) for it in range(order.sent, order.granted + 1)]
     is_active = any(it is not None and it.status in ACTIVE for it in at_order)
     begun = max((it.commit for it in seen.starts if it.commit <= order.granted), default=0)
@@ -61,14 +61,18 @@ def _follows(reply: HoldReply, seen: JobObservations) -> bool:
 
 
 def _may_refuse(record: Record, leaf: Leaf, seen: JobObservations, reply: HoldReply) -> bool:
-    """An ended job and one that does not exist refuse all, an active one a hold, and one that is ending a pause."""
+    """An ended job and one that does not exist refuse all, an active one a hold, and one that is ending a pause.
+
+    The children of an array that was ordered to stop, and those behind a failed one that they wait for, count as ended
+    from that commit on (decision 0027).
+    """
     before = seen.at(reply.sent)
-    if before is None or _was(OVER, seen, reply):
+    failed = any(it.status == "FAILED" for other in leaf.after for it in _during(record.seen.get(other), reply))
+    if before is None or failed or _was(OVER, seen, reply) or _is_ending(record, leaf.parent, reply):
         return True
     if reply.kind == "hold":
         return _was(ACTIVE, seen, reply)
-    ordered = _is_ending(record, reply.of, reply) or _is_ending(record, leaf.parent, reply)
-    return reply.kind == "pause" and ordered and _was(ACTIVE, seen, reply)
+    return reply.kind == "pause" and _is_ending(record, reply.of, reply) and _was(ACTIVE, seen, reply)
 
 
 def _is_ending(record: Record, job_id: str | None, reply: HoldReply) -> bool:
