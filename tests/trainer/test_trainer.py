@@ -32,15 +32,16 @@ def requested(runs, job_id):
 
 
 def ends_with_one_final_checkpoint(runs, job_id, *, signals=(1,)):
-    """`signals`: the permitted numbers of checkpoint signals. The program also writes checkpoints by itself."""
+    """`signals`: the permitted numbers of checkpoint signals.
+
+    A checkpoint that the program writes by itself just before it handles the signal is the final one (decision 0052).
+    """
     done = runs.wait(job_id, lambda it: it["status"] == "cancelled")
     details = done["cancellationDetails"]
     assert details["finalCheckpointCreated"], details
     (final,) = [it for it in runs.call("GET", f"/{job_id}/checkpoints")["checkpoints"] if it["type"] == "final"]
     assert final["checkpointId"] == details["finalCheckpointId"]
-    steps = requested(runs, job_id)
-    assert len(steps) in signals
-    assert all(final["step"] >= it for it in steps)
+    assert len(requested(runs, job_id)) in signals
     assert not [it for it in runs.names(job_id) if it.startswith(".")]
     steps = [it for it, _ in runs.losses(job_id)]
     assert steps == list(range(1, len(steps) + 1)), "the program was started once"
