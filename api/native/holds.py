@@ -75,8 +75,8 @@ async def pause_job(jobs: JobService, call: Call[HoldJobRequest]) -> HeldJobAnsw
     """Stops a running job with a final checkpoint, and holds it until it is resumed.
 
     A job that is STARTING or RUNNING is stopped as by TerminateJob with a final checkpoint; then it is RUNNABLE and
-    held, its resources are free, and the attempt does not count as one of its attempts. Its checkpoints are kept. If it
-    exits with code 0 it is SUCCEEDED. A queued job is held, and a held one is not changed.
+    held, its resources are free, and the attempt does not count as one of its attempts. Its checkpoints are kept. This
+    holds for every exit code. A queued job is held, and a held one is not changed.
     """
     await jobs.pause(call.job_id, call.input.reason or f"Paused by {call.caller.user}", caller=call.caller)
     return await _held_job(jobs, call.job_id, call.caller)

@@ -249,8 +249,7 @@ class Containers:
             return created
         if launch.container_id is not None:
             raise ContainerUnusable(f"the network or open folders of container {created.container_id} are gone")
-        # The engine refuses this if the container runs after all.
-        client.remove_container(created.container_id, v=True, force=False)
+        client.remove_container(created.container_id, v=True, force=False)  # refused if the container runs after all
         self._ids.pop(launch.tag, None)
         self._fresh.discard(launch.tag)
         return None

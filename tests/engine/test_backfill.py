@@ -143,7 +143,7 @@ async def promised(desk, job):
 
 
 def short_job():
-    """It would be over before the start that is estimated now, and after the one that was promised."""
+    """The job would end before the start that is estimated now, and after the start that was promised."""
     return submit(ONE, millicpus=1000, timeout=HOUR / 2)
 
 

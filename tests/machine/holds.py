@@ -61,7 +61,7 @@ def _follows(reply: HoldReply, seen: JobObservations) -> bool:
 
 
 def _may_refuse(record: Record, leaf: Leaf, seen: JobObservations, reply: HoldReply) -> bool:
-    """An ended job and one that does not exist refuse all, an active one a hold, and one that is ending a pause.
+    """Whether a missing or ended job refuses it, an active job refuses a hold, or an ending job a pause.
 
     The children of an array that was ordered to stop, and those behind a failed one that they wait for, count as ended
     from that commit on (decision 0027).
@@ -105,7 +105,7 @@ def _standing(record: Record, job_id: str, leaf: Leaf, commit: int) -> list[Hold
 
 
 def _has_effect(record: Record, reply: HoldReply) -> bool:
-    """Not a hold of an array that is held, or a pause of one that is paused: its children are not held again."""
+    """Whether the request holds the children: a held array does not hold them again, nor a paused one pause them."""
     if reply.of not in record.arrays:
         return True
     last = None

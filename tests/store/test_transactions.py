@@ -316,7 +316,7 @@ class Writer:
 
 
 async def play(steps):
-    """What is kept at the end, and what each writer was told is kept."""
+    """The stored value at the end, and the acknowledged value of each writer."""
     store = SqliteStore(InlineDatabase())
     await store.commit(Changes(inserted=(job(number=1),)))
     writers = {name: Writer(name, store) for name in "ab"}
