@@ -182,7 +182,7 @@ async def test_the_answer_shows_until_when_a_final_checkpoint_is_waited_for(worl
     job = await world.submit(WRITES_NONE, tags=SIGNAL)
     await world.wait_for_output(job, "ready")
     await training.cancel(job, createFinalCheckpoint=True)
-    await world.wait_until(job, lambda it: it.stop.checkpoint_requested_at is not None)
+    await world.wait_until(job, lambda it: it.stop.next_step_at is not None)
 
     repeated = await training.cancel(job)
 
