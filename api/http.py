@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from http import HTTPStatus
@@ -24,7 +24,9 @@ BODY = web.RequestKey("body", bytes)
 BODY_LIMIT = 256 * 1024
 MAX_LISTED_ERRORS = 1000  # validation errors; if there are more, the reply has their number only
 BODY_SECONDS = 20.0  # less than the connection's deadline for a whole request, so that the client gets a reply
+CONNECTION_CHECK = 2.0  # seconds after which a waiting request whose client has disconnected ends, at the latest
 
+Result = TypeVar("Result")
 Shape = TypeVar("Shape", bound=BaseModel)
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
@@ -108,6 +110,34 @@ async def read_body(request: web.Request) -> bytes:
     if body is None:
         body = request[BODY] = await _read(request)
     return body
+
+
+async def while_connected(request: web.Request, waiting: Awaitable[Result]) -> Result:
+    """Await `waiting`. It is cancelled within CONNECTION_CHECK after the client has disconnected.
+
+    Raises HttpRefusal then, which no client receives.
+    """
+    loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle
+
+    def check() -> None:
+        nonlocal timer
+        if request.transport is None:
+            wait.reschedule(loop.time())
+        else:
+            timer = loop.call_later(CONNECTION_CHECK, check)
+
+    timer = loop.call_later(CONNECTION_CHECK, check)
+    wait = asyncio.timeout(None)
+    try:
+        async with wait:
+            return await waiting
+    except TimeoutError:
+        if not wait.expired():
+            raise
+        raise HttpRefusal("The client disconnected.", status=HTTPStatus.REQUEST_TIMEOUT) from None
+    finally:
+        timer.cancel()
 
 
 def parse(shape: type[Shape], body: bytes) -> Shape:

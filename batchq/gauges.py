@@ -22,6 +22,7 @@ async def read_gauges(settings: Settings, parts: Parts, clock: Clock) -> Collect
         oldest = await parts.store.oldest_runnable(tuple(parts.catalog.queues))
     except StoreFailed:
         oldest = {}
+    stored = await parts.logs.stored_bytes()
     return (
         *_jobs(parts),
         *(
@@ -42,6 +43,7 @@ async def read_gauges(settings: Settings, parts: Parts, clock: Clock) -> Collect
         ),
         *_resources(parts),
         *_server(settings, parts),
+        *(() if stored is None else (Reading(gauge="batchq_logs_bytes", value=stored),)),
     )
 
 
@@ -97,7 +99,9 @@ def _server(settings: Settings, parts: Parts) -> Iterator[Reading]:
     yield Reading(gauge="batchq_engine_up", value=float(health.engine is None))
     yield Reading(gauge="batchq_safe_mode", value=float(health.safe_mode is not None))
     yield Reading(gauge="batchq_event_loop_late_seconds", value=parts.loop_watchdog.longest_delay().total_seconds())
-    yield Reading(gauge="batchq_watchers", value=parts.engine.history_feed.waiting)
+    feed = parts.engine.history_feed
+    yield Reading(gauge="batchq_watchers", value=feed.waiting + parts.logs.followers)
+    yield Reading(gauge="batchq_feed_number", value=feed.last)
     yield Reading(gauge="batchq_store_bytes", value=parts.store.size())
     with suppress(StoreFailed):  # what cannot be measured is absent
         yield Reading(gauge="batchq_disk_free_bytes", value=parts.disk_guard.free())

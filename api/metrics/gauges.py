@@ -78,6 +78,11 @@ GAUGES = (
     ),
     Gauge(name="batchq_watchers", help="Requests that wait for changes: of events, of logs, and for ends of jobs."),
     Gauge(name="batchq_store_bytes", help="The size of the database and its write-ahead log."),
+    Gauge(
+        name="batchq_logs_bytes",
+        help="The size of all stored logs; absent while it is computed for the first time after a start.",
+    ),
+    Gauge(name="batchq_feed_number", help="The number of the newest event."),
     Gauge(name="batchq_disk_free_bytes", help="Free space of the disk with batchq's data."),
     Gauge(
         name="batchq_info",

@@ -1,6 +1,5 @@
 """ListEvents: the status changes of jobs, one numbered feed that a client follows by long polls."""
 
-import asyncio
 import re
 from typing import Annotated, cast
 
@@ -8,7 +7,7 @@ from msgspec import Raw, Struct, field
 from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.holds import HoldChangeAnswer, hold_change_answer
-from batchq.api.http import milliseconds, struct_to_json
+from batchq.api.http import milliseconds, struct_to_json, while_connected
 from batchq.api.operation_table import Call, CallLimit, OperationTable
 from batchq.api.stop_orders import StopStepAnswer, stop_step_answer
 from batchq.domain.ids import JobId, QueueName
@@ -19,8 +18,6 @@ from batchq.services.events import EventService
 
 MAX_READERS = 256  # requests of one user that wait at the same time
 MAX_WAIT = 20  # seconds
-CONNECTION_CHECK = 2  # seconds after which a waiting request whose client has disconnected ends
-CLOCK_TOLERANCE = 0.01  # seconds by which a timeout of the event loop may come early
 MAX_ENCODED = 1024  # events whose JSON is in memory
 MAX_NUMBER = 2**53  # so that every JSON parser keeps it
 
@@ -119,22 +116,9 @@ async def list_events(context: EventsContext, call: Call[ListEventsQuery]) -> Li
     request; so it receives every event once, also across restarts of the server. An answer may be empty before `wait`
     is over, when many events were examined. Events of jobs that the caller may not see are left out.
     """
-    wanted = to_filter(call.input)
-    return context.encoded.answer(await connected_page(context.events, call, wanted))
-
-
-async def connected_page(events: EventService, call: Call[ListEventsQuery], wanted: FeedFilter) -> FeedPage:
-    """The page that the request waits for. The wait ends early if the client disconnects. Raises StoreFailed."""
-    loop, query = asyncio.get_running_loop(), call.input
-    deadline, after = loop.time() + query.wait, query.after
-    while True:
-        check = min(deadline, loop.time() + CONNECTION_CHECK)
-        wait = max(0.0, check - loop.time())
-        page = await events.page(after, wanted, limit=query.limit, wait=wait, caller=call.caller)
-        is_early = loop.time() < check - CLOCK_TOLERANCE  # a long scan, or the server shuts down
-        if page.entries or page.gap or is_early or check == deadline or call.http.transport is None:
-            return page
-        after = page.next
+    query, wanted = call.input, to_filter(call.input)
+    page = context.events.page(query.after, wanted, limit=query.limit, wait=query.wait, caller=call.caller)
+    return context.encoded.answer(await while_connected(call.http, page))
 
 
 def to_filter(query: ListEventsQuery) -> FeedFilter:

@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
+from batchq.api.http import while_connected
 from batchq.api.native.events import MAX_READERS, MAX_WAIT
 from batchq.api.operation_table import JOB, Call, CallLimit, OperationTable
 from batchq.domain.ids import JobId
@@ -70,7 +71,8 @@ async def get_job_log(logs: JobLogService, call: Call[GetJobLogQuery]) -> GetJob
     request returns lines of one container of one attempt. The log of an array is read by child, `ID:INDEX`, and that of
     a multi-node job by node, `ID#NODE`.
     """
-    return _answer(await logs.page(to_query(call.job_id, call.input), caller=call.caller))
+    page = logs.page(to_query(call.job_id, call.input), caller=call.caller)
+    return _answer(await while_connected(call.http, page))
 
 
 def to_query(job_id: JobId, query: GetJobLogQuery) -> JobLogQuery:

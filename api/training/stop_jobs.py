@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from batchq.accounts.wire import EmptyRequest
-from batchq.api.http import InvalidMember, reply
+from batchq.api.http import InvalidMember, reply, while_connected
 from batchq.api.operation_table import Call, OperationTable
 from batchq.api.training.context import JOB, Reason, TrainingContext, find_job, read_job
 from batchq.api.training.errors import impossible, state_conflict, time_limit_reached
@@ -93,7 +93,8 @@ async def cancel_training_job(context: TrainingContext, call: Call[CancelTrainin
         after = context.events.last
         job = await _cancel(context, job, call.input, caller)
         if job.status not in FINISHED:
-            await context.events.wait_for(job.id, FINISHED, after=after, seconds=wait, caller=caller)
+            end = context.events.wait_for(job.id, FINISHED, after=after, seconds=wait, caller=caller)
+            await while_connected(call.http, end)
             job = await read_job(context, job.id, caller)
     response = reply(await _cancel_answer(context, job, caller))
     response.headers["Preference-Applied"] = f"wait={wait}"

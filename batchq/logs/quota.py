@@ -2,6 +2,9 @@
 
 The total of an account is computed from the stored sizes of its logs when a limit first needs it, and then grows with
 each append. Deleted logs make it too high, so it is computed again before a limit refuses output because of it.
+
+The total of all logs is for /metrics: it is computed at the first scrape, and then changes with each append and
+deletion.
 """
 
 import asyncio
@@ -13,6 +16,7 @@ from typing import Protocol
 from batchq.domain.access.accounts import AccountName, UserName, Visibility
 from batchq.domain.ids import Tag
 from batchq.domain.scheduling.quotas import Quotas
+from batchq.errors import StoreFailed
 from batchq.host import MIB, DiskGuard
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
@@ -22,6 +26,7 @@ log = logging.getLogger(__name__)
 
 STREAMS_PER_READ = 500  # log streams read at a time
 REPORT_DURATION = timedelta(hours=1)  # how long /healthz reports a stopped capture
+COUNT_TIMEOUT = 0.5  # seconds that a scrape waits for the first total of all logs
 
 
 class LogQuota:
@@ -60,9 +65,17 @@ class LogQuota:
         return await self._refusal_by_account(tag)
 
     async def add_appended(self, tag: Tag, appended: int) -> None:
-        """Add `appended` bytes to the total of the container's account."""
+        """Add `appended` bytes to the totals."""
+        self._usage.total.add(appended)
         if any(it.limits.log_mib is not None for it in self._quotas().limited.values()):
             self._usage.add(await self._usage.account_of(tag), appended)
+
+    async def stored_bytes(self) -> int | None:
+        """The total size of all stored logs; None while it is computed for the first time."""
+        return await self._usage.total.read()
+
+    async def close(self) -> None:
+        await self._usage.total.close()
 
     def report_stop(self, tag: Tag, why: str) -> None:
         """Log and report that the capture of a container's output stopped."""
@@ -98,6 +111,50 @@ class RetentionLogArchive(LogArchive, RetentionArchive, Protocol):
     """A log archive that can delete logs."""
 
 
+class TotalLogs:
+    """The total size of all stored logs, in bytes. Nothing is computed before it is read for the first time."""
+
+    def __init__(self, archive: LogArchive) -> None:
+        self._archive = archive
+        #: The sum of the changes since the computation began.
+        self._changes = 0
+        #: None before the first read, and after a failed computation.
+        self._computation: asyncio.Task[int] | None = None
+
+    @property
+    def is_used(self) -> bool:
+        return self._computation is not None
+
+    def add(self, change: int) -> None:
+        """Add the size of an append, or subtract that of a deleted log."""
+        if self.is_used:
+            self._changes += change
+
+    async def read(self) -> int | None:
+        """The total; None while it is computed for more than COUNT_TIMEOUT, and if that failed.
+
+        Changes during the computation may be missing in it, or counted twice.
+        """
+        if self._computation is None:
+            self._changes = 0
+            self._computation = asyncio.create_task(self._archive.stored_bytes(), name="size of all logs")
+        done, _ = await asyncio.wait([self._computation], timeout=COUNT_TIMEOUT)
+        if not done:
+            return None
+        try:
+            return self._computation.result() + self._changes
+        except StoreFailed as failure:
+            log.warning("the size of all logs is unknown: %s", failure)
+            self._computation = None
+            return None
+
+    async def close(self) -> None:
+        """Cancel the computation."""
+        if self._computation is not None:
+            self._computation.cancel()
+            await asyncio.gather(self._computation, return_exceptions=True)
+
+
 class AccountLogs:
     """The total size of stored logs by account. Logs are deleted through it, so that the totals stay correct."""
 
@@ -106,6 +163,7 @@ class AccountLogs:
         self._archive = archive
         self._totals: dict[AccountName, int] = {}
         self._outdated: set[AccountName] = set()
+        self.total = TotalLogs(archive)
         self._lock = asyncio.Lock()
 
     async def account_of(self, tag: Tag) -> AccountName:
@@ -118,8 +176,10 @@ class AccountLogs:
             self._totals[account] += appended
 
     async def discard(self, log_id: str) -> None:
-        """Delete a log, and mark all totals for recomputation."""
+        """Delete a log, and mark the totals of accounts for recomputation."""
+        size = await self._archive.total([log_id]) if self.total.is_used else 0
         await self._archive.discard(log_id)
+        self.total.add(-size)
         self._outdated = set(self._totals)
 
     async def reaches(self, accounts: frozenset[AccountName], limit: int) -> bool:

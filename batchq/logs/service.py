@@ -4,7 +4,8 @@ Reads are answered from the archive, after new output of running containers has 
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from msgspec import Struct
 
@@ -77,6 +78,8 @@ class LogService:
         self._search_lock = asyncio.Lock()
         self._tail = LogTail(store=store, runtime=runtime, capture=self._capture, clock=clock)
         self._copies = SharedCopies(tail=self._tail, store=store, archive=archive)
+        #: The number of requests that wait for output of running containers.
+        self.followers = 0
 
     async def capture(self, tag: Tag) -> bool:
         """Copy all output of a container into the archive, so that the container may be removed.
@@ -91,9 +94,23 @@ class LogService:
         """The text for /healthz if output was not stored recently; None if all is well."""
         return self._quota.trouble
 
+    async def stored_bytes(self) -> int | None:
+        """The total size of all stored logs; None while it is computed for the first time."""
+        return await self._quota.stored_bytes()
+
+    @contextmanager
+    def followed(self) -> Iterator[None]:
+        """Count a request that follows a log in `followers`."""
+        self.followers += 1
+        try:
+            yield
+        finally:
+            self.followers -= 1
+
     async def close(self) -> None:
         await self._copies.close()
         await self._tail.close()
+        await self._quota.close()
 
     async def stream(self, name: str, *, caller: Caller) -> LogStream:
         """The stream with this name. Raises NotFound."""

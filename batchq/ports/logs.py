@@ -98,3 +98,6 @@ class LogArchive(Protocol):
 
     async def total(self, log_ids: Sequence[str]) -> int:
         """The stored size of all these logs together, in bytes."""
+
+    async def stored_bytes(self) -> int:
+        """The stored size of all logs together, in bytes. May take long."""

@@ -151,7 +151,8 @@ class JobLogService:
             pause = POLL_INTERVALS[min(polls, len(POLL_INTERVALS) - 1)]
             if loop.time() + pause > deadline or self._feed.closed:
                 return JobLogPage(lines=(), next=at, over=False)
-            await self._clock.sleep(pause)
+            with self._logs.followed():
+                await self._clock.sleep(pause)
             polls += 1
 
     async def _change(self, job_id: JobId, seen: int, deadline: float, caller: Caller) -> int | None:

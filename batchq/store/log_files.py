@@ -92,6 +92,11 @@ class LogFiles:
     async def discard(self, log_id: str) -> None:
         await self._call(_discard, log_id)
 
+    async def stored_bytes(self) -> int:
+        """Reads one folder at a time, so that other calls do not wait for all of them."""
+        folders = await self._in_thread(partial(_entries, self._directory), "the folders of logs")
+        return sum([await self._in_thread(partial(_folder_size, it), "the sizes of logs") for it in folders])
+
     async def _call(self, work: Callable[Concatenate[Path, P], T], log_id: str, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._in_thread(partial(work, self._path(log_id), *args, **kwargs), f"log {log_id}")
 
@@ -174,6 +179,18 @@ def _total(paths: Sequence[Path]) -> int:
         with suppress(OSError):
             total += path.stat().st_size
     return total
+
+
+def _entries(folder: Path) -> Sequence[Path]:
+    """The files and folders in a folder; none if it does not exist."""
+    try:
+        return tuple(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+
+
+def _folder_size(folder: Path) -> int:
+    return _total(_entries(folder))
 
 
 def _discard(path: Path) -> None:

@@ -104,6 +104,14 @@ async def test_the_size_grows_with_each_append(archive):
     assert await archive.size(TASK) >= before + 1000 > 1000
 
 
+async def test_all_logs_together_have_the_size_of_each(archive):
+    assert await archive.stored_bytes() == 0
+    await archive.append(TASK, lines("a", "b"))
+    await archive.append(OTHER, lines("c"))
+
+    assert await archive.stored_bytes() == await archive.total([TASK, OTHER]) > 0
+
+
 async def test_a_discarded_log_is_empty(archive):
     await archive.append(TASK, lines("a"))
     await archive.append(OTHER, lines("b"))

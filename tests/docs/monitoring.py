@@ -76,7 +76,14 @@ PANELS = (
         ),
     ),
     ("Submitted jobs", "short", ("sum by (queue) (increase(batchq_jobs_submitted_total[5m]))", "{{queue}}")),
-    ("Disk", "bytes", ("batchq_disk_free_bytes", "free"), ("batchq_store_bytes", "database")),
+    (
+        "Disk",
+        "bytes",
+        ("batchq_disk_free_bytes", "free"),
+        ("batchq_store_bytes", "database"),
+        ("batchq_logs_bytes", "logs"),
+    ),
+    ("Events", "short", ("rate(batchq_feed_number[5m])", "events/s")),
     ("Requests that wait for changes", "short", ("batchq_watchers", "waiting")),
     (
         "Server",

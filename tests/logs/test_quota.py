@@ -140,6 +140,21 @@ async def test_the_quota_of_an_account_includes_its_descendants(capture_with, en
     assert (await stored(archive, third))[1:] == [LINE] * 8
 
 
+async def test_the_size_of_all_logs_follows_appends_and_deletions(capture_with, engine, archive, store, usage):
+    capture = capture_with()
+    first, second = [await job_of(store, LABA, number) for number in range(2)]
+    engine.write(first, LINE)
+    engine.write(second, LINE, LINE)
+    await capture.capture(first)
+
+    assert await usage.total.read() == await archive.total([first.log_id])
+    await capture.capture(second)
+    assert await usage.total.read() == await archive.total([first.log_id, second.log_id])
+    await usage.discard(first.log_id)
+    assert await usage.total.read() == await archive.total([second.log_id]) == await archive.stored_bytes()
+    await usage.total.close()
+
+
 def test_the_engine_stores_as_much_as_batchq_configures():
     size, files = ROTATED_LOG["Config"]["max-size"], int(ROTATED_LOG["Config"]["max-file"])
     assert int(size.removesuffix("m")) * 10**6 * (files - 1) == ENGINE_LOG_BYTES

@@ -9,6 +9,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from shutil import which
 
@@ -77,17 +78,55 @@ def test_a_request_that_waits_for_events_is_a_watcher_until_it_is_answered(tmp_p
         until(lambda: samples(get(f"{service.url}/metrics")[1])["batchq_watchers",] == 0)
 
 
-def test_a_request_for_events_whose_client_has_disconnected_is_no_watcher(tmp_path):
-    with serving(tmp_path / "data", "--runtime", "simulated") as service:
-        address = urllib.parse.urlsplit(service.url)
-        with socket.create_connection((address.hostname, address.port)) as reader:
-            reader.sendall(f"GET /v1/batchq/events?wait=20 HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode())
-            until(lambda: samples(get(f"{service.url}/metrics")[1])["batchq_watchers",] == 1)
+LASTING = json.dumps({"seconds": None, "output": ["ready"]})  # and ignores the stop signal
+
+
+def test_waiting_requests_end_soon_after_their_client_has_disconnected(tmp_path):
+    with serving(tmp_path / "data", "--runtime", "simulated", "--stop-grace", "600") as service, ExitStack() as readers:
+        batch, address = service.client(), urllib.parse.urlsplit(service.url)
+        register(batch, "lasting", "true")
+        environment = [{"name": "BATCHQ_SIMULATED", "value": LASTING}]
+        job = batch.submit_job(
+            jobName="a",
+            jobQueue="default",
+            jobDefinition="lasting",
+            containerOverrides={"environment": environment},
+        )["jobId"]
+        until(lambda: "ready" in get(f"{service.url}/v1/batchq/jobs/{job}/log")[1])
+        position = json.loads(get(f"{service.url}/v1/batchq/jobs/{job}/log")[1])["next"]
+        for request in (
+            "GET /v1/batchq/events?wait=20&statuses=SUCCEEDED",
+            f"GET /v1/batchq/jobs/{job}/log?wait=20&after={position}",
+            f"POST /v2/training/jobs/{job}/cancel",
+        ):
+            reader = readers.enter_context(socket.create_connection((address.hostname, address.port)))
+            head = f"{request} HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Type: application/json\r\n"
+            reader.sendall(f"{head}Prefer: wait=60\r\nContent-Length: 2\r\n\r\n{{}}".encode())
+        until(lambda: samples(get(f"{service.url}/metrics")[1])["batchq_watchers",] == 3)
+        readers.close()
         disconnected = time.monotonic()
 
         until(lambda: samples(get(f"{service.url}/metrics")[1])["batchq_watchers",] == 0)
 
         assert time.monotonic() - disconnected < MAX_WAIT / 2
+
+
+def test_the_size_of_all_logs_grows_with_their_output(tmp_path):
+    with serving(tmp_path / "data", "--runtime", "simulated") as service:
+        batch = service.client()
+        register(batch, "talks", "true")
+        assert samples(get(f"{service.url}/metrics")[1])["batchq_logs_bytes",] == 0
+        script = json.dumps({"seconds": 0, "output": ["x" * 1000]})
+
+        batch.submit_job(
+            jobName="a",
+            jobQueue="default",
+            jobDefinition="talks",
+            containerOverrides={"environment": [{"name": "BATCHQ_SIMULATED", "value": script}]},
+        )
+
+        until(lambda: samples(get(f"{service.url}/metrics")[1])["batchq_logs_bytes",] > 1000)
+        assert samples(get(f"{service.url}/metrics")[1])["batchq_feed_number",] >= 5
 
 
 def test_a_request_for_events_waits_for_the_given_time(tmp_path):
