@@ -21,7 +21,7 @@ from batchq.accounts.files import user_name
 from batchq.api.credentials import CredentialVerifier
 from batchq.api.dialect_profiles import PROFILE
 from batchq.api.http import REQUEST_ID, HttpRefusal, read_body
-from batchq.api.signed_requests import SignedRequest
+from batchq.api.signatures import SignedRequest
 from batchq.api.unix_socket import PeerNames, peer_uid
 from batchq.domain.access.accounts import Caller, Directory, Role, UserName
 from batchq.errors import Invalid, Throttled, Unavailable

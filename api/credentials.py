@@ -11,11 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 
-from batchq.api import sdk_hmac, sigv4
 from batchq.api.http import FailureKind
-from batchq.api.sdk_hmac import SdkHmacVerifier
-from batchq.api.signed_requests import DUMMY_SECRET, SignedRequest, SigningKey, header_lines, incomplete, refusal
-from batchq.api.sigv4 import SignatureVerifier
+from batchq.api.signatures import (
+    DUMMY_SECRET,
+    SdkHmacVerifier,
+    SignedRequest,
+    SigningKey,
+    SigV4Verifier,
+    header_lines,
+    incomplete,
+    refusal,
+)
 
 TOKEN_HEADER = "x-auth-token"  # noqa: S105 - the name of a header
 _BEARER = "Bearer"
@@ -40,7 +46,7 @@ class CredentialVerifier:
 
     def __init__(self, *, find: Callable[[str], SigningKey | None], now: Callable[[], datetime]) -> None:
         self._find = find
-        self._sigv4 = SignatureVerifier(find=find, now=now)
+        self._sigv4 = SigV4Verifier(find=find, now=now)
         self._sdk_hmac = SdkHmacVerifier(find=find, now=now)
 
     def verify(self, sent: SignedRequest, *, schemes: frozenset[Scheme], confidential: bool) -> str:
@@ -89,7 +95,7 @@ def _scheme(lines: Mapping[str, Sequence[str]], schemes: frozenset[Scheme]) -> S
         code = "MissingAuthenticationTokenException"
         raise refusal(code, "Missing Authentication Token", kind=FailureKind.NO_CREDENTIAL)
     named = authorization[0].partition(" ")[0]
-    if Scheme.SDK_HMAC in schemes and named == sdk_hmac.ALGORITHM:
+    if Scheme.SDK_HMAC in schemes and named == SdkHmacVerifier.algorithm:
         return Scheme.SDK_HMAC
     if Scheme.BEARER in schemes and named.lower() == _BEARER.lower():
         return Scheme.BEARER
@@ -99,5 +105,5 @@ def _scheme(lines: Mapping[str, Sequence[str]], schemes: frozenset[Scheme]) -> S
 
 
 def _accepted(schemes: frozenset[Scheme]) -> str:
-    names = {Scheme.SDK_HMAC: sdk_hmac.ALGORITHM, Scheme.BEARER: _BEARER, Scheme.SIGV4: sigv4.ALGORITHM}
+    names = {Scheme.SDK_HMAC: SdkHmacVerifier.algorithm, Scheme.BEARER: _BEARER, Scheme.SIGV4: SigV4Verifier.algorithm}
     return " or ".join(name for scheme, name in names.items() if scheme in schemes)

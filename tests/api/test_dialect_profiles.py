@@ -17,7 +17,7 @@ from batchq.api.dialect_profiles import register
 from batchq.api.http import BODY_LIMIT, FailureKind, HttpRefusal, read_body
 from batchq.api.modelarts import errors as modelarts
 from batchq.api.sagemaker import errors as sagemaker
-from batchq.api.signed_requests import SignedRequest
+from batchq.api.signatures import SignedRequest
 from batchq.api.target_dispatch import add_targets
 from batchq.api.training import errors as training
 from batchq.clock import wall_time

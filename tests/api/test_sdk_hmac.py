@@ -1,15 +1,12 @@
 """Verification of SDK-HMAC-SHA256. Requests that the vendor's SDK has signed are the reference."""
 
-from datetime import timedelta
-
 import pytest
 from msgspec.structs import replace
 
-from batchq.accounts.files import AccessKey
 from batchq.api.http import HttpRefusal
-from batchq.api.sdk_hmac import SdkHmacVerifier
+from batchq.api.signatures import SdkHmacVerifier
 from tests.api.sdk_signed import BY_THE_SDK, JOBS, random_sdk_request, sdk_signed
-from tests.api.signed import KEY, NOW, header, one_byte_changed, with_header, without
+from tests.api.signed import KEY, NOW, header, one_byte_changed, with_header
 
 
 @pytest.fixture
@@ -93,29 +90,6 @@ def test_a_query_with_another_spelling_of_the_signed_one_is_refused(verifier, qu
     assert refusal(verifier, replace(sent, target=f"{JOBS}?{query}")) in {DENIED, INCOMPLETE}
 
 
-@pytest.mark.parametrize("seconds", [-299, 0, 299])
-def test_a_clock_skew_of_up_to_five_minutes_is_accepted(verifier, seconds):
-    assert verifier.verify(sdk_signed(at=NOW + timedelta(seconds=seconds))) == KEY.id
-
-
-@pytest.mark.fault("SE48")
-@pytest.mark.parametrize("seconds", [-301, 301, -86400])
-def test_a_larger_clock_skew_is_refused(verifier, seconds):
-    assert refusal(verifier, sdk_signed(at=NOW + timedelta(seconds=seconds))) == DENIED
-
-
-@pytest.mark.fault("SE48")
-@pytest.mark.parametrize("date", ["yesterday", "20261121T126000Z", "20261121T120000Z0", "1" * 4000])
-def test_an_invalid_date_is_refused(verifier, date):
-    assert refusal(verifier, sdk_signed(headers={"X-Sdk-Date": date})) == INCOMPLETE
-
-
-@pytest.mark.fault("SE48")
-@pytest.mark.parametrize("stated", ["UNSIGNED-PAYLOAD", "0" * 64])
-def test_the_body_must_match_the_stated_hash(verifier, stated):
-    assert refusal(verifier, sdk_signed(headers={"X-Sdk-Content-Sha256": stated})) == DENIED
-
-
 @pytest.mark.fault("SE48")
 def test_temporary_keys_are_refused(verifier):
     assert refusal(verifier, sdk_signed(headers={"X-Security-Token": "x"})) == DENIED
@@ -125,22 +99,3 @@ def test_temporary_keys_are_refused(verifier):
 @pytest.mark.parametrize("method", ["post", "Post"])
 def test_a_method_in_lower_case_is_refused(verifier, method):
     assert refusal(verifier, sdk_signed(method=method)) == INCOMPLETE
-
-
-@pytest.mark.fault("SE48")
-def test_an_unsigned_request_is_refused(verifier):
-    assert refusal(verifier, without(sdk_signed(), "Authorization")) == INCOMPLETE
-
-
-@pytest.mark.fault("SE48")
-def test_an_unknown_key_and_a_wrong_secret_get_the_same_error(verifier):
-    stranger = AccessKey(id="BQIASTRANGERSTRANGE2", secret="who knows", user="eve", created_at=NOW)
-    forger = AccessKey(id=KEY.id, secret="not the secret", user="eve", created_at=NOW)
-
-    assert error(verifier, stranger) == error(verifier, forger)
-
-
-def error(verifier, key):
-    with pytest.raises(HttpRefusal) as why:
-        verifier.verify(sdk_signed(key=key))
-    return str(why.value), why.value.code, why.value.kind
