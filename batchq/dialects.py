@@ -11,8 +11,7 @@ from batchq.api.logs import routes as cloudwatch
 from batchq.api.metrics import routes as monitoring
 from batchq.api.metrics.routes import Metrics, MetricsContext, token_in
 from batchq.api.modelarts import operations as modelarts
-from batchq.api.modelarts.context import ModelArtsContext, ReservedNames
-from batchq.api.modelarts.settings import read_settings
+from batchq.api.modelarts.context import ModelArtsContext, ReservedNames, read_settings
 from batchq.api.native import (
     audit,
     budgets,

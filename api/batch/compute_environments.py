@@ -10,8 +10,17 @@ from pydantic import Field
 from batchq.api.batch import validation
 from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
-from batchq.api.batch.validation import ServerLimits
-from batchq.api.batch.wire import Integer, NameList, PageSize, StateName, Tags, Text, Unsupported, WireModel
+from batchq.api.batch.validation import (
+    Integer,
+    NameList,
+    PageSize,
+    ServerLimits,
+    StateName,
+    Tags,
+    Text,
+    Unsupported,
+    WireModel,
+)
 from batchq.api.operations import takes
 from batchq.api.page_tokens import page
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, State

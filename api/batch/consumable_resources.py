@@ -9,7 +9,7 @@ from pydantic import Field
 from batchq.api.batch import validation
 from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
-from batchq.api.batch.wire import Long, PageSize, Tags, Text, WireModel
+from batchq.api.batch.validation import Long, PageSize, Tags, Text, WireModel
 from batchq.api.http import milliseconds
 from batchq.api.operations import takes
 from batchq.api.page_tokens import page

@@ -8,8 +8,7 @@ from pydantic import Field
 
 from batchq.api.batch import resources, validation
 from batchq.api.batch.resources import ResourceRequirement
-from batchq.api.batch.validation import RESERVED_PREFIX
-from batchq.api.batch.wire import Integer, Text, Unsupported, WireModel
+from batchq.api.batch.validation import RESERVED_PREFIX, Integer, Text, Unsupported, WireModel
 from batchq.domain import container as domain
 from batchq.domain.container import ContainerSpec, DevicePermission, Logging, Mount, Resources
 from batchq.errors import Invalid, NotSupported

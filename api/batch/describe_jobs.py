@@ -8,7 +8,7 @@ from batchq.api.batch.consumable_resources import needs_to_wire
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
 from batchq.api.batch.job_definitions import parse_document, with_empty_lists
 from batchq.api.batch.retry_strategy import retry_to_wire
-from batchq.api.batch.wire import Text, WireModel
+from batchq.api.batch.validation import Text, WireModel
 from batchq.api.http import milliseconds
 from batchq.api.operations import takes
 from batchq.api.stop_orders import stop_orders_members

@@ -9,16 +9,23 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct
 from pydantic import Field
 
-from batchq.api.batch import consumable_resources, nodes, retry_strategy, tasks, validation
+from batchq.api.batch import consumable_resources, nodes, retry_strategy, validation
 from batchq.api.batch.arns import BatchArns
 from batchq.api.batch.consumable_resources import ConsumableResourceProperties
 from batchq.api.batch.containers import ContainerProperties, to_single_container
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
-from batchq.api.batch.nodes import NodeProperties
+from batchq.api.batch.nodes import EcsProperties, NodeProperties, to_task
 from batchq.api.batch.retry_strategy import JobTimeout, RetryStrategy
-from batchq.api.batch.tasks import EcsProperties
-from batchq.api.batch.validation import ServerLimits
-from batchq.api.batch.wire import NameList, OmittedIfEmpty, PageSize, Tags, Text, Unsupported, WireModel
+from batchq.api.batch.validation import (
+    NameList,
+    OmittedIfEmpty,
+    PageSize,
+    ServerLimits,
+    Tags,
+    Text,
+    Unsupported,
+    WireModel,
+)
 from batchq.api.operations import takes
 from batchq.domain.catalog import DefinitionStatus, JobDefinition
 from batchq.domain.container import ContainerSpec
@@ -193,7 +200,7 @@ def _to_work(given: RegisterJobDefinition, arns: BatchArns) -> DefinedWork:
     if given.containerProperties is not None and given.ecsProperties is not None:
         raise Invalid("Only one of containerProperties and ecsProperties can be provided.")
     if given.ecsProperties is not None:
-        task = tasks.to_task(given.ecsProperties, on_fargate=fargate)
+        task = to_task(given.ecsProperties, on_fargate=fargate)
         return DefinedWork(container=task.leading.spec, task=task, needs=own)
     if given.containerProperties is None:
         raise Invalid("containerProperties must be provided.")

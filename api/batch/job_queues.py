@@ -11,7 +11,16 @@ from batchq.api.batch import scheduling_policies, validation
 from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.compute_environments import is_fargate
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
-from batchq.api.batch.wire import Integer, NameList, PageSize, StateName, Tags, Text, Unsupported, WireModel
+from batchq.api.batch.validation import (
+    Integer,
+    NameList,
+    PageSize,
+    StateName,
+    Tags,
+    Text,
+    Unsupported,
+    WireModel,
+)
 from batchq.api.http import milliseconds
 from batchq.api.operations import takes
 from batchq.api.page_tokens import page

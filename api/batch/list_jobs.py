@@ -11,7 +11,7 @@ from batchq.api.batch import job_queues
 from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
 from batchq.api.batch.describe_jobs import job_summary
-from batchq.api.batch.wire import Text, WireModel
+from batchq.api.batch.validation import Text, WireModel
 from batchq.api.operations import takes
 from batchq.api.page_tokens import TokenQuery
 from batchq.domain.ids import JobId, node_of

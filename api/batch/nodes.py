@@ -1,16 +1,220 @@
-"""nodeProperties: their shapes, and the domain's gang: the nodes, and what each of them runs."""
+"""Jobs of several containers: ecsProperties to the domain's task, and nodeProperties to the domain's gang of nodes."""
 
 import re
 from collections.abc import Sequence
-from typing import Annotated
+from datetime import timedelta
+from typing import Annotated, Literal
 
-from batchq.api.batch import tasks, validation
+from msgspec.structs import replace
+from pydantic import Field
+
+from batchq.api.batch import containers, resources, validation
 from batchq.api.batch.consumable_resources import ConsumableResourceProperties
-from batchq.api.batch.containers import ContainerOverrides, ContainerProperties, to_single_container
-from batchq.api.batch.tasks import EcsProperties, EcsPropertiesOverride
-from batchq.api.batch.wire import Integer, OmittedIfEmpty, Text, Unsupported, WireModel
-from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
-from batchq.errors import Invalid
+from batchq.api.batch.containers import (
+    ContainerOverrides,
+    ContainerProperties,
+    EphemeralStorage,
+    FargatePlatformConfiguration,
+    KeyValuePair,
+    LinuxParameters,
+    LogConfiguration,
+    MountPoint,
+    NetworkConfiguration,
+    RepositoryCredentials,
+    RuntimePlatform,
+    Secret,
+    Ulimit,
+    Volume,
+    to_single_container,
+)
+from batchq.api.batch.resources import ResourceRequirement
+from batchq.api.batch.validation import Integer, OmittedIfEmpty, Text, Unsupported, WireModel
+from batchq.domain.container import ContainerSpec, Mount
+from batchq.domain.task import Condition, ContainerDependency, NodeRange, Nodes, Task, TaskContainer
+from batchq.errors import Invalid, NotSupported
+
+MAX_CONTAINERS = 10
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,255}")
+_NETWORKS = {None, "", "awsvpc", "bridge"}
+Seconds = Annotated[int, Field(ge=2, le=120)]
+
+
+class TaskContainerDependency(WireModel):
+    containerName: Text | None = None
+    condition: Text | None = None
+
+
+class FirelensConfiguration(WireModel):
+    type: Literal["fluentd", "fluentbit"]
+    options: dict[Text, Text] | None = None
+
+
+class TaskContainerProperties(WireModel):
+    command: list[Text] | None = None
+    dependsOn: list[TaskContainerDependency] | None = None
+    environment: list[KeyValuePair] | None = None
+    essential: bool | None = None
+    firelensConfiguration: FirelensConfiguration | None = None
+    image: Text
+    linuxParameters: LinuxParameters | None = None
+    logConfiguration: LogConfiguration | None = None
+    mountPoints: list[MountPoint] | None = None
+    name: Text | None = None
+    privileged: bool | None = None
+    readonlyRootFilesystem: bool | None = None
+    repositoryCredentials: RepositoryCredentials | None = None
+    resourceRequirements: list[ResourceRequirement] | None = None
+    secrets: list[Secret] | None = None
+    ulimits: list[Ulimit] | None = None
+    user: Text | None = None
+    startTimeout: Seconds | None = None
+    stopTimeout: Seconds | None = None
+
+
+class EcsTaskProperties(WireModel):
+    containers: list[TaskContainerProperties]
+    ephemeralStorage: EphemeralStorage | None = None
+    executionRoleArn: Text | None = None
+    platformVersion: Text | None = None
+    ipcMode: Text | None = None
+    taskRoleArn: Text | None = None
+    pidMode: Text | None = None
+    networkConfiguration: NetworkConfiguration | None = None
+    runtimePlatform: RuntimePlatform | None = None
+    volumes: list[Volume] | None = None
+    enableExecuteCommand: bool | None = None
+    networkMode: Text | None = None
+
+
+class EcsProperties(WireModel):
+    taskProperties: list[EcsTaskProperties]
+
+
+class TaskContainerOverrides(WireModel):
+    command: list[Text] | None = None
+    environment: list[KeyValuePair] | None = None
+    name: Text | None = None
+    resourceRequirements: list[ResourceRequirement] | None = None
+
+
+class TaskPropertiesOverride(WireModel):
+    containers: list[TaskContainerOverrides] | None = None
+
+
+class EcsPropertiesOverride(WireModel):
+    taskProperties: list[TaskPropertiesOverride] | None = None
+
+
+def to_task(given: EcsProperties, *, on_fargate: bool) -> Task:
+    """AWS: exactly one task, of 1 to 10 containers, at least one of them essential. Raises Invalid."""
+    properties = single_task(given.taskProperties)
+    if not 1 <= len(properties.containers) <= MAX_CONTAINERS:
+        raise Invalid(f"A task must have 1 to {MAX_CONTAINERS} containers.")
+    _check_modes(properties)
+    made = tuple(_container(it, properties, on_fargate=on_fargate) for it in properties.containers)
+    validation.unique((it.name for it in made), "The name of a container")
+    if not any(it.essential for it in made):
+        raise Invalid("At least one container of a task must be essential.")
+    _check_dependencies(made)
+    whole = Task(containers=made, share_ipc=properties.ipcMode == "task", share_pids=properties.pidMode == "task")
+    resources.check_resources(whole.resources, fargate=on_fargate)
+    return whole
+
+
+def single_task(tasks: Sequence[EcsTaskProperties]) -> EcsTaskProperties:
+    if len(tasks) != 1:
+        raise Invalid("taskProperties must have exactly 1 element.")
+    return tasks[0]
+
+
+def _check_modes(given: EcsTaskProperties) -> None:
+    """The host's namespaces would expose all other jobs, so no job gets them. Raises Invalid."""
+    for member, mode, known in (
+        ("ipcMode", given.ipcMode, ("host", "task", "none")),
+        ("pidMode", given.pidMode, ("host", "task")),
+        ("networkMode", given.networkMode, ("awsvpc", "bridge", "host", "none")),
+    ):
+        if mode and mode not in known:
+            raise Invalid(f"{member} must be one of {', '.join(known)}.")
+    if "host" in {given.ipcMode, given.pidMode} or given.networkMode not in _NETWORKS:
+        raise NotSupported("The modes of a task that give it the host's namespaces, or no network, are not supported.")
+
+
+def _container(given: TaskContainerProperties, within: EcsTaskProperties, *, on_fargate: bool) -> TaskContainer:
+    validation.refuse_unsupported({"firelensConfiguration": given.firelensConfiguration is not None})
+    properties = _properties(given, within)
+    reserved = resources.to_resources(properties)
+    resources.check_memory(reserved)
+    return TaskContainer(
+        name=_name(given.name, alone=len(within.containers) == 1),
+        spec=_sharing(containers.to_container(properties, reserved=reserved, on_fargate=on_fargate), properties),
+        essential=given.essential is not False,
+        depends_on=tuple(_dependency(it) for it in given.dependsOn or ()),
+        start_timeout=None if given.startTimeout is None else timedelta(seconds=given.startTimeout),
+        stop_timeout=None if given.stopTimeout is None else timedelta(seconds=given.stopTimeout),
+    )
+
+
+def _properties(given: TaskContainerProperties, within: EcsTaskProperties) -> ContainerProperties:
+    """The properties of a task's container, in the form of containerProperties."""
+    own = {name: value for name, value in given if name in ContainerProperties.model_fields}
+    version = within.platformVersion
+    return ContainerProperties(
+        **own,
+        executionRoleArn=within.executionRoleArn,
+        volumes=within.volumes,
+        networkConfiguration=within.networkConfiguration,
+        runtimePlatform=within.runtimePlatform,
+        ephemeralStorage=within.ephemeralStorage,
+        fargatePlatformConfiguration=FargatePlatformConfiguration(platformVersion=version) if version else None,
+    )
+
+
+def _sharing(spec: ContainerSpec, properties: ContainerProperties) -> ContainerSpec:
+    """The containers of a task share volumes of the same name. Volumes with a host path are shared by it."""
+    named = {it.containerPath: it.sourceVolume for it in properties.mountPoints or ()}
+    return replace(spec, mounts=tuple(_shared(it, named[it.container_path]) for it in spec.mounts))
+
+
+def _shared(mount: Mount, volume: str | None) -> Mount:
+    return mount if mount.host_path is not None else replace(mount, volume=volume)
+
+
+def _name(text: str | None, *, alone: bool) -> str:
+    """AWS: the name is optional. batchq: only for a task's only container, because names identify containers."""
+    if not text and alone:
+        return "default"
+    if not _NAME.fullmatch(text or ""):
+        raise Invalid("The name of a container must be 1 to 255 letters, digits, hyphens and underscores.")
+    return text or ""
+
+
+def _dependency(given: TaskContainerDependency) -> ContainerDependency:
+    if given.condition not in set(Condition):
+        raise Invalid(f"The condition of a container's dependsOn must be one of {', '.join(Condition)}.")
+    return ContainerDependency(container=given.containerName or "", condition=Condition(given.condition))
+
+
+def _check_dependencies(made: Sequence[TaskContainer]) -> None:
+    """AWS: no container may wait for the end of an essential one, because that ends the task. Raises Invalid."""
+    known = {it.name: it for it in made}
+    for container in made:
+        validation.unique((it.container for it in container.depends_on), "A container in dependsOn")
+        for it in container.depends_on:
+            if it.container not in known:
+                raise Invalid(f"Container '{it.container}' in dependsOn of '{container.name}' does not exist.")
+            if it.condition is not Condition.START and known[it.container].essential:
+                raise Invalid(f"The condition {it.condition} cannot be set on '{it.container}': it is essential.")
+    _check_cycles({it.name: {on.container for on in it.depends_on} for it in made})
+
+
+def _check_cycles(waiting: dict[str, set[str]]) -> None:
+    while free := [name for name, others in waiting.items() if not others & waiting.keys()]:
+        for name in free:
+            del waiting[name]
+    if waiting:
+        raise Invalid(f"The containers {', '.join(sorted(waiting))} depend on each other in a cycle.")
+
 
 MAX_NODES = 1000
 MAX_RANGES = 5
@@ -121,7 +325,7 @@ def _task(given: NodeRangeProperty) -> Task:
     if (given.container is None) == (given.ecsProperties is None):
         raise Invalid("A node range must have exactly one of container and ecsProperties.")
     if given.ecsProperties is not None:
-        return tasks.to_task(given.ecsProperties, on_fargate=False)
+        return to_task(given.ecsProperties, on_fargate=False)
     assert given.container is not None
     return Task(
         containers=(TaskContainer(name="default", spec=to_single_container(given.container, on_fargate=False)),)

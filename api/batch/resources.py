@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Protocol
 from msgspec import Struct
 from pydantic import Field
 
-from batchq.api.batch.wire import Text, WireModel
+from batchq.api.batch.validation import Text, WireModel
 from batchq.domain.container import Resources
 from batchq.errors import Invalid
 

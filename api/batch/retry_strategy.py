@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from batchq.api.batch.wire import Integer, Text, WireModel
+from batchq.api.batch.validation import Integer, Text, WireModel
 from batchq.domain.job import Action, ExitRule
 from batchq.domain.job import RetryStrategy as Retry
 from batchq.errors import Invalid

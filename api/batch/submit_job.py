@@ -16,11 +16,16 @@ from batchq.api.batch.consumable_resources import ConsumableResourceProperties, 
 from batchq.api.batch.containers import ContainerOverrides
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
 from batchq.api.batch.job_definitions import parse_document
-from batchq.api.batch.nodes import NodeOverrides, NodeProperties, NodePropertyOverride, NodeRangeProperty
+from batchq.api.batch.nodes import (
+    EcsPropertiesOverride,
+    NodeOverrides,
+    NodeProperties,
+    NodePropertyOverride,
+    NodeRangeProperty,
+    TaskContainerOverrides,
+)
 from batchq.api.batch.retry_strategy import JobTimeout, RetryStrategy, to_retry
-from batchq.api.batch.tasks import EcsPropertiesOverride, TaskContainerOverrides
-from batchq.api.batch.validation import ServerLimits
-from batchq.api.batch.wire import Integer, Tags, Text, Unsupported, WireModel
+from batchq.api.batch.validation import Integer, ServerLimits, Tags, Text, Unsupported, WireModel
 from batchq.api.operations import takes
 from batchq.domain.catalog import JobDefinition
 from batchq.domain.container import Overrides, length, reserved

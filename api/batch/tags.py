@@ -9,7 +9,7 @@ from batchq.api.authorization import require
 from batchq.api.batch import validation
 from batchq.api.batch.arns import ArnKind, is_member_id, revision_of
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
-from batchq.api.batch.wire import TagKey, Tags, WireModel
+from batchq.api.batch.validation import TagKey, Tags, WireModel
 from batchq.api.http import validate
 from batchq.api.operations import Operation, takes
 from batchq.domain.access.accounts import Caller, Permission

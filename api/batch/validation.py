@@ -1,24 +1,52 @@
-"""Validation that several requests share, with AWS's error texts where they are known; and unsupported features."""
+"""Types of shapes, and validation that several requests share, with AWS's error texts where they are known.
+
+Members of shapes are spelt as AWS spells them; None: the member is omitted.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Annotated, Literal
 
 from msgspec import Struct
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from batchq.domain.catalog import Tags
+from batchq.domain import catalog
 from batchq.errors import Invalid, NotSupported
 
+
+class WireModel(BaseModel):
+    """Strict: a string is not converted to a number. AWS: ignores unknown members; the last duplicate counts."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+
+
+Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+"""A string without NUL, which neither the container engine nor clients written in C can handle."""
+
+StateName = Literal["ENABLED", "DISABLED"]
+Integer = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
+Long = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+TagKey = Annotated[Text, Field(min_length=1, max_length=128)]
+TagValue = Annotated[Text, Field(max_length=256)]
+Tags = Annotated[dict[TagKey, TagValue], Field(max_length=50)]
+Unsupported = dict[str, object]
+"""A member that this server does not support: refused unless it is empty, so its members are not validated."""
+
+OmittedIfEmpty = BeforeValidator(lambda given: None if given == {} else given)
+"""For a structure with required members that clients send as `{}` instead of omitting it."""
+
+PageSize = Annotated[int, Field(ge=1, le=100)]
+NameList = Annotated[list[Text], Field(max_length=100)]
 RESERVED_PREFIX = "io.batchq."
 """The prefix of the labels of this server's containers. No name or key from a caller may begin with it."""
-MAX_REASON = 1024  # characters
 
+MAX_REASON = 1024  # characters
 # The reasons why features of AWS Batch that need other services of AWS are refused.
 HERE = "this server runs containers on a Docker engine"
 KUBERNETES = "it is for Kubernetes (Amazon EKS)"
 QUOTA_SHARES = "quota shares divide the capacity that SageMaker Training jobs run on"
 SERVICE_ENVIRONMENTS = "service environments are the capacity that SageMaker Training jobs run on"
 SERVICE_JOBS = "service jobs are jobs of SageMaker Training"
-
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
@@ -52,7 +80,7 @@ def reason(text: str) -> str:
     return text
 
 
-def tags(given: Mapping[str, str] | None) -> Tags:
+def tags(given: Mapping[str, str] | None) -> catalog.Tags:
     taken = tuple((given or {}).items())
     if any(key.startswith(RESERVED_PREFIX) for key, _ in taken):
         raise Invalid(f"The key of a tag must not begin with '{RESERVED_PREFIX}'.")

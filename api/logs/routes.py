@@ -12,8 +12,14 @@ from msgspec.structs import replace
 from batchq.api.authentication import parse_credential
 from batchq.api.authorization import authorize
 from batchq.api.http import REQUEST_ID, Dialect, HttpRefusal, error_response, read_body, reply
-from batchq.api.logs import translate, wire
-from batchq.api.logs.translate import LogArns
+from batchq.api.logs import translate
+from batchq.api.logs.translate import (
+    DescribeLogGroups,
+    DescribeLogStreams,
+    FilterLogEvents,
+    GetLogEvents,
+    LogArns,
+)
 from batchq.api.openapi import OperationDoc
 from batchq.api.operations import Answer, Operation, takes
 from batchq.api.page_tokens import PageTokens
@@ -63,8 +69,8 @@ class LogsRequest(Struct, frozen=True, kw_only=True):
         return replace(self.arns, name=TRAINING_GROUP)
 
 
-@takes(wire.GetLogEvents)
-async def get_log_events(context: LogsContext, request: LogsRequest, body: wire.GetLogEvents) -> Answer:
+@takes(GetLogEvents)
+async def get_log_events(context: LogsContext, request: LogsRequest, body: GetLogEvents) -> Answer:
     name = body.logStreamName
     if translate.is_of_group(body, request.training_arns):
         name = await context.training.resolve(name, caller=request.caller)
@@ -79,8 +85,8 @@ async def get_log_events(context: LogsContext, request: LogsRequest, body: wire.
     return translate.page(found, stream)
 
 
-@takes(wire.FilterLogEvents)
-async def filter_log_events(context: LogsContext, request: LogsRequest, body: wire.FilterLogEvents) -> Answer:
+@takes(FilterLogEvents)
+async def filter_log_events(context: LogsContext, request: LogsRequest, body: FilterLogEvents) -> Answer:
     query = translate.query(body)
     names: Mapping[str, str] = {}
     if translate.is_of_group(body, request.training_arns):
@@ -105,8 +111,8 @@ async def filter_log_events(context: LogsContext, request: LogsRequest, body: wi
     return {**translate.found_events(events, names), **more}
 
 
-@takes(wire.DescribeLogStreams)
-async def describe_log_streams(context: LogsContext, request: LogsRequest, body: wire.DescribeLogStreams) -> Answer:
+@takes(DescribeLogStreams)
+async def describe_log_streams(context: LogsContext, request: LogsRequest, body: DescribeLogStreams) -> Answer:
     listing = translate.listing(body)
     if translate.is_of_group(body, request.training_arns):
         return await _describe_training_streams(context, request, listing, body)
@@ -120,8 +126,8 @@ async def describe_log_streams(context: LogsContext, request: LogsRequest, body:
     return {"logStreams": [translate.stream(it, request.arns) for it in streams], **more}
 
 
-@takes(wire.DescribeLogGroups)
-async def describe_log_groups(context: LogsContext, request: LogsRequest, body: wire.DescribeLogGroups) -> Answer:
+@takes(DescribeLogGroups)
+async def describe_log_groups(context: LogsContext, request: LogsRequest, body: DescribeLogGroups) -> Answer:
     token = "DescribeLogGroups", body.logGroupNamePrefix, body.logGroupNamePattern
     after = context.tokens.read(token, body.nextToken) if body.nextToken is not None else ""
     groups = [it for it in (request.arns, request.training_arns) if translate.selects_group(body, it)]
@@ -142,7 +148,7 @@ async def _training_streams(context: LogsContext, query: LogQuery, caller: Calle
 
 
 async def _describe_training_streams(
-    context: LogsContext, request: LogsRequest, listing: StreamQuery, body: wire.DescribeLogStreams
+    context: LogsContext, request: LogsRequest, listing: StreamQuery, body: DescribeLogStreams
 ) -> Answer:
     """The streams of one job, by SageMaker's names."""
     if listing.order is not StreamOrder.NAME or listing.descending:

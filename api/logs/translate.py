@@ -1,6 +1,7 @@
-"""Translation of CloudWatch Logs' requests to the domain, and of results to responses. Pure.
+"""Shapes of CloudWatch Logs' requests, their translation to the domain, and that of results to responses. Pure.
 
-ARNs in responses have the caller's region; the region of an ARN in a request is ignored.
+Members are spelt as AWS spells them; None: the member is omitted. ARNs in responses have the caller's region; the
+region of an ARN in a request is ignored.
 
 Tokens of GetLogEvents and ids of events have 56 digits, as AWS's have: the log id as a number, and the position of the
 line in the log. So they are the same in every response.
@@ -10,18 +11,12 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final, Literal
 
 from msgspec import Struct
+from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.http import milliseconds
-from batchq.api.logs.wire import (
-    DescribeLogGroups,
-    DescribeLogStreams,
-    FilterLogEvents,
-    GetLogEvents,
-    OfGroup,
-)
 from batchq.api.page_tokens import TokenQuery
 from batchq.errors import Invalid, NotFound
 from batchq.logs.pages import Span, StreamOrder, StreamPosition, StreamQuery
@@ -29,11 +24,75 @@ from batchq.logs.search import Event
 from batchq.logs.service import GROUP, LogQuery, LogSearchPosition, StreamSummary
 from batchq.ports.logs import LogPage, LogStream, StoredLine
 
+
+class LogsWireModel(BaseModel):
+    """Strict: a string is not converted to a number. Unknown members are ignored; the last of equal members counts."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+
+
+GroupName = Annotated[str, Field(min_length=1, max_length=512)]
+GroupIdentifier = Annotated[str, Field(min_length=1, max_length=2048)]
+StreamName = Annotated[str, Field(min_length=1, max_length=512)]
+Milliseconds = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Token = Annotated[str, Field(min_length=1, max_length=2048)]
+Events = Annotated[int, Field(ge=1, le=10_000)]
+Described = Annotated[int, Field(ge=1, le=50)]
+
+
+class OfGroup(LogsWireModel):
+    """A request about one log group. AWS: exactly one of the two members, the latter a name or an ARN, is required."""
+
+    logGroupName: GroupName | None = None
+    logGroupIdentifier: GroupIdentifier | None = None
+
+
+class GetLogEvents(OfGroup):
+    logStreamName: StreamName
+    startTime: Milliseconds | None = None
+    endTime: Milliseconds | None = None
+    nextToken: Token | None = None
+    limit: Events | None = None
+    startFromHead: bool | None = None
+    unmask: bool | None = None
+
+
+class FilterLogEvents(OfGroup):
+    logStreamNames: Annotated[list[StreamName], Field(min_length=1, max_length=100)] | None = None
+    logStreamNamePrefix: StreamName | None = None
+    startTime: Milliseconds | None = None
+    endTime: Milliseconds | None = None
+    filterPattern: Annotated[str, Field(max_length=1024)] | None = None
+    nextToken: Token | None = None
+    limit: Events | None = None
+    startFromHead: bool | None = None
+    interleaved: bool | None = None
+    unmask: bool | None = None
+
+
+class DescribeLogStreams(OfGroup):
+    logStreamNamePrefix: StreamName | None = None
+    orderBy: Literal["LogStreamName", "LastEventTime"] | None = None
+    descending: bool | None = None
+    nextToken: Token | None = None
+    limit: Described | None = None
+
+
+class DescribeLogGroups(LogsWireModel):
+    accountIdentifiers: list[str] | None = None
+    logGroupNamePrefix: GroupName | None = None
+    logGroupNamePattern: Annotated[str, Field(max_length=512)] | None = None
+    nextToken: Token | None = None
+    limit: Described | None = None
+    includeLinkedAccounts: bool | None = None
+    logGroupClass: Literal["STANDARD", "INFREQUENT_ACCESS", "DELIVERY", "ESSENTIALS"] | None = None
+    logGroupIdentifiers: Annotated[list[GroupIdentifier], Field(min_length=1, max_length=50)] | None = None
+
+
 MILLISECOND: Final = 1_000_000  # nanoseconds
 _POSITIONS = 10**17
 _GROUP = re.compile(r"arn:aws[a-z-]*:logs:[a-z0-9-]*:(?P<account>[0-9]*):log-group:(?P<name>[^:]+)(?::\*)?")
 _TOKEN = re.compile(r"([fb])/([0-9]{56})")
-
 Wire = Mapping[str, object]
 
 

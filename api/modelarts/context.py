@@ -1,25 +1,71 @@
-"""What the handlers of the ModelArts dialect use, and how they find and describe one job."""
+"""The settings of the ModelArts dialect, what its handlers use, and how they find and describe one job."""
 
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
 
 from msgspec import Struct
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from batchq.api.modelarts.errors import JOB_NOT_FOUND, refusal
 from batchq.api.modelarts.job_document import TrainingJobAnswer, is_deleted, job_answer
 from batchq.api.modelarts.phases import Phases, phases
-from batchq.api.modelarts.settings import ModelArtsSettings
 from batchq.api.operation_table import Call, Input
 from batchq.domain.access.accounts import Caller
 from batchq.domain.container import Resources
 from batchq.domain.ids import node_of, parent_of
 from batchq.domain.job import Job
+from batchq.errors import StartImpossible
 from batchq.ports.clock import Clock
 from batchq.services.catalog import CatalogService
 from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.job_log import JobLogService
 from batchq.services.job_search import JobSearchService
 from batchq.services.jobs import JobService
+
+
+class EngineImage(BaseModel):
+    """An AI engine: an image with a name, in the table `[[engines]]` of the settings."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    #: The engine_id of requests.
+    id: Annotated[str, Field(min_length=1, max_length=256)]
+    name: Annotated[str, Field(min_length=1, max_length=256)]
+    version: Annotated[str, Field(min_length=1, max_length=256)]
+    #: The image that its jobs run.
+    image: Annotated[str, Field(min_length=1, max_length=255)]
+
+
+class ModelArtsSettings(BaseModel):
+    """The settings of the dialect; without a file there is no OBS and no engine."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    #: The folder with a folder for each bucket; None: OBS paths are refused.
+    obs_root: Path | None = None
+    engines: tuple[EngineImage, ...] = ()
+
+
+def read_settings(path: Path | None) -> ModelArtsSettings:
+    """Read the settings from a TOML file; the defaults without a file. Raises StartImpossible."""
+    if path is None:
+        return ModelArtsSettings()
+    try:
+        settings = ModelArtsSettings.model_validate(tomllib.loads(path.read_text()))
+    except OSError as why:
+        raise StartImpossible(f"cannot read {path}: {why.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as why:
+        raise StartImpossible(f"{path} is not TOML: {why}") from None
+    except ValidationError as invalid:
+        error = invalid.errors()[0]
+        where = ".".join(str(part) for part in error["loc"])
+        raise StartImpossible(f"{path}: {where}: {error['msg']}") from None
+    if settings.obs_root is not None and not settings.obs_root.is_absolute():
+        raise StartImpossible(f"{path}: obs_root must be an absolute path")
+    return settings
 
 
 class ReservedNames:

@@ -6,10 +6,9 @@ from typing import Annotated, cast
 from msgspec import Raw, Struct, field
 from pydantic import BaseModel, ConfigDict, Field
 
-from batchq.api.holds import HoldChangeAnswer, hold_change_answer
 from batchq.api.http import milliseconds, struct_to_json, while_connected
 from batchq.api.operation_table import Call, CallLimit, OperationTable
-from batchq.api.stop_orders import StopStepAnswer, stop_step_answer
+from batchq.api.stop_orders import HoldChangeAnswer, StopStepAnswer, hold_change_answer, stop_step_answer
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Status
 from batchq.errors import Invalid

@@ -11,9 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from batchq.accounts.wire import EmptyRequest
-from batchq.api.holds import HoldAnswer, hold_answer
 from batchq.api.operation_table import JOB, Call, OperationTable
-from batchq.api.stop_orders import StopOrderAnswer, stop_order_answer
+from batchq.api.stop_orders import HoldAnswer, StopOrderAnswer, hold_answer, stop_order_answer
 from batchq.domain.access.accounts import Caller
 from batchq.domain.created_paths import status_reason
 from batchq.domain.ids import JobId

@@ -6,10 +6,9 @@ from aiohttp import web
 from msgspec import Struct
 
 from batchq.api.authentication import parse_credential
-from batchq.api.holds import HoldAnswer, hold_answer
 from batchq.api.http import milliseconds, optional_milliseconds
 from batchq.api.native.explanations import ExplanationAnswer, explanation_answer
-from batchq.api.stop_orders import StopOrderAnswer, stop_order_answer
+from batchq.api.stop_orders import HoldAnswer, StopOrderAnswer, hold_answer, stop_order_answer
 from batchq.domain.created_paths import status_reason
 from batchq.domain.explanation.codes import Explanation
 from batchq.domain.ids import JobId

@@ -6,10 +6,9 @@ from typing import Annotated
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
-from batchq.api.holds import HoldChangeAnswer, hold_change_answer
 from batchq.api.http import milliseconds
 from batchq.api.operation_table import JOB, Call, OperationTable
-from batchq.api.stop_orders import StopStepAnswer, stop_step_answer
+from batchq.api.stop_orders import HoldChangeAnswer, StopStepAnswer, hold_change_answer, stop_step_answer
 from batchq.domain.access.accounts import Permission
 from batchq.domain.job import Status
 from batchq.ports.history import HistoryEntry

@@ -1,20 +1,23 @@
-"""CreateTrainingJob: the request to a job, and the part of it that is stored only to be returned."""
+"""CreateTrainingJob: the request to a job, and the part of it that is stored only to be returned.
+
+An S3 URI is a folder of this machine, which is mounted in the containers. An instance type is a size of a node only: no
+other property of an instance is reproduced. Known are the usual families in their sizes, and `batchq.cpu.4u8g` for any
+other number of vCPUs and GiB, decimals included.
+"""
 
 import json
 import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
 from batchq.api.sagemaker import wire
-from batchq.api.sagemaker.channels import artifacts, input_mounts, model_mount
 from batchq.api.sagemaker.errors import invalid
-from batchq.api.sagemaker.instance_types import resources_of
 from batchq.domain.access.accounts import Caller
-from batchq.domain.container import ContainerSpec, Overrides, TextFile
+from batchq.domain.container import ContainerSpec, Mount, Overrides, Resources, TextFile
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Action, ExitRule, RetryStrategy
 from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
@@ -23,6 +26,8 @@ from batchq.services.direct_submission import DirectWork
 from batchq.services.named_jobs import new_id
 from batchq.services.submissions import Submission
 
+INPUTS = "/opt/ml/input/data"
+MODEL = "/opt/ml/model"
 DIALECT = "sagemaker"  # the member `dialect` of JobSpec.client_document, and the prefix of the definitions' names
 CHECKPOINTS = "/opt/ml/checkpoints"
 HYPERPARAMETERS = "/opt/ml/input/config/hyperparameters.json"
@@ -35,7 +40,6 @@ MAX_REQUEST = 30 * 1024  # bytes: what is stored with a job is limited as in Sub
 MAX_TAGS = 48  # of a request; the job needs two more
 MAX_VALUE = 4096  # characters of a variable
 MAX_METRICS = 40
-
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_:./#@-]{0,254}", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,511}", re.ASCII)
 _NOT_IN_VARIABLES = re.compile(r"[^A-Z0-9_]")
@@ -52,6 +56,7 @@ _REFUSED = (
     "SessionChainingConfig",
 )
 """Members that the server cannot carry out."""
+
 _RETURNED = {
     "AlgorithmSpecification",
     "InputDataConfig",
@@ -235,3 +240,101 @@ def _document(
 
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def input_mounts(channels: list[wire.ChannelShape], s3_root: Path | None) -> tuple[Mount, ...]:
+    """The channels, read-only, below INPUTS. `s3_root`: has a folder for each bucket; None: S3 URIs are refused.
+
+    Raises HttpRefusal.
+    """
+    names = [it.ChannelName for it in channels]
+    if len(set(names)) < len(names) or {".", ".."} & set(names):
+        raise invalid("The names of input channels must be unique, and not . or .. .")
+    return tuple(
+        Mount(
+            container_path=f"{INPUTS}/{it.ChannelName}",
+            host_path=_folder(it.DataSource.S3DataSource.S3Uri, s3_root),
+            read_only=True,
+        )
+        for it in channels
+    )
+
+
+def artifacts(body: wire.SageMakerCreateTrainingJob) -> str:
+    """The S3 URI of the folder of the model. AWS: this is the place of uncompressed artifacts."""
+    return f"{body.OutputDataConfig.S3OutputPath.rstrip('/')}/{body.TrainingJobName}/output/model/"
+
+
+def model_mount(body: wire.SageMakerCreateTrainingJob, s3_root: Path | None) -> tuple[Mount, ...]:
+    """The folder of the model at MODEL; none without `s3_root`. Raises HttpRefusal."""
+    if s3_root is None:
+        return ()
+    return (Mount(container_path=MODEL, host_path=_folder(artifacts(body), s3_root)),)
+
+
+def _folder(uri: str, s3_root: Path | None) -> str:
+    """The folder of `s3://bucket/key`."""
+    if s3_root is None:
+        raise invalid("InputDataConfig is not supported by this server: it has no --s3-root.")
+    parts = [it for it in uri.removeprefix("s3://").split("/") if it not in {"", "."}]
+    if not uri.startswith("s3://") or not parts or ".." in parts or any(":" in it for it in parts):
+        raise invalid(f"{uri[:200]!r} is not an S3 URI without '..' and colons, as s3://bucket/key.")
+    return str(PurePosixPath(s3_root, *parts))
+
+
+_GIB = 1024  # MiB
+_MIN_MEMORY = 4  # MiB: less than this no engine accepts
+_SIZES: Mapping[str, int] = {
+    "large": 2,
+    "xlarge": 4,
+    **{f"{it}xlarge": 4 * it for it in (2, 3, 4, 6, 8, 9, 10, 12, 16, 18, 24, 32, 48)},
+}
+"""vCPUs by size."""
+
+_GIB_PER_VCPU: Mapping[str, int] = {"c": 2, "m": 4, "r": 8}
+"""By the first letter of a general family, as `m5`."""
+
+_FAMILY = re.compile(r"ml\.(?P<kind>[cmr])[4-8][a-z]{0,2}\.(?P<size>[a-z0-9]{5,8})")
+_OWN = re.compile(r"batchq\.cpu\.(?P<vcpus>[0-9]{1,4}(?:\.[0-9]{1,3})?)u(?P<gib>[0-9]{1,6}(?:\.[0-9]{1,4})?)g")
+_OTHERS: Mapping[str, tuple[int, int, int]] = {
+    "ml.t3.medium": (2, 4, 0),
+    "ml.t3.large": (2, 8, 0),
+    "ml.t3.xlarge": (4, 16, 0),
+    "ml.t3.2xlarge": (8, 32, 0),
+    "ml.g4dn.xlarge": (4, 16, 1),
+    "ml.g4dn.2xlarge": (8, 32, 1),
+    "ml.g4dn.4xlarge": (16, 64, 1),
+    "ml.g4dn.8xlarge": (32, 128, 1),
+    "ml.g4dn.12xlarge": (48, 192, 4),
+    "ml.g4dn.16xlarge": (64, 256, 1),
+    "ml.g5.xlarge": (4, 16, 1),
+    "ml.g5.2xlarge": (8, 32, 1),
+    "ml.g5.4xlarge": (16, 64, 1),
+    "ml.g5.8xlarge": (32, 128, 1),
+    "ml.g5.12xlarge": (48, 192, 4),
+    "ml.g5.16xlarge": (64, 256, 1),
+    "ml.g5.24xlarge": (96, 384, 4),
+    "ml.g5.48xlarge": (192, 768, 8),
+    "ml.p3.2xlarge": (8, 61, 1),
+    "ml.p3.8xlarge": (32, 244, 4),
+    "ml.p3.16xlarge": (64, 488, 8),
+    "ml.p4d.24xlarge": (96, 1152, 8),
+    "ml.p5.48xlarge": (192, 2048, 8),
+}
+"""vCPUs, GiB and GPUs."""
+
+
+def resources_of(instance_type: str) -> Resources | None:
+    """The resources of one instance; None for an unknown type."""
+    if instance_type in _OTHERS:
+        vcpus, gib, gpus = _OTHERS[instance_type]
+        return Resources(millicpus=1000 * vcpus, memory_mib=gib * _GIB, gpus=gpus)
+    if family := _FAMILY.fullmatch(instance_type):
+        size = _SIZES.get(family["size"])
+        gib_per_vcpu = _GIB_PER_VCPU[family["kind"]]
+        return None if size is None else Resources(millicpus=1000 * size, memory_mib=size * gib_per_vcpu * _GIB)
+    if own := _OWN.fullmatch(instance_type):
+        millicpus, memory = round(1000 * float(own["vcpus"])), round(float(own["gib"]) * _GIB)
+        if millicpus >= 1 and memory >= _MIN_MEMORY:
+            return Resources(millicpus=millicpus, memory_mib=memory)
+    return None

@@ -15,8 +15,16 @@ from batchq.api.page_tokens import PageTokens
 from batchq.api.sagemaker import wire
 from batchq.api.sagemaker.create_job import MAX_REQUEST, CreateLimits, queue_of, request_digest, share_of, to_new_job
 from batchq.api.sagemaker.errors import PROFILE, TARGET_PREFIX, invalid, refusal
-from batchq.api.sagemaker.job_document import DELETED_TAG, described, is_training_job, request_of, summarized
-from batchq.api.sagemaker.statuses import STATUSES, TrainingJobStatus, training_job_status
+from batchq.api.sagemaker.job_document import (
+    DELETED_TAG,
+    STATUSES,
+    TrainingJobStatus,
+    described,
+    is_training_job,
+    request_of,
+    summarized,
+    training_job_status,
+)
 from batchq.api.schemas import AwsAnswer
 from batchq.api.target_dispatch import CONTENT_TYPE, add_targets, unknown_operation
 from batchq.domain.access.accounts import Caller, Permission, UserName

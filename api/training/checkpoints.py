@@ -12,7 +12,7 @@ from batchq.accounts.wire import EmptyRequest
 from batchq.api.operation_table import Call, OperationTable
 from batchq.api.training.context import JOB, TrainingContext, find_job, read_job
 from batchq.api.training.errors import impossible, not_found, state_conflict
-from batchq.api.training.formats import size_text
+from batchq.api.training.figures import size_text
 from batchq.api.training.job_answers import TrainingCheckpoint, checkpoint_answer
 from batchq.api.training.job_status import TrainingStatus, status_of
 from batchq.errors import Invalid, NotFound

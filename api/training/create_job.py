@@ -17,8 +17,7 @@ from batchq.api.http import InvalidMember, read_body
 from batchq.api.operation_table import Call, OperationTable
 from batchq.api.training.context import JOBS, TrainingContext
 from batchq.api.training.errors import impossible
-from batchq.api.training.figures import EstimatedCost, estimated_cost
-from batchq.api.training.formats import length_text, parse_length, parse_memory, rfc3339
+from batchq.api.training.figures import EstimatedCost, estimated_cost, length_text, parse_length, parse_memory, rfc3339
 from batchq.api.training.job_answers import DIALECT, HYPERPARAMETERS, VARIABLE, kept_members
 from batchq.api.training.job_status import TrainingStatus, status_of
 from batchq.domain.access.accounts import Caller

@@ -10,7 +10,7 @@ from msgspec import Struct
 from batchq.api.credentials import Scheme
 from batchq.api.dialect_profiles import DialectProfile, RequestFailure
 from batchq.api.http import FailureKind, HttpRefusal, InvalidMember, reply
-from batchq.api.training.formats import rfc3339
+from batchq.api.training.figures import rfc3339
 from batchq.api.training.job_status import TrainingStatus
 from batchq.domain.ids import JobId
 

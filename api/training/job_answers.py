@@ -6,8 +6,19 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from batchq.api.training.figures import Costs, Metrics, Progress, costs, current_metrics, progress
-from batchq.api.training.formats import length_text, memory_text, optional_rfc3339, rfc3339, size_text
+from batchq.api.training.figures import (
+    Costs,
+    Metrics,
+    Progress,
+    costs,
+    current_metrics,
+    length_text,
+    memory_text,
+    optional_rfc3339,
+    progress,
+    rfc3339,
+    size_text,
+)
 from batchq.api.training.job_status import TrainingStatus, status_of
 from batchq.domain.checkpoint_names import checkpoint_id
 from batchq.domain.checkpoints import CheckpointRules

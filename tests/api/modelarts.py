@@ -1,8 +1,7 @@
 """The ModelArts dialect on the backend of the API's tests."""
 
 from batchq.api.modelarts import operations
-from batchq.api.modelarts.context import ModelArtsContext, ReservedNames
-from batchq.api.modelarts.settings import ModelArtsSettings
+from batchq.api.modelarts.context import ModelArtsContext, ModelArtsSettings, ReservedNames
 from batchq.services.direct_submission import DirectSubmissionService
 
 PROJECT = "7c1e5d20b9a34f6e8d20aa41c3f09b55"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchq.api.sagemaker.instance_types import resources_of
+from batchq.api.sagemaker.create_job import resources_of
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from batchq.api.modelarts.settings import read_settings
+from batchq.api.modelarts.context import read_settings
 from batchq.errors import LimitExceeded, StartImpossible
 from tests.api.modelarts import JOBS, creation
 

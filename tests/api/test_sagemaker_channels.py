@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from batchq.api.http import HttpRefusal
-from batchq.api.sagemaker.channels import input_mounts
+from batchq.api.sagemaker.create_job import input_mounts
 from batchq.api.sagemaker.wire import ChannelShape
 
 ROOT = Path("/srv/s3")

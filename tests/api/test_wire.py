@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Union, get_args, get_origin
 
 import pytest
 
-from batchq.api.batch.wire import WireModel
+from batchq.api.batch.validation import WireModel
 from tests.api.model import OPERATIONS, SERVED
 
 SHAPES = {name: it.body or it.query for name, it in SERVED.items() if it.body or it.query}

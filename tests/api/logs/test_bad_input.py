@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from batchq.api.logs import wire
+from batchq.api.logs import translate
 from batchq.logs.service import GROUP
 from tests.support.examples import examples
 
@@ -142,7 +142,7 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=5,
 )
-members = st.sampled_from(sorted({name for it in OPERATIONS for name in getattr(wire, it).model_fields}))
+members = st.sampled_from(sorted({name for it in OPERATIONS for name in getattr(translate, it).model_fields}))
 bodies = st.dictionaries(members, json_values, max_size=6).map(lambda body: {"logGroupName": GROUP, **body})
 
 

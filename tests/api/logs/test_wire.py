@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchq.api.logs import wire
+from batchq.api.logs import translate
 from batchq.logs.service import GROUP
 from tests.api.conftest import BOTOCORE
 
@@ -12,7 +12,7 @@ MODEL = BOTOCORE.get_service_model("logs")
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_every_request_member_of_aws_is_in_the_shape(operation):
-    ours, awss = getattr(wire, operation).model_fields, MODEL.operation_model(operation).input_shape
+    ours, awss = getattr(translate, operation).model_fields, MODEL.operation_model(operation).input_shape
 
     assert ours.keys() == awss.members.keys()
     assert {name for name, member in ours.items() if member.is_required()} == set(awss.required_members)
