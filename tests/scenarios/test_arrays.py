@@ -47,7 +47,6 @@ async def test_each_child_gets_its_index(world):
     parent = await world.submit(told, array_size=2)
 
     await world.wait_for(parent, Status.SUCCEEDED)
-    await world.wait_until_idle()
 
     assert await world.output(child_id(parent, 1)) == [f"{parent}:1", "1", "2"]
 

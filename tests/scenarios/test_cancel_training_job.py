@@ -71,7 +71,7 @@ async def test_a_paused_job_is_cancelled_at_once(world, training, flags):
 
 @pytest.mark.parametrize("flags", [{}, {"createFinalCheckpoint": True}], ids=["plain", "createFinalCheckpoint"])
 async def test_the_pause_of_a_job_turns_into_its_cancel(world, training, flags):
-    script = lasting(output=("ready",), on_request="epoch-7", request_delay=2)
+    script = lasting(output=("ready",), on_request="epoch-7", request_delay=5)
     job = await world.submit(script, tags=SIGNAL)
     await world.wait_for_output(job, "ready")
     paused = await training.ask("POST", f"/{job}/pause")
@@ -87,10 +87,12 @@ async def test_force_kills_a_job_that_is_pausing(world, training):
     job = await world.submit(DEAF, grace=LONG)
     await world.wait_for_output(job, "ready")
     await training.ask("POST", f"/{job}/pause")
+    world.runtime.hold("kill")
 
     answer = await training.cancel(job, force=True)
 
     assert (answer.status, answer["status"]) == (200, "cancelling")
+    world.runtime.release("kill")
     assert (await ended(world, training, job))["forced"] is True
 
 
@@ -114,11 +116,13 @@ async def test_a_running_job_gets_the_stop_signal(world, training):
     job = await world.submit(POLITE, attempts=3)
     await world.wait_for_output(job, "ready")
     assert (await training.show(job))["status"] == "running"
+    world.runtime.hold("stop")
 
     answer = await training.cancel(job, reason="enough")
 
     assert (answer.status, answer["status"]) == (200, "cancelling")
     assert answer["cancellationDetails"]["resourcesReleased"] is False
+    world.runtime.release("stop")
     details = await ended(world, training, job)
     assert (details["resourcesReleased"], details["forced"]) == (True, False)
     assert details["endedAt"] >= details["cancelledAt"]
@@ -150,8 +154,10 @@ async def test_an_answer_that_waited_in_vain_shows_the_job_as_it_is(world, train
 async def test_a_running_job_writes_a_final_checkpoint_first(world, training):
     job = await world.submit(WRITES, tags=SIGNAL)
     await world.wait_for_output(job, "ready")
+    world.runtime.hold("stop")
 
     answer = await training.cancel(job, createFinalCheckpoint=True)
+    world.runtime.release("stop")
 
     asked = answer["cancellationDetails"]
     assert (answer["status"], asked["finalCheckpointRequested"], asked["finalCheckpointId"]) == (
@@ -182,7 +188,7 @@ async def test_the_answer_shows_until_when_a_final_checkpoint_is_waited_for(worl
     job = await world.submit(WRITES_NONE, tags=SIGNAL)
     await world.wait_for_output(job, "ready")
     await training.cancel(job, createFinalCheckpoint=True)
-    await world.wait_until(job, lambda it: it.stop.next_step_at is not None)
+    await world.wait_for_signal(job)
 
     repeated = await training.cancel(job)
 
@@ -242,10 +248,12 @@ async def test_force_ends_a_cancel_that_hangs(world, training):
     job = await world.submit(DEAF, grace=LONG)
     await world.wait_for_output(job, "ready")
     await training.cancel(job, reason="the first")
+    world.runtime.hold("kill")
 
     answer = await training.cancel(job, reason="at once", force=True)
 
     assert (answer.status, answer["status"]) == (200, "cancelling")
+    world.runtime.release("kill")
     details = await ended(world, training, job)
     assert (details["reason"], details["forced"]) == ("the first", True)
 

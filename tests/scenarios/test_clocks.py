@@ -54,7 +54,7 @@ async def test_a_job_attached_by_another_server_has_its_whole_timeout(world):
     world.set_clock()
     world.runtime.hold("start")
     job = await world.submit(Script(seconds=LIMIT - 5), limit=LIMIT)
-    await world.wait_for(job, Status.STARTING)
+    await world.wait_for_call(job, "start")
     await world.crash_after("start")
 
     await world.boot()

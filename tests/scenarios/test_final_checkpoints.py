@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.checkpoints import MOUNT_POINT
@@ -11,16 +12,12 @@ from batchq.errors import EngineUnknown, EngineUnreachable, StoreFailed
 from tests.support.scripts import Script, lasting
 
 CHECKPOINTS = {"batchq:checkpoints": "true"}
-
-
 SIGNAL = CHECKPOINTS | {"batchq:checkpoint-signal": "USR1"}
-
-
 SHORT = {"batchq:checkpoint-timeout": "2"}
-
-
 #: It writes `final` after the checkpoint signal.
 WRITES = lasting(output=("ready",), checkpoints=("step-1",), on_request="final")
+#: It also exits a second after the stop signal, so that the delivery is stored before the exit.
+EXITS_LATER = replace(WRITES, term_delay=1)
 
 
 async def running(world, script=WRITES, tags=SIGNAL, **asked):
@@ -30,7 +27,7 @@ async def running(world, script=WRITES, tags=SIGNAL, **asked):
 
 
 async def test_the_checkpoint_signal_is_sent_first_and_the_stop_signal_after_the_checkpoint(world):
-    job = await running(world)
+    job = await running(world, EXITS_LATER)
 
     await world.terminate(job, checkpoint=True)
 
@@ -133,7 +130,7 @@ async def test_a_queued_job_that_is_not_to_keep_its_checkpoints_loses_those_of_i
 async def test_force_sends_sigkill_although_a_checkpoint_is_awaited(world):
     job = await running(world, lasting(output=("ready",), checkpoints=("step-1",)))
     await world.terminate(job, checkpoint=True)
-    await world.wait_until(job, lambda it: it.stop.checkpoint_requested_at is not None)
+    await world.wait_for_signal(job)
 
     await world.terminate(job, "now", force=True)
 
@@ -155,10 +152,10 @@ async def test_a_server_that_was_killed_in_the_wait_finds_the_checkpoint(world):
     script = lasting(output=("ready",), on_request="final", request_delay=4)
     job = await running(world, script)
     await world.terminate(job, checkpoint=True)
-    await world.wait_until(job, lambda it: it.stop.checkpoint_requested_at is not None)
+    await world.wait_for_signal(job)
 
     await world.crash()
-    await world.sleep(8)
+    await world.wait_for_checkpoint(job, "final")
     await world.boot()
 
     done = await world.wait_for(job, Status.FAILED)
@@ -204,7 +201,7 @@ async def test_a_checkpoint_signal_that_was_lost_is_repeated_after_the_timeout(w
 
 
 async def test_a_checkpoint_signal_that_was_not_sent_is_repeated_at_once(world):
-    job = await running(world)
+    job = await running(world, EXITS_LATER)
     world.runtime.refusals["stop"] = [EngineUnreachable("the engine is away")]
 
     await world.terminate(job, checkpoint=True)

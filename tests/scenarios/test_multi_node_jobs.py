@@ -61,7 +61,6 @@ async def test_each_node_gets_its_index_and_the_address_of_the_main_node(world):
 
     done = await world.wait_for(job, Status.SUCCEEDED)
 
-    await world.wait_until_idle()
     address = done.attempts[0].containers[0].address
     assert address is not None
     assert await world.output(job, container_key="1/default") == [f"{job}#1", "1", address]
@@ -77,7 +76,6 @@ async def test_a_main_node_whose_first_container_ends_at_once_has_an_address(wor
 
     done = await world.wait_for(job, Status.SUCCEEDED)
 
-    await world.wait_until_idle()
     address = next(it.address for it in done.attempts[0].containers if it.key == MAIN)
     assert address is not None
     assert await world.output(job, container_key="1/default") == [address]

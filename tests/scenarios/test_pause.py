@@ -163,7 +163,7 @@ async def test_a_cancel_of_a_job_that_is_pausing_ends_it_with_its_attempt(world,
 
 
 async def test_a_job_that_is_being_stopped_or_was_cancelled_cannot_be_paused(world):
-    stopping, cancelled = await world.submit(DEAF), await world.submit(LASTING)
+    stopping, cancelled = await world.submit(DEAF, grace=WAIT), await world.submit(LASTING)
     await world.wait_for_output(stopping, "ready")
     await world.wait_for(cancelled, Status.RUNNING)
     await world.terminate(stopping)
@@ -175,6 +175,7 @@ async def test_a_job_that_is_being_stopped_or_was_cancelled_cannot_be_paused(wor
 
     await world.finish(cancelled)
     await world.wait_for(cancelled, Status.SUCCEEDED)
+    await world.terminate(stopping, force=True)
     await world.wait_for(stopping, Status.FAILED)
 
 
@@ -215,9 +216,9 @@ async def test_a_server_killed_while_a_pause_waits_for_the_checkpoint_finds_it(w
     job = await world.submit(script, tags=SIGNAL)
     await world.wait_for_output(job, "ready")
     await world.pause(job)
-    await world.wait_until(job, lambda it: it.stop is not None and it.stop.checkpoint_requested_at is not None)
+    await world.wait_for_signal(job)
     await world.crash()
-    await world.sleep(5)
+    await world.wait_for_checkpoint(job, "step-1")
 
     await world.boot()
 

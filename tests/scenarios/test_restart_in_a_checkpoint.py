@@ -5,6 +5,7 @@ import pytest
 from batchq.domain.job import Status
 from batchq.errors import StoreFailed
 from tests.scenarios.test_restart_in_a_stop import dies_in_the_commit_of
+from tests.support.containers import over
 from tests.support.scripts import lasting
 
 SIGNAL = {"batchq:checkpoints": "true", "batchq:checkpoint-signal": "USR1"}
@@ -64,7 +65,8 @@ async def test_a_server_that_returns_after_the_timeout_finds_the_checkpoint_befo
     await world.terminate(job, checkpoint=True)
     await world.wait_for_call(job, "stop")
     await world.crash_after("stop")
-    await world.sleep(5)
+    await world.wait_for_checkpoint(job, "final")
+    await world.sleep(3)
 
     await world.boot()
 
@@ -90,9 +92,9 @@ async def test_killed_between_the_save_and_the_checkpoint_signal(world):
 async def test_killed_after_the_checkpoint_before_it_was_seen(world):
     job = await running(world, request_delay=4)
     await world.terminate(job, checkpoint=True)
-    await world.wait_until(job, lambda it: it.stop.checkpoint_requested_at is not None)
+    await world.wait_for_signal(job)
     await world.crash()
-    await world.sleep(8)
+    await world.wait_for_checkpoint(job, "final")
 
     await world.boot()
 
@@ -104,9 +106,10 @@ async def test_killed_while_the_program_saves_and_exits_by_itself(world):
     """The container is gone when the server returns: a stop signal has no effect any more."""
     job = await running(world, request_delay=4, request_exit=0)
     await world.terminate(job, checkpoint=True)
-    await world.wait_until(job, lambda it: it.stop.checkpoint_requested_at is not None)
+    await world.wait_for_signal(job)
+    tag = (await world.job(job)).tag
     await world.crash()
-    await world.sleep(8)
+    await over(world.machine, tag)
 
     await world.boot()
 

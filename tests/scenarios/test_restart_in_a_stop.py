@@ -47,11 +47,7 @@ async def test_a_signal_sent_and_not_saved_is_sent_again_and_starts_the_grace_pe
     world.runtime.hold("stop")
     await world.terminate(job, "stop it")
     await world.wait_for_call(job, "stop")
-    world.store.failing = True
-    world.runtime.release("stop")
-    await world.sleep(0.5)
-    await world.crash()
-    world.store.failing = False
+    await world.crash_after("stop")
     booted = world.clock.now()
 
     await world.boot()
@@ -67,7 +63,7 @@ async def test_a_grace_period_that_ended_without_a_server_is_over_at_once(world)
     job = await world.submit(DEAF)
     await world.wait_for_output(job, "ready")
     await world.terminate(job, "stop it")
-    await world.wait_until(job, lambda it: it.stop.next_step_at is not None)
+    await world.wait_for_signal(job)
     await world.crash()
     await world.sleep(GRACE.total_seconds() + 1)
     booted = world.clock.now()

@@ -49,7 +49,6 @@ async def test_each_attempt_gets_its_number(world):
 
     await world.wait_for(job, Status.FAILED)
 
-    await world.wait_until_idle()
     assert [await world.output(job, attempt=it) for it in (1, 2)] == [["1"], ["2"]]
 
 

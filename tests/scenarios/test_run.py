@@ -117,7 +117,6 @@ async def test_the_container_gets_the_variables_of_its_job(world):
 
     await world.wait_for(job, Status.SUCCEEDED)
 
-    await world.wait_until_idle()
     assert await world.output(job) == ["1", "default", "local"]
 
 

@@ -1,5 +1,7 @@
 """What a terminate does in each state, plain, with a final checkpoint and with force. training.md 1.5."""
 
+from datetime import timedelta
+
 import pytest
 
 from batchq.domain.bulk_stop import NO_DIRECTORY, BulkStopOrder, Kind, Outcome
@@ -16,6 +18,7 @@ SIGNAL = CHECKPOINTS | {"batchq:checkpoint-signal": "USR1"}
 WRITES = lasting(output=("ready",), on_request="final")
 #: It does not write a checkpoint, and takes longer than any grace period to exit.
 HANGS = Script(seconds=None, on_term=None, output=("ready",))
+LONG = timedelta(minutes=10)
 
 
 async def running(world, script=WRITES, tags=SIGNAL, **asked):
@@ -146,9 +149,9 @@ async def test_a_final_checkpoint_of_a_job_without_a_directory_is_refused(world)
 
 @pytest.mark.parametrize("how", [{}, {"checkpoint": True}])
 async def test_a_stopping_job_keeps_its_first_order(world, how):
-    job = await running(world, HANGS)
+    job = await running(world, HANGS, grace=LONG)
     await world.terminate(job, "first")
-    before = await world.wait_until(job, lambda it: it.stop.next_step_at is not None)
+    before = await world.wait_for_signal(job)
 
     await world.terminate(job, "second", **how)
 
@@ -161,7 +164,7 @@ async def test_a_stopping_job_keeps_its_first_order(world, how):
 async def test_force_ends_the_wait_for_a_checkpoint_and_a_second_force_changes_nothing(world):
     job = await running(world, HANGS)
     await world.terminate(job, "stop it", checkpoint=True)
-    await world.wait_until(job, lambda it: it.stop.next_step_at is not None)
+    await world.wait_for_signal(job)
     world.runtime.hold("kill")
 
     await world.terminate(job, "now", force=True)
@@ -213,7 +216,7 @@ async def test_all_containers_of_a_task_get_the_checkpoint_signal(world):
 
 async def test_the_other_nodes_run_until_the_main_node_has_written_its_checkpoint(world):
     leader = contained("app", lasting(output=("ready",), on_request="final", request_delay=2))
-    other = contained("app", lasting(output=("ready",)))
+    other = contained("app", lasting(output=("ready",), term_delay=1))  # its exit is stored after the signal
     job = await world.submit(nodes=gang(2, leader=task(leader), each=task(other)), tags=SIGNAL)
     await all_run(world, job)
 
@@ -236,7 +239,7 @@ async def test_the_children_of_an_array_write_final_checkpoints_and_can_be_force
 
     await world.terminate(parent, checkpoint=True)
     writer = await world.wait_for(children[0], Status.FAILED, status_reason="stop it")
-    await world.wait_until(children[1], lambda it: it.stop is not None and it.stop.checkpoint_requested_at is not None)
+    await world.wait_for_signal(children[1])
     await world.terminate(parent, "now", force=True)
 
     killed = await world.wait_for(children[1], Status.FAILED, status_reason="stop it")

@@ -12,7 +12,8 @@ from batchq.domain.stop_orders import StopKind, StopProgress
 from tests.support.builders import ADMIN
 from tests.support.scripts import LASTING, Script
 
-POLITE = Script(seconds=None, on_term=3, output=("ready",))
+#: It exits a second after the stop signal, so that the delivery is stored before the exit.
+POLITE = Script(seconds=None, on_term=3, term_delay=1, output=("ready",))
 DEAF = Script(seconds=60, on_term=None, output=("ready",))
 FAILS = Script(seconds=None, on_term=1, output=("ready",))
 

@@ -129,7 +129,6 @@ async def test_each_container_has_its_own_log(world):
 
     done = await world.wait_for(job, Status.SUCCEEDED)
 
-    await world.wait_until_idle()
     assert (await world.output(job, container_key=APP), await world.output(job, container_key=SIDECAR)) == (
         ["one"],
         ["two"],
@@ -167,7 +166,8 @@ async def test_a_container_that_ignores_sigterm_is_killed_after_its_own_grace_pe
 
 
 async def test_a_container_terminated_alone_leaves_the_job_and_its_other_containers_running(world):
-    job = await world.submit(task=task(app(READY), sidecar(), sidecar2()))
+    slow = replace(POLITE, term_delay=1)  # its exit is stored after the signal
+    job = await world.submit(task=task(app(READY), sidecar(slow), sidecar2()))
     await both_ready(world, job)
 
     assert await world.terminate_all(f"{job}.sidecar", reason="too hot") == {f"{job}.sidecar": "CONTAINER_STOPPING"}

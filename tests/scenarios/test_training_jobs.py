@@ -263,11 +263,13 @@ async def test_a_paused_job_waits_until_it_is_resumed(world, training):
 
 
 async def test_a_running_job_is_paused_with_a_checkpoint_and_continues_from_it(world, training):
-    first = lasting(143, output=("ready",), on_request="epoch-1", request_delay=1)
+    first = lasting(143, output=("ready",), on_request="epoch-1")
     job = await create(training, first, LASTING, checkpoints={"signal": "USR1"})
     await world.wait_for_output(job, "ready")
+    world.runtime.hold("stop")
 
     answer = await training.ask("POST", f"/{job}/pause", {"reason": "not now"})
+    world.runtime.release("stop")
 
     assert answer.content == {"jobId": job, "status": "pausing"}
     await world.wait_until(job, lambda it: it.held)

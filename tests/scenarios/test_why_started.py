@@ -197,7 +197,7 @@ async def test_a_terminated_job_says_what_was_sent_and_when_it_is_killed(world):
     await world.terminate(job, "too hot")
     unsent = await world.why(job)
     world.runtime.release("stop")
-    await world.wait_until(job, lambda it: it.stop is not None and it.stop.next_step_at is not None)
+    await world.wait_for_signal(job)
 
     check(unsent, Code.STOPPING, 'Terminated by tester 0 s ago, "too hot": the stop signal is being sent.')
     check(
@@ -214,7 +214,7 @@ async def test_a_job_that_is_pausing_says_who_paused_it_and_when_it_is_killed(wo
     await world.wait_for_output(job, "ready")
 
     await world.pause(job, "others first")
-    await world.wait_until(job, lambda it: it.stop is not None and it.stop.next_step_at is not None)
+    await world.wait_for_signal(job)
 
     check(
         await world.why(job),
@@ -232,7 +232,7 @@ async def test_a_job_that_is_to_write_a_final_checkpoint_says_what_follows(world
     await world.wait_for_output(job, "ready")
 
     await world.terminate(job, "too hot", checkpoint=True)
-    await world.wait_until(job, lambda it: it.stop is not None and it.stop.next_step_at is not None)
+    await world.wait_for_signal(job)
 
     why = check(
         await world.why(job),
@@ -255,7 +255,7 @@ async def test_a_job_past_its_time_limit_is_being_stopped(world):
     )
 
     assert why.facts["timeLimitSeconds"] == 1.0
-    await world.wait_until(job, lambda it: it.stop is not None and it.stop.next_step_at is not None)
+    await world.wait_for_signal(job)
     check(
         await world.why(job),
         Code.TIME_LIMIT,

@@ -1,6 +1,7 @@
 """A runtime that records the calls which change containers, in order, and fails or delays those that a test names."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -20,6 +21,8 @@ class RecordingRuntime(RuntimeProxy):
         super().__init__(runtime)
         #: The recorded calls in their order, also those that failed.
         self.all_calls: list[tuple[Tag, str]] = []
+        #: By call: how many were carried out and answered, also those whose reply was lost.
+        self.replies = Counter[str]()
         #: How many calls there were of `inspect` and of `pull`.
         self.inspections = 0
         self.pulls = 0
@@ -72,6 +75,7 @@ class RecordingRuntime(RuntimeProxy):
         if self.refusals.get(call):
             raise self.refusals[call].pop(0)
         reply = await self._reach(forward)
+        self.replies[call] += 1
         if self.lost_replies.get(call, 0) > 0:
             self.lost_replies[call] -= 1
             raise EngineUnknown(f"the reply to {call} was lost")

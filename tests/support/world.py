@@ -152,9 +152,14 @@ class World:
 
     async def crash_after(self, call: str) -> None:
         """Let the engine carry out a held call, and crash the server before it has saved the result."""
+        replies = self.runtime.replies[call]
+
+        async def replied() -> bool:
+            return self.runtime.replies[call] > replies
+
         self.store.failing = True
         self.runtime.release(call)
-        await self.sleep(1)
+        await self._until(replied, f"no {call} was answered")
         await self.crash()
         self.store.failing = False
 
@@ -259,6 +264,14 @@ class World:
         """The names of the job's checkpoints, oldest first."""
         return [it.name for it in await self.checkpoints.entries(job_id, ended=True)]
 
+    async def wait_for_checkpoint(self, job_id: JobId, name: str) -> None:
+        """Wait until the program has written this checkpoint; no server has to run."""
+
+        async def holds() -> bool:
+            return name in await self.checkpoint_names(job_id)
+
+        await self._until(holds, f"{job_id} never wrote {name}")
+
     async def hold(self, job_id: JobId, reason: str = "not yet") -> None:
         await self.jobs.hold(job_id, reason, caller=self.caller)
 
@@ -352,6 +365,10 @@ class World:
         await self._until(holds, f"never came to that: {job_id}", stored=True)
         return await self.job(job_id)
 
+    async def wait_for_signal(self, job_id: JobId) -> Job:
+        """Wait until the delivery of the checkpoint or stop signal under way is stored."""
+        return await self.wait_until(job_id, lambda it: it.stop is not None and it.stop.next_step_at is not None)
+
     async def statuses(self, job_id: JobId) -> list[str]:
         """The statuses of the job's history, in order."""
         return [str(moment.status) for moment in await self.store.history(job_id) if moment.is_status]
@@ -372,7 +389,8 @@ class World:
         return [tag.container_key for tag, asked in self.runtime.all_calls if tag.job_id == job_id and asked == what]
 
     async def output(self, job_id: JobId, attempt: int = 1, container_key: str = "") -> list[str]:
-        """The archived output of the attempt, or of one of its containers."""
+        """The archived output of the attempt, or of one of its containers, once the server is idle."""
+        await self.wait_until_idle()
         tag = Tag(job_id=job_id, attempt=attempt, container_key=container_key)
         page = await self.archive.read(tag.log_id, position=0, limit=1000, max_bytes=1 << 20)
         return [line.message for line in page.lines]
