@@ -18,8 +18,8 @@ from batchq.api.metrics.routes import Metrics
 from batchq.api.page_tokens import PageTokens
 from batchq.api.server import ListeningSite
 from batchq.api.unix_socket import socket_facts
-from batchq.audit.audit_log import AuditLog, Journal
-from batchq.clock import SystemClock
+from batchq.audit import AuditLog, Journal
+from batchq.clock import SystemClock, align
 from batchq.compute.docker import engine_facts
 from batchq.compute.docker.client import ClientFactory
 from batchq.compute.docker.policy import ServerPolicy
@@ -32,10 +32,9 @@ from batchq.doctor.facts import EngineFacts, Facts, ServerFacts
 from batchq.domain.access.accounts import Directory
 from batchq.domain.prices import Prices
 from batchq.engine.account_limits import AccountPolicies
-from batchq.engine.clock_alignment import align
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Mailbox
-from batchq.engine.monitors.loop_watchdog import LoopWatchdog
+from batchq.engine.monitors import LoopWatchdog
 from batchq.engine.retention import Pruner
 from batchq.errors import StartImpossible
 from batchq.health import Parts, health

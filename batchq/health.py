@@ -4,9 +4,9 @@ from msgspec import Struct
 
 from batchq import __version__
 from batchq.api.authentication import HealthReport
-from batchq.audit.audit_log import AuditLog
+from batchq.audit import AuditLog
 from batchq.engine.engine import Engine
-from batchq.engine.monitors.loop_watchdog import LoopWatchdog
+from batchq.engine.monitors import LoopWatchdog
 from batchq.engine.retention import Pruner
 from batchq.errors import StoreFailed, StoreLost
 from batchq.host import DiskGuard

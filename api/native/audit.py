@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 from batchq.accounts.wire import AuditRecordAnswer, audit_record
 from batchq.api.operation_table import Call, OperationTable
 from batchq.api.page_tokens import PageTokens, TokenQuery
-from batchq.audit.audit_log import AuditLog
+from batchq.audit import AuditLog
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.access.audit import AuditQuery, StoredAudit
 from batchq.domain.ids import JobId

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from batchq.accounts.files import AccessKey, AccessKeyFile, AccountsFile, KeyState, key_not_found, new_key
-from batchq.audit.audit_log import Journal
+from batchq.audit import Journal
 from batchq.domain.access.accounts import ROOT, AccountName, Caller, Directory, Role, User, UserName
 from batchq.domain.access.audit import DONE, FAILED, audit_record
 from batchq.domain.access.permissions import manages, may_see_account, may_see_user

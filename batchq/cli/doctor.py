@@ -11,7 +11,7 @@ from batchq.cli.admin_backend import settings_of
 from batchq.cli.http_client import add_server_flags, call, url_of
 from batchq.cli.output import escape
 from batchq.doctor.facts import Finding, ServerFacts
-from batchq.doctor.report import examine, is_healthy
+from batchq.doctor.server import examine, is_healthy
 from batchq.errors import BatchqError, Invalid
 
 HEALTH = "/healthz"

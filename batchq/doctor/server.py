@@ -1,20 +1,49 @@
-"""Findings about the running system: the server's health report, jobs that do not stop, and orphaned containers."""
+"""All findings of the doctor, and those about the running system: its health, jobs that do not stop, and orphans."""
 
 import stat
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
 
-from batchq.doctor.facts import DatabaseFacts, EngineFacts, Facts, Findings, SocketFacts, ok, problem, warning
+from batchq.doctor.environment import checkpoint_findings, clock_findings, engine_findings, store_findings
+from batchq.doctor.facts import (
+    DatabaseFacts,
+    EngineFacts,
+    Facts,
+    Finding,
+    Findings,
+    Level,
+    SocketFacts,
+    ok,
+    problem,
+    warning,
+)
 from batchq.domain.ids import Tag
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.containers import tags_to_keep, tags_under_way
 
 SERVER, JOBS, CONTAINERS = "server", "jobs", "containers"
-
 SEE_LOG = "See its log."
 STUCK_AFTER = timedelta(minutes=1)
 MAX_REMOVED_ORPHANS = 3  # batchq does not remove more orphans than this: they may belong to another database
 MAX_LISTED = 5
+
+
+def examine(facts: Facts) -> tuple[Finding, ...]:
+    """All findings about an installation."""
+    return (
+        *engine_findings(facts.engine),
+        *store_findings(facts.store, min_free_bytes=facts.min_free_bytes, uid=facts.uid),
+        *checkpoint_findings(facts),
+        *clock_findings(facts),
+        *server_findings(facts),
+        *socket_findings(facts.socket),
+        *job_findings(facts),
+    )
+
+
+def is_healthy(findings: tuple[Finding, ...]) -> bool:
+    """Whether none of the findings is a problem."""
+    return all(it.level is not Level.PROBLEM for it in findings)
 
 
 def server_findings(facts: Facts) -> Findings:
@@ -90,8 +119,6 @@ def is_stuck(job: Job, now: datetime) -> bool:
 
 
 # -------------------------------------------------------------------------------------------------------------- server
-
-
 def _no_response(facts: Facts) -> Findings:
     server, store = facts.server, facts.store
     if store.locked:
@@ -141,8 +168,6 @@ def _loops(health: Mapping[str, object]) -> Findings:
 
 
 # ------------------------------------------------------------------------------------------------- jobs and containers
-
-
 def _other_engine(engine: EngineFacts, database: DatabaseFacts) -> Findings:
     known = database.engine_id is None or engine.id in {None, database.engine_id}
     under_way = {tag for job in database.active for tag in tags_under_way(job)}

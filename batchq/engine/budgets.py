@@ -1,11 +1,13 @@
 """Budgets and spending in memory, as last saved: which limits are reached, and which jobs may not start.
 
-What ended attempts cost is stored by the commit that stores their end; here are its sums. What active jobs have cost so
+The commit that stores the end of an attempt also stores its cost; the sums are held here. What active jobs have cost so
 far is added whenever it is needed.
 """
 
+import asyncio
+import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -24,6 +26,7 @@ from batchq.domain.budgets import (
     covered_by,
     crossed,
     exhausted_budgets,
+    job_filter,
     month_of,
     period_start,
     present_crossings,
@@ -38,18 +41,23 @@ from batchq.domain.ids import JobId
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.scheduling.fairshare import Change
 from batchq.engine.account_limits import AccountPolicies
-from batchq.engine.messages import BudgetReached, BulkStopRequest, SetBudget
+from batchq.engine.bulk_stops import CandidateReader
+from batchq.engine.mailbox import BudgetReached, BulkStopRequest, CatalogChanged, SetBudget
+from batchq.engine.state import EngineState
+from batchq.engine.supervisor import wait_at_most
 from batchq.engine.unit_of_work import Committed, UnitOfWork
-from batchq.errors import Invalid, NotFound
+from batchq.errors import Invalid, NotFound, StoreFailed
+from batchq.ports.clock import Clock
 from batchq.ports.costs import CostStore, SpendingKey
 
-MAX_BUDGETS = 1000
-OPERATIONS = {BudgetLimit.SOFT: "BudgetSoftLimit", BudgetLimit.HARD: "BudgetHardLimit"}  # in audit records
+log = logging.getLogger(__name__)
 
+MAX_BUDGETS = 1000
+CHECK_INTERVAL = 10.0  # seconds between checks of the budgets
+OPERATIONS = {BudgetLimit.SOFT: "BudgetSoftLimit", BudgetLimit.HARD: "BudgetHardLimit"}  # in audit records
 Sums = defaultdict[SpendingKey, Decimal]
 StagedBudgets = dict[BudgetKey, Budget | None]
 NOTHING_STAGED: StagedBudgets = {}
-
 _MICROSECOND = timedelta(microseconds=1)
 _MICROSECONDS_PER_HOUR = timedelta(hours=1) // _MICROSECOND
 
@@ -241,3 +249,56 @@ def _record(key: BudgetKey, limits: Sequence[BudgetLimit], now: datetime) -> Aud
 
 def _discard(_: object) -> None:
     """The outcomes of the order are in the audit log; no client waits for them."""
+
+
+class BudgetMonitor:
+    """Checks the budgets at intervals, and after each change of a budget."""
+
+    def __init__(
+        self,
+        *,
+        budgets: Budgets,
+        state: EngineState,
+        candidate_reader: CandidateReader,
+        clock: Clock,
+        post: Callable[[BudgetReached | CatalogChanged], None],
+    ) -> None:
+        self._budgets = budgets
+        self._state = state
+        self._candidate_reader = candidate_reader
+        self._clock = clock
+        self._post = post
+        self._changed = asyncio.Event()
+        self._exhausted: tuple[ExhaustedBudget, ...] = ()
+
+    async def run(self) -> None:
+        while True:
+            self._changed.clear()
+            await self.check()
+            await wait_at_most(CHECK_INTERVAL, self._changed, self._clock)
+
+    def check_soon(self) -> None:
+        """Check at once: a budget has changed."""
+        self._changed.set()
+
+    async def check(self) -> None:
+        """Order the stop of the jobs of each budget with a limit that is reached.
+
+        Not in safe mode: it is not known which jobs have run since the backup.
+        """
+        if self._state.safe_mode.active:
+            return
+        now = self._clock.now()
+        exhausted = self._budgets.exhausted(now)
+        if not set(self._exhausted) <= set(exhausted):  # a month has begun
+            self._post(CatalogChanged())
+        self._exhausted = exhausted
+        for key in self._budgets.due(self._state.active.values(), now):
+            selection = job_filter(key, self._budgets.covered(key))
+            try:
+                candidates = await self._candidate_reader.candidates(selection)
+            except StoreFailed as failure:
+                log.warning("the limits of the budget of %s are not applied now: %s", key, failure)
+                return
+            log.warning("the spending of %s has reached a limit of its budget", key)
+            self._post(BudgetReached(key=key, selection=selection, candidates=candidates))

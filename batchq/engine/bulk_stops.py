@@ -37,7 +37,7 @@ from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import Job
 from batchq.domain.lifecycle import node_view
 from batchq.domain.task import TaskContainer
-from batchq.engine.messages import BulkStopRequest
+from batchq.engine.mailbox import BulkStopRequest
 from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.errors import Throttled
 from batchq.ports.jobs import BulkStopStore, Changes

@@ -1,25 +1,30 @@
-"""Final checkpoints of jobs that are stopped, and the deletion of checkpoints that are not kept. Decision 0046.
+"""What remains of training jobs: final checkpoints, the deletion of checkpoints, and the last metrics. Decision 0046.
 
-While the stop ladder of a job waits for a checkpoint, the job's directory is read every half second. It is also read
-once the container has ended, before the end is reported, so the job ends with its final checkpoint known.
+While a job that is being stopped is expected to write a checkpoint, its directory is read every half second. It is also
+read once the container has ended, before the end is reported, so the job ends with its final checkpoint known.
 
 Deletions follow from the saved job: they begin when its end is saved, and a sweep at the start of the server and every
 hour begins them again. So a crash loses no deletion, and nothing is deleted before the order that requires it is saved.
+
+The last metrics are saved before the container is removed: a server that is killed in between saves them at the next
+start, because the container still exists.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from batchq.domain import events as on
 from batchq.domain.checkpoint_names import METRICS_FILE
 from batchq.domain.ids import JobId, Tag
-from batchq.domain.job import FINISHED, Job
+from batchq.domain.job import FINISHED, Attempt, Job
+from batchq.domain.lifecycle.container_gates import leading_tag
 from batchq.domain.lifecycle.ladder import awaits_checkpoint, may_repeat_at
 from batchq.domain.lifecycle.reconcile import ladder_of
 from batchq.domain.lifecycle.stop_order import awaits_final_checkpoint
-from batchq.engine.messages import JobEvent
+from batchq.domain.training_metrics import MetricValue
+from batchq.engine.mailbox import JobEvent, MetricsRead
 from batchq.engine.supervisor import Supervisor
 from batchq.errors import Invalid, StoreFailed
 from batchq.ports.checkpoints import Checkpoint, CheckpointStore
@@ -27,11 +32,12 @@ from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
 
 log = logging.getLogger(__name__)
-
 POLL_INTERVAL = 0.5  # seconds between two reads of the directory of a job that is to write a checkpoint
 SWEEP_INTERVAL = 3600.0  # seconds between two sweeps
 SWEEP_BATCH = 200  # directories of one step of a sweep
 DISK_CLOCK_LAG = timedelta(milliseconds=20)  # by which timestamps of files may be behind the clock
+#: Reads the last metrics of an attempt whose log is stored, by name. Raises StoreFailed.
+ReadMetrics = Callable[[Job, Attempt], Awaitable[Mapping[str, MetricValue]]]
 
 
 class Checkpoints:
@@ -186,3 +192,24 @@ class Checkpoints:
             found = await self.files.entries(job_id, ended=True)
             ended = found[-1].created_at if found else None
         return ended is not None and ended <= self._clock.now() - self._retention
+
+
+class FinalMetrics:
+    """Reads and saves the metrics of attempts that have ended."""
+
+    def __init__(self, *, read: ReadMetrics, post: Callable[[MetricsRead], None]) -> None:
+        self._read = read
+        self._post = post
+
+    async def save(self, tag: Tag, job: Job | None) -> None:
+        """Save the metrics of the attempt if this container is the one that shows them. Raises Unavailable."""
+        if job is None or not job.spec.reports_metrics or tag != leading_tag(job, tag.attempt):
+            return
+        attempt = next((it for it in job.attempts if it.number == tag.attempt), None)
+        if attempt is None or attempt.metrics:
+            return
+        metrics = tuple((await self._read(job, attempt)).items())
+        if metrics:
+            saved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._post(MetricsRead(job_id=job.id, attempt=attempt.number, metrics=metrics, answer=saved))
+            await saved

@@ -1,9 +1,14 @@
-"""The interface of the engine to the services: submit jobs, send requests about jobs, start and stop the engine."""
+"""The interface of the engine to the services: submit jobs, send requests about jobs, start and stop the engine.
+
+The health of the engine.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
+
+from msgspec import Struct
 
 from batchq.domain import events as on
 from batchq.domain import status_reasons
@@ -18,35 +23,59 @@ from batchq.domain.job_counts import JobGroup
 from batchq.domain.lifecycle.array_view import PendingArrayOrders
 from batchq.domain.scheduling.resources import UsageSnapshot
 from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
-from batchq.engine.budgets import BudgetStatus
+from batchq.engine.budgets import BudgetMonitor, BudgetStatus
 from batchq.engine.bulk_stops import OutcomeReceiver, outcome_receiver, outcomes_until_end
-from batchq.engine.checkpoints import Checkpoints
+from batchq.engine.checkpoints import Checkpoints, FinalMetrics, ReadMetrics
 from batchq.engine.containers.executor import Executor
-from batchq.engine.containers.final_metrics import FinalMetrics, ReadMetrics
 from batchq.engine.containers.start_breaker import StartBreaker
-from batchq.engine.containers.verified_runtime import VerifiedRuntime
 from batchq.engine.containers.watcher import Watcher
-from batchq.engine.engine_identity import EngineCheck
-from batchq.engine.health import Health
+from batchq.engine.engine_identity import EngineCheck, VerifiedRuntime
 from batchq.engine.history_feed import HistoryFeed
 from batchq.engine.loop import EngineLoop
-from batchq.engine.mailbox import Mailbox
-from batchq.engine.messages import BulkStopRequest, JobEvent, LeaveSafeMode, SetBudget, Submit, UpdateTags
-from batchq.engine.monitors.budget_monitor import BudgetMonitor
-from batchq.engine.monitors.store_monitor import StoreMonitor
+from batchq.engine.mailbox import (
+    BulkStopRequest,
+    JobEvent,
+    LeaveSafeMode,
+    Mailbox,
+    SetBudget,
+    Submit,
+    UpdateTags,
+)
+from batchq.engine.monitors import StoreMonitor
 from batchq.engine.scheduler_state import scheduler_state
-from batchq.engine.scheduling.catalog_view import CatalogView, network_on
 from batchq.engine.supervisor import Supervisor, wait_at_most
 from batchq.engine.timers import Timers
 from batchq.errors import BatchqError, StaleRead
-from batchq.ports.catalog import Snapshot
+from batchq.ports.catalog import CatalogView, Snapshot, network_on
 from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore, SubmissionKey
 from batchq.ports.observer import Observer
 from batchq.ports.runtime import ContainerRuntime
 
+
+class Health(Struct, frozen=True, kw_only=True):
+    """The state of the engine's components."""
+
+    #: Why the store fails; None: healthy.
+    store: str | None
+    #: What is wrong with the container engine; None: healthy.
+    engine: str | None
+    #: Why safe mode starts no job; None outside safe mode.
+    safe_mode: str | None
+    #: The state of each background loop by name; `ok`: healthy.
+    loops: dict[str, str]
+    #: The names of the loops that fail each time they are restarted.
+    failing: tuple[str, ...] = ()
+
+    @property
+    def healthy(self) -> bool:
+        wrong = (self.store, self.engine, self.safe_mode)
+        return not any(wrong) and all(it == "ok" for it in self.loops.values())
+
+
 FIRST_SURVEY_TIMEOUT = 10.0  # seconds for which a start waits for the first survey before it continues without it
+
 SHUTDOWN_TIMEOUT = 5.0  # seconds for which a stop waits for calls in progress
 
 JobRequest = (
@@ -107,7 +136,13 @@ class Engine:
         self._watcher = self._create_watcher(runtime, survey_interval)
         self.submit_rate = SubmitRateLimiter(accounts, clock)
         self.store_monitor = StoreMonitor(store=store, clock=clock, post=mailbox.post)
-        self._budget_monitor = BudgetMonitor(loop=self.loop, clock=clock, post=mailbox.post)
+        self._budget_monitor = BudgetMonitor(
+            budgets=self.loop.budgets,
+            state=self.loop.state,
+            candidate_reader=self.loop.candidate_reader,
+            clock=clock,
+            post=mailbox.post,
+        )
 
     def _create_watcher(self, runtime: ContainerRuntime, survey_interval: float) -> Watcher:
         return Watcher(

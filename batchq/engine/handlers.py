@@ -22,7 +22,7 @@ from batchq.domain.lifecycle.reconcile import Reconciled, reconcile
 from batchq.domain.scheduling.capacity import usable
 from batchq.domain.scheduling.dependencies import named, refusal
 from batchq.engine.budgets import Budgets
-from batchq.engine.messages import (
+from batchq.engine.mailbox import (
     BudgetReached,
     BulkStopRequest,
     CatalogChanged,
@@ -39,11 +39,11 @@ from batchq.engine.messages import (
     TimerFired,
     UpdateTags,
 )
-from batchq.engine.scheduling.catalog_view import CatalogView
 from batchq.engine.scheduling.queue_cache import QueueCache
 from batchq.engine.state import EngineState
 from batchq.engine.unit_of_work import UnitOfWork, array_of_unspawned_child, will_be_spawned
 from batchq.errors import Invalid
+from batchq.ports.catalog import CatalogView
 from batchq.ports.jobs import JobStore, SubmissionKey
 
 HOLDS = on.HoldRequested | on.ReleaseRequested | on.PauseRequested | on.ResumeRequested

@@ -1,6 +1,7 @@
-"""The history entries of a change of a job."""
+"""What is recorded about a change of a job: its history entries, and one log line for each change of its status."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from batchq.domain.access.accounts import Caller, UserName
@@ -8,6 +9,9 @@ from batchq.domain.job import FINISHED, QUEUED, Job
 from batchq.domain.lifecycle.stop_order import steps
 from batchq.domain.stop_orders import StopStep
 from batchq.ports.history import HistoryEntry, HoldChange
+from batchq.ports.jobs import StatusChanged
+
+log = logging.getLogger(__name__)
 
 
 def status_entry(before: Job | None, after: Job, now: datetime) -> HistoryEntry:
@@ -50,3 +54,11 @@ def _stop_time(before: Job | None, after: Job) -> datetime | None:
     """
     waited = before is not None and before.status in QUEUED
     return after.stopped_at if waited and after.status in FINISHED else None
+
+
+def log_transitions(changes: Iterable[StatusChanged]) -> None:
+    """Log each change of a job's status."""
+    for change in changes:
+        job = change.job
+        reason = f" ({job.status_reason!r})" if job.status_reason else ""
+        log.info("job %s: %s -> %s on %s%s", job.id, change.before or "new", job.status, job.spec.queue, reason)

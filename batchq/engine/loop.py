@@ -20,7 +20,7 @@ from batchq.domain.job import Job
 from batchq.domain.lifecycle.array_view import PendingArrayOrders
 from batchq.domain.lifecycle.containers import tags_running
 from batchq.domain.lifecycle.status import with_history
-from batchq.engine import idempotency
+from batchq.engine import state
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.arrays import ArrayCoordinator
 from batchq.engine.budgets import Budgets
@@ -28,13 +28,14 @@ from batchq.engine.bulk_stops import BulkStops, CandidateReader, must_read_again
 from batchq.engine.dependents import propagate
 from batchq.engine.engine_identity import EngineCheck
 from batchq.engine.handlers import MessageHandler
+from batchq.engine.history_entries import log_transitions
 from batchq.engine.history_feed import HistoryFeed
-from batchq.engine.mailbox import Mailbox
-from batchq.engine.messages import (
+from batchq.engine.mailbox import (
     BulkStopRequest,
     ContinueWork,
     JobEvent,
     LeaveSafeMode,
+    Mailbox,
     Message,
     MetricsRead,
     SearchQueues,
@@ -45,12 +46,10 @@ from batchq.engine.messages import (
     UpdateTags,
     caller_of,
 )
-from batchq.engine.scheduling.catalog_view import CatalogView
 from batchq.engine.scheduling.queue_reader import Skip
 from batchq.engine.scheduling.scheduler import Scheduler
 from batchq.engine.state import EngineState
 from batchq.engine.supervisor import Supervisor
-from batchq.engine.transition_log import log_transitions
 from batchq.engine.unit_of_work import PendingDependents, UnitOfWork, pending_dependents
 from batchq.errors import (
     BatchqError,
@@ -60,7 +59,7 @@ from batchq.errors import (
     StoreFailed,
     Unavailable,
 )
-from batchq.ports.catalog import Snapshot
+from batchq.ports.catalog import CatalogView, Snapshot
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
 from batchq.ports.observer import Observer
@@ -227,7 +226,7 @@ class EngineLoop:
         self.state.safe_mode.drop_starts(unit)
         unit.engine_id = self.state.engine_check.unsaved_id or unit.engine_id  # leaving safe mode may have set it
         self.budgets.stage(unit, unit.job_changes())
-        changes = self.scheduler.with_usage(unit, unit.changes(forget_before=unit.now - idempotency.KEPT))
+        changes = self.scheduler.with_usage(unit, unit.changes(forget_before=unit.now - state.KEPT))
         if not changes.empty:
             began = perf_counter()
             try:

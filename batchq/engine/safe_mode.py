@@ -16,9 +16,9 @@ from batchq.domain.job import ACTIVE, QUEUED, Job, Status
 from batchq.domain.lifecycle.container_rules import container_of
 from batchq.domain.lifecycle.containers import has_task, tags_running, tags_under_way
 from batchq.domain.lifecycle.reconcile import Reconciled, SurveyedContainer, reconcile
-from batchq.engine.scheduling.catalog_view import CatalogView
 from batchq.engine.unit_of_work import Committed, UnitOfWork, will_be_spawned
 from batchq.errors import Invalid
+from batchq.ports.catalog import CatalogView
 from batchq.ports.jobs import Restoration
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from batchq.domain.ids import Tag
 from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.containers.watcher import Watcher
 from batchq.engine.loop import EngineLoop
-from batchq.engine.scheduling.catalog_view import CatalogView
+from batchq.ports.catalog import CatalogView
 from batchq.ports.clock import Clock
 
 

@@ -1,19 +1,25 @@
-"""The state of the loop beside the stored jobs: one owner for what surveys and requests change."""
+"""The state of the loop beside the stored jobs: what surveys and requests change, and repeated submissions."""
 
-from datetime import datetime, timedelta
+import logging
+from collections.abc import Collection, Iterable
+from datetime import UTC, datetime, timedelta
 
 from batchq.domain.container import Resources
-from batchq.domain.ids import JobId
+from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import Job
 from batchq.domain.job_counts import JobCounts
 from batchq.domain.lifecycle.damage import is_damaged
 from batchq.engine.engine_identity import EngineCheck
-from batchq.engine.idempotency import IdempotencyFilter
-from batchq.engine.orphan_containers import OrphanContainers
 from batchq.engine.safe_mode import SafeMode
-from batchq.engine.scheduling.catalog_view import CatalogView
 from batchq.engine.unit_of_work import Committed
-from batchq.ports.jobs import JobStore
+from batchq.ports.catalog import CatalogView
+from batchq.ports.jobs import JobStore, SubmissionKey
+
+log = logging.getLogger(__name__)
+KEPT = timedelta(minutes=15)  # how long a submission is stored under its key
+PLACES = 2**22  # bytes, one for each key's hash: at four hundred calls a second a tenth of them is marked
+QUARANTINE = timedelta(seconds=60)  # before an orphan is removed
+MAX_ORPHANS = 3  # orphans at once; if there are more, none is removed
 
 
 class EngineState:
@@ -78,3 +84,81 @@ class EngineState:
     def safe_mode_reason(self) -> str | None:
         """The reason why safe mode starts no job; None outside safe mode."""
         return str(self.safe_mode) if self.safe_mode.active else None
+
+
+class IdempotencyFilter:
+    """A filter of submission keys with false positives but no false negatives.
+
+    A key marks one byte by its hash. An unmarked key is new; a marked one may be a different key with the same hash.
+    Keys are marked before anything is saved, and stay marked longer than the submission is stored. The keys stored by
+    an earlier server are not known, so every key may be a repetition until those have expired.
+    """
+
+    def __init__(self) -> None:
+        #: The marks of the current and of the previous period, each KEPT long.
+        self._marks, self._older = bytearray(PLACES), bytearray(PLACES)
+        #: When the current period began; until when every key may be a repetition.
+        self._since = self._unsure_until = datetime.min.replace(tzinfo=UTC)
+
+    def load(self, now: datetime, *, empty: bool) -> None:
+        """Begin with a store. `empty`: no job has ever been saved in it."""
+        self._unsure_until = now if empty else now + KEPT
+
+    def may_be_one(self, key: SubmissionKey, now: datetime) -> bool:
+        """Mark the key; whether it may be a repetition and must be looked up in the store."""
+        if now - self._since >= KEPT:
+            self._marks, self._older, self._since = bytearray(PLACES), self._marks, now
+        place = hash(key) % PLACES
+        marked = self._marks[place] or self._older[place]
+        self._marks[place] = 1
+        return bool(marked) or now < self._unsure_until
+
+
+class OrphanContainers:
+    """Decides which orphans are removed.
+
+    None is removed if there are many at once: probably the database does not belong to the containers. An orphan that
+    appears after the first survey is left alone: another server of this instance created it. Decision 0036.
+    """
+
+    def __init__(self) -> None:
+        #: When each orphan was first seen.
+        self._since: dict[Tag, datetime] = {}
+        #: Whether the present excess of orphans has been logged.
+        self._excess_logged = False
+        #: The containers of the first survey; None before it.
+        self.first_survey: frozenset[Tag] | None = None
+        #: The orphans that appeared after the first survey and have been logged.
+        self._logged: set[Tag] = set()
+
+    def record_survey(self, seen: Iterable[Tag]) -> None:
+        """Record the containers of the first survey, including those of known jobs."""
+        if self.first_survey is None:
+            self.first_survey = frozenset(seen)
+
+    def expired(self, seen: Collection[Tag], now: datetime) -> list[Tag]:
+        """The orphans whose quarantine is over; empty if there are more than MAX_ORPHANS orphans."""
+        first = self.first_survey or frozenset()
+        self._log_later([it for it in seen if it not in first])
+        seen = [it for it in seen if it in first]
+        self._since = {tag: self._since.get(tag, now) for tag in seen}
+        if len(seen) > MAX_ORPHANS:
+            self._log_excess(len(seen))
+            return []
+        self._excess_logged = False
+        return [tag for tag, since in self._since.items() if now - since >= QUARANTINE]
+
+    def _log_later(self, later: Collection[Tag]) -> None:
+        for tag in sorted(set(later) - self._logged, key=str):
+            log.warning(
+                "container %s has no known job and was created after this server started; it is not removed: "
+                "another server of this instance may be running",
+                tag,
+            )
+        self._logged.intersection_update(later)
+        self._logged.update(later)
+
+    def _log_excess(self, count: int) -> None:
+        if not self._excess_logged:
+            log.warning("%d containers of this instance have no known job; none of them is removed", count)
+        self._excess_logged = True

@@ -8,7 +8,7 @@ from datetime import datetime
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.deadlines import next_wakeup
-from batchq.engine.messages import TimerFired
+from batchq.engine.mailbox import TimerFired
 from batchq.engine.supervisor import wait_at_most
 from batchq.ports.clock import Clock
 

@@ -31,7 +31,7 @@ from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.domain.scheduling.fairshare import Change, ShareKey
 from batchq.engine.history_entries import order_entries, status_entry
-from batchq.engine.messages import BulkStopRequest, Message
+from batchq.engine.mailbox import BulkStopRequest, Message
 from batchq.ports.history import FeedEntry, HistoryEntry
 from batchq.ports.jobs import Changes, Restoration, StatusChanged, SubmissionKey
 from batchq.ports.logs import LogStream

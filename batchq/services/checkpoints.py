@@ -7,7 +7,7 @@ from weakref import WeakValueDictionary
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.audit.audit_log import Journal
+from batchq.audit import Journal
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.access.audit import DONE, audit_record
 from batchq.domain.ids import JobId, node_of

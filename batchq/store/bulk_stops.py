@@ -253,4 +253,4 @@ def _statuses(job_filter: JobFilter) -> frozenset[Status]:
 
 def _is_in(column: str, values: Iterable[str]) -> Part:
     condition = f"{column} IN (SELECT value FROM json_each(?))"  # noqa: S608 - text of this module only
-    return condition, [json.dumps(sorted(map(rows.text, values)))]
+    return condition, [rows.json_texts(values)]

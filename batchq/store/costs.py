@@ -17,7 +17,7 @@ from batchq.domain.ids import QueueName
 from batchq.ports.costs import CostGroup, GroupSpending, SpendingKey, SpendingPage, SpendingQuery
 from batchq.store import rows
 from batchq.store.quarantine import skip_unreadable
-from batchq.store.search_conditions import json_texts
+from batchq.store.rows import json_texts
 from batchq.store.statements import Row, execute_each, load_statements
 
 SQL = load_statements("costs.sql")

@@ -93,15 +93,11 @@ def _filters(wanted: FeedFilter) -> dict[str, str | None]:
     visibility = wanted.visibility
     return {
         "user": None if visibility is None else rows.text(visibility.user),
-        "accounts": None if visibility is None else _json(visibility.accounts),
-        "jobs": _json(wanted.jobs) if wanted.jobs else None,
-        "queues": _json(wanted.queues) if wanted.queues else None,
-        "statuses": _json(wanted.statuses) if wanted.statuses else None,
+        "accounts": None if visibility is None else rows.json_texts(visibility.accounts),
+        "jobs": rows.json_texts(wanted.jobs) if wanted.jobs else None,
+        "queues": rows.json_texts(wanted.queues) if wanted.queues else None,
+        "statuses": rows.json_texts(wanted.statuses) if wanted.statuses else None,
     }
-
-
-def _json(names: Iterable[str]) -> str:
-    return json.dumps([rows.text(it) for it in names])
 
 
 def _feed_entry(row: tuple[int, str, str, str, str, str, str]) -> FeedEntry:

@@ -6,30 +6,39 @@ Functions named as methods of JobStore and its bases are documented there.
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import Any, TypeVar
 
+from batchq.domain import status_reasons
 from batchq.domain.access.accounts import AccountName, UserName, Visibility
-from batchq.domain.ids import ConsumableName, JobId, QueueName
+from batchq.domain.explanation.facts import MAX_PLACE, Place
+from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName
 from batchq.domain.job import Job, Status
 from batchq.domain.job_counts import JobGroup
 from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.errors import Unreadable
 from batchq.ports.jobs import Restoration, SubmissionKey
+from batchq.ports.overview import FailureGroup, Failures, WaitingQuery
+from batchq.ports.queue import WaitingJob
 from batchq.store import rows
 from batchq.store.rows import EPOCH
 from batchq.store.statements import load_statements
 
 SQL = load_statements("job_reads.sql")
 
+MAX_PLACE_ROWS = 50_000  # index rows that one call of `places` reads
+MAX_EXAMINED = 20_000  # failures of all owners that one overview examines
+MAX_FAILURES = 1000  # visible failures of one overview, whose rows are read
+
 Connection = sqlite3.Connection
 T = TypeVar("T")
 
 
 def find(connection: Connection, ids: Sequence[JobId], visibility: Visibility | None) -> Mapping[JobId, Job]:
-    """The jobs with these ids. Jobs outside `reach` are not loaded, so that timing hardly reveals that they exist."""
+    """The jobs with these ids. Hidden jobs are not loaded, so that timing hardly reveals that they exist."""
     visible = dict.fromkeys(ids)
     if visibility is not None:
         owners = connection.execute(SQL["owners_by_id"], _ids(visible))
@@ -47,8 +56,7 @@ def jobs_with_orders(connection: Connection, orders: Sequence[int]) -> tuple[Job
 
 
 def _ids(ids: Iterable[JobId]) -> dict[str, str]:
-    """The ids as one JSON text: SQLite limits the number of variables, and one statement for each id would be slow."""
-    return {"ids": json.dumps([rows.text(job_id) for job_id in ids])}
+    return {"ids": rows.json_texts(ids)}
 
 
 def active(connection: Connection) -> tuple[Job, ...]:
@@ -83,7 +91,7 @@ def runnable_in_share(
 
 
 def _excluding(accounts: frozenset[AccountName]) -> dict[str, str]:
-    return {"excluding": json.dumps(sorted(accounts))} if accounts else {}
+    return {"excluding": rows.json_texts(accounts)} if accounts else {}
 
 
 def waiting_shares(connection: Connection, queue: QueueName) -> tuple[str, ...]:
@@ -169,7 +177,7 @@ def oldest_runnable(connection: Connection, queues: Iterable[QueueName]) -> Mapp
 
     The first in the order of submission; unschedulable jobs do not count.
     """
-    parameters = {"queues": json.dumps([rows.text(it) for it in queues])}
+    parameters = {"queues": rows.json_texts(queues)}
     orders = [order for (order,) in connection.execute(SQL["first_runnable_jobs"], parameters) if order is not None]
     return {
         job.spec.queue: job.runnable_at for job in jobs_with_orders(connection, orders) if job.runnable_at is not None
@@ -225,3 +233,110 @@ def _share_usage(connection: Connection, found: tuple[str, str, str]) -> tuple[S
             SQL["share_recount"], {"queue": queue, "share_identifier": share}
         ).fetchone()
         return ShareKey(QueueName(queue), share), ShareUse(active=active, millicpus=millicpus, as_of=EPOCH)
+
+
+# ------------------------------------------------------------------------------------------------------- explanations
+
+
+class _Counter:
+    """Counts jobs until the rows of the call are used up."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._left = MAX_PLACE_ROWS
+
+    def count(self, statement: str, parameters: Mapping[str, object], limit: int) -> tuple[int, int] | None:
+        """The number of jobs, `limit` at most, and their vCPUs in thousandths; None if no rows are left."""
+        if self._left < limit:
+            return None
+        found = self._connection.execute(SQL[statement], {**parameters, "limit": limit}).fetchone()
+        self._left -= found[0]
+        return int(found[0]), int(found[1])
+
+
+def places(connection: sqlite3.Connection, jobs: Sequence[WaitingJob]) -> Mapping[JobId, Place]:
+    """The place of each job. Jobs of one queue are counted in one pass. After MAX_PLACE_ROWS the rest is omitted."""
+    counter, found = _Counter(connection), dict[JobId, Place]()
+    in_queues = sorted((it for it in jobs if it.share is None), key=lambda it: (it.queue, it.order))
+    for queue, line in groupby(in_queues, key=lambda it: it.queue):
+        found |= _in_queue(counter, queue, line)
+    for job in jobs:
+        if job.share is not None and (place := _in_share(counter, job)) is not None:
+            found[job.job_id] = place
+    return found
+
+
+def _in_queue(counter: _Counter, queue: QueueName, jobs: Iterable[WaitingJob]) -> dict[JobId, Place]:
+    found: dict[JobId, Place] = {}
+    ahead = millicpus = 0
+    after = -1
+    for job in jobs:
+        parameters = {"queue": rows.text(queue), "after": after, "before": rows.integer(job.order)}
+        more = counter.count("count_in_queue", parameters, MAX_PLACE - ahead)
+        if more is None:
+            break
+        ahead, millicpus, after = ahead + more[0], millicpus + more[1], job.order - 1
+        found[job.job_id] = Place(ahead=ahead, millicpus=millicpus)
+    return found
+
+
+def _in_share(counter: _Counter, job: WaitingJob) -> Place | None:
+    parameters = {
+        "queue": rows.text(job.queue),
+        "share_identifier": rows.text(job.share or ""),
+        "rank": -rows.integer(job.priority),
+        "before": rows.integer(job.order),
+    }
+    found = counter.count("count_in_share", parameters, MAX_PLACE)
+    return None if found is None else Place(ahead=found[0], millicpus=found[1])
+
+
+# ----------------------------------------------------------------------------------------------------------- overview
+
+
+def failures(connection: Connection, since: datetime, visibility: Visibility | None) -> Failures:
+    parameters: dict[str, str | int] = {"since": rows.microseconds(since), "limit": MAX_FAILURES + 1}
+    if visibility is None:
+        found = connection.execute(SQL["failures"], parameters).fetchall()
+        more = len(found) > MAX_FAILURES
+    else:
+        bounds = {"user": rows.text(visibility.user), "accounts": rows.json_texts(visibility.accounts)}
+        parameters |= {**bounds, "examined": MAX_EXAMINED}
+        found = connection.execute(SQL["visible_failures"], parameters).fetchall()
+        beyond = connection.execute(SQL["failures_beyond"], {"since": parameters["since"], "examined": MAX_EXAMINED})
+        more = len(found) > MAX_FAILURES or beyond.fetchone() is not None
+    groups: Counter[tuple[str, int, str]] = Counter()
+    for name, revision, status_reason, reason, exit_code in found[:MAX_FAILURES]:
+        groups[name, revision, _reason(status_reason, reason, exit_code)] += 1
+    return Failures(
+        count=groups.total(),
+        more=more,
+        groups=tuple(
+            FailureGroup(definition=DefinitionRef(name=name, revision=revision), reason=reason, count=count)
+            for (name, revision, reason), count in groups.most_common()
+        ),
+    )
+
+
+def oldest_visible_runnable(connection: Connection, queries: Collection[WaitingQuery]) -> Mapping[QueueName, datetime]:
+    oldest: dict[QueueName, int] = {}
+    for it in sorted(queries, key=str):
+        statement = "first_of_account" if it.account is not None else "first_of_user"
+        if it.account is None and it.user is None:
+            statement = "first_of_queue"
+        parameters = {"queue": rows.text(it.queue), "owner": rows.text(it.user or ""), "account": it.account}
+        (order,) = connection.execute(SQL[statement], parameters).fetchone()
+        if order is not None:
+            oldest[it.queue] = min(order, oldest.get(it.queue, order))
+    jobs = jobs_with_orders(connection, sorted(oldest.values()))
+    return {job.spec.queue: job.runnable_at for job in jobs if job.runnable_at is not None}
+
+
+def _reason(status_reason: str | None, reason: str | None, exit_code: int | None) -> str:
+    """The text by which failures are grouped: without the ids of other jobs."""
+    if reason:
+        return reason
+    if status_reason == status_reasons.EXITED and exit_code is not None:
+        return f"Exit code {exit_code}"
+    text = status_reason or ""
+    return status_reasons.DEPENDENCY_FAILED if text.startswith(status_reasons.DEPENDENCY_FAILED) else text

@@ -231,11 +231,8 @@ def _matches_filter(by: Filter, value: str) -> tuple[str, Values]:
 
 def is_visible(visibility: Visibility) -> tuple[str, Values]:
     """The condition for visible jobs. The accounts are one JSON text: SQLite limits the number of variables."""
-    accounts = json.dumps(sorted(visibility.accounts))
-    return "(jobs.owner = ? OR jobs.account IN (SELECT value FROM json_each(?)))", [
-        rows.text(visibility.user),
-        accounts,
-    ]
+    values: Values = [rows.text(visibility.user), rows.json_texts(visibility.accounts)]
+    return "(jobs.owner = ? OR jobs.account IN (SELECT value FROM json_each(?)))", values
 
 
 def matches_name(column: str, pattern: str) -> tuple[str, Values]:

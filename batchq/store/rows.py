@@ -4,6 +4,7 @@ Values that statements search by have columns; all others are JSON, in which mem
 """
 
 import json
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -250,6 +251,11 @@ def as_json(value: object) -> str:
 def text(value: str) -> str:
     """The text with lone surrogates replaced by `?`. Valid names contain none, so searches are not affected."""
     return str(value) if value.isascii() else value.encode(errors="replace").decode()
+
+
+def json_texts(values: Iterable[str]) -> str:
+    """A set as one JSON text: SQLite limits the number of variables of a statement."""
+    return json.dumps(sorted(map(text, values)))
 
 
 def integer(number: int) -> int:

@@ -13,7 +13,7 @@ from batchq.domain.job import ACTIVE, FINISHED, QUEUED, Status
 from batchq.ports.job_search import JobSearchQuery, SearchOrder
 from batchq.store import rows
 from batchq.store.lists import any_of, matches_definition, matches_name
-from batchq.store.rows import WILDCARD, lower_case
+from batchq.store.rows import WILDCARD, json_texts, lower_case
 
 T = "{t}"  # stands for the alias of the table or index in the text of a condition
 LISTED = "SELECT value FROM json_each(?)"  # the values of a set that is bound as one JSON text
@@ -59,11 +59,6 @@ def effective_statuses(query: JobSearchQuery) -> frozenset[Status]:
         wanted &= ACTIVE
     by_end = query.order_by is SearchOrder.ENDED or query.ended_after is not None or query.ended_before is not None
     return wanted & FINISHED if by_end else wanted
-
-
-def json_texts(values: Iterable[str]) -> str:
-    """A set as one JSON text: SQLite limits the number of variables of a statement."""
-    return json.dumps(sorted(map(rows.text, values)))
 
 
 def includes_children(query: JobSearchQuery) -> bool:

@@ -17,7 +17,8 @@ from batchq.domain.job import ACTIVE, FINISHED, Status
 from batchq.ports.job_search import JobSearchQuery, SearchOrder, SearchPosition
 from batchq.store import job_reads, rows
 from batchq.store.lists import VisibleColumn, visible_columns
-from batchq.store.search_conditions import Value, effective_statuses, includes_children, json_texts
+from batchq.store.rows import json_texts
+from batchq.store.search_conditions import Value, effective_statuses, includes_children
 from batchq.store.statements import load_statements
 
 SQL = load_statements("job_search.sql")

@@ -55,8 +55,6 @@ from batchq.store import (
     job_reads,
     job_search,
     lists,
-    overview,
-    places,
     quarantine,
     retention,
 )
@@ -162,7 +160,7 @@ class SqliteStore:
         return await self._read(lambda it: job_reads.children(it, parent, first, limit))
 
     async def places(self, jobs: Sequence[WaitingJob]) -> Mapping[JobId, Place]:
-        return await self._search(lambda it: places.places(it, jobs))
+        return await self._search(lambda it: job_reads.places(it, jobs))
 
     async def queued(self) -> Mapping[AccountName, int]:
         return await self._read(job_reads.queued)
@@ -198,10 +196,10 @@ class SqliteStore:
         return await self._search(lambda it: job_search.search(it, query))
 
     async def failures(self, since: datetime, *, visibility: Visibility | None) -> Failures:
-        return await self._search(lambda it: overview.failures(it, since, visibility))
+        return await self._search(lambda it: job_reads.failures(it, since, visibility))
 
     async def oldest_visible_runnable(self, queries: Collection[WaitingQuery]) -> Mapping[QueueName, datetime]:
-        return await self._search(lambda it: overview.oldest_visible_runnable(it, queries))
+        return await self._search(lambda it: job_reads.oldest_visible_runnable(it, queries))
 
     async def list_children(self, query: ChildQuery) -> tuple[Job, ...]:
         return await self._browse(lambda it: lists.list_children(it, query))

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from batchq.api.batch.context import BatchContext
 from batchq.api.batch.validation import ServerLimits
 from batchq.api.page_tokens import PageTokens
-from batchq.audit.audit_log import AuditLog
+from batchq.audit import AuditLog
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Directory
 from batchq.domain.bulk_stop import (
@@ -31,7 +31,7 @@ from batchq.domain.lifecycle.transitions import step
 from batchq.domain.scheduling.dependencies import named, refusal
 from batchq.domain.scheduling.resources import Usage
 from batchq.engine.account_limits import SubmitRateLimiter
-from batchq.engine.health import Health
+from batchq.engine.engine import Health
 from batchq.errors import Invalid
 from batchq.host import DiskGuard
 from batchq.ports.catalog import Snapshot

@@ -12,7 +12,7 @@ from batchq.accounts.files import AccessKeyFile, machine_user, new_key
 from batchq.api import app as api
 from batchq.api.authentication import CALLER, open_gate
 from batchq.api.native.accounts import dialect
-from batchq.audit.audit_log import Journal
+from batchq.audit import Journal
 from batchq.cli.main import main
 from batchq.domain.access.accounts import Caller, Role, UserName
 from tests.support.builders import NOON

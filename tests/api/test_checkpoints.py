@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from batchq.audit.audit_log import Journal
+from batchq.audit import Journal
 from batchq.domain.access.accounts import Caller, Owner, Role, UserName
 from batchq.domain.checkpoints import CheckpointRules
 from batchq.domain.container import Overrides

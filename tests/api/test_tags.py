@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from batchq.engine.scheduling.catalog_view import network_on
+from batchq.ports.catalog import network_on
 from tests.api.conftest import ARN
 
 UNKNOWN_ID = "5d1f6c1e-0000-4000-8000-000000000000"

@@ -11,7 +11,7 @@ import pytest
 
 from batchq.accounts import admin
 from batchq.accounts.files import AccessKeyFile, AccountsFile
-from batchq.audit.audit_log import Journal
+from batchq.audit import Journal
 from batchq.cli.main import main
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from batchq.cli.serve import LogFormatter
 from batchq.domain.job import Status
-from batchq.engine.transition_log import log_transitions
+from batchq.engine.history_entries import log_transitions
 from batchq.ports.jobs import StatusChanged
 from tests.support.builders import job
 
@@ -57,7 +57,7 @@ def test_lines_of_a_traceback_are_indented(text):
 @pytest.mark.parametrize("text", ["", *HOSTILE], ids=ascii)
 def test_a_transition_is_a_line_of_the_servers_log(monkeypatch, caplog, text):
     stream = StringIO()
-    caplog.set_level(logging.INFO, logger="batchq.engine.transition_log")
+    caplog.set_level(logging.INFO, logger="batchq.engine.history_entries")
     handler = logging.StreamHandler(stream)
     handler.setFormatter(LogFormatter("%(levelname)s %(message)s"))
     monkeypatch.setattr(logging.root, "handlers", [handler])

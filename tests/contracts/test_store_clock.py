@@ -5,12 +5,12 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from batchq.clock import align
 from batchq.domain.access.audit import AuditQuery, PendingAudit
 from batchq.domain.catalog import ConsumableUpdate, Operation
 from batchq.domain.ids import ConsumableName, QueueName
 from batchq.domain.job import Status
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
-from batchq.engine.clock_alignment import align
 from batchq.ports.clock import Boot
 from batchq.ports.jobs import Changes
 from batchq.store.sqlite_store import SqliteStore

@@ -7,7 +7,7 @@ from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
 from batchq.ports.jobs import Changes
 from batchq.ports.queue import WaitingJob
-from batchq.store import places
+from batchq.store import job_reads
 from tests.support.builders import job
 
 
@@ -62,7 +62,7 @@ async def test_in_a_share_a_higher_priority_is_before_a_lower_one(store, insert)
 
 
 async def test_the_number_of_counted_places_is_bounded(store, insert, monkeypatch):
-    monkeypatch.setattr(places, "MAX_PLACE", 3)
+    monkeypatch.setattr(job_reads, "MAX_PLACE", 3)
     jobs = await insert(*(waiting(number) for number in range(6)))
 
     found = await store.places([asked(it) for it in jobs])
@@ -73,8 +73,8 @@ async def test_the_number_of_counted_places_is_bounded(store, insert, monkeypatc
 
 
 async def test_a_call_reads_a_bounded_number_of_rows(store, insert, monkeypatch):
-    monkeypatch.setattr(places, "MAX_ROWS", 4)
-    monkeypatch.setattr(places, "MAX_PLACE", 3)
+    monkeypatch.setattr(job_reads, "MAX_PLACE_ROWS", 4)
+    monkeypatch.setattr(job_reads, "MAX_PLACE", 3)
     jobs = await insert(*(waiting(number, queue=QueueName(f"q{number % 2}")) for number in range(8)))
 
     found = await store.places([asked(it) for it in jobs])

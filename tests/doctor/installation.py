@@ -14,7 +14,7 @@ from batchq.doctor.facts import (
     ServerFacts,
     StoreFacts,
 )
-from batchq.doctor.report import examine
+from batchq.doctor.server import examine
 from tests.support.builders import NOON
 
 GIB, MIB = 2**30, 2**20

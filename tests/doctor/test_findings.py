@@ -15,7 +15,7 @@ from batchq.doctor.facts import (
     StoreFacts,
     UnavailableEngine,
 )
-from batchq.doctor.report import examine, is_healthy
+from batchq.doctor.server import examine, is_healthy
 from tests.doctor.installation import (
     DATA,
     GIB,

@@ -4,8 +4,7 @@ import asyncio
 
 from batchq.engine.engine_identity import EngineCheck
 from batchq.engine.loop import EngineLoop
-from batchq.engine.mailbox import Mailbox
-from batchq.engine.messages import JobEvent, Submit, SurveyCompleted
+from batchq.engine.mailbox import JobEvent, Mailbox, Submit, SurveyCompleted
 from batchq.engine.supervisor import Supervisor
 from tests.engine.turns import HOST, ground, stored
 from tests.support.builders import ADMIN, NO_ACCOUNTS, job_id, spec

@@ -8,7 +8,7 @@ from batchq.domain.ids import Tag, child_id
 from batchq.domain.job import Dependency, DependencyType, Status
 from batchq.domain.lifecycle.reconcile import SurveyedContainer
 from batchq.engine import arrays
-from batchq.engine.messages import ContinueWork, JobEvent, LeaveSafeMode, SurveyCompleted
+from batchq.engine.mailbox import ContinueWork, JobEvent, LeaveSafeMode, SurveyCompleted
 from batchq.errors import Invalid
 from batchq.ports.jobs import Changes, Restoration
 from tests.engine.desk import LOOKED, ONE, TWO, answer, desk_over, submit

@@ -9,7 +9,7 @@ from batchq.domain.catalog import ResourceKind
 from batchq.domain.ids import child_id
 from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import ArrayChild, ConsumableRequirement, Status
-from batchq.engine.messages import CatalogChanged
+from batchq.engine.mailbox import CatalogChanged
 from batchq.engine.scheduling.placement_pass import MAX_TRIED
 from batchq.engine.scheduling.queue_reader import Skip
 from tests.domain.lives import at, pending, runnable, running, starting, terminate

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
-from batchq.engine.messages import CatalogChanged, ContinueWork, UpdateTags
+from batchq.engine.mailbox import CatalogChanged, ContinueWork, UpdateTags
 from batchq.engine.scheduling import placement_pass
 from tests.domain.lives import after, at, cancel, exited, not_started, runnable, running
 from tests.engine.desk import LOOKED, ONE, answer, desk_over, news, request, submit

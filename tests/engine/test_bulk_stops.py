@@ -12,7 +12,7 @@ from batchq.domain.ids import QueueName, child_id
 from batchq.domain.job import Status
 from batchq.engine import arrays, bulk_stops
 from batchq.engine.bulk_stops import CandidateReader
-from batchq.engine.messages import BulkStopRequest, ContinueWork
+from batchq.engine.mailbox import BulkStopRequest, ContinueWork
 from batchq.engine.scheduling import queue_reader
 from batchq.errors import StaleRead, Throttled
 from batchq.ports.jobs import Changes

@@ -10,7 +10,7 @@ from batchq.domain.job import Dependency, Status
 from batchq.domain.lifecycle.containers import tags_under_way
 from batchq.domain.lifecycle.reconcile import SurveyedContainer
 from batchq.domain.scheduling.fairshare import ShareKey
-from batchq.engine.messages import SurveyCompleted, TimerFired, UpdateTags
+from batchq.engine.mailbox import SurveyCompleted, TimerFired, UpdateTags
 from batchq.ports.jobs import Changes
 from batchq.store import rows
 from batchq.store.sqlite_store import SqliteStore

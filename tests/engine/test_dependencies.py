@@ -10,7 +10,7 @@ from batchq.domain.ids import JobId
 from batchq.domain.job import Status
 from batchq.engine import unit_of_work as turns
 from batchq.engine.dependents import propagate
-from batchq.engine.messages import ContinueWork
+from batchq.engine.mailbox import ContinueWork
 from tests.domain.lives import after, cancel, exited, failed, pending, placed, runnable, running, submitted, succeeded
 from tests.engine.desk import ONE, Desk, desk_over, request, submit
 from tests.engine.turns import changes, ground, statuses, stored, turn_over

@@ -12,12 +12,11 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.container import Logging
 from batchq.domain.ids import Tag
-from batchq.engine.checkpoints import Checkpoints
+from batchq.engine.checkpoints import Checkpoints, FinalMetrics
 from batchq.engine.containers.executor import MAX_LOG_REFUSALS, SIGNAL_RETRY_INTERVAL, Executor
-from batchq.engine.containers.final_metrics import FinalMetrics
 from batchq.engine.containers.start import MAX_PAUSE
 from batchq.engine.containers.start_breaker import StartBreaker
-from batchq.engine.messages import JobEvent, TimerFired
+from batchq.engine.mailbox import JobEvent, TimerFired
 from batchq.engine.supervisor import Supervisor
 from batchq.errors import (
     EngineUnknown,

@@ -29,7 +29,7 @@ from batchq.domain.job import (
 from batchq.domain.scheduling.fairshare import ShareKey, accrued
 from batchq.engine import arrays, bulk_stops
 from batchq.engine.account_limits import AccountPolicies
-from batchq.engine.messages import BulkStopRequest, CatalogChanged, JobEvent, UpdateTags
+from batchq.engine.mailbox import BulkStopRequest, CatalogChanged, JobEvent, UpdateTags
 from batchq.engine.scheduling import placement_pass
 from batchq.engine.scheduling.share_usage import NEGLIGIBLE
 from batchq.errors import Conflict, StoreFailed

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from batchq.engine.idempotency import KEPT, IdempotencyFilter
+from batchq.engine.state import KEPT, IdempotencyFilter
 from tests.engine.desk import LOOKED, ONE, TWO, Desk, desk_over, submit
 from tests.engine.turns import ground
 from tests.support.builders import NO_ACCOUNTS, NOON, job_id, submission

@@ -7,7 +7,7 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.lifecycle.reconcile import SurveyedContainer
-from batchq.engine.containers.report import events_of_inspection, is_urgent
+from batchq.engine.containers.translation import events_of_inspection, is_urgent
 from batchq.engine.containers.watcher import Watcher
 from batchq.ports.runtime import ContainerState, EngineIdentity, Inspection
 from tests.domain.lives import after, at, starting

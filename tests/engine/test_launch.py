@@ -2,7 +2,7 @@
 
 from batchq.domain.ids import Tag
 from batchq.domain.job import ArrayChild
-from batchq.engine.containers.launch import launch_spec
+from batchq.engine.containers.translation import launch_spec
 from tests.domain.lives import after, made, starting
 from tests.domain.part_lives import app, ganged, is_made, runs, sidecar, tasked
 from tests.support.builders import gang, task

@@ -10,7 +10,7 @@ from batchq.domain.catalog import State
 from batchq.domain.ids import JobId
 from batchq.domain.job import Status
 from batchq.engine.loop import FAILURE_SHOWN_FOR, RETRY_DELAY
-from batchq.engine.messages import (
+from batchq.engine.mailbox import (
     CatalogChanged,
     EngineLost,
     JobEvent,

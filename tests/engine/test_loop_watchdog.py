@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.engine.monitors.loop_watchdog import (
+from batchq.engine.monitors import (
     DELAY_SHOWN_FOR,
     INTERVAL,
     MAX_DELAY,

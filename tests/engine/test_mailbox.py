@@ -11,9 +11,9 @@ from batchq.engine.mailbox import (
     ENOUGH_MESSAGES,
     LOW_PRIORITY_DELAY,
     QUIET_ITERATIONS,
+    JobEvent,
     Mailbox,
 )
-from batchq.engine.messages import JobEvent
 from tests.support import builders
 
 

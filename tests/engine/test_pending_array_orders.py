@@ -10,7 +10,7 @@ from batchq.domain.access.audit import AuditQuery
 from batchq.domain.ids import QueueName, child_id
 from batchq.domain.job import FINISHED, QUEUED, Status
 from batchq.engine import arrays
-from batchq.engine.messages import ContinueWork, JobEvent, UpdateTags
+from batchq.engine.mailbox import ContinueWork, JobEvent, UpdateTags
 from batchq.ports.jobs import ChildQuery, JobQuery
 from batchq.services.pending_orders_view import PendingOrdersView
 from tests.engine.desk import LOOKED, ONE, TWO, answer, desk_over, submit

@@ -3,7 +3,7 @@
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.job import Dependency, Status
-from batchq.engine.messages import CatalogChanged
+from batchq.engine.mailbox import CatalogChanged
 from batchq.engine.scheduling.queue_cache import QueueCache
 from tests.domain.lives import after, cancel, exited, pending, runnable, running, started, terminate
 from tests.engine.desk import LOOKED, ONE, desk_over, news, request, submit

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 from batchq.domain.catalog import ResourceKind
 from batchq.domain.ids import ConsumableName, QueueName
 from batchq.domain.job import ConsumableRequirement, Status
-from batchq.engine.messages import SearchQueues
+from batchq.engine.mailbox import SearchQueues
 from batchq.engine.scheduling import placement_pass
-from batchq.engine.scheduling.queue_search import SearchPosition, next_searches
+from batchq.engine.scheduling.queue_reader import SearchPosition, next_searches
 from tests.domain.lives import runnable
 from tests.engine.desk import LOOKED, desk_over
 from tests.engine.turns import ground

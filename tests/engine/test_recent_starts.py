@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
-from batchq.engine.scheduling.recent_starts import RecentStarts
+from batchq.engine.scheduling.counts import RecentStarts
 from batchq.ports.jobs import StatusChanged
 from tests.support.builders import NOON, job
 

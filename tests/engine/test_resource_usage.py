@@ -9,7 +9,7 @@ from batchq.domain import status_reasons
 from batchq.domain.catalog import ResourceKind
 from batchq.domain.job import ConsumableRequirement, Status
 from batchq.domain.scheduling.fairshare import ShareKey
-from batchq.engine.messages import CatalogChanged, EngineLost, JobEvent
+from batchq.engine.mailbox import CatalogChanged, EngineLost, JobEvent
 from batchq.engine.scheduling import share_usage
 from tests.domain.lives import at, exited, runnable, running
 from tests.engine.desk import LOOKED, ONE, TWO, Desk, answer, desk_over, news, request, submit

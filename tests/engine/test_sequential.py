@@ -7,7 +7,7 @@ from batchq.domain import status_reasons
 from batchq.domain.ids import child_id
 from batchq.domain.job import Dependency, DependencyType, Status
 from batchq.engine import arrays
-from batchq.engine.messages import ContinueWork, JobEvent
+from batchq.engine.mailbox import ContinueWork, JobEvent
 from tests.engine.desk import LOOKED, ONE, desk_over, submit
 
 SEQUENTIAL = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)

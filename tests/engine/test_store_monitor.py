@@ -4,9 +4,8 @@ import asyncio
 
 import pytest
 
-from batchq.engine.mailbox import Mailbox
-from batchq.engine.messages import TimerFired
-from batchq.engine.monitors.store_monitor import CHECK_INTERVAL, StoreMonitor
+from batchq.engine.mailbox import Mailbox, TimerFired
+from batchq.engine.monitors import CHECK_INTERVAL, StoreMonitor
 from batchq.errors import StoreFailed, StoreLost
 from tests.support.builders import job_id
 from tests.support.clock import VirtualClock

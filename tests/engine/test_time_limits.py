@@ -11,7 +11,7 @@ from batchq.domain import status_reasons
 from batchq.domain.catalog import TimeLimit
 from batchq.domain.ids import child_id
 from batchq.domain.job import Status
-from batchq.engine.messages import CatalogChanged, EngineLost, JobEvent, UpdateTags
+from batchq.engine.mailbox import CatalogChanged, EngineLost, JobEvent, UpdateTags
 from batchq.engine.scheduling import time_limits
 from tests.domain.lives import after, at, exited, pending, runnable, running
 from tests.engine.desk import LOOKED, ONE, answer, desk_over, submit

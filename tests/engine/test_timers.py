@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from batchq.domain import effects as do
 from batchq.domain.events import TerminateRequested
 from batchq.domain.lifecycle.deadlines import due_event
-from batchq.engine.messages import TimerFired
+from batchq.engine.mailbox import TimerFired
 from batchq.engine.timers import Timers
 from tests.domain.lives import after, asked, at, exited, grace_over, placed, running, started, starting, terminate
 from tests.domain.part_lives import app, ganged, is_asked, runs, sidecar, tasked

@@ -10,7 +10,7 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import Status
-from batchq.engine.messages import TimerFired
+from batchq.engine.mailbox import TimerFired
 from batchq.errors import IllegalTransition
 from tests.domain.lives import (
     after,

@@ -8,7 +8,7 @@ from batchq.domain import status_reasons
 from batchq.domain.job import Status
 from batchq.domain.scheduling.capacity import FreeCapacity
 from batchq.domain.scheduling.resources import Usage
-from batchq.engine.messages import CatalogChanged, ContinueWork, EngineLost
+from batchq.engine.mailbox import CatalogChanged, ContinueWork, EngineLost
 from batchq.engine.scheduling import placement_pass
 from batchq.engine.scheduling.placement_pass import recheck_unschedulable as free_misfits_of
 from tests.domain.lives import after, cancel, runnable, running

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.accounts.files import AccessKey, AccessKeyFile, AccountsFile
-from batchq.audit.audit_log import Journal
+from batchq.audit import Journal
 from batchq.domain.access.accounts import Directory
 from batchq.domain.access.audit import AuditRecord, PendingAudit
 from batchq.domain.budgets import Budget

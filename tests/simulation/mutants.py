@@ -45,13 +45,13 @@ MUTANTS = [
         new="        if False:",
     ),
     Mutant(
-        file="batchq/engine/orphan_containers.py",
+        file="batchq/engine/state.py",
         breaks="containers of another server are removed",
         old="seen = [it for it in seen if it in first]",
         new="seen = list(seen)",
     ),
     Mutant(
-        file="batchq/engine/clock_alignment.py",
+        file="batchq/clock.py",
         breaks="stored times stay when the machine's clock is set",
         old="shift = ClockShift(by=by,",
         new="shift = ClockShift(by=by - by,",
@@ -69,7 +69,7 @@ MUTANTS = [
         new="        if False:",
     ),
     Mutant(
-        file="batchq/engine/containers/launch.py",
+        file="batchq/engine/containers/translation.py",
         breaks="each try has another container name",
         old="        tag=tag,\n        spec=job",
         new="        tag=type(tag)(job_id=job.id, attempt=__import__('random').randrange(1, 99)),\n        spec=job",
@@ -148,7 +148,7 @@ MUTANTS = [
         new="return Inspection(tag=tag, state=ContainerState.EXITED, started_at=now, stopped_at=now, exit_code=0)",
     ),
     Mutant(
-        file="batchq/engine/containers/report.py",
+        file="batchq/engine/containers/translation.py",
         breaks="a lost container has exited with 0",
         old="return (on.ContainerLost(attempt=number, container_key=key),)",
         new="at = __import__('tests.support.builders').support.builders.NOON\n"

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from batchq.audit.audit_log import BATCH_SIZE, AuditLog, Journal
+from batchq.audit import BATCH_SIZE, AuditLog, Journal
 from batchq.domain.access.accounts import Visibility
 from batchq.domain.access.audit import AuditQuery
 from batchq.errors import Unavailable

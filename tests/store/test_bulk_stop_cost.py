@@ -7,7 +7,7 @@ import pytest
 from batchq.domain.access.accounts import Visibility
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, Kind
 from batchq.domain.job import Status
-from batchq.engine.messages import BulkStopRequest
+from batchq.engine.mailbox import BulkStopRequest
 from batchq.store.sqlite_store import SqliteStore
 from tests.engine.desk import Desk
 from tests.engine.turns import ground

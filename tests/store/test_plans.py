@@ -18,7 +18,6 @@ from batchq.store import (
     job_writes,
     lists,
     migrations,
-    overview,
     quarantine,
     retention,
     search_stretches,
@@ -34,7 +33,6 @@ FILES = {
     "job_reads": job_reads.SQL,
     "job_search": search_stretches.SQL,
     "job_writes": job_writes.SQL,
-    "overview": overview.SQL,
     "quarantine": quarantine.SQL,
     "retention": retention.SQL,
 }

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Protocol
 
+from batchq.clock import align
 from batchq.domain.access.accounts import Directory
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job
 from batchq.domain.prices import Prices
 from batchq.engine.account_limits import AccountPolicies
-from batchq.engine.clock_alignment import align
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Mailbox
 from batchq.logs.service import LogService

@@ -32,7 +32,7 @@ from batchq.domain.ids import JobId, QueueName, Tag
 from batchq.domain.job import FINISHED, Dependency, Job, RetryStrategy, Status
 from batchq.domain.prices import Prices
 from batchq.domain.task import Nodes, Task
-from batchq.engine.messages import JobEvent
+from batchq.engine.mailbox import JobEvent
 from batchq.errors import ContainerGone, EngineUnknown, NotFound
 from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.clock import BootClock

@@ -26,12 +26,11 @@ from batchq.domain.lifecycle.reconcile import ladder_of
 from batchq.domain.lifecycle.status import attempt_of
 from batchq.domain.lifecycle.stop_order import awaits_final_checkpoint
 from batchq.engine.account_limits import AccountPolicies
-from batchq.engine.checkpoints import Checkpoints
-from batchq.engine.containers.final_metrics import FinalMetrics
-from batchq.engine.containers.report import events_of_inspection, is_known_to_run, is_urgent
+from batchq.engine.checkpoints import Checkpoints, FinalMetrics
 from batchq.engine.containers.start import Start
 from batchq.engine.containers.start_breaker import StartBreaker
-from batchq.engine.messages import JobEvent, TimerFired
+from batchq.engine.containers.translation import events_of_inspection, is_known_to_run, is_urgent
+from batchq.engine.mailbox import JobEvent, TimerFired
 from batchq.engine.supervisor import Supervisor
 from batchq.errors import ContainerGone, EngineUnknown, EngineUnreachable, LogRefused, Unavailable
 from batchq.ports.clock import Clock

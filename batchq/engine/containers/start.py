@@ -22,9 +22,8 @@ from batchq.domain.explanation.facts import StartPhase, StartProgress
 from batchq.domain.ids import Tag
 from batchq.domain.job import Job
 from batchq.engine.account_limits import AccountPolicies
-from batchq.engine.containers.launch import is_first, launch_spec, with_checkpoints
-from batchq.engine.containers.report import events_of_inspection
 from batchq.engine.containers.start_breaker import StartBreaker
+from batchq.engine.containers.translation import events_of_inspection, is_first, launch_spec, with_checkpoints
 from batchq.engine.supervisor import Supervisor
 from batchq.errors import (
     ContainerGone,

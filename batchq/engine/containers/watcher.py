@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from batchq.domain.ids import Tag
 from batchq.domain.lifecycle.reconcile import SurveyedContainer
-from batchq.engine.messages import EngineLost, SurveyCompleted
+from batchq.engine.mailbox import EngineLost, SurveyCompleted
 from batchq.engine.supervisor import wait_at_most
 from batchq.errors import EngineUnknown
 from batchq.ports.clock import Clock

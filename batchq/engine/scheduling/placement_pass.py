@@ -22,11 +22,10 @@ from batchq.domain.job import Status
 from batchq.domain.scheduling.capacity import Candidate, Fits, FreeCapacity, Insufficient, Unschedulable, candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse, active_shares, max_usable_millicpus
 from batchq.domain.scheduling.quotas import ClosedAccounts
-from batchq.engine.scheduling.catalog_view import CatalogView
 from batchq.engine.scheduling.queue_cache import QueueCache
-from batchq.engine.scheduling.queue_reader import Skip, WaitingJobs
-from batchq.engine.scheduling.queue_search import NO_SEARCH, Searches, SearchPosition
+from batchq.engine.scheduling.queue_reader import NO_SEARCH, Searches, SearchPosition, Skip, WaitingJobs
 from batchq.engine.unit_of_work import UnitOfWork
+from batchq.ports.catalog import CatalogView
 from batchq.ports.jobs import JobStore
 
 MAX_DECISIONS = 500  # jobs that one unit of work places or marks as unschedulable

@@ -1,7 +1,11 @@
 """Iterates over the waiting jobs of a queue in scheduling order: stored jobs merged with the unit of work's changes.
 
-The jobs are read from the store's indexes a page at a time, no further than the placement pass asks. Jobs that a stop
+The jobs are read from the store's indexes a page at a time, no further than the placement pass needs. Jobs that a stop
 order is about to reach are skipped.
+
+A search continues behind a blocked head: a unit of work tries few jobs, later ones continue behind them. It passes each
+job of a queue once after resources may have become free, in a circle. Later changes, at any rate, lengthen it by at
+most one circle and never restart it at the front. Decision 0039.
 """
 
 from collections import defaultdict
@@ -46,13 +50,9 @@ class Skip(Struct, frozen=True, kw_only=True):
 
 
 Key = TypeVar("Key", int, tuple[int, int])
-
 ReadPage = Callable[[int, Key | None], Awaitable[tuple[Candidate, ...]]]
-
 FIRST_PAGE, PAGE = 8, 64
-
 MAX_SKIPPED = 1000  # skipped jobs after which a queue gives up
-
 _order = attrgetter("order")
 
 
@@ -187,8 +187,6 @@ class WaitingJobs:
 
 
 # Classes, not async generators: the event loop must close every generator that is left before its end.
-
-
 class _Pages(Generic[Key]):
     """The stored jobs, read a page at a time."""
 
@@ -248,3 +246,48 @@ class _MergedJobs(Generic[Key]):
 def _rank(it: Candidate) -> tuple[int, int]:
     """The rank within a share: the highest priority first, then the oldest."""
     return -it.priority, it.order
+
+
+class SearchPosition(Struct, frozen=True, kw_only=True):
+    """The position of the search in one queue, in orders of jobs."""
+
+    #: The last job that was passed.
+    after: int = -1
+    #: The job at which the search ends; None: at the end of the queue.
+    until: int | None = None
+    #: The job up to which it continues from the front after the end of the queue; None: it ends there.
+    wraps: int | None = None
+
+    def from_front(self) -> "SearchPosition | None":
+        """The position at the end of the queue: back at the front, or None if the search is finished."""
+        return None if self.wraps is None else SearchPosition(until=self.wraps)
+
+    def whole_circle(self) -> "SearchPosition":
+        """The search extended to one full circle from its present position."""
+        return SearchPosition(after=self.after, wraps=self.after)
+
+
+Searches = Mapping[QueueName, SearchPosition]
+NO_SEARCH: Searches = {}
+
+
+def next_searches(
+    current: Searches, unread: Mapping[QueueName, int], changed: Mapping[QueueName, int], *, capacity_freed: bool
+) -> Searches:
+    """The searches after a unit of work.
+
+    `current`: the searches as this unit left them, without finished ones. `unread`: queues with free capacity and more
+    jobs behind the head than one unit tries, with the last job that was tried. `changed`: by queue, the lowest order of
+    the jobs that entered or left RUNNABLE. `capacity_freed`: whether more resources may be free.
+    """
+    positions = {}
+    for queue, last in unread.items():
+        position, first = current.get(queue), changed.get(queue)
+        if position is None and capacity_freed:
+            positions[queue] = SearchPosition(after=last)
+        elif position is None and first is not None:
+            positions[queue] = SearchPosition(after=max(last, first - 1))
+        elif position is not None:
+            passed = first is not None and (first <= position.after or position.until is not None)
+            positions[queue] = position.whole_circle() if capacity_freed or passed else position
+    return positions

@@ -16,9 +16,8 @@ from batchq.domain.scheduling.fairshare import MAX_SHARES, Change, ShareKey, Sha
 from batchq.domain.scheduling.resources import Stocks, Usage, UsageSnapshot
 from batchq.domain.status_reasons import code
 from batchq.engine.account_limits import AccountPolicies
-from batchq.engine.scheduling.admission import QueuedJobs
 from batchq.engine.scheduling.blocked import BlockedJobs, read_promises
-from batchq.engine.scheduling.catalog_view import CatalogView
+from batchq.engine.scheduling.counts import QueuedJobs, RecentStarts
 from batchq.engine.scheduling.placement_pass import (
     NOTHING_QUEUED,
     PassResult,
@@ -27,15 +26,13 @@ from batchq.engine.scheduling.placement_pass import (
     recheck_unschedulable,
 )
 from batchq.engine.scheduling.queue_cache import QueueCache
-from batchq.engine.scheduling.queue_reader import Skip
-from batchq.engine.scheduling.queue_search import NO_SEARCH, Searches, next_searches
-from batchq.engine.scheduling.recent_starts import RecentStarts
-from batchq.engine.scheduling.share_usage import QueuePositions, ShareUsageTotals
-from batchq.engine.scheduling.snapshot import snapshot
+from batchq.engine.scheduling.queue_reader import NO_SEARCH, Searches, Skip, next_searches
+from batchq.engine.scheduling.share_usage import ShareUsageTotals
+from batchq.engine.scheduling.snapshot import QueuePositions, snapshot
 from batchq.engine.scheduling.time_limits import TimeLimits
 from batchq.engine.unit_of_work import Committed, StagedState, UnitOfWork
 from batchq.errors import Invalid
-from batchq.ports.catalog import Snapshot
+from batchq.ports.catalog import CatalogView, Snapshot
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import Changes, JobStore
 

@@ -1,9 +1,5 @@
-"""Usage of shares and of consumable resources, as saved and as a unit of work leaves it; times of queue positions.
+"""Usage of shares and of consumable resources, as saved and as a unit of work leaves it."""
 
-Positions are kept in memory only: nothing is known of the time before the server's start.
-"""
-
-from bisect import bisect_left, bisect_right
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -13,60 +9,11 @@ from msgspec.structs import replace
 
 from batchq.domain.catalog import ResourceKind
 from batchq.domain.ids import ConsumableName, QueueName
-from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.domain.scheduling.fairshare import Change, ShareKey, ShareUse, accrued, decay_window, updated_usage
 from batchq.domain.scheduling.resources import taken
-from batchq.engine.scheduling.catalog_view import CatalogView
 from batchq.engine.unit_of_work import Committed
+from batchq.ports.catalog import CatalogView
 from batchq.ports.jobs import Changes, JobStore
-
-MAX_STEPS = 128  # steps of a queue; snapshots show fewer positions
-
-
-class QueuePositions:
-    """Since when each waiting job has had its position: when a job before it last began or ceased to wait.
-
-    In a fair-share queue, a job that ceases to wait may have stood before all others.
-    """
-
-    def __init__(self, since: datetime) -> None:
-        #: The server's start.
-        self._since = since
-        #: By queue, ascending orders and the time at which a job of that order was the last to enter or leave.
-        self._steps: dict[QueueName, tuple[list[int], list[datetime]]] = {}
-
-    def on_committed(self, committed: Committed) -> None:
-        first: dict[QueueName, int] = {}
-        for before, after in committed.changes:
-            if (
-                before is not None
-                and before.status is after.status
-                and before.hold is after.hold
-                and before.unschedulable is after.unschedulable
-            ):
-                continue
-            waited, waits = before is not None and is_queued_for_placement(before), is_queued_for_placement(after)
-            if waited != waits:
-                order = -1 if waited and after.spec.share_identifier is not None else after.order
-                first[after.spec.queue] = min(order, first.get(after.spec.queue, order))
-        for queue, order in first.items():
-            self._add_step(queue, order, committed.unit.now)
-
-    def since(self, queue: QueueName, order: int) -> datetime:
-        """Since when the job with this order has had its position."""
-        orders, times = self._steps.get(queue, ([], []))
-        step = bisect_right(orders, order) - 1
-        return times[step] if step >= 0 else self._since
-
-    def _add_step(self, queue: QueueName, order: int, now: datetime) -> None:
-        """Record that every job behind `order` changed position at `now`."""
-        orders, times = self._steps.setdefault(queue, ([], []))
-        kept = bisect_left(orders, order)
-        if kept < MAX_STEPS:
-            del orders[kept:], times[kept:]
-            orders.append(order)
-            times.append(now)
-
 
 MAX_SHARES = 1000  # shares in memory before expired shares are removed
 

@@ -17,10 +17,10 @@ from batchq.domain.catalog import JobQueue
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job, Status
 from batchq.engine.scheduling.blocked import BlockedJob, BlockedJobs
-from batchq.engine.scheduling.catalog_view import CatalogView
 from batchq.engine.scheduling.placement_pass import QueueSlot
 from batchq.engine.supervisor import wait_at_most
 from batchq.engine.unit_of_work import Committed, UnitOfWork
+from batchq.ports.catalog import CatalogView
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
 

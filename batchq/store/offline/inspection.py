@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from batchq import private_file
 from batchq.accounts.files import ACCOUNTS_FILE, KEYS_FILE
-from batchq.audit.audit_log import JOURNAL_FILE, Journal
+from batchq.audit import JOURNAL_FILE, Journal
 from batchq.doctor.facts import CheckpointFacts, DatabaseFacts, DiskSpace, FileFacts, StoreFacts
 from batchq.domain.access.audit import AuditQuery, PendingAudit, StoredAudit
 from batchq.domain.ids import JobId

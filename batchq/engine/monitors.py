@@ -1,22 +1,30 @@
-"""The event-loop watchdog: measures how late the event loop wakes a task, and finds the call that blocks it.
+"""Monitors of the event loop and of the store.
 
-A blocking call delays every request without any other sign. A thread inspects the stack of the loop's thread while the
-loop does not respond. If the whole process is stopped (SIGSTOP, or a machine without free CPU), the thread is delayed
-as well, and the stack says nothing about the cause.
+The event-loop watchdog measures how late the event loop wakes a task, and finds the call that blocks it: a blocking
+call delays every request without any other sign. A thread inspects the stack of the loop's thread while the loop does
+not respond. If the whole process is stopped (SIGSTOP, or a machine without free CPU), the thread is delayed as well,
+and the stack says nothing about the cause.
+
+The store monitor detects a lost store, without which no decision is possible: the server has to end. A job with a
+damaged record is loaded in a unit of work, which ends the job.
 """
 
+import asyncio
 import logging
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from time import process_time
 
+from batchq.engine.mailbox import TimerFired
+from batchq.errors import StoreFailed, StoreLost
 from batchq.ports.clock import Clock
+from batchq.ports.jobs import JobStore
 
 log = logging.getLogger(__name__)
-
 INTERVAL = timedelta(seconds=0.25)  # between two measurements
 MAX_DELAY = timedelta(seconds=1)  # a longer delay is logged and reported
 DELAY_SHOWN_FOR = timedelta(minutes=5)  # how long `health` reports a delay
@@ -27,6 +35,7 @@ IDLE_FUNCTION = (
     "select"  # the function in which an idle loop waits: if the loop is in it, the whole machine was delayed
 )
 UNKNOWN_CAUSE = "an unknown cause"
+CHECK_INTERVAL = 5.0  # seconds between checks
 
 
 class LoopWatchdog:
@@ -111,3 +120,39 @@ def innermost_calls(thread: int) -> str:
     if calls and calls[-1].name == IDLE_FUNCTION:
         return "other programs: no CPU was free for this process"
     return " in ".join(f"{it.name} ({it.filename}:{it.lineno})" for it in reversed(calls))
+
+
+class StoreMonitor:
+    """Checks the store at intervals."""
+
+    def __init__(self, *, store: JobStore, clock: Clock, post: Callable[[TimerFired], None]) -> None:
+        self._store = store
+        self._clock = clock
+        self._post = post
+        self._lost = asyncio.Event()
+        self._why = ""
+
+    async def run(self) -> None:
+        while True:
+            await self._check()
+            await self._clock.sleep(CHECK_INTERVAL)
+
+    async def lost(self) -> str:
+        """Wait until the store is lost permanently; returns the reason."""
+        await self._lost.wait()
+        return self._why
+
+    async def _check(self) -> None:
+        """Check the store once.
+
+        A failure other than StoreLost may be temporary, and the component that needs the store reports it.
+        """
+        try:
+            await self._store.check()
+            for job_id in await self._store.damaged():
+                self._post(TimerFired(job_id=job_id))
+        except StoreLost as gone:
+            self._why = str(gone)
+            self._lost.set()
+        except StoreFailed as failure:
+            log.debug("the store does not answer: %s", failure)

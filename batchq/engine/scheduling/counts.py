@@ -1,12 +1,11 @@
-"""Counts the queued jobs of each account and the pending dependencies.
+"""Counts of jobs in memory: queued jobs by account, pending dependencies, and the recent starts of each queue."""
 
-Loaded once, then updated by each unit of work.
-"""
-
-from collections import Counter
+from collections import Counter, deque
+from datetime import datetime, timedelta
 
 from batchq.domain.access.accounts import AccountName
-from batchq.domain.job import Job, JobSpec
+from batchq.domain.ids import QueueName
+from batchq.domain.job import Job, JobSpec, Status
 from batchq.domain.lifecycle.damage import is_damaged
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.domain.scheduling.quotas import Quotas, created_jobs, queued_jobs, quota_exceeded
@@ -14,6 +13,9 @@ from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.errors import LimitExceeded
 from batchq.ports.jobs import JobStore
+
+PERIOD = timedelta(hours=1)
+INTERVAL = timedelta(minutes=5)
 
 
 class QueuedJobs:
@@ -83,3 +85,36 @@ class QueuedJobs:
 def _pending_dependencies(job: Job) -> int:
     """The number of pending dependencies of a job; 0 for a damaged record."""
     return len(waits_for(job)) if waits(job) and not is_damaged(job) else 0
+
+
+class RecentStarts:
+    """Counts placements in memory only: nothing is known of the time before the server's start."""
+
+    def __init__(self, since: datetime) -> None:
+        #: The server's start.
+        self._since = since
+        #: The beginning of each interval, oldest first, with its placements by queue.
+        self._intervals: deque[tuple[datetime, Counter[QueueName]]] = deque()
+
+    def on_committed(self, committed: Committed) -> None:
+        placed = [it.job.spec.queue for it in committed.transitions if it.job.status is Status.STARTING]
+        if not placed:
+            return
+        now = committed.unit.now
+        if not self._intervals or not timedelta() <= now - self._intervals[-1][0] < INTERVAL:
+            self._intervals.append((now, Counter()))
+            self._forget(now)
+        self._intervals[-1][1].update(placed)
+
+    def period(self, now: datetime) -> timedelta:
+        """The time that `counts` covers: an hour, or less after a start of the server."""
+        return max(timedelta(), min(PERIOD, now - self._since))
+
+    def counts(self, now: datetime) -> Counter[QueueName]:
+        """The placements of each queue within the last hour."""
+        self._forget(now)
+        return sum((counts for _, counts in self._intervals), Counter[QueueName]())
+
+    def _forget(self, now: datetime) -> None:
+        while self._intervals and now - self._intervals[0][0] > PERIOD:
+            self._intervals.popleft()

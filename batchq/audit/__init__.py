@@ -1,1 +1,0 @@
-"""The audit log: which user changed what."""

@@ -1,1 +1,0 @@
-"""Monitors of the store and of the event loop."""
