@@ -256,10 +256,10 @@ class BudgetMonitor:
 
     def __init__(
         self,
-        *,
         budgets: Budgets,
         state: EngineState,
         candidate_reader: CandidateReader,
+        *,
         clock: Clock,
         post: Callable[[BudgetReached | CatalogChanged], None],
     ) -> None:

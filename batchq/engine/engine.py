@@ -8,8 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from datetime import datetime, timedelta
 from functools import partial
 
-from msgspec import Struct
-
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Caller
@@ -42,7 +40,7 @@ from batchq.engine.mailbox import (
     UpdateTags,
 )
 from batchq.engine.monitors import StoreMonitor
-from batchq.engine.scheduler_state import scheduler_state
+from batchq.engine.scheduler_state import Health, scheduler_state
 from batchq.engine.supervisor import Supervisor, wait_at_most
 from batchq.engine.timers import Timers
 from batchq.errors import BatchqError, StaleRead
@@ -52,27 +50,6 @@ from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore, SubmissionKey
 from batchq.ports.observer import Observer
 from batchq.ports.runtime import ContainerRuntime
-
-
-class Health(Struct, frozen=True, kw_only=True):
-    """The state of the engine's components."""
-
-    #: Why the store fails; None: healthy.
-    store: str | None
-    #: What is wrong with the container engine; None: healthy.
-    engine: str | None
-    #: Why safe mode starts no job; None outside safe mode.
-    safe_mode: str | None
-    #: The state of each background loop by name; `ok`: healthy.
-    loops: dict[str, str]
-    #: The names of the loops that fail each time they are restarted.
-    failing: tuple[str, ...] = ()
-
-    @property
-    def healthy(self) -> bool:
-        wrong = (self.store, self.engine, self.safe_mode)
-        return not any(wrong) and all(it == "ok" for it in self.loops.values())
-
 
 FIRST_SURVEY_TIMEOUT = 10.0  # seconds for which a start waits for the first survey before it continues without it
 
@@ -135,14 +112,12 @@ class Engine:
         )
         self._watcher = self._create_watcher(runtime, survey_interval)
         self.submit_rate = SubmitRateLimiter(accounts, clock)
-        self.store_monitor = StoreMonitor(store=store, clock=clock, post=mailbox.post)
-        self._budget_monitor = BudgetMonitor(
-            budgets=self.loop.budgets,
-            state=self.loop.state,
-            candidate_reader=self.loop.candidate_reader,
-            clock=clock,
-            post=mailbox.post,
-        )
+        self.store_monitor = StoreMonitor(store=store, clock=clock, post=post)
+        self._budget_monitor = self._create_budget_monitor()
+
+    def _create_budget_monitor(self) -> BudgetMonitor:
+        loop = self.loop
+        return BudgetMonitor(loop.budgets, loop.state, loop.candidate_reader, clock=self._clock, post=self.mailbox.post)
 
     def _create_watcher(self, runtime: ContainerRuntime, survey_interval: float) -> Watcher:
         return Watcher(
@@ -217,18 +192,16 @@ class Engine:
         caller: Caller,
     ) -> Job:
         """Return the new job, or the existing job if the same call was made before. Raises Invalid, StoreFailed."""
-        answer: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
-        self.mailbox.post(Submit(job_id=job_id, spec=spec, tags=tags, key=key, caller=caller, answer=answer))
-        return await answer
+        return await self.mailbox.request(
+            lambda answer: Submit(job_id=job_id, spec=spec, tags=tags, key=key, caller=caller, answer=answer)
+        )
 
     async def deliver(self, job_id: JobId, event: JobRequest, *, caller: Caller) -> None:
         """Apply a request to a job and wait until it is saved. A request about an unknown job has no effect.
 
         Raises Invalid if the job's state does not allow the request, and StoreFailed.
         """
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.mailbox.post(JobEvent(job_id=job_id, event=event, caller=caller, answer=answer))
-        await answer
+        await self.mailbox.request(lambda answer: JobEvent(job_id=job_id, event=event, caller=caller, answer=answer))
 
     async def deliver_all(
         self, requests: Sequence[tuple[JobId, JobRequest]], *, caller: Caller
@@ -254,9 +227,9 @@ class Engine:
 
     async def update_tags(self, job_id: JobId, change: Callable[[Job], Job], *, caller: Caller) -> None:
         """Change the job's tags and wait until that is saved."""
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.mailbox.post(UpdateTags(job_id=job_id, change=change, caller=caller, answer=answer))
-        await answer
+        await self.mailbox.request(
+            lambda answer: UpdateTags(job_id=job_id, change=change, caller=caller, answer=answer)
+        )
 
     async def leave_safe_mode(self, *, purge: bool, new_engine: bool = False, caller: Caller) -> None:
         """Leave safe mode, or accept the engine that answers (`new_engine`).
@@ -264,16 +237,14 @@ class Engine:
         Raises Invalid while the engine's containers are not known, or while a foreign engine answers that is not
         accepted.
         """
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.mailbox.post(LeaveSafeMode(purge=purge, new_engine=new_engine, caller=caller, answer=answer))
-        await answer
+        await self.mailbox.request(
+            lambda answer: LeaveSafeMode(purge=purge, new_engine=new_engine, caller=caller, answer=answer)
+        )
         self._watcher.survey_now()
 
     async def set_budget(self, key: BudgetKey, budget: Budget | None, *, caller: Caller) -> None:
         """Set or remove a budget and wait until that is saved. Raises NotFound, Invalid and StoreFailed."""
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.mailbox.post(SetBudget(key=key, budget=budget, caller=caller, answer=answer))
-        await answer
+        await self.mailbox.request(lambda answer: SetBudget(key=key, budget=budget, caller=caller, answer=answer))
         self._budget_monitor.check_soon()
 
     def budget_statuses(self) -> tuple[BudgetStatus, ...]:
@@ -313,9 +284,8 @@ class Engine:
         Raises StaleRead, except when `final`: then the commit examines all jobs changed since the read.
         """
         candidates = await self.loop.candidate_reader.candidates(selection)
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.mailbox.post(
-            BulkStopRequest(
+        await self.mailbox.request(
+            lambda answer: BulkStopRequest(
                 order=order,
                 selection=selection,
                 as_of=as_of,
@@ -326,7 +296,6 @@ class Engine:
                 answer=answer,
             )
         )
-        await answer
 
     async def snapshot(self, queue: QueueName) -> Snapshot:
         """The next jobs of a queue in their order, and the resources that its running jobs hold."""

@@ -10,6 +10,7 @@ from asyncio import Future
 from collections import deque
 from collections.abc import Callable
 from datetime import datetime
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -32,6 +33,7 @@ ITERATIONS_PER_REQUEST = (
 )
 LOW_PRIORITY_DELAY = 0.1  # seconds after which low-priority messages are handled without another message
 UNKNOWN_ENGINE = EngineIdentity(id=None, time=None)
+T = TypeVar("T")
 
 
 class Submit(Struct, frozen=True, kw_only=True):
@@ -214,6 +216,12 @@ class Mailbox:
             self._ready.set()
         elif messages and self._low_priority_timer is None and not self._ready.is_set():
             self._low_priority_timer = asyncio.get_running_loop().call_later(LOW_PRIORITY_DELAY, self._ready.set)
+
+    async def request(self, message: Callable[[Future[T]], Message]) -> T:
+        """Post a message with a future for its answer, and return the answer or raise its error."""
+        answer: Future[T] = asyncio.get_running_loop().create_future()
+        self.post(message(answer))
+        return await answer
 
     def catalog_changed(self) -> None:
         """Report that the catalog has changed."""

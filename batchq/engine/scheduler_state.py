@@ -1,6 +1,8 @@
-"""The state of the engine as explanations read it: views of what is in memory, without a read of the store."""
+"""The state of the engine as explanations and the health report read it: from memory, without a read of the store."""
 
 from collections.abc import Mapping
+
+from msgspec import Struct
 
 from batchq.domain.explanation.codes import Code
 from batchq.domain.explanation.facts import Holders, Obstacle, SchedulerState, StartProgress
@@ -59,3 +61,23 @@ def _host_failure(breaker: StartBreaker) -> Obstacle | None:
     if not breaker.is_open:
         return None
     return Obstacle(code=Code.HOST_FAILURE, since=breaker.opened_at, detail=breaker.error)
+
+
+class Health(Struct, frozen=True, kw_only=True):
+    """The state of the engine's components."""
+
+    #: Why the store fails; None: healthy.
+    store: str | None
+    #: What is wrong with the container engine; None: healthy.
+    engine: str | None
+    #: Why safe mode starts no job; None outside safe mode.
+    safe_mode: str | None
+    #: The state of each background loop by name; `ok`: healthy.
+    loops: dict[str, str]
+    #: The names of the loops that fail each time they are restarted.
+    failing: tuple[str, ...] = ()
+
+    @property
+    def healthy(self) -> bool:
+        wrong = (self.store, self.engine, self.safe_mode)
+        return not any(wrong) and all(it == "ok" for it in self.loops.values())

@@ -19,7 +19,8 @@ from batchq.domain.ids import QueueName
 from batchq.domain.job import Job, Status
 from batchq.domain.job_counts import JobGroup
 from batchq.domain.scheduling.resources import GPUS, MEMORY, vcpus
-from batchq.engine.engine import Engine, Health
+from batchq.engine.engine import Engine
+from batchq.engine.scheduler_state import Health
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
 from batchq.ports.overview import Failures, WaitingQuery

@@ -31,7 +31,7 @@ from batchq.domain.lifecycle.transitions import step
 from batchq.domain.scheduling.dependencies import named, refusal
 from batchq.domain.scheduling.resources import Usage
 from batchq.engine.account_limits import SubmitRateLimiter
-from batchq.engine.engine import Health
+from batchq.engine.scheduler_state import Health
 from batchq.errors import Invalid
 from batchq.host import DiskGuard
 from batchq.ports.catalog import Snapshot
