@@ -97,6 +97,7 @@ def _resources(parts: Parts) -> Iterator[Reading]:
 def _server(settings: Settings, parts: Parts) -> Iterator[Reading]:
     health = parts.engine.health()
     yield Reading(gauge="batchq_engine_up", value=float(health.engine is None))
+    yield Reading(gauge="batchq_store_up", value=float(health.store is None))
     yield Reading(gauge="batchq_safe_mode", value=float(health.safe_mode is not None))
     yield Reading(gauge="batchq_event_loop_late_seconds", value=parts.loop_watchdog.longest_delay().total_seconds())
     feed = parts.engine.history_feed

@@ -71,6 +71,7 @@ GAUGES = (
         labels=("resource", "kind"),
     ),
     Gauge(name="batchq_engine_up", help="1 while the container engine answers and is the known one, else 0."),
+    Gauge(name="batchq_store_up", help="0 if the database refused the last change, else 1."),
     Gauge(name="batchq_safe_mode", help="1 while safe mode starts no job, else 0."),
     Gauge(
         name="batchq_event_loop_late_seconds",

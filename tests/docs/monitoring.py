@@ -89,6 +89,7 @@ PANELS = (
         "Server",
         "short",
         ("batchq_engine_up", "engine up"),
+        ("batchq_store_up", "database accepts changes"),
         ("batchq_safe_mode", "safe mode"),
         ("batchq_info", "{{version}}"),
     ),
@@ -103,6 +104,13 @@ RULES = (
         "2m",
         "critical",
         "The container engine does not answer: no job starts.",
+    ),
+    (
+        "BatchqStoreDown",
+        "batchq_store_up == 0",
+        "1m",
+        "critical",
+        "The database refuses changes: no job is accepted or started.",
     ),
     (
         "BatchqSafeMode",

@@ -24,6 +24,7 @@ from tests.support.world import HOST
 WHOLE = 4000  # all vCPUs of the environment, in thousandths
 LICENCES = ConsumableName("licences")
 LOCAL = EnvironmentName("local")
+DEAF = Script(seconds=600, on_term=None, output=("ready",))
 
 
 async def filled(world, *, millicpus=WHOLE, **asked):
@@ -421,6 +422,23 @@ async def test_the_first_job_of_a_queue_says_what_it_requires_what_is_free_and_w
 
     assert (why.facts["required"], why.facts["free"], why.facts["limit"]) == (4.0, 1.5, 4.0)
     await world.cancel(job)
+
+
+async def test_the_end_of_a_job_that_was_ordered_to_stop_is_that_of_its_order(world):
+    filler = await world.submit(DEAF, millicpus=WHOLE, name="filler", limit=3600, grace=timedelta(minutes=10))
+    await world.wait_for_output(filler, "ready")
+    await world.terminate(filler, "stop")
+    await world.wait_for_why(filler, Code.STOPPING)
+    job = await world.submit(LASTING, millicpus=WHOLE)
+
+    check(
+        await world.wait_for_why(job, Code.WAITS_FOR_VCPUS),
+        Code.WAITS_FOR_VCPUS,
+        "First in queue default: requires 4 vCPUs, 0 of 4 are free in local. In use by filler. "
+        "By an order to stop it filler ends within *.",
+    )
+    await world.cancel(job)
+    await world.terminate(filler, "stop", force=True)
 
 
 async def test_jobs_of_other_users_are_counted_and_not_named(world):

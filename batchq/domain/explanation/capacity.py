@@ -279,13 +279,15 @@ def _amount(shortage: Shortage, amount: int) -> str:
 
 
 def _holder_words(held: Holding, now: datetime, reader: Reader) -> dict[str, str]:
-    """The words `holders`, and `earliest` and `left` if a holder has a time limit or a stop order."""
+    """The words `holders`, and `left` with `earliest` (it has a time limit) or `stopping` (it was ordered to stop)."""
     seen = [reader.job(it) for it in held.jobs if reader.sees(it)][: words.MAX_LISTED]
     rest = len(held.jobs) - len(seen)
     others = [words.counted(rest, "other job") if seen else words.counted(rest, "job")] if rest else []
     text = {"holders": words.joined([*seen, *others])}
-    first = held.first_to_end
-    return text if first is None else text | {"earliest": reader.job(first[1]), "left": words.duration(first[0] - now)}
+    if held.first_to_end is None:
+        return text
+    end, first = held.first_to_end
+    return text | {"earliest" if first.stop is None else "stopping": reader.job(first), "left": words.duration(end - now)}
 
 
 def _holder_facts(held: Holding, reader: Reader) -> dict[str, Fact]:

@@ -7,7 +7,11 @@ from batchq.domain.job import Status
 
 _ATTEMPT = "Attempt {attempt} of {attempts} ended with {outcome}."
 _RETRY_FACTS = ("attempt", "attempts", "outcome")
-_HOLDERS = ("In use by {holders}.", "By its time limit {earliest} ends within {left}.")
+_HOLDERS = (
+    "In use by {holders}.",
+    "By its time limit {earliest} ends within {left}.",
+    "By an order to stop it {stopping} ends within {left}.",
+)
 _CAPACITY_FACTS = ("jobQueue", "required", "free", "limit", "heldBy", "holders", "endsBy", *_RETRY_FACTS)
 _PLACE = "Place in queue {queue}: {place}."
 _PLACE_FACTS = ("jobQueue", "place", "ahead", "aheadVcpus", "placeIsAtLeast")
