@@ -1,82 +1,113 @@
-"""What readers of events cost the server: its CPU beside many long polls, against the same load without readers."""
+"""What readers of events cost the server and other requests, against the same load without readers."""
 
 import asyncio
 import json
 import time
 from collections.abc import Iterator
-from itertools import count
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import count, repeat
+from multiprocessing import get_context
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 from aiohttp import ClientSession, ClientTimeout, TCPConnector
 
-from tests.bench.figures import Figure, at_most_more, in_turns, within
-from tests.bench.ground import QUEUE, lay, simulated
+from batchq.compute.simulated.script import VARIABLE
+from tests.bench.figures import Figure, at_least, at_most_more, in_turns, within
+from tests.bench.ground import QUEUE, define, lay, simulated
 from tests.bench.processes import cpu_of
 from tests.bench.scale import Scale
-from tests.bench.wire import p99
-from tests.support.service import Service
+from tests.bench.wire import Caller, p99, request, send
+from tests.support.service import PATIENCE, Service
 
 CHANGES = 4  # status changes of a job
-#: The filters of the readers, one after the other: all that happens, a queue, and ends.
+#: The filters of the readers, one after the other: all events, a queue, and ends.
 VIEWS = ("", f"&queues={QUEUE}", "&statuses=FAILED", "&statuses=SUCCEEDED,FAILED", f"&queues={QUEUE}&statuses=RUNNING")
 WAIT = 20  # seconds of a long poll
 LOW_RATE = 1  # jobs a second
+CONNECTIONS = 32  # that submit jobs at the highest rate
+CALL_INTERVAL = 0.01  # seconds between two calls of DescribeJobs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What was measured for some seconds of a load."""
+
+    #: Percent of a core that the server used.
+    cpu: float
+    #: Milliseconds of DescribeJobs, the 99th percentile.
+    describe: float
 
 
 def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
     with simulated(folder / "data") as service:
-        lay(service.client(), at_once=64)
+        batch = service.client()
+        lay(batch, at_once=64)
+        define(batch, "instant", "true", environment=[{"name": VARIABLE, "value": json.dumps({"seconds": 0})}])
         seconds, rate = scale.event_seconds, scale.event_changes
-        late = asyncio.run(Load(service, readers=1, rate=LOW_RATE * CHANGES).run(seconds)).late
         yield Figure(
-            name=f"ms from a status change to its reader, p99, {LOW_RATE} job/s", ours=[p99(late)], goal=within(200)
+            name=f"ms from a status change to its reader, p99, {LOW_RATE} job/s",
+            ours=[p99(asyncio.run(Load(service.url, readers=1, rate=LOW_RATE * CHANGES).run(seconds)))],
+            goal=within(200),
         )
-        without, beside = in_turns(
-            scale.pairs,
-            lambda: asyncio.run(Load(service, readers=0, rate=rate).run(seconds)),
-            lambda: asyncio.run(Load(service, readers=scale.readers, rate=rate).run(seconds)),
-        )
+        cost = partial(_cost, service, rate=rate, seconds=seconds)
+        without, beside = in_turns(scale.pairs, lambda: cost(readers=0), lambda: cost(readers=scale.readers))
+        load = f"{rate} status changes/s, {scale.readers} readers of events"
         yield Figure(
-            name=f"% of a core, {rate} status changes/s, {scale.readers} readers of events",
+            name=f"% of a core, {load}",
             against="the same without readers",
             ours=[it.cpu for it in beside],
             theirs=[it.cpu for it in without],
             goal=at_most_more(10),
+        )
+        yield Figure(
+            name=f"ms of DescribeJobs, p99, {load}",
+            against="the same without readers",
+            ours=[it.describe for it in beside],
+            theirs=[it.describe for it in without],
+            goal=at_most_more(5),
+        )
+        lives = partial(_lives, service, scale.lives)
+        without, beside = in_turns(scale.pairs, lambda: lives(readers=0), lambda: lives(readers=scale.readers))
+        yield Figure(
+            name=f"whole lives of jobs/s over HTTP, simulated, {scale.readers} readers of events",
+            against="the same without readers",
+            ours=beside,
+            theirs=without,
+            goal=at_least(0.95),
         )
 
 
 class Load:
     """Jobs at a rate, and readers that follow all events."""
 
-    def __init__(self, service: Service, *, readers: int, rate: int) -> None:
-        """`rate`: status changes a second."""
-        self._service = service
+    def __init__(self, url: str, *, readers: int, rate: float) -> None:
+        """`rate`: status changes a second; 0: no jobs are submitted."""
+        self._url = url
         self._readers = readers
-        self._between = CHANGES / rate
+        self._rate = rate
         self._numbers = count()
-        #: Percent of a core that the server used.
-        self.cpu = 0.0
-        #: Milliseconds from each event to its first reader.
-        self.late: list[float] = []
+        self._late: list[float] = []
 
-    async def run(self, seconds: float) -> "Load":
-        session = ClientSession(self._service.url, connector=TCPConnector(limit=0), timeout=ClientTimeout(total=None))
+    async def run(self, seconds: float | None, begun: Event | None = None) -> list[float]:
+        """Returns the milliseconds from each event to its first reader. `seconds`: None runs until it is killed."""
+        session = ClientSession(self._url, connector=TCPConnector(limit=0), timeout=ClientTimeout(total=None))
         async with session:
-            readers = [asyncio.create_task(self._read(session, number)) for number in range(self._readers)]
-            await asyncio.sleep(seconds / 10)
-            submitter = asyncio.create_task(self._submit(session))
-            await asyncio.sleep(seconds / 10)
-            before, began = cpu_of(self._service.process.pid), time.perf_counter()
-            await asyncio.sleep(seconds)
-            used = cpu_of(self._service.process.pid) - before
-            self.cpu = 100 * used / (time.perf_counter() - began)
-            for task in (submitter, *readers):
+            tasks = [asyncio.create_task(self._read(session, number)) for number in range(self._readers)]
+            if self._rate:
+                tasks.append(asyncio.create_task(self._submit(session)))
+            timer = asyncio.create_task(asyncio.sleep(1e9 if seconds is None else seconds))
+            if begun is not None:
+                begun.set()
+            done, _ = await asyncio.wait([timer, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            for task in (timer, *tasks):
                 task.cancel()
-            done = await asyncio.gather(submitter, *readers, return_exceptions=True)
-        for it in done:
-            if not isinstance(it, asyncio.CancelledError):
-                raise it
-        return self
+            await asyncio.gather(timer, *tasks, return_exceptions=True)
+            for task in done:
+                task.result()
+        return self._late
 
     async def _submit(self, session: ClientSession) -> None:
         loop = asyncio.get_running_loop()
@@ -85,7 +116,7 @@ class Load:
             body = {"jobName": f"job-{next(self._numbers)}", "jobQueue": QUEUE, "jobDefinition": "true"}
             async with session.post("/v1/submitjob", json=body) as answer:
                 assert answer.status == 200, await answer.text()
-            due += self._between
+            due += CHANGES / self._rate
             await asyncio.sleep(max(0, due - loop.time()))
 
     async def _read(self, session: ClientSession, number: int) -> None:
@@ -97,5 +128,58 @@ class Load:
             assert answer.status == 200, body
             if number == 0:
                 present = time.time() * 1000
-                self.late += [present - it["at"] for it in json.loads(body)["events"]]
+                self._late += [present - it["at"] for it in json.loads(body)["events"]]
             after = f"&after={json.loads(body)['next']}"
+
+
+@contextmanager
+def _loaded(service: Service, *, readers: int, rate: float = 0) -> Iterator[None]:
+    """A load in a process of its own, so that its work does not delay the caller's."""
+    context = get_context("spawn")
+    begun = context.Event()
+    process = context.Process(target=_run, args=(service.url, readers, rate, begun), daemon=True)
+    process.start()
+    try:
+        assert begun.wait(PATIENCE)
+        time.sleep(1)  # so that all readers wait
+        yield
+        assert process.is_alive(), "a request of the load failed"
+    finally:
+        process.terminate()
+        process.join()
+
+
+def _run(url: str, readers: int, rate: float, begun: Event) -> None:
+    asyncio.run(Load(url, readers=readers, rate=rate).run(None, begun))
+
+
+def _cost(service: Service, *, readers: int, rate: float, seconds: float) -> Cost:
+    job = service.client().submit_job(jobName="described", jobQueue=QUEUE, jobDefinition="true")["jobId"]
+    took = []
+    with _loaded(service, readers=readers, rate=rate), closing(Caller(service.url)) as call:
+        before, began = cpu_of(service.process.pid), time.perf_counter()
+        while (since := time.perf_counter()) < began + seconds:
+            call("describejobs", jobs=[job])
+            took.append(1000 * (time.perf_counter() - since))
+            time.sleep(CALL_INTERVAL)
+        used = cpu_of(service.process.pid) - before
+        return Cost(cpu=100 * used / (time.perf_counter() - began), describe=p99(took))
+
+
+def _lives(service: Service, number: int, *, readers: int) -> float:
+    """Jobs a second from the first submission to the last end."""
+    submission = request("submitjob", jobName="life", jobQueue=QUEUE, jobDefinition="instant")
+    with closing(Caller(service.url)) as call:
+        _wait_until_idle(call)
+        with _loaded(service, readers=readers):
+            began = time.perf_counter()
+            send(service.url, repeat(submission, number), connections=CONNECTIONS)
+            _wait_until_idle(call)
+            return number / (time.perf_counter() - began)
+
+
+def _wait_until_idle(call: Caller) -> None:
+    end = time.monotonic() + PATIENCE
+    while any(sum(it["counts"].values()) for it in call("batchq/overview")["queues"]):
+        assert time.monotonic() < end, "jobs do not end"
+        time.sleep(0.02)
