@@ -21,14 +21,12 @@ from batchq.api.native import (
     drain_queue,
     events,
     explanations,
-    holds,
     job_details,
     job_log,
     job_search,
-    leave_safe_mode,
+    jobs,
     overview,
 )
-from batchq.api.native import jobs as native_jobs
 from batchq.api.native.accounts import dialect
 from batchq.api.page_tokens import PageTokens
 from batchq.api.sagemaker import routes as sagemaker
@@ -71,16 +69,14 @@ def make_dialects(
         cloudwatch.dialect(logs_context),
         sagemaker.dialect(make_sagemaker_context(settings, parts, clock, tokens, named)),
         modelarts.dialect(make_modelarts_context(settings, parts, clock)),
-        native_jobs.operations.dialect(parts.jobs),
         *read_dialects(settings, parts, clock, tokens),
         explanations.operations.dialect(parts.explanations),
         events.operations.dialect(events.EventsContext(events=EventService(parts.engine.history_feed))),
         job_log.operations.dialect(make_job_log(parts, clock)),
-        leave_safe_mode.operations.dialect(parts.jobs),
         bulk_stop.operations.dialect(parts.bulk_stops),
         costs.operations.dialect(costs.CostContext(costs=parts.costs, jobs=parts.jobs)),
         budgets.operations.dialect(parts.budgets),
-        holds.operations.dialect(parts.jobs),
+        jobs.operations.dialect(parts.jobs),
         drain_queue.operations.dialect(parts.catalog),
         checkpoints.operations.dialect(parts.checkpoints),
         dialect(AccountAdmin(settings.data, now=wall_time)),

@@ -5,8 +5,7 @@ from http import HTTPStatus
 from msgspec import Struct, field
 
 from batchq.api.http import optional_milliseconds
-from batchq.api.native.job_rows import JobArns, JobRow, row_members
-from batchq.api.native.job_search import SearchContext
+from batchq.api.native.job_search import JobArns, JobRow, SearchContext, row_members
 from batchq.api.operation_table import JOB, Call, OperationTable
 from batchq.api.stop_orders import StopOrderAnswer, stop_order_answer
 from batchq.domain.container import ContainerSpec

@@ -1,18 +1,59 @@
-"""Operations on single jobs: GetJobHistory, and ForceFail, the last resort for a job whose container does not end."""
+"""Operations that keep jobs from starting or let them start, the history of a job, and ForceFail.
+
+HoldJob, ReleaseJob, PauseJob and ResumeJob are repeatable: a request that changes nothing succeeds. LeaveSafeMode lets
+all jobs start after a restore (decision 0016), or accepts a new engine (decision 0037). ForceFail is the last resort
+for a job whose container does not end.
+"""
 
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
 
+from batchq.accounts.wire import EmptyAnswer, EmptyRequest
 from batchq.api.http import milliseconds
 from batchq.api.operation_table import JOB, Call, OperationTable
-from batchq.api.stop_orders import HoldChangeAnswer, StopStepAnswer, hold_change_answer, stop_step_answer
+from batchq.api.stop_orders import (
+    HoldAnswer,
+    HoldChangeAnswer,
+    StopOrderAnswer,
+    StopStepAnswer,
+    hold_answer,
+    hold_change_answer,
+    stop_order_answer,
+    stop_step_answer,
+)
 from batchq.domain.access.accounts import Permission
+from batchq.domain.created_paths import status_reason
 from batchq.domain.job import Status
+from batchq.errors import NotFound
 from batchq.ports.history import HistoryEntry
 from batchq.services.jobs import JobService
+
+Reason = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=1024)]
+
+
+class HoldJobRequest(BaseModel):
+    """Why the job is held or paused."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
+
+    reason: Reason | None = None
+
+
+class HeldJobAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The job after the request."""
+
+    job_id: str
+    job_name: str
+    status: Status
+    status_reason: str | None = None
+    #: Why it is held; absent if it is not.
+    hold: HoldAnswer | None = None
+    #: The latest order to cancel or stop the job. Its kind is PAUSE while a running job is being paused.
+    stop_order: StopOrderAnswer | None = None
 
 
 class HistoryEntryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -55,7 +96,63 @@ class ForceFailRequest(BaseModel):
     reason: Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=1024)]
 
 
+class LeaveSafeModeRequest(BaseModel):
+    """How to leave safe mode."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    #: Whether containers that no job owns are removed; otherwise they are left alone for good.
+    purge: bool = False
+    #: Required if another engine answers than the one of the jobs: accept it, and give up the jobs that ran on the
+    #: other one.
+    newEngine: bool = False  # noqa: N815 - the wire's name
+
+
 operations = OperationTable[JobService](not_found=HTTPStatus.NOT_FOUND)
+
+
+@operations.add("HoldJob", "POST", f"{JOB}/hold")
+async def hold_job(jobs: JobService, call: Call[HoldJobRequest]) -> HeldJobAnswer:
+    """Keeps a queued job from starting until it is released.
+
+    The job keeps its position in line, and holds up no other job. A job that is STARTING or RUNNING is refused: pause
+    it. Of an array all children are held, those that run after their attempt. A job that is held already is not
+    changed.
+    """
+    await jobs.hold(call.job_id, call.input.reason or f"Held by {call.caller.user}", caller=call.caller)
+    return await _held_job(jobs, call)
+
+
+@operations.add("ReleaseJob", "POST", f"{JOB}/release")
+async def release_job(jobs: JobService, call: Call[EmptyRequest]) -> HeldJobAnswer:
+    """Lets a held or paused job start again.
+
+    It returns to its old position in line. A job that is not held is not changed.
+    """
+    await jobs.release(call.job_id, caller=call.caller)
+    return await _held_job(jobs, call)
+
+
+@operations.add("PauseJob", "POST", f"{JOB}/pause")
+async def pause_job(jobs: JobService, call: Call[HoldJobRequest]) -> HeldJobAnswer:
+    """Stops a running job with a final checkpoint, and holds it until it is resumed.
+
+    A job that is STARTING or RUNNING is stopped as by TerminateJob with a final checkpoint; then it is RUNNABLE and
+    held, its resources are free, and the attempt does not count as one of its attempts. Its checkpoints are kept. This
+    holds for every exit code. A queued job is held, and a held one is not changed.
+    """
+    await jobs.pause(call.job_id, call.input.reason or f"Paused by {call.caller.user}", caller=call.caller)
+    return await _held_job(jobs, call)
+
+
+@operations.add("ResumeJob", "POST", f"{JOB}/resume")
+async def resume_job(jobs: JobService, call: Call[EmptyRequest]) -> HeldJobAnswer:
+    """Lets a paused or held job start again, from its newest checkpoint.
+
+    It returns to its old position in line. A job that is not held is not changed.
+    """
+    await jobs.resume_job(call.job_id, caller=call.caller)
+    return await _held_job(jobs, call)
 
 
 @operations.add("GetJobHistory", "GET", f"{JOB}/history")
@@ -73,6 +170,28 @@ async def force_fail(jobs: JobService, call: Call[ForceFailRequest]) -> ForceFai
     """
     job = await jobs.force_fail(call.job_id, call.input.reason, caller=call.caller)
     return ForceFailAnswer(job_id=job.id, status=job.status, status_reason=job.status_reason)
+
+
+@operations.add("LeaveSafeMode", "POST", "/v1/batchq/leavesafemode", permission=Permission.MAINTENANCE)
+async def leave_safe_mode(jobs: JobService, call: Call[LeaveSafeModeRequest]) -> EmptyAnswer:
+    """Ends the safe mode after a restore, or accepts a new container engine."""
+    await jobs.leave_safe_mode(purge=call.input.purge, new_engine=call.input.newEngine, caller=call.caller)
+    return EmptyAnswer()
+
+
+async def _held_job(jobs: JobService, call: Call[Any]) -> HeldJobAnswer:
+    found = await jobs.describe([call.job_id], caller=call.caller)
+    if not found:
+        raise NotFound(f"Job {call.job_id} not found.")
+    job = found[0][0]
+    return HeldJobAnswer(
+        job_id=job.id,
+        job_name=job.spec.name,
+        status=job.status,
+        status_reason=status_reason(job),
+        hold=hold_answer(job.hold),
+        stop_order=stop_order_answer(job.stop_orders[-1]) if job.stop_orders else None,
+    )
 
 
 def _history_entry(it: HistoryEntry) -> HistoryEntryAnswer:

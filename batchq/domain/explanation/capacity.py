@@ -287,7 +287,10 @@ def _holder_words(held: Holding, now: datetime, reader: Reader) -> dict[str, str
     if held.first_to_end is None:
         return text
     end, first = held.first_to_end
-    return text | {"earliest" if first.stop is None else "stopping": reader.job(first), "left": words.duration(end - now)}
+    return text | {
+        "earliest" if first.stop is None else "stopping": reader.job(first),
+        "left": words.duration(end - now),
+    }
 
 
 def _holder_facts(held: Holding, reader: Reader) -> dict[str, Fact]:
