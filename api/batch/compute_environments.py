@@ -229,21 +229,21 @@ class DescribeComputeEnvironments(WireModel):
 @takes(CreateComputeEnvironment)
 async def create(context: BatchContext, request: BatchRequest, body: CreateComputeEnvironment) -> Answer:
     document = to_document(body)
-    made = await context.catalog.create_environment(
+    environment = ComputeEnvironment(
         name=EnvironmentName(validation.name(body.computeEnvironmentName, "computeEnvironmentName")),
         state=State(body.state or State.ENABLED),
         max_millicpus=capacity_millicpus(document, context.limits),
         document=json.dumps(document),
         tags=validation.tags(body.tags),
-        caller=request.caller,
+        created_at=context.clock.now(),
     )
-    return _name_and_arn(made, request)
+    return _name_and_arn(await context.catalog.compute_environments.create(environment, caller=request.caller), request)
 
 
 @takes(UpdateComputeEnvironment)
 async def update(context: BatchContext, request: BatchRequest, body: UpdateComputeEnvironment) -> Answer:
     name = environment_name(body.computeEnvironment, request.arns)
-    made = await context.catalog.update_environment(
+    made = await context.catalog.compute_environments.update(
         name, lambda it: apply_update(it, body, context.limits), caller=request.caller
     )
     return _name_and_arn(made, request)
@@ -251,7 +251,7 @@ async def update(context: BatchContext, request: BatchRequest, body: UpdateCompu
 
 @takes(DeleteComputeEnvironment)
 async def delete(context: BatchContext, request: BatchRequest, body: DeleteComputeEnvironment) -> Answer:
-    await context.catalog.delete_environment(
+    await context.catalog.compute_environments.delete(
         environment_name(body.computeEnvironment, request.arns), caller=request.caller
     )
     return {}
@@ -260,9 +260,10 @@ async def delete(context: BatchContext, request: BatchRequest, body: DeleteCompu
 @takes(DescribeComputeEnvironments)
 async def describe(context: BatchContext, request: BatchRequest, body: DescribeComputeEnvironments) -> Answer:
     names = request.arns.all_named(ArnKind.ENVIRONMENT, body.computeEnvironments or ())
-    found = context.catalog.describe_environments(names) if names or not body.computeEnvironments else ()
+    known = context.catalog.environments
+    found = {name: it for name, it in known.items() if name in names} if body.computeEnvironments else known
     query = ("DescribeComputeEnvironments", names)
-    entries, more = page({it.name: it for it in found}, body, query=query, tokens=context.tokens)
+    entries, more = page(found, body, query=query, tokens=context.tokens)
     return {"computeEnvironments": [to_wire(it, request.arns) for it in entries], **more}
 
 

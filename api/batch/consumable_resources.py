@@ -82,14 +82,14 @@ class ConsumableResourceProperties(WireModel):
 
 @takes(CreateConsumableResource)
 async def create(context: BatchContext, request: BatchRequest, body: CreateConsumableResource) -> Answer:
-    made = await context.catalog.consumable_resources.create(
+    resource = ConsumableResource(
         name=ConsumableName(validation.name(body.consumableResourceName, "consumableResourceName")),
         total=body.totalQuantity or 0,
         kind=resource_kind(body.resourceType),
         tags=validation.tags(body.tags),
-        caller=request.caller,
+        created_at=context.clock.now(),
     )
-    return _name_and_arn(made, request)
+    return _name_and_arn(await context.catalog.consumable_resources.create(resource, caller=request.caller), request)
 
 
 @takes(UpdateConsumableResource)
@@ -97,7 +97,7 @@ async def update(context: BatchContext, request: BatchRequest, body: UpdateConsu
     name = resource_name(body.consumableResource, request.arns)
     operation, quantity = to_operation(body)
     resources = context.catalog.consumable_resources
-    made = await resources.update(
+    made = await resources.change_total(
         name, operation=operation, quantity=quantity, token=body.clientToken, caller=request.caller
     )
     return _name_and_arn(made, request) | {"totalQuantity": resources.quantities(made).total}

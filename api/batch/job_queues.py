@@ -11,16 +11,7 @@ from batchq.api.batch import scheduling_policies, validation
 from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.compute_environments import is_fargate
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
-from batchq.api.batch.validation import (
-    Integer,
-    NameList,
-    PageSize,
-    StateName,
-    Tags,
-    Text,
-    Unsupported,
-    WireModel,
-)
+from batchq.api.batch.validation import Integer, NameList, PageSize, StateName, Tags, Text, Unsupported, WireModel
 from batchq.api.http import milliseconds
 from batchq.api.operations import takes
 from batchq.api.page_tokens import page
@@ -99,7 +90,7 @@ class DescribeJobQueues(WireModel):
 @takes(CreateJobQueue)
 async def create(context: BatchContext, request: BatchRequest, body: CreateJobQueue) -> Answer:
     check_supported(body)
-    made = await context.catalog.create_queue(
+    queue = JobQueue(
         name=QueueName(validation.name(body.jobQueueName, "jobQueueName")),
         state=State(body.state or State.ENABLED),
         priority=body.priority,
@@ -108,9 +99,9 @@ async def create(context: BatchContext, request: BatchRequest, body: CreateJobQu
         time_limits=to_time_limits(body.jobStateTimeLimitActions or ()),
         document=to_document(body),
         tags=validation.tags(body.tags),
-        caller=request.caller,
+        created_at=context.clock.now(),
     )
-    return _name_and_arn(made, request)
+    return _name_and_arn(await context.catalog.job_queues.create(queue, caller=request.caller), request)
 
 
 @takes(UpdateJobQueue)
@@ -118,7 +109,7 @@ async def update(context: BatchContext, request: BatchRequest, body: UpdateJobQu
     check_supported(body)
     name = queue_name(body.jobQueue, request.arns)
     known = context.catalog.environments
-    made = await context.catalog.update_queue(
+    made = await context.catalog.job_queues.update(
         name, lambda it: apply_update(it, body, request.arns, known), caller=request.caller
     )
     return _name_and_arn(made, request)
@@ -126,16 +117,17 @@ async def update(context: BatchContext, request: BatchRequest, body: UpdateJobQu
 
 @takes(DeleteJobQueue)
 async def delete(context: BatchContext, request: BatchRequest, body: DeleteJobQueue) -> Answer:
-    await context.catalog.delete_queue(queue_name(body.jobQueue, request.arns), caller=request.caller)
+    await context.catalog.job_queues.delete(queue_name(body.jobQueue, request.arns), caller=request.caller)
     return {}
 
 
 @takes(DescribeJobQueues)
 async def describe(context: BatchContext, request: BatchRequest, body: DescribeJobQueues) -> Answer:
     names = request.arns.all_named(ArnKind.QUEUE, body.jobQueues or ())
-    found = context.catalog.describe_queues(names, caller=request.caller) if names or not body.jobQueues else ()
+    known = context.catalog.queues_of(request.caller)
+    found = {name: it for name, it in known.items() if name in names} if body.jobQueues else known
     query = ("DescribeJobQueues", names)
-    entries, more = page({it.name: it for it in found}, body, query=query, tokens=context.tokens)
+    entries, more = page(found, body, query=query, tokens=context.tokens)
     return {"jobQueues": [to_wire(it, request.arns) for it in entries], **more}
 
 

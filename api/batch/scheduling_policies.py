@@ -69,15 +69,16 @@ class ListSchedulingPolicies(WireModel):
 async def create(context: BatchContext, request: BatchRequest, body: CreateSchedulingPolicy) -> Answer:
     check_supported(body)
     fair = body.fairsharePolicy
-    made = await context.catalog.scheduling_policies.create(
+    policy = SchedulingPolicy(
         name=PolicyName(validation.name(body.name, "name")),
         shares=to_shares(fair),
         decay=to_decay(fair),
         reservation=to_reservation(fair),
         document=to_document(fair),
         tags=validation.tags(body.tags),
-        caller=request.caller,
+        created_at=context.clock.now(),
     )
+    made = await context.catalog.scheduling_policies.create(policy, caller=request.caller)
     return {"name": made.name, "arn": request.arns.policy(made.name)}
 
 
@@ -101,7 +102,8 @@ async def delete(context: BatchContext, request: BatchRequest, body: DeleteSched
 
 @takes(DescribeSchedulingPolicies)
 async def describe(context: BatchContext, request: BatchRequest, body: DescribeSchedulingPolicies) -> Answer:
-    found = context.catalog.scheduling_policies.describe(request.arns.all_named(ArnKind.POLICY, body.arns))
+    names = request.arns.all_named(ArnKind.POLICY, body.arns)
+    found = (it for name, it in sorted(context.catalog.policies.items()) if name in names)
     return {"schedulingPolicies": [to_wire(it, request.arns) for it in found]}
 
 

@@ -30,15 +30,7 @@ from batchq.engine.containers.watcher import Watcher
 from batchq.engine.engine_identity import EngineCheck, VerifiedRuntime
 from batchq.engine.history_feed import HistoryFeed
 from batchq.engine.loop import EngineLoop
-from batchq.engine.mailbox import (
-    BulkStopRequest,
-    JobEvent,
-    LeaveSafeMode,
-    Mailbox,
-    SetBudget,
-    Submit,
-    UpdateTags,
-)
+from batchq.engine.mailbox import BulkStopRequest, JobEvent, LeaveSafeMode, Mailbox, SetBudget, Submit, UpdateTags
 from batchq.engine.monitors import StoreMonitor
 from batchq.engine.scheduler_state import Health, scheduler_state
 from batchq.engine.supervisor import Supervisor, wait_at_most

@@ -51,14 +51,7 @@ from batchq.engine.scheduling.scheduler import Scheduler
 from batchq.engine.state import EngineState
 from batchq.engine.supervisor import Supervisor
 from batchq.engine.unit_of_work import PendingDependents, UnitOfWork, pending_dependents
-from batchq.errors import (
-    BatchqError,
-    Conflict,
-    IllegalTransition,
-    StaleRead,
-    StoreFailed,
-    Unavailable,
-)
+from batchq.errors import BatchqError, Conflict, IllegalTransition, StaleRead, StoreFailed, Unavailable
 from batchq.ports.catalog import CatalogView, Snapshot
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore

@@ -7,7 +7,7 @@ The scheduler's read view of the catalog: the current queues, environments, poli
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -81,22 +81,25 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     active_shares: int = 0
 
 
+#: The kinds of resources that have one row each, in memory and in the store.
+CatalogResource = ComputeEnvironment | JobQueue | SchedulingPolicy | ConsumableResource
+R = TypeVar("R", ComputeEnvironment, JobQueue, SchedulingPolicy, ConsumableResource)
+
+
 class CatalogStore(Protocol):
     """Durable storage of the catalog. Each write is one transaction.
 
     A write for a `caller` inserts the audit record in the same transaction; None: the server itself writes.
     """
 
-    async def policies(self) -> tuple[SchedulingPolicy, ...]: ...
+    async def resources(self, kind: type[R]) -> tuple[R, ...]:
+        """All resources of a kind, by name. Raises StoreRefused for an unreadable one."""
 
-    async def put_policy(self, policy: SchedulingPolicy, *, caller: Caller | None) -> None:
-        """Insert the policy, or replace the policy with the same name."""
+    async def put_resource(self, resource: CatalogResource, *, caller: Caller | None) -> None:
+        """Insert the resource, or replace the resource of this kind and name."""
 
-    async def drop_policy(self, name: PolicyName, *, caller: Caller | None) -> None: ...
-
-    async def consumables(self) -> tuple[ConsumableResource, ...]: ...
-
-    async def put_consumable(self, resource: ConsumableResource, *, caller: Caller | None) -> None: ...
+    async def drop_resource(self, kind: type[CatalogResource], name: str, *, caller: Caller | None) -> None:
+        """Delete the resource, and the stored updates of a ConsumableResource."""
 
     async def update_consumable(
         self, resource: ConsumableResource, update: ConsumableUpdate, *, forget_before: datetime, caller: Caller | None
@@ -108,22 +111,6 @@ class CatalogStore(Protocol):
 
     async def consumable_update(self, name: ConsumableName, token: str) -> ConsumableUpdate | None:
         """The update with this client token; None if there was none, or it has been deleted."""
-
-    async def drop_consumable(self, name: ConsumableName, *, caller: Caller | None) -> None:
-        """Delete the resource and its stored updates."""
-
-    async def environments(self) -> tuple[ComputeEnvironment, ...]: ...
-
-    async def queues(self) -> tuple[JobQueue, ...]: ...
-
-    async def put_environment(self, environment: ComputeEnvironment, *, caller: Caller | None) -> None:
-        """Insert the environment, or replace the environment with the same name."""
-
-    async def put_queue(self, queue: JobQueue, *, caller: Caller | None) -> None: ...
-
-    async def drop_environment(self, name: str, *, caller: Caller | None) -> None: ...
-
-    async def drop_queue(self, name: str, *, caller: Caller | None) -> None: ...
 
     async def add_definition(self, definition: JobDefinition, *, caller: Caller | None) -> JobDefinition:
         """Store the definition as the next revision of its name, and return it as stored.

@@ -1,4 +1,4 @@
-"""The catalog service: compute environments, job queues, and the services of the other resources.
+"""The catalog service: the tables of all resources, and what a change of one requires of the others.
 
 All resources except job definitions are held in memory, where the scheduler reads them in each unit of work. Changes
 are serialized, and memory is updated after the store has saved a change.
@@ -7,7 +7,7 @@ The first start of a data directory creates a compute environment and a queue, s
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
@@ -21,8 +21,6 @@ from batchq.domain.catalog import (
     PolicyName,
     SchedulingPolicy,
     State,
-    Tags,
-    TimeLimit,
 )
 from batchq.domain.ids import ConsumableName, QueueName
 from batchq.host import DiskGuard
@@ -31,12 +29,11 @@ from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
 from batchq.services.consumable_resources import ConsumableResourceService
 from batchq.services.job_definitions import JobDefinitionService
-from batchq.services.resource_table import ResourceTable, WriteLock, serialized
-from batchq.services.scheduling_policies import SchedulingPolicyService
+from batchq.services.resource_table import ResourceTable, WriteLock
 
+DEFAULT_ENVIRONMENT = EnvironmentName("local")
+DEFAULT_QUEUE = QueueName("default")
 _DEFAULTS_CREATED = "defaults created"
-
-_ENVIRONMENT, _QUEUE, _POLICY = "ComputeEnvironment", "JobQueue", "SchedulingPolicy"
 
 
 class CatalogService:
@@ -46,34 +43,42 @@ class CatalogService:
         self, *, store: CatalogStore, jobs: JobStore, clock: Clock, disk_guard: DiskGuard, changed: Callable[[], None]
     ) -> None:
         """`changed` is called after each change, except of job definitions, to schedule again."""
-        self.write_lock = WriteLock()
+        write_lock = WriteLock()
         self._store = store
         self._jobs = jobs
         self._clock = clock
+        #: Deletion raises Invalid while the environment is ENABLED or a queue uses it. Its jobs keep running.
         self.compute_environments: ResourceTable[EnvironmentName, ComputeEnvironment] = ResourceTable(
-            _ENVIRONMENT,
-            write_lock=self.write_lock,
-            read=store.environments,
-            put=store.put_environment,
-            drop=store.drop_environment,
+            ComputeEnvironment,
+            write_lock=write_lock,
+            store=store,
             changed=changed,
+            check_deletion=self._check_environment_deletion,
             tagged=rules.environment_tagged,
         )
+        #: A change raises NotFound for an unknown environment or policy; Invalid if a queue would lose its policy, or a
+        #: queue without one would get one. Deletion raises Invalid while the queue is ENABLED or has unfinished jobs.
         self.job_queues: ResourceTable[QueueName, JobQueue] = ResourceTable(
-            _QUEUE,
-            write_lock=self.write_lock,
-            read=store.queues,
-            put=store.put_queue,
-            drop=store.drop_queue,
+            JobQueue,
+            write_lock=write_lock,
+            store=store,
             changed=changed,
+            check=self._check_queue,
+            check_deletion=self._check_queue_deletion,
         )
-        self.definitions = JobDefinitionService(write_lock=self.write_lock, store=store, disk_guard=disk_guard)
-        self.scheduling_policies = SchedulingPolicyService(
-            write_lock=self.write_lock, store=store, clock=clock, queues=self.job_queues.known, changed=changed
+        #: A change raises Invalid if two shares overlap, deletion while a queue uses the policy.
+        self.scheduling_policies: ResourceTable[PolicyName, SchedulingPolicy] = ResourceTable(
+            SchedulingPolicy,
+            write_lock=write_lock,
+            store=store,
+            changed=changed,
+            check=lambda _, after: rules.require_disjoint_shares(after.shares),
+            check_deletion=self._check_policy_deletion,
         )
         self.consumable_resources = ConsumableResourceService(
-            write_lock=self.write_lock, store=store, clock=clock, changed=changed
+            write_lock=write_lock, store=store, clock=clock, changed=changed
         )
+        self.definitions = JobDefinitionService(write_lock=write_lock, store=store, disk_guard=disk_guard)
 
     @property
     def environments(self) -> Mapping[EnvironmentName, ComputeEnvironment]:
@@ -106,79 +111,25 @@ class CatalogService:
         if await self._store.flag(_DEFAULTS_CREATED):
             return
         if DEFAULT_ENVIRONMENT not in self.environments:
-            await self.create_environment(
+            environment = ComputeEnvironment(
                 name=DEFAULT_ENVIRONMENT,
                 state=State.ENABLED,
                 max_millicpus=max_millicpus,
                 document=local_document(max_millicpus),
-                tags=(),
-                caller=None,
+                created_at=self._clock.now(),
             )
+            await self.compute_environments.create(environment, caller=None)
         if DEFAULT_QUEUE not in self.queues:
-            await self.create_queue(
+            queue = JobQueue(
                 name=DEFAULT_QUEUE,
                 state=State.ENABLED,
                 priority=1,
                 environments=(DEFAULT_ENVIRONMENT,),
                 document="{}",
-                tags=(),
-                caller=None,
+                created_at=self._clock.now(),
             )
+            await self.job_queues.create(queue, caller=None)
         await self._store.set_flag(_DEFAULTS_CREATED)
-
-    # -------------------------------------------------------------------------------------------------- environments
-
-    def describe_environments(self, names: Sequence[str] = ()) -> tuple[ComputeEnvironment, ...]:
-        """The environments with these names, sorted by name; unknown names are omitted. No names: all environments."""
-        return tuple(it for name, it in sorted(self.environments.items()) if not names or name in names)
-
-    @serialized
-    async def create_environment(
-        self,
-        *,
-        name: EnvironmentName,
-        state: State,
-        max_millicpus: int,
-        document: str,
-        tags: Tags,
-        caller: Caller | None,
-    ) -> ComputeEnvironment:
-        """Create an environment. Raises Invalid if the name is taken."""
-        rules.require_free_name(name, self.environments)
-        environment = ComputeEnvironment(
-            name=name,
-            state=state,
-            max_millicpus=max_millicpus,
-            document=document,
-            tags=rules.environment_tagged((), tags),
-            created_at=self._clock.now(),
-        )
-        return await self.compute_environments.put(environment, caller=caller)
-
-    @serialized
-    async def update_environment(
-        self,
-        name: EnvironmentName,
-        change: Callable[[ComputeEnvironment], ComputeEnvironment],
-        *,
-        caller: Caller,
-    ) -> ComputeEnvironment:
-        """Replace the environment by `change(environment)`, computed under the write lock. Raises NotFound."""
-        return await self.compute_environments.put(change(self.compute_environments.get(name)), caller=caller)
-
-    @serialized
-    async def delete_environment(self, name: EnvironmentName, *, caller: Caller) -> None:
-        """Delete the environment; its jobs keep running. An unknown name is success.
-
-        Raises Invalid while it is ENABLED or a queue uses it.
-        """
-        if name not in self.environments:
-            return
-        rules.require_disabled(_ENVIRONMENT, name, self.environments[name].state)
-        rules.require_unused(name, [queue.environments for queue in self.queues.values()])
-        await self.compute_environments.drop(name, caller=caller)
-
-    # -------------------------------------------------------------------------------------------------------- queues
 
     def queues_of(self, caller: Caller) -> Mapping[QueueName, JobQueue]:
         """The queues that are visible to the caller."""
@@ -186,86 +137,32 @@ class CatalogService:
             return self.queues
         return {name: self.queues[name] for name in caller.queues if name in self.queues}
 
-    def describe_queues(self, names: Sequence[str] = (), *, caller: Caller) -> tuple[JobQueue, ...]:
-        """The visible queues with these names, sorted by name; unknown names are omitted. No names: all of them."""
-        return tuple(it for name, it in sorted(self.queues_of(caller).items()) if not names or name in names)
-
-    @serialized
-    async def create_queue(
-        self,
-        *,
-        name: QueueName,
-        state: State,
-        priority: int,
-        environments: tuple[EnvironmentName, ...],
-        policy: PolicyName | None = None,
-        time_limits: tuple[TimeLimit, ...] = (),
-        document: str,
-        tags: Tags,
-        caller: Caller | None,
-    ) -> JobQueue:
-        """Create a queue. Raises Invalid if the name is taken; NotFound for an unknown environment or policy."""
-        rules.require_free_name(name, self.queues)
-        queue = JobQueue(
-            name=name,
-            state=state,
-            priority=priority,
-            environments=environments,
-            policy=policy,
-            time_limits=time_limits,
-            document=document,
-            tags=rules.tagged((), tags),
-            created_at=self._clock.now(),
-        )
-        self._check_references(queue)
-        return await self.job_queues.put(queue, caller=caller)
-
-    @serialized
-    async def update_queue(
-        self, name: QueueName, change: Callable[[JobQueue], JobQueue], *, caller: Caller
-    ) -> JobQueue:
-        """Replace the queue by `change(queue)`, computed under the write lock.
-
-        Raises NotFound for an unknown queue, environment or policy; Invalid if a queue would lose its scheduling
-        policy, or a queue without one would get one.
-        """
-        before = self.job_queues.get(name)
-        after = change(before)
-        rules.require_same_kind(before, after)
-        self._check_references(after)
-        return await self.job_queues.put(after, caller=caller)
-
     async def drain_queue(self, name: QueueName, *, drained: bool, caller: Caller) -> JobQueue:
         """Let the queue accept jobs and start none, or let it start them again (`drained` false).
 
         A repeated call changes nothing. Raises NotFound for a queue that does not exist or that the caller cannot see.
         """
-        rules.require_existing(_QUEUE, [name], self.queues_of(caller))
-        return await self.update_queue(name, lambda it: replace(it, drained=drained), caller=caller)
+        rules.require_existing(JobQueue.__name__, [name], self.queues_of(caller))
+        return await self.job_queues.update(name, lambda it: replace(it, drained=drained), caller=caller)
 
-    @serialized
-    async def delete_queue(self, name: QueueName, *, caller: Caller) -> None:
-        """Delete the queue. An unknown name is success.
+    async def _check_environment_deletion(self, environment: ComputeEnvironment) -> None:
+        rules.require_disabled(ComputeEnvironment.__name__, environment.name, environment.state)
+        rules.require_unused(environment.name, [queue.environments for queue in self.queues.values()])
 
-        Raises Invalid while it is ENABLED or has unfinished jobs. AWS: they would be terminated.
-        """
-        if name not in self.queues:
-            return
-        rules.require_disabled(_QUEUE, name, self.queues[name].state)
-        rules.require_empty(name, await self._jobs.unfinished_in(name))
-        await self.job_queues.drop(name, caller=caller)
+    def _check_queue(self, before: JobQueue | None, after: JobQueue) -> None:
+        if before is not None:
+            rules.require_same_kind(before, after)
+        rules.require_existing(ComputeEnvironment.__name__, after.environments, self.environments)
+        if after.policy is not None:
+            rules.require_existing(SchedulingPolicy.__name__, [after.policy], self.policies)
 
-    # -------------------------------------------------------------------------------------------------------- inside
+    async def _check_queue_deletion(self, queue: JobQueue) -> None:
+        """AWS: the unfinished jobs of a deleted queue are terminated; here they keep it from being deleted."""
+        rules.require_disabled(JobQueue.__name__, queue.name, queue.state)
+        rules.require_empty(queue.name, await self._jobs.unfinished_in(queue.name))
 
-    def _check_references(self, queue: JobQueue) -> None:
-        rules.require_existing(_ENVIRONMENT, queue.environments, self.environments)
-        if queue.policy is not None:
-            rules.require_existing(_POLICY, [queue.policy], self.policies)
-
-
-DEFAULT_ENVIRONMENT = EnvironmentName("local")
-
-DEFAULT_QUEUE = QueueName("default")
+    async def _check_policy_deletion(self, policy: SchedulingPolicy) -> None:
+        rules.require_unused(policy.name, [(it.policy,) for it in self.queues.values() if it.policy is not None])
 
 
 def local_document(max_millicpus: int) -> str:

@@ -1,4 +1,4 @@
-"""The service for consumable resources: create, update, delete and describe. The engine knows their usage."""
+"""The service for consumable resources. The engine knows their usage."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -9,20 +9,13 @@ from msgspec.structs import replace
 
 from batchq.domain import catalog_rules as rules
 from batchq.domain.access.accounts import Caller
-from batchq.domain.catalog import (
-    ConsumableResource,
-    ConsumableUpdate,
-    Operation,
-    ResourceKind,
-    Tags,
-)
+from batchq.domain.catalog import ConsumableResource, ConsumableUpdate, Operation, ResourceKind
 from batchq.domain.ids import ConsumableName
 from batchq.errors import Invalid
 from batchq.ports.catalog import CatalogStore
 from batchq.ports.clock import Clock
 from batchq.services.resource_table import ResourceTable, WriteLock, serialized
 
-KIND = "ConsumableResource"
 MAX_RESOURCES = 50_000  # AWS: the limit for an account and region
 TOKEN_LIFETIME = timedelta(hours=8)
 """AWS: how long a clientToken is valid."""
@@ -64,17 +57,13 @@ class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource
     def __init__(
         self, *, write_lock: WriteLock, store: CatalogStore, clock: Clock, changed: Callable[[], None]
     ) -> None:
-        """`changed` is called after each change, to schedule again."""
-        super().__init__(
-            KIND,
-            write_lock=write_lock,
-            read=store.consumables,
-            put=store.put_consumable,
-            drop=store.drop_consumable,
-            changed=changed,
-        )
+        """`changed` is called after each change, to schedule again.
+
+        A deletion affects no job: those that hold units keep running, and those that require units wait until a
+        resource of this name is created.
+        """
+        super().__init__(ConsumableResource, write_lock=write_lock, store=store, changed=changed)
         self.usage: ConsumableUsage = NoUsage()
-        self._store = store
         self._clock = clock
 
     def quantities(self, resource: ConsumableResource) -> Quantities:
@@ -89,27 +78,18 @@ class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource
         return Quantities(total=total, in_use=in_use, available=max(0, total - held))
 
     @serialized
-    async def create(
-        self, *, name: ConsumableName, total: int, kind: ResourceKind, tags: Tags, caller: Caller
-    ) -> ConsumableResource:
+    async def create(self, resource: ConsumableResource, *, caller: Caller | None) -> ConsumableResource:
         """Create a resource with all of `total` available, also if a deleted resource of this name was used up.
 
         Raises Invalid if the name is taken, if the quantity is invalid, or beyond MAX_RESOURCES resources.
         """
-        rules.require_free_name(name, self.known)
-        rules.require_room(KIND, len(self.known), MAX_RESOURCES)
-        resource = ConsumableResource(
-            name=name,
-            total=rules.valid_quantity(total),
-            kind=kind,
-            tags=rules.tagged((), tags),
-            created_at=self._clock.now(),
-        )
-        resource = replace(resource, total=resource.total + self._used_up(resource))
-        return await self.put(resource, caller=caller)
+        rules.require_free_name(resource.name, self.known)
+        rules.require_room(ConsumableResource.__name__, len(self.known), MAX_RESOURCES)
+        total = rules.valid_quantity(resource.total) + self._used_up(resource)
+        return await self.put(replace(resource, total=total, tags=rules.tagged((), resource.tags)), caller=caller)
 
     @serialized
-    async def update(
+    async def change_total(
         self, name: ConsumableName, *, operation: Operation, quantity: int, token: str | None, caller: Caller
     ) -> ConsumableResource:
         """Set, raise or lower the total. Units that jobs hold are not affected.
@@ -129,16 +109,6 @@ class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource
             return await self.put(after, caller=caller)
         await self._store.update_consumable(after, requested, forget_before=now - TOKEN_LIFETIME, caller=caller)
         return self.saved(after)
-
-    @serialized
-    async def delete(self, name: ConsumableName, *, caller: Caller) -> None:
-        """Delete the resource. An unknown name is success.
-
-        Jobs that hold units keep running; jobs that require units wait until a resource of this name is created.
-        """
-        if name not in self.known:
-            return
-        await self.drop(name, caller=caller)
 
     def _remaining(self, resource: ConsumableResource) -> int:
         """The units that are not used up. Never negative: jobs may take units while a lower total is being saved."""

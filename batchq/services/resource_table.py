@@ -1,7 +1,7 @@
 """A table of named catalog resources, and the mutex that serializes their changes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from functools import partial, wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 
@@ -9,10 +9,12 @@ from msgspec.structs import replace
 
 from batchq.domain import catalog_rules as rules
 from batchq.domain.access.accounts import Caller
-from batchq.domain.catalog import ComputeEnvironment, ConsumableResource, JobQueue, SchedulingPolicy, Tags
+from batchq.domain.catalog import Tags
+from batchq.ports.catalog import CatalogStore, R
 
 P = ParamSpec("P")
 T = TypeVar("T")
+K = TypeVar("K", bound=str)
 
 
 class WriteLock:
@@ -58,65 +60,67 @@ def serialized(
     return through
 
 
-K = TypeVar("K", bound=str)
-R = TypeVar("R", ComputeEnvironment, JobQueue, SchedulingPolicy, ConsumableResource)
-R_contra = TypeVar("R_contra", contravariant=True)
-K_contra = TypeVar("K_contra", contravariant=True)
-
-
-class Put(Protocol[R_contra]):
-    def __call__(self, resource: R_contra, /, *, caller: Caller | None) -> Awaitable[None]: ...
-
-
-class Drop(Protocol[K_contra]):
-    def __call__(self, name: K_contra, /, *, caller: Caller | None) -> Awaitable[None]: ...
-
-
 class ResourceTable(Generic[K, R]):
     """All resources of one kind by name, in memory. Each change is stored first and then applied to the table."""
 
     def __init__(
         self,
-        kind: str,
+        kind: type[R],
         *,
         write_lock: WriteLock,
-        read: Callable[[], Awaitable[Sequence[R]]],
-        put: Put[R],
-        drop: Drop[K],
+        store: CatalogStore,
         changed: Callable[[], None],
+        check: Callable[[R | None, R], None] = lambda _before, _after: None,
+        check_deletion: Callable[[R], Awaitable[None]] | None = None,
         tagged: Callable[[Tags, Tags], Tags] = rules.tagged,
     ) -> None:
-        """`changed` is called after each change. `tagged` merges new tags into existing ones; raises Invalid."""
+        """`changed` is called after each change, to schedule again.
+
+        `check` is called before a resource (None: a new one) is replaced, and `check_deletion` before it is deleted;
+        both raise Invalid or NotFound. `tagged` merges new tags into existing ones; raises Invalid.
+        """
         self.write_lock = write_lock
         self.known: dict[K, R] = {}
-        self._kind = kind
-        self._read: Callable[[], Awaitable[Sequence[R]]] = read
-        self._put: Put[R] = put
-        self._drop = drop
+        self._kind: type[R] = kind
+        self._store = store
         self._changed = changed
+        self._check: Callable[[R | None, R], None] = check
+        self._check_deletion: Callable[[R], Awaitable[None]] | None = check_deletion
         self._tagged = tagged
 
     async def load(self) -> None:
         """Read all resources from the store. The table is empty before."""
-        self.known.update((cast("K", it.name), it) for it in await self._read())  # K is the type of R's names
+        self.known.update((cast("K", it.name), it) for it in await self._store.resources(self._kind))
 
     def get(self, name: K) -> R:
         """The resource with this name. Raises NotFound."""
-        rules.require_existing(self._kind, [name], self.known)
+        rules.require_existing(self._kind.__name__, [name], self.known)
         return self.known[name]
 
-    async def put(self, resource: R, *, caller: Caller | None) -> R:
-        await self._put(resource, caller=caller)
-        return self.saved(resource)
+    @serialized
+    async def create(self, resource: R, *, caller: Caller | None) -> R:
+        """Store a new resource. Raises Invalid if the name is taken or there are too many tags; as `check`."""
+        rules.require_free_name(resource.name, self.known)
+        tagged = replace(resource, tags=self._tagged((), resource.tags))
+        self._check(None, tagged)
+        return await self.put(tagged, caller=caller)
 
-    def saved(self, resource: R) -> R:
-        """Apply a resource to the table that the store has already saved."""
-        self.known[cast("K", resource.name)] = resource  # K is the type of R's names
-        self._changed()
-        return resource
+    @serialized
+    async def update(self, name: K, change: Callable[[R], R], *, caller: Caller) -> R:
+        """Replace the resource by `change(resource)`, computed under the write lock. Raises NotFound; as `check`."""
+        before = self.get(name)
+        after = change(before)
+        self._check(before, after)
+        return await self.put(after, caller=caller)
 
-    async def drop(self, name: K, *, caller: Caller) -> None:
-        await self._drop(name, caller=caller)
+    @serialized
+    async def delete(self, name: K, *, caller: Caller) -> None:
+        """Delete the resource. An unknown name is success. Raises as `check_deletion`."""
+        if name not in self.known:
+            return
+        if self._check_deletion is not None:
+            await self._check_deletion(self.known[name])
+        await self._store.drop_resource(self._kind, name, caller=caller)
         del self.known[name]
         self._changed()
 
@@ -131,3 +135,14 @@ class ResourceTable(Generic[K, R]):
         """Remove tags. Raises NotFound."""
         before = self.get(name)
         await self.put(replace(before, tags=rules.untagged(before.tags, keys)), caller=caller)
+
+    async def put(self, resource: R, *, caller: Caller | None) -> R:
+        """Store a resource, and apply it to the table. To be called under the write lock."""
+        await self._store.put_resource(resource, caller=caller)
+        return self.saved(resource)
+
+    def saved(self, resource: R) -> R:
+        """Apply a resource to the table that the store has already saved."""
+        self.known[cast("K", resource.name)] = resource  # K is the type of R's names
+        self._changed()
+        return resource

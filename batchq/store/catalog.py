@@ -8,9 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from itertools import islice
 from operator import itemgetter
-from typing import TypeVar
 
-from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Owner, Visibility
@@ -24,6 +22,7 @@ from batchq.domain.catalog import (
 )
 from batchq.domain.ids import DefinitionRef
 from batchq.errors import Conflict, StoreRefused
+from batchq.ports.catalog import CatalogResource, R
 from batchq.store import rows
 from batchq.store.lists import merge, visible_columns
 from batchq.store.quarantine import skip_unreadable
@@ -32,61 +31,48 @@ from batchq.store.statements import load_statements
 SQL = load_statements("catalog.sql")
 
 Connection = sqlite3.Connection
-T = TypeVar("T")
 
 
-def environments(connection: Connection) -> tuple[ComputeEnvironment, ...]:
-    return _all_values(connection, "compute_environments", rows.ENVIRONMENT)
+#: The beginning of the resource in an audit record, by kind.
+AUDIT_NAMES: Mapping[type[CatalogResource], str] = {
+    ComputeEnvironment: "compute-environment",
+    JobQueue: "job-queue",
+    SchedulingPolicy: "scheduling-policy",
+    ConsumableResource: "consumable-resource",
+}
 
 
-def put_environment(connection: Connection, environment: ComputeEnvironment) -> None:
-    value = rows.as_json(environment)
-    connection.execute(SQL["put_compute_environment"], {"name": rows.text(environment.name), "value": value})
+def resources(connection: Connection, kind: type[R]) -> tuple[R, ...]:
+    """Raises StoreRefused for an unreadable resource: to skip it would silently change what jobs may do."""
+    found = connection.execute(SQL["resources"], {"kind": kind.__name__})
+    return tuple(_decode(kind, name, value) for name, value in found)
 
 
-def drop_environment(connection: Connection, name: str) -> None:
-    connection.execute(SQL["delete_compute_environment"], {"name": rows.text(name)})
+def _decode(kind: type[R], name: str, value: str) -> R:
+    try:
+        resource: R = rows.RESOURCES[kind].decode(value)
+    except ValueError as why:
+        raise StoreRefused(
+            f"{kind.__name__} {name!r} in the table catalog_resources is unreadable: restore a backup, or delete that "
+            "row and create it again"
+        ) from why
+    return resource
 
 
-def queues(connection: Connection) -> tuple[JobQueue, ...]:
-    return _all_values(connection, "job_queues", rows.QUEUE)
+def put_resource(connection: Connection, resource: CatalogResource) -> None:
+    connection.execute(SQL["put_resource"], rows.resource_row(resource))
 
 
-def put_queue(connection: Connection, queue: JobQueue) -> None:
-    value = rows.as_json(queue)
-    connection.execute(SQL["put_job_queue"], {"name": rows.text(queue.name), "value": value})
-
-
-def drop_queue(connection: Connection, name: str) -> None:
-    connection.execute(SQL["delete_job_queue"], {"name": rows.text(name)})
-
-
-def policies(connection: Connection) -> tuple[SchedulingPolicy, ...]:
-    return _all_values(connection, "scheduling_policies", rows.POLICY)
-
-
-def put_policy(connection: Connection, policy: SchedulingPolicy) -> None:
-    value = rows.as_json(policy)
-    connection.execute(SQL["put_scheduling_policy"], {"name": rows.text(policy.name), "value": value})
-
-
-def drop_policy(connection: Connection, name: str) -> None:
-    connection.execute(SQL["delete_scheduling_policy"], {"name": rows.text(name)})
-
-
-def consumables(connection: Connection) -> tuple[ConsumableResource, ...]:
-    return _all_values(connection, "consumable_resources", rows.CONSUMABLE)
-
-
-def put_consumable(connection: Connection, resource: ConsumableResource) -> None:
-    value = rows.as_json(resource)
-    connection.execute(SQL["put_consumable_resource"], {"name": rows.text(resource.name), "value": value})
+def drop_resource(connection: Connection, kind: type[CatalogResource], name: str) -> None:
+    connection.execute(SQL["delete_resource"], {"kind": kind.__name__, "name": rows.text(name)})
+    if kind is ConsumableResource:
+        connection.execute(SQL["delete_consumable_resource_updates"], {"name": rows.text(name)})
 
 
 def update_consumable(
     connection: Connection, resource: ConsumableResource, update: ConsumableUpdate, *, forget_before: datetime
 ) -> None:
-    put_consumable(connection, resource)
+    put_resource(connection, resource)
     connection.execute(SQL["delete_old_consumable_resource_updates"], {"before": rows.microseconds(forget_before)})
     connection.execute(SQL["put_consumable_resource_update"], rows.consumable_update_row(resource.name, update))
 
@@ -95,11 +81,6 @@ def consumable_update(connection: Connection, name: str, token: str) -> Consumab
     parameters = {"resource": rows.text(name), "token": rows.text(token)}
     found = connection.execute(SQL["consumable_resource_update"], parameters)
     return next(skip_unreadable(found, rows.CONSUMABLE_UPDATE.decode), None)
-
-
-def drop_consumable(connection: Connection, name: str) -> None:
-    for statement in ("delete_consumable_resource", "delete_consumable_resource_updates"):
-        connection.execute(SQL[statement], {"name": rows.text(name)})
 
 
 def add_definition(connection: Connection, definition: JobDefinition) -> JobDefinition:
@@ -192,23 +173,6 @@ def flag(connection: Connection, name: str) -> bool:
 
 def set_flag(connection: Connection, name: str) -> None:
     connection.execute(SQL["set_flag"], {"name": _flag(name), "value": ""})
-
-
-def _all_values(connection: Connection, table: str, decoder: Decoder[T]) -> tuple[T, ...]:
-    """All rows of a table that placement depends on. Raises StoreRefused for an unreadable row.
-
-    To skip the row would silently change what jobs may do.
-    """
-    return tuple(_decode(table, name, value, decoder) for name, value in connection.execute(SQL[table]))
-
-
-def _decode(table: str, name: str, value: str, decoder: Decoder[T]) -> T:
-    try:
-        return decoder.decode(value)
-    except ValueError as why:
-        raise StoreRefused(
-            f"{name!r} in the table {table} is unreadable: restore a backup, or delete that row and create it again"
-        ) from why
 
 
 def _definition(connection: Connection, statement: str, parameters: Mapping[str, str | int]) -> JobDefinition | None:

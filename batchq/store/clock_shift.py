@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
+from batchq.domain.catalog import JobQueue
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.clock_shift import ClockShift, shifted
 from batchq.ports.clock import ClockAnchor
@@ -76,9 +77,9 @@ def _shift_shares(connection: Connection, shift: ClockShift) -> None:
 
 
 def _shift_queues(connection: Connection, shift: ClockShift) -> None:
-    for _, value in connection.execute(SQL["job_queues"]).fetchall():
+    for _, value in connection.execute(catalog.SQL["resources"], {"kind": JobQueue.__name__}).fetchall():
         try:
-            queue = rows.QUEUE.decode(value)
+            queue: JobQueue = rows.RESOURCES[JobQueue].decode(value)
         except rows.DECODE_ERRORS:
             continue
-        catalog.put_queue(connection, replace(queue, created_at=shift.of(queue.created_at)))
+        catalog.put_resource(connection, replace(queue, created_at=shift.of(queue.created_at)))

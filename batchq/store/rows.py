@@ -4,7 +4,7 @@ Values that statements search by have columns; all others are JSON, in which mem
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -30,6 +30,7 @@ from batchq.domain.lifecycle.arrays import at_work
 from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.stop_orders import StopOrder
+from batchq.ports.catalog import CatalogResource
 from batchq.ports.clock import ClockAnchor
 from batchq.ports.history import HistoryEntry
 from batchq.ports.jobs import Restoration, SubmissionKey
@@ -41,11 +42,11 @@ HELD = 2  # the column `passed_over` of a held job
 JobRow = tuple[int, str, int, str, str, str]
 CandidateRow = tuple[str, int, int, int, int, str | None, int | None, str | None, int, str]
 
-ENVIRONMENT = Decoder(ComputeEnvironment)
-QUEUE = Decoder(JobQueue)
+#: By kind.
+RESOURCES: Mapping[type[CatalogResource], Decoder[Any]] = {
+    kind: Decoder(kind) for kind in (ComputeEnvironment, JobQueue, SchedulingPolicy, ConsumableResource)
+}
 DEFINITION = Decoder(JobDefinition)
-POLICY = Decoder(SchedulingPolicy)
-CONSUMABLE = Decoder(ConsumableResource)
 CONSUMABLE_UPDATE = Decoder(ConsumableUpdate)
 RESTORATION = Decoder(Restoration)
 CLOCK_ANCHOR = Decoder(ClockAnchor)
@@ -219,6 +220,10 @@ def stream_row(stream: LogStream) -> Row:
 
 def stream(name: str, value: str) -> LogStream:
     return convert(decode_json(value) | {"name": name}, LogStream)
+
+
+def resource_row(resource: CatalogResource) -> Row:
+    return {"kind": type(resource).__name__, "name": text(resource.name), "value": as_json(resource)}
 
 
 def definition_row(definition: JobDefinition) -> Row:

@@ -10,15 +10,7 @@ from batchq.domain.access.accounts import AccountName, Caller, Owner, Visibility
 from batchq.domain.access.audit import AuditQuery, PendingAudit, StoredAudit, audit_record_of_change
 from batchq.domain.budgets import Budget
 from batchq.domain.bulk_stop import BulkStop, JobFilter, Preview, StopTarget, Target
-from batchq.domain.catalog import (
-    ComputeEnvironment,
-    ConsumableResource,
-    ConsumableUpdate,
-    JobDefinition,
-    JobQueue,
-    PolicyName,
-    SchedulingPolicy,
-)
+from batchq.domain.catalog import ConsumableResource, ConsumableUpdate, JobDefinition
 from batchq.domain.explanation.facts import Place
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName
 from batchq.domain.job import Job
@@ -26,21 +18,12 @@ from batchq.domain.job_counts import JobGroup
 from batchq.domain.lifecycle.clock_shift import ClockShift
 from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
-from batchq.ports.catalog import NeedQuery
+from batchq.ports.catalog import CatalogResource, NeedQuery, R
 from batchq.ports.clock import ClockAnchor
 from batchq.ports.costs import SpendingKey, SpendingPage, SpendingQuery
 from batchq.ports.history import FeedEnds, FeedFilter, FeedPage, HistoryEntry
 from batchq.ports.job_search import JobPage, JobSearchQuery
-from batchq.ports.jobs import (
-    Age,
-    Changes,
-    ChildQuery,
-    Finished,
-    JobQuery,
-    Pruned,
-    Restoration,
-    SubmissionKey,
-)
+from batchq.ports.jobs import Age, Changes, ChildQuery, Finished, JobQuery, Pruned, Restoration, SubmissionKey
 from batchq.ports.logs import LogStream
 from batchq.ports.overview import Failures, WaitingQuery
 from batchq.ports.queue import NONE, Names, Rank, WaitingJob
@@ -278,42 +261,16 @@ class SqliteStore:
 
     # ------------------------------------------------------------------------------------------------------- catalog
 
-    async def environments(self) -> tuple[ComputeEnvironment, ...]:
-        return await self._read(catalog.environments)
+    async def resources(self, kind: type[R]) -> tuple[R, ...]:
+        return await self._read(lambda it: catalog.resources(it, kind))
 
-    async def queues(self) -> tuple[JobQueue, ...]:
-        return await self._read(catalog.queues)
+    async def put_resource(self, resource: CatalogResource, *, caller: Caller | None) -> None:
+        about = f"{catalog.AUDIT_NAMES[type(resource)]}/{resource.name}"
+        await self._change(about, caller, lambda it: catalog.put_resource(it, resource))
 
-    async def put_environment(self, environment: ComputeEnvironment, *, caller: Caller | None) -> None:
-        await self._change(
-            f"compute-environment/{environment.name}", caller, lambda it: catalog.put_environment(it, environment)
-        )
-
-    async def put_queue(self, queue: JobQueue, *, caller: Caller | None) -> None:
-        await self._change(f"job-queue/{queue.name}", caller, lambda it: catalog.put_queue(it, queue))
-
-    async def drop_environment(self, name: str, *, caller: Caller | None) -> None:
-        await self._change(f"compute-environment/{name}", caller, lambda it: catalog.drop_environment(it, name))
-
-    async def drop_queue(self, name: str, *, caller: Caller | None) -> None:
-        await self._change(f"job-queue/{name}", caller, lambda it: catalog.drop_queue(it, name))
-
-    async def policies(self) -> tuple[SchedulingPolicy, ...]:
-        return await self._read(catalog.policies)
-
-    async def put_policy(self, policy: SchedulingPolicy, *, caller: Caller | None) -> None:
-        await self._change(f"scheduling-policy/{policy.name}", caller, lambda it: catalog.put_policy(it, policy))
-
-    async def drop_policy(self, name: PolicyName, *, caller: Caller | None) -> None:
-        await self._change(f"scheduling-policy/{name}", caller, lambda it: catalog.drop_policy(it, name))
-
-    async def consumables(self) -> tuple[ConsumableResource, ...]:
-        return await self._read(catalog.consumables)
-
-    async def put_consumable(self, resource: ConsumableResource, *, caller: Caller | None) -> None:
-        await self._change(
-            f"consumable-resource/{resource.name}", caller, lambda it: catalog.put_consumable(it, resource)
-        )
+    async def drop_resource(self, kind: type[CatalogResource], name: str, *, caller: Caller | None) -> None:
+        about = f"{catalog.AUDIT_NAMES[kind]}/{name}"
+        await self._change(about, caller, lambda it: catalog.drop_resource(it, kind, name))
 
     async def update_consumable(
         self, resource: ConsumableResource, update: ConsumableUpdate, *, forget_before: datetime, caller: Caller | None
@@ -326,9 +283,6 @@ class SqliteStore:
 
     async def consumable_update(self, name: ConsumableName, token: str) -> ConsumableUpdate | None:
         return await self._read(lambda it: catalog.consumable_update(it, name, token))
-
-    async def drop_consumable(self, name: ConsumableName, *, caller: Caller | None) -> None:
-        await self._change(f"consumable-resource/{name}", caller, lambda it: catalog.drop_consumable(it, name))
 
     async def add_definition(self, definition: JobDefinition, *, caller: Caller | None) -> JobDefinition:
         about = f"job-definition/{definition.ref.name}"

@@ -11,19 +11,8 @@ from batchq.api.page_tokens import PageTokens
 from batchq.audit import AuditLog
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Directory
-from batchq.domain.bulk_stop import (
-    BulkStop,
-    JobOutcome,
-    Progress,
-    has_children,
-    note,
-    outcome,
-    request,
-    standing_order,
-)
-from batchq.domain.catalog import EnvironmentName, State
+from batchq.domain.bulk_stop import BulkStop, JobOutcome, Progress, has_children, note, outcome, request, standing_order
 from batchq.domain.container import Resources
-from batchq.domain.ids import QueueName
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.array_view import PendingArrayOrders
 from batchq.domain.lifecycle.stop_order import steps
@@ -44,6 +33,7 @@ from batchq.services.job_search import JobSearchService
 from batchq.services.jobs import JobService
 from batchq.services.overview import OverviewService
 from batchq.store import job_reads
+from tests.support import builders
 from tests.support.builders import NO_ACCOUNTS, NOON, scheduler_state
 from tests.support.inline import InlineStore
 
@@ -242,18 +232,10 @@ class Backend:
 
     async def create_default_queue(self):
         """Create the environment `local` and the queue `default`."""
-        await self.catalog.create_environment(
-            name=EnvironmentName("local"), state=State.ENABLED, max_millicpus=4000, document="{}", tags=(), caller=None
-        )
-        await self.catalog.create_queue(
-            name=QueueName("default"),
-            state=State.ENABLED,
-            priority=1,
-            environments=(EnvironmentName("local"),),
-            document="{}",
-            tags=(),
-            caller=None,
-        )
+        local = replace(builders.environment(), created_at=self.clock.now())
+        await self.catalog.compute_environments.create(local, caller=None)
+        default = replace(builders.queue(), created_at=self.clock.now())
+        await self.catalog.job_queues.create(default, caller=None)
 
     def stored_rows(self):
         """All stored rows, to compare them with those of an earlier time."""

@@ -6,14 +6,7 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from batchq.api.http import InvalidMember
-from batchq.api.training.figures import (
-    length_text,
-    memory_text,
-    parse_length,
-    parse_memory,
-    rfc3339,
-    size_text,
-)
+from batchq.api.training.figures import length_text, memory_text, parse_length, parse_memory, rfc3339, size_text
 from batchq.api.training.stop_jobs import preferred_wait
 
 

@@ -21,13 +21,9 @@ class NoonClock:
 class SlowStore(InlineStore):
     """Takes a moment to save, in which others may act."""
 
-    async def put_environment(self, environment, *, caller):
+    async def put_resource(self, resource, *, caller):
         await asyncio.sleep(0)
-        await super().put_environment(environment, caller=caller)
-
-    async def put_queue(self, queue, *, caller):
-        await asyncio.sleep(0)
-        await super().put_queue(queue, caller=caller)
+        await super().put_resource(resource, caller=caller)
 
     async def update_consumable(self, resource, update, *, forget_before, caller):
         await asyncio.sleep(0)

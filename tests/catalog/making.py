@@ -1,19 +1,16 @@
 """The catalog's long calls, in short."""
 
-from datetime import timedelta
-
-from batchq.domain.catalog import ResourceKind, State
+from batchq.domain.catalog import State
+from tests.support import builders
 from tests.support.builders import ADMIN
 
 
 async def make_environment(catalog, name="local", **changes):
-    asked = {"state": State.ENABLED, "max_millicpus": 4000, "document": "{}", "tags": ()} | changes
-    return await catalog.create_environment(name=name, **asked, caller=ADMIN)
+    return await catalog.compute_environments.create(builders.environment(name, **changes), caller=ADMIN)
 
 
 async def make_queue(catalog, name="default", **changes):
-    asked = {"state": State.ENABLED, "priority": 1, "environments": ("local",), "document": "{}", "tags": ()} | changes
-    return await catalog.create_queue(name=name, **asked, caller=ADMIN)
+    return await catalog.job_queues.create(builders.queue(name, **changes), caller=ADMIN)
 
 
 async def disabled_queue(catalog, name="default", **changes):
@@ -21,10 +18,8 @@ async def disabled_queue(catalog, name="default", **changes):
 
 
 async def make_policy(catalog, name="fair", **changes):
-    asked = {"shares": (), "decay": timedelta(), "reservation": 0, "document": "{}", "tags": ()} | changes
-    return await catalog.scheduling_policies.create(name=name, **asked, caller=ADMIN)
+    return await catalog.scheduling_policies.create(builders.policy(name, **changes), caller=ADMIN)
 
 
 async def make_consumable(catalog, name="licences", **changes):
-    asked = {"total": 10, "kind": ResourceKind.REPLENISHABLE, "tags": ()} | changes
-    return await catalog.consumable_resources.create(name=name, **asked, caller=ADMIN)
+    return await catalog.consumable_resources.create(builders.consumable(name, **changes), caller=ADMIN)

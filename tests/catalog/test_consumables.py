@@ -42,7 +42,7 @@ async def catalog(store, changed, clock):
 def update(catalog):
     async def update(operation, quantity, token=None):
         operation = Operation(operation)
-        await catalog.consumable_resources.update(
+        await catalog.consumable_resources.change_total(
             LICENCES, operation=operation, quantity=quantity, token=token, caller=ADMIN
         )
         return total(catalog)
@@ -151,7 +151,9 @@ async def test_a_token_is_known_after_a_restart(catalog, reopened, update):
     await update("ADD", 5, "token")
 
     again = await reopened()
-    await again.consumable_resources.update(LICENCES, operation=Operation.ADD, quantity=5, token="token", caller=ADMIN)
+    await again.consumable_resources.change_total(
+        LICENCES, operation=Operation.ADD, quantity=5, token="token", caller=ADMIN
+    )
 
     assert total(again) == 15
 

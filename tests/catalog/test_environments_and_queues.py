@@ -4,7 +4,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain.catalog import State
+from batchq.domain.catalog import ComputeEnvironment, State
 from batchq.domain.job import Status
 from batchq.errors import Invalid, NotFound, StoreFailed
 from batchq.ports.jobs import Changes
@@ -76,8 +76,8 @@ async def test_an_update_changes_only_the_given_members(catalog, reopened):
     await make_environment(catalog, "other")
     await make_queue(catalog, tags=(("k", "v"),))
 
-    await catalog.update_environment("local", lambda it: replace(it, max_millicpus=500), caller=ADMIN)
-    await catalog.update_queue(
+    await catalog.compute_environments.update("local", lambda it: replace(it, max_millicpus=500), caller=ADMIN)
+    await catalog.job_queues.update(
         "default", lambda it: replace(it, state=State.DISABLED, environments=("other", "local")), caller=ADMIN
     )
 
@@ -88,9 +88,9 @@ async def test_an_update_changes_only_the_given_members(catalog, reopened):
 
 async def test_an_unknown_resource_cannot_be_changed(catalog):
     with pytest.raises(NotFound, match="ComputeEnvironment local not found"):
-        await catalog.update_environment("local", lambda it: replace(it, state=State.DISABLED), caller=ADMIN)
+        await catalog.compute_environments.update("local", lambda it: replace(it, state=State.DISABLED), caller=ADMIN)
     with pytest.raises(NotFound, match="JobQueue default not found"):
-        await catalog.update_queue("default", lambda it: replace(it, priority=2), caller=ADMIN)
+        await catalog.job_queues.update("default", lambda it: replace(it, priority=2), caller=ADMIN)
 
 
 async def test_a_queue_cannot_be_given_an_unknown_environment(catalog):
@@ -98,7 +98,7 @@ async def test_a_queue_cannot_be_given_an_unknown_environment(catalog):
     made = await make_queue(catalog)
 
     with pytest.raises(NotFound):
-        await catalog.update_queue("default", lambda it: replace(it, environments=("other",)), caller=ADMIN)
+        await catalog.job_queues.update("default", lambda it: replace(it, environments=("other",)), caller=ADMIN)
 
     assert catalog.queues["default"] == made
 
@@ -106,8 +106,8 @@ async def test_a_queue_cannot_be_given_an_unknown_environment(catalog):
 async def test_each_change_is_published_once_it_is_saved(catalog, changed):
     await make_environment(catalog)
     await disabled_queue(catalog)
-    await catalog.update_queue("default", lambda it: replace(it, priority=2), caller=ADMIN)
-    await catalog.delete_queue("default", caller=ADMIN)
+    await catalog.job_queues.update("default", lambda it: replace(it, priority=2), caller=ADMIN)
+    await catalog.job_queues.delete("default", caller=ADMIN)
 
     assert changed.count == 4
 
@@ -119,9 +119,9 @@ async def test_a_change_that_the_store_refuses_has_no_effect(catalog, store, cha
     told = changed.count
 
     with pytest.raises(StoreFailed):
-        await catalog.update_environment("local", lambda it: replace(it, state=State.DISABLED), caller=ADMIN)
+        await catalog.compute_environments.update("local", lambda it: replace(it, state=State.DISABLED), caller=ADMIN)
     with pytest.raises(StoreFailed):
-        await catalog.delete_queue("default", caller=ADMIN)
+        await catalog.job_queues.delete("default", caller=ADMIN)
     with pytest.raises(StoreFailed):
         await make_queue(catalog, "other")
 
@@ -136,8 +136,8 @@ class Saved(InlineStore):
         super().__init__()
         self.saved, self.answer = asyncio.Event(), asyncio.Event()
 
-    async def put_environment(self, environment, *, caller):
-        await super().put_environment(environment, caller=caller)
+    async def put_resource(self, resource, *, caller):
+        await super().put_resource(resource, caller=caller)
         self.saved.set()
         await self.answer.wait()
 
@@ -151,10 +151,10 @@ async def test_a_cancelled_caller_leaves_memory_and_store_equal(changed):
     asked.cancel()
     await asyncio.gather(asked, return_exceptions=True)
     store.answer.set()
-    await catalog.write_lock.run("the next change", store.environments)
+    await catalog.job_queues.write_lock.run("the next change", store.feed_ends)
 
     assert asked.cancelled()
-    assert list(catalog.environments.values()) == list(await store.environments()) == [environment()]
+    assert list(catalog.environments.values()) == list(await store.resources(ComputeEnvironment)) == [environment()]
 
 
 async def test_concurrent_changes_are_all_applied(catalog):
@@ -175,9 +175,9 @@ async def test_an_enabled_resource_cannot_be_deleted(catalog):
     await make_queue(catalog)
 
     with pytest.raises(Invalid, match="Cannot delete, ComputeEnvironment local is ENABLED"):
-        await catalog.delete_environment("local", caller=ADMIN)
+        await catalog.compute_environments.delete("local", caller=ADMIN)
     with pytest.raises(Invalid, match="Cannot delete, JobQueue default is ENABLED"):
-        await catalog.delete_queue("default", caller=ADMIN)
+        await catalog.job_queues.delete("default", caller=ADMIN)
 
     assert (list(catalog.environments), list(catalog.queues)) == (["local"], ["default"])
 
@@ -187,7 +187,7 @@ async def test_an_environment_that_a_queue_uses_cannot_be_deleted(catalog):
     await disabled_queue(catalog)
 
     with pytest.raises(Invalid, match=r"^Cannot delete, found existing JobQueue relationship$"):
-        await catalog.delete_environment("local", caller=ADMIN)
+        await catalog.compute_environments.delete("local", caller=ADMIN)
 
 
 @pytest.mark.fault("SP27")
@@ -197,7 +197,7 @@ async def test_a_queue_with_unfinished_jobs_cannot_be_deleted(catalog, store):
     await store.commit(Changes(inserted=(job(status=Status.RUNNABLE), job(status=Status.FAILED))))
 
     with pytest.raises(Invalid, match="JobQueue default holds 1 unfinished jobs"):
-        await catalog.delete_queue("default", caller=ADMIN)
+        await catalog.job_queues.delete("default", caller=ADMIN)
 
     assert "default" in catalog.queues
 
@@ -206,8 +206,8 @@ async def test_a_deleted_name_can_be_reused(catalog, reopened):
     await make_environment(catalog, state=State.DISABLED)
     await disabled_queue(catalog)
 
-    await catalog.delete_queue("default", caller=ADMIN)
-    await catalog.delete_environment("local", caller=ADMIN)
+    await catalog.job_queues.delete("default", caller=ADMIN)
+    await catalog.compute_environments.delete("local", caller=ADMIN)
 
     again = await reopened()
     assert (again.environments, again.queues) == ({}, {})
@@ -215,31 +215,13 @@ async def test_a_deleted_name_can_be_reused(catalog, reopened):
 
 
 async def test_deleting_an_unknown_resource_is_a_success(catalog, changed):
-    await catalog.delete_environment("local", caller=ADMIN)
-    await catalog.delete_queue("default", caller=ADMIN)
+    await catalog.compute_environments.delete("local", caller=ADMIN)
+    await catalog.job_queues.delete("default", caller=ADMIN)
 
     assert changed.count == 0
 
 
 # ---------------------------------------------------------------------------------------------------------- describing
-
-
-async def test_all_resources_are_described_in_order_of_name(catalog):
-    for name in ("b", "a", "c"):
-        await make_environment(catalog, name)
-        await make_queue(catalog, name, environments=(name,))
-
-    assert [it.name for it in catalog.describe_environments([])] == ["a", "b", "c"]
-    assert [it.name for it in catalog.describe_queues([], caller=ADMIN)] == ["a", "b", "c"]
-
-
-async def test_unknown_names_are_omitted(catalog):
-    await make_environment(catalog, "a")
-    await make_environment(catalog, "b")
-    await make_queue(catalog, "q", environments=("a",))
-
-    assert [it.name for it in catalog.describe_environments(["c", "b", "b"])] == ["b"]
-    assert [it.name for it in catalog.describe_queues(["c"], caller=ADMIN)] == []
 
 
 # ---------------------------------------------------------------------------------------------------------------- tags
@@ -293,8 +275,8 @@ async def test_the_first_start_creates_an_environment_and_a_queue(catalog):
 
 async def test_deleted_defaults_are_not_created_again(catalog, reopened):
     await catalog.install_defaults(max_millicpus=1000)
-    await catalog.update_queue("default", lambda it: replace(it, state=State.DISABLED), caller=ADMIN)
-    await catalog.delete_queue("default", caller=ADMIN)
+    await catalog.job_queues.update("default", lambda it: replace(it, state=State.DISABLED), caller=ADMIN)
+    await catalog.job_queues.delete("default", caller=ADMIN)
 
     again = await reopened()
     await again.install_defaults(max_millicpus=1000)

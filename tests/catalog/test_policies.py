@@ -8,7 +8,7 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from batchq.domain import catalog_rules as rules
-from batchq.domain.catalog import ShareWeight
+from batchq.domain.catalog import SchedulingPolicy, ShareWeight
 from batchq.errors import Invalid, NotFound, StoreFailed
 from tests.catalog.making import disabled_queue, make_environment, make_policy, make_queue
 from tests.support.builders import ADMIN, NOON, policy, queue
@@ -46,7 +46,7 @@ async def test_shares_must_not_overlap(catalog, store, identifiers):
     with pytest.raises(Invalid, match="overlap"):
         await make_policy(catalog, shares=weights(*identifiers))
 
-    assert await store.policies() == ()
+    assert await store.resources(SchedulingPolicy) == ()
 
 
 @pytest.mark.parametrize("identifiers", [(), ("a",), ("a1*", "a2*", "a", "b"), ("a", "A", "aa*"), ("ab*", "a", "b*")])
@@ -156,7 +156,7 @@ async def test_the_policy_of_a_queue_must_exist(catalog, reopened, fair_queue):
 async def test_a_policy_in_use_cannot_be_deleted(catalog, fair_queue):
     with pytest.raises(Invalid, match=r"^Cannot delete, found existing JobQueue relationship$"):
         await catalog.scheduling_policies.delete("fair", caller=ADMIN)
-    await catalog.delete_queue("default", caller=ADMIN)
+    await catalog.job_queues.delete("default", caller=ADMIN)
 
     await catalog.scheduling_policies.delete("fair", caller=ADMIN)
 
@@ -166,11 +166,11 @@ async def test_a_policy_in_use_cannot_be_deleted(catalog, fair_queue):
 async def test_the_policy_of_a_queue_can_be_replaced_and_not_removed(catalog, fair_queue):
     await make_policy(catalog, "other")
 
-    await catalog.update_queue("default", lambda it: replace(it, policy="other"), caller=ADMIN)
+    await catalog.job_queues.update("default", lambda it: replace(it, policy="other"), caller=ADMIN)
     with pytest.raises(Invalid, match="cannot be removed"):
-        await catalog.update_queue("default", lambda it: replace(it, policy=None), caller=ADMIN)
+        await catalog.job_queues.update("default", lambda it: replace(it, policy=None), caller=ADMIN)
     with pytest.raises(NotFound):
-        await catalog.update_queue("default", lambda it: replace(it, policy="nothing"), caller=ADMIN)
+        await catalog.job_queues.update("default", lambda it: replace(it, policy="nothing"), caller=ADMIN)
 
     assert catalog.queues["default"] == replace(fair_queue, policy="other")
 
@@ -181,6 +181,6 @@ async def test_a_queue_created_without_a_policy_gets_none(catalog):
     await make_queue(catalog)
 
     with pytest.raises(Invalid, match="none can be added"):
-        await catalog.update_queue("default", lambda it: replace(it, policy="fair"), caller=ADMIN)
+        await catalog.job_queues.update("default", lambda it: replace(it, policy="fair"), caller=ADMIN)
 
     assert catalog.queues == {"default": queue()}

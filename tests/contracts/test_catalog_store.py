@@ -7,10 +7,14 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain.catalog import (
+    ComputeEnvironment,
+    ConsumableResource,
     ConsumableUpdate,
     DefinitionStatus,
+    JobQueue,
     Operation,
     ResourceKind,
+    SchedulingPolicy,
     ShareWeight,
     State,
     TimeLimit,
@@ -41,36 +45,36 @@ async def test_environments_and_queues_are_read_as_saved(store):
     local = environment(tags=(("a", "b"),), document='{"x":"é☃"}', state=State.DISABLED)
     line = queue(environments=("local", "other"), tags=(("a", "b"),), priority=-3)
 
-    await store.put_environment(local, caller=None)
-    await store.put_queue(line, caller=None)
+    await store.put_resource(local, caller=None)
+    await store.put_resource(line, caller=None)
 
-    assert await store.environments() == (local,)
-    assert await store.queues() == (line,)
+    assert await store.resources(ComputeEnvironment) == (local,)
+    assert await store.resources(JobQueue) == (line,)
 
 
 async def test_a_second_save_replaces_the_first(store):
-    await store.put_environment(environment(), caller=None)
-    await store.put_queue(queue(), caller=None)
+    await store.put_resource(environment(), caller=None)
+    await store.put_resource(queue(), caller=None)
 
-    await store.put_environment(environment(max_millicpus=1), caller=None)
-    await store.put_queue(queue(priority=2), caller=None)
+    await store.put_resource(environment(max_millicpus=1), caller=None)
+    await store.put_resource(queue(priority=2), caller=None)
 
-    assert await store.environments() == (environment(max_millicpus=1),)
-    assert await store.queues() == (queue(priority=2),)
+    assert await store.resources(ComputeEnvironment) == (environment(max_millicpus=1),)
+    assert await store.resources(JobQueue) == (queue(priority=2),)
 
 
 async def test_a_deleted_resource_is_gone_and_others_stay(store):
-    await store.put_environment(environment("a"), caller=None)
-    await store.put_environment(environment("b"), caller=None)
-    await store.put_queue(queue("a"), caller=None)
-    await store.put_queue(queue("b"), caller=None)
+    await store.put_resource(environment("a"), caller=None)
+    await store.put_resource(environment("b"), caller=None)
+    await store.put_resource(queue("a"), caller=None)
+    await store.put_resource(queue("b"), caller=None)
 
-    await store.drop_environment("a", caller=None)
-    await store.drop_queue("b", caller=None)
-    await store.drop_queue("never was", caller=None)
+    await store.drop_resource(ComputeEnvironment, "a", caller=None)
+    await store.drop_resource(JobQueue, "b", caller=None)
+    await store.drop_resource(JobQueue, "never was", caller=None)
 
-    assert await store.environments() == (environment("b"),)
-    assert await store.queues() == (queue("a"),)
+    assert await store.resources(ComputeEnvironment) == (environment("b"),)
+    assert await store.resources(JobQueue) == (queue("a"),)
 
 
 async def test_definitions_are_numbered_by_name_from_one(store):
@@ -156,30 +160,30 @@ async def test_policies_are_read_as_saved_until_deleted(store):
         reservation=50,
         tags=(("k", "v"),),
     )
-    await store.put_policy(policy("other"), caller=None)
-    await store.put_policy(policy(), caller=None)
+    await store.put_resource(policy("other"), caller=None)
+    await store.put_resource(policy(), caller=None)
 
-    await store.put_policy(fair, caller=None)
-    both = await store.policies()
-    await store.drop_policy("other", caller=None)
-    await store.drop_policy("never was", caller=None)
+    await store.put_resource(fair, caller=None)
+    both = await store.resources(SchedulingPolicy)
+    await store.drop_resource(SchedulingPolicy, "other", caller=None)
+    await store.drop_resource(SchedulingPolicy, "never was", caller=None)
 
     assert both == (fair, policy("other"))
-    assert await store.policies() == (fair,)
+    assert await store.resources(SchedulingPolicy) == (fair,)
 
 
 async def test_consumable_resources_are_read_as_saved_until_deleted(store):
     licence = consumable(total=2**70, kind=ResourceKind.NON_REPLENISHABLE, tags=(("k", "v"),))
-    await store.put_consumable(consumable("other", total=0), caller=None)
-    await store.put_consumable(consumable(), caller=None)
+    await store.put_resource(consumable("other", total=0), caller=None)
+    await store.put_resource(consumable(), caller=None)
 
-    await store.put_consumable(licence, caller=None)
-    both = await store.consumables()
-    await store.drop_consumable("other", caller=None)
-    await store.drop_consumable("never was", caller=None)
+    await store.put_resource(licence, caller=None)
+    both = await store.resources(ConsumableResource)
+    await store.drop_resource(ConsumableResource, "other", caller=None)
+    await store.drop_resource(ConsumableResource, "never was", caller=None)
 
     assert both == (licence, consumable("other", total=0))
-    assert await store.consumables() == (licence,)
+    assert await store.resources(ConsumableResource) == (licence,)
 
 
 def update(token="a-token", *, at=NOON, **changes):
@@ -187,11 +191,11 @@ def update(token="a-token", *, at=NOON, **changes):
 
 
 async def test_an_update_is_stored_with_its_result(store):
-    await store.put_consumable(consumable(total=1), caller=None)
+    await store.put_resource(consumable(total=1), caller=None)
 
     await store.update_consumable(consumable(total=2), update(), forget_before=NOON, caller=None)
 
-    assert await store.consumables() == (consumable(total=2),)
+    assert await store.resources(ConsumableResource) == (consumable(total=2),)
     assert await store.consumable_update("licences", "a-token") == update()
     assert await store.consumable_update("licences", "another") is None
     assert await store.consumable_update("other", "a-token") is None
@@ -224,7 +228,7 @@ async def test_updates_are_deleted_with_their_resource(store):
     await store.update_consumable(consumable(), update(), forget_before=NOON, caller=None)
     await store.update_consumable(consumable("other"), update(), forget_before=NOON, caller=None)
 
-    await store.drop_consumable("licences", caller=None)
+    await store.drop_resource(ConsumableResource, "licences", caller=None)
 
     assert await store.consumable_update("licences", "a-token") is None
     assert await store.consumable_update("other", "a-token") == update()
@@ -233,6 +237,6 @@ async def test_updates_are_deleted_with_their_resource(store):
 async def test_a_queue_is_read_with_its_policy_and_time_limits(store):
     limits = (TimeLimit(reason="CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY", most=timedelta(minutes=10)),)
 
-    await store.put_queue(queue(policy="fair", time_limits=limits), caller=None)
+    await store.put_resource(queue(policy="fair", time_limits=limits), caller=None)
 
-    assert await store.queues() == (queue(policy="fair", time_limits=limits),)
+    assert await store.resources(JobQueue) == (queue(policy="fair", time_limits=limits),)

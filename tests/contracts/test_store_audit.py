@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Caller, Visibility
 from batchq.domain.access.audit import AuditQuery, AuditRecord, PendingAudit
+from batchq.domain.catalog import ComputeEnvironment, ConsumableResource, JobQueue, SchedulingPolicy
 from batchq.errors import Conflict
 from batchq.ports.jobs import Changes
 from tests.support.builders import NOON, consumable, definition, environment, job, policy, queue
@@ -130,20 +131,20 @@ async def test_old_records_are_deleted_oldest_first_in_batches(store, several):
 
 CATALOG = {
     "compute-environment/local": [
-        lambda it: it.put_environment(environment(), caller=BY_ADA),
-        lambda it: it.drop_environment("local", caller=BY_ADA),
+        lambda it: it.put_resource(environment(), caller=BY_ADA),
+        lambda it: it.drop_resource(ComputeEnvironment, "local", caller=BY_ADA),
     ],
     "job-queue/default": [
-        lambda it: it.put_queue(queue(), caller=BY_ADA),
-        lambda it: it.drop_queue("default", caller=BY_ADA),
+        lambda it: it.put_resource(queue(), caller=BY_ADA),
+        lambda it: it.drop_resource(JobQueue, "default", caller=BY_ADA),
     ],
     "scheduling-policy/fair": [
-        lambda it: it.put_policy(policy(name="fair"), caller=BY_ADA),
-        lambda it: it.drop_policy("fair", caller=BY_ADA),
+        lambda it: it.put_resource(policy(name="fair"), caller=BY_ADA),
+        lambda it: it.drop_resource(SchedulingPolicy, "fair", caller=BY_ADA),
     ],
     "consumable-resource/licences": [
-        lambda it: it.put_consumable(consumable(name="licences"), caller=BY_ADA),
-        lambda it: it.drop_consumable("licences", caller=BY_ADA),
+        lambda it: it.put_resource(consumable(name="licences"), caller=BY_ADA),
+        lambda it: it.drop_resource(ConsumableResource, "licences", caller=BY_ADA),
     ],
     "job-definition/a": [lambda it: it.add_definition(definition(name="a"), caller=BY_ADA)],
 }
@@ -167,7 +168,7 @@ async def test_a_refused_change_has_no_audit_record(store):
 
 
 async def test_a_change_by_the_server_itself_has_no_audit_record(store):
-    await store.put_queue(queue(), caller=None)
+    await store.put_resource(queue(), caller=None)
     await store.add_definition(definition(), caller=None)
 
     assert await told(store) == []

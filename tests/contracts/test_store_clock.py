@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from batchq.clock import align
 from batchq.domain.access.audit import AuditQuery, PendingAudit
-from batchq.domain.catalog import ConsumableUpdate, Operation
+from batchq.domain.catalog import ConsumableUpdate, JobQueue, Operation
 from batchq.domain.ids import ConsumableName, QueueName
 from batchq.domain.job import Status
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
@@ -82,8 +82,8 @@ async def test_all_decisive_times_are_shifted_once(store):
         replace(DONE, at=then),
         PendingAudit(entry_id="by a command", record=replace(DONE, at=then, user="root")),
     )
-    await store.put_queue(queue("default", created_at=then), caller=None)
-    await store.put_consumable(consumable("licences"), caller=None)
+    await store.put_resource(queue("default", created_at=then), caller=None)
+    await store.put_resource(consumable("licences"), caller=None)
     await store.update_consumable(consumable("licences"), update, forget_before=then, caller=None)
     await store.commit(
         Changes(
@@ -105,7 +105,7 @@ async def test_all_decisive_times_are_shifted_once(store):
     assert (stored[blocked.id].blocked_at, stored[blocked.id].created_at) == (at, at)
     assert stored[waits.id] == waits
     assert (await store.shares())[SHARE].as_of == at
-    assert (await store.queues())[0].created_at == at
+    assert (await store.resources(JobQueue))[0].created_at == at
     assert [it.record.at for it in await store.audit_records(AuditQuery(limit=10))] == [at, then]
     await store.commit(Changes(inserted=(job(number=3),), delete_submissions_before=at))
     assert await store.submissions([key]) == {key: blocked.id}

@@ -4,16 +4,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from batchq.doctor.facts import (
-    DatabaseFacts,
-    DiskSpace,
-    EngineFacts,
-    Facts,
-    FileFacts,
-    Level,
-    ServerFacts,
-    StoreFacts,
-)
+from batchq.doctor.facts import DatabaseFacts, DiskSpace, EngineFacts, Facts, FileFacts, Level, ServerFacts, StoreFacts
 from batchq.doctor.server import examine
 from tests.support.builders import NOON
 

@@ -8,13 +8,7 @@ from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Director
 from batchq.domain.container import Resources
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, ArrayChild, ArrayState, Status
 from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity, Insufficient
-from batchq.domain.scheduling.quotas import (
-    ClosedAccounts,
-    Quotas,
-    created_jobs,
-    queued_jobs,
-    quota_exceeded,
-)
+from batchq.domain.scheduling.quotas import ClosedAccounts, Quotas, created_jobs, queued_jobs, quota_exceeded
 from batchq.domain.scheduling.resources import Usage
 from tests.support.builders import NOON, attempt, environment, job, job_id
 

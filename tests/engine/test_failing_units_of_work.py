@@ -18,14 +18,7 @@ from batchq.domain.access.accounts import Account, AccountLimits, Directory, Own
 from batchq.domain.bulk_stop import BulkStopOrder, JobFilter, Kind
 from batchq.domain.catalog import ResourceKind
 from batchq.domain.ids import child_id
-from batchq.domain.job import (
-    ACTIVE,
-    FINISHED,
-    ConsumableRequirement,
-    Dependency,
-    DependencyType,
-    Status,
-)
+from batchq.domain.job import ACTIVE, FINISHED, ConsumableRequirement, Dependency, DependencyType, Status
 from batchq.domain.scheduling.fairshare import ShareKey, accrued
 from batchq.engine import arrays, bulk_stops
 from batchq.engine.account_limits import AccountPolicies

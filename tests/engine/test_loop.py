@@ -10,13 +10,7 @@ from batchq.domain.catalog import State
 from batchq.domain.ids import JobId
 from batchq.domain.job import Status
 from batchq.engine.loop import FAILURE_SHOWN_FOR, RETRY_DELAY
-from batchq.engine.mailbox import (
-    CatalogChanged,
-    EngineLost,
-    JobEvent,
-    SurveyCompleted,
-    UpdateTags,
-)
+from batchq.engine.mailbox import CatalogChanged, EngineLost, JobEvent, SurveyCompleted, UpdateTags
 from batchq.errors import Invalid, StoreFailed, Unavailable
 from batchq.ports.jobs import Changes
 from tests.domain.lives import (

@@ -8,13 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.engine.monitors import (
-    DELAY_SHOWN_FOR,
-    INTERVAL,
-    MAX_DELAY,
-    MAX_WAKE_DELAY,
-    LoopWatchdog,
-)
+from batchq.engine.monitors import DELAY_SHOWN_FOR, INTERVAL, MAX_DELAY, MAX_WAKE_DELAY, LoopWatchdog
 from tests.support.builders import NOON
 
 

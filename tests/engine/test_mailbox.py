@@ -7,13 +7,7 @@ from itertools import count
 import pytest
 
 from batchq.domain import events as on
-from batchq.engine.mailbox import (
-    ENOUGH_MESSAGES,
-    LOW_PRIORITY_DELAY,
-    QUIET_ITERATIONS,
-    JobEvent,
-    Mailbox,
-)
+from batchq.engine.mailbox import ENOUGH_MESSAGES, LOW_PRIORITY_DELAY, QUIET_ITERATIONS, JobEvent, Mailbox
 from tests.support import builders
 
 

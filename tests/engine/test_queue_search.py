@@ -12,6 +12,7 @@ from batchq.engine.scheduling.queue_reader import SearchPosition, next_searches
 from tests.domain.lives import runnable
 from tests.engine.desk import LOOKED, desk_over
 from tests.engine.turns import ground
+from tests.support import builders
 from tests.support import world as worlds
 from tests.support.builders import ADMIN, consumable, environment, policy, queue
 from tests.support.scripts import Script
@@ -23,9 +24,7 @@ WIDE = environment(max_millicpus=64_000)
 
 async def held_licence(world):
     """The one licence is held by a job, and another waits for it."""
-    await world.catalog.consumable_resources.create(
-        name=LICENCE, total=1, kind=ResourceKind.REPLENISHABLE, tags=(), caller=ADMIN
-    )
+    await world.catalog.consumable_resources.create(builders.consumable(LICENCE, total=1), caller=ADMIN)
     holder = await waiting(world, 1, Script(seconds=3600))
     await world.wait_for(holder[0], Status.RUNNING)
 

@@ -79,11 +79,15 @@ VALUES: Mapping[str, Stored] = {
         read=lambda text: rows.share_usage("a", "b", text)[1],
     ),
     "bulk_stop": Stored(of=BulkStopOrder, write=rows.as_json, read=bulk_stops.ORDER.decode),
-    "compute_environment": Stored(of=ComputeEnvironment, write=rows.as_json, read=rows.ENVIRONMENT.decode),
-    "job_queue": Stored(of=JobQueue, write=rows.as_json, read=rows.QUEUE.decode),
+    "compute_environment": Stored(
+        of=ComputeEnvironment, write=rows.as_json, read=rows.RESOURCES[ComputeEnvironment].decode
+    ),
+    "job_queue": Stored(of=JobQueue, write=rows.as_json, read=rows.RESOURCES[JobQueue].decode),
     "job_definition": Stored(of=JobDefinition, write=rows.as_json, read=rows.DEFINITION.decode),
-    "scheduling_policy": Stored(of=SchedulingPolicy, write=rows.as_json, read=rows.POLICY.decode),
-    "consumable_resource": Stored(of=ConsumableResource, write=rows.as_json, read=rows.CONSUMABLE.decode),
+    "scheduling_policy": Stored(of=SchedulingPolicy, write=rows.as_json, read=rows.RESOURCES[SchedulingPolicy].decode),
+    "consumable_resource": Stored(
+        of=ConsumableResource, write=rows.as_json, read=rows.RESOURCES[ConsumableResource].decode
+    ),
     "consumable_resource_update": Stored(of=ConsumableUpdate, write=rows.as_json, read=rows.CONSUMABLE_UPDATE.decode),
     "budget": Stored(of=Budget, write=rows.as_json, read=costs.BUDGET.decode),
     "restoration": Stored(of=Restoration, write=rows.as_json, read=rows.RESTORATION.decode),

@@ -44,7 +44,8 @@ def test_a_golden_value_is_read_back(name):
 
 def test_comments_of_the_schema_name_the_classes_that_are_stored():
     text = "".join(migrations.STEPS.values())
-    named = set(re.findall(r"JSON of (?:a tuple of )?(\w+)", text)) | set(re.findall(r"(\w+) for '", text))
+    lists = re.findall(r"JSON of (?:a tuple of )?(\w+(?:, \w+)*(?: or \w+)?)", text)
+    named = {it for each in lists for it in re.split(", | or ", each)} | set(re.findall(r"(\w+) for '", text))
 
     (requirement, _) = get_args(stored.VALUES["consumable_requirements"].of)
     names = {it.of.__name__ for it in stored.VALUES.values() if isinstance(it.of, type)} | {requirement.__name__}

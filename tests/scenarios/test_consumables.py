@@ -7,6 +7,7 @@ from batchq.domain.catalog import Operation, ResourceKind
 from batchq.domain.ids import ConsumableName
 from batchq.domain.job import ConsumableRequirement, Status
 from batchq.services.consumable_resources import Quantities
+from tests.support import builders
 from tests.support.builders import ADMIN
 from tests.support.scripts import Script
 
@@ -19,7 +20,9 @@ def there(world):
     """Make the resource, with so many units."""
 
     async def there(total, kind=ResourceKind.REPLENISHABLE):
-        await world.catalog.consumable_resources.create(name=LICENCES, total=total, kind=kind, tags=(), caller=ADMIN)
+        await world.catalog.consumable_resources.create(
+            builders.consumable(LICENCES, total=total, kind=kind), caller=ADMIN
+        )
 
     return there
 
@@ -80,7 +83,7 @@ async def test_a_job_waits_for_units_and_starts_when_there_are_more(world, there
 
     job = await needing(world, 2)
     await world.wait_for(job, Status.RUNNABLE)
-    await world.catalog.consumable_resources.update(
+    await world.catalog.consumable_resources.change_total(
         LICENCES, operation=Operation.ADD, quantity=1, token=None, caller=ADMIN
     )
 

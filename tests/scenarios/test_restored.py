@@ -9,10 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import status_reasons
-from batchq.domain.catalog import EnvironmentName, State, TimeLimit
-from batchq.domain.ids import QueueName, Tag, child_id
+from batchq.domain.catalog import TimeLimit
+from batchq.domain.ids import Tag, child_id
 from batchq.domain.job import Action, ExitRule, Status
 from batchq.errors import Invalid
+from tests.support import builders
 from tests.support import world as worlds
 from tests.support.builders import ADMIN, task, task_container
 from tests.support.scripts import Script, contained
@@ -158,20 +159,12 @@ async def test_a_job_whose_dependency_ended_since_the_backup_continues(world):
 
 async def test_a_job_unschedulable_in_the_backup_is_attached_and_not_cancelled(world):
     limit = TimeLimit(reason="MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE", most=timedelta(minutes=10))
-    await world.catalog.create_queue(
-        name=QueueName("limited"),
-        state=State.ENABLED,
-        priority=1,
-        environments=(EnvironmentName("local"),),
-        time_limits=(limit,),
-        document="{}",
-        tags=(),
-        caller=ADMIN,
-    )
+    limited = builders.queue("limited", time_limits=(limit,), created_at=world.clock.now())
+    await world.catalog.job_queues.create(limited, caller=ADMIN)
     job = await world.submit(LONG, queue="limited", millicpus=8000)
     await world.wait_for(job, Status.RUNNABLE, unschedulable=True)
     backup = world.backup()
-    await world.catalog.update_environment("local", lambda it: replace(it, max_millicpus=8000), caller=ADMIN)
+    await world.catalog.compute_environments.update("local", lambda it: replace(it, max_millicpus=8000), caller=ADMIN)
     await world.wait_for(job, Status.RUNNING)
     await world.sleep(HOUR / 4)
     world.runtime.unreachable = True

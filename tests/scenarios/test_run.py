@@ -106,7 +106,7 @@ async def test_an_unschedulable_job_runs_once_an_environment_is_large_enough(wor
     giant = await world.submit(Script(seconds=0), millicpus=64_000)
     await world.wait_for(giant, Status.RUNNABLE, unschedulable=True)
 
-    await world.catalog.update_environment("local", lambda it: replace(it, max_millicpus=64_000), caller=ADMIN)
+    await world.catalog.compute_environments.update("local", lambda it: replace(it, max_millicpus=64_000), caller=ADMIN)
 
     await world.wait_for(giant, Status.SUCCEEDED, unschedulable=False)
 

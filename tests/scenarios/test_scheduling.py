@@ -1,7 +1,5 @@
 """Which job starts first when capacity is short, which may pass, and what a waiting job shows."""
 
-from datetime import timedelta
-
 import pytest
 from msgspec.structs import replace
 
@@ -23,27 +21,9 @@ FOR_VCPUS = status_reasons.no_room("vCPUs of compute environment local")
 @pytest.fixture
 async def shared(world):
     """The queue named shared, whose shares take turns: blue gets twice what others get."""
-    fair = builders.policy()
-    await world.catalog.scheduling_policies.create(
-        name=fair.name,
-        shares=(ShareWeight(identifier="blue", weight=0.5),),
-        decay=timedelta(),
-        reservation=0,
-        document="{}",
-        tags=(),
-        caller=ADMIN,
-    )
-    made = builders.queue("shared", policy=fair.name)
-    await world.catalog.create_queue(
-        name=made.name,
-        state=made.state,
-        priority=1,
-        environments=made.environments,
-        policy=made.policy,
-        document="{}",
-        tags=(),
-        caller=ADMIN,
-    )
+    fair = builders.policy(shares=(ShareWeight(identifier="blue", weight=0.5),))
+    await world.catalog.scheduling_policies.create(fair, caller=ADMIN)
+    await world.queue("shared", policy=fair.name)
 
 
 async def of_share(world, share, script=None, *, priority=0, **asked):
@@ -67,12 +47,14 @@ async def test_jobs_of_a_disabled_queue_run_and_it_cannot_be_deleted(world):
     waits = await world.submit(Script(seconds=0), millicpus=4000)
     await world.wait_for(runs, Status.RUNNING)
 
-    await world.catalog.update_queue(QueueName("default"), lambda it: replace(it, state=State.DISABLED), caller=ADMIN)
+    await world.catalog.job_queues.update(
+        QueueName("default"), lambda it: replace(it, state=State.DISABLED), caller=ADMIN
+    )
 
     with pytest.raises(Invalid, match="disabled and accepts no jobs"):
         await world.submit()
     with pytest.raises(Invalid, match="holds 2 unfinished jobs"):
-        await world.catalog.delete_queue(QueueName("default"), caller=ADMIN)
+        await world.catalog.job_queues.delete(QueueName("default"), caller=ADMIN)
     await world.finish(runs)
     assert len((await world.wait_for(runs, Status.SUCCEEDED)).attempts) == 1
     await world.wait_for(waits, Status.SUCCEEDED)

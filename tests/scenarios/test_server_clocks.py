@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain import status_reasons
-from batchq.domain.catalog import EnvironmentName, State, TimeLimit
-from batchq.domain.ids import QueueName
+from batchq.domain.catalog import TimeLimit
 from batchq.domain.job import Status
 from batchq.ports.runtime import EngineIdentity
+from tests.support import builders
 from tests.support import world as worlds
 from tests.support.builders import ADMIN, task
 from tests.support.clock import SetClock
@@ -114,16 +114,8 @@ async def test_a_grace_period_stored_by_a_clock_ahead_ends_in_time_after_a_reboo
 
 async def test_a_blocked_job_is_cancelled_neither_early_nor_late(virtual):
     limit = TimeLimit(reason="MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE", most=timedelta(hours=1))
-    await virtual.catalog.create_queue(
-        name=QueueName("limited"),
-        state=State.ENABLED,
-        priority=1,
-        environments=(EnvironmentName("local"),),
-        time_limits=(limit,),
-        document="{}",
-        tags=(),
-        caller=ADMIN,
-    )
+    limited = builders.queue("limited", time_limits=(limit,), created_at=virtual.clock.now())
+    await virtual.catalog.job_queues.create(limited, caller=ADMIN)
     job = await virtual.submit(Script(seconds=1), queue="limited", millicpus=2 * HOST.millicpus)
     await virtual.wait_for(job, Status.RUNNABLE, unschedulable=True)
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.access.accounts import Account, AccountLimits, Caller, ContainerPolicy, User
-from batchq.domain.catalog import EnvironmentName, Operation, ResourceKind, State
+from batchq.domain.catalog import EnvironmentName, Operation, State
 from batchq.domain.container import Resources
 from batchq.domain.explanation.codes import Code
 from batchq.domain.ids import ConsumableName, DefinitionRef, QueueName, child_id
@@ -42,9 +42,7 @@ async def needing(world, quantity, script=None, **asked):
 
 @pytest.fixture
 async def licences(world):
-    await world.catalog.consumable_resources.create(
-        name=LICENCES, total=2, kind=ResourceKind.REPLENISHABLE, tags=(), caller=ADMIN
-    )
+    await world.catalog.consumable_resources.create(builders.consumable(LICENCES, total=2), caller=ADMIN)
 
 
 # ------------------------------------------------------------------------------------------------------------- held
@@ -284,7 +282,7 @@ async def test_a_job_that_a_bulk_stop_selected_does_not_start(world):
 
 
 async def test_without_an_enabled_environment_no_job_of_a_queue_starts(world):
-    await world.catalog.update_environment(LOCAL, lambda it: replace(it, state=State.DISABLED), caller=ADMIN)
+    await world.catalog.compute_environments.update(LOCAL, lambda it: replace(it, state=State.DISABLED), caller=ADMIN)
     job = await world.submit(Script(seconds=0))
 
     check(
@@ -292,7 +290,7 @@ async def test_without_an_enabled_environment_no_job_of_a_queue_starts(world):
         Code.NO_ENVIRONMENT,
         "No compute environment of queue default is enabled: local.",
     )
-    await world.catalog.update_environment(LOCAL, lambda it: replace(it, state=State.ENABLED), caller=ADMIN)
+    await world.catalog.compute_environments.update(LOCAL, lambda it: replace(it, state=State.ENABLED), caller=ADMIN)
     await world.wait_for(job, Status.SUCCEEDED)
 
 
@@ -368,7 +366,7 @@ async def test_a_job_that_requires_more_units_than_there_are_cannot_start(world,
     holder = await filled(world)
     job = await needing(world, 2, LASTING, millicpus=WHOLE)
     await world.wait_for(job, Status.RUNNABLE)
-    await world.catalog.consumable_resources.update(
+    await world.catalog.consumable_resources.change_total(
         LICENCES, operation=Operation.SET, quantity=1, token=None, caller=ADMIN
     )
     await world.finish(holder)
@@ -613,15 +611,7 @@ async def test_a_job_is_tried_in_the_next_unit_of_work(world):
 async def fair(world):
     """The queue `fair`, whose policy keeps half of the vCPUs for shares without jobs."""
     policy = builders.policy(reservation=50)
-    await world.catalog.scheduling_policies.create(
-        name=policy.name,
-        shares=(),
-        decay=timedelta(),
-        reservation=policy.reservation,
-        document="{}",
-        tags=(),
-        caller=ADMIN,
-    )
+    await world.catalog.scheduling_policies.create(policy, caller=ADMIN)
     await world.queue("fair", policy=policy.name)
 
 

@@ -497,7 +497,9 @@ async def test_a_terminated_job_says_why_it_was_terminated(world):
 async def test_a_job_that_was_blocked_for_too_long_says_what_blocked_it(world):
     reason = status_reasons.code(status_reasons.no_room(""))
     limits = (TimeLimit(reason=reason, most=timedelta(seconds=1)),)
-    await world.catalog.update_queue(QueueName("default"), lambda it: replace(it, time_limits=limits), caller=ADMIN)
+    await world.catalog.job_queues.update(
+        QueueName("default"), lambda it: replace(it, time_limits=limits), caller=ADMIN
+    )
     await world.wait_for(await world.submit(LASTING, millicpus=4000), Status.RUNNING)
 
     why = await failed(world, LASTING, millicpus=4000)

@@ -40,9 +40,7 @@ async def _make_catalog(world: World, environments: dict[str, int]) -> None:
     for name, most in environments.items():
         await world.environment(name, max_millicpus=most)
     fair = policy(shares=_weights())
-    await world.catalog.scheduling_policies.create(
-        name=fair.name, shares=fair.shares, decay=fair.decay, reservation=0, document="{}", tags=(), caller=None
-    )
+    await world.catalog.scheduling_policies.create(fair, caller=None)
     await world.queue(FAIR, policy=fair.name, environments=names)
     await world.queue(FIFO, environments=names[::-1], priority=2)
 

@@ -100,7 +100,7 @@ def unreadable(tmp_path):
     with serving(data, "--runtime", "simulated"):
         pass
     with closing(sqlite3.connect(data / "batchq.db", isolation_level=None)) as left:
-        left.execute("UPDATE job_queues SET value = '{'")
+        left.execute("UPDATE catalog_resources SET value = '{' WHERE kind = 'JobQueue'")
     return data
 
 
@@ -109,7 +109,7 @@ def test_a_failure_after_the_database_was_opened_ends_the_process(unreadable):
     status, line = refused("--data", unreadable, "--port", 0, "--runtime", "simulated")
 
     assert status == 1
-    assert "queues" in line
+    assert "JobQueue 'default'" in line
 
 
 @pytest.mark.fault("LC07")

@@ -12,15 +12,7 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.budgets import Budget, BudgetKey
 from batchq.domain.bulk_stop import BulkStopOrder
-from batchq.domain.catalog import (
-    EnvironmentName,
-    Operation,
-    PolicyName,
-    ResourceKind,
-    ShareWeight,
-    State,
-    TimeLimit,
-)
+from batchq.domain.catalog import EnvironmentName, Operation, PolicyName, ResourceKind, ShareWeight, State, TimeLimit
 from batchq.domain.ids import ConsumableName, JobId, QueueName
 from batchq.errors import BatchqError, Invalid
 from batchq.ports.clock import Clock
@@ -90,7 +82,7 @@ class Client:
             kind = ResourceKind.REPLENISHABLE if name == LICENCES else ResourceKind.NON_REPLENISHABLE
             await self.request(
                 lambda it, name=name, total=total, kind=kind: it.catalog.consumable_resources.create(
-                    name=name, total=total, kind=kind, tags=(), caller=ADMIN
+                    builders.consumable(name, total=total, kind=kind), caller=ADMIN
                 )
             )
         for name, (priority, environments) in QUEUES.items():
@@ -101,19 +93,7 @@ class Client:
                 policy=POLICY if name == FAIR else None,
                 time_limits=self._limits(name),
             )
-            await self.request(
-                lambda it, made=made: it.catalog.create_queue(
-                    name=made.name,
-                    state=made.state,
-                    priority=made.priority,
-                    environments=made.environments,
-                    policy=made.policy,
-                    time_limits=made.time_limits,
-                    document="{}",
-                    tags=(),
-                    caller=ADMIN,
-                )
-            )
+            await self.request(lambda it, made=made: it.catalog.job_queues.create(made, caller=ADMIN))
         for name, image in DEFINITIONS.items():
             made = builders.definition(name=name, image=image)
             await self.request(lambda it, made=made: it.catalog.definitions.register(made, caller=ADMIN))
@@ -123,13 +103,7 @@ class Client:
         weights = (ShareWeight(identifier="red", weight=0.5), ShareWeight(identifier="bl*", weight=2.0))
         await self.request(
             lambda it: it.catalog.scheduling_policies.create(
-                name=POLICY,
-                shares=weights,
-                decay=timedelta(),
-                reservation=reservation,
-                document="{}",
-                tags=(),
-                caller=ADMIN,
+                builders.policy(POLICY, shares=weights, reservation=reservation), caller=ADMIN
             )
         )
 
@@ -324,13 +298,13 @@ class Client:
         of = EnvironmentName(name)
         if new:
             await self.request(
-                lambda it: it.catalog.create_environment(
-                    name=of, state=State.ENABLED, max_millicpus=millicpus, document="{}", tags=(), caller=ADMIN
+                lambda it: it.catalog.compute_environments.create(
+                    builders.environment(of, max_millicpus=millicpus), caller=ADMIN
                 )
             )
         else:
             await self.request(
-                lambda it: it.catalog.update_environment(
+                lambda it: it.catalog.compute_environments.update(
                     of, lambda was: replace(was, max_millicpus=millicpus), caller=ADMIN
                 )
             )
@@ -339,7 +313,7 @@ class Client:
     async def _stock(self, name: ConsumableName, total: int) -> None:
         """Set a total; used-up quantities are not part of it."""
         await self.request(
-            lambda it: it.catalog.consumable_resources.update(
+            lambda it: it.catalog.consumable_resources.change_total(
                 name, operation=Operation.SET, quantity=total, token=None, caller=ADMIN
             )
         )
@@ -347,7 +321,7 @@ class Client:
 
     async def _switch(self, name: QueueName, state: State) -> None:
         await self.request(
-            lambda it: it.catalog.update_queue(name, lambda was: replace(was, state=state), caller=ADMIN)
+            lambda it: it.catalog.job_queues.update(name, lambda was: replace(was, state=state), caller=ADMIN)
         )
         self._run_log.write(f"client {state} {name}")
 

@@ -10,6 +10,7 @@ from batchq.domain.ids import ConsumableName, JobId
 from batchq.domain.job import FINISHED, Job
 from batchq.domain.scheduling.capacity import usable
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
+from batchq.ports.catalog import CatalogResource
 from batchq.ports.jobs import Changes
 from tests.simulation.accounts import is_limited
 from tests.simulation.audit_checks import AuditChecks
@@ -32,12 +33,12 @@ class ResourceChecks:
         self.account_limit: float | None = None
         self.used_up: Counter[ConsumableName] = Counter()
 
-    def environment_changed(self, environment: ComputeEnvironment) -> None:
-        self._sizes[environment.name].append((self._now(), environment.max_millicpus))
-
-    def resource_changed(self, resource: ConsumableResource) -> None:
-        self._kinds[resource.name] = resource.kind
-        self._sizes[resource.name].append((self._now(), resource.total))
+    def changed(self, resource: CatalogResource) -> None:
+        if isinstance(resource, ComputeEnvironment):
+            self._sizes[resource.name].append((self._now(), resource.max_millicpus))
+        elif isinstance(resource, ConsumableResource):
+            self._kinds[resource.name] = resource.kind
+            self._sizes[resource.name].append((self._now(), resource.total))
 
     def begun(self, job: Job) -> None:
         """I10: an attempt begins only if its resources are free."""

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from batchq.domain.access.accounts import Caller
-from batchq.domain.catalog import ComputeEnvironment, ConsumableResource
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.clock_shift import ClockShift
 from batchq.errors import StoreFailed
+from batchq.ports.catalog import CatalogResource
 from batchq.ports.clock import ClockAnchor
 from batchq.ports.jobs import Changes
 from batchq.store import bulk_stops, catalog, clock_shift, job_reads
@@ -107,14 +107,7 @@ class ObservedStore(SqliteStore):
         """No row is damaged in a simulation."""
         return ()
 
-    async def put_environment(self, environment: ComputeEnvironment, *, caller: Caller | None) -> None:
+    async def put_resource(self, resource: CatalogResource, *, caller: Caller | None) -> None:
         await self._database.write(
-            lambda it: catalog.put_environment(it, environment),
-            then=lambda: self._invariants.resources.environment_changed(environment),
-        )
-
-    async def put_consumable(self, resource: ConsumableResource, *, caller: Caller | None) -> None:
-        await self._database.write(
-            lambda it: catalog.put_consumable(it, resource),
-            then=lambda: self._invariants.resources.resource_changed(resource),
+            lambda it: catalog.put_resource(it, resource), then=lambda: self._invariants.resources.changed(resource)
         )

@@ -24,9 +24,9 @@ async def data(tmp_path):
     store = await SqliteStore.open(tmp_path)
     jobs = (job(number=0, depends_on=[RUNS]), RUNS)
     await store.commit(Changes(inserted=jobs, history=tuple(map(moment, jobs)), streams=(log_stream(RUNS),)))
-    await store.put_environment(environment(), caller=None)
-    await store.put_queue(queue(), caller=None)
-    await store.put_policy(policy(), caller=None)
+    await store.put_resource(environment(), caller=None)
+    await store.put_resource(queue(), caller=None)
+    await store.put_resource(policy(), caller=None)
     await store.add_definition(definition(), caller=None)
     await store.close()
     return tmp_path
@@ -54,10 +54,10 @@ WRONG = {
     "UPDATE jobs SET consumable_requirements = '7' WHERE ord = 1": f"job {job_id(1)} is unreadable: ",
     "UPDATE job_history SET value = 'x' WHERE ord = 1": f"the history of job {job_id(1)} is unreadable: ",
     "UPDATE log_streams SET value = '{}'": "log stream a-definition/default/",
-    "UPDATE job_queues SET value = '{}'": "a row of job_queues is unreadable: ",
-    "UPDATE compute_environments SET value = '{}'": "a row of compute_environments is unreadable: ",
+    "UPDATE catalog_resources SET value = '{}' WHERE kind = 'JobQueue'": "JobQueue default is unreadable: ",
+    "UPDATE catalog_resources SET value = '{}' WHERE name = 'local'": "ComputeEnvironment local is unreadable: ",
     "UPDATE job_definitions SET value = ''": "a row of job_definitions is unreadable: ",
-    "UPDATE scheduling_policies SET value = 'null'": "a row of scheduling_policies is unreadable: ",
+    "UPDATE catalog_resources SET value = 'null' WHERE name = 'fair'": "SchedulingPolicy fair is unreadable: ",
     "DELETE FROM jobs WHERE ord = 1": "refers to a missing row of jobs",
 }
 
@@ -128,11 +128,11 @@ async def test_a_check_runs_beside_a_server(data, capsys):
 
 
 def test_the_check_command_fails_for_a_damaged_database(data, capsys):
-    changed_by(data, "UPDATE job_queues SET value = '{}'")
+    changed_by(data, "UPDATE catalog_resources SET value = '{}' WHERE kind = 'JobQueue'")
 
     status = main(["check", str(data / NAME)])
 
     said = capsys.readouterr()
     assert status == 1
-    assert "a row of job_queues is unreadable" in said.out
+    assert "JobQueue default is unreadable" in said.out
     assert said.err == f"batchq: {data}/batchq.db is damaged\n"

@@ -87,7 +87,7 @@ async def test_an_earlier_version_refuses_migrated_data(data, monkeypatch):
 
 async def test_check_reports_an_earlier_schema_and_does_not_read_its_rows(data, later, capsys):
     with closing(sqlite3.connect(data / NAME, isolation_level=None)) as connection:
-        connection.execute("UPDATE job_queues SET value = '{'")
+        connection.execute("UPDATE catalog_resources SET value = '{' WHERE kind = 'JobQueue'")
 
     assert main(["check", "--data", str(data)]) == 0
 

@@ -7,6 +7,7 @@ import threading
 import pytest
 from msgspec.structs import replace
 
+from batchq.domain.catalog import ComputeEnvironment, JobQueue
 from batchq.domain.job import Status
 from batchq.errors import StoreRefused
 from batchq.ports.jobs import Changes
@@ -43,8 +44,8 @@ async def test_all_data_survives_a_restart(tmp_path):
         )
     )
     await store.commit(Changes(updated=(replace(running, tags=(("a", "b"),)),)))
-    await store.put_environment(environment(), caller=None)
-    await store.put_queue(queue(), caller=None)
+    await store.put_resource(environment(), caller=None)
+    await store.put_resource(queue(), caller=None)
     saved = await store.add_definition(definition(), caller=None)
     await store.close()
 
@@ -55,8 +56,8 @@ async def test_all_data_survives_a_restart(tmp_path):
     assert await again.history(running.id) == (moment(running),)
     assert await again.submissions([submission()]) == {submission(): running.id}
     assert await again.streams() == (stream,)
-    assert await again.environments() == (environment(),)
-    assert await again.queues() == (queue(),)
+    assert await again.resources(ComputeEnvironment) == (environment(),)
+    assert await again.resources(JobQueue) == (queue(),)
     assert await again.definition(saved.ref) == saved
     await again.close()
 

@@ -43,10 +43,6 @@ del STATEMENTS[PREVIEW]
 # These tell all of a small table, or the first page of an index that is in their order.
 WHOLE = {
     "bulk_stops.bulk_stops",
-    "catalog.compute_environments",
-    "catalog.consumable_resources",
-    "catalog.job_queues",
-    "catalog.scheduling_policies",
     "job_reads.consumed_units",
     "job_reads.share_usage",
     "quarantine.count",

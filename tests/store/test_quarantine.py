@@ -13,17 +13,7 @@ from batchq.domain.scheduling.fairshare import ShareKey
 from batchq.errors import StoreRefused
 from batchq.ports.jobs import Changes, JobQuery
 from batchq.store.sqlite_store import SqliteStore
-from tests.support.builders import (
-    consumable,
-    definition,
-    environment,
-    job,
-    job_id,
-    log_stream,
-    moment,
-    policy,
-    queue,
-)
+from tests.support.builders import consumable, definition, environment, job, job_id, log_stream, moment, policy, queue
 
 pytestmark = pytest.mark.fault("LC06")
 
@@ -177,21 +167,10 @@ async def test_an_unreadable_share_usage_is_recounted(store):
     assert (use.active, use.millicpus, use.used) == (2, 2000, 0)
 
 
-@pytest.mark.parametrize(
-    ("read", "table"),
-    [
-        ("environments", "compute_environments"),
-        ("queues", "job_queues"),
-        ("policies", "scheduling_policies"),
-        ("consumables", "consumable_resources"),
-    ],
-)
-async def test_an_unreadable_row_of_the_catalog_is_an_error(store, read, table):
-    await store.put_environment(environment(), caller=None)
-    await store.put_queue(queue(), caller=None)
-    await store.put_policy(policy(), caller=None)
-    await store.put_consumable(consumable("licence"), caller=None)
-    await change(store, f"UPDATE {table} SET value = '{{'")
+@pytest.mark.parametrize("resource", [environment(), queue(), policy(), consumable()], ids=lambda it: type(it).__name__)
+async def test_an_unreadable_row_of_the_catalog_is_an_error(store, resource):
+    await store.put_resource(resource, caller=None)
+    await change(store, "UPDATE catalog_resources SET value = '{'")
 
-    with pytest.raises(StoreRefused, match=f"in the table {table} is unreadable"):
-        await getattr(store, read)()
+    with pytest.raises(StoreRefused, match=f"{type(resource).__name__} '{resource.name}' in the table .* unreadable"):
+        await store.resources(type(resource))

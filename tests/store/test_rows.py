@@ -145,12 +145,12 @@ def test_every_definition_survives_a_round_trip(definition):
 
 @all_of(st.builds(JobQueue, created_at=MOMENTS))
 def test_every_queue_survives_a_round_trip(queue):
-    assert rows.QUEUE.decode(rows.as_json(queue)) == queue
+    assert rows.RESOURCES[JobQueue].decode(rows.as_json(queue)) == queue
 
 
 @all_of(st.builds(ComputeEnvironment, created_at=MOMENTS))
 def test_every_environment_survives_a_round_trip(environment):
-    assert rows.ENVIRONMENT.decode(rows.as_json(environment)) == environment
+    assert rows.RESOURCES[ComputeEnvironment].decode(rows.as_json(environment)) == environment
 
 
 @given(st.text(alphabet=st.characters(), max_size=20))

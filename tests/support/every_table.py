@@ -110,11 +110,11 @@ def _changes() -> Changes:
 
 
 async def _fill_catalog(store: SqliteStore) -> None:
-    await store.put_environment(environment(), caller=None)
-    await store.put_queue(queue(), caller=None)
-    await store.put_policy(policy(), caller=None)
+    await store.put_resource(environment(), caller=None)
+    await store.put_resource(queue(), caller=None)
+    await store.put_resource(policy(), caller=None)
     await store.add_definition(definition(), caller=None)
-    await store.put_consumable(consumable(), caller=None)
+    await store.put_resource(consumable(), caller=None)
     await store.update_consumable(consumable(), UPDATE, forget_before=NOON, caller=None)
     await store.set_flag("a-flag")
     await store.secret()

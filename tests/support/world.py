@@ -122,9 +122,8 @@ class World:
     async def environment(self, name: str, *, max_millicpus: int, network: Network | None = None) -> None:
         made = builders.environment(name, max_millicpus=max_millicpus)
         tags = () if network is None else ((NETWORK_TAG, network.value),)
-        await self.catalog.create_environment(
-            name=made.name, state=made.state, max_millicpus=max_millicpus, document="{}", tags=tags, caller=None
-        )
+        made = replace(made, tags=tags, created_at=self.clock.now())
+        await self.catalog.compute_environments.create(made, caller=None)
 
     async def queue(
         self,
@@ -134,17 +133,8 @@ class World:
         priority: int = 1,
         policy: PolicyName | None = None,
     ) -> None:
-        made = builders.queue(name, environments=tuple(environments))
-        await self.catalog.create_queue(
-            name=made.name,
-            state=made.state,
-            priority=priority,
-            environments=made.environments,
-            policy=policy,
-            document="{}",
-            tags=(),
-            caller=None,
-        )
+        made = builders.queue(name, environments=tuple(environments), priority=priority, policy=policy)
+        await self.catalog.job_queues.create(replace(made, created_at=self.clock.now()), caller=None)
 
     async def crash(self) -> None:
         """End the server as `kill -9` does; the store and the containers remain."""

@@ -17,7 +17,7 @@ from msgspec.json import Decoder
 
 from batchq.domain.job import Status
 from batchq.errors import BatchqError, StoreRefused
-from batchq.store import integrity, migrations, rows
+from batchq.store import catalog, integrity, migrations, rows
 from batchq.store.statements import load_statements
 
 SQL = load_statements("check.sql")
@@ -28,11 +28,7 @@ _BUSY_TIMEOUT = 5.0  # seconds
 MAX_PROBLEMS = 20  # reported problems of each kind
 
 _VALUES: dict[str, Decoder[Any]] = {
-    "compute_environments": rows.ENVIRONMENT,
-    "job_queues": rows.QUEUE,
     "job_definitions": rows.DEFINITION,
-    "scheduling_policies": rows.POLICY,
-    "consumable_resources": rows.CONSUMABLE,
     "consumable_resource_updates": rows.CONSUMABLE_UPDATE,
 }
 
@@ -135,6 +131,9 @@ def _streams(connection: Connection) -> Iterator[str]:
 
 
 def _values(connection: Connection) -> Iterator[str]:
+    for kind, decoder in rows.RESOURCES.items():
+        for name, value in connection.execute(catalog.SQL["resources"], {"kind": kind.__name__}).fetchall():
+            yield from _unreadable(f"{kind.__name__} {name}", decoder.decode, value)
     for table, decoder in _VALUES.items():
         for (value,) in connection.execute(f"SELECT value FROM {table}").fetchall():  # noqa: S608 - names of this module only
             yield from _unreadable(f"a row of {table}", decoder.decode, value)

@@ -52,19 +52,11 @@ CREATE UNIQUE INDEX audit_log_by_journal_entry ON audit_log (journal_entry) WHER
 
 -- ------------------------------------------------------------------------------------------------------------ catalog
 
-CREATE TABLE compute_environments (
-    name TEXT PRIMARY KEY,
-    value TEXT NOT NULL -- JSON of ComputeEnvironment
-);
-
-CREATE TABLE job_queues (
-    name TEXT PRIMARY KEY,
-    value TEXT NOT NULL -- JSON of JobQueue
-);
-
-CREATE TABLE scheduling_policies (
-    name TEXT PRIMARY KEY,
-    value TEXT NOT NULL -- JSON of SchedulingPolicy
+CREATE TABLE catalog_resources (
+    kind TEXT NOT NULL, -- the class of `value`
+    name TEXT NOT NULL,
+    value TEXT NOT NULL, -- JSON of ComputeEnvironment, ConsumableResource, JobQueue or SchedulingPolicy
+    PRIMARY KEY (kind, name)
 );
 
 CREATE TABLE job_definitions (
@@ -79,11 +71,6 @@ CREATE TABLE job_definitions (
 CREATE INDEX job_definitions_by_status ON job_definitions (status, name, revision);
 CREATE INDEX job_definitions_by_owner ON job_definitions (owner, name, revision, status);
 CREATE INDEX job_definitions_by_account ON job_definitions (account, name, revision, status);
-
-CREATE TABLE consumable_resources (
-    name TEXT PRIMARY KEY,
-    value TEXT NOT NULL -- JSON of ConsumableResource
-);
 
 -- Recent UpdateConsumableResource calls, by which a repeated call is recognized.
 CREATE TABLE consumable_resource_updates (

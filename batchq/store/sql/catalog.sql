@@ -1,40 +1,14 @@
 -- Compute environments, job queues, scheduling policies, consumable resources and job definitions.
 
--- compute_environments
-SELECT name, value FROM compute_environments ORDER BY name;
+-- resources
+SELECT name, value FROM catalog_resources WHERE kind = :kind ORDER BY name;
 
--- put_compute_environment
-INSERT INTO compute_environments (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = :value;
+-- put_resource
+INSERT INTO catalog_resources (kind, name, value) VALUES (:kind, :name, :value)
+ON CONFLICT (kind, name) DO UPDATE SET value = :value;
 
--- delete_compute_environment
-DELETE FROM compute_environments WHERE name = :name;
-
--- job_queues
-SELECT name, value FROM job_queues ORDER BY name;
-
--- put_job_queue
-INSERT INTO job_queues (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = :value;
-
--- delete_job_queue
-DELETE FROM job_queues WHERE name = :name;
-
--- scheduling_policies
-SELECT name, value FROM scheduling_policies ORDER BY name;
-
--- put_scheduling_policy
-INSERT INTO scheduling_policies (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = :value;
-
--- delete_scheduling_policy
-DELETE FROM scheduling_policies WHERE name = :name;
-
--- consumable_resources
-SELECT name, value FROM consumable_resources ORDER BY name;
-
--- put_consumable_resource
-INSERT INTO consumable_resources (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = :value;
-
--- delete_consumable_resource
-DELETE FROM consumable_resources WHERE name = :name;
+-- delete_resource
+DELETE FROM catalog_resources WHERE kind = :kind AND name = :name;
 
 -- consumable_resource_update
 SELECT value FROM consumable_resource_updates WHERE resource = :resource AND token = :token;

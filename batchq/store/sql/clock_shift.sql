@@ -30,6 +30,3 @@ UPDATE audit_log SET at = at + :by WHERE journal_entry IS NULL AND at BETWEEN :s
 
 -- share_usage
 SELECT queue, share_identifier, value FROM share_usage;
-
--- job_queues
-SELECT name, value FROM job_queues;

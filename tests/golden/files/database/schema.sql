@@ -38,9 +38,11 @@ CREATE TABLE bulk_stops (
     number INTEGER PRIMARY KEY,
     value TEXT NOT NULL
 );
-CREATE TABLE compute_environments (
-    name TEXT PRIMARY KEY,
-    value TEXT NOT NULL
+CREATE TABLE catalog_resources (
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (kind, name)
 );
 CREATE TABLE consumable_resource_updates (
     resource TEXT NOT NULL,
@@ -50,10 +52,6 @@ CREATE TABLE consumable_resource_updates (
     PRIMARY KEY (resource, token)
 ) WITHOUT ROWID;
 CREATE INDEX consumable_resource_updates_by_age ON consumable_resource_updates (at);
-CREATE TABLE consumable_resources (
-    name TEXT PRIMARY KEY,
-    value TEXT NOT NULL
-);
 CREATE TABLE consumed_units (
     resource TEXT PRIMARY KEY,
     units INTEGER NOT NULL
@@ -91,10 +89,6 @@ CREATE TABLE job_history (
     value TEXT NOT NULL
 );
 CREATE INDEX job_history_by_job ON job_history (ord);
-CREATE TABLE job_queues (
-    name TEXT PRIMARY KEY,
-    value TEXT NOT NULL
-);
 CREATE TABLE job_specs (
     ord INTEGER PRIMARY KEY REFERENCES jobs (ord),
     spec TEXT NOT NULL
@@ -186,10 +180,6 @@ CREATE TABLE quarantine (
     raw BLOB
 );
 CREATE INDEX quarantine_by_job ON quarantine (ord);
-CREATE TABLE scheduling_policies (
-    name TEXT PRIMARY KEY,
-    value TEXT NOT NULL
-);
 CREATE TABLE share_usage (
     queue TEXT NOT NULL,
     share_identifier TEXT NOT NULL,
