@@ -20,7 +20,7 @@ from batchq.api.server import ListeningSite
 from batchq.api.unix_socket import socket_facts
 from batchq.audit import AuditLog, Journal
 from batchq.clock import SystemClock, align
-from batchq.compute.docker import engine_facts
+from batchq.compute.docker import host
 from batchq.compute.docker.client import ClientFactory
 from batchq.compute.docker.policy import ServerPolicy
 from batchq.compute.docker.runtime import DockerRuntime
@@ -328,7 +328,7 @@ def collect_facts(settings: Settings, server: ServerFacts) -> Facts:
     path = Path(server.url.removeprefix(UNIX)) if server.url.startswith(UNIX) else settings.socket
     store = inspection.examine_data(settings.data)
     instance = store.database.instance if store.database is not None else None
-    engine = None if simulated else engine_facts.examine(instance, clock)
+    engine = None if simulated else host.examine(instance, clock)
     if isinstance(engine, EngineFacts):
         store = inspection.with_container_jobs(store, {it.tag.job_id for it in engine.containers})
     return Facts(

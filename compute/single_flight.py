@@ -33,7 +33,7 @@ class SingleFlight(Generic[Key]):
     def start_detached(self, key: Key, work: Callable[[], Coroutine[None, None, None]]) -> None:
         """Start `work` without waiting for it, unless a task of this key runs.
 
-        Never for a key that is also used with `do`: the last cancelled caller of `do` cancels the task.
+        Not for a key that is also used with `run`, whose last cancelled caller cancels the task.
         """
         _ = self._task(key, work)
 

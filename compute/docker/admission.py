@@ -14,7 +14,7 @@ from pathlib import Path
 from socket import SOCK_STREAM, gaierror, getaddrinfo
 
 from batchq.compute.docker import mounts
-from batchq.compute.docker.create_request import Namespaces
+from batchq.compute.docker.errors import create_forbidden
 from batchq.compute.docker.inspection import member
 from batchq.compute.docker.policy import ServerPolicy
 from batchq.domain.access import log_drivers, registries
@@ -22,7 +22,6 @@ from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.access.container_policy import user_and_group
 from batchq.domain.access.local_addresses import is_local_address
 from batchq.domain.catalog import Network
-from batchq.errors import StartRefused
 from batchq.ports.runtime import LaunchSpec
 from batchq.settings import Privileged
 
@@ -65,7 +64,7 @@ def user_of(launch: LaunchSpec, image_user: Callable[[], str]) -> str | None:
     numbers = user_and_group(effective_user)
     if numbers is None:
         source = "its image" if user is None else "the container"
-        raise _forbidden(
+        raise create_forbidden(
             f"user {effective_user or 'root'!r} of {source} is not a number above 0 with such a group: set one"
         )
     return numbers
@@ -75,7 +74,9 @@ def check_image(launch: LaunchSpec, policy: ServerPolicy) -> None:
     """Check that the server permits the registry of the image. Raises StartRefused."""
     image = launch.spec.image
     if policy.registries is not None and not registries.is_permitted(image, policy.registries):
-        raise _forbidden(f"registry {registries.registry_of(image)!r} of image {image!r} is not allowed by this server")
+        raise create_forbidden(
+            f"registry {registries.registry_of(image)!r} of image {image!r} is not allowed by this server"
+        )
 
 
 def check_pull(launch: LaunchSpec) -> None:
@@ -88,13 +89,15 @@ def check_pull(launch: LaunchSpec) -> None:
     if allowance is None or allowance.registries is not None or registry == registries.DOCKER_HUB:
         return
     if resolves_to_this_machine(registry.partition(":")[0]):
-        raise _forbidden(f"registry {registry!r} of the image is an address of this machine, which is not allowed")
+        raise create_forbidden(
+            f"registry {registry!r} of the image is an address of this machine, which is not allowed"
+        )
 
 
-def check_namespaces(namespaces: Namespaces | None, allowance: ContainerPolicy | None) -> Namespaces | None:
-    """Return the place. Raises StartRefused if it is the host's network and the account may not use that."""
-    _check_network(None if namespaces is None else namespaces.network, allowance)
-    return namespaces
+def check_network(mode: object, allowance: ContainerPolicy | None) -> None:
+    """Check that the account may use the engine's network mode; None: the default network. Raises StartRefused."""
+    if mode == HOST_NETWORK and allowance is not None and not allowance.host_network:
+        raise create_forbidden("the host network of its compute environment is not allowed for its account")
 
 
 def check_target(inspected: object, network: Network) -> None:
@@ -106,14 +109,16 @@ def check_target(inspected: object, network: Network) -> None:
     stored = member(inspected, "HostConfig", "LogConfig", "Config", of=object)
     options = {str(name): str(value) for name, value in stored.items()} if isinstance(stored, dict) else {}
     for why in log_drivers.option_refusals(driver, options):
-        raise _forbidden(f"{why}.")
+        raise create_forbidden(f"{why}.")
     host = log_drivers.target(driver, options)
     if host is None:
         return
     if network is Network.NONE:
-        raise _forbidden(f"Log driver {driver!r} is not allowed for jobs without a network.")
+        raise create_forbidden(f"Log driver {driver!r} is not allowed for jobs without a network.")
     if resolves_to_this_machine(host):
-        raise _forbidden(f"The target of log driver {driver!r} is an address of this machine, which is not allowed.")
+        raise create_forbidden(
+            f"The target of log driver {driver!r} is an address of this machine, which is not allowed."
+        )
 
 
 def resolves_to_this_machine(host: str) -> bool:
@@ -129,28 +134,21 @@ def _addresses(host: str) -> set[str]:
     return set()
 
 
-def _check_network(mode: object, allowance: ContainerPolicy | None) -> None:
-    if mode == HOST_NETWORK and allowance is not None and not allowance.host_network:
-        raise _forbidden("the host network of its compute environment is not allowed for its account")
-
-
 def _check_existing(inspected: object, policy: ServerPolicy, allowance: ContainerPolicy | None) -> None:
-    _check_network(member(inspected, "HostConfig", "NetworkMode", of=object), allowance)
+    check_network(member(inspected, "HostConfig", "NetworkMode", of=object), allowance)
     for source in _sources(member(inspected, "HostConfig", "Mounts", of=object)):
         mounts.check_name(source, Path(source).resolve(), policy, allowance)
     user = member(inspected, "Config", "User", of=object)
     if allowance is not None and not allowance.permits_root and user_and_group(str(user)) != user:
-        raise _forbidden(f"it was created with user {user!r}, which may be root or in the group of root")
+        raise create_forbidden(f"it was created with user {user!r}, which may be root or in the group of root")
     opened = (member(inspected, "HostConfig", name, of=object) for name in ("Privileged", "Devices"))
     if any(opened) and policy.privileged is not Privileged.ALLOW:
-        raise _forbidden("it was created privileged or with host devices, which this server does not allow any more")
+        raise create_forbidden(
+            "it was created privileged or with host devices, which this server does not allow any more"
+        )
 
 
 def _sources(mounted: object) -> Iterable[str]:
     """The host paths that are mounted by name. `mounted` is `HostConfig.Mounts` of an inspection, which may be null."""
     listed = mounted if isinstance(mounted, list) else []
     return (member(it, "Source", of=str) for it in listed if member(it, "Type", of=str) == "bind")
-
-
-def _forbidden(why: str) -> StartRefused:
-    return StartRefused(f"CannotCreateContainerError: {why}"[:1024], forbidden=True)

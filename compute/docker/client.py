@@ -232,9 +232,9 @@ class ClientFactory:
         return url.removeprefix("http+unix://") if url.startswith("http+unix://") else None
 
     def get_client(self, current: Client | None, *, receive_timeout: float) -> Client:
-        """Return `before`, or a new client if that is None or has another API version than the negotiated one.
+        """Return `current`, or a new client if that is None or has another API version than the negotiated one.
 
-        `receive_timeout` is the timeout of a new client in seconds; `before` is closed if it is replaced.
+        `receive_timeout` is the timeout of a new client in seconds; `current` is closed if it is replaced.
         """
         version = self._version = self._version or self._negotiate(min(receive_timeout, VERSION_TIMEOUT))
         if current is not None and current.api_version == version:
@@ -272,9 +272,9 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def shares_namespaces(path: str) -> bool:
-    """Whether the process that listens on the socket shares both namespaces with this process. Raises OSError.
+    """Whether the process that listens on the socket is in the mount and PID namespaces of this one. Raises OSError.
 
-    It does not if it, or batchq, is in a container, or if the engine is rootless.
+    It is not if one of the two is in a container, or if the engine is rootless.
     """
     with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as to_engine:
         to_engine.settimeout(CONNECT_TIMEOUT)
@@ -285,12 +285,11 @@ def shares_namespaces(path: str) -> bool:
 
 
 def _is_shared(pid: int, namespace: str) -> bool:
-    """Compare the namespaces; True if this process may not see the other's.
+    """Whether both processes are in the same namespace; true if this process may not see that of the other one.
 
     If they differ after all, the engine refuses the start, because the path of the descriptor does not exist there.
     """
     try:
-        theirs, ours = (Path(f"/proc/{it}/ns/{namespace}").stat() for it in (pid, "self"))
+        return os.path.samestat(*(Path(f"/proc/{it}/ns/{namespace}").stat() for it in (pid, "self")))
     except OSError:
         return True
-    return os.path.samestat(theirs, ours)

@@ -23,9 +23,7 @@ from requests.exceptions import ConnectionError as NotConnected
 Parameters = Mapping[str, str | int | None] | None
 
 ALWAYS_SENT = ("Host: docker", "Accept-Encoding: identity")
-INVALID_IN_TARGET = re.compile(
-    r"[^\x21-\x7e]"
-)  # characters that end a request target, or that HTTP does not allow in it
+INVALID_IN_TARGET = re.compile(r"[^\x21-\x7e]")  # ends a request target, or is not allowed in it by HTTP
 BODILESS_STATUSES = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 RECEIVE_SIZE = 2**16  # bytes
 
@@ -45,7 +43,7 @@ class _ParsedResponse:
     def __init__(self, connection: socket) -> None:
         self._connection = connection
         self._parser: HttpResponseParser | None = HttpResponseParser(self)
-        #: The status code; 0 before `has_head`.
+        #: The status code; 0 before `has_headers`.
         self.status = 0
         self.reason = ""
         #: The bytes of the body that were received and not read yet.
@@ -275,10 +273,10 @@ def _response(target: str, parsed: _ParsedResponse) -> Response:
 
 @contextmanager
 def _as_requests_errors(error_type: type[RequestException]) -> Iterator[None]:
-    """Translate timeouts to ReadTimeout, and other errors of the connection or the parser to `broken`."""
+    """Translate timeouts to ReadTimeout, and other errors of the connection or the parser to `error_type`."""
     try:
         yield
-    except TimeoutError as silence:
-        raise ReadTimeout(silence) from silence
-    except (OSError, HTTPException, HttpParserError, HttpParserUpgrade, ValueError) as garbage:
-        raise error_type(garbage) from garbage
+    except TimeoutError as error:
+        raise ReadTimeout(error) from error
+    except (OSError, HTTPException, HttpParserError, HttpParserUpgrade, ValueError) as error:
+        raise error_type(error) from error

@@ -5,7 +5,7 @@ cannot. If the reply to a call does not show its effect, the container is inspec
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +15,7 @@ from docker.errors import APIError, NotFound
 from msgspec.structs import replace
 from requests.exceptions import RequestException
 
+from batchq.compute.deaths import ended_with_host, failed
 from batchq.compute.docker import admission
 from batchq.compute.docker.client import Client
 from batchq.compute.docker.create_request import (
@@ -23,12 +24,13 @@ from batchq.compute.docker.create_request import (
     Namespaces,
     build_create_request,
     container_name,
-    tag_of,
+    tar_archive,
 )
 from batchq.compute.docker.errors import (
     CONFLICT,
     NOT_FOUND,
     create_error,
+    create_refused,
     is_interrupted,
     message_of,
     redact_error,
@@ -36,22 +38,22 @@ from batchq.compute.docker.errors import (
     translate_errors,
     was_not_sent,
 )
-from batchq.compute.docker.file_upload import upload
 from batchq.compute.docker.host import free_gpus, may_have_run, supports_swappiness
 from batchq.compute.docker.images import image_user
 from batchq.compute.docker.inspection import (
-    labels_of,
     member,
     parse_created,
     parse_inspection,
     parse_survey,
+    state_of_container,
     stop_signal,
+    tag_in,
 )
 from batchq.compute.docker.mounts import OpenMounts, ResolvedMounts
 from batchq.compute.docker.network.placement import NetworkPlacement
 from batchq.compute.docker.policy import ServerPolicy
 from batchq.compute.docker.secrets import Secrets
-from batchq.compute.host_loss import ended_with_host, failed
+from batchq.domain.container import TextFile
 from batchq.domain.ids import Tag
 from batchq.errors import (
     ContainerGone,
@@ -81,11 +83,10 @@ class Containers:
         policy: ServerPolicy,
         secrets: Secrets,
         placement: NetworkPlacement,
-        gpus: Callable[[], int],
         lost_before: Callable[[], datetime | None],
         shares_files: Callable[[], bool],
     ) -> None:
-        """`gpus` returns the machine's number of GPUs; `lost_before` and `shares_files` as in host.py, client.py."""
+        """`lost_before` is that of host.py with a client of its own, `shares_files` that of `ClientFactory`."""
         self._instance = instance
         self._policy = policy
         self._secrets = secrets
@@ -96,7 +97,6 @@ class Containers:
         self._fresh: set[Tag] = set()
         #: Secret log options, which are removed from the engine's error messages.
         self._log_secrets: dict[Tag, tuple[str, ...]] = {}
-        self._gpus = gpus
         self._lost_before = lost_before
         self._gpu_lock = Lock()
         self._placement = placement
@@ -120,7 +120,8 @@ class Containers:
             admission.check_launch(
                 launch, self._policy, network, is_new=is_new, inspect=lambda: self._inspect(client, launch.tag)
             )
-            upload(client, created.container_id, launch.spec.files)
+            if launch.spec.files:
+                _upload(client, created.container_id, launch.spec.files)
         self._created_ids[launch.tag] = created.container_id
         return replace(created, created_host_paths=self._mounts.created(launch.tag))
 
@@ -132,23 +133,14 @@ class Containers:
             return
         self._fresh.discard(tag)
         try:
-            client.start(self._created_ids.get(tag) or self.id_of(client, tag))
-        except APIError as error:
-            try:
-                self._raise_start_error(client, tag, error)
-            except (StartInterrupted, StartRefused):
-                self._mounts.release(tag)  # before another start the container is created again
-                raise
-            except StartHadNoEffect:
-                if was_fresh:
-                    self._fresh.add(tag)
-                raise
-        except (OSError, RequestException) as error:
-            if not was_not_sent(error):
-                raise
+            self._request_start(client, tag)
+        except (StartHadNoEffect, EngineUnreachable):
             if was_fresh:
                 self._fresh.add(tag)
-            raise EngineUnreachable(f"start: {message_of(error)}") from error
+            raise
+        except (StartInterrupted, StartRefused):
+            self._mounts.release(tag)  # before another start the container is created again
+            raise
         self._mounts.release(tag)
         self._created_ids.pop(tag, None)
 
@@ -168,11 +160,12 @@ class Containers:
     def signal_stop(self, client: Client, tag: Tag, signal: str | None) -> None:
         with translate_errors("inspect", EngineUnreachable):
             inspected = self._inspect(client, tag)
-        if inspected is None or parse_inspection(tag, inspected).state is not ContainerState.RUNNING:
+        if state_of_container(tag, inspected) is not ContainerState.RUNNING:
             raise ContainerGone(f"the container of {tag} does not run")
         self._signal(client, tag, signal or stop_signal(inspected))
-        if member(inspected, "State", "Paused", of=object) is True:
-            self._resume(client, tag)
+        if member(inspected, "State", "Paused", of=object) is True:  # Docker itself resumes it; other engines do not
+            with suppress(APIError):  # it runs already, or has ended; if not, the kill after the grace period ends it
+                client.unpause(self.id_of(client, tag))
 
     def kill(self, client: Client, tag: Tag) -> None:
         self._signal(client, tag, "SIGKILL")
@@ -183,7 +176,7 @@ class Containers:
         except (ContainerGone, NotFound):
             pass
         except APIError as error:
-            if error.status_code != CONFLICT or self._state(client, tag) not in ABSENT:
+            if error.status_code != CONFLICT or state_of_container(tag, self._inspect(client, tag)) not in ABSENT:
                 raise
         self._ids.pop(tag, None)
         self._created_ids.pop(tag, None)
@@ -216,32 +209,46 @@ class Containers:
     def _create(self, client: Client, launch: LaunchSpec) -> Created:
         with self._placement.hold(launch.tag):
             is_new = launch.container_id is None and not launch.tag.container_key
-            there = None if is_new else self._find_existing(client, launch)
-            return there or self._create_new(client, launch, self._placement.namespaces_for(client, launch))
+            existing = None if is_new else self._find_existing(client, launch)
+            if existing is not None:
+                return existing
+            namespaces = self._placement.namespaces_for(client, launch)
+            try:
+                return self._request_create(client, launch, namespaces)
+            except (StartRefused, ImageMissing, NameTaken) as error:
+                self._mounts.release(launch.tag)
+                if isinstance(error, ImageMissing):
+                    admission.check_pull(launch)
+                raise
 
     def _find_existing(self, client: Client, launch: LaunchSpec) -> Created | None:
-        """The existing container of the launch, or None if a new one is to be created.
+        """The existing container, by the id in the launch or by its name; None: a new one is to be created.
 
-        A CREATED container whose network or open folders are gone can never start. Raises ContainerUnusable for it if
-        its id is in the launch; else it is removed.
+        Raises ContainerGone if the id is gone; ContainerUnusable.
         """
-        inspected = self._find(client, launch)
+        if launch.container_id is not None:
+            self._ids[launch.tag] = launch.container_id
+        inspected = self._inspect(client, launch.tag)
+        if inspected is None and launch.container_id is not None:
+            self._ids.pop(launch.tag, None)
+            raise ContainerGone(f"the container of {launch.tag} does not exist any more")
         if inspected is None:
             return None
         created = parse_created(launch.tag, inspected)
-        if created.state is not ContainerState.CREATED:
-            return created
         start_requested = launch.container_id is not None and launch.tag not in self._fresh
-        if start_requested and may_have_run(client, inspected):
+        if created.state is ContainerState.CREATED and start_requested and may_have_run(client, inspected):
             return replace(created, host_lost=True)
         return self._usable(client, launch, inspected)
 
     def _usable(self, client: Client, launch: LaunchSpec, inspected: object) -> Created | None:
-        """The CREATED container if it can start; else None, and it is removed. Raises ContainerUnusable.
+        """The container, unless it is CREATED and can never start: its network or open folders are gone.
 
-        It is inspected once more: until its network or folders were gone, a delayed start could have reached it.
+        Then ContainerUnusable is raised if its id is in the launch; else it is removed, and the result is None. It is
+        inspected once more before that: a delayed start could have reached it in time.
         """
         created = parse_created(launch.tag, inspected)
+        if created.state is not ContainerState.CREATED:
+            return created
         if self._mounts.are_open(launch.tag, inspected) and self._placement.suits(client, launch, inspected):
             return created
         created = parse_created(launch.tag, client.inspect_container(created.container_id))
@@ -253,25 +260,6 @@ class Containers:
         self._ids.pop(launch.tag, None)
         self._fresh.discard(launch.tag)
         return None
-
-    def _find(self, client: Client, launch: LaunchSpec) -> object | None:
-        """Inspect the container by the id in the launch, or by its name. Raises ContainerGone if the id is gone."""
-        if launch.container_id is not None:
-            self._ids[launch.tag] = launch.container_id
-        inspected = self._inspect(client, launch.tag)
-        if inspected is None and launch.container_id is not None:
-            self._ids.pop(launch.tag, None)
-            raise ContainerGone(f"the container of {launch.tag} does not exist any more")
-        return inspected
-
-    def _create_new(self, client: Client, launch: LaunchSpec, namespaces: Namespaces | None) -> Created:
-        try:
-            return self._request_create(client, launch, namespaces)
-        except (StartRefused, ImageMissing, NameTaken) as error:
-            self._mounts.release(launch.tag)
-            if isinstance(error, ImageMissing):
-                admission.check_pull(launch)
-            raise
 
     def _request_create(self, client: Client, launch: LaunchSpec, namespaces: Namespaces | None) -> Created:
         inputs = self._resolve_inputs(client, launch, namespaces)
@@ -296,24 +284,24 @@ class Containers:
     def _resolve_inputs(self, client: Client, launch: LaunchSpec, namespaces: Namespaces | None) -> LaunchInputs:
         spec = launch.spec
         admission.check_image(launch, self._policy)
-        mounts = self._resolve(client, launch)
+        admission.check_network(namespaces and namespaces.network, launch.allowance)
+        mounts = self._resolve_mounts(client, launch)
         return LaunchInputs(
-            namespaces=admission.check_namespaces(namespaces, launch.allowance),
+            namespaces=namespaces,
             secrets=self._secrets.resolve(spec.secrets),
             log_secrets=self._secrets.resolve(spec.logging.secret_options),
             mounts=mounts.mounts,
             devices=mounts.devices,
             user=admission.user_of(launch, lambda: image_user(client, spec.image)),
-            gpus=free_gpus(client, spec.resources.gpus, of=self._gpus) if spec.resources.gpus else (),
+            gpus=free_gpus(client, spec.resources.gpus) if spec.resources.gpus else (),
             supports_swappiness=spec.swappiness is None or supports_swappiness(client),
         )
 
-    def _resolve(self, client: Client, launch: LaunchSpec) -> ResolvedMounts:
+    def _resolve_mounts(self, client: Client, launch: LaunchSpec) -> ResolvedMounts:
         if all(it.host_path is None for it in launch.spec.mounts):
             return ResolvedMounts(mounts=launch.spec.mounts)
         if self._root_dir is None:
-            info: object = client.info()
-            self._root_dir = Path(member(info, "DockerRootDir", of=str))
+            self._root_dir = Path(member(client.info(), "DockerRootDir", of=str))
         policy = replace(self._policy, private=(*self._policy.private, self._root_dir))
         return self._mounts.resolve(launch, policy, shares_files=self._shares_files())
 
@@ -327,27 +315,36 @@ class Containers:
             inspected = client.inspect_container(container_name(self._instance, tag))
         except NotFound:
             raise EngineUnknown(f"create: {message_of(conflict)} The container does not exist.") from conflict
-        if not self._is_ours(inspected, tag):
+        if tag_in(inspected, self._instance) != tag:
             raise NameTaken(f"{message_of(conflict)} The container does not belong to this server.") from conflict
-        created = parse_created(tag, inspected)
-        self._ids[tag] = created.container_id
-        return self._usable(client, launch, inspected) if created.state is ContainerState.CREATED else created
+        self._ids[tag] = member(inspected, "Id", of=str)
+        return self._usable(client, launch, inspected)
 
     def _has_started(self, client: Client, tag: Tag) -> bool:
         """Whether the container has started. Raises StartInterrupted if that is unknown; ContainerGone."""
         inspected = self._inspect(client, tag)
-        state = None if inspected is None else parse_inspection(tag, inspected).state
+        state = state_of_container(tag, inspected)
         if state in ABSENT:
             raise ContainerGone(f"no container of {tag} exists")
         if state is ContainerState.CREATED and may_have_run(client, inspected):
             raise StartInterrupted("the engine has ended since it created the container")
         return state is not ContainerState.CREATED
 
+    def _request_start(self, client: Client, tag: Tag) -> None:
+        try:
+            client.start(self._created_ids.get(tag) or self.id_of(client, tag))
+        except APIError as error:
+            self._raise_start_error(client, tag, error)
+        except (OSError, RequestException) as error:
+            if was_not_sent(error):
+                raise EngineUnreachable(f"start: {message_of(error)}") from error
+            raise
+
     def _raise_start_error(self, client: Client, tag: Tag, error: APIError) -> None:
         """Raise the meaning of a failed start; StartHadNoEffect if the network that it was to join is gone."""
         redact_error(error, self._log_secrets.get(tag, ()))
         inspected = self._inspect(client, tag)
-        state = None if inspected is None else parse_inspection(tag, inspected).state
+        state = state_of_container(tag, inspected)
         if state is ContainerState.CREATED and not self._placement.pause_container_runs(client, inspected):
             if is_interrupted(message_of(error)):
                 raise StartInterrupted(message_of(error)) from error
@@ -361,18 +358,11 @@ class Containers:
         try:
             client.kill(self.id_of(client, tag), signal)
         except APIError as error:
-            if error.status_code not in {CONFLICT, NOT_FOUND} or self._state(client, tag) is ContainerState.RUNNING:
+            if error.status_code not in {CONFLICT, NOT_FOUND}:
+                raise
+            if state_of_container(tag, self._inspect(client, tag)) is ContainerState.RUNNING:
                 raise
             raise ContainerGone(message_of(error)) from error
-
-    def _resume(self, client: Client, tag: Tag) -> None:
-        """Resume a paused container, which handles signals only then. Docker does so itself; other engines do not."""
-        with suppress(APIError):  # it is resumed already, or has ended; if not, the kill after the grace ends it
-            client.unpause(self.id_of(client, tag))
-
-    def _state(self, client: Client, tag: Tag) -> ContainerState | None:
-        inspected = self._inspect(client, tag)
-        return None if inspected is None else parse_inspection(tag, inspected).state
 
     def _inspect(self, client: Client, tag: Tag) -> object | None:
         """The engine's inspection; None: this instance has no such container."""
@@ -380,13 +370,24 @@ class Containers:
             inspected: object = client.inspect_container(self._ids.get(tag) or container_name(self._instance, tag))
         except NotFound:
             return None
-        if not self._is_ours(inspected, tag):
+        if tag_in(inspected, self._instance) != tag:
             return None
         self._ids[tag] = member(inspected, "Id", of=str)
         return inspected
 
-    def _is_ours(self, inspected: object, tag: Tag) -> bool:
-        return tag_of(labels_of(inspected, "Config", "Labels"), self._instance) == tag
+
+def _upload(client: Client, container_id: str, files: Sequence[TextFile]) -> None:
+    """Write the files of the spec into a container that has not started. May be repeated. Raises StartRefused.
+
+    The engine resolves the paths in the container's own file system, so links of an image lead nowhere else.
+    """
+    try:
+        client.put_archive(container_id, "/", tar_archive({it.path: it.content.encode() for it in files}))
+    except APIError as error:
+        if error.status_code == NOT_FOUND:  # the container was removed; the next create finds that out
+            raise
+        paths = ", ".join(it.path for it in files)
+        raise create_refused(f"{paths} could not be written: {message_of(error)}", certain=False) from error
 
 
 def _inspect_state(client: Client, container_id: str, tag: Tag) -> ContainerState:

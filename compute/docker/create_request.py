@@ -1,17 +1,19 @@
-"""Builds the engine's create request of a container, and its names and labels. Pure."""
+"""Builds the engine's create request of a container, its names and labels, and archives of its files. Pure."""
 
+import io
 import logging
+import tarfile
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any
 
 from msgspec import Struct, field
 
+from batchq.compute.docker.errors import create_forbidden
 from batchq.compute.docker.policy import ServerPolicy
 from batchq.domain.checkpoints import MOUNT_POINT
 from batchq.domain.container import ContainerSpec, Device, DevicePermission, Logging, Mount
 from batchq.domain.ids import JobId, Tag
-from batchq.errors import StartRefused
 from batchq.ports.runtime import LaunchSpec
 from batchq.settings import Privileged
 
@@ -272,10 +274,24 @@ def _is_granted(member: str, launch: LaunchSpec, policy: ServerPolicy) -> bool:
     Raises StartRefused if the policy is to refuse it; else a denied member is logged and left out.
     """
     if policy.privileged is Privileged.REFUSE:
-        raise StartRefused(f"CannotCreateContainerError: {member} is refused by this server", forbidden=True)
+        raise create_forbidden(f"{member} is refused by this server")
     if policy.privileged is Privileged.DROP:
         log.warning("%s: %s is ignored, as this server is configured with privileged=drop", launch.tag, member)
     return policy.privileged is Privileged.ALLOW
+
+
+def tar_archive(files: Mapping[str, bytes], *, mode: int = 0o644) -> bytes:
+    """A tar archive of files of root, by their absolute paths.
+
+    It has no entries for folders: in a container they would replace links and permissions of the image.
+    """
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w") as archive:
+        for path, content in files.items():
+            entry = tarfile.TarInfo(path.lstrip("/"))
+            entry.size, entry.mode = len(content), mode
+            archive.addfile(entry, io.BytesIO(content))
+    return written.getvalue()
 
 
 def _device(device: Device) -> dict[str, str]:

@@ -166,6 +166,16 @@ def reason(kind: str, error: Exception) -> str:
     return f"{kind}: Error response from daemon: {message_of(error)}"[:MAX_REASON]
 
 
+def create_refused(why: str, *, certain: bool = True) -> StartRefused:
+    """The refusal of a create by batchq itself, with a reason in the format of AWS's agent."""
+    return StartRefused(f"CannotCreateContainerError: {why}"[:MAX_REASON], certain=certain)
+
+
+def create_forbidden(why: str) -> StartRefused:
+    """As `create_refused`, for a create that a policy of the server or of the account forbids."""
+    return StartRefused(f"CannotCreateContainerError: {why}"[:MAX_REASON], forbidden=True)
+
+
 def create_error(error: APIError) -> EngineError:
     """The meaning of an error reply to a create call; the caller handles conflicts of names."""
     if isinstance(error, ImageNotFound):

@@ -12,11 +12,11 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
 
+from batchq.compute.deaths import EventQueue
 from batchq.compute.docker.client import Client, EventStream
 from batchq.compute.docker.create_request import INSTANCE, tag_of
 from batchq.compute.docker.errors import translate_errors
 from batchq.compute.docker.thread_pool import start_thread
-from batchq.compute.event_queue import EventQueue
 from batchq.domain.ids import Tag
 from batchq.errors import EngineUnknown
 from batchq.ports.runtime import DeathReport, Inspection

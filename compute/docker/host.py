@@ -1,14 +1,16 @@
-"""The engine's machine: its resources and GPUs, and whether containers ended with it (docs/decisions/0014).
+"""The engine and its machine: identity, resources, GPUs, faults, and whether containers ended with it.
 
 An engine that starts without live-restore has ended all earlier containers. Docker creates its default bridge at every
-such start, so containers older than the bridge went down with the engine. Without that bridge the time is unknown, and
-every exit counts as the container's own.
+such start, so containers older than the bridge ended with the engine. Without that bridge the time is unknown, and
+every exit counts as the container's own: docs/decisions/0014.
 
 GPUs are assigned by id: for a request by number, the engine would give every container the first ones.
 """
 
+import os
+import socket
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,17 +18,24 @@ from typing import Any
 
 from docker.errors import APIError
 
-from batchq.compute.docker.client import Client
-from batchq.compute.docker.create_request import GPUS, MIB
-from batchq.compute.docker.errors import is_interrupted
-from batchq.compute.docker.inspection import labels_of, member, state_of, time_of
+from batchq.compute.docker.client import Client, ClientFactory
+from batchq.compute.docker.create_request import GPUS, INSTANCE, MIB
+from batchq.compute.docker.errors import is_interrupted, is_timeout, translate_errors
+from batchq.compute.docker.inspection import labels_of, member, parse_survey, rows_of, state_of, time_of
+from batchq.doctor.facts import DiskSpace, EngineFacts, EngineFault, UnavailableEngine
 from batchq.domain.container import Resources
 from batchq.errors import EngineUnknown
-from batchq.ports.runtime import ContainerState, EngineIdentity
+from batchq.ports.clock import Clock
+from batchq.ports.runtime import ContainerState, EngineIdentity, Inspection
 
 ENDED_STATES = frozenset({ContainerState.EXITED, ContainerState.GOING})
+
 BRIDGE = "bridge"
+
 PROC_STAT = Path("/proc/stat")
+EXAMINE_TIMEOUT = 5.0  # seconds
+RESOURCE_LIMITS = {"MemoryLimit": "memory", "SwapLimit": "swap", "PidsLimit": "the number of processes"}
+DEFAULT_ADDRESS = "its usual address"
 
 
 def capacity(client: Client) -> Resources:
@@ -60,10 +69,10 @@ def supports_swappiness(client: Client) -> bool:
     return client.info().get("CgroupVersion") != "2"
 
 
-def free_gpus(client: Client, number: int, *, of: Callable[[], int]) -> tuple[str, ...]:
-    """Choose `number` GPUs by the labels of existing containers. `of` returns the machine's number of GPUs."""
+def free_gpus(client: Client, number: int) -> tuple[str, ...]:
+    """Choose `number` GPUs of this machine by the labels of existing containers."""
     holders = client.containers(all=True, filters={"label": GPUS})
-    return choose_gpus(number, of=of(), usage=gpu_usage(holders))
+    return choose_gpus(number, of=gpu_count(), usage=gpu_usage(holders))
 
 
 def gpu_count() -> int:
@@ -73,10 +82,9 @@ def gpu_count() -> int:
 
 def gpu_usage(rows: object) -> Mapping[str, int]:
     """The number of containers that hold each GPU, from the labels in the engine's list of containers."""
-    if not isinstance(rows, list):
-        raise EngineUnknown("invalid engine response: the list of containers is not a list")
-    labels = (labels_of(row, "Labels") for row in rows if state_of(member(row, "State", of=object)) not in ENDED_STATES)
-    return Counter(gpu for it in labels for gpu in it.get(GPUS, "").split(",") if gpu)
+    existing = rows_of(rows, "containers")
+    holders = (it for it in existing if state_of(member(it, "State", of=object)) not in ENDED_STATES)
+    return Counter(gpu for it in holders for gpu in labels_of(it, "Labels").get(GPUS, "").split(",") if gpu)
 
 
 def choose_gpus(number: int, *, of: int, usage: Mapping[str, int]) -> tuple[str, ...]:
@@ -170,3 +178,91 @@ def booted_at(kernel: Path) -> datetime | None:
         return datetime.fromtimestamp(stamp, tz=UTC)
     except (OSError, ValueError, OverflowError, LookupError, StopIteration):
         return None
+
+
+def examine(instance: str | None, clock: Clock, *, base_url: str | None = None) -> EngineFacts | UnavailableEngine:
+    """Examine the engine for `batchq doctor`, with a few requests and short timeouts.
+
+    `instance` is that of the data directory, None: unknown, so no containers are reported. `base_url` is the engine's
+    address, None: DOCKER_HOST, or Docker's default socket.
+    """
+    factory = ClientFactory(base_url)
+    address = f"unix://{factory.socket}" if factory.socket else os.environ.get("DOCKER_HOST", DEFAULT_ADDRESS)
+    trouble = _connect_failure(address, factory.socket)
+    if trouble is not None:
+        return trouble
+    try:
+        with translate_errors("examine"), closing(factory.get_client(None, receive_timeout=EXAMINE_TIMEOUT)) as client:
+            return _facts(client, address, instance, clock, local=factory.socket is not None)
+    except EngineUnknown as unknown:
+        kind = EngineFault.NOT_RESPONDING if is_timeout(unknown) else EngineFault.NOT_AN_ENGINE
+        return UnavailableEngine(address=address, fault=kind, error=str(unknown))
+
+
+def _connect_failure(address: str, path: str | None) -> UnavailableEngine | None:
+    """Why the engine's socket at `path` cannot be opened; None: it can. The SDK has one error for all reasons."""
+    if path is None:
+        return None
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(EXAMINE_TIMEOUT)
+        try:
+            probe.connect(path)
+        except OSError as why:
+            return UnavailableEngine(address=address, fault=_fault_of(why), error=why.strerror or str(why))
+    return None
+
+
+def _fault_of(why: OSError) -> EngineFault:
+    match why:
+        case PermissionError():
+            return EngineFault.FORBIDDEN
+        case FileNotFoundError():
+            return EngineFault.ABSENT
+        case TimeoutError():
+            return EngineFault.NOT_RESPONDING
+        case _:
+            return EngineFault.NOT_LISTENING
+
+
+def _facts(client: Client, address: str, instance: str | None, clock: Clock, *, local: bool) -> EngineFacts:
+    before, info, after = clock.now(), client.info(), clock.now()
+    engine = identity_in(info)
+    root = Path(member(info, "DockerRootDir", of=str))
+    return EngineFacts(
+        address=address,
+        id=engine.id,
+        version=member(info, "ServerVersion", of=str),
+        api=client.api_version,
+        cgroup=str(member(info, of=dict).get("CgroupVersion", "1")),
+        live_restore=member(info, "LiveRestoreEnabled", of=object) is True,
+        missing_limits=tuple(what for name, what in RESOURCE_LIMITS.items() if member(info, name, of=object) is False),
+        data_root=root,
+        disk=_disk_space(root) if local else None,
+        clock_offset=_clock_offset(engine.time, before, after),
+        containers=() if instance is None else _containers(client, instance),
+    )
+
+
+def _clock_offset(engine_time: datetime | None, before: datetime, after: datetime) -> float | None:
+    """How many seconds the engine's clock is ahead of this process's; None: unknown.
+
+    The engine read its clock at some moment between `before` and `after`; the smallest difference is taken.
+    """
+    if engine_time is None:
+        return None
+    return (engine_time - min(max(engine_time, before), after)).total_seconds()
+
+
+def _disk_space(root: Path) -> DiskSpace | None:
+    """The disk space of the engine's root directory; None if this process cannot see the directory."""
+    try:
+        disk = os.statvfs(root)
+    except OSError:
+        return None
+    return DiskSpace(free=disk.f_bavail * disk.f_frsize, size=disk.f_blocks * disk.f_frsize)
+
+
+def _containers(client: Client, instance: str) -> tuple[Inspection, ...]:
+    """The containers of the instance, from a list alone: the inspection of a stuck container would not return."""
+    rows = client.containers(all=True, filters={"label": f"{INSTANCE}={instance}"})
+    return tuple(parse_survey(rows, instance, lambda _, __: ContainerState.RUNNING).values())

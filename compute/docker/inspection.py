@@ -45,6 +45,13 @@ def labels_of(described: object, *path: str) -> Mapping[str, str]:
     return labels if isinstance(labels, dict) else {}
 
 
+def rows_of(reply: object, kind: str) -> list[object]:
+    """The reply to a request for a list of objects of this kind. Raises EngineUnknown if it is not a list."""
+    if not isinstance(reply, list):
+        raise EngineUnknown(f"invalid engine response: the list of {kind} is not a list")
+    return reply
+
+
 def state_of(name: object) -> ContainerState | None:
     """The state for the engine's name of it in a list of containers; None: unknown."""
     return STATES.get(name) if isinstance(name, str) else None
@@ -90,6 +97,16 @@ def parse_inspection(tag: Tag, inspected: object) -> Inspection:
     )
 
 
+def state_of_container(tag: Tag, inspected: object | None) -> ContainerState | None:
+    """The state in an inspection; None: there is no such container. Raises EngineUnknown."""
+    return None if inspected is None else parse_inspection(tag, inspected).state
+
+
+def tag_in(inspected: object, instance: str) -> Tag | None:
+    """The tag of the inspected container; None: not a container of a job, or not of this instance."""
+    return tag_of(labels_of(inspected, "Config", "Labels"), instance)
+
+
 def parse_created(tag: Tag, inspected: object) -> Created:
     """The result of `create` for an existing container."""
     return Created(container_id=member(inspected, "Id", of=str), state=parse_inspection(tag, inspected).state)
@@ -115,9 +132,7 @@ def parse_survey(
 
     `inspect_state` returns the state of a container if its name in the list is unknown.
     """
-    if not isinstance(rows, list):
-        raise EngineUnknown("invalid engine response: the list of containers is not a list")
-    tags = ((row, tag_of(labels_of(row, "Labels"), instance)) for row in rows)
+    tags = ((row, tag_of(labels_of(row, "Labels"), instance)) for row in rows_of(rows, "containers"))
     ours = ((member(row, "Id", of=str), row, tag) for row, tag in tags if tag is not None)
     return {
         container_id: Inspection(

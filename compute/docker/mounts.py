@@ -5,7 +5,7 @@ their target is checked. These are never mounted, nor what contains them or lies
 mount: the engine's socket (it gives root access) and root directory, /proc, /sys, /dev, and batchq's own files.
 
 The engine mounts a folder as /proc/<pid of this process>/fd/<n> at the start. So the descriptor is open from before the
-create request until the reply to the start, or the removal of the container, and no other file gets its number.
+create request until the reply to the start, or the removal of the container, and is not soon used for another file.
 """
 
 import errno
@@ -22,6 +22,7 @@ from threading import Lock
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from batchq.compute.docker.errors import create_forbidden, create_refused
 from batchq.compute.docker.host_paths import (
     Descriptor,
     FilesystemPosition,
@@ -94,8 +95,6 @@ class OpenMounts:
         `shares_files`: the engine is in the mount and PID namespaces of this process.
         """
         host_mounts = [it for it in launch.spec.mounts if it.host_path is not None]
-        if not host_mounts:
-            return ResolvedMounts(mounts=launch.spec.mounts)
         self.check(launch, policy)
         opened = self._opened.get(launch.tag)
         if opened is None:
@@ -117,15 +116,15 @@ class OpenMounts:
                 check_open_path(path, it.folder, (), policy, launch.allowance)
 
     def are_open(self, tag: Tag, inspected: object) -> bool:
-        """Whether every folder that the container mounts by a descriptor is open; not if an earlier server created it.
+        """Whether the descriptors that the inspected container mounts are open in this process.
 
-        `inspected` is the engine's inspection.
+        They are not if another process of batchq created the container, or if `release` was called since.
         """
-        opened = self._opened.get(tag, ())
-        return descriptor_paths_of(inspected) <= {_device(it.folder) for it in opened if it.folder is not None}
+        open_now = {_device(it.folder) for it in self._opened.get(tag, ()) if it.folder is not None}
+        return descriptor_paths_of(inspected) <= open_now
 
     def created(self, tag: Tag) -> tuple[str, ...]:
-        """The host paths that were created for the container, also by an earlier `resolve`, until `forget`."""
+        """The host paths that any `resolve` has created for the container; empty after `forget`."""
         return self._created.get(tag, ())
 
     def forget(self, tag: Tag) -> None:
@@ -149,7 +148,7 @@ class OpenMounts:
         self, host_mounts: list[Mount], launch: LaunchSpec, policy: ServerPolicy, *, shares_files: bool
     ) -> tuple[OpenMount, ...]:
         if len(host_mounts) > MAX_HOST_MOUNTS:
-            raise StartRefused(f"CannotCreateContainerError: more than {MAX_HOST_MOUNTS} mounts of host paths")
+            raise create_refused(f"more than {MAX_HOST_MOUNTS} mounts of host paths")
         if sum(map(len, tuple(self._opened.values()))) + len(host_mounts) > _max_files() // 4:
             raise EngineUnknown("create: too many starts at once have host folders open")
         opened: list[OpenMount] = []
@@ -233,7 +232,7 @@ def open_mount(mount: Mount, policy: ServerPolicy, allowance: ContainerPolicy | 
     except (OSError, ValueError, LookupError) as error:
         if isinstance(error, OSError) and error.errno in DESCRIPTOR_LIMIT_ERRNOS:
             raise EngineUnknown(f"create: {error}") from error
-        raise _refused(mount, f"cannot be used: {error}") from error
+        raise create_refused(f"host path {host_path!r} cannot be used: {error}") from error
 
 
 def mount_by_name(mount: Mount, policy: ServerPolicy, allowance: ContainerPolicy | None) -> OpenMount:
@@ -273,9 +272,9 @@ def check_open_path(
 def check_path(given_path: str, real: Path, policy: ServerPolicy, allowance: ContainerPolicy | None) -> None:
     """Check the real path by its name alone. `given_path` is the path as the job gave it. Raises StartRefused."""
     if not _is_below(real, policy.volumes, policy):
-        raise _forbidden(f"host path {given_path!r} is not below a path that this server permits")
+        raise create_forbidden(f"host path {given_path!r} is not below a path that this server permits")
     if allowance is not None and not _is_below(real, map(Path, allowance.volumes), policy):
-        raise _forbidden(f"host path {given_path!r} is not below a path that its account permits")
+        raise create_forbidden(f"host path {given_path!r} is not below a path that its account permits")
     for path in (*FORBIDDEN_PATHS, *policy.private):
         forbidden = path.resolve()
         if real.is_relative_to(forbidden) or forbidden.is_relative_to(real):
@@ -293,15 +292,15 @@ def check_device(device: Device, allowance: ContainerPolicy) -> None:
     try:
         real = Path(device.host_path).resolve()
     except (OSError, ValueError, RuntimeError) as error:
-        raise _forbidden(f"device {device.host_path!r} cannot be used: {error}") from error
+        raise create_forbidden(f"device {device.host_path!r} cannot be used: {error}") from error
     if not any(real.is_relative_to(Path(it).resolve()) for it in allowance.devices):
-        raise _forbidden(f"device {device.host_path!r} is not allowed for its account")
+        raise create_forbidden(f"device {device.host_path!r} is not allowed for its account")
 
 
 def _absolute(mount: Mount) -> str:
     assert mount.host_path is not None, "it has one"
     if not mount.host_path.startswith("/"):
-        raise _refused(mount, "is not an absolute path")
+        raise create_refused(f"host path {mount.host_path!r} is not an absolute path")
     return mount.host_path
 
 
@@ -322,15 +321,14 @@ def _open(host_path: str, policy: ServerPolicy, allowance: ContainerPolicy | Non
 
 def _check_creatable(host_path: str, policy: ServerPolicy) -> None:
     if policy.missing_host_paths is MissingHostPaths.REFUSE:
-        why = "does not exist, and this server does not create host paths"
-        raise StartRefused(f"CannotCreateContainerError: host path {host_path!r} {why}"[:1024])
+        raise create_refused(f"host path {host_path!r} does not exist, and this server does not create host paths")
     log.info("host path %r: created, as it did not exist", host_path)
 
 
 def _check_protected(given_path: str, real: Path, policy: ServerPolicy) -> None:
     """Refuse a path in a folder that jobs can write: a job could replace the path between this check and the mount."""
     if not _is_protected(_writable(policy), real.parent):
-        raise _forbidden(
+        raise create_forbidden(
             f"host path {given_path!r} is in a folder that jobs can change, so a job could replace it before the "
             "mount: mount the whole folder"
         )
@@ -372,13 +370,6 @@ def _position(path: Path, mount_table: MountTable) -> FilesystemPosition | None:
         return None
 
 
-def _refused(mount: Mount, why: str) -> StartRefused:
-    return StartRefused(f"CannotCreateContainerError: host path {mount.host_path!r} {why}"[:1024])
-
-
 def _forbidden_path(given_path: str, path: object) -> StartRefused:
-    return _forbidden(f"host path {given_path!r} is, contains or is below {path}, which no job may mount")
-
-
-def _forbidden(why: str) -> StartRefused:
-    return StartRefused(f"CannotCreateContainerError: {why}"[:1024], forbidden=True)
+    why = f"host path {given_path!r} is, contains or is below {path}, which no job may mount"
+    return create_forbidden(why)

@@ -1,29 +1,117 @@
-"""Bulkheads: a thread pool for each kind of call to the engine, so that a call that hangs delays only its own kind."""
+"""Bulkheads: a thread pool for each kind of call to the engine, so that a call that hangs delays only its own kind.
+
+The engine does not reply to calls about a stuck container, but queues them. So each container about which a call timed
+out, a silent container, has a circuit breaker: threads of their own execute the calls about silent containers, one at a
+time for each container, with exponential backoff.
+"""
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from typing import TypeVar
 
 from msgspec import Struct
 
-from batchq.compute.docker.circuit_breaker import SilentContainers
 from batchq.compute.docker.client import Client, ClientFactory
 from batchq.compute.docker.errors import is_timeout, translate_errors
 from batchq.compute.docker.thread_pool import PoolSizes, ThreadPool
 from batchq.domain.ids import Tag
 from batchq.errors import EngineError, EngineUnknown
+from batchq.ports.runtime import ContainerState, Inspection
+
+INITIAL_PAUSE, MAX_PAUSE = 1.0, 60.0  # seconds before the next call about a silent container
+
+NOT_SILENT = nullcontext(enter_result=False)
 
 CORES = os.cpu_count() or 1
 
 Result = TypeVar("Result")
 
 
+class _Breaker:
+    """The open circuit breaker of one container."""
+
+    def __init__(self) -> None:
+        #: Seconds before the next call.
+        self.pause = INITIAL_PAUSE
+        #: Held during a call.
+        self.call_lock = asyncio.Lock()
+        #: Set to end the pause, when a reply has become likely.
+        self.probe_now = asyncio.Event()
+
+    async def wait_for_probe(self) -> None:
+        """Wait until the pause is over, or `probe_now` is set."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.pause):
+                await self.probe_now.wait()
+        self.probe_now.clear()
+
+
+class SilentContainers:
+    """The containers whose last call timed out. For the event loop only, except `in`."""
+
+    def __init__(self) -> None:
+        self._breakers: dict[Tag, _Breaker] = {}
+        #: Whether the last survey failed, so that the engine as a whole may be the cause.
+        self._survey_failed = False
+
+    def call_slot(self, tag: Tag) -> AbstractAsyncContextManager[bool]:
+        """The context of one call about the container; its value is whether the container is silent.
+
+        Entering waits for other calls about a silent container, and then for its pause.
+        """
+        breaker = self._breakers.get(tag)
+        return NOT_SILENT if breaker is None else self._wait_for_slot(tag, breaker)
+
+    def __contains__(self, tag: Tag) -> bool:
+        """Whether the container is silent. Thread-safe."""
+        return tag in self._breakers
+
+    def trip(self, tag: Tag) -> None:
+        """A call about the container timed out: open its breaker, or double its pause."""
+        breaker = self._breakers.get(tag)
+        if breaker is None:
+            self._breakers[tag] = _Breaker()
+        else:
+            breaker.pause = min(2 * breaker.pause, MAX_PAUSE)
+
+    def reset(self, tag: Tag) -> None:
+        """The engine replied to a call about the container: close its breaker."""
+        breaker = self._breakers.pop(tag, None)
+        if breaker is not None:
+            breaker.probe_now.set()
+
+    def survey_failed(self) -> None:
+        """A survey failed: the engine as a whole may be the cause of the silence."""
+        self._survey_failed = True
+
+    def survey_succeeded(self, found: Iterable[Inspection]) -> None:
+        """A survey succeeded: close the breakers of containers that do not exist any more, and end some pauses.
+
+        The pauses of containers that have exited end; those of all containers, if the last survey failed.
+        """
+        states = {it.tag: it.state for it in found}
+        for tag, breaker in tuple(self._breakers.items()):
+            if tag not in states:
+                self.reset(tag)
+            elif self._survey_failed or states[tag] is ContainerState.EXITED:
+                breaker.probe_now.set()
+        self._survey_failed = False
+
+    @asynccontextmanager
+    async def _wait_for_slot(self, tag: Tag, breaker: _Breaker) -> AsyncIterator[bool]:
+        async with breaker.call_lock:
+            if self._breakers.get(tag) is breaker:
+                await breaker.wait_for_probe()
+            yield self._breakers.get(tag) is breaker
+
+
 class Limits(Struct, frozen=True, kw_only=True):
     """The number of threads for each kind of call, and timeouts in seconds.
 
-    A call cannot be aborted, and a user can prolong a start or a pull. So each account has a share of half the threads
-    of each kind (of one for pulls), which are taken from `extra` if other accounts occupy the rest.
+    A call cannot be aborted, and a user can prolong a start or a pull. So each account has a share of the threads of
+    each kind: half of them, for pulls one. If other accounts occupy them, further threads are started, up to `extra`.
     """
 
     #: Threads for create calls.
@@ -38,7 +126,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     stop: int = 8
     #: Threads for kills.
     kill: int = 8
-    #: Threads for calls about silent containers, until the engine replies to one: see circuit_breaker.py.
+    #: Threads for calls about silent containers.
     silent: int = 4
     #: Threads for removals.
     remove: int = 2 * CORES
@@ -46,7 +134,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     logs: int = 4
     #: Threads for pulls.
     pull: int = 4
-    #: Additional threads of each kind for accounts that have fewer than their share.
+    #: The maximum of further threads of each kind, for accounts that have fewer than their share.
     extra: int = 16
     #: The timeout of each receive.
     receive_timeout: float = 60.0

@@ -15,14 +15,12 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from batchq.compute.docker import events, host
-from batchq.compute.docker.circuit_breaker import SilentContainers
 from batchq.compute.docker.client import Client, ClientFactory
 from batchq.compute.docker.containers import Containers
-from batchq.compute.docker.host import gpu_count
 from batchq.compute.docker.images import Pull, pull_within
 from batchq.compute.docker.log_reader import LogReader
 from batchq.compute.docker.network.placement import NetworkPlacement
-from batchq.compute.docker.operation_pools import LIMITS, Limits, OperationPools
+from batchq.compute.docker.operation_pools import LIMITS, Limits, OperationPools, SilentContainers
 from batchq.compute.docker.policy import STRICT_POLICY, ServerPolicy
 from batchq.compute.docker.secrets import NO_SECRETS, Secrets
 from batchq.compute.single_flight import SingleFlight
@@ -66,7 +64,6 @@ class DockerRuntime:
             placement=self._placement,
             policy=replace(policy, private=policy.private + socket),
             secrets=secrets,
-            gpus=gpu_count,
             lost_before=self._lost_before,
             shares_files=self._factory.shares_files,
         )

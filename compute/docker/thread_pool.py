@@ -44,7 +44,7 @@ class PoolTask(Generic[Tool, Result]):
         self.outcome: asyncio.Future[Result] = self._loop.create_future()
 
     def run(self, get_tool: Callable[[], Tool]) -> None:
-        """Execute the task in the current thread, unless it was cancelled. `equipped` returns the thread's tool."""
+        """Execute the task in the current thread, unless it was cancelled. `get_tool` returns the thread's tool."""
         if self.outcome.cancelled():
             return
         try:
@@ -77,7 +77,7 @@ class OfferedTask(Generic[Tool, Result]):
         self._then = then
 
     def run(self, get_tool: Callable[[], Tool]) -> None:
-        """Execute the task in the current thread. `equipped` returns the thread's tool."""
+        """Execute the task in the current thread. `get_tool` returns the thread's tool."""
         try:
             result = self._work(get_tool())
         except BaseException as error:  # noqa: BLE001 - it is passed to the callback
@@ -115,9 +115,9 @@ class PoolSizes(Struct, frozen=True, kw_only=True):
 class WorkQueue(Generic[Tool]):
     """Assigns tasks to threads. Thread-safe.
 
-    A task goes to the thread that became idle last, and wakes no other: with one shared queue each task that is taken
-    would wake a further thread in vain. An account whose calls hang occupies at most `PoolSizes.normal` threads;
-    accounts with fewer threads than their share are served first.
+    A task goes to the thread that became idle last, and no other thread is woken: with one queue for all threads, a
+    thread that takes a task would wake another one. An account whose calls hang occupies at most `PoolSizes.normal`
+    threads; accounts with fewer threads than their share are served first.
     """
 
     def __init__(self, sizes: PoolSizes) -> None:
@@ -256,7 +256,7 @@ class ThreadPool(Generic[Tool]):
         return self._queue.offer(OfferedTask(work, then))  # type: ignore[arg-type]  # the result type is invariant
 
     async def close(self) -> None:
-        """Cancel waiting tasks, and wait up to `WAIT_AT_CLOSE` for the end of the threads; then abandon them."""
+        """Cancel waiting tasks, and wait up to `CLOSE_TIMEOUT` for the end of the threads; then abandon them."""
         queue, self._queue = self._queue, WorkQueue(self._sizes)
         ended, self._ended = self._ended, []
         for task in queue.close():
@@ -295,5 +295,5 @@ def start_thread(name: str, work: Callable[[], None]) -> None:
     """Execute `work` in a new daemon thread. Raises EngineUnknown if the machine cannot start one."""
     try:
         threading.Thread(target=work, name=name, daemon=True).start()
-    except RuntimeError as none:
-        raise EngineUnknown(f"{name}: {none}") from none
+    except RuntimeError as error:
+        raise EngineUnknown(f"{name}: {error}") from error

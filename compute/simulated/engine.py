@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from batchq.compute.host_loss import ended_with_host
+from batchq.compute.deaths import ended_with_host
 from batchq.compute.simulated.script import Script, read
 from batchq.domain.catalog import Network
 from batchq.domain.ids import Tag

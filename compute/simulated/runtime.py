@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from batchq.compute.event_queue import EventQueue
+from batchq.compute.deaths import EventQueue
 from batchq.compute.simulated.engine import AttemptNetwork, SimulatedContainer, SimulatedEngine
 from batchq.compute.single_flight import SingleFlight
 from batchq.domain.catalog import Network

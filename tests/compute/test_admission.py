@@ -4,9 +4,9 @@ import pytest
 from docker.errors import NotFound
 
 from batchq.compute.docker import admission
-from batchq.compute.docker.admission import check_image, check_launch, check_namespaces, user_of
+from batchq.compute.docker.admission import check_image, check_launch, check_network, user_of
 from batchq.compute.docker.containers import Containers
-from batchq.compute.docker.create_request import LaunchInputs, Namespaces, build_create_request
+from batchq.compute.docker.create_request import LaunchInputs, build_create_request
 from batchq.compute.docker.network.placement import NetworkPlacement
 from batchq.compute.docker.policy import ServerPolicy
 from batchq.compute.docker.secrets import NO_SECRETS
@@ -114,15 +114,13 @@ def test_a_device_link_to_a_forbidden_device_is_refused(tmp_path):
 
 @pytest.mark.fault("SE09")
 def test_the_network_of_the_host_is_given_to_permitted_accounts():
-    host = Namespaces(network="host")
+    for allowance in (None, ContainerPolicy(host_network=True)):
+        check_network("host", allowance)
+    for mode in (None, "n"):
+        check_network(mode, ContainerPolicy())
 
-    assert [check_namespaces(host, it) for it in (None, ContainerPolicy(host_network=True))] == [host, host]
-    assert [check_namespaces(it, ContainerPolicy()) for it in (None, Namespaces(network="n"))] == [
-        None,
-        Namespaces(network="n"),
-    ]
     with pytest.raises(StartRefused, match="host network"):
-        check_namespaces(host, ContainerPolicy())
+        check_network("host", ContainerPolicy())
 
 
 GELF = ContainerPolicy(log_drivers=("gelf",))
@@ -196,7 +194,6 @@ def creates(asked):
         policy=SERVER,
         secrets=NO_SECRETS,
         placement=NetworkPlacement("i", Network.BRIDGE),
-        gpus=int,
         lost_before=lambda: None,
         shares_files=bool,
     ).create(EngineWithoutImages(), asked)

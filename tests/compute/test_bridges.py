@@ -6,8 +6,8 @@ from itertools import islice
 import pytest
 from docker.errors import APIError, NotFound
 
-from batchq.compute.docker.network import bridges
-from batchq.compute.docker.network.bridges import SUBNET_RANGE, ensure_network, free_subnets, routed_networks
+from batchq.compute.docker.network import objects
+from batchq.compute.docker.network.objects import SUBNET_RANGE, ensure_network, free_subnets, routed_networks
 from batchq.errors import EngineUnknown
 from tests.compute.test_docker_errors import answer
 
@@ -23,7 +23,7 @@ LABELS = {"a": "1"}
 
 @pytest.fixture(autouse=True)
 def no_routes(monkeypatch, tmp_path):
-    monkeypatch.setattr(bridges, "ROUTES", tmp_path / "route")
+    monkeypatch.setattr(objects, "ROUTES", tmp_path / "route")
 
 
 class Engine:

@@ -8,9 +8,8 @@ from functools import partial
 
 import pytest
 
-from batchq.compute.docker.circuit_breaker import INITIAL_PAUSE
 from batchq.compute.docker.create_request import container_labels, container_name
-from batchq.compute.docker.operation_pools import Limits
+from batchq.compute.docker.operation_pools import INITIAL_PAUSE, Limits
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.errors import ContainerGone, EngineUnknown
 from batchq.ports.runtime import ContainerState, Inspection

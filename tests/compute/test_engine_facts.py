@@ -12,8 +12,8 @@ from socketserver import ThreadingUnixStreamServer
 import pytest
 
 from batchq.clock import SystemClock
-from batchq.compute.docker import engine_facts
-from batchq.compute.docker.engine_facts import examine
+from batchq.compute.docker import host
+from batchq.compute.docker.host import examine
 from batchq.doctor.facts import EngineFault, UnavailableEngine
 from batchq.ports.runtime import ContainerState
 from tests.support.builders import NOON
@@ -91,7 +91,7 @@ def test_the_user_has_no_permission(tmp_path):
         (tmp_path / "engine.sock").chmod(0o600)
         os.seteuid(65534)
         try:
-            kind = engine_facts._connect_failure(address, address.removeprefix("unix://")).fault
+            kind = host._connect_failure(address, address.removeprefix("unix://")).fault
         finally:
             os.seteuid(0)
 
@@ -99,7 +99,7 @@ def test_the_user_has_no_permission(tmp_path):
 
 
 def test_the_engine_accepts_connections_and_does_not_answer(tmp_path, monkeypatch):
-    monkeypatch.setattr(engine_facts, "TIMEOUT", 0.2)
+    monkeypatch.setattr(host, "EXAMINE_TIMEOUT", 0.2)
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(f"{tmp_path}/engine.sock")
         silent.listen()

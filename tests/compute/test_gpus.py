@@ -74,14 +74,14 @@ def test_an_invalid_list_of_containers_is_an_unknown_outcome(rows):
         host.gpu_usage(rows)
 
 
-def test_containers_created_at_once_get_different_gpus():
+def test_containers_created_at_once_get_different_gpus(monkeypatch):
+    monkeypatch.setattr(host, "gpu_count", lambda: 8)
     engine = Engine()
     containers = Containers(
         instance="i",
         policy=STRICT_POLICY,
         secrets=NO_SECRETS,
         placement=NetworkPlacement("i", Network.BRIDGE),
-        gpus=lambda: 8,
         lost_before=lambda: None,
         shares_files=lambda: True,
     )

@@ -6,7 +6,7 @@ import pytest
 from docker.errors import APIError, NotFound
 from requests import Response
 
-from batchq.compute import host_loss
+from batchq.compute import deaths
 from batchq.compute.docker import host
 from batchq.compute.docker.containers import Containers
 from batchq.compute.docker.create_request import container_labels
@@ -136,7 +136,7 @@ def test_a_failing_engine_is_asked_again():
 
 @pytest.mark.fault("EN05")
 def test_a_container_that_failed_and_started_before_was_lost_with_the_host():
-    assert host_loss.ended_with_host(failed(BEFORE), BEGAN)
+    assert deaths.ended_with_host(failed(BEFORE), BEGAN)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_container_that_failed_and_started_before_was_lost_with_the_host():
     ids=["began after", "began just then", "nobody knows", "success", "runs"],
 )
 def test_other_containers_were_not_lost_with_the_host(it, before):
-    assert not host_loss.ended_with_host(it, before)
+    assert not deaths.ended_with_host(it, before)
 
 
 @pytest.mark.parametrize(("began", "lost"), [(BEFORE, True), (AFTER, False)])
@@ -162,7 +162,6 @@ def test_an_inspection_reports_a_lost_host(began, lost):
         policy=STRICT_POLICY,
         secrets=NO_SECRETS,
         placement=NetworkPlacement("i", Network.BRIDGE),
-        gpus=lambda: 0,
         lost_before=lambda: BEGAN,
         shares_files=lambda: True,
     )

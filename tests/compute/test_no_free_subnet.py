@@ -7,8 +7,8 @@ from docker.errors import NotFound
 from msgspec.structs import replace
 
 from batchq.compute.docker.create_request import CONTAINER_MODE, container_labels
-from batchq.compute.docker.network import bridges
-from batchq.compute.docker.network.bridges import NoSubnet
+from batchq.compute.docker.network import objects
+from batchq.compute.docker.network.objects import NoSubnet
 from batchq.compute.docker.network.placement import NetworkPlacement
 from batchq.domain.catalog import Network
 from tests.compute.test_docker_errors import answer
@@ -70,7 +70,7 @@ def _has(row, filters):
 
 @pytest.fixture
 def places(monkeypatch, tmp_path):
-    monkeypatch.setattr(bridges, "ROUTES", tmp_path / "route")
+    monkeypatch.setattr(objects, "ROUTES", tmp_path / "route")
     return NetworkPlacement(INSTANCE, Network.SHARED)
 
 
@@ -93,7 +93,7 @@ def test_forty_accounts_on_two_environments_have_a_network_each(places):
 
 
 def test_without_a_subnet_networks_without_a_job_are_removed_first(places, monkeypatch):
-    monkeypatch.setattr(bridges, "SUBNET_RANGE", IPv4Network("10.224.0.0/22"))  # one subnet beside the engine's
+    monkeypatch.setattr(objects, "SUBNET_RANGE", IPv4Network("10.224.0.0/22"))  # one subnet beside the engine's
     engine = Engine(1)
     engine.run_job_on(busy := placed(places, engine, "busy"))
     idle = placed(places, engine, "idle")
@@ -106,7 +106,7 @@ def test_without_a_subnet_networks_without_a_job_are_removed_first(places, monke
 
 
 def test_with_all_networks_in_use_the_start_waits_with_a_reason(places, monkeypatch):
-    monkeypatch.setattr(bridges, "SUBNET_RANGE", IPv4Network("10.224.0.0/22"))
+    monkeypatch.setattr(objects, "SUBNET_RANGE", IPv4Network("10.224.0.0/22"))
     engine = Engine(0)
     engine.run_job_on(placed(places, engine, "busy"))
     places.orphaned(engine, existing=())
@@ -118,7 +118,7 @@ def test_with_all_networks_in_use_the_start_waits_with_a_reason(places, monkeypa
 
 
 def test_a_network_just_joined_is_not_removed_for_another(places, monkeypatch):
-    monkeypatch.setattr(bridges, "SUBNET_RANGE", IPv4Network("10.224.0.0/22"))
+    monkeypatch.setattr(objects, "SUBNET_RANGE", IPv4Network("10.224.0.0/22"))
     engine = Engine(0)
     placed(places, engine, "first")
     places.orphaned(engine, existing=())

@@ -8,9 +8,8 @@ from queue import SimpleQueue
 import pytest
 from requests.exceptions import ReadTimeout
 
-from batchq.compute.docker.circuit_breaker import SilentContainers
 from batchq.compute.docker.client import ClientFactory
-from batchq.compute.docker.operation_pools import LIMITS, OperationPools
+from batchq.compute.docker.operation_pools import LIMITS, OperationPools, SilentContainers
 from batchq.errors import ContainerGone, EngineUnknown
 from batchq.ports.runtime import ContainerState, Inspection
 from tests.support.containers import new_tag, until

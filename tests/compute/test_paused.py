@@ -38,7 +38,6 @@ def test_a_paused_container_is_resumed_by_a_stop(paused, asked):
         policy=STRICT_POLICY,
         secrets=NO_SECRETS,
         placement=NetworkPlacement("i", Network.BRIDGE),
-        gpus=lambda: 0,
         lost_before=lambda: None,
         shares_files=lambda: True,
     )

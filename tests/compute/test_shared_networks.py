@@ -27,14 +27,20 @@ def job(mode=None):
 
 
 class Engine:
-    """As much of the SDK as is asked."""
+    """The methods of the SDK that shared networks call."""
 
     def __init__(self, *rows):
         self.rows = list(rows)
         self.removed = []
+        self.inspections = 0
 
-    def containers(self, *, filters, **dead_or_alive):
-        assert dead_or_alive == {"all": True}
+    def inspect_container(self, name):
+        self.inspections += 1
+        row = next(it for it in self.rows if f"/{name}" in it["Names"])
+        return {"Id": row["Id"], "Config": {"Labels": row["Labels"]}, "State": {"Status": "running"}}
+
+    def containers(self, *, filters, **in_any_state):
+        assert in_any_state == {"all": True, "limit": -1}
         wanted = filters["label"]
         return [it for it in self.rows if set(wanted) <= {f"{name}={value}" for name, value in it["Labels"].items()}]
 
@@ -97,6 +103,29 @@ def test_no_network_is_searched_where_none_was_seen():
     commons.update(Engine(keeper()))
 
     assert (before, commons.may_exist) == (False, True)
+
+
+def test_a_pause_container_that_runs_in_a_survey_is_not_inspected_again():
+    engine = Engine(keeper())
+    networks = SharedNetworks(INSTANCE)
+    before = networks.join(engine, SharedNetwork(environment="local"))
+
+    networks.update(engine)
+
+    assert networks.join(engine, SharedNetwork(environment="local")) == before == "container:keeper of local"
+    assert engine.inspections == 1
+
+
+def test_a_pause_container_that_ended_before_a_survey_is_replaced_by_the_next_job():
+    engine = Engine(keeper())
+    networks = SharedNetworks(INSTANCE)
+    networks.join(engine, SharedNetwork(environment="local"))
+    engine.rows[0] |= {"State": "exited"}
+
+    networks.update(engine)
+
+    networks.join(engine, SharedNetwork(environment="local"))
+    assert engine.inspections == 2
 
 
 def test_a_recently_used_network_is_kept():

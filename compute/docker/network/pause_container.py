@@ -11,18 +11,18 @@ a PID namespace, in which it is process 1. In C:
 """
 
 import hashlib
-import io
 import struct
-import tarfile
 from collections.abc import Mapping, Sequence
 from threading import Lock
 
-from docker.errors import APIError, ImageNotFound
+from docker.errors import APIError, ImageNotFound, NotFound
 
 from batchq.compute.docker.client import Client
-from batchq.compute.docker.errors import reason
-from batchq.compute.docker.inspection import member
-from batchq.errors import StartRefused
+from batchq.compute.docker.create_request import tar_archive
+from batchq.compute.docker.errors import create_refused, reason
+from batchq.compute.docker.inspection import labels_of, member, state_in
+from batchq.errors import NameTaken, StartRefused
+from batchq.ports.runtime import ContainerState
 
 REPOSITORY = "batchq-keeper"
 LABEL = "io.batchq.keeper-image"
@@ -90,6 +90,22 @@ IMAGE = image()
 _IMAGE_LOCK = Lock()  # of two images created at the same time one would lose its name
 
 
+def find(client: Client, name: str, labels: Mapping[str, str]) -> object | None:
+    """Inspect the pause container with this name; None: it does not exist. Raises NameTaken if its labels differ."""
+    try:
+        inspected: object = client.inspect_container(name)
+    except NotFound:
+        return None
+    if not labels.items() <= labels_of(inspected, "Config", "Labels").items():
+        raise NameTaken(f"The name {name} is used by a container that does not belong to this server.")
+    return inspected
+
+
+def runs(inspected: object) -> bool:
+    """Whether the inspected container runs."""
+    return state_in(member(inspected, "State", of=dict)) is ContainerState.RUNNING
+
+
 def create(client: Client, request: Mapping[str, object], name: str) -> str:
     """Create a pause container, and its image if that is missing; return the container's id. Raises StartRefused.
 
@@ -107,14 +123,13 @@ def import_image(client: Client) -> None:
     """Import the image, which has some 200 bytes and stays in the engine. Idempotent. Raises StartRefused."""
     architecture = member(client.version(), "Arch", of=str)
     if architecture not in PROGRAMS:
-        raise StartRefused(
-            "CannotCreateContainerError: containers cannot share a node: "
-            f"no pause container for architecture {architecture[:100]}"
-        )
+        why = f"no pause container for architecture {architecture[:100]}"
+        raise create_refused(f"containers cannot share a node: {why}")
     changes = [f'ENTRYPOINT ["{PROGRAM}"]', f"LABEL {LABEL}=1"]
     repository, _, tag = IMAGE.partition(":")
+    layer = tar_archive({PROGRAM: elf(*PROGRAMS[architecture])}, mode=0o755)
     try:
-        client.import_image_from_data(_layer(elf(*PROGRAMS[architecture])), repository, tag, changes)
+        client.import_image_from_data(layer, repository, tag, changes)
     except APIError as error:
         raise StartRefused(reason("CannotCreateContainerError", error), certain=False) from error
 
@@ -149,12 +164,3 @@ def create_request(
 def _create(client: Client, request: Mapping[str, object], name: str) -> str:
     response: object = client.create_container_from_config(request, name=name)  # type: ignore[no-untyped-call]  # the stubs
     return member(response, "Id", of=str)
-
-
-def _layer(program: bytes) -> bytes:
-    layer = io.BytesIO()
-    with tarfile.open(fileobj=layer, mode="w") as archive:
-        entry = tarfile.TarInfo(PROGRAM.removeprefix("/"))
-        entry.size, entry.mode = len(program), 0o755
-        archive.addfile(entry, io.BytesIO(program))
-    return layer.getvalue()

@@ -5,12 +5,12 @@ nothing. They are created together with a container if they are missing, and rem
 attempt; a sweep removes what a crash left behind.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 from weakref import WeakValueDictionary
 
-from docker.errors import APIError, NotFound
+from docker.errors import APIError
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -25,12 +25,10 @@ from batchq.compute.docker.create_request import (
     attempt_object_labels,
     pause_container_name,
 )
-from batchq.compute.docker.errors import CONFLICT, is_about_host, lower_layer_failed, message_of, reason
-from batchq.compute.docker.inspection import labels_of, member, state_in
-from batchq.compute.docker.network import bridges, pause_container
+from batchq.compute.docker.inspection import labels_of, member
+from batchq.compute.docker.network import objects, pause_container
 from batchq.domain.ids import Tag
-from batchq.errors import EngineError, EngineUnknown, NameTaken, StartRefused
-from batchq.ports.runtime import ContainerState, LaunchSpec
+from batchq.ports.runtime import LaunchSpec
 
 
 class _Attempt(Struct, weakref=True):
@@ -80,14 +78,20 @@ class AttemptNetworks:
             with attempt.creation_locks.setdefault(launch.tag.node, Lock()):
                 pause_id = self._ensure_pause_container(client, launch, network)
         except APIError as error:
-            raise creation_error(error) from error
-        return _joined_namespaces(pause_id, launch)
+            raise objects.creation_error(error) from error
+        shared = CONTAINER_MODE + pause_id
+        return Namespaces(
+            network=shared, ipc=shared if launch.share_ipc else None, pid=shared if launch.share_pids else None
+        )
 
     def remove_if_unused(self, client: Client, tag: Tag) -> None:
         """Remove the attempt's shared objects, unless a container of the attempt exists or is being created."""
         attempt = self._attempt(tag)
         with attempt.lock:
-            if not attempt.creators and not self._has_containers(client, tag):
+            if attempt.creators:
+                return
+            labels = attempt_container_labels(self._instance, tag)
+            if not objects.list_containers(client, labels, limit=1):
                 self._remove_objects(client, tag)
 
     def orphaned(self, client: Client, living: Iterable[Tag]) -> tuple[Tag, ...]:
@@ -107,114 +111,47 @@ class AttemptNetworks:
 
     def _ensure_network(self, client: Client, tag: Tag, *, internal: bool) -> str:
         name, labels = attempt_name(self._instance, tag), attempt_object_labels(self._instance, tag)
-        return bridges.ensure_network(client, name, labels, internal=internal)
+        return objects.ensure_network(client, name, labels, internal=internal)
 
     def _ensure_pause_container(self, client: Client, launch: LaunchSpec, network: str) -> str:
         """The id of the node's pause container, which is created and started if necessary."""
-        name = pause_container_name(self._instance, launch.tag)
-        inspected = self._inspect_pause_container(client, name, launch.tag)
+        tag, labels = launch.tag, attempt_object_labels(self._instance, launch.tag)
+        name = pause_container_name(self._instance, tag)
+        inspected = pause_container.find(client, name, labels)
         if inspected is not None and member(inspected, "HostConfig", "NetworkMode", of=str) != network:
             # Its network does not exist any more, so no container of the node can run.
-            client.remove_container(member(inspected, "Id", of=str), v=True, force=True)
+            objects.remove_container(client, inspected)
             inspected = None
         if inspected is None:
-            pause_id = self._create_pause_container(client, launch, network)
+            names = (tag.container, *launch.beside)
+            request = pause_container.create_request(
+                network=network, labels=labels, node=f"node-{tag.node}", names=names
+            )
+            pause_id = pause_container.create(client, request, name)
         else:
             pause_id = member(inspected, "Id", of=str)
-            if state_in(member(inspected, "State", of=dict)) is ContainerState.RUNNING:
+            if pause_container.runs(inspected):
                 return pause_id
         client.start(pause_id)
         return pause_id
 
-    def _inspect_pause_container(self, client: Client, name: str, tag: Tag) -> object | None:
-        try:
-            inspected: object = client.inspect_container(name)
-        except NotFound:
-            return None
-        if attempt_in(labels_of(inspected, "Config", "Labels"), self._instance) != replace(tag, container_key=""):
-            raise NameTaken(f"The name {name} is used by a container that does not belong to this server.")
-        return inspected
-
-    def _create_pause_container(self, client: Client, launch: LaunchSpec, network: str) -> str:
-        tag = launch.tag
-        request = pause_container.create_request(
-            network=network,
-            labels=attempt_object_labels(self._instance, tag),
-            node=f"node-{tag.node}",
-            names=(tag.container, *launch.beside),
-        )
-        name = pause_container_name(self._instance, tag)
-        return pause_container.create(client, request, name)
-
-    def _has_containers(self, client: Client, tag: Tag) -> bool:
-        return bool(_containers(client, attempt_container_labels(self._instance, tag), limit=1))
-
     def _remove_objects(self, client: Client, tag: Tag) -> None:
         """Remove the shared objects, the network last: as long as it exists, others may exist too."""
         labels = attempt_object_labels(self._instance, tag)
-        for row in _containers(client, labels):
-            with ignore_missing():
-                client.remove_container(member(row, "Id", of=str), v=True, force=True)
-        for volume in _volumes(client, labels):
-            with ignore_missing():
-                client.remove_volume(member(volume, "Name", of=str))
-        for network in bridges.list_networks(client, labels):
-            with ignore_missing():
-                client.remove_network(member(network, "Id", of=str))
+        for row in objects.list_containers(client, labels):
+            objects.remove_container(client, row)
+        for row in objects.list_volumes(client, labels):
+            objects.remove_volume(client, row)
+        objects.remove_networks(client, labels)
 
     def _attempts_with_objects(self, client: Client) -> Iterator[Tag]:
         """The attempt of each shared object of this instance."""
         ours = {INSTANCE: self._instance}
-        for row in (*_containers(client, ours), *_volumes(client, ours), *bridges.list_networks(client, ours)):
+        for row in (
+            *objects.list_containers(client, ours),
+            *objects.list_volumes(client, ours),
+            *objects.list_networks(client, ours),
+        ):
             tag = attempt_in(labels_of(row, "Labels"), self._instance)
             if tag is not None:
                 yield tag
-
-
-def creation_error(error: APIError) -> EngineError:
-    """The meaning of an error reply to the creation of a shared object; never final, as it may succeed later."""
-    if lower_layer_failed(error):
-        return EngineUnknown(f"create: {message_of(error)}")
-    return StartRefused(
-        reason("ResourceInitializationError", error), certain=False, host_failed=is_about_host(message_of(error))
-    )
-
-
-def _joined_namespaces(pause_id: str, launch: LaunchSpec) -> Namespaces:
-    """The namespaces of a container that joins this pause container."""
-    shared = CONTAINER_MODE + pause_id
-    return Namespaces(
-        network=shared, ipc=shared if launch.share_ipc else None, pid=shared if launch.share_pids else None
-    )
-
-
-def _containers(client: Client, labels: Mapping[str, str], limit: int = -1) -> list[object]:
-    rows: object = client.containers(all=True, limit=limit, filters={"label": _label_filter(labels)})
-    if not isinstance(rows, list):
-        raise EngineUnknown("invalid engine response: the list of containers is not a list")
-    return rows
-
-
-def _volumes(client: Client, labels: Mapping[str, str]) -> list[object]:
-    answer: object = client.volumes(filters={"label": _label_filter(labels)})
-    volumes = member(answer, "Volumes", of=object)
-    return volumes if isinstance(volumes, list) else []
-
-
-def _label_filter(labels: Mapping[str, str]) -> list[str]:
-    return [f"{name}={value}" for name, value in labels.items()]
-
-
-@contextmanager
-def ignore_missing() -> Iterator[None]:
-    """Suppress the error of a removal if the object does not exist, or is being removed by another client.
-
-    If the other removal fails, the next sweep finds the object.
-    """
-    try:
-        yield
-    except NotFound:
-        pass
-    except APIError as error:
-        if error.status_code != CONFLICT or "in progress" not in message_of(error):
-            raise

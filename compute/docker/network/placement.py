@@ -8,7 +8,7 @@ from docker.errors import NotFound
 from batchq.compute.docker.client import Client
 from batchq.compute.docker.create_request import CONTAINER_MODE, Namespaces, SharedNetwork
 from batchq.compute.docker.inspection import address_of, member
-from batchq.compute.docker.network import bridges
+from batchq.compute.docker.network.objects import NoSubnet
 from batchq.compute.docker.network.per_attempt import AttemptNetworks
 from batchq.compute.docker.network.shared import SharedNetworks
 from batchq.domain.catalog import Network
@@ -37,7 +37,7 @@ class NetworkPlacement:
         """
         try:
             return self._find(client, launch)
-        except bridges.NoSubnet:
+        except NoSubnet:
             if not self._shared.free_subnets(client):
                 raise
             return self._find(client, launch)
@@ -58,7 +58,7 @@ class NetworkPlacement:
         return self._joins(client, _mode(inspected))
 
     def pause_container_is_gone(self, client: Client, namespaces: Namespaces | None) -> bool:
-        """Whether the pause container of a place that `namespaces_for` returned does not run any more."""
+        """Whether the pause container of the namespaces, which `namespaces_for` returned, does not run any more."""
         return namespaces is not None and not self._joins(client, namespaces.network)
 
     def address(self, client: Client, inspected: object) -> str | None:

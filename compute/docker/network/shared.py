@@ -8,7 +8,8 @@ removed after an hour, when batchq ends, and when the engine has no subnet for a
 
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from threading import Lock
 
 from docker.errors import APIError, NotFound
@@ -24,11 +25,8 @@ from batchq.compute.docker.create_request import (
     shared_network_labels,
     shared_network_name,
 )
-from batchq.compute.docker.inspection import labels_of, member, state_in, state_of
-from batchq.compute.docker.network import pause_container
-from batchq.compute.docker.network.bridges import ensure_network, list_networks
-from batchq.compute.docker.network.per_attempt import creation_error, ignore_missing
-from batchq.errors import EngineUnknown, NameTaken
+from batchq.compute.docker.inspection import labels_of, member, state_of
+from batchq.compute.docker.network import objects, pause_container
 from batchq.ports.runtime import ContainerState
 
 MAX_IDLE_SURVEYS = 360  # surveys without a job until a network is removed: an hour
@@ -81,18 +79,14 @@ class SharedNetworks:
                 try:
                     known = self._pause_ids[shared] = self._ensure(client, shared)
                 except APIError as error:
-                    raise creation_error(error) from error
+                    raise objects.creation_error(error) from error
         return CONTAINER_MODE + known
 
     def runs(self, client: Client, pause_id: str) -> bool:
         """Whether a pause container runs, of a shared network or of an attempt; a dead one is not joined any more."""
-        try:
-            inspected: object = client.inspect_container(pause_id)
-        except NotFound:
-            self._forget([pause_id])
-            return False
-        if state_in(member(inspected, "State", of=dict)) is ContainerState.RUNNING:
-            return True
+        with suppress(NotFound):
+            if pause_container.runs(client.inspect_container(pause_id)):
+                return True
         self._forget([pause_id])
         return False
 
@@ -137,47 +131,35 @@ class SharedNetworks:
     def _ensure(self, client: Client, shared: SharedNetwork) -> str:
         """The id of the network's running pause container, created with the bridge if necessary."""
         name, labels = shared_network_name(self._instance, shared), shared_network_labels(self._instance, shared)
-        inspected = self._inspect(client, name, shared)
+        inspected = pause_container.find(client, name, labels)
         if inspected is not None:
-            pause_id = member(inspected, "Id", of=str)
-            if state_in(member(inspected, "State", of=dict)) is ContainerState.RUNNING:
-                return pause_id
-            client.remove_container(pause_id, v=True, force=True)
+            if pause_container.runs(inspected):
+                return member(inspected, "Id", of=str)
+            objects.remove_container(client, inspected)
         self.may_exist = True
-        network = ensure_network(client, name, labels)
+        network = objects.ensure_network(client, name, labels)
         pause_id = pause_container.create(client, pause_container.create_request(network=network, labels=labels), name)
         client.start(pause_id)
         log.info("network of %s: created, with pause container %s", shared, name)
         return pause_id
-
-    def _inspect(self, client: Client, name: str, shared: SharedNetwork) -> object | None:
-        try:
-            inspected: object = client.inspect_container(name)
-        except NotFound:
-            return None
-        if shared_network_in(labels_of(inspected, "Config", "Labels"), self._instance) != shared:
-            raise NameTaken(f"The name {name} is used by a container that does not belong to this server.")
-        return inspected
 
     def _remove(self, client: Client, shared: SharedNetwork) -> None:
         with self._lock_of(shared):
             self._pause_ids.pop(shared, None)
             self._idle.pop(shared, None)
             labels = shared_network_labels(self._instance, shared)
-            for row in _list_containers(client, labels):
+            for row in objects.list_containers(client, labels):
                 if self._served_by(row) == shared:
-                    with ignore_missing():
-                        client.remove_container(member(row, "Id", of=str), v=True, force=True)
-            for network in list_networks(client, labels):
-                with ignore_missing():
-                    client.remove_network(member(network, "Id", of=str))
+                    objects.remove_container(client, row)
+            objects.remove_networks(client, labels)
 
     def _existing(self, client: Client) -> list[_ExistingNetwork]:
         ours = {INSTANCE: self._instance}
-        rows = _list_containers(client, ours)
+        rows = objects.list_containers(client, ours)
         modes = {_mode(row) for row in rows if labels_of(row, "Labels").get(JOB)}
         pause_containers = {shared: row for row in rows if (shared := self._served_by(row)) is not None}
-        bridges = {shared for it in list_networks(client, ours) if (shared := self._shared_network_of(it)) is not None}
+        networks = objects.list_networks(client, ours)
+        bridges = {shared for it in networks if (shared := self._shared_network_of(it)) is not None}
         return [_existing_network(it, pause_containers.get(it), modes) for it in {*pause_containers, *bridges}]
 
     def _shared_network_of(self, row: object) -> SharedNetwork | None:
@@ -191,17 +173,18 @@ class SharedNetworks:
         return shared
 
 
-def _existing_network(
-    shared: SharedNetwork, pause_id: object | None, modes: Collection[str | None]
-) -> _ExistingNetwork:
-    """`modes` are the network modes of the jobs' containers; None: unknown, so that every network may be in use."""
-    if pause_id is None:
+def _existing_network(shared: SharedNetwork, row: object | None, modes: Collection[str | None]) -> _ExistingNetwork:
+    """`row` is that of the pause container in the engine's list; None: only the bridge exists.
+
+    `modes` are the network modes of the jobs' containers; None: unknown, so that every network may be in use.
+    """
+    if row is None:
         return _ExistingNetwork(shared=shared, pause_id=None, runs=False, in_use=False)
-    pause_id = member(pause_id, "Id", of=str)
+    pause_id = member(row, "Id", of=str)
     return _ExistingNetwork(
         shared=shared,
         pause_id=pause_id,
-        runs=state_of(member(pause_id, "State", of=object)) is ContainerState.RUNNING,
+        runs=state_of(member(row, "State", of=object)) is ContainerState.RUNNING,
         in_use=None in modes or CONTAINER_MODE + pause_id in modes,
     )
 
@@ -210,10 +193,3 @@ def _mode(row: object) -> str | None:
     """The network mode in a list of containers; None: the engine does not report it there."""
     host = member(row, "HostConfig", of=object)
     return host.get("NetworkMode") if isinstance(host, dict) else None
-
-
-def _list_containers(client: Client, labels: Mapping[str, str]) -> list[object]:
-    rows: object = client.containers(all=True, filters={"label": [f"{name}={value}" for name, value in labels.items()]})
-    if not isinstance(rows, list):
-        raise EngineUnknown("invalid engine response: the list of containers is not a list")
-    return rows

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from batchq.compute.docker.circuit_breaker import MAX_PAUSE, SilentContainers
+from batchq.compute.docker.operation_pools import MAX_PAUSE, SilentContainers
 from batchq.ports.runtime import ContainerState, Inspection
 from tests.support.containers import new_tag
 

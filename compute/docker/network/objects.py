@@ -1,19 +1,22 @@
-"""Creates bridge networks, and finds subnets for them: Docker's own address pools have only about thirty."""
+"""Lists, creates and removes the networks, containers and volumes that the containers of jobs share.
+
+A bridge network gets a subnet from here if Docker's own address pools, which have only about thirty, are used up.
+"""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from ipaddress import IPv4Address, IPv4Network
 from itertools import islice
 from pathlib import Path
 
-from docker.errors import APIError
+from docker.errors import APIError, NotFound
 from docker.types import IPAMConfig, IPAMPool
 
 from batchq.compute.docker.client import Client
-from batchq.compute.docker.errors import CONFLICT, message_of
-from batchq.compute.docker.inspection import labels_of, member
-from batchq.errors import EngineUnknown
+from batchq.compute.docker.errors import CONFLICT, is_about_host, lower_layer_failed, message_of, reason
+from batchq.compute.docker.inspection import labels_of, member, rows_of
+from batchq.errors import EngineError, EngineUnknown, StartRefused
 
 SUBNET_RANGE = IPv4Network("10.224.0.0/11")  # 2,048 subnets in a range that is seldom used
 SUBNET_PREFIX = 22  # AWS: a job has up to 1,000 nodes
@@ -43,14 +46,51 @@ def ensure_network(client: Client, name: str, labels: Mapping[str, str], *, inte
 
 def list_networks(client: Client, labels: Mapping[str, str]) -> list[object]:
     """The networks with all of these labels. Filtered again here: some engines take an empty value for any value."""
-    rows: object = client.networks(filters={"label": [f"{name}={value}" for name, value in labels.items()]})
-    if not isinstance(rows, list):
-        raise EngineUnknown("invalid engine response: the list of networks is not a list")
+    rows = rows_of(client.networks(filters=_having(labels)), "networks")
     return [row for row in rows if labels.items() <= labels_of(row, "Labels").items()]
 
 
+def list_containers(client: Client, labels: Mapping[str, str], *, limit: int = -1) -> list[object]:
+    """The containers with all of these labels, in any state: at most `limit`, -1: all."""
+    return rows_of(client.containers(all=True, limit=limit, filters=_having(labels)), "containers")
+
+
+def list_volumes(client: Client, labels: Mapping[str, str]) -> list[object]:
+    """The volumes with all of these labels."""
+    volumes = member(client.volumes(filters=_having(labels)), "Volumes", of=object)
+    return volumes if isinstance(volumes, list) else []
+
+
+def remove_container(client: Client, row: object) -> None:
+    """Remove a container of a list or an inspection, running or not, and its anonymous volumes."""
+    with _ignore_missing():
+        client.remove_container(member(row, "Id", of=str), v=True, force=True)
+
+
+def remove_volume(client: Client, row: object) -> None:
+    """Remove a volume of a list."""
+    with _ignore_missing():
+        client.remove_volume(member(row, "Name", of=str))
+
+
+def remove_networks(client: Client, labels: Mapping[str, str]) -> None:
+    """Remove the networks with all of these labels."""
+    for network in list_networks(client, labels):
+        with _ignore_missing():
+            client.remove_network(member(network, "Id", of=str))
+
+
+def creation_error(error: APIError) -> EngineError:
+    """The meaning of an error reply to the creation of a shared object; never final, as it may succeed later."""
+    if lower_layer_failed(error):
+        return EngineUnknown(f"create: {message_of(error)}")
+    return StartRefused(
+        reason("ResourceInitializationError", error), certain=False, host_failed=is_about_host(message_of(error))
+    )
+
+
 def free_subnets(used_subnets: Iterable[IPv4Network]) -> Iterator[IPv4Network]:
-    """The subnets of `SUBNET_RANGE` that overlap with none of those taken."""
+    """The subnets of `SUBNET_RANGE` that do not overlap with any of `used_subnets`."""
     used = list(used_subnets)
     return (
         it for it in SUBNET_RANGE.subnets(new_prefix=SUBNET_PREFIX) if not any(it.overlaps(other) for other in used)
@@ -107,3 +147,23 @@ def _used_subnets(client: Client) -> Iterator[IPv4Network]:
         for pool in pools if isinstance(pools, list) else ():
             with suppress(ValueError):  # an IPv6 subnet
                 yield IPv4Network(member(pool, "Subnet", of=str))
+
+
+def _having(labels: Mapping[str, str]) -> dict[str, list[str]]:
+    """The filters of a list request for objects with these labels."""
+    return {"label": [f"{name}={value}" for name, value in labels.items()]}
+
+
+@contextmanager
+def _ignore_missing() -> Iterator[None]:
+    """Suppress the error of a removal if the object does not exist, or is being removed by another client.
+
+    If the other removal fails, the next sweep finds the object.
+    """
+    try:
+        yield
+    except NotFound:
+        pass
+    except APIError as error:
+        if error.status_code != CONFLICT or "in progress" not in message_of(error):
+            raise
