@@ -9,26 +9,36 @@ between the record and the change, the record describes a change that was not ma
 import asyncio
 import logging
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Protocol
 from uuid import uuid4
 
 import msgspec
 
 from batchq.domain.access.audit import AuditQuery, AuditRecord, PendingAudit, StoredAudit
 from batchq.errors import Unavailable
-from batchq.ports.audit import AuditStore
 from batchq.ports.clock import Clock
 from batchq.private_file import append, locked, replace_file
 
 log = logging.getLogger(__name__)
-
 JOURNAL_FILE = "audit.log"
 INTERVAL = 600.0  # seconds between two rounds
 BATCH_SIZE = 500  # records deleted in one transaction: the writer is busy for a few milliseconds
 PAUSE = 0.05  # seconds between two deletions, in which other writes are committed
-
 _DECODER = msgspec.json.Decoder(PendingAudit)
+
+
+class AuditStore(Protocol):
+    """Stored audit records. Each call is one transaction, and raises StoreFailed if it cannot be committed."""
+
+    async def audit_records(self, query: AuditQuery) -> tuple[StoredAudit, ...]: ...
+
+    async def ingest_audit_records(self, noted: Sequence[PendingAudit]) -> None:
+        """Insert records of the journal. A record whose `entry_id` is stored already is skipped."""
+
+    async def prune_audit_records(self, before: datetime, *, limit: int) -> int:
+        """Delete at most `limit` records from before `before`, oldest first. Returns how many were deleted."""
 
 
 class Journal:

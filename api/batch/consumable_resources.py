@@ -14,9 +14,9 @@ from batchq.api.http import milliseconds
 from batchq.api.operations import takes
 from batchq.api.page_tokens import page
 from batchq.domain.catalog import ConsumableResource, Operation, ResourceKind
-from batchq.domain.created_paths import status_reason
 from batchq.domain.ids import ConsumableName
 from batchq.domain.job import ConsumableRequirement, Job, Status
+from batchq.domain.shown_reasons import shown_status_reason
 from batchq.domain.task import Nodes
 from batchq.errors import Invalid, NotFound
 from batchq.ports.catalog import NeedQuery
@@ -224,7 +224,7 @@ def job_to_wire(job: Job, resource: ConsumableName, arns: BatchArns) -> Content:
         "shareIdentifier": job.spec.share_identifier,
         "jobStatus": job.status.value,
         "quantity": sum(it.quantity for it in needs if it.resource == resource),
-        "statusReason": status_reason(job),
+        "statusReason": shown_status_reason(job),
         "startedAt": job.started_at and milliseconds(job.started_at),
         "createdAt": milliseconds(job.created_at),
         "consumableResourceProperties": {

@@ -14,10 +14,10 @@ from batchq.api.operations import takes
 from batchq.api.stop_orders import stop_orders_members
 from batchq.domain.catalog import JobDefinition
 from batchq.domain.container import ContainerSpec, Resources
-from batchq.domain.created_paths import container_reason, status_reason
 from batchq.domain.ids import Tag, node_of, stream_name
 from batchq.domain.job import Attempt, AttemptContainer, Dependency, Job, JobSpec, Status
 from batchq.domain.lifecycle.arrays import is_parent
+from batchq.domain.shown_reasons import shown_container_reason, shown_status_reason
 from batchq.domain.task import Nodes, Task
 from batchq.errors import Invalid
 
@@ -56,7 +56,7 @@ def job_detail(job: Job, definition: JobDefinition | None, arns: BatchArns) -> C
             "jobQueue": arns.queue(spec.queue),
             "jobDefinition": arns.definition(spec.definition),
             "status": job.status.value,
-            "statusReason": status_reason(job),
+            "statusReason": shown_status_reason(job),
             **times_to_wire(job),
             "attempts": ended,
             **_work_to_wire(job, registered, arns, ended),
@@ -129,7 +129,7 @@ def job_summary(job: Job, arns: BatchArns) -> Content:
             "jobName": job.spec.name,
             "jobDefinition": arns.definition(job.spec.definition),
             "status": job.status.value,
-            "statusReason": status_reason(job),
+            "statusReason": shown_status_reason(job),
             **times_to_wire(job),
             "container": None if run is None else exit_to_wire(run),
             "arrayProperties": array_to_wire(job),
@@ -218,7 +218,7 @@ def attempt_to_wire(job: Job, run: Attempt, arns: BatchArns, *, in_tasks: bool) 
 
 
 def exit_to_wire(run: Attempt | AttemptContainer) -> Content:
-    return without_none({"exitCode": run.exit_code, "reason": container_reason(run)})
+    return without_none({"exitCode": run.exit_code, "reason": shown_container_reason(run)})
 
 
 def attempt_container(job: Job, run: Attempt, arns: BatchArns) -> Content:

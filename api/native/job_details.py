@@ -9,7 +9,6 @@ from batchq.api.native.job_search import JobArns, JobRow, SearchContext, row_mem
 from batchq.api.operation_table import JOB, Call, OperationTable
 from batchq.api.stop_orders import StopOrderAnswer, stop_order_answer
 from batchq.domain.container import ContainerSpec
-from batchq.domain.created_paths import container_reason
 from batchq.domain.ids import Tag, node_of, stream_name
 from batchq.domain.job import (
     Action,
@@ -21,6 +20,7 @@ from batchq.domain.job import (
     RetryStrategy,
     Status,
 )
+from batchq.domain.shown_reasons import shown_container_reason
 from batchq.errors import NotFound
 
 MAX_DEPENDENTS = 50
@@ -219,7 +219,7 @@ def _attempt(job: Job, it: Attempt) -> AttemptAnswer:
         started_at=optional_milliseconds(it.started_at),
         stopped_at=optional_milliseconds(it.stopped_at),
         exit_code=it.exit_code,
-        reason=container_reason(it),
+        reason=shown_container_reason(it),
         status_reason=it.status_reason,
         paused=it.paused,
         log_stream_name=_stream(job, it, _leading_key(job)) if it.started_at else None,
@@ -235,7 +235,7 @@ def _attempt_container(job: Job, run: Attempt, it: AttemptContainer) -> AttemptC
         started_at=optional_milliseconds(it.started_at),
         stopped_at=optional_milliseconds(it.stopped_at),
         exit_code=it.exit_code,
-        reason=container_reason(it),
+        reason=shown_container_reason(it),
         stop_order=None if it.terminated_by is None else stop_order_answer(it.terminated_by),
         log_stream_name=_stream(job, run, it.key) if it.started_at else None,
     )

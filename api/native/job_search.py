@@ -22,12 +22,12 @@ from batchq.api.operation_table import Call, CallLimit, OperationTable
 from batchq.api.page_tokens import PageTokens, TokenQuery
 from batchq.api.stop_orders import HoldAnswer, StopOrderAnswer, hold_answer, stop_order_answer
 from batchq.domain.access.accounts import Caller
-from batchq.domain.created_paths import status_reason
 from batchq.domain.explanation.codes import Explanation
 from batchq.domain.ids import JobId
 from batchq.domain.job import Attempt, Job, Status
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.lifecycle.stop_order import latest_order
+from batchq.domain.shown_reasons import shown_status_reason
 from batchq.errors import Invalid
 from batchq.ports.job_search import JobPage, JobSearchQuery, SearchOrder, SearchPosition
 from batchq.services.explanations import MAX_EXPLAINED, ExplanationService
@@ -117,7 +117,7 @@ def row_members(job: Job, arns: JobArns) -> dict[str, Any]:
         "job_queue": spec.queue,
         "job_definition": str(spec.definition),
         "status": job.status,
-        "status_reason": status_reason(job),
+        "status_reason": shown_status_reason(job),
         "user": spec.owner.user,
         "account": spec.owner.account,
         "share_identifier": spec.share_identifier,

@@ -26,8 +26,8 @@ from batchq.api.stop_orders import (
     stop_step_answer,
 )
 from batchq.domain.access.accounts import Permission
-from batchq.domain.created_paths import status_reason
 from batchq.domain.job import Status
+from batchq.domain.shown_reasons import shown_status_reason
 from batchq.errors import NotFound
 from batchq.ports.history import HistoryEntry
 from batchq.services.jobs import JobService
@@ -188,7 +188,7 @@ async def _held_job(jobs: JobService, call: Call[Any]) -> HeldJobAnswer:
         job_id=job.id,
         job_name=job.spec.name,
         status=job.status,
-        status_reason=status_reason(job),
+        status_reason=shown_status_reason(job),
         hold=hold_answer(job.hold),
         stop_order=stop_order_answer(job.stop_orders[-1]) if job.stop_orders else None,
     )

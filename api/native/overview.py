@@ -11,7 +11,7 @@ from batchq.domain.access.accounts import Caller, Role
 from batchq.domain.catalog import State
 from batchq.domain.explanation.codes import Explanation
 from batchq.domain.job import Status
-from batchq.ports.overview import Failures
+from batchq.ports.jobs import Failures
 from batchq.services.overview import EngineState, EnvironmentOverview, Overview, QueueOverview
 
 

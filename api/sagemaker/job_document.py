@@ -9,8 +9,8 @@ from enum import StrEnum
 from msgspec import Struct
 
 from batchq.api.sagemaker.create_job import DIALECT
-from batchq.domain.created_paths import status_reason
 from batchq.domain.job import FINISHED, Attempt, Job, Status
+from batchq.domain.shown_reasons import shown_status_reason
 from batchq.domain.stop_orders import StopKind
 from batchq.domain.training_metrics import MetricValue
 from batchq.ports.history import HistoryEntry
@@ -211,7 +211,7 @@ def _transitions(job: Job, history: Sequence[HistoryEntry]) -> list[Answer]:
 
 
 def _message(job: Job) -> str:
-    return status_reason(job) or "Waiting for resources"
+    return shown_status_reason(job) or "Waiting for resources"
 
 
 def _attempts(job: Job) -> tuple[Attempt, ...]:
@@ -235,7 +235,7 @@ def _instances(job: Job) -> int:
 def _failure_reason(job: Job) -> str:
     """AWS: an error of the algorithm begins with AlgorithmError, one of the service with InternalServerError."""
     last = job.attempts[-1] if job.attempts else None
-    reason = status_reason(job) or "The training job failed."
+    reason = shown_status_reason(job) or "The training job failed."
     if last is not None and last.exit_code is not None:
         details = f": {last.reason}" if last.reason else ""
         return f"AlgorithmError: {reason}{details}, exit code: {last.exit_code}"

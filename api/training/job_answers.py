@@ -20,11 +20,10 @@ from batchq.api.training.figures import (
     size_text,
 )
 from batchq.api.training.job_status import TrainingStatus, status_of
-from batchq.domain.checkpoint_names import checkpoint_id
-from batchq.domain.checkpoints import CheckpointRules
+from batchq.domain.checkpoints import CheckpointRules, checkpoint_id
 from batchq.domain.cost import Cost, run_time
-from batchq.domain.created_paths import status_reason
 from batchq.domain.job import ACTIVE, FINISHED, Attempt, Job
+from batchq.domain.shown_reasons import shown_status_reason
 from batchq.domain.stop_orders import StopOrder
 from batchq.ports.checkpoints import Checkpoint, CheckpointType
 
@@ -225,7 +224,7 @@ def job_row(job: Job) -> JobRow:
         job_id=job.id,
         name=job.spec.name,
         status=status_of(job),
-        status_reason=status_reason(job),
+        status_reason=shown_status_reason(job),
         queue=job.spec.queue,
         user=job.spec.owner.user,
         created_at=rfc3339(job.created_at),

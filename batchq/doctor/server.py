@@ -19,7 +19,7 @@ from batchq.doctor.facts import (
 )
 from batchq.domain.ids import Tag
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.containers import tags_to_keep, tags_under_way
+from batchq.domain.lifecycle.reconcile import tags_to_keep, tags_under_way
 
 SERVER, JOBS, CONTAINERS = "server", "jobs", "containers"
 SEE_LOG = "See its log."

@@ -1,12 +1,15 @@
-"""Checkpoints of a job: what the job declares about them, in tags of its submission. Pure."""
+"""Checkpoints of a job: what the job declares in tags of its submission, and the names of checkpoints. Pure."""
 
+import re
 from collections.abc import Iterable
 from datetime import timedelta
+from hashlib import sha256
 from posixpath import normpath
 
 from msgspec import Struct
 
 from batchq.domain.container import ContainerSpec
+from batchq.domain.ids import JobId
 from batchq.errors import Invalid
 
 CHECKPOINTS_TAG = "batchq:checkpoints"  # `true`: the job has a checkpoint directory
@@ -16,12 +19,17 @@ TIMEOUT_TAG = "batchq:checkpoint-timeout"  # seconds
 #: Where the checkpoint directory is mounted in the containers of the job.
 MOUNT_POINT = "/opt/ml/checkpoints"
 
+#: The signals that a job may declare as its request for a checkpoint.
 CHECKPOINT_SIGNALS = frozenset({"HUP", "INT", "USR1", "USR2"})
-"""The signals that a job may declare as its request for a checkpoint."""
-
 DEFAULT_CHECKPOINT_TIMEOUT = timedelta(seconds=120)
 MIN_CHECKPOINT_TIMEOUT = timedelta(seconds=1)
 MAX_CHECKPOINT_TIMEOUT = timedelta(hours=1)
+
+#: The file in a checkpoint directory in which a program reports its metrics. It is not a checkpoint.
+METRICS_FILE = "metrics.jsonl"
+_TEMPORARY = (".tmp", ".part", ".partial")
+_EPOCH = re.compile(r"epoch[-_=]?([0-9]{1,9})", re.IGNORECASE)
+_STEP = re.compile(r"step[-_=]?([0-9]{1,15})", re.IGNORECASE)
 
 
 class CheckpointRules(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -71,3 +79,38 @@ def _timeout(text: str | None) -> timedelta:
     if not (text.isascii() and text.isdigit()) or not least <= int(text[:9]) <= most:
         raise Invalid(f"The tag {TIMEOUT_TAG} must be a whole number of seconds from {least} to {most}.")
     return timedelta(seconds=int(text[:9]))
+
+
+def is_temporary(name: str) -> bool:
+    """Whether the entry is still being written: programs rename it when it is complete."""
+    return name.startswith(".") or name.endswith(_TEMPORARY)
+
+
+def is_checkpoint(name: str) -> bool:
+    """Whether the entry of a checkpoint directory is a complete checkpoint."""
+    return not is_temporary(name) and name != METRICS_FILE
+
+
+def checkpoint_id(job_id: JobId, name: str) -> str:
+    """The id of the checkpoint with this file name (not escaped)."""
+    return f"ckpt_{sha256(f'{job_id}/{name}'.encode(errors='surrogateescape')).hexdigest()[:12]}"
+
+
+def escaped(name: str) -> str:
+    """The file name as text: unprintable characters, undecodable bytes and backslashes are escaped."""
+    return "".join(it if it.isprintable() and it != "\\" else it.encode("unicode_escape").decode() for it in name)
+
+
+def epoch_of(name: str) -> int | None:
+    """The number after `epoch` in the name, as in `epoch-3.pt`."""
+    return _number(_EPOCH, name)
+
+
+def step_of(name: str) -> int | None:
+    """The number after `step` in the name, as in `epoch-3-step-1200.pt`."""
+    return _number(_STEP, name)
+
+
+def _number(pattern: re.Pattern[str], name: str) -> int | None:
+    found = pattern.search(name)
+    return None if found is None else int(found[1])

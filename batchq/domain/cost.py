@@ -95,7 +95,7 @@ def cost_of(
     if prices is None:
         return None
     rates = hourly(prices, job.spec.resources)
-    held = rates.times(_hours(sum((run_time(it, now) for it in _attempts(job)), timedelta())))
+    held = rates.times(_hours(sum((run_time(it, now) for it in job.all_attempts), timedelta())))
     month = Decimal(stored) / GIB / Decimal(_MONTH // _HOUR)
     cost = Cost(
         currency=prices.currency, gpu=held.gpu, compute=held.compute, storage=month * prices.checkpoint_gib_month
@@ -137,10 +137,6 @@ def cost_by_day(job: Job, attempt: Attempt) -> Iterator[tuple[date, Amounts]]:
         start, first = midnight, first + _DAY
 
 
-def _attempts(job: Job) -> tuple[Attempt, ...]:
-    return job.attempts if job.attempt is None else (*job.attempts, job.attempt)
-
-
 def _hours(length: timedelta) -> Decimal:
     return Decimal(length // _MICROSECOND) / (_HOUR // _MICROSECOND)
 
@@ -152,7 +148,7 @@ def _savings(
 
     By its progress if that is known, else by the timeout of the attempt. None for a job that SUCCEEDED or never ran.
     """
-    attempts = _attempts(job)
+    attempts = job.all_attempts
     if job.status is Status.SUCCEEDED or not attempts:
         return None
     done = job.spec.plan.fraction(metrics)

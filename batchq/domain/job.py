@@ -11,11 +11,10 @@ from msgspec import Struct
 from batchq.domain.access.accounts import NO_OWNER, Owner
 from batchq.domain.checkpoints import CheckpointRules
 from batchq.domain.container import ContainerSpec, Overrides, Resources
-from batchq.domain.hold import Hold
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, Tag
 from batchq.domain.prices import Prices
-from batchq.domain.stop_orders import STOPS_ATTEMPT, ChildOrder, SignalStep, StopKind, StopOrder
-from batchq.domain.task import Nodes, Task
+from batchq.domain.stop_orders import STOPS_ATTEMPT, ChildOrder, Hold, StopKind, StopLadder, StopOrder
+from batchq.domain.task import Nodes, Task, resources_of
 from batchq.domain.training_metrics import MetricRule, MetricValue, TrainingPlan
 
 
@@ -153,9 +152,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def resources(self) -> Resources:
         """The resources that the job reserves: the sum of all its containers on all its nodes."""
-        if self.nodes is not None:
-            return self.nodes.resources
-        return self.container.resources if self.task is None else self.task.resources
+        return resources_of(self)
 
     @property
     def sequential(self) -> bool:
@@ -174,8 +171,8 @@ class AttemptContainerState(StrEnum):
     ENDED = "ENDED"
 
 
-class AttemptContainer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One container of an attempt that has several."""
+class AttemptContainer(StopLadder, frozen=True, kw_only=True, omit_defaults=True):
+    """One container of an attempt that has several, with its own stop ladder."""
 
     #: `NODE/CONTAINER`: the `container_key` of its tag.
     key: str
@@ -196,18 +193,6 @@ class AttemptContainer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     stop_ordered: bool = False
     #: The TerminateJob that stopped its node, or of a task this container, alone; else None.
     terminated_by: StopOrder | None = None
-    #: The stop ladder; empty until a stop is ordered, and for one that is killed at once.
-    steps: tuple[SignalStep, ...] = ()
-    #: The index in `steps` of the step under way; their number once SIGKILL is due.
-    step: int = 0
-    #: When the checkpoint signal was last sent, saved before it was sent; None until then, and without such a step.
-    checkpoint_requested_at: datetime | None = None
-    #: When the stop signal was delivered; None until then.
-    signalled_at: datetime | None = None
-    #: When the next step is due, or the next kill; None until the signal of the step under way is delivered.
-    next_step_at: datetime | None = None
-    #: When it was killed first.
-    killed_at: datetime | None = None
     #: The address of its node on the attempt's network; None without one.
     address: str | None = None
     #: Whether it ended because the engine or the machine went down.
@@ -341,6 +326,16 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The tag of the attempt under way. AssertionError for a job that is not active."""
         assert self.attempt is not None, f"{self.id} is {self.status} and has no attempt under way"
         return Tag(job_id=self.id, attempt=self.attempt.number)
+
+    @property
+    def all_attempts(self) -> tuple[Attempt, ...]:
+        """The attempts that have ended, oldest first, then the attempt under way."""
+        return self.attempts if self.attempt is None else (*self.attempts, self.attempt)
+
+    @property
+    def latest_attempt(self) -> Attempt | None:
+        """The attempt under way, else the attempt that ended last; None before the first one."""
+        return self.attempt or (self.attempts[-1] if self.attempts else None)
 
     @property
     def held(self) -> bool:

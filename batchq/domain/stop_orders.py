@@ -1,4 +1,7 @@
-"""The stored values of orders to cancel or stop a job. Pure. `lifecycle.stop_order` has the rules that change them."""
+"""The stored values of orders to cancel, stop, pause or hold a job. Pure.
+
+`lifecycle.stop_order`, `lifecycle.ladder` and `lifecycle.holds` have the rules that change them.
+"""
 
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -26,8 +29,6 @@ class StopKind(StrEnum):
 
 #: The orders that stop the attempt under way: the containers get a stop signal, and are killed after the grace period.
 STOPS_ATTEMPT = frozenset({StopKind.PAUSE, StopKind.TERMINATE, StopKind.TIMEOUT})
-
-
 NOT_WRITTEN = "none when the container ended"  # of a final checkpoint
 
 
@@ -42,12 +43,30 @@ class SignalStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
     until_checkpoint: bool = False
 
 
-class StopOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An order to cancel or stop a job, beside the status: who gave it, when and why, and its progress.
+class StopLadder(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The signals that a container receives until it exits, and their progress. `lifecycle.ladder` has the rules.
 
-    In an attempt with several containers each container has a ladder of its own (`AttemptContainer`). The ladder of the
-    order then only shows whether the step for the final checkpoint is under way.
+    In an attempt with one container the ladder is that of the stop order. In an attempt with several each container has
+    its own, and that of the order shows only whether the step for the final checkpoint is under way, and what happened
+    first to any container.
     """
+
+    #: Empty until a stop is ordered, and for an order that sends no signal, or SIGKILL alone.
+    steps: tuple[SignalStep, ...] = ()
+    #: The index in `steps` of the step under way; their number once SIGKILL is due.
+    step: int = 0
+    #: When the checkpoint signal was last sent, saved before it was sent; None until then, and without such a step.
+    checkpoint_requested_at: datetime | None = None
+    #: When the stop signal was delivered; None until then.
+    signalled_at: datetime | None = None
+    #: When the next step is due, or the next kill; None until the signal of the step under way is delivered.
+    next_step_at: datetime | None = None
+    #: When SIGKILL was first sent; None until then.
+    killed_at: datetime | None = None
+
+
+class StopOrder(StopLadder, frozen=True, kw_only=True, omit_defaults=True):
+    """An order to cancel or stop a job, stored beside the status: who gave it, when and why, and its progress."""
 
     kind: StopKind
     #: The caller's reason, or the text of the timeout.
@@ -58,20 +77,6 @@ class StopOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ordered_at: datetime
     #: The number of the attempt that a pause stops; None for any other order, which concerns the whole job.
     attempt: int | None = None
-    #: The stop ladder; empty for an order that sends no signal, or SIGKILL alone.
-    steps: tuple[SignalStep, ...] = ()
-    #: The index in `steps` of the step under way; their number once SIGKILL is due.
-    step: int = 0
-    #: When the checkpoint signal was sent to a container, saved before it was sent; None until then, and without such a
-    #: step. With one container the latest time: a signal whose delivery stays unknown is sent again.
-    checkpoint_requested_at: datetime | None = None
-    #: When the stop signal was first delivered to a container; None until then.
-    signalled_at: datetime | None = None
-    #: When the next step is due, or the next kill; None until the signal of the step under way is delivered, and in an
-    #: attempt with several containers.
-    next_step_at: datetime | None = None
-    #: When a container was first killed; None until then.
-    killed_at: datetime | None = None
     #: When the order was forced: SIGKILL without further steps; None: it was not.
     forced_at: datetime | None = None
     #: The user who forced it; empty for the server itself, and if it was not forced.
@@ -153,3 +158,16 @@ class ChildOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
     grace: timedelta | None = None
     #: The stop signal; None: the image's StopSignal, or SIGTERM.
     signal: str | None = None
+
+
+class Hold(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why a job is not placed although it could be: a user holds it until it is released."""
+
+    #: The caller's reason.
+    reason: str
+    #: The user who holds the job; empty: the server itself.
+    user: UserName = UserName("")
+    #: When the request was accepted.
+    held_at: datetime
+    #: Whether the job was paused, and is to be resumed.
+    paused: bool = False

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from enum import StrEnum
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -107,6 +108,24 @@ class Nodes(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def resources(self) -> Resources:
         """The sum of all nodes' resources."""
         return total(self.task(node).resources for node in range(self.count))
+
+
+class Runnable(Protocol):
+    """What a job, or a job definition, runs: one container, a task, or the tasks of nodes."""
+
+    @property
+    def container(self) -> ContainerSpec: ...
+    @property
+    def task(self) -> Task | None: ...
+    @property
+    def nodes(self) -> Nodes | None: ...
+
+
+def resources_of(work: Runnable) -> Resources:
+    """The resources that the work reserves: the sum of all its containers on all its nodes."""
+    if work.nodes is not None:
+        return work.nodes.resources
+    return work.container.resources if work.task is None else work.task.resources
 
 
 ByName = Mapping[str, Overrides]

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from batchq.domain.ids import Tag
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.containers import tags_under_way
+from batchq.domain.lifecycle.reconcile import tags_under_way
 from batchq.engine.unit_of_work import Committed
 from batchq.errors import EngineUnknown
 from batchq.ports.runtime import ContainerRuntime, Created, Inspection, LaunchSpec

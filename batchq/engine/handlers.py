@@ -15,9 +15,8 @@ from batchq.domain.ids import JobId, QueueName, Tag, parent_of
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.clock_shift import bounded
-from batchq.domain.lifecycle.container_rules import container_of
-from batchq.domain.lifecycle.containers import has_task, tag_to_inspect
-from batchq.domain.lifecycle.deadlines import due_timers
+from batchq.domain.lifecycle.container_rules import container_of, has_task
+from batchq.domain.lifecycle.deadlines import due_timers, tag_to_inspect
 from batchq.domain.lifecycle.reconcile import Reconciled, reconcile
 from batchq.domain.scheduling.capacity import usable
 from batchq.domain.scheduling.dependencies import named, refusal

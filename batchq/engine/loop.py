@@ -18,7 +18,7 @@ from batchq.domain.ids import QueueName, Tag
 from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.array_view import PendingArrayOrders
-from batchq.domain.lifecycle.containers import tags_running
+from batchq.domain.lifecycle.reconcile import tags_running
 from batchq.domain.lifecycle.status import with_history
 from batchq.engine import state
 from batchq.engine.account_limits import AccountPolicies

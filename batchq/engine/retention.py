@@ -12,9 +12,8 @@ from datetime import timedelta
 from batchq.domain.ids import JobId
 from batchq.errors import StoreFailed
 from batchq.ports.clock import Clock
-from batchq.ports.jobs import Pruned
+from batchq.ports.jobs import Pruned, RetentionStore
 from batchq.ports.logs import RetentionArchive
-from batchq.ports.retention import RetentionStore
 
 log = logging.getLogger(__name__)
 

@@ -13,9 +13,8 @@ from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.ids import Tag
 from batchq.domain.job import ACTIVE, QUEUED, Job, Status
-from batchq.domain.lifecycle.container_rules import container_of
-from batchq.domain.lifecycle.containers import has_task, tags_running, tags_under_way
-from batchq.domain.lifecycle.reconcile import Reconciled, SurveyedContainer, reconcile
+from batchq.domain.lifecycle.container_rules import container_of, has_task
+from batchq.domain.lifecycle.reconcile import Reconciled, SurveyedContainer, reconcile, tags_running, tags_under_way
 from batchq.engine.unit_of_work import Committed, UnitOfWork, will_be_spawned
 from batchq.errors import Invalid
 from batchq.ports.catalog import CatalogView

@@ -8,7 +8,7 @@ from batchq.domain.container import Resources
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import Job
 from batchq.domain.job_counts import JobCounts
-from batchq.domain.lifecycle.damage import is_damaged
+from batchq.domain.lifecycle.forced_failure import is_damaged
 from batchq.engine.engine_identity import EngineCheck
 from batchq.engine.safe_mode import SafeMode
 from batchq.engine.unit_of_work import Committed

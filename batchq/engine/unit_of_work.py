@@ -23,8 +23,8 @@ from batchq.domain.ids import JobId, QueueName, Tag, child_id, parent_of, stream
 from batchq.domain.job import ACTIVE, FINISHED, Job, Status
 from batchq.domain.lifecycle.array_view import apply_order
 from batchq.domain.lifecycle.arrays import Moved, at_work, count, is_parent, size
-from batchq.domain.lifecycle.containers import came_to_run
-from batchq.domain.lifecycle.damage import fail, is_damaged
+from batchq.domain.lifecycle.forced_failure import fail_damaged, is_damaged
+from batchq.domain.lifecycle.reconcile import came_to_run
 from batchq.domain.lifecycle.status import Outcome
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.scheduling.capacity import is_queued_for_placement
@@ -134,7 +134,7 @@ class UnitOfWork:
         for job in jobs:
             self._loaded.setdefault(job.id, job)
             if is_damaged(job) and self.get(job.id) is job:
-                self._apply(job, fail(job, self.now))
+                self._apply(job, fail_damaged(job, self.now))
 
     def get(self, job_id: JobId) -> Job | None:
         """The job as changed by this unit of work so far; None if it is not loaded."""

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from batchq.domain.ids import Tag
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.container_gates import spec_of
+from batchq.domain.lifecycle.container_rules import spec_of
 from batchq.errors import EngineUnknown, StoreFailed
 from batchq.logs.capture import LogCapture
 from batchq.ports.clock import Clock

@@ -1,8 +1,8 @@
 """The port of the checkpoint directories of jobs, and its values.
 
 A job with `JobSpec.checkpoints` has one directory for all its attempts. A checkpoint is a file or directory at the top
-of that directory. Entries whose name is temporary (`domain.checkpoint_names`), METRICS_FILE, links and special files
-are not checkpoints.
+of that directory. Entries with temporary names (`checkpoints.is_temporary`), METRICS_FILE, links and special files are
+not checkpoints.
 """
 
 from collections.abc import Collection

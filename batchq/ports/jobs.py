@@ -1,18 +1,18 @@
-"""The port of the store for jobs and bulk stops, with its queries and values."""
+"""The ports of the store for jobs, bulk stops, the overview and retention, with their queries and values."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-from batchq.domain.access.accounts import Visibility
+from batchq.domain.access.accounts import AccountName, UserName, Visibility
 from batchq.domain.access.audit import AuditRecord
 from batchq.domain.budgets import Budget, BudgetKey
 from batchq.domain.bulk_stop import BulkStop, Candidates, JobFilter, Preview, Progress, StopTarget, Target
 from batchq.domain.cost import Spending
-from batchq.domain.ids import ConsumableName, JobId, QueueName, Tag
+from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, Tag
 from batchq.domain.job import Job, Status
 from batchq.domain.job_counts import JobGroup
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
@@ -22,8 +22,48 @@ from batchq.ports.costs import CostStore
 from batchq.ports.history import HistoryEntry, HistoryStore
 from batchq.ports.job_search import JobSearch
 from batchq.ports.logs import LogStream
-from batchq.ports.overview import OverviewStore
 from batchq.ports.queue import QueueStore
+
+
+class WaitingQuery(NamedTuple):
+    """Which RUNNABLE jobs of a queue to consider: those of a user, of an account, or all."""
+
+    queue: QueueName
+    user: UserName | None = None
+    account: AccountName | None = None
+
+
+class FailureGroup(Struct, frozen=True, kw_only=True):
+    """Failed jobs of one job definition with the same reason."""
+
+    definition: DefinitionRef
+    #: The container's reason, the exit code in words, or the status reason.
+    reason: str
+    count: int
+
+
+class Failures(Struct, frozen=True, kw_only=True):
+    """The failed jobs of a period. An array counts once, and its children do not count."""
+
+    count: int
+    #: Whether there are more than were counted.
+    more: bool
+    #: The largest first.
+    groups: tuple[FailureGroup, ...]
+
+
+class OverviewStore(Protocol):
+    """Bounded reads for the overview. Every method may raise StoreFailed."""
+
+    async def failures(self, since: datetime, *, visibility: Visibility | None) -> Failures:
+        """The jobs that have failed since, the last ones first, as far as they can be read in bounded time."""
+
+    async def oldest_visible_runnable(self, queries: Collection[WaitingQuery]) -> Mapping[QueueName, datetime]:
+        """Since when the first RUNNABLE job of each queue has been RUNNABLE, of the jobs that any query considers.
+
+        The first in the order of submission; queues without one are omitted. A query for a user does not consider
+        children of arrays.
+        """
 
 
 class BulkStopStore(Protocol):
@@ -61,9 +101,8 @@ class SubmissionKey(Struct, frozen=True, kw_only=True):
     body_sha256: str
 
 
+#: The creation time and the name of a log stream: the sort key of a list by age.
 Age = tuple[datetime, str]
-
-"""The creation time and the name of a log stream: the sort key of a list by age."""
 
 
 class Restoration(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -279,3 +318,29 @@ class JobStore(ClockStore, CostStore, QueueStore, BulkStopStore, HistoryStore, J
         self, *, limit: int = 50, before: Age | None = None, visibility: Visibility | None = None
     ) -> tuple[LogStream, ...]:
         """The first `limit` log streams after `before`, by creation time, then by name, both descending."""
+
+
+class RetentionStore(Protocol):
+    """Deletion of old rows. Each call is one small transaction, and raises StoreFailed if it cannot be committed."""
+
+    async def prune(
+        self, before: datetime, *, keep: Collection[JobId], after: Finished | None = None, limit: int
+    ) -> Pruned:
+        """Delete about `limit` jobs that ended before `before`, oldest first, beginning after `after`.
+
+        All rows of a job are deleted with it, its log streams included. The children of an array are deleted with it,
+        before its own row. Three kinds of jobs are never deleted: those in `keep`, dependencies of unfinished jobs,
+        and the newest job of all.
+        """
+
+    async def deleted_log_ids(self, limit: int) -> tuple[str, ...]:
+        """Log ids of deleted jobs whose files may still exist; each is listed until `mark_deleted`."""
+
+    async def mark_deleted(self, log_ids: Sequence[str]) -> None:
+        """Remove these log ids from the list: their files have been deleted."""
+
+    async def prune_shares(self, before: datetime, *, after: ShareKey | None = None, limit: int) -> ShareKey | None:
+        """Delete the usage of shares without active jobs that last changed before `before`.
+
+        Examines `limit` shares after `after`. Returns where the next call continues; None at the end.
+        """

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
-from batchq.domain import catalog_rules as rules
+from batchq.domain import catalog as rules
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import (
     ComputeEnvironment,

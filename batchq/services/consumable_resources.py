@@ -7,7 +7,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.domain import catalog_rules as rules
+from batchq.domain import catalog as rules
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import ConsumableResource, ConsumableUpdate, Operation, ResourceKind
 from batchq.domain.ids import ConsumableName

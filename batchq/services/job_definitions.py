@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from batchq.domain import catalog_rules as rules
+from batchq.domain import catalog as rules
 from batchq.domain.access import container_policy
 from batchq.domain.access.accounts import Caller, Owner
 from batchq.domain.catalog import DefinitionStatus, JobDefinition, Tags

@@ -10,7 +10,7 @@ from batchq.domain.ids import JobId, Tag, node_id, node_of, parent_of
 from batchq.domain.job import FINISHED, Attempt, Job, Status
 from batchq.domain.lifecycle import node_view
 from batchq.domain.lifecycle.arrays import is_parent, size, unspawned_child
-from batchq.domain.lifecycle.container_gates import keys, spec_of
+from batchq.domain.lifecycle.container_rules import keys, spec_of
 from batchq.engine.history_feed import HistoryFeed
 from batchq.errors import Invalid, NotFound
 from batchq.logs.service import LogService

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from batchq.domain import catalog_rules as rules
+from batchq.domain import catalog as rules
 from batchq.domain import events as on
 from batchq.domain.access import container_policy
 from batchq.domain.access.accounts import Caller

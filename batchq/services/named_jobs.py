@@ -11,9 +11,9 @@ from hashlib import sha256
 from uuid import UUID, uuid4
 
 from batchq.domain.access.accounts import Caller, UserName
-from batchq.domain.attempt_tags import tags
 from batchq.domain.ids import JobId, stream_name
 from batchq.domain.job import Job
+from batchq.domain.lifecycle.reconcile import tags
 from batchq.errors import Invalid, NotFound
 from batchq.ports.job_search import JobSearchQuery
 from batchq.services.job_search import JobSearchService

@@ -22,8 +22,7 @@ from batchq.domain.scheduling.resources import GPUS, MEMORY, vcpus
 from batchq.engine.engine import Engine
 from batchq.engine.scheduler_state import Health
 from batchq.ports.clock import Clock
-from batchq.ports.jobs import JobStore
-from batchq.ports.overview import Failures, WaitingQuery
+from batchq.ports.jobs import Failures, JobStore, WaitingQuery
 from batchq.services.catalog import CatalogService
 
 LONGEST_RUNNING = 5  # jobs

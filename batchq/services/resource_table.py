@@ -7,7 +7,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from msgspec.structs import replace
 
-from batchq.domain import catalog_rules as rules
+from batchq.domain import catalog as rules
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import Tags
 from batchq.ports.catalog import CatalogStore, R

@@ -16,7 +16,7 @@ from msgspec.json import decode
 
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.job import Attempt, Job
-from batchq.domain.lifecycle.container_gates import leading_tag, spec_of
+from batchq.domain.lifecycle.container_rules import leading_tag, spec_of
 from batchq.domain.training_metrics import DEFAULT_RULES, MAX_NAME, MetricRule, MetricValue, metric_value
 from batchq.errors import Invalid, NotFound
 from batchq.logs.service import LogService

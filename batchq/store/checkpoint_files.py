@@ -28,8 +28,9 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.domain.checkpoint_names import (
+from batchq.domain.checkpoints import (
     METRICS_FILE,
+    MOUNT_POINT,
     checkpoint_id,
     epoch_of,
     escaped,
@@ -37,7 +38,6 @@ from batchq.domain.checkpoint_names import (
     is_temporary,
     step_of,
 )
-from batchq.domain.checkpoints import MOUNT_POINT
 from batchq.domain.ids import JobId
 from batchq.errors import Invalid, StoreFailed
 from batchq.host import DiskGuard

@@ -20,8 +20,7 @@ from batchq.domain.job_counts import JobGroup
 from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.errors import Unreadable
-from batchq.ports.jobs import Restoration, SubmissionKey
-from batchq.ports.overview import FailureGroup, Failures, WaitingQuery
+from batchq.ports.jobs import FailureGroup, Failures, Restoration, SubmissionKey, WaitingQuery
 from batchq.ports.queue import WaitingJob
 from batchq.store import rows
 from batchq.store.rows import EPOCH

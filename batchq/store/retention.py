@@ -9,8 +9,8 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from batchq.domain.attempt_tags import tags
 from batchq.domain.ids import JobId, QueueName, stream_name
+from batchq.domain.lifecycle.reconcile import tags
 from batchq.domain.scheduling.fairshare import ShareKey
 from batchq.ports.jobs import Finished, Pruned
 from batchq.store import history, job_reads, job_writes, rows

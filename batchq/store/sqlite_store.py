@@ -23,9 +23,19 @@ from batchq.ports.clock import ClockAnchor
 from batchq.ports.costs import SpendingKey, SpendingPage, SpendingQuery
 from batchq.ports.history import FeedEnds, FeedFilter, FeedPage, HistoryEntry
 from batchq.ports.job_search import JobPage, JobSearchQuery
-from batchq.ports.jobs import Age, Changes, ChildQuery, Finished, JobQuery, Pruned, Restoration, SubmissionKey
+from batchq.ports.jobs import (
+    Age,
+    Changes,
+    ChildQuery,
+    Failures,
+    Finished,
+    JobQuery,
+    Pruned,
+    Restoration,
+    SubmissionKey,
+    WaitingQuery,
+)
 from batchq.ports.logs import LogStream
-from batchq.ports.overview import Failures, WaitingQuery
 from batchq.ports.queue import NONE, Names, Rank, WaitingJob
 from batchq.store import (
     audit,

@@ -17,7 +17,7 @@ from batchq.compute.docker import mounts
 from batchq.compute.docker.errors import create_forbidden
 from batchq.compute.docker.inspection import member
 from batchq.compute.docker.policy import ServerPolicy
-from batchq.domain.access import log_drivers, registries
+from batchq.domain.access import container_policy
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.access.container_policy import user_and_group
 from batchq.domain.access.local_addresses import is_local_address
@@ -73,9 +73,9 @@ def user_of(launch: LaunchSpec, image_user: Callable[[], str]) -> str | None:
 def check_image(launch: LaunchSpec, policy: ServerPolicy) -> None:
     """Check that the server permits the registry of the image. Raises StartRefused."""
     image = launch.spec.image
-    if policy.registries is not None and not registries.is_permitted(image, policy.registries):
+    if policy.registries is not None and not container_policy.is_image_permitted(image, policy.registries):
         raise create_forbidden(
-            f"registry {registries.registry_of(image)!r} of image {image!r} is not allowed by this server"
+            f"registry {container_policy.registry_of(image)!r} of image {image!r} is not allowed by this server"
         )
 
 
@@ -85,8 +85,8 @@ def check_pull(launch: LaunchSpec) -> None:
     A restricted account may not use a registry on an address of this machine, under any name, unless it was given that
     registry.
     """
-    registry, allowance = registries.registry_of(launch.spec.image), launch.allowance
-    if allowance is None or allowance.registries is not None or registry == registries.DOCKER_HUB:
+    registry, allowance = container_policy.registry_of(launch.spec.image), launch.allowance
+    if allowance is None or allowance.registries is not None or registry == container_policy.DOCKER_HUB:
         return
     if resolves_to_this_machine(registry.partition(":")[0]):
         raise create_forbidden(
@@ -108,9 +108,9 @@ def check_target(inspected: object, network: Network) -> None:
     driver = member(inspected, "HostConfig", "LogConfig", "Type", of=str)
     stored = member(inspected, "HostConfig", "LogConfig", "Config", of=object)
     options = {str(name): str(value) for name, value in stored.items()} if isinstance(stored, dict) else {}
-    for why in log_drivers.option_refusals(driver, options):
+    for why in container_policy.log_option_refusals(driver, options):
         raise create_forbidden(f"{why}.")
-    host = log_drivers.target(driver, options)
+    host = container_policy.log_target(driver, options)
     if host is None:
         return
     if network is Network.NONE:

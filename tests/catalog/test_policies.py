@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
-from batchq.domain import catalog_rules as rules
+from batchq.domain import catalog as rules
 from batchq.domain.catalog import SchedulingPolicy, ShareWeight
 from batchq.errors import Invalid, NotFound, StoreFailed
 from tests.catalog.making import disabled_queue, make_environment, make_policy, make_queue

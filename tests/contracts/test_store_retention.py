@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from batchq.domain.attempt_tags import tags
 from batchq.domain.ids import ConsumableName, QueueName, child_id, stream_name
 from batchq.domain.job import (
     ArrayChild,
@@ -17,6 +16,7 @@ from batchq.domain.job import (
     DependencyType,
     Status,
 )
+from batchq.domain.lifecycle.reconcile import tags
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.jobs import Changes, ChildQuery, JobQuery

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from batchq.doctor.facts import Level
 from batchq.domain.ids import Tag
 from batchq.domain.job import AttemptContainer, AttemptContainerState, Status
-from batchq.domain.lifecycle.containers import tags_under_way
+from batchq.domain.lifecycle.reconcile import tags_under_way
 from batchq.ports.runtime import ContainerState, Inspection
 from tests.doctor.installation import active, engine, failure, failures
 from tests.support.builders import NOON, attempt, cancel, job, job_id, one_step, stop

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from batchq.domain import events as on
+from batchq.domain.lifecycle.deadlines import due_timers
 from batchq.domain.lifecycle.transitions import step
 from tests.support.builders import NOON, job
 
@@ -23,6 +24,11 @@ def lived(before, *events, now=NOON):
 
 def after(before, *events, now=NOON):
     return lived(before, *events, now=now)[0]
+
+
+def due_event(job, now):
+    """The event of the earliest deadline that has passed at `now`; None if none has."""
+    return next(iter(due_timers(job, now)), None)
 
 
 def marks(of):

@@ -7,10 +7,9 @@ from hypothesis import strategies as some
 from batchq.domain import events as on
 from batchq.domain.job import ACTIVE, QUEUED, AttemptContainerState
 from batchq.domain.lifecycle.containers import TRANSITIONS
-from batchq.domain.lifecycle.deadlines import due_event
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.task import Condition, ContainerDependency, NodeRange, Nodes, Task
-from tests.domain.lives import cancel, placed, timed_out
+from tests.domain.lives import cancel, due_event, placed, timed_out
 from tests.domain.part_lives import in_words, parts
 from tests.domain.random_lives import RULES_OF_CHECKPOINTS
 from tests.support.builders import NOON, job, task_container

@@ -8,14 +8,20 @@ from hypothesis import given, settings
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.job import ACTIVE, FINISHED, AttemptContainerState, Status
-from batchq.domain.lifecycle.container_gates import closed, main_node, task_container_of
-from batchq.domain.lifecycle.containers import came_to_run, tags_running, tags_to_keep, tags_under_way
-from batchq.domain.lifecycle.deadlines import due_event, next_wakeup
+from batchq.domain.lifecycle.container_rules import main_node, nodes_to_stop, task_container_of
+from batchq.domain.lifecycle.deadlines import next_wakeup
 from batchq.domain.lifecycle.ladder import awaits_checkpoint
-from batchq.domain.lifecycle.reconcile import SurveyedContainer, reconcile
+from batchq.domain.lifecycle.reconcile import (
+    SurveyedContainer,
+    came_to_run,
+    reconcile,
+    tags_running,
+    tags_to_keep,
+    tags_under_way,
+)
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.task import Condition
-from tests.domain.lives import placed
+from tests.domain.lives import due_event, placed
 from tests.domain.part_lives import ends, given_up, parts, runs
 from tests.domain.random_parts import part_lives
 from tests.support.examples import examples
@@ -45,7 +51,7 @@ def no_container_is_started_twice(life):
 def nothing_starts_on_a_node_that_is_to_end(life):
     for it in life:
         begun = [tag.container_key for tag in told(it, do.StartContainer)]
-        assert not [key for key in begun if it.after.attempt and node_of(key) in closed(it.after)]
+        assert not [key for key in begun if it.after.attempt and node_of(key) in nodes_to_stop(it.after)]
 
 
 @law
@@ -62,7 +68,7 @@ def what_is_to_end_has_ended_or_was_asked_to(life):
     for number, it in enumerate(life):
         asked_for = set(asked(life[: number + 1], do.StopContainer, do.AbandonStart, do.KillContainer))
         for part in it.after.attempt.containers if it.after.attempt else ():
-            if part.node in closed(it.after):
+            if part.node in nodes_to_stop(it.after):
                 assert part.state is AttemptContainerState.ENDED or (
                     part.stop_ordered and tag_of(it.after, part) in asked_for
                 )
@@ -319,6 +325,8 @@ def still_to_do(job):
             yield do.AbandonStart(tag=tag)
         if part.state is AttemptContainerState.RUNNING and part.stop_ordered and part.next_step_at is None:
             yield do.StopContainer(tag=tag, step=part.step, signal=part.steps[part.step].signal)
+        if part.state is AttemptContainerState.RUNNING and part.killed_at is not None:
+            yield do.KillContainer(tag=tag)
 
 
 def what_leads_on(job):

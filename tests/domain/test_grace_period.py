@@ -7,8 +7,21 @@ import pytest
 from batchq.domain import effects as do
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
-from batchq.domain.lifecycle.deadlines import due_event, next_wakeup
-from tests.domain.lives import after, asked, at, exited, grace_over, lived, marks, running, started, starting, terminate
+from batchq.domain.lifecycle.deadlines import next_wakeup
+from tests.domain.lives import (
+    after,
+    asked,
+    at,
+    due_event,
+    exited,
+    grace_over,
+    lived,
+    marks,
+    running,
+    started,
+    starting,
+    terminate,
+)
 
 
 def test_the_grace_period_starts_with_the_signal_and_not_with_the_order():

@@ -7,8 +7,7 @@ import pytest
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.job import Action, ExitRule, Status
-from batchq.domain.lifecycle.containers import tags_running
-from batchq.domain.lifecycle.reconcile import reconcile
+from batchq.domain.lifecycle.reconcile import reconcile, tags_running
 from tests.domain.lives import after, exited, running, starting, terminate
 from tests.domain.part_lives import app, ends, runs, sidecar, tasked
 from tests.support.builders import NOON, retry

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from batchq.domain.attempt_tags import tags
 from batchq.domain.ids import JobId, Tag, child_id, node_id, node_of, parent_of, stream_name
 from batchq.domain.job import AttemptContainer, Status
+from batchq.domain.lifecycle.reconcile import tags
 from tests.domain.lives import runnable, running
 from tests.support.builders import attempt, job, job_id
 

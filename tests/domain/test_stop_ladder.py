@@ -12,7 +12,7 @@ from batchq.domain.job import Status
 from batchq.domain.lifecycle import arrays, stop_order
 from batchq.domain.lifecycle.array_view import apply_order
 from batchq.domain.lifecycle.clock_shift import ClockShift, bounded, shifted
-from batchq.domain.lifecycle.deadlines import due_event, next_wakeup
+from batchq.domain.lifecycle.deadlines import next_wakeup
 from batchq.domain.lifecycle.ladder import KILL_AGAIN, latest_kill, may_repeat_at
 from batchq.domain.lifecycle.reconcile import effects_for
 from batchq.domain.stop_orders import SignalStep, StopKind, StopProgress
@@ -21,6 +21,7 @@ from tests.domain.lives import (
     asked,
     at,
     cancel,
+    due_event,
     exited,
     force,
     grace_over,
@@ -329,11 +330,11 @@ def test_an_array_passes_force_on_to_children_that_are_stopping():
         ((asked(), seen()), ["send None"]),
         ((asked(), grace_over()), ["send None"]),
         ((asked(), seen(), asked(step=1)), []),
-        ((asked(), seen(), asked(step=1), grace_over()), []),
-        ((force(),), []),
+        ((asked(), seen(), asked(step=1), grace_over()), ["KillContainer"]),
+        ((force(),), ["KillContainer"]),
     ],
 )
-def test_a_restart_sends_the_signal_of_the_step_under_way_unless_its_delivery_is_stored(events, expected):
+def test_a_restart_sends_the_signal_that_is_due_unless_its_delivery_is_stored(events, expected):
     job = after(trains(), CHECKPOINT, *events)
 
     assert signals(effects_for(job, job.tag, None)) == expected

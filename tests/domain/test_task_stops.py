@@ -5,9 +5,8 @@ from datetime import timedelta
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
-from batchq.domain.lifecycle.containers import tag_timed
-from batchq.domain.lifecycle.deadlines import due_event, next_wakeup
-from tests.domain.lives import after, at, cancel, lived, marks, starting, terminate, timed_out
+from batchq.domain.lifecycle.deadlines import next_wakeup, tag_to_inspect
+from tests.domain.lives import after, at, cancel, due_event, lived, marks, starting, terminate, timed_out
 from tests.domain.part_lives import (
     app,
     asks,
@@ -287,7 +286,7 @@ def test_a_timeout_due_before_a_grace_period_is_first():
 
 
 def looked_at(job):
-    tag = tag_timed(job)
+    tag = tag_to_inspect(job, on.TimedOut(attempt=1))
     return None if tag is None else tag.container_key
 
 

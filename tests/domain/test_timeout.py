@@ -6,12 +6,13 @@ from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.job import Status
-from batchq.domain.lifecycle.deadlines import due_event, next_wakeup
+from batchq.domain.lifecycle.deadlines import next_wakeup
 from tests.domain.lives import (
     after,
     asked,
     at,
     cancel,
+    due_event,
     exited,
     lived,
     marks,

@@ -7,8 +7,7 @@ from batchq.domain import effects as do
 from batchq.domain import status_reasons
 from batchq.domain.ids import child_id
 from batchq.domain.job import Dependency, Status
-from batchq.domain.lifecycle.containers import tags_under_way
-from batchq.domain.lifecycle.reconcile import SurveyedContainer
+from batchq.domain.lifecycle.reconcile import SurveyedContainer, tags_under_way
 from batchq.domain.scheduling.fairshare import ShareKey
 from batchq.engine.mailbox import SurveyCompleted, TimerFired, UpdateTags
 from batchq.ports.jobs import Changes

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.domain.attempt_tags import tags
 from batchq.domain.ids import QueueName, stream_name
 from batchq.domain.job import Status
+from batchq.domain.lifecycle.reconcile import tags
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.engine.retention import BATCH_PAUSE, OLD_SHARES, PRUNE_INTERVAL, Pruner
 from batchq.errors import StoreFailed

@@ -8,10 +8,21 @@ from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain.events import TerminateRequested
-from batchq.domain.lifecycle.deadlines import due_event
 from batchq.engine.mailbox import TimerFired
 from batchq.engine.timers import Timers
-from tests.domain.lives import after, asked, at, exited, grace_over, placed, running, started, starting, terminate
+from tests.domain.lives import (
+    after,
+    asked,
+    at,
+    due_event,
+    exited,
+    grace_over,
+    placed,
+    running,
+    started,
+    starting,
+    terminate,
+)
 from tests.domain.part_lives import app, ganged, is_asked, runs, sidecar, tasked
 from tests.engine.desk import desk_over
 from tests.support.builders import gang, task, task_container

@@ -95,6 +95,23 @@ async def test_a_kill_that_was_not_saved_ends_the_job_as_it_happened(world):
     assert [it.exit_code for it in done.attempts] == [137]
 
 
+async def test_a_kill_that_was_saved_and_not_sent_is_sent_at_the_restart(world):
+    job = await world.submit(DEAF)
+    await world.wait_for_output(job, "ready")
+    world.runtime.hold("kill")
+    await world.terminate(job, "stop it")
+    await world.wait_for_call(job, "kill")
+    await world.crash()
+    world.runtime.release("kill")
+    booted = world.clock.now()
+
+    await world.boot()
+
+    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
+    assert done.stopped_at - booted < world.slack
+    assert [it.exit_code for it in done.attempts] == [137]
+
+
 @pytest.mark.fault("TM02")
 async def test_a_timeout_that_passed_without_a_server_is_applied_once(world):
     world.runtime.hold("stop")  # else it might be over before the crash

@@ -8,7 +8,7 @@ from posixpath import basename
 from random import Random
 
 from batchq.compute.simulated.engine import PlannedCheckpoint
-from batchq.domain.checkpoint_names import is_temporary
+from batchq.domain.checkpoints import is_temporary
 from batchq.domain.ids import JobId
 from batchq.domain.job import FINISHED, Job
 from batchq.ports.runtime import LaunchSpec

@@ -77,8 +77,8 @@ MUTANTS = [
     Mutant(
         file="batchq/domain/lifecycle/container_rules.py",
         breaks="a container does not wait for the success of another",
-        old="if gate is container_gates.Gate.OPEN}",
-        new="if gate is not container_gates.Gate.NEVER}",
+        old="if gate is Gate.OPEN}",
+        new="if gate is not Gate.NEVER}",
     ),
     Mutant(
         file="batchq/domain/lifecycle/container_rules.py",

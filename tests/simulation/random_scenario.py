@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from batchq.domain.ids import Tag
 from batchq.domain.job import FINISHED
-from batchq.domain.lifecycle.container_gates import keys
+from batchq.domain.lifecycle.container_rules import keys
 from batchq.ports.runtime import LaunchSpec
 from tests.simulation import final_checks
 from tests.simulation.second_server import SecondServer

@@ -1,38 +1,60 @@
-"""Checks of requested containers against an account's container policy. Pure. Decision 0026.
+"""Checks of requested containers, their images and log drivers against an account's container policy. Pure.
 
-Paths are checked as written, with `..` resolved. Where links lead, and the user of an image, are checked at each start.
-The server's own settings take precedence and are checked where containers are created.
+The server's own settings take precedence and are checked where containers are created. Decision 0026.
+
+- Paths are checked as written, with `..` resolved. Where links lead, and the user of an image, are checked at each
+  start.
+- Image names are parsed as Docker parses them: the part before the first slash is a registry if it contains a dot, a
+  colon or a capital letter, or is `localhost`; otherwise the image is on Docker Hub.
+- Log drivers run inside the engine: as root, on the host's network, with the host's files. So an account may use only
+  the options in LOG_OPTIONS. The table omits those that name files of the host (`*-tls-*`, `splunk-capath`), that make
+  the engine buffer (`mode`, `max-buffer-size`, `fluentd-async`, `fluentd-buffer-limit`), and that make it wait or retry
+  for long. Decision 0031.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
-from typing import Protocol
 
-from batchq.domain.access import log_drivers, registries
 from batchq.domain.access.accounts import AccountName, Caller, ContainerPolicy
-from batchq.domain.container import ContainerSpec, Resources
-from batchq.domain.task import Nodes, Task
+from batchq.domain.access.local_addresses import is_local
+from batchq.domain.container import ContainerSpec, Logging
+from batchq.domain.task import Runnable, Task, resources_of
 from batchq.errors import Invalid
 
 ENGINES = ("/run/docker.sock", "/run/containerd", "/run/podman")  # gives root on the host
 KERNEL = ("/proc", "/sys", "/dev")
 LINKED = "/var/run/docker.sock"  # a mount of /var is permitted: /var/run is nearly always a link to /run
-
 REALTIME = "rtprio"  # a ulimit: real-time processes precede all others of the host, whatever their CPU shares
 MAX_ID = 2**31 - 1  # the engine's largest user or group id
 _ID = re.compile(r"0*([1-9][0-9]{0,9})", re.ASCII)
+DOCKER_HUB = "docker.io"
+_COMMON = frozenset({"tag", "labels", "labels-regex", "env", "env-regex"})
+_SPLUNK = "token url source sourcetype index caname insecureskipverify format verify-connection gzip gzip-level"
 
+#: The allowed options of each driver that an account can be given; journald writes to the host's own journal.
+LOG_OPTIONS: Mapping[str, frozenset[str]] = {
+    "fluentd": _COMMON | {"fluentd-address", "fluentd-sub-second-precision"},
+    "gelf": _COMMON | {"gelf-address", "gelf-compression-type", "gelf-compression-level"},
+    "journald": _COMMON,
+    "splunk": _COMMON | {f"splunk-{it}" for it in _SPLUNK.split()},
+    "syslog": _COMMON | {"syslog-address", "syslog-facility", "syslog-format"},
+}
 
-class Runnable(Protocol):
-    """What a job, or a job definition, runs."""
+#: The option with the target of a driver, and the schemes that it may have, as a regular expression.
+_ADDRESS: Mapping[str, tuple[str, str]] = {
+    "fluentd": ("fluentd-address", "(tcp://)?"),
+    "gelf": ("gelf-address", "(udp|tcp)://"),
+    "splunk": ("splunk-url", "https?://"),
+    "syslog": ("syslog-address", r"(udp|tcp|tcp\+tls)://"),
+}
 
-    @property
-    def container(self) -> ContainerSpec: ...
-    @property
-    def task(self) -> Task | None: ...
-    @property
-    def nodes(self) -> Nodes | None: ...
+# Narrower than any URL parser accepts, so that the engine's parser cannot find another host in it.
+_HOST = r"(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?/?"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+# A template can print any character; the values of these fields contain no line end.
+_TAG = re.compile(r"([^{}]|\{\{ *\.(ID|FullID|Name|FullName|ImageID|ImageFullID|ImageName|DaemonName) *\}\})*")
 
 
 def check(work: Runnable, caller: Caller) -> None:
@@ -115,19 +137,19 @@ def _beyond(spec: ContainerSpec, allowance: ContainerPolicy) -> Iterator[str]:
         yield f"User {spec.user!r} of a container, whose user and group are not numbers above 0, is not allowed"
     if any(it.name == REALTIME and it.hard != 0 for it in spec.ulimits) and not allowance.privileged:
         yield f"Ulimit {REALTIME!r} is not allowed"
-    yield from log_drivers.refusals(spec.logging, allowance.log_drivers)
-    if not registries.is_permitted(spec.image, allowance.registries):
-        yield f"Registry {registries.registry_of(spec.image)!r} of image {spec.image!r} is not allowed"
+    yield from log_driver_refusals(spec.logging, allowance.log_drivers)
+    if not is_image_permitted(spec.image, allowance.registries):
+        yield f"Registry {registry_of(spec.image)!r} of image {spec.image!r} is not allowed"
 
 
 def _too_large(work: Runnable, allowance: ContainerPolicy) -> Iterator[str]:
     """Why the job as a whole requests too much. Swap counts as memory."""
-    asked, swap = _resources(work), _swap(work)
-    if allowance.vcpus is not None and asked.millicpus > allowance.vcpus * 1000:
-        yield f"{asked.millicpus / 1000:g} vCPUs are more than the {allowance.vcpus:g} that are allowed"
-    if allowance.memory_mib is not None and asked.memory_mib + swap > allowance.memory_mib:
-        said = f"{asked.memory_mib} MiB of memory" + (f" and {swap} of swap" if swap else "")
-        yield f"{said} are more than the {allowance.memory_mib} that are allowed"
+    requested, swap = resources_of(work), _swap(work)
+    if allowance.vcpus is not None and requested.millicpus > allowance.vcpus * 1000:
+        yield f"{requested.millicpus / 1000:g} vCPUs are more than the {allowance.vcpus:g} that are allowed"
+    if allowance.memory_mib is not None and requested.memory_mib + swap > allowance.memory_mib:
+        memory = f"{requested.memory_mib} MiB of memory" + (f" and {swap} of swap" if swap else "")
+        yield f"{memory} are more than the {allowance.memory_mib} that are allowed"
 
 
 def containers_of(work: Runnable) -> Iterator[ContainerSpec]:
@@ -139,12 +161,6 @@ def containers_of(work: Runnable) -> Iterator[ContainerSpec]:
         yield from (it.spec for it in task.containers)
 
 
-def _resources(work: Runnable) -> Resources:
-    if work.nodes is not None:
-        return work.nodes.resources
-    return work.container.resources if work.task is None else work.task.resources
-
-
 def _swap(work: Runnable) -> int:
     """The swap of all containers of all nodes, in MiB."""
     if work.nodes is not None:
@@ -154,3 +170,82 @@ def _swap(work: Runnable) -> int:
 
 def _swap_of(task: Task) -> int:
     return sum(it.spec.max_swap_mib or 0 for it in task.containers)
+
+
+def registry_of(image: str) -> str:
+    """The registry with its port, as `registry.example:5000`."""
+    return _full_name(image).partition("/")[0]
+
+
+def is_image_permitted(image: str, registries: tuple[str, ...] | None) -> bool:
+    """Whether the image is in one of `registries`, each with or without a path. None: any that is not local.
+
+    Only the name is checked, even if the engine has the image already.
+    """
+    name = _full_name(image)
+    if registries is None:
+        return not is_local(registry_of(image).partition(":")[0])
+    return any(name == it or name.startswith(f"{it}/") for it in map(_lower, registries))
+
+
+def _full_name(image: str) -> str:
+    """The image name with its registry, and without tag and digest."""
+    first, slash, path = image.partition("@")[0].partition("/")
+    if not (slash and (first == "localhost" or first != first.lower() or any(it in first for it in ".:"))):
+        first, path = DOCKER_HUB, first + slash + path
+    path = path.partition(":")[0]
+    if first.lower() in {DOCKER_HUB, f"index.{DOCKER_HUB}"}:
+        first, path = DOCKER_HUB, path if "/" in path else f"library/{path}"
+    return f"{first.lower()}/{path}"
+
+
+def _lower(prefix: str) -> str:
+    registry, slash, path = prefix.rstrip("/").partition("/")
+    return registry.lower() + slash + path
+
+
+def log_driver_refusals(logging: Logging, allowed: tuple[str, ...]) -> Iterator[str]:
+    """Why an account that may use the drivers `allowed` may not use this logging.
+
+    The values of secret options are not known yet: only their names are checked. `log_option_refusals` checks values.
+    """
+    if logging.captured:
+        return
+    driver = logging.driver or ""
+    if driver not in allowed:
+        yield f"Log driver {driver!r} is not allowed"
+        return
+    known = dict(logging.options)
+    secret = {it.name for it in logging.secret_options}
+    yield from log_option_refusals(driver, known, named={*known, *secret})
+
+
+def log_option_refusals(driver: str, options: Mapping[str, str], *, named: set[str] | None = None) -> Iterator[str]:
+    """Why an account may not use these options of a driver. No value is quoted, because it may be a secret.
+
+    `named`: the names of all options if the values of some are not known; None: those of `options`.
+    """
+    names = set(options) if named is None else named
+    for name in sorted(names - LOG_OPTIONS.get(driver, frozenset())):
+        yield f"Option {name!r} of log driver {driver!r} is not allowed"
+    for name, value in options.items():
+        if _CONTROL.search(value):
+            yield f"A control character in option {name!r} of log driver {driver!r} is not allowed"
+    if not _TAG.fullmatch(options.get("tag", "")):
+        yield f"A template in option 'tag' of log driver {driver!r}, other than of ids and names, is not allowed"
+    if driver not in _ADDRESS:
+        return
+    option, _ = _ADDRESS[driver]
+    if option not in names:
+        yield f"Log driver {driver!r} without option {option!r} is not allowed"
+    elif option in options:
+        host = log_target(driver, options)
+        if host is None or is_local(host):
+            yield f"Option {option!r} of log driver {driver!r}, unless scheme://host:port elsewhere, is not allowed"
+
+
+def log_target(driver: str, options: Mapping[str, str]) -> str | None:
+    """The host that the driver sends to; None if it sends to none, or if its address has another form."""
+    option, scheme = _ADDRESS.get(driver, ("", ""))
+    address = re.fullmatch(scheme + _HOST, options.get(option, ""))
+    return address["host"] if address else None

@@ -9,7 +9,7 @@ from batchq.domain.explanation.queued import obstructed
 from batchq.domain.explanation.stops import order_facts, order_words, stopping
 from batchq.domain.explanation.table import explanation
 from batchq.domain.job import AttemptContainerState, Job
-from batchq.domain.lifecycle.containers import tags_under_way
+from batchq.domain.lifecycle.reconcile import tags_under_way
 from batchq.domain.scheduling.backfill import latest_end
 
 

@@ -11,7 +11,7 @@ from batchq.domain.explanation.table import explanation
 from batchq.domain.ids import JobId
 from batchq.domain.job import Action, Attempt, AttemptContainer, Job, Status
 from batchq.domain.lifecycle import arrays
-from batchq.domain.lifecycle.container_gates import task_container_of
+from batchq.domain.lifecycle.container_rules import task_container_of
 from batchq.domain.lifecycle.status import evaluate
 from batchq.domain.lifecycle.stop_order import latest_order
 from batchq.domain.stop_orders import StopKind

@@ -7,7 +7,7 @@ from batchq.domain.explanation.facts import Neighbours, Reader, SchedulerState
 from batchq.domain.explanation.queued import held, pending, runnable
 from batchq.domain.explanation.table import explanation
 from batchq.domain.job import Job, Status
-from batchq.domain.lifecycle.damage import is_damaged
+from batchq.domain.lifecycle.forced_failure import is_damaged
 
 
 def explain(job: Job, neighbours: Neighbours, state: SchedulerState, reader: Reader) -> Explanation:

@@ -1,6 +1,7 @@
 """Correction of stored times at a start that finds the machine's clock set since the last one. Pure. Decision 0035."""
 
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -8,7 +9,9 @@ from msgspec.structs import replace
 from batchq.domain.job import ArrayState, Attempt, AttemptContainer, Job
 from batchq.domain.lifecycle.ladder import Stopped, longest_wait
 from batchq.domain.lifecycle.stop_order import changed
-from batchq.domain.stop_orders import StopOrder
+from batchq.domain.stop_orders import Hold, StopLadder, StopOrder
+
+_Timed = TypeVar("_Timed", Hold, ArrayState, Attempt, AttemptContainer, StopOrder)
 
 
 class ClockShift(Struct, frozen=True, kw_only=True):
@@ -38,13 +41,16 @@ def shifted(job: Job, shift: ClockShift) -> Job:
         blocked_at=_of(job.blocked_at, shift),
         runnable_at=_of(job.runnable_at, shift),
         promised_start=_promise(job, shift),
-        hold=None if job.hold is None else replace(job.hold, held_at=shift.of(job.hold.held_at)),
-        stop_orders=tuple(_order(it, shift) for it in job.stop_orders),
-        array_state=None if job.array_state is None else _array_state(job.array_state, shift),
+        hold=None if job.hold is None else _past(job.hold, shift),
+        stop_orders=tuple(_stopped(it, shift) for it in job.stop_orders),
+        array_state=None if job.array_state is None else _past(job.array_state, shift),
     )
     if job.attempt is None:
         return moved
-    return replace(moved, started_at=_of(job.started_at, shift), attempt=_attempt(job.attempt, shift))
+    attempt = replace(
+        _past(job.attempt, shift), containers=tuple(_container(it, shift) for it in job.attempt.containers)
+    )
+    return replace(moved, started_at=_of(job.started_at, shift), attempt=attempt)
 
 
 def bounded(job: Job, now: datetime) -> Job:
@@ -60,56 +66,30 @@ def bounded(job: Job, now: datetime) -> Job:
     return replace(job, attempt=replace(attempt, containers=containers))
 
 
-def _brought_forward(it: Stopped, now: datetime) -> Stopped:
-    return replace(it, next_step_at=now + longest_wait(it)) if _is_late(it, now) else it
+def _brought_forward(stop: Stopped, now: datetime) -> Stopped:
+    return replace(stop, next_step_at=now + longest_wait(stop)) if _is_late(stop, now) else stop
 
 
-def _is_late(it: StopOrder | AttemptContainer, now: datetime) -> bool:
-    return it.next_step_at is not None and it.next_step_at > now + longest_wait(it)
+def _is_late(stop: StopLadder, now: datetime) -> bool:
+    return stop.next_step_at is not None and stop.next_step_at > now + longest_wait(stop)
 
 
-def _attempt(attempt: Attempt, shift: ClockShift) -> Attempt:
-    return replace(
-        attempt,
-        placed_at=_of(attempt.placed_at, shift),
-        started_at=_of(attempt.started_at, shift),
-        containers=tuple(_container(it, shift) for it in attempt.containers),
-    )
+def _past(value: _Timed, shift: ClockShift) -> _Timed:
+    """Correct all times of a value, which were in the past when they were stored."""
+    times = {name: at for name in value.__struct_fields__ if isinstance(at := getattr(value, name), datetime)}
+    return replace(value, **{name: shift.of(at) for name, at in times.items()})
+
+
+def _stopped(stop: StopOrder, shift: ClockShift) -> StopOrder:
+    return replace(_past(stop, shift), next_step_at=_deadline(stop, shift))
 
 
 def _container(container: AttemptContainer, shift: ClockShift) -> AttemptContainer:
+    alone = container.terminated_by
     return replace(
-        container,
-        start_requested_at=_of(container.start_requested_at, shift),
-        started_at=_of(container.started_at, shift),
-        stopped_at=_of(container.stopped_at, shift),
-        terminated_by=None if container.terminated_by is None else _order(container.terminated_by, shift),
-        checkpoint_requested_at=_of(container.checkpoint_requested_at, shift),
-        signalled_at=_of(container.signalled_at, shift),
+        _past(container, shift),
+        terminated_by=None if alone is None else _stopped(alone, shift),
         next_step_at=_deadline(container, shift),
-        killed_at=_of(container.killed_at, shift),
-    )
-
-
-def _order(order: StopOrder, shift: ClockShift) -> StopOrder:
-    return replace(
-        order,
-        ordered_at=shift.of(order.ordered_at),
-        checkpoint_requested_at=_of(order.checkpoint_requested_at, shift),
-        signalled_at=_of(order.signalled_at, shift),
-        next_step_at=_deadline(order, shift),
-        killed_at=_of(order.killed_at, shift),
-        forced_at=_of(order.forced_at, shift),
-        checkpoint_seen_at=_of(order.checkpoint_seen_at, shift),
-    )
-
-
-def _array_state(state: ArrayState, shift: ClockShift) -> ArrayState:
-    return replace(
-        state,
-        counted_at=_of(state.counted_at, shift),
-        ordered_at=_of(state.ordered_at, shift),
-        ended_at=_of(state.ended_at, shift),
     )
 
 
@@ -127,5 +107,5 @@ def _of(at: datetime | None, shift: ClockShift) -> datetime | None:
     return None if at is None else shift.of(at)
 
 
-def _deadline(it: StopOrder | AttemptContainer, shift: ClockShift) -> datetime | None:
-    return None if it.next_step_at is None else shift.of_deadline(it.next_step_at, longest_wait(it))
+def _deadline(stop: StopLadder, shift: ClockShift) -> datetime | None:
+    return None if stop.next_step_at is None else shift.of_deadline(stop.next_step_at, longest_wait(stop))

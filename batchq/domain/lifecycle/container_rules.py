@@ -1,27 +1,219 @@
-"""Rules between the containers of an attempt: what the change of one means for the others. Pure.
+"""Rules between the containers of an attempt: when each starts, and what the end of one means for the others. Pure.
 
-- When an essential container ends, its node closes: the node's other containers are stopped. With the main node all
-  nodes close.
-- While the main node is to write a final checkpoint, the containers of the other nodes that were started run on. They
-  are stopped when no container of the main node waits for it any more, or an essential one has ended.
-- A waiting container whose dependencies can no longer be met ends without starting.
-- A waiting container whose dependencies are all met starts.
+A container waits until the containers in its dependsOn have met their conditions (`Gate`). On a node other than the
+main node it also waits until the main node can be found: a container of the main node has an address, or an essential
+one has started. The second covers a container that exited before it was seen running, and engines that report no
+address.
 
-Effects are derived by comparing the containers before and after a change (`wanted`).
+- When an essential container ends, the other containers of its node are stopped; if it is on the main node, those of
+  all nodes.
+- While the main node is to write a final checkpoint, the started containers of the other nodes continue. They are
+  stopped when no container of the main node waits for the checkpoint any more, or an essential one has ended.
+- A waiting container whose conditions can no longer be met ends without a start.
+- A waiting container whose conditions are all met starts.
+
+Effects are derived by comparing the containers before and after a change (`effects_of_change`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from enum import Enum, auto
 
 from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
+from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import Tag
 from batchq.domain.job import AttemptContainer, AttemptContainerState, Job
-from batchq.domain.lifecycle import container_gates, ladder, stop_order
+from batchq.domain.lifecycle import ladder, stop_order
 from batchq.domain.lifecycle.status import attempt_of
 from batchq.domain.stop_orders import SignalStep
+from batchq.domain.task import Condition, ContainerDependency, Task, TaskContainer
+
+YET_TO_COME = frozenset({AttemptContainerState.WAITING, AttemptContainerState.STARTING})
+BEGUN = frozenset({AttemptContainerState.STARTING, AttemptContainerState.RUNNING})
+
+
+class Gate(Enum):
+    """Whether a waiting container may start."""
+
+    #: All conditions are met.
+    OPEN = auto()
+    #: Not yet.
+    WAITING = auto()
+    #: A condition can no longer be met.
+    NEVER = auto()
+
+
+def has_task(job: Job) -> bool:
+    """Whether the attempt under way is that of a task or of nodes, even if that is only one container."""
+    return job.attempt is not None and job.attempt.containers != ()
+
+
+def task_of(job: Job, node: int) -> Task:
+    """The task of a node. AssertionError for a job with one container."""
+    task = job.spec.task if job.spec.nodes is None else job.spec.nodes.task(node)
+    assert task is not None, f"{job.id} has one container and no task"
+    return task
+
+
+def spec_of(job: Job, tag: Tag) -> ContainerSpec:
+    """The spec of the container that `tag` identifies."""
+    return task_of(job, int(tag.node)).container(tag.container).spec if tag.container_key else job.spec.container
+
+
+def leading_tag(job: Job, attempt: int) -> Tag:
+    """The container that represents an attempt: its only one, or the first essential one of the main node."""
+    tag = Tag(job_id=job.id, attempt=attempt)
+    if job.spec.task is None and job.spec.nodes is None:
+        return tag
+    node = main_node(job)
+    return replace(tag, container_key=f"{node}/{task_of(job, node).leading.name}")
+
+
+def main_node(job: Job) -> int:
+    """The index of the main node; 0 for a job on one node."""
+    return 0 if job.spec.nodes is None else job.spec.nodes.main
+
+
+def task_container_of(job: Job, container: AttemptContainer) -> TaskContainer:
+    """The definition of a container in its task."""
+    return task_of(job, container.node).container(container.name)
+
+
+def keys(job: Job) -> tuple[str, ...]:
+    """The keys of an attempt's containers: the main node's first, then by node; within a node in the task's order."""
+    main = main_node(job)
+    others = range(1 if job.spec.nodes is None else job.spec.nodes.count)
+    nodes = (main, *(node for node in others if node != main))
+    return tuple(f"{node}/{it.name}" for node in nodes for it in task_of(job, node).containers)
+
+
+def container_of(job: Job, key: str) -> AttemptContainer:
+    """The container with this key of the attempt under way. StopIteration if there is none."""
+    return next(it for it in attempt_of(job).containers if it.key == key)
+
+
+def with_container(job: Job, container: AttemptContainer) -> Job:
+    """The job with `container` in place of the container with the same key."""
+    return each(job, lambda it: container if it.key == container.key else it)
+
+
+def each(job: Job, change: Callable[[AttemptContainer], AttemptContainer]) -> Job:
+    """Apply `change` to each container of the attempt under way. Returns the same object if nothing changes."""
+    containers = attempt_of(job).containers
+    changed = tuple(change(it) for it in containers)
+    return job if changed == containers else with_containers(job, changed)
+
+
+def with_containers(job: Job, containers: tuple[AttemptContainer, ...]) -> Job:
+    """The job with these containers in its attempt under way."""
+    return replace(job, attempt=replace(attempt_of(job), containers=containers))
+
+
+def ended(container: AttemptContainer, now: datetime, reason: str | None) -> AttemptContainer:
+    """The container as ended at `now`; `reason` None: it did not fail."""
+    return replace(container, state=AttemptContainerState.ENDED, stopped_at=now, reason=reason)
+
+
+def gates(job: Job) -> dict[str, Gate]:
+    """The gate of each waiting container, by key."""
+    containers = {container.key: container for container in attempt_of(job).containers}
+    main_found = any(_finds(job, it) for it in containers.values() if it.node == main_node(job))
+    return {
+        it.key: _gate(job, it, containers, main_found=main_found)
+        for it in containers.values()
+        if it.state is AttemptContainerState.WAITING
+    }
+
+
+def nodes_to_stop(job: Job) -> frozenset[int]:
+    """The nodes to stop: those with an essential container that has ended.
+
+    All nodes if that is the main node, or if the job is ordered to stop and no final checkpoint is awaited any more. A
+    TerminateJob for one node stops the containers of that node itself, and is not considered here.
+    """
+    containers = attempt_of(job).containers
+    over = {
+        it.node for it in containers if it.state is AttemptContainerState.ENDED and task_container_of(job, it).essential
+    }
+    stops = job.stop is not None and not ladder.awaits_checkpoint(job.stop)
+    everything = stops or main_node(job) in over
+    return frozenset(it.node for it in containers) if everything else frozenset(over)
+
+
+def decides(job: Job, container: AttemptContainer) -> bool:
+    """Whether the container decides the attempt: essential, on the main node, and ended after it ran or failed.
+
+    A container that was stopped before it started does not decide.
+    """
+    failed_or_ran = container.started_at is not None or container.reason is not None
+    over = container.state is AttemptContainerState.ENDED and failed_or_ran
+    return over and container.node == main_node(job) and task_container_of(job, container).essential
+
+
+def waiting_for(job: Job, container: AttemptContainer) -> Iterator[tuple[AttemptContainer, ContainerDependency]]:
+    """The containers that wait for `container`, each with the dependency that is not met."""
+    containers = {it.key: it for it in attempt_of(job).containers}
+    for other in containers.values():
+        if other.state is AttemptContainerState.WAITING and other.node == container.node:
+            for key, dependency, gate in _conditions(job, other, containers):
+                if key == container.key and gate is not Gate.OPEN:
+                    yield other, dependency
+
+
+def awaited(job: Job) -> frozenset[str]:
+    """The keys of the containers that others wait for, in one pass over all of them."""
+    containers = {it.key: it for it in attempt_of(job).containers}
+    waiting = [it for it in containers.values() if it.state is AttemptContainerState.WAITING]
+    conditions = (condition for it in waiting for condition in _conditions(job, it, containers))
+    return frozenset(key for key, _, gate in conditions if gate is not Gate.OPEN)
+
+
+def why_never(job: Job, container: AttemptContainer) -> str:
+    """The reason of a container whose gate is NEVER. StopIteration for any other."""
+    conditions = _conditions(job, container, {it.key: it for it in attempt_of(job).containers})
+    never = next(it for _, it, gate in conditions if gate is Gate.NEVER)
+    return f"ContainerDependencyError: container {never.container} will not reach {never.condition}"
+
+
+def _gate(
+    job: Job, container: AttemptContainer, containers: Mapping[str, AttemptContainer], *, main_found: bool
+) -> Gate:
+    found = {gate for _, _, gate in _conditions(job, container, containers)}
+    if Gate.NEVER in found:
+        return Gate.NEVER
+    return Gate.OPEN if found <= {Gate.OPEN} and (main_found or container.node == main_node(job)) else Gate.WAITING
+
+
+def _finds(job: Job, container: AttemptContainer) -> bool:
+    """Whether the other nodes can find the main node because of this container of the main node."""
+    return container.address is not None or (
+        container.started_at is not None and task_container_of(job, container).essential
+    )
+
+
+def _conditions(
+    job: Job, container: AttemptContainer, containers: Mapping[str, AttemptContainer]
+) -> Iterator[tuple[str, ContainerDependency, Gate]]:
+    """The dependencies of a container: the key of the other container, the dependency, and its gate."""
+    for dependency in task_container_of(job, container).depends_on:
+        key = f"{container.node}/{dependency.container}"
+        yield key, dependency, _condition(dependency, containers[key])
+
+
+def _condition(dependency: ContainerDependency, container: AttemptContainer) -> Gate:
+    """The gate of one dependency on `container`. COMPLETE: it ended in any way. SUCCESS: it exited with code 0."""
+    over = container.state is AttemptContainerState.ENDED
+    met = {
+        Condition.START: container.started_at is not None,
+        Condition.COMPLETE: over,
+        Condition.SUCCESS: over and container.exit_code == 0,
+    }
+    if met[dependency.condition]:
+        return Gate.OPEN
+    return Gate.NEVER if over else Gate.WAITING
 
 
 def apply_rules(job: Job, now: datetime) -> Job:
@@ -33,17 +225,17 @@ def apply_rules(job: Job, now: datetime) -> Job:
 
 def _decide(job: Job) -> Job:
     attempt = attempt_of(job)
-    decider = next((it.key for it in attempt.containers if container_gates.decides(job, it)), None)
+    decider = next((it.key for it in attempt.containers if decides(job, it)), None)
     if attempt.decided_by is not None or decider is None:
         return job
     return replace(job, attempt=replace(attempt, decided_by=decider))
 
 
 def _end_checkpoint_step(job: Job, now: datetime) -> Job:
-    """End the order's step for the final checkpoint when no container of the main node waits for one any more."""
+    """End the order's step for the final checkpoint when no container of the main node waits for it any more."""
     if job.stop is None or not ladder.awaits_checkpoint(job.stop):
         return job
-    if container_gates.main_node(job) in container_gates.closed(job):
+    if main_node(job) in nodes_to_stop(job):
         job = end_checkpoint_steps(job, now)
     if any(_awaits_checkpoint(it) for it in attempt_of(job).containers):
         return job
@@ -60,17 +252,17 @@ def _awaits_checkpoint(container: AttemptContainer) -> bool:
 
 
 def _close(job: Job, now: datetime) -> Job:
-    closed = container_gates.closed(job)
-    return each(job, lambda it: order_stop(job, it, now) if it.node in closed else it)
+    nodes = nodes_to_stop(job)
+    return each(job, lambda it: order_stop(job, it, now) if it.node in nodes else it)
 
 
 def _give_up(job: Job, now: datetime) -> Job:
-    never = {key for key, gate in container_gates.gates(job).items() if gate is container_gates.Gate.NEVER}
-    return each(job, lambda it: ended(it, now, container_gates.why_never(job, it)) if it.key in never else it)
+    never = {key for key, gate in gates(job).items() if gate is Gate.NEVER}
+    return each(job, lambda it: ended(it, now, why_never(job, it)) if it.key in never else it)
 
 
 def _open(job: Job, now: datetime) -> Job:
-    ready = {key for key, gate in container_gates.gates(job).items() if gate is container_gates.Gate.OPEN}
+    ready = {key for key, gate in gates(job).items() if gate is Gate.OPEN}
     return each(
         job,
         lambda it: replace(it, state=AttemptContainerState.STARTING, start_requested_at=now) if it.key in ready else it,
@@ -98,15 +290,14 @@ def order_stop(
 def order_stop_of_job(
     job: Job, container: AttemptContainer, now: datetime, own: on.TerminateRequested | None = None
 ) -> AttemptContainer:
-    """Order a container of a job with a stop order to stop.
+    """As `order_stop`, for a container of a job that is ordered to stop as a whole.
 
     While a final checkpoint is awaited, a started container outside the main node gets its steps, and no signal yet.
     """
     waits = job.stop is not None and ladder.awaits_checkpoint(job.stop)
-    if not waits or container.node == container_gates.main_node(job) or container.stop_ordered:
+    if not waits or container.node == main_node(job) or container.stop_ordered or container.state not in BEGUN:
         return order_stop(job, container, now, own)
-    begun = container.state in container_gates.BEGUN
-    return replace(container, steps=_steps(job, container, own)) if begun else order_stop(job, container, now, own)
+    return replace(container, steps=_steps(job, container, own))
 
 
 def _steps(job: Job, container: AttemptContainer, own: on.TerminateRequested | None) -> tuple[SignalStep, ...]:
@@ -117,17 +308,17 @@ def _steps(job: Job, container: AttemptContainer, own: on.TerminateRequested | N
     """
     graces = (
         None if own is None else own.grace,
-        container_gates.task_container_of(job, container).stop_timeout,
+        task_container_of(job, container).stop_timeout,
         job.spec.stop_grace,
     )
     rules = job.spec.checkpoints
-    asked = job.stop is not None and job.stop.final_checkpoint_requested and (own is None or own.node is None)
-    on_main = container.node == container_gates.main_node(job) or (rules is not None and rules.signal is None)
+    requested = job.stop is not None and job.stop.final_checkpoint_requested and (own is None or own.node is None)
+    on_main = container.node == main_node(job) or (rules is not None and rules.signal is None)
     return ladder.ladder(
         rules,
         signal=None if own is None else own.signal,
         grace=next(it for it in graces if it is not None),
-        checkpoint=asked and on_main and container.state is AttemptContainerState.RUNNING,
+        checkpoint=requested and on_main and container.state is AttemptContainerState.RUNNING,
     )
 
 
@@ -145,19 +336,16 @@ def force_stop(job: Job, container: AttemptContainer, event: on.StopForced, now:
     return ladder.killed(forced, now) if container.state is AttemptContainerState.RUNNING else forced
 
 
-def ended(container: AttemptContainer, now: datetime, reason: str | None) -> AttemptContainer:
-    """The container as ended at `now`; `reason` None: it did not fail."""
-    return replace(container, state=AttemptContainerState.ENDED, stopped_at=now, reason=reason)
-
-
-def wanted(tag: Tag, before: tuple[AttemptContainer, ...], after: tuple[AttemptContainer, ...]) -> Iterator[do.Effect]:
+def effects_of_change(
+    tag: Tag, before: tuple[AttemptContainer, ...], after: tuple[AttemptContainer, ...]
+) -> Iterator[do.Effect]:
     """The effects that a change of an attempt's containers requires. `tag`: the attempt's."""
     for old, new in zip(before, after, strict=True):
         effect = _effect(replace(tag, container_key=new.key), old, new)
         if effect is not None:
             yield effect
-    gone = cleared(before)
-    for key in cleared(after):
+    gone = removable(before)
+    for key in removable(after):
         if key not in gone:
             yield do.CleanUpContainer(tag=replace(tag, container_key=key))
 
@@ -182,35 +370,17 @@ def _effect(tag: Tag, old: AttemptContainer, new: AttemptContainer) -> do.Effect
             return None
 
 
-def cleared(containers: tuple[AttemptContainer, ...]) -> tuple[str, ...]:
+def removable(containers: tuple[AttemptContainer, ...]) -> tuple[str, ...]:
     """The keys of the ended containers that may be removed: none while any container of the attempt has yet to run.
 
     The volumes that containers share are removed with the attempt's last container, and a later container may read
     what an earlier one wrote.
     """
-    if any(it.state in container_gates.YET_TO_COME for it in containers):
-        return ()
+    return () if any(it.state in YET_TO_COME for it in containers) else ended_keys(containers)
+
+
+def ended_keys(containers: tuple[AttemptContainer, ...]) -> tuple[str, ...]:
+    """The keys of the containers that have ended, without those whose start was never requested."""
     return tuple(
         it.key for it in containers if it.state is AttemptContainerState.ENDED and it.start_requested_at is not None
     )
-
-
-def container_of(job: Job, key: str) -> AttemptContainer:
-    """The container with this key of the attempt under way. StopIteration if there is none."""
-    return next(it for it in attempt_of(job).containers if it.key == key)
-
-
-def with_container(job: Job, container: AttemptContainer) -> Job:
-    """The job with `container` in place of the container with the same key."""
-    return each(job, lambda it: container if it.key == container.key else it)
-
-
-def each(job: Job, change: Callable[[AttemptContainer], AttemptContainer]) -> Job:
-    """Apply `change` to each container of the attempt under way. Returns the same object if nothing changes."""
-    containers = attempt_of(job).containers
-    changed = tuple(change(it) for it in containers)
-    return job if changed == containers else with_containers(job, changed)
-
-
-def with_containers(job: Job, containers: tuple[AttemptContainer, ...]) -> Job:
-    return replace(job, attempt=replace(attempt_of(job), containers=containers))

@@ -1,9 +1,9 @@
 """Attempts with several containers: a task, or the tasks of all nodes of a multi-node parallel job. Pure.
 
 `TRANSITIONS[container state][event type]` is a rule that changes one container. `container_rules.apply_rules` then
-derives what follows for the other containers, and `container_rules.wanted` the effects. When all containers have ended,
-the attempt ends with the outcome of its deciding container (`Attempt.decided_by`), and `status.finish` decides what
-follows for the job.
+derives what follows for the other containers, and `container_rules.effects_of_change` derives the effects. When all
+containers have ended, the attempt ends with the outcome of its deciding container (`Attempt.decided_by`), and
+`status.finish` decides what follows for the job.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,25 +13,29 @@ from msgspec.structs import replace
 
 from batchq.domain import events as on
 from batchq.domain import status_reasons
-from batchq.domain.created_paths import merge
-from batchq.domain.ids import Tag
 from batchq.domain.job import Attempt, AttemptContainer, AttemptContainerState, Job, Status
-from batchq.domain.lifecycle import container_gates, holds, ladder, status, stop_order
+from batchq.domain.lifecycle import holds, ladder, status, stop_order
 from batchq.domain.lifecycle.container_rules import (
     apply_rules,
-    cleared,
     container_of,
     each,
+    effects_of_change,
     end_checkpoint_steps,
     ended,
     force_stop,
+    has_task,
+    keys,
+    main_node,
     order_stop,
     order_stop_of_job,
-    wanted,
+    task_container_of,
+    task_of,
+    waiting_for,
     with_container,
     with_containers,
 )
 from batchq.domain.lifecycle.status import Outcome, abandon, attempt_of, finish, move_to, with_history
+from batchq.domain.shown_reasons import merge_paths
 from batchq.domain.task import Condition
 from batchq.errors import IllegalTransition
 
@@ -41,11 +45,6 @@ Rule = Callable[..., Job]  # type: ignore[explicit-any]  # as in `transitions`
 _ORDERS = on.TerminateRequested | on.StopForced | on.PauseRequested
 
 
-def has_task(job: Job) -> bool:
-    """Whether the attempt under way is that of a task or of nodes, even if that is only one container."""
-    return job.attempt is not None and job.attempt.containers != ()
-
-
 def rules(job: Job, event: on.Event) -> bool:
     """Whether this module handles the event. `transitions` handles all other events, for any job."""
     return has_task(job) and (on.is_attempt_event(event) or isinstance(event, _ORDERS))
@@ -53,7 +52,7 @@ def rules(job: Job, event: on.Event) -> bool:
 
 def begin(job: Job, now: datetime) -> Outcome:
     """Create the containers of a job that was placed, and start those that wait for no other."""
-    containers = tuple(AttemptContainer(key=key) for key in container_gates.keys(job))
+    containers = tuple(AttemptContainer(key=key) for key in keys(job))
     placed = with_containers(job, containers)
     return _follow(placed, placed, now)
 
@@ -77,7 +76,7 @@ def _follow(before: Job, after: Job, now: datetime) -> Outcome:
     known = attempt_of(before).containers
     settled = stop_order.record_progress(apply_rules(after, now), known, now)
     containers = attempt_of(settled).containers
-    effects = tuple(wanted(before.tag, known, containers))
+    effects = tuple(effects_of_change(before.tag, known, containers))
     over = all(it.state is AttemptContainerState.ENDED for it in containers)
     return _finish(settled, now) if over else settled, effects
 
@@ -88,7 +87,7 @@ def _finish(job: Job, now: datetime) -> Job:
     Without a deciding container and with no container started, the start was abandoned: the attempt does not count.
     """
     attempt = attempt_of(job)
-    main = [it for it in attempt.containers if it.node == container_gates.main_node(job)]
+    main = [it for it in attempt.containers if it.node == main_node(job)]
     decider = next((it for it in main if it.key == attempt.decided_by), None)
     if decider is None and attempt.started_at is None:
         return abandon(job, now)
@@ -111,7 +110,7 @@ def _verdict(over: Attempt, decider: AttemptContainer) -> tuple[Attempt, str]:
 
 
 def _made(job: Job, container: AttemptContainer, event: on.ContainerCreated, _: datetime) -> Job:
-    created = merge(container.created_host_paths, event.created_host_paths)
+    created = merge_paths(container.created_host_paths, event.created_host_paths)
     return with_container(job, replace(container, container_id=event.container_id, created_host_paths=created))
 
 
@@ -185,8 +184,8 @@ def _next_step(job: Job, container: AttemptContainer, _: on.GraceExpired, now: d
 
 def _start_timed_out(job: Job, container: AttemptContainer, _: on.StartTimedOut, now: datetime) -> Job:
     """AWS: the containers whose conditions `container` did not meet in its startTimeout give up, and the task stops."""
-    waiting = {it.key: dependency for it, dependency in container_gates.waiting_for(job, container)}
-    limit = container_gates.task_container_of(job, container).start_timeout
+    waiting = {it.key: dependency for it, dependency in waiting_for(job, container)}
+    limit = task_container_of(job, container).start_timeout
     if not waiting or limit is None:
         return job
 
@@ -209,9 +208,9 @@ def _decided_by(job: Job, node: int, given_up: tuple[str, ...]) -> Job:
     Only the main node's containers decide, and only the first decision counts.
     """
     attempt = attempt_of(job)
-    if node != container_gates.main_node(job) or attempt.decided_by is not None:
+    if node != main_node(job) or attempt.decided_by is not None:
         return job
-    essential = [it for it in given_up if container_gates.task_container_of(job, container_of(job, it)).essential]
+    essential = [it for it in given_up if task_container_of(job, container_of(job, it)).essential]
     return replace(job, attempt=replace(attempt, decided_by=(*essential, *given_up)[0]))
 
 
@@ -256,12 +255,12 @@ def _force(job: Job, event: on.StopForced, now: datetime) -> Job:
 
 def _names_job(job: Job, node: int | None) -> bool:
     """Whether a request for this node, None for the job as a whole, concerns the whole job."""
-    return node is None or node == container_gates.main_node(job)
+    return node is None or node == main_node(job)
 
 
 def _is_essential(job: Job, container: str) -> bool:
     """Whether a task ends with the container of this name."""
-    return container_gates.task_of(job, 0).container(container).essential
+    return task_of(job, 0).container(container).essential
 
 
 def _see_checkpoint(job: Job, event: on.CheckpointSeen, now: datetime) -> Job:
@@ -272,78 +271,6 @@ def _see_checkpoint(job: Job, event: on.CheckpointSeen, now: datetime) -> Job:
 
 def _ignored(job: Job, _: AttemptContainer, __: on.AttemptEvent, ___: datetime) -> Job:
     return job
-
-
-def tags_under_way(job: Job) -> tuple[Tag, ...]:
-    """The containers of an active job that are starting or running."""
-    return _tags(job, container_gates.BEGUN) if has_task(job) else (job.tag,)
-
-
-def tags_running(job: Job) -> tuple[Tag, ...]:
-    """The containers of an active job that were reported as running: a survey must contain them."""
-    if has_task(job):
-        return _tags(job, frozenset({AttemptContainerState.RUNNING}))
-    return (job.tag,) if job.status is Status.RUNNING else ()
-
-
-def tags_to_keep(job: Job) -> tuple[Tag, ...]:
-    """The containers that have ended but are not removed yet, because others of the attempt have still to start."""
-    if not has_task(job):
-        return ()
-    containers = attempt_of(job).containers
-    gone = cleared(containers)
-    there = (
-        it.key for it in containers if it.state is AttemptContainerState.ENDED and it.start_requested_at is not None
-    )
-    return tuple(replace(job.tag, container_key=key) for key in there if key not in gone)
-
-
-def came_to_run(before: Job, after: Job) -> tuple[Tag, ...]:
-    """The containers that started to run between two versions of a job, including those that have ended since."""
-    attempt = after.attempt or (after.attempts[-1] if after.attempts else None)
-    if before.attempt is None or attempt is None or attempt.number != before.attempt.number:
-        return ()
-    if not has_task(before):
-        ran = before.attempt.started_at is None and attempt.started_at is not None
-        return (before.tag,) if ran else ()
-    pairs = zip(before.attempt.containers, attempt.containers, strict=True)
-    begun = [new.key for old, new in pairs if old.started_at is None and new.started_at is not None]
-    return tuple(replace(before.tag, container_key=key) for key in begun)
-
-
-def tag_timed(job: Job) -> Tag | None:
-    """The container to inspect before a timeout takes effect, because it may have exited without a report.
-
-    Of several running containers, the one likeliest to decide the attempt: essential and on the main node. None if no
-    container is running.
-    """
-    running = tags_running(job)
-    if not has_task(job):
-        return job.tag
-    main = container_gates.main_node(job)
-    return min(running, key=lambda it: _rank(job, container_of(job, it.container_key), main), default=None)
-
-
-def tag_to_inspect(job: Job, alarm: on.Event) -> Tag | None:
-    """The container to inspect before a deadline takes effect, because it may have exited in time without a report.
-
-    None if the deadline takes effect at once: a kill, or a startTimeout of a container that is not running yet.
-    """
-    match alarm:
-        case on.TimedOut():
-            return tag_timed(job)
-        case on.StartTimedOut(container_key=key) if container_of(job, key).state is AttemptContainerState.RUNNING:
-            return replace(job.tag, container_key=key)
-        case _:
-            return None
-
-
-def _rank(job: Job, container: AttemptContainer, main: int) -> tuple[bool, bool]:
-    return container.node != main, not container_gates.task_container_of(job, container).essential
-
-
-def _tags(job: Job, states: frozenset[AttemptContainerState]) -> tuple[Tag, ...]:
-    return tuple(replace(job.tag, container_key=it.key) for it in attempt_of(job).containers if it.state in states)
 
 
 _STARTING: Mapping[type[on.Event], Rule] = {

@@ -1,13 +1,22 @@
-"""Deadlines of an attempt: the job's timeout, and each container's next step of a stop and startTimeout. Pure."""
+"""Deadlines of an attempt: the job's timeout, and each container's startTimeout and next step of a stop. Pure."""
 
 from collections.abc import Iterator
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from batchq.domain import events as on
-from batchq.domain.job import Job, Status
-from batchq.domain.lifecycle.container_gates import BEGUN, awaited, task_container_of
-from batchq.domain.lifecycle.containers import has_task
-from batchq.domain.lifecycle.status import attempt_of
+from batchq.domain.ids import Tag
+from batchq.domain.job import Attempt, AttemptContainer, AttemptContainerState, Job, Status
+from batchq.domain.lifecycle.container_rules import (
+    BEGUN,
+    awaited,
+    container_of,
+    has_task,
+    main_node,
+    task_container_of,
+)
+from batchq.domain.lifecycle.reconcile import tags_running
 
 #: The event of a deadline that has passed.
 Alarm = on.TimedOut | on.GraceExpired | on.StartTimedOut
@@ -27,24 +36,10 @@ def due_timers(job: Job, now: datetime) -> tuple[Alarm, ...]:
     return tuple(alarm for _, alarm in sorted(found, key=lambda it: it[0]))
 
 
-def due_event(job: Job, now: datetime) -> Alarm | None:
-    """The event of the earliest deadline that has passed at `now`; None if none has."""
-    return next(iter(due_timers(job, now)), None)
-
-
 def _wakeups(job: Job) -> Iterator[tuple[datetime, Alarm]]:
-    if has_task(job):
-        yield from _wakeups_of_several(job)
-    elif job.status is Status.RUNNING and job.stop is not None:
-        if job.stop.next_step_at is not None:
-            yield job.stop.next_step_at, on.GraceExpired(attempt=attempt_of(job).number)
-    elif job.status is Status.RUNNING and job.spec.timeout is not None:
-        assert job.started_at is not None, f"{job.id} is RUNNING and was never started"
-        yield job.started_at + job.spec.timeout, on.TimedOut(attempt=attempt_of(job).number)
-
-
-def _wakeups_of_several(job: Job) -> Iterator[tuple[datetime, Alarm]]:
-    attempt = attempt_of(job)
+    attempt = job.attempt
+    if attempt is None:
+        return
     if (
         job.status is Status.RUNNING
         and job.spec.timeout is not None
@@ -53,15 +48,45 @@ def _wakeups_of_several(job: Job) -> Iterator[tuple[datetime, Alarm]]:
     ):
         assert job.started_at is not None, f"{job.id} is RUNNING and was never started"
         yield job.started_at + job.spec.timeout, on.TimedOut(attempt=attempt.number)
+    if has_task(job):
+        yield from _wakeups_of_containers(job, attempt)
+    elif job.status is Status.RUNNING and job.stop is not None and job.stop.next_step_at is not None:
+        yield job.stop.next_step_at, on.GraceExpired(attempt=attempt.number)
+
+
+def _wakeups_of_containers(job: Job, attempt: Attempt) -> Iterator[tuple[datetime, Alarm]]:
     needed = awaited(job)
-    for container in attempt.containers:
-        if container.state not in BEGUN:
+    for it in attempt.containers:
+        if it.state not in BEGUN:
             continue
-        if container.next_step_at is not None:
-            yield container.next_step_at, on.GraceExpired(attempt=attempt.number, container_key=container.key)
-        limit = task_container_of(job, container).start_timeout
-        if limit is not None and container.start_requested_at is not None and container.key in needed:
-            yield (
-                container.start_requested_at + limit,
-                on.StartTimedOut(attempt=attempt.number, container_key=container.key),
-            )
+        if it.next_step_at is not None:
+            yield it.next_step_at, on.GraceExpired(attempt=attempt.number, container_key=it.key)
+        limit = task_container_of(job, it).start_timeout
+        if limit is not None and it.start_requested_at is not None and it.key in needed:
+            yield it.start_requested_at + limit, on.StartTimedOut(attempt=attempt.number, container_key=it.key)
+
+
+def tag_to_inspect(job: Job, alarm: on.Event) -> Tag | None:
+    """The container to inspect before a deadline takes effect, because it may have exited in time without a report.
+
+    None if the deadline takes effect at once: a kill, or a startTimeout of a container that is not running yet.
+    """
+    match alarm:
+        case on.TimedOut():
+            return _tag_timed(job)
+        case on.StartTimedOut(container_key=key) if container_of(job, key).state is AttemptContainerState.RUNNING:
+            return replace(job.tag, container_key=key)
+        case _:
+            return None
+
+
+def _tag_timed(job: Job) -> Tag | None:
+    """Of several running containers the likeliest to decide the attempt: essential and on the main node."""
+    if not has_task(job):
+        return job.tag
+    main = main_node(job)
+    return min(tags_running(job), key=lambda it: _rank(job, container_of(job, it.container_key), main), default=None)
+
+
+def _rank(job: Job, container: AttemptContainer, main: int) -> tuple[bool, bool]:
+    return container.node != main, not task_container_of(job, container).essential

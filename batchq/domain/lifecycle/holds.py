@@ -16,10 +16,10 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from batchq.domain import events as on
-from batchq.domain.hold import Hold
 from batchq.domain.job import Job
 from batchq.domain.lifecycle import stop_order
 from batchq.domain.lifecycle.status import Outcome, with_hold_shown
+from batchq.domain.stop_orders import Hold
 from batchq.errors import Invalid
 
 MAX_HOLDS = 100  # of one job: its history has an entry for each

@@ -57,8 +57,7 @@ def _main(job: Job, node: int) -> Job:
 
 def _other(job: Job, task: Task, node: int) -> Job:
     """A node that is not the main node. It may end before the job's attempt does."""
-    known = [*job.attempts] if job.attempt is None else [*job.attempts, job.attempt]
-    own = [_outcome(job, it, task, node) for it in known]
+    own = [_outcome(job, it, task, node) for it in job.all_attempts]
     if job.status in QUEUED or not own:
         return replace(job, attempts=tuple(own))
     status, job = _status(own[-1], task), _terminated(job, own[-1], node)

@@ -1,24 +1,26 @@
-"""Reconciliation of the stored jobs with a survey, a list of all batchq containers that the engine has. Pure.
+"""Which containers the engine should have, and the reconciliation of the stored jobs with a survey. Pure.
 
-Events of the engine may be lost, so a survey is authoritative. It does not carry exit codes: a container that has
-stopped is inspected, and the inspection reports its exit. A survey is older than the moment it is processed, so a
-missing container counts as lost only if it was running when the survey began.
+A survey lists all batchq containers that the engine has. The engine's events may be lost, so a survey is authoritative.
+It has no exit codes: a container that has stopped is inspected, and the inspection reports its exit. A survey is older
+than the moment at which it is processed, so a missing container counts as lost only if it was running when the survey
+began.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.ids import JobId, Tag
-from batchq.domain.job import AttemptContainer, AttemptContainerState, Job, Status
+from batchq.domain.job import AttemptContainerState, Job, Status
 from batchq.domain.lifecycle import ladder
-from batchq.domain.lifecycle.container_rules import container_of
-from batchq.domain.lifecycle.containers import has_task, tags_to_keep, tags_under_way
-from batchq.domain.stop_orders import StopOrder
+from batchq.domain.lifecycle.container_rules import BEGUN, container_of, ended_keys, has_task, removable
+from batchq.domain.lifecycle.status import attempt_of
+from batchq.domain.stop_orders import StopLadder
 
 
 class SurveyedContainer(Struct, frozen=True, kw_only=True):
@@ -80,9 +82,10 @@ def _lost(job: Job, tag: Tag, before: datetime | None) -> on.ContainerLost:
 
 
 def effects_for(job: Job, tag: Tag, surveyed: SurveyedContainer | None) -> tuple[do.Effect, ...]:
-    """The effects that a container under way still needs; `seen` None: the survey did not contain it.
+    """The effects that a container under way still needs; `surveyed` None: the survey did not contain it.
 
-    Effects are idempotent, so one that is being executed already may be requested again.
+    Effects are idempotent, so one that is being executed already may be requested again. That includes SIGKILL, which
+    may have been stored by a server that died before it sent it.
     """
     stop = ladder_of(job, tag)
     if _may_start(job, tag):
@@ -90,8 +93,8 @@ def effects_for(job: Job, tag: Tag, surveyed: SurveyedContainer | None) -> tuple
         return (start,) if stop is None else (start, do.AbandonStart(tag=tag))
     if surveyed is not None and not surveyed.running:
         return (do.InspectContainer(tag=tag),)
-    step = None if stop is None else ladder.unsent(stop)
-    return () if stop is None or step is None else (do.StopContainer(tag=tag, step=stop.step, signal=step.signal),)
+    effect = None if stop is None else ladder.next_effect(tag, None, stop)
+    return () if effect is None else (effect,)
 
 
 def _may_start(job: Job, tag: Tag) -> bool:
@@ -101,9 +104,54 @@ def _may_start(job: Job, tag: Tag) -> bool:
     return job.status is Status.STARTING
 
 
-def ladder_of(job: Job, tag: Tag) -> StopOrder | AttemptContainer | None:
+def ladder_of(job: Job, tag: Tag) -> StopLadder | None:
     """What has the container's stop ladder; None: the container is not ordered to stop."""
     if not has_task(job):
         return job.stop
     container = container_of(job, tag.container_key)
     return container if container.stop_ordered else None
+
+
+def tags(job: Job) -> tuple[Tag, ...]:
+    """The tags of the containers of all attempts of the job, including containers that may never have run."""
+    return tuple(
+        Tag(job_id=job.id, attempt=attempt.number, container_key=key)
+        for attempt in job.all_attempts
+        for key in ([it.key for it in attempt.containers] or [""])
+    )
+
+
+def tags_under_way(job: Job) -> tuple[Tag, ...]:
+    """The containers of an active job that are starting or running."""
+    return _tags(job, BEGUN) if has_task(job) else (job.tag,)
+
+
+def tags_running(job: Job) -> tuple[Tag, ...]:
+    """The containers of an active job that were reported as running: a survey must contain them."""
+    if has_task(job):
+        return _tags(job, frozenset({AttemptContainerState.RUNNING}))
+    return (job.tag,) if job.status is Status.RUNNING else ()
+
+
+def _tags(job: Job, states: frozenset[AttemptContainerState]) -> tuple[Tag, ...]:
+    return tuple(replace(job.tag, container_key=it.key) for it in attempt_of(job).containers if it.state in states)
+
+
+def tags_to_keep(job: Job) -> tuple[Tag, ...]:
+    """The containers that have ended but are not removed yet, because others of the attempt have still to start."""
+    containers = attempt_of(job).containers
+    kept = () if removable(containers) else ended_keys(containers)
+    return tuple(replace(job.tag, container_key=key) for key in kept)
+
+
+def came_to_run(before: Job, after: Job) -> tuple[Tag, ...]:
+    """The containers that started to run between two versions of a job, including those that have ended since."""
+    attempt = after.latest_attempt
+    if before.attempt is None or attempt is None or attempt.number != before.attempt.number:
+        return ()
+    if not has_task(before):
+        ran = before.attempt.started_at is None and attempt.started_at is not None
+        return (before.tag,) if ran else ()
+    pairs = zip(before.attempt.containers, attempt.containers, strict=True)
+    begun = [new.key for old, new in pairs if old.started_at is None and new.started_at is not None]
+    return tuple(replace(before.tag, container_key=key) for key in begun)

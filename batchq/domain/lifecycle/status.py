@@ -150,10 +150,9 @@ def _in_line(job: Job) -> str:
 
 def recent_moves(job: Job) -> tuple[str, ...]:
     """The last MAX_MOVES entries of the job's history, oldest first, each with its time. Derived from the job alone."""
-    attempts = job.attempts if job.attempt is None else (*job.attempts, job.attempt)
     known = [
         (job.created_at, "submitted"),
-        *(move for attempt in attempts for move in _moves_of(attempt)),
+        *(move for attempt in job.all_attempts for move in _moves_of(attempt)),
         (job.blocked_at, f"blocked ({job.status_reason})"),
         *(move for order in job.stop_orders for move in _moves_of_order(order)),
         (job.stopped_at if job.status in FINISHED else None, f"{job.status} ({job.status_reason})"),

@@ -13,7 +13,7 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.job import FINISHED, Attempt, AttemptContainer, Job, Status
 from batchq.domain.lifecycle import ladder
-from batchq.domain.stop_orders import SignalStep, StopKind, StopOrder, StopProgress, StopStep
+from batchq.domain.stop_orders import SignalStep, StopKind, StopLadder, StopOrder, StopProgress, StopStep
 
 FORCED = "forced"  # why a final checkpoint is missing
 UNKILLABLE_AFTER = timedelta(seconds=60)  # from the first kill to the status reason UNKILLABLE
@@ -248,7 +248,7 @@ def steps(before: Job, after: Job) -> tuple[StopStep, ...]:
         known = (*before.stop_orders, *[None] * (len(after.stop_orders) - len(before.stop_orders)))
         for old, new in zip(known, after.stop_orders, strict=True):
             found += _steps(old, new, taken_over=before.stop)
-    attempt = after.attempt or (after.attempts[-1] if after.attempts else None)
+    attempt = after.latest_attempt
     if before.attempt is not None and attempt is not None and attempt.containers is not before.attempt.containers:
         for node, name in _stopped_alone(after, attempt):
             order = of_part(attempt, node, name)
@@ -322,7 +322,7 @@ def _steps(
         yield replace(ordered, progress=StopProgress.KILLED)
 
 
-def mark_unkillable(job: Job, killed: StopOrder | AttemptContainer | None, now: datetime) -> Job:
+def mark_unkillable(job: Job, killed: StopLadder | None, now: datetime) -> Job:
     """Set the status reason UNKILLABLE if the first kill of `killed` was UNKILLABLE_AFTER ago or earlier."""
     if killed is None or killed.killed_at is None or now - killed.killed_at < UNKILLABLE_AFTER:
         return job

@@ -31,9 +31,15 @@ from msgspec.structs import replace
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import status_reasons
-from batchq.domain.created_paths import merge
-from batchq.domain.job import FINISHED, Attempt, Job, Status
-from batchq.domain.lifecycle import arrays, containers, force_fail, holds, ladder, stop_order
+from batchq.domain.job import Attempt, Job, Status
+from batchq.domain.lifecycle import (
+    arrays,
+    containers,
+    forced_failure,
+    holds,
+    ladder,
+    stop_order,
+)
 from batchq.domain.lifecycle.status import (
     Outcome,
     abandon,
@@ -46,6 +52,7 @@ from batchq.domain.lifecycle.status import (
     to_runnable,
     with_history,
 )
+from batchq.domain.shown_reasons import merge_paths
 from batchq.domain.stop_orders import StopOrder
 from batchq.errors import IllegalTransition
 
@@ -145,7 +152,7 @@ def _terminate_queued(job: Job, event: on.TerminateRequested, now: datetime) -> 
 def _made(job: Job, event: on.ContainerCreated, _: datetime) -> Outcome:
     """Store the container's id before the container is started."""
     made = replace(attempt_of(job), container_id=event.container_id)
-    created = merge(made.created_host_paths, event.created_host_paths)
+    created = merge_paths(made.created_host_paths, event.created_host_paths)
     return replace(job, attempt=replace(made, created_host_paths=created)), ()
 
 
@@ -285,6 +292,30 @@ def ignored(job: Job, _: on.Event, __: datetime) -> Outcome:
 late = ignored  # the event arrived after the job ended
 
 
+#: The requests, in the row of every status without an attempt under way.
+_QUEUED: Mapping[type[on.Event], Rule] = {
+    on.CancelRequested: _cancel_queued,
+    on.TerminateRequested: _terminate_queued,
+    on.StopForced: _force_queued,
+    on.HoldRequested: holds.hold_queued,
+    on.ReleaseRequested: holds.release,
+    on.PauseRequested: holds.hold_queued,
+    on.ResumeRequested: holds.release,
+    on.ForceFailed: forced_failure.refuse_force_fail,
+}
+
+#: The requests, in the row of every status with an attempt under way.
+_ACTIVE: Mapping[type[on.Event], Rule] = {
+    on.CancelRequested: _remember_cancel,
+    on.TerminateRequested: _terminate_active,
+    on.StopForced: _force_active,
+    on.HoldRequested: holds.hold_active,
+    on.ReleaseRequested: holds.release,
+    on.PauseRequested: _pause_active,
+    on.ResumeRequested: holds.release,
+    on.ForceFailed: forced_failure.force_fail,
+}
+
 #: The row of both final statuses. Reports about attempts need no cells: a finished job has no attempt under way, so
 #: `step` drops them.
 _OVER: Mapping[type[on.Event], Rule] = {
@@ -313,28 +344,14 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
         on.DependenciesMet: _ready,
         on.DependencyFailed: _fail_waiting,
         on.FoundInvalid: _fail_waiting,
-        on.CancelRequested: _cancel_queued,
-        on.TerminateRequested: _terminate_queued,
-        on.StopForced: _force_queued,
-        on.HoldRequested: holds.hold_queued,
-        on.ReleaseRequested: holds.release,
-        on.PauseRequested: holds.hold_queued,
-        on.ResumeRequested: holds.release,
-        on.ForceFailed: force_fail.refuse,
+        **_QUEUED,
     },
     Status.PENDING: {
         on.DependenciesPending: ignored,
         on.DependenciesMet: _ready,
         on.DependencyFailed: _fail_waiting,
         on.FoundInvalid: _fail_waiting,
-        on.CancelRequested: _cancel_queued,
-        on.TerminateRequested: _terminate_queued,
-        on.StopForced: _force_queued,
-        on.HoldRequested: holds.hold_queued,
-        on.ReleaseRequested: holds.release,
-        on.PauseRequested: holds.hold_queued,
-        on.ResumeRequested: holds.release,
-        on.ForceFailed: force_fail.refuse,
+        **_QUEUED,
     },
     Status.RUNNABLE: {
         on.FoundUnschedulable: holds.unless_held(_mark_unschedulable),
@@ -342,14 +359,7 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
         on.FoundBlocked: holds.unless_held(_block),
         on.BlockedTooLong: holds.unless_held(_give_up),
         on.Placed: _place,
-        on.CancelRequested: _cancel_queued,
-        on.TerminateRequested: _terminate_queued,
-        on.StopForced: _force_queued,
-        on.HoldRequested: holds.hold_queued,
-        on.ReleaseRequested: holds.release,
-        on.PauseRequested: holds.hold_queued,
-        on.ResumeRequested: holds.release,
-        on.ForceFailed: force_fail.refuse,
+        **_QUEUED,
     },
     Status.STARTING: {
         on.ContainerCreated: _made,
@@ -360,14 +370,7 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
         on.ContainerExited: _exit_unseen_start,
         on.ContainerLost: _lose,
         on.CheckpointSeen: ignored,
-        on.CancelRequested: _remember_cancel,
-        on.TerminateRequested: _terminate_active,
-        on.StopForced: _force_active,
-        on.HoldRequested: holds.hold_active,
-        on.ReleaseRequested: holds.release,
-        on.PauseRequested: _pause_active,
-        on.ResumeRequested: holds.release,
-        on.ForceFailed: force_fail.fail,
+        **_ACTIVE,
     },
     Status.RUNNING: {
         on.ContainerStarted: ignored,
@@ -378,17 +381,8 @@ TRANSITIONS: Mapping[Status, Mapping[type[on.Event], Rule]] = {
         on.CheckpointSeen: _see_checkpoint,
         on.TimedOut: _time_out,
         on.GraceExpired: _next_step,
-        on.CancelRequested: _remember_cancel,
-        on.TerminateRequested: _terminate_active,
-        on.StopForced: _force_active,
-        on.HoldRequested: holds.hold_active,
-        on.ReleaseRequested: holds.release,
-        on.PauseRequested: _pause_active,
-        on.ResumeRequested: holds.release,
-        on.ForceFailed: force_fail.fail,
+        **_ACTIVE,
     },
     Status.SUCCEEDED: _OVER,
     Status.FAILED: _OVER,
 }
-
-assert all(set(TRANSITIONS[status]) == set(_OVER) for status in FINISHED)

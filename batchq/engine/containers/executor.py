@@ -19,10 +19,9 @@ from batchq.domain.catalog import Network
 from batchq.domain.explanation.facts import StartProgress
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.container_gates import main_node, spec_of
-from batchq.domain.lifecycle.containers import tags_running
+from batchq.domain.lifecycle.container_rules import main_node, spec_of
 from batchq.domain.lifecycle.ladder import awaits_checkpoint
-from batchq.domain.lifecycle.reconcile import ladder_of
+from batchq.domain.lifecycle.reconcile import ladder_of, tags_running
 from batchq.domain.lifecycle.status import attempt_of
 from batchq.domain.lifecycle.stop_order import awaits_final_checkpoint
 from batchq.engine.account_limits import AccountPolicies

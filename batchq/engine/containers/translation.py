@@ -8,8 +8,7 @@ from batchq.domain.catalog import Network
 from batchq.domain.checkpoints import MOUNT_POINT
 from batchq.domain.ids import Tag, node_id
 from batchq.domain.job import Job, Status
-from batchq.domain.lifecycle.container_gates import main_node, task_of
-from batchq.domain.lifecycle.container_rules import container_of
+from batchq.domain.lifecycle.container_rules import container_of, main_node, task_of
 from batchq.domain.lifecycle.status import attempt_of
 from batchq.ports.checkpoints import PreparedDirectory
 from batchq.ports.runtime import ContainerState, Inspection, LaunchSpec

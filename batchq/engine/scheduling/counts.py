@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from batchq.domain.access.accounts import AccountName
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Job, JobSpec, Status
-from batchq.domain.lifecycle.damage import is_damaged
+from batchq.domain.lifecycle.forced_failure import is_damaged
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.domain.scheduling.quotas import Quotas, created_jobs, queued_jobs, quota_exceeded
 from batchq.engine.account_limits import AccountPolicies

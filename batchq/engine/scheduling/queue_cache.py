@@ -12,7 +12,7 @@ from operator import attrgetter
 from batchq.domain.access.accounts import AccountName
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.damage import is_damaged
+from batchq.domain.lifecycle.forced_failure import is_damaged
 from batchq.domain.scheduling.capacity import Candidate, candidate, is_queued_for_placement
 from batchq.engine.unit_of_work import Committed
 from batchq.ports.jobs import JobStore

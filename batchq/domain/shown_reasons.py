@@ -1,6 +1,6 @@
-"""Reasons with the host paths that did not exist and were created for mounts: often they are typing errors. Pure.
+"""Reasons as clients see them: with the host paths that were created for mounts, because often they are typing errors.
 
-The attempt stores the paths. Its reasons are stored without them, so that the patterns of evaluateOnExit match the same
+Pure. The attempt stores the paths, and its reasons without them, so that the patterns of evaluateOnExit match the same
 text with and without a created path.
 """
 
@@ -8,37 +8,37 @@ from collections.abc import Iterable
 
 from batchq.domain.job import QUEUED, Attempt, AttemptContainer, Job
 
+#: AWS: the limit of container.reason.
 MAX_REASON_LENGTH = 1024
-"""AWS: the limit of container.reason."""
 
 
-def merge(known: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+def merge_paths(known: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
     """All paths, in order, each once. A container that is created again keeps the paths that the first one created."""
     return tuple(dict.fromkeys((*known, *new)))
 
 
-def container_reason(run: Attempt | AttemptContainer) -> str | None:
+def shown_container_reason(run: Attempt | AttemptContainer) -> str | None:
     """The reason of an attempt or container, followed by its created paths; None if there is neither."""
     return _followed(run.reason, _paths(run))
 
 
-def status_reason(job: Job) -> str | None:
+def shown_status_reason(job: Job) -> str | None:
     """The status reason followed by the paths created for any attempt.
 
     Without the paths for a cancelled or terminated job, which shows the caller's reason, and for a queued job that
     shows why it waits.
     """
-    attempts = job.attempts if job.attempt is None else (*job.attempts, job.attempt)
+    attempts = job.all_attempts
     if not attempts or job.is_cancelled or job.is_terminated:
         return job.status_reason
     if job.status in QUEUED and job.status_reason != attempts[-1].status_reason:
         return job.status_reason
-    return _followed(job.status_reason, merge((), tuple(path for it in attempts for path in _paths(it))))
+    return _followed(job.status_reason, merge_paths((), tuple(path for it in attempts for path in _paths(it))))
 
 
 def _paths(run: Attempt | AttemptContainer) -> tuple[str, ...]:
     containers: Iterable[AttemptContainer] = () if isinstance(run, AttemptContainer) else run.containers
-    return merge(run.created_host_paths, tuple(path for it in containers for path in it.created_host_paths))
+    return merge_paths(run.created_host_paths, tuple(path for it in containers for path in it.created_host_paths))
 
 
 def _followed(reason: str | None, paths: tuple[str, ...]) -> str | None:
