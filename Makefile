@@ -11,9 +11,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST := $(BIN)/pytest -q -n auto --maxprocesses 4 --dist worksteal
 NEEDS_NOTHING := not docker and not strace and not million
+QUICK := $(NEEDS_NOTHING) and not exhaustive and (smoke or not process)
 
 .DEFAULT_GOAL := help
-.PHONY: help install check exhaustive engine docker-test trace-test test test-clients faults faults-night demo bench mutants simulate fuzz million format clean
+.PHONY: help install check lint quick local engine docker-test trace-test test test-clients faults faults-night demo bench mutants simulate fuzz million format clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,15 +25,20 @@ $(STAMP): pyproject.toml .ci/constraints.txt
 	@.ci/venv $(PYTHON)
 	@touch $@
 
-check: install ## Format, lint, types, imports and the quick tests that need no Docker. Two minutes.
+check: install ## Format, lint, types, imports and the quick tests, which start no process. Two minutes.
+	@$(MAKE) --no-print-directory --jobs=2 lint quick
+
+lint: install
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(PYTEST) --hypothesis-profile=check -m "$(NEEDS_NOTHING) and not exhaustive"
 
-exhaustive: install ## The tests marked exhaustive, and all examples of hypothesis; minutes.
-	$(PYTEST) -m "$(NEEDS_NOTHING) and (exhaustive or hypothesis)"
+quick: install
+	$(PYTEST) --hypothesis-profile=check -m "$(QUICK)"
+
+local: install ## All tests that need neither Docker nor strace, with all examples of hypothesis; minutes.
+	$(PYTEST) -m "$(NEEDS_NOTHING)"
 
 engine: ## Start a Docker engine if none answers, and make the test images.
 	@.ci/engine
@@ -45,7 +51,9 @@ trace-test: install ## Kill a server at each of its commits, and fail its disk a
 	@.ci/tools
 	$(BIN)/pytest -q -m "strace and not docker" -n 2 --dist worksteal
 
-test: check exhaustive trace-test docker-test ## Everything: make check, the exhaustive tests, then a real disk and real Docker.
+test: install ## Everything: format, lint, types, imports, all local tests, then a real disk and real Docker.
+	@$(MAKE) --no-print-directory --jobs=2 lint local
+	@$(MAKE) --no-print-directory trace-test docker-test
 
 test-clients: install engine ## Real clients (AWS CLI, Snakemake, Airflow, ...) against a real server; minutes.
 	@.ci/clients

@@ -1,19 +1,56 @@
-"""What every test may ask for."""
+"""Fixtures and rules of all tests."""
 
 import gc
 import os
+import sys
 from contextlib import closing
+from pathlib import Path
 
 import docker
 import pytest
 from docker.errors import DockerException
 from hypothesis import HealthCheck, settings
 
-# A machine may be loaded: no example fails for the time that it took, nor for the time it took to make it up.
+# No example fails for its duration, nor for the duration of its generation: the machine may be loaded.
 settings.register_profile("batchq", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# That of `make check`, by --hypothesis-profile.
+# The profile of `make check`, by --hypothesis-profile.
 settings.register_profile("check", settings.get_profile("batchq"), max_examples=10)
 settings.load_profile("batchq")
+
+TESTS = Path(__file__).parent
+# Each test of these folders uses a server in a process of its own.
+PROCESS_FOLDERS = {"clients", "faults", "roles", "service"}
+STARTS_PROCESS = {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen", "tests.fork"}
+ALLOWED = {"process", "docker", "strace", "exhaustive", "million"}  # markers
+
+running: list[pytest.Item] = []
+
+
+def refuse_processes(event, arguments):
+    """An audit hook: a test that starts a process is not one of `make check`."""
+    if event in STARTS_PROCESS and running and not any(it.name in ALLOWED for it in running[-1].iter_markers()):
+        pytest.fail(f"mark the test `process`, because it starts one: {event} {arguments}")
+
+
+sys.addaudithook(refuse_processes)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    running.append(item)
+    try:
+        return (yield)
+    finally:
+        running.pop()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark the tests of servers `process`, and report the catalogue's rows of each test with its result."""
+    for item in items:
+        if item.path.relative_to(TESTS).parts[0] in PROCESS_FOLDERS:
+            item.add_marker("process")
+        item.user_properties += [("fault", row) for mark in item.iter_markers("fault") for row in mark.args]
 
 
 def pytest_collection_finish():
@@ -22,15 +59,9 @@ def pytest_collection_finish():
     gc.freeze()
 
 
-def pytest_collection_modifyitems(items):
-    """What a test proves of the catalogue of faults goes with its report, wherever that is read."""
-    for item in items:
-        item.user_properties += [("fault", row) for mark in item.iter_markers("fault") for row in mark.args]
-
-
 @pytest.fixture(scope="session")
 def docker_engine():
-    """The address of the engine that answers; None is the SDK's default. Where none answers, tests fail, not skip."""
+    """The address of the engine; None is the SDK's default. Without an engine that answers tests fail, not skip."""
     try:
         with closing(docker.from_env()) as client:
             client.ping()

@@ -99,7 +99,7 @@ class Server(Backend):
 
         @web.middleware
         async def watch(request, handler):
-            alone, before = self._under_way == 0, self.stored_rows()
+            alone, before = self._under_way == 0, self.store.connection.total_changes
             self._begun += 1
             self._under_way += 1
             number = self._begun
@@ -108,7 +108,7 @@ class Server(Backend):
             finally:
                 self._under_way -= 1
             alone = alone and number == self._begun
-            if alone and 400 <= answer.status < 500 and self.stored_rows() != before:
+            if alone and 400 <= answer.status < 500 and self.store.connection.total_changes != before:
                 self.changed_by_errors.append(f"{request.method} {request.path}: {answer.status}")
             return answer
 

@@ -101,7 +101,6 @@ async def test_valid_requests_succeed(what):
     check(name, await client.ask(name, asked))
 
 
-@pytest.mark.hypothesis  # it is given inside
 @pytest.mark.parametrize("what", VALID_REQUESTS)
 def test_no_request_causes_a_server_error(what):
     name, well_asked = VALID_REQUESTS[what]

@@ -284,7 +284,6 @@ async def test_valid_requests_succeed(name):
     check(name, await client.ask(name, VALID_REQUESTS[name]))
 
 
-@pytest.mark.hypothesis  # it is given inside
 @pytest.mark.parametrize("name", HANDLERS)
 def test_no_request_causes_a_server_error(name):
     @settings(max_examples=examples(50), deadline=None)

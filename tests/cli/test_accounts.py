@@ -221,6 +221,7 @@ def add_some(number):
         assert main(["user", "add", f"user{number}-{each}", "--account", "team"]) == 0
 
 
+@pytest.mark.process
 def test_of_several_who_write_at_once_nobody_loses_anything(group, data):
     at_once(add_some, 3)
 

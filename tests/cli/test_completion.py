@@ -49,6 +49,7 @@ def catalog(native):
     return native
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("line", "completed"),
     [
@@ -68,11 +69,13 @@ async def test_commands_flags_and_values_are_completed(catalog, complete, line, 
     assert await complete(line) == (completed, "")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "nowhere"])
 async def test_without_a_server_nothing_is_completed_and_nothing_printed(complete, url):
     assert await complete("batchq show ", BATCHQ_URL=url) == ([], "")
 
 
+@pytest.mark.process
 async def test_a_server_that_does_not_respond_is_not_waited_for(complete):
     with closing(create_server(("127.0.0.1", 0))) as mute:
         url = f"http://127.0.0.1:{mute.getsockname()[1]}"

@@ -41,6 +41,7 @@ def test_no_url_is_told_in_a_line(tmp_path, capsys):
     assert capsys.readouterr().err == "batchq: somewhere is not the http://, https:// or unix:///PATH URL of a server\n"
 
 
+@pytest.mark.process
 def test_a_simulated_server_is_well_without_an_engine(no_engine, tmp_path):
     with serving(tmp_path / "data", "--runtime", "simulated") as service:
         status, lines = doctor(service)

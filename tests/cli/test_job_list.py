@@ -180,6 +180,7 @@ async def test_the_columns_are_those_of_the_flag_or_of_the_config_file(native, c
     assert capsys.readouterr().out.splitlines() == ["EXIT\tOWNER\tNAME", "3\tada\ttrain", f"train\t{FIRST}"]
 
 
+@pytest.mark.process
 async def test_a_reader_that_leaves_ends_the_output_without_an_error(native):
     native.rows = [row(jobId=job_id("8f2c51a7", number)) for number in range(3000)]
 
@@ -192,6 +193,7 @@ async def test_a_reader_that_leaves_ends_the_output_without_an_error(native):
     assert out.splitlines()[0].startswith(native.rows[0]["jobId"].encode())
 
 
+@pytest.mark.process
 async def test_text_that_the_encoding_of_stdout_does_not_have_is_escaped(native):
     native.rows = [row(status="RUNNABLE", statusReason="\ud800 \N{SNOWMAN} é")]
 

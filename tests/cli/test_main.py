@@ -94,6 +94,7 @@ def module_of(command):
     return f"batchq.cli.{declared_by.partition(':')[0]}"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], [], ["no-such-command"]])
 def test_without_a_command_no_module_of_a_command_is_imported(arguments):
     imported = modules_imported_by(*arguments)
@@ -105,6 +106,7 @@ def test_without_a_command_no_module_of_a_command_is_imported(arguments):
 CALLS_A_SERVER = [*TOPICS["jobs"], *TOPICS["queues and definitions"], "whoami", "leave-safe-mode"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", CALLS_A_SERVER)
 @pytest.mark.parametrize("flag", ["--help", pytest.param("--no-such-flag", marks=pytest.mark.exhaustive)])
 def test_a_command_that_calls_a_server_does_not_import_what_serves(command, flag):
@@ -182,6 +184,7 @@ def nobody():
     os.close(writer)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(
     ("out", "end"),
@@ -202,6 +205,7 @@ def test_output_without_a_reader_is_reported_in_at_most_one_line(tmp_path, nobod
     assert (told.returncode, told.stderr) == end
 
 
+@pytest.mark.process
 def test_any_command_can_be_interrupted(tmp_path):
     pipe = tmp_path / "nobody-writes"
     os.mkfifo(pipe)

@@ -11,6 +11,8 @@ from batchq.domain.status_reasons import TIMED_OUT
 from tests.cli.job_server import JOB, attempt, state
 from tests.cli.scripted_server import batchq
 
+pytestmark = pytest.mark.process
+
 ARRAY = {"arrayProperties": {"size": 3, "statusSummary": {"SUCCEEDED": 1, "FAILED": 1}}}
 
 
@@ -70,6 +72,7 @@ async def batchq_run(job_server):
     return status, about[-1]
 
 
+@pytest.mark.smoke
 async def test_the_output_is_printed_from_the_beginning_to_the_end(job_server):
     lines = [f"epoch {number}" for number in range(5)]
     job_server.states = [state("RUNNABLE"), state("STARTING"), state("RUNNING"), state("SUCCEEDED", attempt())]

@@ -5,6 +5,8 @@ import pytest
 from tests.cli.job_server import JOB, attempt, state
 from tests.cli.terminal_session import on_terminal
 
+pytestmark = pytest.mark.process
+
 CTRL_C = "\x03"
 PROMPT = "[b]ack: "
 WAITING = "RUNNABLE for"

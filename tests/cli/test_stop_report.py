@@ -203,6 +203,7 @@ async def test_a_response_of_another_media_type_is_an_error(server, capsys):
     assert capsys.readouterr().err.endswith("is not batchq\n")
 
 
+@pytest.mark.process
 async def test_output_that_cannot_be_written_is_reported(server):
     server.jobs = [job("CANCELLED")]
 
@@ -213,6 +214,7 @@ async def test_output_that_cannot_be_written_is_reported(server):
     assert (running.returncode, err) == (0, b"batchq: cannot write the output: No space left on device\n")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("more", [[], ["--json"]])
 async def test_a_closed_pipe_does_not_end_the_command(server, more):
     server.jobs = [job("CANCELLED")] * 3000 + [job("NOT_FOUND")]
@@ -227,6 +229,7 @@ async def test_a_closed_pipe_does_not_end_the_command(server, more):
     assert out.splitlines()[-1] == b"1"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("holds_after", "said"),
     [

@@ -9,6 +9,8 @@ from tests.cli.native_server import job_id, row
 from tests.cli.scripted_server import job
 from tests.cli.terminal_session import on_terminal, session
 
+pytestmark = pytest.mark.process
+
 WHY = {
     "code": "NEXT",
     "sentence": "Next in queue default: needs 4 vCPUs, 1.5 of 8 are free. 3 jobs hold the rest of them.",

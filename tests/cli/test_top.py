@@ -187,6 +187,7 @@ async def test_a_server_that_does_not_answer_is_reported_and_asked_again(top_ser
         assert names(pilot.app) == ["train", "blast"]
 
 
+@pytest.mark.process
 async def test_on_a_terminal_it_draws_until_q_is_pressed(top_server):
     played = await on_terminal("top", steps=[("blast", "q")])
     assert played["status"] == 0

@@ -11,7 +11,7 @@ from tests.support.containers import docker_runtime, launch, new_tag, over, part
 from tests.support.scripts import Script
 from tests.support.second_engine import second_engine
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow]
+pytestmark = pytest.mark.docker
 
 LONG = Script(seconds=None, on_term=7, output=("ready",))
 NAMES = ("a", "b", "c")

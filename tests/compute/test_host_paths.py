@@ -144,6 +144,7 @@ for path in sys.argv[3:]:
 """
 
 
+@pytest.mark.process
 @pytest.mark.fault("SE41")
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="mounts need root and unshare")
 def test_a_bind_mount_of_the_data_directory_is_never_mounted(lab, tmp_path):
@@ -161,6 +162,7 @@ def test_a_bind_mount_of_the_data_directory_is_never_mounted(lab, tmp_path):
     assert seen.stdout.splitlines() == [never] * 4 + ["mounted"]
 
 
+@pytest.mark.process
 @pytest.mark.fault("SE41")
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="mounts need root and unshare")
 def test_another_mount_of_proc_is_never_mounted(lab, tmp_path):

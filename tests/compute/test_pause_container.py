@@ -51,6 +51,7 @@ def test_the_data_of_the_program_is_readable(machine):
     assert (len(program) - len(IGNORE)) % 8 == 0
 
 
+@pytest.mark.process
 def test_the_program_waits_and_the_kernel_reaps_its_children(tmp_path):
     path = tmp_path / "keeper"
     path.write_bytes(elf(*PROGRAMS[platform.machine()]))

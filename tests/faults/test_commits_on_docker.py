@@ -13,7 +13,7 @@ from tests.service.waiting import reaches
 from tests.support.service import Service
 from tests.support.tracing import under
 
-pytestmark = [pytest.mark.docker, pytest.mark.strace, pytest.mark.slow]
+pytestmark = [pytest.mark.docker, pytest.mark.strace]
 
 LIVES = range(3, 17)
 WORKS = {"good": "true", "bad": "false", "after": "true"}

@@ -12,7 +12,7 @@ from tests.support import processes
 from tests.support.containers import instance_of, until
 from tests.support.scripts import Script, lasting
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow]
+pytestmark = pytest.mark.docker
 
 LONG = Script(seconds=None, output=("ready",))
 DEAF = Script(seconds=None, on_term=None, output=("ready",))

@@ -12,7 +12,7 @@ from tests.faults.stage import staged, told
 from tests.support import processes
 from tests.support.second_engine import second_engine
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow]
+pytestmark = pytest.mark.docker
 
 LOST = "Host EC2 (instance i-00000000000000000) terminated."
 EXITED = "Essential container in task exited"

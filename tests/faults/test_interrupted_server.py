@@ -11,7 +11,7 @@ from tests.faults.truth import SAY
 from tests.support import processes
 from tests.support.registry import registry
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow]
+pytestmark = pytest.mark.docker
 
 LINES, TRIES = 50_000, 8
 EXITED = "Essential container in task exited"

@@ -94,7 +94,6 @@ class Killing:
 
 
 @pytest.mark.docker
-@pytest.mark.slow
 @pytest.mark.fault("ST17", "LC03")
 @pytest.mark.timeout(600 + 10 * ROUNDS)
 def test_no_job_is_lost_started_twice_or_left_behind(tmp_path):

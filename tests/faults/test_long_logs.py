@@ -7,7 +7,7 @@ import pytest
 
 from tests.faults.stage import staged
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow]
+pytestmark = pytest.mark.docker
 
 LINE, ALL = 8_000, 200_000_000  # bytes
 ONE_LONG_LINE = 1_000_000

@@ -9,6 +9,8 @@ from batchq.store import migrations
 from tests.golden import stored
 from tests.golden.__main__ import difference, generated, kept
 
+pytestmark = [pytest.mark.process, pytest.mark.smoke]
+
 ADVICE = """{name} is another than its golden file.
 
 Data that is stored, and names of containers, outlive an upgrade of batchq. If the change is intended:

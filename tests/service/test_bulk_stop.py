@@ -255,7 +255,6 @@ def test_a_job_excluded_by_another_filter_is_a_success(ground):
     assert ground.status(runs) == "RUNNING"
 
 
-@pytest.mark.slow
 def test_a_bulk_stop_is_completed_after_a_kill_of_the_server(simulated):
     ground = Ground(simulated, room=1)
     array = ground.submit(array=5000)

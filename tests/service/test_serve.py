@@ -63,6 +63,7 @@ def test_port_0_selects_a_free_port(tmp_path):
         assert not service.url.endswith(":0")
 
 
+@pytest.mark.smoke
 def test_sigterm_ends_the_server_with_status_0(simulated_command):
     assert simulated_command.stop() == 0
 

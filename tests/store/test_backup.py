@@ -52,6 +52,7 @@ async def data(tmp_path):
     return tmp_path / "data"
 
 
+@pytest.mark.process
 @pytest.mark.fault("DB14")
 def test_a_backup_under_load_has_all_acknowledged_jobs_and_no_partial_commit(tmp_path):
     with busy(tmp_path / "data") as acknowledged:
@@ -69,6 +70,7 @@ def test_a_backup_under_load_has_all_acknowledged_jobs_and_no_partial_commit(tmp
         assert orders(file, "job_history") == orders(file, "job_specs") == kept
 
 
+@pytest.mark.process
 @pytest.mark.fault("DB15")
 async def test_backups_and_checks_beside_a_killed_server_lose_no_data(tmp_path):
     with busy(tmp_path / "data") as acknowledged:
@@ -94,6 +96,7 @@ def test_a_backup_is_one_file_that_only_its_owner_may_read(data, tmp_path):
     assert sorted(it.name for it in tmp_path.iterdir()) == ["copy.db", "data"]
 
 
+@pytest.mark.process
 def test_a_backup_has_the_write_ahead_log_of_a_killed_server(tmp_path):
     with busy(tmp_path / "data") as acknowledged:
         acked = acknowledged(WARM)

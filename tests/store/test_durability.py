@@ -13,6 +13,8 @@ from batchq.ports.jobs import JobQuery
 from batchq.store.sqlite_store import SqliteStore
 from tests.house.rooms import ROOT
 
+pytestmark = pytest.mark.process
+
 ROUNDS = 3
 ACKED_BEFORE_THE_KILL = 40
 

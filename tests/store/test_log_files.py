@@ -159,6 +159,7 @@ async def test_a_failed_write_is_reported(files, file):
         await files.append(TASK, [line("a")])
 
 
+@pytest.mark.process
 def test_an_append_is_acknowledged_only_when_it_is_durable(files, file):
     """Where the kernel answers every fsync with an input/output error, an append that asked for none would be told."""
     asyncio.run(files.append(TASK, [line("a")]))
