@@ -5,8 +5,6 @@ import json
 
 import pytest
 
-from batchq.cli import config
-from batchq.cli.main import main
 from batchq.compute.simulated.script import Script, write
 from tests.service.waiting import reaches, until
 from tests.support.described import trouble
@@ -18,26 +16,8 @@ TAGS = ("--tag", "batchq:checkpoints=true", "--tag", "batchq:checkpoint-signal=U
 
 
 @pytest.fixture(autouse=True)
-def connected(simulated, monkeypatch, tmp_path):
-    monkeypatch.setenv("BATCHQ_URL", simulated.url)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    monkeypatch.setattr(config, "SYSTEM_FILE", tmp_path / "system.toml")
-
-
-@pytest.fixture
-def batchq(capsys):
-    """Runs a command: its stdout, if it ends with `status`; with `errors` also its stderr."""
-
-    def run(*words, status=0, errors=False):
-        try:
-            ended = main(words)
-        except SystemExit as raised:
-            ended = raised.code
-        printed = capsys.readouterr()
-        assert ended == status, printed
-        return (printed.out, printed.err) if errors else printed.out
-
-    return run
+def connected(simulated, connect):
+    connect(simulated)
 
 
 @pytest.fixture

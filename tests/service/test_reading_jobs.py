@@ -1,14 +1,15 @@
 """The commands that read, against a real server: what they print, and that `--json` is what /openapi.json describes."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from batchq.compute.simulated.script import Script, write
 from tests.service.waiting import register, until
 from tests.support.described import trouble
+
+
+@pytest.fixture(autouse=True)
+def connected(shared, connect):
+    connect(shared)
 
 
 @pytest.fixture(scope="module")
@@ -27,22 +28,6 @@ def jobs(shared):
         )["jobId"]
     until(lambda: all("stoppedAt" in it for it in batch.describe_jobs(jobs=list(found.values()))["jobs"]))
     return found
-
-
-@pytest.fixture
-def batchq(shared):
-    def run(*words, status=0):
-        done = subprocess.run(
-            [sys.executable, "-m", "batchq", *words],
-            env=os.environ | {"BATCHQ_URL": shared.url},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == status, done.stderr
-        return done.stdout
-
-    return run
 
 
 @pytest.mark.parametrize(

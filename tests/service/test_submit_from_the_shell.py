@@ -2,24 +2,20 @@
 
 import pytest
 
-from batchq.cli import config
 from batchq.cli.main import main
 
 
 @pytest.fixture(autouse=True)
-def connected(shared, monkeypatch, tmp_path):
-    monkeypatch.setenv("BATCHQ_URL", shared.url)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    monkeypatch.setattr(config, "SYSTEM_FILE", tmp_path / "system.toml")
+def connected(shared, connect):
+    connect(shared)
 
 
 @pytest.fixture
-def submit(shared, capsys):
+def submit(shared, batchq):
     """The job that the command has submitted, as DescribeJobs returns it."""
 
     def run(*words):
-        assert main(["submit", *words]) == 0
-        (job,) = shared.client().describe_jobs(jobs=[capsys.readouterr().out.strip()])["jobs"]
+        (job,) = shared.client().describe_jobs(jobs=[batchq("submit", *words).strip()])["jobs"]
         return job
 
     return run

@@ -9,8 +9,6 @@ import sys
 
 import pytest
 
-from batchq.cli import config
-from batchq.cli.main import main
 from batchq.cli.rerun import ARRAY_INDEX, RERUN_OF
 from tests.service.waiting import reaches
 
@@ -19,24 +17,10 @@ QUICK = 'BATCHQ_SIMULATED={"seconds": 0.01}'
 
 
 @pytest.fixture(autouse=True)
-def connected(shared, monkeypatch, tmp_path):
+def connected(shared, connect, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("BATCHQ_URL", shared.url)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    monkeypatch.setattr(config, "SYSTEM_FILE", tmp_path / "system.toml")
+    connect(shared)
     return tmp_path
-
-
-@pytest.fixture
-def batchq(capsys):
-    """The lines of stdout and stderr of a command that succeeds."""
-
-    def run(*words, status=0):
-        assert main(words) == status
-        printed = capsys.readouterr()
-        return printed.out.splitlines(), printed.err.splitlines()
-
-    return run
 
 
 @pytest.fixture
@@ -48,9 +32,9 @@ def described(shared):
     return describe
 
 
-def fail(shared, batchq, *words):
+def fail(shared, batchq_lines, *words):
     """A job that has FAILED."""
-    ((job_id,), _) = batchq("submit", "-e", FAILS, *words)
+    ((job_id,), _) = batchq_lines("submit", "-e", FAILS, *words)
     return reaches(shared.client(), job_id, "FAILED")
 
 
@@ -58,10 +42,10 @@ def environment(job):
     return {it["name"]: it["value"] for it in job["container"]["environment"]}
 
 
-def test_each_line_is_a_job(connected, batchq, described):
+def test_each_line_is_a_job(connected, batchq_lines, described):
     (connected / "lines").write_text("a b\n\n$(c)\n{}\n")
 
-    ids, said = batchq(
+    ids, said = batchq_lines(
         "submit", "busybox", "--name", "s", "--each", "lines", "-e", QUICK, "--", "run", "--in={}", "{}.out"
     )
 
@@ -75,26 +59,26 @@ def test_each_line_is_a_job(connected, batchq, described):
     assert said[-1] == "batchq: 3 submitted"
 
 
-def test_the_line_replaces_braces_in_variables(connected, batchq, described):
+def test_the_line_replaces_braces_in_variables(connected, batchq_lines, described):
     (connected / "lines").write_text("a\nb\n")
 
-    ids, _ = batchq("submit", "busybox", "--each", "lines", "-e", QUICK, "-e", "RATE=r{}", "-e", "OTHER=1")
+    ids, _ = batchq_lines("submit", "busybox", "--each", "lines", "-e", QUICK, "-e", "RATE=r{}", "-e", "OTHER=1")
 
     assert [environment(it)["RATE"] for it in described(*ids)] == ["ra", "rb"]
     assert [it["container"]["command"] for it in described(*ids)] == [[], []]
 
 
-def test_a_repeated_command_submits_only_what_is_missing(connected, batchq, described):
+def test_a_repeated_command_submits_only_what_is_missing(connected, batchq_lines, described):
     words = ("submit", "busybox", "--name", "again", "--each", "lines", "-e", QUICK, "--", "run", "{}")
     (connected / "lines").write_text("a\nb\n")
-    first, _ = batchq(*words)
+    first, _ = batchq_lines(*words)
     (connected / "lines").write_text("a\nb\nc\n")
 
-    second, said = batchq(*words)
+    second, said = batchq_lines(*words)
 
     assert second[:2] == first
     assert said[-1] == "batchq: 1 submitted; 2 were submitted before, by the same command"
-    assert batchq(*words)[1][-1].endswith("by the same command; another --name submits them again")
+    assert batchq_lines(*words)[1][-1].endswith("by the same command; another --name submits them again")
 
 
 def test_an_interrupted_sweep_is_completed_by_the_same_command(shared, connected, described):
@@ -116,27 +100,27 @@ def test_an_interrupted_sweep_is_completed_by_the_same_command(shared, connected
     assert re.fullmatch(r"batchq: \d+ submitted; \d+ were submitted before, by the same command\n", again.stderr)
 
 
-def test_lines_come_from_stdin(monkeypatch, batchq, described):
+def test_lines_come_from_stdin(monkeypatch, batchq_lines, described):
     monkeypatch.setattr("sys.stdin", io.StringIO("x\ny\n"))
 
-    ids, _ = batchq("submit", "busybox", "--each", "-", "--jobs", "1", "-e", QUICK, "--", "run", "{}")
+    ids, _ = batchq_lines("submit", "busybox", "--each", "-", "--jobs", "1", "-e", QUICK, "--", "run", "{}")
 
     assert [it["container"]["command"][1] for it in described(*ids)] == ["x", "y"]
 
 
-def test_a_dry_run_prints_each_request(connected, batchq):
+def test_a_dry_run_prints_each_request(connected, batchq_lines):
     (connected / "lines").write_text("a\nb\n")
 
-    out, said = batchq("submit", "-d", "any", "--each", "lines", "--dry-run", "--", "run", "{}")
+    out, said = batchq_lines("submit", "-d", "any", "--each", "lines", "--dry-run", "--", "run", "{}")
 
     assert [json.loads(it)["submitJob"]["jobName"] for it in out] == ["any-1", "any-2"]
     assert said == ["batchq: dry run: nothing is submitted"]
 
 
-def test_a_refused_job_ends_the_sweep(connected, batchq):
+def test_a_refused_job_ends_the_sweep(connected, batchq_lines):
     (connected / "lines").write_text("a\nb\n")
 
-    _, said = batchq("submit", "-d", "none", "--each", "lines", "--", "run", "{}", status=1)
+    _, said = batchq_lines("submit", "-d", "none", "--each", "lines", "--", "run", "{}", status=1)
 
     assert said[-1].startswith("batchq: JobDefinition name none does not exist or is not in ACTIVE status; 0 of 2 ")
 
@@ -152,23 +136,23 @@ def test_a_refused_job_ends_the_sweep(connected, batchq):
         (["--each", "long"], "the command and the environment have 9"),
     ],
 )
-def test_an_invalid_sweep_submits_nothing(connected, batchq, words, error):
+def test_an_invalid_sweep_submits_nothing(connected, batchq_lines, words, error):
     (connected / "lines").write_text("a\n")
     (connected / "empty").write_text("\n \n")
     (connected / "long").write_text("a\n" + "x" * 9000)
     command = [] if words == ["--each", "lines"] else ["--", "{}"]
 
-    out, said = batchq("submit", "busybox", *words, *command, status=2)
+    out, said = batchq_lines("submit", "busybox", *words, *command, status=2)
 
     assert out == []
     assert error in said[-1]
 
 
-def test_a_rerun_has_the_overrides_of_the_job_and_its_id_as_a_tag(shared, batchq, described):
+def test_a_rerun_has_the_overrides_of_the_job_and_its_id_as_a_tag(shared, batchq_lines, described):
     words = ("busybox", "--name", "fit", "--vcpus", "0.5", "--retry", "2", "--time", "2m", "-e", "A=1", "--tag", "k=v")
-    old = fail(shared, batchq, *words, "--", "run", "it")
+    old = fail(shared, batchq_lines, *words, "--", "run", "it")
 
-    ((new_id,), said) = batchq("rerun", old["jobId"])
+    ((new_id,), said) = batchq_lines("rerun", old["jobId"])
 
     (new,) = described(new_id)
     same = ("jobName", "jobQueue", "jobDefinition", "retryStrategy", "timeout")
@@ -179,11 +163,13 @@ def test_a_rerun_has_the_overrides_of_the_job_and_its_id_as_a_tag(shared, batchq
     assert said == ["batchq: 1 submitted"]
 
 
-def test_changes_replace_those_of_the_job(shared, batchq, described):
-    old = fail(shared, batchq, "busybox", "--memory", "64m", "-e", "A=1", "-e", "B=2", "--retry", "2", "--", "one")
+def test_changes_replace_those_of_the_job(shared, batchq_lines, described):
+    old = fail(
+        shared, batchq_lines, "busybox", "--memory", "64m", "-e", "A=1", "-e", "B=2", "--retry", "2", "--", "one"
+    )
 
     changes = ("--memory", "4g", "-e", "B=3", "--retry", "5", "--time", "1h", "--tag", "x=y")
-    ((new_id,), _) = batchq("rerun", old["jobId"], *changes, "--", "two")
+    ((new_id,), _) = batchq_lines("rerun", old["jobId"], *changes, "--", "two")
 
     (new,) = described(new_id)
     assert new["container"]["command"] == ["two"]
@@ -194,8 +180,8 @@ def test_changes_replace_those_of_the_job(shared, batchq, described):
     assert new["tags"] == {"x": "y", RERUN_OF: old["jobId"]}
 
 
-def test_the_failed_children_of_an_array_are_rerun_under_their_indices(shared, batchq, described):
-    ((array,), _) = batchq(
+def test_the_failed_children_of_an_array_are_rerun_under_their_indices(shared, batchq_lines, described):
+    ((array,), _) = batchq_lines(
         "submit",
         "busybox",
         "--name",
@@ -213,37 +199,37 @@ def test_the_failed_children_of_an_array_are_rerun_under_their_indices(shared, b
     )
     reaches(shared.client(), array, "FAILED")
 
-    ids, _ = batchq("rerun", array, "--failed", "-e", "MORE=1")
+    ids, _ = batchq_lines("rerun", array, "--failed", "-e", "MORE=1")
 
     jobs = described(*ids)
     assert [environment(it)[ARRAY_INDEX] for it in jobs] == ["1", "3"]
     assert [it["tags"][RERUN_OF] for it in jobs] == [f"{array}:1", f"{array}:3"]
     assert ["arrayProperties" in it for it in jobs] == [False, False]
     assert all(environment(it)["MORE"] == "1" for it in jobs)
-    ((whole,), _) = batchq("rerun", array)
+    ((whole,), _) = batchq_lines("rerun", array)
     assert described(whole)[0]["arrayProperties"]["size"] == 4
 
 
-def test_only_finished_jobs_are_rerun(batchq):
-    ((job_id,), _) = batchq("submit", "busybox", "-e", 'BATCHQ_SIMULATED={"seconds": null, "on_term": 0}')
+def test_only_finished_jobs_are_rerun(batchq_lines):
+    ((job_id,), _) = batchq_lines("submit", "busybox", "-e", 'BATCHQ_SIMULATED={"seconds": null, "on_term": 0}')
 
-    out, said = batchq("rerun", job_id, status=2)
+    out, said = batchq_lines("rerun", job_id, status=2)
 
     assert (out, said[0].rpartition(" is ")[0]) == ([], f"batchq: busybox {job_id}")
-    assert batchq("rerun", job_id, "--failed") == ([], ["batchq: no job matches"])
-    assert main(["terminate", job_id]) == 0
+    assert batchq_lines("rerun", job_id, "--failed") == ([], ["batchq: no job matches"])
+    batchq_lines("terminate", job_id)
 
 
-def test_filters_select_finished_jobs(shared, batchq, described):
-    old = [fail(shared, batchq, "busybox", "--name", f"filtered-{it}")["jobId"] for it in "ab"]
-    ((kept,), _) = batchq("submit", "busybox", "--name", "filtered-c", "-e", QUICK)
+def test_filters_select_finished_jobs(shared, batchq_lines, described):
+    old = [fail(shared, batchq_lines, "busybox", "--name", f"filtered-{it}")["jobId"] for it in "ab"]
+    ((kept,), _) = batchq_lines("submit", "busybox", "--name", "filtered-c", "-e", QUICK)
     reaches(shared.client(), kept, "SUCCEEDED")
 
-    ids, said = batchq("rerun", "--failed", "-n", "filtered-*", "-e", QUICK)
+    ids, said = batchq_lines("rerun", "--failed", "-n", "filtered-*", "-e", QUICK)
 
     assert {it["tags"][RERUN_OF] for it in described(*ids)} == set(old)
     assert said == ["batchq: 2 submitted"]
-    assert len(batchq("rerun", "-n", "filtered-c", "--dry-run")[0]) == 1
+    assert len(batchq_lines("rerun", "-n", "filtered-c", "--dry-run")[0]) == 1
 
 
 @pytest.mark.parametrize(
@@ -255,24 +241,24 @@ def test_filters_select_finished_jobs(shared, batchq, described):
         (["a b"], 2, "'a b' is not a job"),
     ],
 )
-def test_an_invalid_selection_submits_nothing(batchq, words, status, error):
-    out, said = batchq("rerun", *words, status=status)
+def test_an_invalid_selection_submits_nothing(batchq_lines, words, status, error):
+    out, said = batchq_lines("rerun", *words, status=status)
 
     assert (out, said[0].startswith(f"batchq: {error}")) == ([], True)
 
 
-def test_ids_come_from_stdin_and_a_dry_run_submits_nothing(shared, batchq, monkeypatch):
-    old = fail(shared, batchq, "busybox", "--name", "dry")
+def test_ids_come_from_stdin_and_a_dry_run_submits_nothing(shared, batchq_lines, monkeypatch):
+    old = fail(shared, batchq_lines, "busybox", "--name", "dry")
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{old['jobId']}\n"))
 
-    out, said = batchq("rerun", "-", "--memory", "2g", "--dry-run")
+    out, said = batchq_lines("rerun", "-", "--memory", "2g", "--dry-run")
 
     (request,) = (json.loads(it)["submitJob"] for it in out)
     assert request["containerOverrides"]["resourceRequirements"] == [{"type": "MEMORY", "value": "2048"}]
     assert said == ["batchq: dry run: 1 would be submitted again; nothing is submitted"]
 
 
-def test_tasks_and_multi_node_jobs_keep_their_overrides(shared, batchq, described):
+def test_tasks_and_multi_node_jobs_keep_their_overrides(shared, batchq_lines, described):
     batch = shared.client()
     part = {
         "image": "busybox",
@@ -305,9 +291,9 @@ def test_tasks_and_multi_node_jobs_keep_their_overrides(shared, batchq, describe
     ids = [it["jobId"] for it in jobs]
     old = [reaches(batch, it, "FAILED", "SUCCEEDED") for it in ids]
 
-    new = described(*batchq("rerun", *ids)[0])
+    new = described(*batchq_lines("rerun", *ids)[0])
 
     assert new[0]["ecsProperties"]["taskProperties"][0]["containers"][0]["command"] == ["x"]
     of_nodes = [it["nodeProperties"]["nodeRangeProperties"][0]["container"]["environment"] for it in (old[1], new[1])]
     assert of_nodes == [variables, variables]
-    assert "has several containers" in batchq("rerun", *ids, "--memory", "1g", status=2)[1][0]
+    assert "has several containers" in batchq_lines("rerun", *ids, "--memory", "1g", status=2)[1][0]
