@@ -18,7 +18,7 @@ settings.register_profile("check", settings.get_profile("batchq"), max_examples=
 settings.load_profile("batchq")
 
 TESTS = Path(__file__).parent
-# Each test of these folders uses a server in a process of its own.
+# Each test of these folders is about a whole server, mostly in a process of its own.
 PROCESS_FOLDERS = {"clients", "faults", "roles", "service"}
 STARTS_PROCESS = {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen", "tests.fork"}
 ALLOWED = {"process", "docker", "strace", "exhaustive", "million"}  # markers

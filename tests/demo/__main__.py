@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.demo.jobs import ON_TERM, PLAYS, Play
-from tests.service.waiting import output, says
+from tests.service.waiting import output, wait_for_output
 from tests.support.service import Service, serving
 
 GRACE = 5  # seconds; AWS's 30 would make a long demo
@@ -84,7 +84,7 @@ def play(service: Service) -> list[tuple[Play, str]]:
         for job_id in [it for it, asked in to_do.items() if statuses[it] == asked.when]:
             asked = to_do.pop(job_id)
             if asked.ready:
-                says(service, job_id, asked.ready)
+                wait_for_output(service, job_id, asked.ready)
             request = batch.cancel_job if asked.then == "cancel" else batch.terminate_job
             request(jobId=job_id, reason=REASON)
         if set(statuses.values()) <= OVER:

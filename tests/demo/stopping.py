@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tests.house.rooms import ROOT
-from tests.service.ground import Ground, did, key_of
+from tests.service.job_queue import JobQueue, create_key, run
 from tests.support.service import BATCHQ, serving
 
 PAGE = ROOT / "docs" / "stopping-many.md"
@@ -46,9 +46,9 @@ def transcript(data: Path, *flags: str) -> Iterator[str]:
     """Line by line, as it goes. `flags` are of the server."""
     keys = hire(data)
     with serving(data, "--auth", "sigv4", *flags) as service:
-        (service.instance,) = re.findall(r"instance (\w+)", did("check", "--data", data)[0])
+        (service.instance,) = re.findall(r"instance (\w+)", run("check", "--data", data)[0])
         try:
-            yield from play(Ground(service, room=ROOM, key=keys["amy"], name="day"), keys)
+            yield from play(JobQueue(service, room=ROOM, key=keys["amy"], name="day"), keys)
         finally:
             if SIMULATED not in flags:
                 service.sweep()
@@ -56,15 +56,15 @@ def transcript(data: Path, *flags: str) -> Iterator[str]:
 
 def hire(data: Path) -> dict[str, list[str]]:
     """The keys of who runs the server, and of a lab's people."""
-    keys = {"amy": key_of("amy", data)}
-    did("account", "add", "lab", "--data", data)
+    keys = {"amy": create_key("amy", data)}
+    run("account", "add", "lab", "--data", data)
     for name, more in WHO.items():
-        did("user", "add", name, "--account", "lab", *more, "--data", data)
-        keys[name] = key_of(name, data)
+        run("user", "add", name, "--account", "lab", *more, "--data", data)
+        keys[name] = create_key(name, data)
     return keys
 
 
-def play(day: Ground, keys: dict[str, list[str]]) -> Iterator[str]:
+def play(day: JobQueue, keys: dict[str, list[str]]) -> Iterator[str]:
     train = day.running("train-1", key=keys["ada"])
     grid = day.submit("grid", array=3, key=keys["ada"])
     for index in range(3):

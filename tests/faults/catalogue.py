@@ -63,6 +63,9 @@ def claims() -> Mapping[str, tuple[str, ...]]:
 
 
 def _marked(source: Path) -> Iterator[str]:
-    for call in ast.walk(ast.parse(source.read_text())):
+    text = source.read_text()
+    if "mark.fault(" not in text:  # to parse a file takes a hundred times longer
+        return
+    for call in ast.walk(ast.parse(text)):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "fault":
             yield from (it.value for it in call.args if isinstance(it, ast.Constant) and isinstance(it.value, str))

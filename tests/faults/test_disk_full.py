@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from docker.errors import APIError
 
 from tests.service.test_serve import refused
-from tests.service.waiting import PATIENCE, UNTIL_TOLD, reaches, register, until
+from tests.service.waiting import PATIENCE, UNTIL_SIGNALLED, reaches, register, until
 from tests.support.docker_api import docker_api
 from tests.support.service import serving
 
@@ -55,7 +55,7 @@ def small(request, tmp_path):
 def service(small):
     with serving(small.data, "--stop-grace", "1", "--min-free-mib", "0") as service:
         batch = service.client()
-        register(batch, "short", *UNTIL_TOLD)
+        register(batch, "short", *UNTIL_SIGNALLED)
         register(batch, "quick", "true")
         yield service
         small.make_room()
@@ -122,7 +122,7 @@ def test_on_a_read_only_file_system_the_server_refuses_to_start(small):
 def test_a_log_larger_than_the_disk_stops_above_the_minimum_and_ends_are_saved_on_a_full_one(small):
     with serving(small.data, "--stop-grace", "1") as service:
         batch = service.client(tries=1)
-        register(batch, "short", *UNTIL_TOLD)
+        register(batch, "short", *UNTIL_SIGNALLED)
         register(batch, "much", "sh", "-c", "yes $(head -c 8000 /dev/zero | tr '\\0' x) | head -c 110000000")
         terminated, much = submit(batch, "short"), submit(batch, "much")
         reaches(batch, terminated, "RUNNING")

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.service.ground import FOR_EVER, did, key_of, playing
+from tests.service.job_queue import ENDLESS, create_key, playing, run
 from tests.service.waiting import reaches, register
 from tests.support.forked_service import serving_forked
 
@@ -17,19 +17,17 @@ AT_ONCE = 8
 def lab(tmp_path_factory):
     """Ada's lab has one vCPU, may have twenty jobs wait; Bob's group submits twice a second; both are of the house."""
     data = tmp_path_factory.mktemp("limits") / "data"
-    key = key_of("amy", data)
-    did("account", "add", "lab", "--queued", "20", "--vcpus", "1", "--data", data)
-    did("account", "add", "group", "--submits", "2", "--data", data)
+    key = create_key("amy", data)
+    run("account", "add", "lab", "--queued", "20", "--vcpus", "1", "--data", data)
+    run("account", "add", "group", "--submits", "2", "--data", data)
     keys = {}
     for name, account in (("ada", "lab"), ("bob", "group")):
-        did("user", "add", name, "--account", account, "--data", data)
-        keys[name] = key_of(name, data)
+        run("user", "add", name, "--account", account, "--data", data)
+        keys[name] = create_key(name, data)
     with serving_forked(data, "--runtime", "simulated", "--auth", "sigv4", key=key) as service:
         batch = service.client()
         register(batch, "quick", "true")
-        batch.register_job_definition(
-            jobDefinitionName="stays", type="container", containerProperties=playing(FOR_EVER)
-        )
+        batch.register_job_definition(jobDefinitionName="stays", type="container", containerProperties=playing(ENDLESS))
         yield SimpleNamespace(service=service, data=data, keys=keys)
 
 

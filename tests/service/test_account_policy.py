@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.service.ground import did, key_of
+from tests.service.job_queue import create_key, run
 from tests.service.waiting import container, output, reaches
 from tests.support.service import serving
 
@@ -21,10 +21,10 @@ def lab(tmp_path_factory):
     data, allowed = folder / "data", folder / "allowed"
     allowed.mkdir()
     allowed.chmod(0o777)
-    key = key_of("amy", data)
-    did("account", "add", "lab", "--volumes", allowed, "--data", data)
-    did("user", "add", "ada", "--account", "lab", "--data", data)
-    hers = key_of("ada", data)
+    key = create_key("amy", data)
+    run("account", "add", "lab", "--volumes", allowed, "--data", data)
+    run("user", "add", "ada", "--account", "lab", "--data", data)
+    hers = create_key("ada", data)
     with serving(data, "--auth", "sigv4", "--stop-grace", "1", key=key) as service:
         clients = SimpleNamespace(amy=service.client(), ada=service.client(key=hers))
         yield SimpleNamespace(service=service, allowed=allowed, outside=folder / "outside", **vars(clients))
@@ -122,11 +122,11 @@ def test_a_tightened_policy_applies_to_queued_jobs(lab):
     job = submit(lab.ada, definition, retryStrategy={"attempts": 3})
     reaches(lab.ada, job, "RUNNABLE")
 
-    did("account", "set", "lab", "--volumes", "/nowhere", "--data", lab.service.data)
+    run("account", "set", "lab", "--volumes", "/nowhere", "--data", lab.service.data)
     lab.amy.update_compute_environment(computeEnvironment="local", state="ENABLED")
 
     failed = reaches(lab.ada, job, "SUCCEEDED", "FAILED")
-    did("account", "set", "lab", "--volumes", lab.allowed, "--data", lab.service.data)
+    run("account", "set", "lab", "--volumes", lab.allowed, "--data", lab.service.data)
     (attempt,) = failed["attempts"]
     assert attempt["container"]["reason"].endswith(f"Host path '{lab.allowed}' is not allowed to account lab.")
     assert reaches(lab.ada, submit(lab.ada, definition), "SUCCEEDED", "FAILED")["status"] == "SUCCEEDED"

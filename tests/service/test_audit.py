@@ -7,7 +7,7 @@ from botocore.exceptions import ClientError
 
 from batchq.accounts.files import machine_user
 from batchq.cli.main import main
-from tests.service.ground import FOR_EVER, playing
+from tests.service.job_queue import ENDLESS, playing
 from tests.service.test_group_server import batchq, key_of  # noqa: F401 - a fixture
 from tests.support.forked_service import serving_forked
 
@@ -36,7 +36,7 @@ def test_each_user_gets_the_audit_records_that_they_may_see(tmp_path, batchq, gr
     with serving_forked(data, "--runtime", "simulated", "--auth", "sigv4") as service:
         there = ("--url", service.url)
         ada, eve = service.client(key=group["ada"]), service.client(key=group["eve"])
-        ada.register_job_definition(jobDefinitionName="a", type="container", containerProperties=playing(FOR_EVER))
+        ada.register_job_definition(jobDefinitionName="a", type="container", containerProperties=playing(ENDLESS))
         job = ada.submit_job(jobName="a", jobQueue="default", jobDefinition="a")["jobId"]
         ada.tag_resource(resourceArn=ada.describe_jobs(jobs=[job])["jobs"][0]["jobArn"], tags={"a": "b"})
         with pytest.raises(ClientError):

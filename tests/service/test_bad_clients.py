@@ -14,7 +14,7 @@ from tests.api import test_register_job_definition, test_submit_job
 from tests.api.several import DUO, GANG
 from tests.api.test_bodies import BODIES, POSTED
 from tests.api.test_validation import BOUNDS
-from tests.service.waiting import PATIENCE, is_over, register
+from tests.service.waiting import PATIENCE, is_closed, register
 
 MIB = 2**20
 HEAD = b"POST /v1/describejobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -83,7 +83,7 @@ def asking(service, words):
 def test_three_hundred_slow_clients_do_not_block_others(shared, crowd):
     shared.client().describe_jobs(jobs=[])
 
-    assert not all(map(is_over, crowd)), "who is quick does not wait until they are hung up on"
+    assert not all(map(is_closed, crowd)), "who is quick does not wait until they are hung up on"
     assert LIMITS.client_timeout <= 30
 
 

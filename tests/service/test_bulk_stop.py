@@ -11,7 +11,7 @@ import pytest
 from batchq.accounts.files import machine_user
 from batchq.cli.bulk_stop import CONSEQUENCES
 from batchq.compute.simulated.script import Script
-from tests.service.ground import Ground, batchq
+from tests.service.job_queue import JobQueue, batchq
 from tests.support.forked_service import serving_forked
 
 NOBODY = "5d1f6c1e-0000-4000-8000-000000000000"
@@ -36,20 +36,20 @@ def here(service, monkeypatch):
 
 
 @pytest.fixture
-def ground(service):
+def queue(service):
     """Room for one job."""
-    return Ground(service, room=1)
+    return JobQueue(service, room=1)
 
 
 @pytest.fixture
 def wide(service):
-    return Ground(service, room=8)
+    return JobQueue(service, room=8)
 
 
 @pytest.fixture(scope="module")
 def scene(service):
     """Two queues that nobody changes; in each a job runs, and others wait."""
-    day, night = Ground(service, room=1), Ground(service, room=1)
+    day, night = JobQueue(service, room=1), JobQueue(service, room=1)
     names = {
         day.running("Simulate"): "day runs",
         day.submit("simulate"): "day waits",
@@ -60,44 +60,44 @@ def scene(service):
     return SimpleNamespace(day=day.name, night=night.name, names=names)
 
 
-def test_only_the_given_ids_are_cancelled(ground):
-    runs, first, second, third = ground.running(), *(ground.submit() for _ in range(3))
+def test_only_the_given_ids_are_cancelled(queue):
+    runs, first, second, third = queue.running(), *(queue.submit() for _ in range(3))
 
     done = batchq("cancel", f"{first},{third}")
 
-    assert (done.status, done.complains) == (0, "")
-    assert sorted(done.says) == sorted(
+    assert (done.status, done.err) == (0, "")
+    assert sorted(done.out) == sorted(
         [
             f"{first}  cancelled  sim (RUNNABLE)",
             f"{third}  cancelled  sim (RUNNABLE)",
             f"2 {CANCELLED}",
         ]
     )
-    ended = [ground.told(it) for it in (first, third)]
+    ended = [queue.describe(it) for it in (first, third)]
     assert [(it["status"], it["isCancelled"], it["statusReason"]) for it in ended] == [
         ("FAILED", True, f"Cancelled by {USER}")
     ] * 2
-    assert [ground.status(it) for it in (runs, second)] == ["RUNNING", "RUNNABLE"]
+    assert [queue.status(it) for it in (runs, second)] == ["RUNNING", "RUNNABLE"]
 
 
-def test_a_cancel_reports_that_a_running_job_continues(ground):
-    runs = ground.running()
+def test_a_cancel_reports_that_a_running_job_continues(queue):
+    runs = queue.running()
 
     done = batchq("cancel", runs)
 
-    assert (done.status, done.says[0]) == (0, f"{runs}  running on, not retried  sim (RUNNING)")
-    assert ground.status(runs) == "RUNNING"
+    assert (done.status, done.out[0]) == (0, f"{runs}  running on, not retried  sim (RUNNING)")
+    assert queue.status(runs) == "RUNNING"
 
 
-def test_a_terminated_job_releases_its_resources(ground):
-    runs, waits = ground.running(), ground.submit()
+def test_a_terminated_job_releases_its_resources(queue):
+    runs, waits = queue.running(), queue.submit()
 
     done = batchq("terminate", runs, "--reason", "the room is too hot")
 
-    assert (done.status, done.says) == (0, [f"{runs}  stopping  sim (RUNNING)", STOPPING])
-    ended = ground.reach(runs, "FAILED")
+    assert (done.status, done.out) == (0, [f"{runs}  stopping  sim (RUNNING)", STOPPING])
+    ended = queue.reach(runs, "FAILED")
     assert (ended["isTerminated"], ended["statusReason"]) == (True, "the room is too hot")
-    ground.reach(waits, "RUNNING")
+    queue.reach(waits, "RUNNING")
 
 
 @pytest.mark.parametrize(
@@ -125,71 +125,71 @@ def test_all_filters_must_match(scene, command, words, meant):
 
     done = batchq(command, *words, "--dry-run", "--json")
 
-    told = json.loads("\n".join(done.says))
+    told = json.loads("\n".join(done.out))
     assert (done.status, told["dryRun"]) == (0, True)
     assert {scene.names[it["jobId"]] for it in told["jobs"]} == meant
 
 
-def test_an_unknown_user_is_named_in_the_error(ground):
-    runs = ground.running()
+def test_an_unknown_user_is_named_in_the_error(queue):
+    runs = queue.running()
 
-    done = batchq("terminate", "-u", "bbo", "-p", ground.name)
+    done = batchq("terminate", "-u", "bbo", "-p", queue.name)
 
-    assert (done.status, done.complains) == (2, "batchq: User bbo not found.\n")
-    assert ground.status(runs) == "RUNNING"
+    assert (done.status, done.err) == (2, "batchq: User bbo not found.\n")
+    assert queue.status(runs) == "RUNNING"
 
 
-def test_a_second_terminate_names_the_time_and_the_author_of_the_first(ground):
-    deaf = ground.running(script=Script(seconds=None))
+def test_a_second_terminate_names_the_time_and_the_author_of_the_first(queue):
+    deaf = queue.running(script=Script(seconds=None))
     batchq("terminate", deaf, "--grace", "60")
 
-    again, summary = batchq("terminate", deaf).says
+    again, summary = batchq("terminate", deaf).out
 
     order = rf"already stopping since [0-9:]+, by {USER} \('Terminated by {USER}'\)"
     assert re.fullmatch(rf"{deaf}  stopping  sim \(RUNNING\): {order}", again)
     assert summary == "1 already stopping"
 
 
-def test_a_cancel_of_an_array_reports_the_effect_on_its_children(ground):
-    array = ground.submit(array=3)
-    ground.reach(f"{array}:0", "RUNNING")
+def test_a_cancel_of_an_array_reports_the_effect_on_its_children(queue):
+    array = queue.submit(array=3)
+    queue.reach(f"{array}:0", "RUNNING")
 
-    (said, _) = batchq("cancel", array).says
+    (said, _) = batchq("cancel", array).out
 
     assert said == f"{array}  stopping  sim (PENDING): of its children 2 cancelled, 1 running on, not retried"
 
 
-def test_a_dry_run_changes_nothing(ground):
-    runs, waits = ground.running(), ground.submit()
-    before = [ground.told(it) for it in (runs, waits)]
+def test_a_dry_run_changes_nothing(queue):
+    runs, waits = queue.running(), queue.submit()
+    before = [queue.describe(it) for it in (runs, waits)]
 
-    done = batchq("terminate", "-p", ground.name, "--dry-run")
+    done = batchq("terminate", "-p", queue.name, "--dry-run")
 
-    assert sorted(done.says[:2]) == sorted(
+    assert sorted(done.out[:2]) == sorted(
         [f"{runs}  would be stopped  sim (RUNNING)", f"{waits}  would be terminated  sim (RUNNABLE)"]
     )
-    assert done.says[2].endswith("; nothing is changed")
-    assert [ground.told(it) for it in (runs, waits)] == before
+    assert done.out[2].endswith("; nothing is changed")
+    assert [queue.describe(it) for it in (runs, waits)] == before
 
 
 @pytest.mark.parametrize("step", [".{}", ":{}", "_{}"], ids=["dot", "colon", "slurm"])
 def test_children_are_stopped_and_their_siblings_continue(service, step):
-    ground = Ground(service, room=3)
-    array = ground.submit(array=3)
+    queue = JobQueue(service, room=3)
+    array = queue.submit(array=3)
     children = [f"{array}:{index}" for index in range(3)]
     for it in children:
-        ground.reach(it, "RUNNING")
-    waits = ground.submit("next")
+        queue.reach(it, "RUNNING")
+    waits = queue.submit("next")
 
     done = batchq("terminate", ",".join(array + step.format(index) for index in (0, 2)))
 
     assert done.status == 0
-    assert sorted(done.says[:2]) == [f"{array}:{index}  stopping  sim (RUNNING)" for index in (0, 2)]
-    assert [ground.reach(children[index], "FAILED")["isTerminated"] for index in (0, 2)] == [True, True]
-    ground.reach(waits, "RUNNING")
-    assert (ground.status(children[1]), ground.status(array)) == ("RUNNING", "PENDING")
+    assert sorted(done.out[:2]) == [f"{array}:{index}  stopping  sim (RUNNING)" for index in (0, 2)]
+    assert [queue.reach(children[index], "FAILED")["isTerminated"] for index in (0, 2)] == [True, True]
+    queue.reach(waits, "RUNNING")
+    assert (queue.status(children[1]), queue.status(array)) == ("RUNNING", "PENDING")
     batchq("terminate", children[1])
-    assert ground.reach(array, "FAILED")["statusReason"] == "Array Child Job failed"
+    assert queue.reach(array, "FAILED")["statusReason"] == "Array Child Job failed"
 
 
 @pytest.mark.parametrize("step", [".{}", "#{}"], ids=["dot", "node"])
@@ -198,67 +198,67 @@ def test_a_node_is_stopped_and_the_job_continues(wide, step):
 
     done = batchq("terminate", gang + step.format(1))
 
-    assert (done.status, done.says) == (0, [f"{gang}#1  stopping  sim (RUNNING)", STOPPING])
+    assert (done.status, done.out) == (0, [f"{gang}#1  stopping  sim (RUNNING)", STOPPING])
     wide.node_ends(f"{gang}#1")
     assert wide.status(gang) == "RUNNING"
     batchq("terminate", gang)
     assert wide.reach(gang, "FAILED")["isTerminated"]
 
 
-def test_children_selected_by_status_are_reported_separately(ground):
-    array = ground.submit("many", array=2500)
-    ground.reach(f"{array}:0", "RUNNING")
+def test_children_selected_by_status_are_reported_separately(queue):
+    array = queue.submit("many", array=2500)
+    queue.reach(f"{array}:0", "RUNNING")
 
-    done = batchq("cancel", "-n", "many", "-t", "pending", "-p", ground.name)
+    done = batchq("cancel", "-n", "many", "-t", "pending", "-p", queue.name)
 
-    assert (done.status, done.says[-1], len(done.says)) == (0, f"2499 {CANCELLED}", 2500)
-    assert {it.partition("  ")[0] for it in done.says[:-1]} == {f"{array}:{index}" for index in range(1, 2500)}
-    assert ground.status(f"{array}:0") == "RUNNING"
+    assert (done.status, done.out[-1], len(done.out)) == (0, f"2499 {CANCELLED}", 2500)
+    assert {it.partition("  ")[0] for it in done.out[:-1]} == {f"{array}:{index}" for index in range(1, 2500)}
+    assert queue.status(f"{array}:0") == "RUNNING"
 
 
-def test_a_request_that_the_server_refuses_stops_none(ground):
-    waits = ground.running(), ground.submit()
+def test_a_request_that_the_server_refuses_stops_none(queue):
+    waits = queue.running(), queue.submit()
 
     done = batchq("terminate", *waits, "--signal", "SEGV")
 
-    assert (done.status, done.says) == (2, [])
-    assert "is not a supported signal" in done.complains
-    assert [ground.status(it) for it in waits] == ["RUNNING", "RUNNABLE"]
+    assert (done.status, done.out) == (2, [])
+    assert "is not a supported signal" in done.err
+    assert [queue.status(it) for it in waits] == ["RUNNING", "RUNNABLE"]
 
 
-def test_an_unknown_id_is_reported_and_the_others_are_stopped(ground):
-    ground.running()
-    waits = ground.submit()
+def test_an_unknown_id_is_reported_and_the_others_are_stopped(queue):
+    queue.running()
+    waits = queue.submit()
 
     done = batchq("cancel", NOBODY, waits)
 
     assert done.status == 1
-    assert f"{NOBODY}  not found" in done.says
-    assert ground.status(waits) == "FAILED"
+    assert f"{NOBODY}  not found" in done.out
+    assert queue.status(waits) == "FAILED"
 
 
-def test_a_finished_job_is_a_success(ground):
-    over = ground.submit(script=Script(seconds=0))
-    ground.reach(over, "SUCCEEDED")
+def test_a_finished_job_is_a_success(queue):
+    over = queue.submit(script=Script(seconds=0))
+    queue.reach(over, "SUCCEEDED")
 
     done = batchq("terminate", over)
 
-    assert (done.status, done.says) == (0, [f"{over}  is already SUCCEEDED", "1 already finished"])
+    assert (done.status, done.out) == (0, [f"{over}  is already SUCCEEDED", "1 already finished"])
 
 
-def test_a_job_excluded_by_another_filter_is_a_success(ground):
-    runs = ground.running()
+def test_a_job_excluded_by_another_filter_is_a_success(queue):
+    runs = queue.running()
 
     done = batchq("terminate", runs, "-t", "pending")
 
-    assert (done.status, done.says[0]) == (0, f"{runs}  does not match the other filters: it is RUNNING")
-    assert ground.status(runs) == "RUNNING"
+    assert (done.status, done.out[0]) == (0, f"{runs}  does not match the other filters: it is RUNNING")
+    assert queue.status(runs) == "RUNNING"
 
 
 def test_a_bulk_stop_is_completed_after_a_kill_of_the_server(simulated):
-    ground = Ground(simulated, room=1)
-    array = ground.submit(array=5000)
-    ground.reach(f"{array}:4999", "RUNNABLE")
+    queue = JobQueue(simulated, room=1)
+    array = queue.submit(array=5000)
+    queue.reach(f"{array}:4999", "RUNNABLE")
     command = [sys.executable, "-u", "-m", "batchq", "cancel", "-t", "pending", "--url", simulated.url]
     asking = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     asking.stdout.readline()
@@ -268,5 +268,5 @@ def test_a_bulk_stop_is_completed_after_a_kill_of_the_server(simulated):
     told, complained = asking.communicate()
     assert (asking.returncode, "The server completes the request" in complained) in {(3, True), (0, False)}, told[-200:]
     simulated.start()
-    ground.reach(array, "FAILED")
-    assert ground.told(array)["arrayProperties"]["statusSummary"]["FAILED"] == 5000
+    queue.reach(array, "FAILED")
+    assert queue.describe(array)["arrayProperties"]["statusSummary"]["FAILED"] == 5000

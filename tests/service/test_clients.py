@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.waiting import PATIENCE, UNTIL_TOLD, container, reaches, register, says, tell_to_end
+from tests.service.waiting import (
+    PATIENCE,
+    UNTIL_SIGNALLED,
+    container,
+    end_by_signal,
+    reaches,
+    register,
+    wait_for_output,
+)
 
 AWS = Path(sys.executable).parent / "aws"
 GROUP = "/aws/batch/job"
@@ -102,15 +110,15 @@ def test_filter_log_events_follows_a_job_as_aws_logs_tail_does(docker_service):
 
 def test_sigterm_leaves_running_containers_alone(docker_service):
     batch = docker_service.client()
-    register(batch, "runs", *UNTIL_TOLD)
+    register(batch, "runs", *UNTIL_SIGNALLED)
     job = batch.submit_job(jobName="runs", jobQueue="default", jobDefinition="runs")["jobId"]
-    says(docker_service, job, "ready")
+    wait_for_output(docker_service, job, "ready")
 
     assert docker_service.stop() == 0
 
     (left,) = docker_service.containers()
     assert left["State"] == "running"
     docker_service.start()
-    tell_to_end([left["Id"]])
+    end_by_signal([left["Id"]])
     done = reaches(docker_service.client(), job, "SUCCEEDED")
     assert len(done["attempts"]) == 1

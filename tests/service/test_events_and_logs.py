@@ -9,7 +9,7 @@ import urllib.request
 import pytest
 
 from batchq.compute.simulated.script import Script
-from tests.service.ground import playing
+from tests.service.job_queue import playing
 from tests.service.waiting import reaches
 from tests.support.service import PATIENCE
 

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.service.ground import FOR_EVER, playing
+from tests.service.job_queue import ENDLESS, playing
 
 HOSTILE = "\r\nforged 2026 ERROR \x1b[31m \u202e <script>alert(1)</script> {0} %s %(x)s '; DROP TABLE jobs; --"
 
@@ -14,7 +14,7 @@ HOSTILE = "\r\nforged 2026 ERROR \x1b[31m \u202e <script>alert(1)</script> {0} %
 @pytest.mark.fault("SE12")
 def test_a_reason_is_returned_unchanged_and_forges_no_log_line(shared):
     batch = shared.client()
-    batch.register_job_definition(jobDefinitionName="said", type="container", containerProperties=playing(FOR_EVER))
+    batch.register_job_definition(jobDefinitionName="said", type="container", containerProperties=playing(ENDLESS))
     job_id = batch.submit_job(jobName="said", jobQueue="default", jobDefinition="said", parameters={HOSTILE: HOSTILE})
 
     batch.terminate_job(jobId=job_id["jobId"], reason=HOSTILE)

@@ -7,7 +7,7 @@ import pytest
 
 from batchq.compute.simulated.script import Script
 from batchq.store.offline.check import check
-from tests.service.ground import did, playing
+from tests.service.job_queue import playing, run
 from tests.service.waiting import reaches
 from tests.support.forked_service import serving_forked
 
@@ -44,10 +44,10 @@ def test_the_data_of_a_killed_server_is_described_identically_by_the_next(servic
 
 def make_catalog(service):
     batch = service.client()
-    did("account", "add", "lab", "--data", service.data)
-    did("user", "add", "amy", "--role", "admin", "--data", service.data)
-    did("user", "add", "ada", "--account", "lab", "--data", service.data)
-    did("key", "create", "--user", "ada", "--data", service.data)
+    run("account", "add", "lab", "--data", service.data)
+    run("user", "add", "amy", "--role", "admin", "--data", service.data)
+    run("user", "add", "ada", "--account", "lab", "--data", service.data)
+    run("key", "create", "--user", "ada", "--data", service.data)
     shares = [{"shareIdentifier": "red*", "weightFactor": 0.5}]
     policy = batch.create_scheduling_policy(
         name="fair",
@@ -122,7 +122,7 @@ def make_jobs(service):
     for job in (terminated, swept):
         reaches(batch, job, "RUNNING")
     batch.terminate_job(jobId=terminated, reason="enough of it")
-    did("terminate", swept, "--reason", "all of them", "--url", service.url)
+    run("terminate", swept, "--reason", "all of them", "--url", service.url)
     for job in (terminated, swept):
         reaches(batch, job, "FAILED")
     blocked = submit("too-large")
@@ -176,10 +176,10 @@ def describe(service, jobs):
             ]
             for it in streams
         ],
-        "audit": did("audit", "--json", "--url", service.url),
-        "users": did("user", "list", "--json", "--data", service.data),
-        "accounts": did("account", "list", "--json", "--data", service.data),
-        "keys": did("key", "list", "--data", service.data),
+        "audit": run("audit", "--json", "--url", service.url),
+        "users": run("user", "list", "--json", "--data", service.data),
+        "accounts": run("account", "list", "--json", "--data", service.data),
+        "keys": run("key", "list", "--data", service.data),
         "health": {name: it for name, it in service.health().items() if name not in {"now", "pulse"}},
     }
 

@@ -75,13 +75,13 @@ def ask(service, method, path, *, body=None, **headers):
     door = HTTPConnection(service.url.removeprefix("http://"))
     door.request(method, path, body, SIGNED | headers)
     answer = door.getresponse()
-    said = answer.read(), str(answer.headers).encode()
+    parts = answer.read(), str(answer.headers).encode()
     door.close()
-    return said
+    return parts
 
 
-def says(service, ended):
-    """Whatever it can be made to say, to those who show their credentials and are refused."""
+def responses(service, ended):
+    """Responses that could contain a secret, also those to requests that are refused."""
     batch = service.client()
     statuses = ["SUCCEEDED", "FAILED"]
     yield from (str(batch.list_jobs(jobQueue="default", jobStatus=it)).encode() for it in statuses)
@@ -97,8 +97,8 @@ def says(service, ended):
         yield from ask(service, "GET", f"/v1/batchq/jobs/{job['jobId']}/history")
 
 
-def keeps(service):
-    """Whatever it has written."""
+def stored(service):
+    """The content of all files of the server."""
     yield service.log.read_bytes()
     yield from (it.read_bytes() for it in service.data.rglob("*") if it.is_file())
 
@@ -107,9 +107,9 @@ def keeps(service):
 async def test_no_secret_is_returned_or_stored(service, images):
     ended = await asyncio.to_thread(run, service, images)
 
-    said = await asyncio.to_thread(lambda: [*says(service, ended), *keeps(service)])
+    texts = await asyncio.to_thread(lambda: [*responses(service, ended), *stored(service)])
 
     assert {name for name, job in ended.items() if job["status"] == "SUCCEEDED"} == {"knows"}
     reasons = {name: str(job["attempts"][0]["container"].get("reason")) for name, job in ended.items()}
     assert "***" in reasons["no-such-address"]
-    assert [canary for canary in CANARIES for it in said if canary in it] == []
+    assert [canary for canary in CANARIES for it in texts if canary in it] == []

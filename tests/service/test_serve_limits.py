@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.waiting import PATIENCE, is_over, reaches, register
+from tests.service.waiting import PATIENCE, is_closed, reaches, register
 from tests.support.service import serving
 
 FEW_FILES = ("prlimit", "--nofile=64")
@@ -31,7 +31,7 @@ class Callers:
 
     def refused(self):
         """How many have been hung up on."""
-        return sum(map(is_over, self._open))
+        return sum(map(is_closed, self._open))
 
     def leave(self):
         self._held.close()

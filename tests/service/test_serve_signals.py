@@ -9,19 +9,19 @@ from contextlib import closing
 import pytest
 
 from batchq.cli.serve import FORCED_EXIT
-from tests.service.waiting import PATIENCE, UNTIL_TOLD, reaches, register, says, tell_to_end
+from tests.service.waiting import PATIENCE, UNTIL_SIGNALLED, end_by_signal, reaches, register, wait_for_output
 from tests.support.service import serving
 
 JOBS, REQUESTS = 5, 10
 
 
-class HalfAsked:
-    """A SubmitJob whose second half is still to be sent."""
+class PartialRequest:
+    """A SubmitJob request of which the second part is sent later."""
 
-    def __init__(self, service, **asked):
+    def __init__(self, service, **members):
         self._host = service.url.partition("//")[2]
         host, port = self._host.split(":")
-        self._body = json.dumps({"jobName": "late", "jobQueue": "default", "jobDefinition": "late"} | asked).encode()
+        self._body = json.dumps({"jobName": "late", "jobQueue": "default", "jobDefinition": "late"} | members).encode()
         self._connection = socket.create_connection((host, int(port)), timeout=PATIENCE)
         if service.trust:
             self._connection = service.trust.wrap_socket(self._connection, server_hostname=host)
@@ -30,25 +30,25 @@ class HalfAsked:
         self._connection.sendall(f"{head}{about}".encode() + self._body[:9])
 
     def finish(self):
-        """Send the rest; the answer's status and content."""
-        self.ask()
-        return self.answer()
+        """Send the rest. Returns the status and the content of the response."""
+        self.send_rest()
+        return self.response()
 
-    def ask(self):
+    def send_rest(self):
         self._connection.sendall(self._body[9:])
 
-    def answer(self):
+    def response(self):
         with closing(self._connection):
             answer = b"".join(iter(lambda: self._connection.recv(65536), b""))
         head, _, content = answer.partition(b"\r\n\r\n")
         return int(head.split()[1]), json.loads(content)
 
-    def give_up(self):
+    def close(self):
         self._connection.close()
 
 
 def stops_listening(service):
-    """Wait until nobody new is let in."""
+    """Wait until the server refuses connections."""
     host, port = service.url.partition("//")[2].split(":")
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
@@ -57,17 +57,17 @@ def stops_listening(service):
         except OSError:
             return
         time.sleep(0.02)
-    raise AssertionError("it still listens")
+    raise AssertionError("the server still listens")
 
 
 @pytest.fixture
-def half_asked(simulated_command):
-    """Under way until the test gives it up, so that an end has to wait for it."""
+def partial_request(simulated_command):
+    """A request in progress until the test ends: a shutdown has to wait for it."""
     register(simulated_command.client(), "late", "true")
-    asking = HalfAsked(simulated_command)
-    simulated_command.health()  # by now the server has begun with what came before
-    yield asking
-    asking.give_up()
+    request = PartialRequest(simulated_command)
+    simulated_command.health()  # now the server has begun to read the request
+    yield request
+    request.close()
 
 
 @pytest.mark.docker
@@ -75,7 +75,7 @@ def half_asked(simulated_command):
 def test_sigterm_answers_requests_in_progress_and_jobs_continue(tmp_path):
     with serving(tmp_path / "data", "--stop-grace", "1") as service:
         batch = service.client()
-        register(batch, "long", *UNTIL_TOLD)
+        register(batch, "long", *UNTIL_SIGNALLED)
         register(batch, "late", "true")
         resources = {"type": "EC2", "minvCpus": 0, "maxvCpus": JOBS, "subnets": [], "instanceRole": "none"}
         batch.create_compute_environment(
@@ -85,35 +85,35 @@ def test_sigterm_answers_requests_in_progress_and_jobs_continue(tmp_path):
         batch.create_job_queue(jobQueueName="wide", priority=1, computeEnvironmentOrder=order)
         longs = [batch.submit_job(jobName="j", jobQueue="wide", jobDefinition="long")["jobId"] for _ in range(JOBS)]
         for job in longs:
-            says(service, job, "ready")
+            wait_for_output(service, job, "ready")
         before = {it["Id"] for it in service.containers()}
-        asking = [HalfAsked(service) for _ in range(REQUESTS)]
+        requests = [PartialRequest(service) for _ in range(REQUESTS)]
         service.health()
 
         service.process.send_signal(signal.SIGTERM)
         stops_listening(service)
-        for it in asking:  # all of them before anything is waited for: a server waits for five seconds only
-            it.ask()
-        answers = [it.answer() for it in asking]
+        for it in requests:  # all of them before any response: a server waits for five seconds only
+            it.send_rest()
+        responses = [it.response() for it in requests]
         status = service.process.wait(PATIENCE)
         running = {it["Id"] for it in service.containers() if it["State"] == "running"}
         service.process.stdout.close()
         batch = service.start().client()
 
         assert status == 0
-        assert before <= running  # and some of those accepted last, which may start while others are answered
-        assert [status for status, _ in answers] == [200] * REQUESTS
-        tell_to_end(before)
+        assert before <= running  # jobs accepted last may start during the shutdown
+        assert [status for status, _ in responses] == [200] * REQUESTS
+        end_by_signal(before)
         done = [reaches(batch, it, "SUCCEEDED", "FAILED") for it in longs]
         assert [(it["status"], len(it["attempts"])) for it in done] == [("SUCCEEDED", 1)] * JOBS
-        lates = [reaches(batch, said["jobId"], "SUCCEEDED", "FAILED")["status"] for _, said in answers]
+        lates = [reaches(batch, job["jobId"], "SUCCEEDED", "FAILED")["status"] for _, job in responses]
         assert lates == ["SUCCEEDED"] * REQUESTS
     service.sweep()
 
 
 @pytest.mark.fault("LC02")
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.exhaustive)])
-def test_a_second_signal_ends_the_server_at_once(simulated_command, half_asked, number):
+def test_a_second_signal_ends_the_server_at_once(simulated_command, partial_request, number):
     batch = simulated_command.client()
     job = batch.submit_job(jobName="kept", jobQueue="default", jobDefinition="late")["jobId"]
 
@@ -122,7 +122,7 @@ def test_a_second_signal_ends_the_server_at_once(simulated_command, half_asked, 
     simulated_command.process.send_signal(number)
     status = simulated_command.process.wait(PATIENCE)
 
-    assert status == FORCED_EXIT, "who waits for the request under way ends with 0"
+    assert status == FORCED_EXIT, "a server that waits for the request ends with 0"
     simulated_command.process.stdout.close()
     assert simulated_command.start().health()["status"] == "ok"
     (kept,) = simulated_command.client().describe_jobs(jobs=[job])["jobs"]

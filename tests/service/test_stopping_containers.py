@@ -4,8 +4,8 @@ from contextlib import closing
 
 import pytest
 
-from tests.service.ground import batchq
-from tests.service.waiting import reaches, register, says
+from tests.service.job_queue import batchq
+from tests.service.waiting import reaches, register, wait_for_output
 from tests.support.docker_api import docker_api
 from tests.support.service import serving
 
@@ -50,7 +50,7 @@ def ready(service, submit):
 
     def ready(name, shell, **more):
         job_id = submit(name, shell, **more)
-        says(service, job_id, "ready")
+        wait_for_output(service, job_id, "ready")
         return job_id
 
     return ready
@@ -63,8 +63,8 @@ def test_a_terminate_signals_and_kills_active_jobs_and_ends_queued_ones(batch, s
 
     done = batchq("terminate", "-n", "stop-*", "--signal", "int", "--grace", "5", "--reason", "enough")
 
-    assert (done.status, done.complains) == (0, "")
-    assert set(done.says[:3]) == {
+    assert (done.status, done.err) == (0, "")
+    assert set(done.out[:3]) == {
         f"{polite}  stopping  stop-polite (RUNNING)",
         f"{deaf}  stopping  stop-deaf (RUNNING)",
         f"{waits}  terminated  stop-waits (RUNNABLE)",
@@ -82,7 +82,7 @@ def test_a_cancel_prevents_the_next_attempt_only(service, batch, submit, ready):
     done = batchq("cancel", "-n", "cancel-*", "-t", "all")
 
     assert done.status == 0
-    assert set(done.says[:2]) == {
+    assert set(done.out[:2]) == {
         f"{runs}  running on, not retried  cancel-runs (RUNNING)",
         f"{waits}  cancelled  cancel-waits (RUNNABLE)",
     }

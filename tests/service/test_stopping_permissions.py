@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.service.ground import NUMBERS, Ground, batchq, did, key_of
+from tests.service.job_queue import NUMBERS, JobQueue, batchq, create_key, run
 from tests.support.forked_service import serving_forked
 
 USERS = {
@@ -24,14 +24,14 @@ OWNERS = ["ada", "bob", "eve"]
 def lab(tmp_path_factory):
     """A server, the keys of its people, and room for each who submits."""
     data = tmp_path_factory.mktemp("people") / "data"
-    keys = {"amy": key_of("amy", data)}
+    keys = {"amy": create_key("amy", data)}
     for name, parent in (("lab", "root"), ("team", "lab"), ("elsewhere", "root")):
-        did("account", "add", name, "--parent", parent, "--data", data)
+        run("account", "add", name, "--parent", parent, "--data", data)
     for name, said in list(USERS.items())[1:]:
-        did("user", "add", name, *said, "--data", data)
-        keys[name] = key_of(name, data)
+        run("user", "add", name, *said, "--data", data)
+        keys[name] = create_key(name, data)
     with serving_forked(data, "--runtime", "simulated", "--auth", "sigv4", "--stop-grace", "1") as service:
-        yield SimpleNamespace(service=service, keys=keys, ground=Ground(service, room=64, key=keys["amy"]))
+        yield SimpleNamespace(service=service, keys=keys, queue=JobQueue(service, room=64, key=keys["amy"]))
 
 
 @pytest.fixture(autouse=True)
@@ -51,9 +51,9 @@ def name():
 @pytest.fixture
 def jobs(lab, name):
     """One of each, by its owner; they run."""
-    ids = {owner: lab.ground.submit(name, key=lab.keys[owner]) for owner in OWNERS}
+    ids = {owner: lab.queue.submit(name, key=lab.keys[owner]) for owner in OWNERS}
     for it in ids.values():
-        lab.ground.reach(it, "RUNNING")
+        lab.queue.reach(it, "RUNNING")
     return ids
 
 
@@ -71,7 +71,7 @@ def caller(lab, monkeypatch):
 
 
 def stopped(lab, jobs):
-    return {name for name, it in jobs.items() if lab.ground.told(it).get("isTerminated")}
+    return {name for name, it in jobs.items() if lab.queue.describe(it).get("isTerminated")}
 
 
 @pytest.mark.parametrize(
@@ -95,17 +95,17 @@ def test_filters_select_only_jobs_that_the_caller_reaches(lab, jobs, caller, nam
 
     done = caller(who, "terminate", *words, "-n", name)
 
-    assert (done.status, done.says[-1].partition(" (")[0]) == (0, f"{len(meant)} stopping")
+    assert (done.status, done.out[-1].partition(" (")[0]) == (0, f"{len(meant)} stopping")
     assert stopped(lab, jobs) == meant
 
 
 def test_the_owner_of_a_job_sees_who_stopped_it_and_others_see_nothing(jobs, caller):
     caller("cora", "terminate", jobs["ada"], "--reason", "too hot")
 
-    seen = json.loads("\n".join(caller("ada", "history", jobs["ada"], "--json").says))
+    seen = json.loads("\n".join(caller("ada", "history", jobs["ada"], "--json").out))
     orders = [it["stopOrder"] for it in seen["history"] if "stopOrder" in it]
     assert {(it["kind"], it["user"], it["reason"]) for it in orders} == {("TERMINATE", "cora", "too hot")}
-    again = caller("ada", "terminate", jobs["ada"]).says
+    again = caller("ada", "terminate", jobs["ada"]).out
     assert any("by cora ('too hot')" in line or "is already FAILED" in line for line in again)
     assert caller("eve", "history", jobs["ada"], "--json").status != 0
 
@@ -116,21 +116,21 @@ def test_the_job_of_another_user_does_not_exist(lab, jobs, caller, who, whose):
     done = caller(who, "terminate", jobs["ada"], jobs[whose])
 
     assert done.status == 1
-    assert f"{jobs[whose]}  not found" in done.says
+    assert f"{jobs[whose]}  not found" in done.out
     assert stopped(lab, jobs) == {"ada"}
 
 
 def test_the_owner_learns_who_stopped_the_job(lab, jobs, caller):
     caller("cora", "terminate", jobs["bob"])
 
-    assert lab.ground.reach(jobs["bob"], "FAILED")["statusReason"] == "Terminated by cora"
+    assert lab.queue.reach(jobs["bob"], "FAILED")["statusReason"] == "Terminated by cora"
 
 
 def test_without_a_key_nothing_is_stopped_and_advice_is_printed(lab, jobs):
     done = batchq("terminate", "-t", "all")
 
-    assert (done.status, done.says) == (2, [])
-    assert "AWS_ACCESS_KEY_ID" in done.complains
+    assert (done.status, done.out) == (2, [])
+    assert "AWS_ACCESS_KEY_ID" in done.err
     assert stopped(lab, jobs) == set()
 
 

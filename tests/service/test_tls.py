@@ -12,7 +12,7 @@ from botocore.exceptions import SSLError
 
 from batchq.cli.main import main
 from tests.service.test_keys import Keys
-from tests.service.test_serve_signals import HalfAsked, stops_listening
+from tests.service.test_serve_signals import PartialRequest, stops_listening
 from tests.service.waiting import reaches, register
 from tests.support.certificates import Authority
 from tests.support.service import BATCHQ, HELD_UP, PATIENCE, Service, serving
@@ -33,8 +33,8 @@ def served(tmp_path_factory, authority):
     data = tmp_path_factory.mktemp("tls") / "data"
     with serving(data, "--runtime", "simulated", *beyond, *files.flags(), bundle=files.bundle) as service:
         yield service
-    told = [line for line in service.log.read_text().splitlines() if " INFO " not in line]
-    assert [line for line in told if not any(it in line for it in EXPECTED)] == []
+    lines = [line for line in service.log.read_text().splitlines() if " INFO " not in line]
+    assert [line for line in lines if not any(it in line for it in EXPECTED)] == []
     assert service.blocked_by() == []
 
 
@@ -66,9 +66,9 @@ def test_the_aws_cli_with_the_authority_runs_a_job(served, key, authority):
     signs.pop("AWS_CA_BUNDLE")
     command = [BATCHQ.parent / "aws", "--ca-bundle", authority.bundle, "batch", "describe-job-queues"]
 
-    said = subprocess.run(command, capture_output=True, text=True, check=True, env=signs).stdout
+    output = subprocess.run(command, capture_output=True, text=True, check=True, env=signs).stdout
 
-    assert json.loads(said)["jobQueues"]
+    assert json.loads(output)["jobQueues"]
 
 
 def test_batchq_commands_with_the_authority_work(served, authority, monkeypatch, capsys):
@@ -81,11 +81,11 @@ def test_batchq_commands_with_the_authority_work(served, authority, monkeypatch,
 
 def test_a_client_without_the_authority_sends_nothing(served, tmp_path):
     other = Authority(tmp_path).bundle
-    stranger = Service(served.data, bundle=other)
-    stranger.url = served.url
+    untrusting = Service(served.data, bundle=other)
+    untrusting.url = served.url
 
     with pytest.raises(SSLError, match="certificate verify failed"):
-        stranger.client(tries=1).describe_job_queues()
+        untrusting.client(tries=1).describe_job_queues()
 
 
 @pytest.mark.fault("IN11")
@@ -112,12 +112,12 @@ def test_sigterm_waits_for_requests_and_not_for_handshakes(tmp_path, authority):
     files = authority.issue("ending")
     with serving(tmp_path / "data", "--runtime", "simulated", *files.flags(), bundle=files.bundle) as service:
         register(service.client(), "late", "true")
-        asking = HalfAsked(service)
+        request = PartialRequest(service)
         with create_connection(address(service)):
-            service.health()  # by now the server has begun with what came before
+            service.health()  # now the server has begun to read the request
 
             service.process.terminate()
 
             stops_listening(service)
-            assert asking.finish()[0] == 200
+            assert request.finish()[0] == 200
             assert service.process.wait(PATIENCE) == 0

@@ -1,4 +1,4 @@
-"""Waiting for what a real server will do, and not for ever."""
+"""Waits for events of a real server, with a time limit, and small job definitions."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -9,7 +9,7 @@ from typing import Any
 from tests.support.docker_api import docker_api
 from tests.support.service import PATIENCE
 
-UNTIL_TOLD = ("sh", "-c", "trap 'exit 0' USR1; echo ready; while :; do sleep 0.1; done")
+UNTIL_SIGNALLED = ("sh", "-c", "trap 'exit 0' USR1; echo ready; while :; do sleep 0.1; done")
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -20,7 +20,7 @@ def until(holds: Callable[[], bool]) -> None:
 
 
 def reaches(batch: Any, job_id: str, *statuses: str) -> dict[str, Any]:
-    """The job as described when it is in one of these statuses."""
+    """Wait until the job has one of these statuses. Returns its description."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         (job,) = batch.describe_jobs(jobs=[job_id])["jobs"]
@@ -30,25 +30,25 @@ def reaches(batch: Any, job_id: str, *statuses: str) -> dict[str, Any]:
     raise AssertionError(f"{job_id} is {job['status']}, not {statuses}: {job}")
 
 
-def says(service: Any, job_id: str, message: str) -> None:
-    """Until it does: its output is told while it runs."""
+def wait_for_output(service: Any, job_id: str, message: str) -> None:
+    """Wait until the log of a job has the line `message`."""
     job = reaches(service.client(), job_id, "RUNNING", "SUCCEEDED", "FAILED")
     stream = job["container"]["logStreamName"]
     end = time.monotonic() + PATIENCE
-    while message not in (told := output(service, stream)):
-        assert time.monotonic() < end, f"{job_id} never says {message!r}, but {told}"
+    while message not in (lines := output(service, stream)):
+        assert time.monotonic() < end, f"{job_id} has no line {message!r}, but {lines}"
         time.sleep(0.05)
 
 
-def tell_to_end(containers: Iterable[str]) -> None:
-    """Those of `UNTIL_TOLD`, once they say that they are ready: by a signal that is no stop."""
+def end_by_signal(containers: Iterable[str]) -> None:
+    """End containers that run UNTIL_SIGNALLED and have printed `ready`. The signal is not one of a stop."""
     with closing(docker_api()) as engine:
         for it in containers:
             engine.kill(it, "USR1")
 
 
-def is_over(connection: socket) -> bool:
-    """Whether the other end has hung up on who waits for it to say something."""
+def is_closed(connection: socket) -> bool:
+    """Whether the peer has closed the connection."""
     connection.setblocking(False)
     try:
         return connection.recv(1) == b""

@@ -1,4 +1,4 @@
-"""Queues with room of their own on a server that is shared, jobs in them, and the commands that stop these."""
+"""Queues with an environment of their own on a shared server, their jobs, and commands."""
 
 import shlex
 import time
@@ -12,37 +12,38 @@ from batchq.compute.simulated.script import Script, write
 from tests.service.waiting import PATIENCE
 from tests.support.scripts import IMAGE, command
 
-FOR_EVER = Script(seconds=None, on_term=143)
+ENDLESS = Script(seconds=None, on_term=143)
 NUMBERS = count(1)
 
 
 def batchq(*words):
-    """A command: its status, and the lines that it says and complains of."""
-    with redirect_stdout(StringIO()) as said, redirect_stderr(StringIO()) as complained:
+    """Run a command. Returns its status, the lines of stdout, and stderr."""
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
         try:
             status = main([str(it) for it in words])
-        except SystemExit as left:
-            status = left.code
-    return SimpleNamespace(status=status, says=said.getvalue().splitlines(), complains=complained.getvalue())
+        except SystemExit as raised:
+            status = raised.code
+    return SimpleNamespace(status=status, out=out.getvalue().splitlines(), err=err.getvalue())
 
 
-def did(*words):
+def run(*words):
+    """Run a command that must succeed. Returns the lines of stdout."""
     done = batchq(*words)
-    assert done.status == 0, done.complains
-    return done.says
+    assert done.status == 0, done.err
+    return done.out
 
 
-def key_of(name, data):
-    """The id and the secret of a new one, as a shell reads them."""
-    (given,) = did("key", "create", "--user", name, "--data", data)
-    return [it.partition("=")[2] for it in shlex.split(given)[1:]]
+def create_key(user, data):
+    """The id and the secret of a new key."""
+    (line,) = run("key", "create", "--user", user, "--data", data)
+    return [it.partition("=")[2] for it in shlex.split(line)[1:]]
 
 
-class Ground:
-    """A queue and an environment of one name, with room for so many jobs of one vCPU."""
+class JobQueue:
+    """A queue and an environment of one name, with `room` vCPUs, one for each job."""
 
     def __init__(self, service, *, room, key=("any", "any"), name=None):
-        self.name = name or f"ground-{next(NUMBERS)}"
+        self.name = name or f"queue-{next(NUMBERS)}"
         self.service = service
         self.batch = service.client(key=key)
         resources = {"type": "EC2", "minvCpus": 0, "maxvCpus": room, "subnets": [], "instanceRole": "none"}
@@ -52,7 +53,7 @@ class Ground:
         order = [{"order": 1, "computeEnvironment": self.name}]
         self.batch.create_job_queue(jobQueueName=self.name, priority=1, computeEnvironmentOrder=order)
 
-    def submit(self, name="sim", *, script=FOR_EVER, array=None, nodes=None, key=None):
+    def submit(self, name="sim", *, script=ENDLESS, array=None, nodes=None, key=None):
         """The id of a job."""
         batch = self.batch if key is None else self.service.client(key=key)
         kind = {"type": "container", "containerProperties": playing(script)}
@@ -62,34 +63,34 @@ class Ground:
             kind = {"type": "multinode", "nodeProperties": gang}
         definition = f"{name}-{next(NUMBERS)}"
         batch.register_job_definition(jobDefinitionName=definition, **kind)
-        asked = {"jobName": name, "jobQueue": self.name, "jobDefinition": definition}
-        return batch.submit_job(**asked, **({"arrayProperties": {"size": array}} if array else {}))["jobId"]
+        request = {"jobName": name, "jobQueue": self.name, "jobDefinition": definition}
+        return batch.submit_job(**request, **({"arrayProperties": {"size": array}} if array else {}))["jobId"]
 
     def running(self, name="sim", **how):
-        """The id of one that runs."""
+        """The id of a job that is RUNNING."""
         job_id = self.submit(name, **how)
         self.reach(job_id, "RUNNING")
         return job_id
 
     def reach(self, job_id, *statuses):
-        """The job as it is told when it is in one of these statuses."""
+        """The description of the job once it has one of these statuses."""
         return self._wait(job_id, lambda job: job["status"] in statuses)
 
     def node_ends(self, node_id):
         return self._wait(node_id, lambda job: job["attempts"] and job["attempts"][-1].get("stoppedAt"))
 
-    def told(self, job_id):
+    def describe(self, job_id):
         (job,) = self.batch.describe_jobs(jobs=[job_id])["jobs"]
         return job
 
     def status(self, job_id):
-        return self.told(job_id)["status"]
+        return self.describe(job_id)["status"]
 
     def _wait(self, job_id, there):
-        """A child may be about to come."""
+        """Children of an array are created after their parent."""
         end = time.monotonic() + PATIENCE
         while not ((jobs := self.batch.describe_jobs(jobs=[job_id])["jobs"]) and there(jobs[0])):
-            assert time.monotonic() < end, f"it does not come to that: {jobs}"
+            assert time.monotonic() < end, f"timeout: {jobs}"
             time.sleep(0.05)
         return jobs[0]
 
