@@ -1,6 +1,6 @@
-"""`make bench ONLY=wire,stop` measures in pairs, A B A B, and prints medians with the least and the most.
+"""`make bench ONLY=wire,stop` measures in pairs, A B A B, and prints medians with minimum and maximum.
 
-Where something is measured against another, the pairs are compared, and the median of that must reach its goal.
+Where batchq is compared with a baseline, each pair is compared, and the median of the comparisons must reach the goal.
 """
 
 import argparse
@@ -20,8 +20,8 @@ from tests.bench.scale import TINY, Scale
 
 def main() -> None:
     options = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    options.add_argument("--only", default="", help=f"of {','.join(GROUPS)}; all if it is empty")
-    options.add_argument("--tiny", action="store_true", help="see whether it runs")
+    options.add_argument("--only", default="", help=f"groups of {','.join(GROUPS)}; empty: all")
+    options.add_argument("--tiny", action="store_true", help="smallest numbers, to see that the groups run")
     for it in fields(Scale):
         options.add_argument(f"--{it.name.replace(chr(95), chr(45))}", type=type(it.default))
     given = vars(options.parse_args())
@@ -31,26 +31,22 @@ def main() -> None:
     unknown = set(chosen) - set(GROUPS)
     if unknown:
         sys.exit(f"no such group: {', '.join(sorted(unknown))}")
-    tune_gc()  # as a server does, for what of it is measured in this process
+    tune_gc()  # as a server does: parts of it are measured in this process
     print(HEAD, flush=True)
     with tempfile.TemporaryDirectory(prefix="batchq-bench-code-") as folder:
         compile_into(Path(folder))
-        tell(chosen, scale)
+        for line in figure_lines(chosen, scale):
+            print(line, flush=True)
 
 
 def compile_into(folder: Path) -> None:
-    """Servers find their code compiled from the second start on, as installed ones do, whatever is set here."""
+    """Let servers cache their bytecode in `folder`, as installed ones do, whatever the environment says."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = str(folder)
 
 
-def tell(chosen: list[str], scale: Scale) -> None:
-    for line in measured(chosen, scale):
-        print(line, flush=True)
-
-
-def measured(chosen: list[str], scale: Scale) -> Iterator[str]:
-    """A line a figure, as they come; how long each group took goes to the error output."""
+def figure_lines(chosen: list[str], scale: Scale) -> Iterator[str]:
+    """A line for each figure once it is measured; the duration of each group goes to the error output."""
     for name in chosen:
         began = time.monotonic()
         with tempfile.TemporaryDirectory(prefix=f"batchq-bench-{name}-") as folder:

@@ -1,4 +1,4 @@
-"""The Docker SDK alone, doing what batchq must do: create, start, wait for the event, remove. The measure of things."""
+"""The baseline: the Docker SDK alone creates and starts containers, waits for their end and removes them."""
 
 import threading
 import time
@@ -10,26 +10,26 @@ from uuid import uuid4
 
 import docker
 
-from tests.bench.ground import HERE
+from tests.bench.services import SHARED_PATH
 from tests.support.docker_api import docker_api
 
 LABEL = "batchq-bench"
 HOST = {"CpuShares": 1024, "Memory": 64 << 20, "MemorySwap": 64 << 20, "LogConfig": {"Type": "json-file", "Config": {}}}
-HANDS = 8  # threads that stop
+STOP_THREADS = 8  # threads that stop
 
 
 class Bare:
-    """One client a thread, and one thread that hears of deaths, as the SDK's documentation has it."""
+    """A client for each thread, and a thread that reads the die events."""
 
     def __init__(self, *, network: str = "default", shared: Path | None = None) -> None:
-        binds = [] if shared is None else [f"{shared}:{HERE}"]
+        binds = [] if shared is None else [f"{shared}:{SHARED_PATH}"]
         self._host = HOST | {"NetworkMode": network, "Binds": binds}
         self._own = threading.local()
         self._deaths: dict[str, threading.Event] = {}
         self._died_at: dict[str, float] = {}
         self._run = uuid4().hex
         self._events = self.api.events(decode=True, filters={"label": f"{LABEL}={self._run}", "event": "die"})
-        threading.Thread(target=self._hear, daemon=True).start()
+        threading.Thread(target=self._read_events, daemon=True).start()
 
     @property
     def api(self) -> docker.APIClient:
@@ -38,21 +38,21 @@ class Bare:
         return self._own.api
 
     def run(self, count: int, at_once: int) -> float:
-        """Containers a second of `true`, so many at once."""
+        """Containers of `true` a second. `at_once`: how many at the same time."""
         began = time.perf_counter()
         with ThreadPoolExecutor(at_once) as pool:
             list(pool.map(lambda _: self._one(), range(count)))
         return count / (time.perf_counter() - began)
 
     def launch(self, count: int, *command: str) -> list[str]:
-        """So many of them, started, and long enough ago for a shell to have come to its loop."""
+        """Start `count` containers, and wait until their shells have set up their traps. Returns their names."""
         names = [self.create(*command) for _ in range(count)]
         self.each(names, self.start)
         time.sleep(1)
         return names
 
     def each(self, names: Iterable[str], do: Callable[[str], object]) -> None:
-        with ThreadPoolExecutor(HANDS) as pool:
+        with ThreadPoolExecutor(STOP_THREADS) as pool:
             list(pool.map(do, names))
 
     def create(self, *command: str) -> str:
@@ -79,7 +79,7 @@ class Bare:
         self.api.kill(name, "SIGKILL")
 
     def wait_dead(self, name: str) -> float:
-        """The moment at which the event came."""
+        """Wait for the die event. Returns the time at which it arrived."""
         if not self._deaths[name].wait(60):
             raise TimeoutError(f"{name} did not end")
         del self._deaths[name]
@@ -94,7 +94,7 @@ class Bare:
         self.wait_dead(name)
         self.remove(name)
 
-    def _hear(self) -> None:
+    def _read_events(self) -> None:
         for event in self._events:
             with suppress(KeyError):
                 name = event["Actor"]["Attributes"]["name"]

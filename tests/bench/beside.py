@@ -1,7 +1,7 @@
-"""Servers to measure against. `python -m tests.bench.beside parsing|instant` serves until its input ends.
+"""Baseline servers. `python -m tests.bench.beside parsing|shaping|instant` serves until its input ends.
 
-`parsing` is our own application with one handler, which parses and validates SubmitJob's body as the server does, and
-does no more with it; `shaping` leaves out what is no matter of its shape; `instant` answers all with the same bytes.
+`parsing` is the application of batchq with one handler, which parses and validates the body of SubmitJob; `shaping`
+checks its shape only; `instant` answers every request with the same bytes.
 """
 
 import asyncio
@@ -29,14 +29,14 @@ from tests.support.server import serving as site
 
 JOB_ID = "00000000-0000-4000-8000-000000000000"
 ANSWER = {"jobArn": f"arn:aws:batch:us-east-1:123456789012:job/{JOB_ID}", "jobName": "load", "jobId": JOB_ID}
-SAID = http.reply(ANSWER).body
+RESPONSE = http.reply(ANSWER).body
 DEFINITION = definition(name="true", command=("true",), memory_mib=32)
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
 
 
 @contextmanager
 def beside(kind: str) -> Iterator[str]:
-    """The URL of such a server, in a process of its own as ours is."""
+    """The URL of such a server, in a process of its own."""
     command = [sys.executable, "-m", "tests.bench.beside", kind]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         yield process.stdout.readline().strip()
@@ -44,7 +44,7 @@ def beside(kind: str) -> Iterator[str]:
 
 
 @takes(SubmitJob, check=submit_job.check_size)
-async def shaped(_desk, _call, _given):
+async def shaped(_context, _call, _input):
     return ANSWER
 
 
@@ -74,14 +74,14 @@ async def nothing():
 
 class Instant(asyncio.Protocol):
     def connection_made(self, transport):
-        self._transport, self._heard = transport, b""
+        self._transport, self._received = transport, b""
 
     def data_received(self, data):
-        self._heard += data
-        head, end, body = self._heard.partition(b"\r\n\r\n")
+        self._received += data
+        head, end, body = self._received.partition(b"\r\n\r\n")
         if end and len(body) >= int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0]):
-            self._heard = b""
-            self._transport.write(HEAD + str(len(SAID)).encode() + b"\r\n\r\n" + SAID)
+            self._received = b""
+            self._transport.write(HEAD + str(len(RESPONSE)).encode() + b"\r\n\r\n" + RESPONSE)
 
 
 async def serve(kind: str) -> None:
@@ -100,5 +100,5 @@ async def serve(kind: str) -> None:
 
 
 if __name__ == "__main__":
-    tune_gc()  # as the server that is held against it
+    tune_gc()  # as the server that it is compared with
     asyncio.run(serve(sys.argv[1]))

@@ -30,7 +30,7 @@ HOST = Resources(millicpus=10_000_000, memory_mib=10_000_000)
 
 
 class Running:
-    """An engine at work, and how many jobs came to their end under it."""
+    """A running engine, which counts the jobs that end."""
 
     def __init__(self, engine: Engine, store: SqliteStore) -> None:
         self.engine, self.store = engine, store
@@ -38,8 +38,8 @@ class Running:
         self._wanted = 0
         self._enough = asyncio.Event()
 
-    async def until_over(self, count: int) -> None:
-        """Until so many more are."""
+    async def wait_for_ends(self, count: int) -> None:
+        """Wait until `count` more jobs have ended."""
         self._wanted = self._over + count
         self._enough.clear()
         await self._enough.wait()
@@ -51,7 +51,7 @@ class Running:
         await self.engine.deliver(job_id, on.CancelRequested(reason="measured"), caller=builders.ADMIN)
 
     def changes(self) -> int:
-        """Rows that were written since the database was opened."""
+        """The number of rows that were written since the database was opened."""
         return self.store._database._writer._conn.total_changes
 
     def count(self, _: Status | None, status: Status, __: Job) -> None:
@@ -64,11 +64,11 @@ class Running:
 async def running(
     data: Path, *, queue: str, at_once: int, log: Path, state: State = State.ENABLED
 ) -> AsyncIterator[Running]:
-    """With room for so many jobs of a thousand millicpus, writing its log as a server does. DISABLED starts none."""
+    """An engine with room for `at_once` jobs of a vCPU, which writes its log to `log`. `state`: of its environment."""
     clock, inbox = SystemClock(), Mailbox()
     store = await SqliteStore.open(data)
     runtime = SimulatedRuntime(clock=clock, capacity=HOST)
-    with closing(LogFiles(data / "logs")) as archive, _told(log):
+    with closing(LogFiles(data / "logs")) as archive, _logging_to(log):
         logs = LogService(store=store, archive=archive, runtime=runtime, clock=clock, quota=UNLIMITED)
         engine = Engine(
             mailbox=inbox,
@@ -98,8 +98,8 @@ async def running(
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Log lines go to a file for a while, as a server's do."""
+def _logging_to(path: Path) -> Iterator[None]:
+    """Write log lines to a file, as a server does."""
     log, before = logging.root, logging.root.level
     with path.open("w") as file:
         to = log_handler(file)

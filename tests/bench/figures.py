@@ -1,4 +1,4 @@
-"""What was measured, beside what it is measured against and what must be reached."""
+"""Figures: what was measured, the baseline, and the goal."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ HEAD = (
     "|---|---|---|---|---|---|"
 )  # fmt: skip
 
-Ours = TypeVar("Ours")
-Theirs = TypeVar("Theirs")
+Measured = TypeVar("Measured")
+Baseline = TypeVar("Baseline")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Goal:
-    """`compare` makes one number of a pair, or of one of ours; the median of those is held against `limit`."""
+    """A goal. `compare` makes a number of each pair, or of each measurement; their median is compared with `limit`."""
 
     text: str
     limit: float
@@ -36,46 +36,50 @@ def at_most(ratio: float) -> Goal:
 
 
 def at_most_more(difference: float) -> Goal:
-    return Goal(text=f"at most {difference:g} more", limit=difference, compare=lambda ours, theirs: ours - theirs)
+    return Goal(
+        text=f"at most {difference:g} more", limit=difference, compare=lambda measured, baseline: measured - baseline
+    )
 
 
 def within(limit: float) -> Goal:
-    """Against nothing: as it is."""
-    return Goal(text=f"at most {limit:g}", limit=limit, compare=lambda ours, _: ours)
+    """The measurement itself, without a baseline."""
+    return Goal(text=f"at most {limit:g}", limit=limit, compare=lambda measured, _: measured)
 
 
 def no_less_than(limit: float) -> Goal:
-    return Goal(text=f"at least {limit:g}", limit=limit, compare=lambda ours, _: ours, least=True)
+    return Goal(text=f"at least {limit:g}", limit=limit, compare=lambda measured, _: measured, least=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """`theirs` is empty where the goal is against nothing."""
+    """One line of the report. `baseline` is empty without a baseline."""
 
     name: str
     against: str = ""
-    ours: Sequence[float]
-    theirs: Sequence[float] = ()
+    measured: Sequence[float]
+    baseline: Sequence[float] = ()
     goal: Goal
 
     def __str__(self) -> str:
-        compared = [self.goal.compare(*pair) for pair in zip(self.ours, self.theirs or self.ours, strict=True)]
+        compared = [
+            self.goal.compare(*pair) for pair in zip(self.measured, self.baseline or self.measured, strict=True)
+        ]
         verdict = "reached" if self.goal.reached(median(compared)) else "not: see docs/performance.md"
-        against = f"{self.against}: {spread(self.theirs)}" if self.theirs else self.against
-        told = spread(compared) if self.theirs else ""
-        return f"| {self.name} | {spread(self.ours)} | {against} | {told} | {self.goal.text} | {verdict} |"
+        against = f"{self.against}: {spread(self.baseline)}" if self.baseline else self.against
+        comparison = spread(compared) if self.baseline else ""
+        return f"| {self.name} | {spread(self.measured)} | {against} | {comparison} | {self.goal.text} | {verdict} |"
 
 
-def in_turns(
-    pairs: int, theirs: Callable[[], Theirs], ours: Callable[[], Ours]
-) -> tuple[Sequence[Theirs], Sequence[Ours]]:
-    """A B A B: what slows the machine down slows both."""
-    found = [(theirs(), ours()) for _ in range(pairs)]
+def interleaved(
+    pairs: int, baseline: Callable[[], Baseline], measured: Callable[[], Measured]
+) -> tuple[Sequence[Baseline], Sequence[Measured]]:
+    """Measure in the order A B A B, so that a slow machine slows down both. Returns both results of all pairs."""
+    found = [(baseline(), measured()) for _ in range(pairs)]
     return [it for it, _ in found], [it for _, it in found]
 
 
 def spread(numbers: Sequence[float]) -> str:
-    """The median, and the least and the most."""
+    """The median, with minimum and maximum."""
     if len(numbers) == 1:
         return short(numbers[0])
     return f"{short(median(numbers))} ({short(min(numbers))} to {short(max(numbers))})"
@@ -87,5 +91,5 @@ def short(number: float) -> str:
     return f"{number:.2f}" if abs(number) < 10 else f"{number:.1f}"
 
 
-def _ratio(ours: float, theirs: float) -> float:
-    return ours / theirs
+def _ratio(measured: float, baseline: float) -> float:
+    return measured / baseline

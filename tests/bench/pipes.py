@@ -1,6 +1,6 @@
-"""A folder with two named pipes: containers write the moment something happens, and end when they are told.
+"""A folder with two named pipes: containers write to one when something happens, and exit after a line in the other.
 
-A pipe is of the machine and not of the container's engine, so what it says has no delay of Docker's in it.
+Pipes have no delay of the container engine.
 """
 
 import os
@@ -15,28 +15,28 @@ class Pipes:
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
         self.folder = folder
-        for name in ("heard", "go"):
+        for name in ("events", "go"):
             os.mkfifo(folder / name)
             (folder / name).chmod(0o666)
-        self._heard = os.open(folder / "heard", os.O_RDWR | os.O_NONBLOCK)
+        self._events = os.open(folder / "events", os.O_RDWR | os.O_NONBLOCK)
         self._go = os.open(folder / "go", os.O_RDWR | os.O_NONBLOCK)
 
     def wait(self, word: str) -> float:
-        """The moment at which it was written."""
-        said, ends = b"", time.monotonic() + PATIENCE
-        while word.encode() not in said:
-            ready, _, _ = select([self._heard], [], [], ends - time.monotonic())
+        """Wait until a container has written `word`. Returns the time at which it was read."""
+        data, ends = b"", time.monotonic() + PATIENCE
+        while word.encode() not in data:
+            ready, _, _ = select([self._events], [], [], ends - time.monotonic())
             if not ready:
-                raise TimeoutError(f"nobody wrote {word!r}")
-            said += os.read(self._heard, 4096)
+                raise TimeoutError(f"no container wrote {word!r}")
+            data += os.read(self._events, 4096)
         return time.perf_counter()
 
-    def let_go(self) -> float:
-        """The moment at which the container is told to end; it is a read and an exit away from its end."""
+    def release(self) -> float:
+        """Let a waiting container exit. Returns the time before that."""
         began = time.perf_counter()
         os.write(self._go, b"\n")
         return began
 
     def close(self) -> None:
-        os.close(self._heard)
+        os.close(self._events)
         os.close(self._go)

@@ -1,4 +1,4 @@
-"""How much of each thing is measured."""
+"""How much is measured."""
 
 from dataclasses import dataclass, replace
 
@@ -51,4 +51,4 @@ TINY = replace(
     readers=3,
     event_seconds=1.0,
 )
-"""Of each a little: nothing is to be learnt of it but that the bench runs."""
+"""The smallest numbers, which show only that the bench runs."""

@@ -1,6 +1,6 @@
 """`python -m tests.bench.slots` runs a million jobs on ten thousand slots: the whole engine on the virtual clock.
 
-Containers are simulated and the store is in memory, so what it prints is what deciding costs, and no disk.
+Containers are simulated and the store is in memory, so it measures the scheduler without a disk.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 async def run(jobs: int, slots: int) -> float:
-    """Simulated hours until the last of them is over."""
+    """Run the jobs. Returns the simulated hours until the last one has ended."""
     clock, inbox = VirtualClock(), Mailbox()
     host = Resources(millicpus=1000 * slots, memory_mib=1024 * slots)
     over = asyncio.Event()

@@ -1,9 +1,9 @@
-"""Each group of the bench runs, with numbers so small that nothing is to be learnt of it."""
+"""Each group of the bench runs, with the smallest numbers."""
 
 import pytest
 
 from tests.bench import slots
-from tests.bench.figures import Figure, at_least, at_most_more, in_turns, within
+from tests.bench.figures import Figure, at_least, at_most_more, interleaved, within
 from tests.bench.groups import GROUPS
 from tests.bench.scale import TINY
 from tests.support.clock import VirtualLoop
@@ -22,33 +22,33 @@ def test_a_group_measures_all_its_figures(group, tmp_path):
     assert all(str(it).count("|") == str(figures[0]).count("|") for it in figures)
 
 
-def test_pairs_are_measured_in_turns():
+def test_pairs_are_interleaved():
     done = []
 
-    theirs, ours = in_turns(2, lambda: done.append("A") or 1, lambda: done.append("B") or 2)
+    baseline, measured = interleaved(2, lambda: done.append("A") or 1, lambda: done.append("B") or 2)
 
-    assert (done, theirs, ours) == (["A", "B", "A", "B"], [1, 1], [2, 2])
+    assert (done, baseline, measured) == (["A", "B", "A", "B"], [1, 1], [2, 2])
 
 
 def test_each_pair_is_compared_and_the_median_must_reach_the_goal():
     # the ratio of the medians would be 2
-    told = str(Figure(name="rate", against="bare", ours=[9, 10, 30], theirs=[10, 10, 5], goal=at_least(1)))
+    line = str(Figure(name="rate", against="bare", measured=[9, 10, 30], baseline=[10, 10, 5], goal=at_least(1)))
 
     assert (
-        told
+        line
         == "| rate | 10.0 (9.00 to 30.0) | bare: 10.0 (5.00 to 10.0) | 1.00 (0.90 to 6.00) | at least 1 | reached |"
     )
 
 
-def test_what_is_not_reached_says_where_it_is_explained():
-    more = Figure(name="ms", against="bare", ours=[25], theirs=[10], goal=at_most_more(10))
-    longer = Figure(name="s", ours=[3.5], goal=within(3))
+def test_a_goal_that_is_not_reached_names_the_page_that_explains_it():
+    more = Figure(name="ms", against="bare", measured=[25], baseline=[10], goal=at_most_more(10))
+    longer = Figure(name="s", measured=[3.5], goal=within(3))
 
     assert "| 15.0 | at most 10 more | not: see docs/performance.md |" in str(more)
     assert "| s | 3.50 |  |  | at most 3 | not:" in str(longer)
 
 
-def test_jobs_run_on_slots_on_a_clock_that_costs_nothing():
+def test_jobs_run_on_slots_on_the_virtual_clock():
     loop = VirtualLoop()
 
     hours = loop.run_until_complete(slots.run(30, 10))

@@ -1,4 +1,4 @@
-"""Requests said as bytes: a client that costs the machine next to nothing beside the server it measures."""
+"""A client that sends prepared bytes, so that it costs little CPU beside the server that it measures."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ END_OF_HEAD = b"\r\n\r\n"
 
 @dataclass(frozen=True, kw_only=True)
 class Sent:
-    """What became of many requests: all of them took `seconds`, each as long as `took` says."""
+    """Many requests: the `seconds` of all together, and how long each of them `took`."""
 
     seconds: float
     took: Sequence[float]
@@ -26,14 +26,14 @@ class Sent:
         return len(self.took) / self.seconds
 
 
-def request(operation: str, **asked: object) -> bytes:
-    body = json.dumps(asked).encode()
+def request(operation: str, **members: object) -> bytes:
+    body = json.dumps(members).encode()
     head = f"POST /v1/{operation} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 def send(url: str, requests: Iterable[bytes], *, connections: int) -> Sent:
-    """All of them, each connection with one request under way. Raises RuntimeError at the first that is refused."""
+    """Send all requests, one at a time on each connection. Raises RuntimeError for a refused one."""
     return asyncio.run(_send(URL(url), iter(requests), connections))
 
 
@@ -42,14 +42,14 @@ def p99(took: Sequence[float]) -> float:
 
 
 class Caller:
-    """One connection that waits for each answer."""
+    """A client with one connection, which waits for each answer."""
 
     def __init__(self, url: str) -> None:
         at = URL(url)
         self._connection = HTTPConnection(at.host, at.port)
 
-    def __call__(self, operation: str, **asked: object):
-        return self._answer("POST", f"/v1/{operation}", json.dumps(asked))
+    def __call__(self, operation: str, **members: object):
+        return self._answer("POST", f"/v1/{operation}", json.dumps(members))
 
     def get(self, path: str):
         return self._answer("GET", path)
@@ -73,41 +73,41 @@ async def _send(url: URL, requests: Iterator[bytes], connections: int) -> Sent:
         await loop.create_connection(lambda line=line: line, url.host, url.port)
     began = time.perf_counter()
     for line in lines:
-        line.say_next()
+        line.send_next()
     await asyncio.gather(*(line.done for line in lines))
     return Sent(seconds=time.perf_counter() - began, took=took)
 
 
 class _Line(asyncio.Protocol):
-    """Says one request when the answer to the last is whole."""
+    """Sends the next request when the answer to the last one is complete."""
 
     def __init__(self, requests: Iterator[bytes], took: list[float], done: asyncio.Future) -> None:
         self._requests, self._took, self.done = requests, took, done
-        self._heard = b""
+        self._received = b""
 
     def connection_made(self, transport):
         self._transport = transport
 
-    def say_next(self):
-        said = next(self._requests, None)
-        if said is None:
+    def send_next(self):
+        data = next(self._requests, None)
+        if data is None:
             self.done.set_result(None)
             self._transport.close()
             return
         self._since = time.perf_counter()
-        self._transport.write(said)
+        self._transport.write(data)
 
     def data_received(self, data):
-        self._heard += data
-        head, end, body = self._heard.partition(END_OF_HEAD)
+        self._received += data
+        head, end, body = self._received.partition(END_OF_HEAD)
         if not end or len(body) < int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0]):
             return
         if not head.startswith(b"HTTP/1.1 200"):
-            self.done.set_exception(RuntimeError(self._heard.decode()))
+            self.done.set_exception(RuntimeError(self._received.decode()))
             return
-        self._heard = b""
+        self._received = b""
         self._took.append(time.perf_counter() - self._since)
-        self.say_next()
+        self.send_next()
 
     def connection_lost(self, why):
         if not self.done.done():

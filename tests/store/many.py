@@ -55,7 +55,7 @@ def filled(data: Path, count: int, first: Job = FIRST) -> None:
             connection.execute(statement.replace(":last", str(count - 1)))
 
 
-def its_id(number: int) -> JobId:
+def id_of(number: int) -> JobId:
     return JobId(f"{number:08x}-0000-4000-8000-000000000000")
 
 

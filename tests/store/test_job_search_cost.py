@@ -11,7 +11,7 @@ from batchq.ports.job_search import JobSearchQuery, SearchOrder
 from batchq.ports.jobs import Changes
 from batchq.store import database
 from batchq.store.sqlite_store import SqliteStore
-from tests.store.many import filled, its_id
+from tests.store.many import filled, id_of
 from tests.store.test_many_jobs import EACH, Counter
 from tests.support.builders import NOON, job, moment
 
@@ -36,8 +36,8 @@ PAGES = {
     "that ada sees": JobSearchQuery(visibility=ADA, limit=50),
     "that cora sees, by name": JobSearchQuery(visibility=CORA, names=frozenset({"*wn*"}), limit=50),
     "that ada sees, by end": JobSearchQuery(visibility=ADA, order_by=SearchOrder.ENDED, limit=50),
-    "by id": JobSearchQuery(ids=frozenset({its_id(7)}), limit=50),
-    "by the beginning of an id": JobSearchQuery(id_prefix=its_id(7)[:8], limit=50),
+    "by id": JobSearchQuery(ids=frozenset({id_of(7)}), limit=50),
+    "by the beginning of an id": JobSearchQuery(id_prefix=id_of(7)[:8], limit=50),
     "created later": JobSearchQuery(created_after=LATE, limit=50),
 }
 BOUNDED = {

@@ -14,7 +14,7 @@ from batchq.domain.job import Status
 from batchq.ports.jobs import Changes, Filter, JobQuery
 from batchq.store.database import NAME
 from batchq.store.sqlite_store import SqliteStore
-from tests.store.many import filled, its_id
+from tests.store.many import filled, id_of
 from tests.support.builders import NOON, job, log_stream
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(900)]
@@ -59,8 +59,8 @@ async def costs_of_looking(data, count):
     pages = [JobQuery(queue=QueueName("default"), limit=100, before=it) for it in (None, count // 2, 150)]
     done = [JobQuery(queue=QueueName("default"), status=Status.SUCCEEDED, limit=100, before=it) for it in (None, 150)]
     costs = [await counter.cost(store.list(it)) for it in (*pages, *done)]
-    costs += [await counter.cost(store.jobs([its_id(it) for it in range(1, count, count // 100)]))]
-    costs += [await counter.cost(store.history(its_id(count - 1))), await counter.cost(store.newest_streams(limit=50))]
+    costs += [await counter.cost(store.jobs([id_of(it) for it in range(1, count, count // 100)]))]
+    costs += [await counter.cost(store.history(id_of(count - 1))), await counter.cost(store.newest_streams(limit=50))]
     costs += [await counter.cost(store.active()), await counter.cost(store.runnable(QueueName("default"), 100))]
     await store.close()
     return costs

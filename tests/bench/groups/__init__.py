@@ -1,4 +1,4 @@
-"""What is measured together, for it needs the same servers. Each yields its figures as they come."""
+"""The groups of figures: each yields the figures that are measured on the same servers."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

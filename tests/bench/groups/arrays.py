@@ -1,4 +1,4 @@
-"""What an array of ten thousand costs: to accept against one job, to end; and who is held up by it meanwhile."""
+"""An array of ten thousand: the time to accept and to cancel it, and of other requests meanwhile."""
 
 import json
 import threading
@@ -8,113 +8,113 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.request import urlopen
 
-from tests.bench.figures import Figure, at_most, in_turns, within
-from tests.bench.ground import NOWHERE, lay, simulated
+from tests.bench.figures import Figure, at_most, interleaved, within
 from tests.bench.scale import Scale
+from tests.bench.services import DISABLED_QUEUE, create_queues, simulated
 from tests.bench.wire import Caller, p99
 
-SINGLE = {"jobName": "single", "jobQueue": NOWHERE, "jobDefinition": "true"}
-BREATH = 0.002  # seconds between calls of those who only want to be answered
+SINGLE = {"jobName": "single", "jobQueue": DISABLED_QUEUE, "jobDefinition": "true"}
+POLL_INTERVAL = 0.002  # seconds
 
 
 def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
     with simulated(folder / "data") as service:
-        lay(service.client())
-        ask, size = Caller(service.url), scale.array
-        theirs, ours = in_turns(
-            scale.ones, lambda: accepted(ask), lambda: accepted(ask, arrayProperties={"size": size})
+        create_queues(service.client())
+        call, size = Caller(service.url), scale.array
+        baseline, measured = interleaved(
+            scale.ones, lambda: accepted(call), lambda: accepted(call, arrayProperties={"size": size})
         )  # fmt: skip
         yield Figure(
             name=f"ms to accept an array of {size:,}",
             against="one job",
-            ours=ours,
-            theirs=theirs,
+            measured=measured,
+            baseline=baseline,
             goal=at_most(3),
         )
-        found = [cancelled(service.url, ask, size) for _ in range(scale.pairs)]
+        found = [cancelled(service.url, call, size) for _ in range(scale.pairs)]
         yield Figure(
             name=f"ms from CancelJob until {size:,} children are FAILED in DescribeJobs and ListJobs",
             against="(Slurm: 8 ms)",
-            ours=[it for it, _ in found],
+            measured=[it for it, _ in found],
             goal=within(100),
         )
         yield Figure(
             name="ms that DescribeJobs of another job takes meanwhile, 99th percentile",
-            ours=[p99(took) * 1000 for _, took in found],
+            measured=[p99(took) * 1000 for _, took in found],
             goal=within(50),
         )
-        ask.close()
+        call.close()
 
 
-def accepted(ask: Caller, **asked: object) -> float:
-    """Milliseconds that one SubmitJob takes. It is ended again before this returns."""
+def accepted(call: Caller, **members: object) -> float:
+    """Milliseconds of one SubmitJob. The job is cancelled afterwards."""
     began = time.perf_counter()
-    job = ask("submitjob", **SINGLE, **asked)["jobId"]
+    job = call("submitjob", **SINGLE, **members)["jobId"]
     took = (time.perf_counter() - began) * 1000
-    ask("canceljob", jobId=job, reason="measured")
-    until_over(ask, job)
+    call("canceljob", jobId=job, reason="measured")
+    wait_until_failed(call, job)
     return took
 
 
-def cancelled(url: str, ask: Caller, size: int) -> tuple[float, list[float]]:
-    """Milliseconds until all are over, and the seconds of each call of another client until that is written, too."""
-    other = ask("submitjob", **SINGLE)["jobId"]
-    job = ask("submitjob", **SINGLE, arrayProperties={"size": size})["jobId"]
-    while sum(summary(ask, job).values()) < size:
+def cancelled(url: str, call: Caller, size: int) -> tuple[float, list[float]]:
+    """Milliseconds until all children are FAILED, and the seconds of each other call until they are saved."""
+    other = call("submitjob", **SINGLE)["jobId"]
+    job = call("submitjob", **SINGLE, arrayProperties={"size": size})["jobId"]
+    while sum(summary(call, job).values()) < size:
         time.sleep(0.1)
     with ThreadPoolExecutor(1) as beside:
         over = threading.Event()
         took = beside.submit(describe_until, url, other, over)
         began = time.perf_counter()
-        ask("canceljob", jobId=job, reason="measured")
-        until_over(ask, job)
+        call("canceljob", jobId=job, reason="measured")
+        wait_until_failed(call, job)
         ended = time.perf_counter()
         until_written(url, f"{job}:{size - 1}")
         over.set()
         described = took.result()
-    assert failed(ask, job) == size, "of the children of a FAILED array not all are FAILED"
+    assert failed(call, job) == size, "of the children of a FAILED array not all are FAILED"
     return (ended - began) * 1000, described
 
 
-def until_over(ask: Caller, job: str) -> None:
-    """In what DescribeJobs shows, of the array and of its children, and in what ListJobs does."""
-    while (shown := ask("describejobs", jobs=[job])["jobs"][0])["status"] != "FAILED":
-        time.sleep(BREATH)
+def wait_until_failed(call: Caller, job: str) -> None:
+    """Wait until DescribeJobs and ListJobs show the job and its children as FAILED."""
+    while (shown := call("describejobs", jobs=[job])["jobs"][0])["status"] != "FAILED":
+        time.sleep(POLL_INTERVAL)
     counts = shown["arrayProperties"]["statusSummary"] if "arrayProperties" in shown else {}
     left = {status: count for status, count in counts.items() if count and status != "FAILED"}
     assert not left, f"a FAILED array has children that are {left}"
-    ends = ask("describejobs", jobs=[f"{job}:{index}" for index in range(100)])["jobs"]
+    ends = call("describejobs", jobs=[f"{job}:{index}" for index in range(100)])["jobs"]
     assert {it["status"] for it in ends} <= {"FAILED"}, "a FAILED array has children that are not"
     for status in ("SUBMITTED", "PENDING", "RUNNABLE"):
-        left = ask("listjobs", arrayJobId=job, jobStatus=status)["jobSummaryList"]
+        left = call("listjobs", arrayJobId=job, jobStatus=status)["jobSummaryList"]
         assert not left, f"{len(left)} children of a FAILED array are {status}"
 
 
 def until_written(url: str, child: str) -> None:
-    """What is shown at once is written a few children a turn: their history tells when it is."""
-    asked = f"{url}/v1/batchq/jobs/{child}/history"
-    while json.loads(urlopen(asked).read())["history"][-1]["status"] != "FAILED":
-        time.sleep(BREATH)
+    """Wait until the end of a child is saved: children are saved in parts, and their history shows it."""
+    history = f"{url}/v1/batchq/jobs/{child}/history"
+    while json.loads(urlopen(history).read())["history"][-1]["status"] != "FAILED":
+        time.sleep(POLL_INTERVAL)
 
 
-def failed(ask: Caller, job: str) -> int:
-    """How many children ListJobs has on its pages of FAILED ones. This takes longer than to end them."""
-    count, page = 0, ask("listjobs", arrayJobId=job, jobStatus="FAILED")
+def failed(call: Caller, job: str) -> int:
+    """The number of FAILED children on the pages of ListJobs."""
+    count, page = 0, call("listjobs", arrayJobId=job, jobStatus="FAILED")
     while "nextToken" in page:
         count += len(page["jobSummaryList"])
-        page = ask("listjobs", arrayJobId=job, jobStatus="FAILED", nextToken=page["nextToken"])
+        page = call("listjobs", arrayJobId=job, jobStatus="FAILED", nextToken=page["nextToken"])
     return count + len(page["jobSummaryList"])
 
 
-def summary(ask: Caller, job: str) -> dict[str, int]:
-    return ask("describejobs", jobs=[job])["jobs"][0]["arrayProperties"]["statusSummary"]
+def summary(call: Caller, job: str) -> dict[str, int]:
+    return call("describejobs", jobs=[job])["jobs"][0]["arrayProperties"]["statusSummary"]
 
 
 def describe_until(url: str, job: str, over: threading.Event) -> list[float]:
-    ask, took = Caller(url), []
-    while not over.wait(BREATH) or not took:
+    call, took = Caller(url), []
+    while not over.wait(POLL_INTERVAL) or not took:
         began = time.perf_counter()
-        ask("describejobs", jobs=[job])
+        call("describejobs", jobs=[job])
         took.append(time.perf_counter() - began)
-    ask.close()
+    call.close()
     return took

@@ -1,4 +1,4 @@
-"""Containers a second, and what the server spends on each: against the bare SDK, and against what a user would do."""
+"""Containers a second and the CPU of the server for each, against the bare SDK and against `docker run`."""
 
 import shutil
 import subprocess
@@ -8,95 +8,97 @@ from pathlib import Path
 
 from batchq.compute.docker.create_request import INSTANCE, JOB
 from tests.bench.bare import Bare
-from tests.bench.figures import Figure, at_least, at_most, in_turns
-from tests.bench.ground import ALONE, QUEUE, lay, network_of, on_docker
+from tests.bench.figures import Figure, at_least, at_most, interleaved
 from tests.bench.processes import cpu_of
 from tests.bench.scale import Scale
+from tests.bench.services import NO_NETWORK, QUEUE, create_queues, network_of, on_docker
 from tests.support.docker_api import docker_api
 from tests.support.service import Service
 
 AT_ONCE = 4  # as the engine does best
-PROCESSES = 8  # of xargs, and the jobs at once of what is held against it
-PAGE = 100  # jobs that one call tells of
+PROCESSES = 8  # of xargs, and the jobs at once that are compared with it
+PAGE = 100  # jobs of one call
 Run = tuple[float, float]  # containers a second, milliseconds of CPU for each
 
 
 def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
     with on_docker(folder / "four") as service:
-        lay(service.client(), at_once=AT_ONCE)
+        create_queues(service.client(), at_once=AT_ONCE)
         yield from against_the_sdk(scale, service)
         yield against_none(scale, service)
         if shutil.which("docker"):
             yield against_the_command(scale, service)
     if shutil.which("docker"):
         with on_docker(folder / "alone") as service:
-            lay(service.client(), at_once=PROCESSES)  # without a network more at once pays
+            create_queues(service.client(), at_once=PROCESSES)  # without a network more at once pays
             yield against_the_command_on_none(scale, service)
 
 
 def against_the_sdk(scale: Scale, service: Service) -> Iterator[Figure]:
     bare = Bare(network=network_of(service))
-    theirs, ours = in_turns(scale.pairs, lambda: by_sdk(bare, scale.jobs), lambda: by_batchq(service, scale.jobs))
+    baseline, measured = interleaved(
+        scale.pairs, lambda: by_sdk(bare, scale.jobs), lambda: by_batchq(service, scale.jobs)
+    )
     bare.close()
     yield Figure(
         name=f"containers/s, {scale.jobs} x `true`, {AT_ONCE} at once, network shared",
         against="bare SDK, the same four steps and network",
-        ours=[rate for rate, _ in ours],
-        theirs=[rate for rate, _ in theirs],
+        measured=[rate for rate, _ in measured],
+        baseline=[rate for rate, _ in baseline],
         goal=at_least(0.95),
     )
     yield Figure(
         name="ms of the server's CPU for a job",
         against="client CPU of the bare SDK's loop",
-        ours=[cpu for _, cpu in ours],
-        theirs=[cpu for _, cpu in theirs],
+        measured=[cpu for _, cpu in measured],
+        baseline=[cpu for _, cpu in baseline],
         goal=at_most(1.5),
     )
 
 
 def against_none(scale: Scale, service: Service) -> Figure:
-    theirs, ours = in_turns(
-        scale.pairs, lambda: by_batchq(service, scale.jobs, ALONE)[0], lambda: by_batchq(service, scale.jobs)[0]
+    baseline, measured = interleaved(
+        scale.pairs, lambda: by_batchq(service, scale.jobs, NO_NETWORK)[0], lambda: by_batchq(service, scale.jobs)[0]
     )  # fmt: skip
     return Figure(
         name=f"containers/s, {scale.jobs} x `true`, network shared",
         against="the same on network none",
-        ours=ours,
-        theirs=theirs,
+        measured=measured,
+        baseline=baseline,
         goal=at_least(1.5),
     )
 
 
 def against_the_command(scale: Scale, service: Service) -> Figure:
-    theirs, ours = in_turns(
+    baseline, measured = interleaved(
         scale.pairs, lambda: by_command(scale.jobs), lambda: by_batchq(service, scale.jobs)[0]
     )  # fmt: skip
     return Figure(
         name=f"containers/s, {scale.jobs} x `true`, {AT_ONCE} at once, network shared",
         against=f"`xargs -P{PROCESSES} docker run --rm`",
-        ours=ours,
-        theirs=theirs,
+        measured=measured,
+        baseline=baseline,
         goal=at_least(2.2),
     )
 
 
 def against_the_command_on_none(scale: Scale, service: Service) -> Figure:
-    theirs, ours = in_turns(
+    baseline, measured = interleaved(
         scale.pairs,
         lambda: by_command(scale.jobs, "--network", "none"),
-        lambda: by_batchq(service, scale.jobs, ALONE)[0],
+        lambda: by_batchq(service, scale.jobs, NO_NETWORK)[0],
     )
     return Figure(
         name=f"containers/s, {scale.jobs} x `true`, {PROCESSES} at once, network none",
         against=f"`xargs -P{PROCESSES} docker run --rm --network none`",
-        ours=ours,
-        theirs=theirs,
+        measured=measured,
+        baseline=baseline,
         goal=at_least(1.0),
     )
 
 
 def by_batchq(service: Service, count: int, queue: str = QUEUE) -> Run:
-    """From the first SubmitJob to the last container removed, which the engine tells: to be asked is work."""
+    """From the first SubmitJob to the last removal, by events of the engine: polling is work for the server."""
     batch, before = service.client(), cpu_of(service.process.pid)
     wanted = {"type": "container", "event": "destroy", "label": [f"{INSTANCE}={service.instance}", JOB]}
     removals = docker_api().events(decode=True, filters=wanted)

@@ -1,4 +1,4 @@
-"""How soon one job's end is seen on an idle server, and how long a job takes from end to end."""
+"""The delay of one job's end on an idle server, and the duration of a whole job."""
 
 import subprocess
 import time
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.bench.bare import Bare
-from tests.bench.figures import Figure, at_most_more, in_turns
-from tests.bench.ground import ENDS_WHEN_TOLD, QUEUE, lay, network_of, on_docker
+from tests.bench.figures import Figure, at_most_more, interleaved
 from tests.bench.pipes import Pipes
 from tests.bench.scale import Scale
+from tests.bench.services import EXITS_ON_RELEASE, QUEUE, create_queues, network_of, on_docker
 from tests.bench.wire import Caller
 
 
@@ -17,53 +17,53 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
     pipes = Pipes(folder / "shared")
     bare = Bare(shared=pipes.folder)
     with on_docker(folder / "data") as service:
-        lay(service.client(), shared=pipes.folder)
-        ask = Caller(service.url)
-        theirs, ours = in_turns(scale.ones, lambda: end_heard(bare, pipes), lambda: end_seen(ask, pipes))
+        create_queues(service.client(), shared=pipes.folder)
+        call = Caller(service.url)
+        baseline, measured = interleaved(scale.ones, lambda: death_reported(bare, pipes), lambda: end_seen(call, pipes))
         yield Figure(
             name="ms from a process's exit to its job's end being seen",
             against="to the die event, bare SDK",
-            ours=ours,
-            theirs=theirs,
+            measured=measured,
+            baseline=baseline,
             goal=at_most_more(10),
         )
         network = network_of(service)
-        theirs, ours = in_turns(scale.ones, lambda: by_command(network), lambda: one_job(ask))
+        baseline, measured = interleaved(scale.ones, lambda: by_command(network), lambda: one_job(call))
         yield Figure(
             name="ms from the submission of `true` to SUCCEEDED being seen",
             against="`docker run --rm` of the same on the same network",
-            ours=ours,
-            theirs=theirs,
+            measured=measured,
+            baseline=baseline,
             goal=at_most_more(40),
         )
-        ask.close()
+        call.close()
     bare.close()
     pipes.close()
 
 
-def end_heard(bare: Bare, pipes: Pipes) -> float:
-    [name] = bare.launch(1, "sh", "-c", ENDS_WHEN_TOLD)
+def death_reported(bare: Bare, pipes: Pipes) -> float:
+    [name] = bare.launch(1, "sh", "-c", EXITS_ON_RELEASE)
     pipes.wait("ready")
-    began = pipes.let_go()
+    began = pipes.release()
     died = bare.wait_dead(name)
     bare.remove(name)
     return (died - began) * 1000
 
 
-def end_seen(ask: Caller, pipes: Pipes) -> float:
-    job = ask("submitjob", jobName="ends", jobQueue=QUEUE, jobDefinition="ends")["jobId"]
+def end_seen(call: Caller, pipes: Pipes) -> float:
+    job = call("submitjob", jobName="released", jobQueue=QUEUE, jobDefinition="released")["jobId"]
     pipes.wait("ready")
-    until(ask, job, "RUNNING")
-    time.sleep(1)  # whatever follows from the start is done
-    began = pipes.let_go()
-    return (until(ask, job, "SUCCEEDED") - began) * 1000
+    until(call, job, "RUNNING")
+    time.sleep(1)  # so that all work of the start is done
+    began = pipes.release()
+    return (until(call, job, "SUCCEEDED") - began) * 1000
 
 
-def one_job(ask: Caller) -> float:
-    time.sleep(0.5)  # the last one is cleared away
+def one_job(call: Caller) -> float:
+    time.sleep(0.5)  # so that the last container is removed
     began = time.perf_counter()
-    job = ask("submitjob", jobName="true", jobQueue=QUEUE, jobDefinition="true")["jobId"]
-    return (until(ask, job, "SUCCEEDED") - began) * 1000
+    job = call("submitjob", jobName="true", jobQueue=QUEUE, jobDefinition="true")["jobId"]
+    return (until(call, job, "SUCCEEDED") - began) * 1000
 
 
 def by_command(network: str) -> float:
@@ -72,8 +72,8 @@ def by_command(network: str) -> float:
     return (time.perf_counter() - began) * 1000
 
 
-def until(ask: Caller, job: str, status: str) -> float:
-    """The moment at which it is told to be in that status."""
-    while ask("describejobs", jobs=[job])["jobs"][0]["status"] != status:
+def until(call: Caller, job: str, status: str) -> float:
+    """Wait until DescribeJobs shows the status. Returns the time."""
+    while call("describejobs", jobs=[job])["jobs"][0]["status"] != status:
         time.sleep(0.001)
     return time.perf_counter()

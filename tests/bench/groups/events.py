@@ -15,10 +15,10 @@ from pathlib import Path
 from aiohttp import ClientSession, ClientTimeout, TCPConnector
 
 from batchq.compute.simulated.script import VARIABLE
-from tests.bench.figures import Figure, at_least, at_most_more, in_turns, within
-from tests.bench.ground import QUEUE, define, lay, simulated
+from tests.bench.figures import Figure, at_least, at_most_more, interleaved, within
 from tests.bench.processes import cpu_of
 from tests.bench.scale import Scale
+from tests.bench.services import QUEUE, create_queues, define, simulated
 from tests.bench.wire import Caller, p99, request, send
 from tests.support.service import PATIENCE, Service
 
@@ -46,38 +46,38 @@ class Cost:
 def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
     with simulated(folder / "data") as service:
         batch = service.client()
-        lay(batch, at_once=64)
+        create_queues(batch, at_once=64)
         define(batch, "instant", "true", environment=[{"name": VARIABLE, "value": json.dumps({"seconds": 0})}])
         seconds, rate = scale.event_seconds, scale.event_changes
         yield Figure(
             name=f"ms from a status change to its reader, p99, {LOW_RATE} job/s",
-            ours=[p99(asyncio.run(Load(service.url, readers=1, rate=LOW_RATE * CHANGES).run(seconds)))],
+            measured=[p99(asyncio.run(Load(service.url, readers=1, rate=LOW_RATE * CHANGES).run(seconds)))],
             goal=within(200),
         )
         cost = partial(_cost, service, rate=rate, seconds=seconds)
-        without, beside = in_turns(scale.pairs, lambda: cost(readers=0), lambda: cost(readers=scale.readers))
+        without, beside = interleaved(scale.pairs, lambda: cost(readers=0), lambda: cost(readers=scale.readers))
         load = f"{rate} status changes/s, {scale.readers} readers of events"
         yield Figure(
             name=f"% of a core, {load}",
             against="the same without readers",
-            ours=[it.cpu for it in beside],
-            theirs=[it.cpu for it in without],
+            measured=[it.cpu for it in beside],
+            baseline=[it.cpu for it in without],
             goal=at_most_more(10),
         )
         yield Figure(
             name=f"ms of DescribeJobs, p99, {load}",
             against="the same without readers",
-            ours=[it.describe for it in beside],
-            theirs=[it.describe for it in without],
+            measured=[it.describe for it in beside],
+            baseline=[it.describe for it in without],
             goal=at_most_more(5),
         )
         lives = partial(_lives, service, scale.lives)
-        without, beside = in_turns(scale.pairs, lambda: lives(readers=0), lambda: lives(readers=scale.readers))
+        without, beside = interleaved(scale.pairs, lambda: lives(readers=0), lambda: lives(readers=scale.readers))
         yield Figure(
             name=f"whole lives of jobs/s over HTTP, simulated, {scale.readers} readers of events",
             against="the same without readers",
-            ours=beside,
-            theirs=without,
+            measured=beside,
+            baseline=without,
             goal=at_least(0.95),
         )
 

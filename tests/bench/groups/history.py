@@ -1,4 +1,4 @@
-"""What a commit of five history entries costs, against a table whose numbers count within each job."""
+"""The CPU of a commit of five history entries, against a table with numbers within each job."""
 
 import sqlite3
 import time
@@ -13,7 +13,7 @@ from batchq.domain.job import Status
 from batchq.ports.history import FeedFilter
 from batchq.store import history, migrations, rows
 from batchq.store.statements import Begin, execute_each, run_transaction
-from tests.bench.figures import Figure, at_most, in_turns, within
+from tests.bench.figures import Figure, at_most, interleaved, within
 from tests.bench.scale import Scale
 from tests.support.builders import job, moment
 
@@ -30,7 +30,7 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
         closing(_database(folder / "jobs", scale.rows)) as old,
     ):
         old.execute(OF_JOBS)
-        theirs, ours = in_turns(
+        baseline, measured = interleaved(
             scale.pairs,
             lambda: _commits(old, scale, _insert_into_table_of_jobs),
             lambda: _commits(feed, scale, _insert_into_feed),
@@ -38,13 +38,13 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
         yield Figure(
             name=f"us of CPU of a commit of {ENTRIES} history entries",
             against="numbers within each job",
-            ours=ours,
-            theirs=theirs,
+            measured=measured,
+            baseline=baseline,
             goal=at_most(1.05),
         )
         yield Figure(
             name=f"ms to read {PAGE} entries of the feed",
-            ours=[_page(feed) for _ in range(scale.pairs)],
+            measured=[_page(feed) for _ in range(scale.pairs)],
             goal=within(10),
         )
 

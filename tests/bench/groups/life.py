@@ -1,4 +1,4 @@
-"""Jobs through their whole life on simulated containers, every change durable; and what the database alone could do."""
+"""Whole lives of jobs on simulated containers, every change durable, against the bare database."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ import aiosqlite
 
 from batchq.compute.simulated.script import Script
 from tests.bench.engines import running
-from tests.bench.figures import Figure, at_least, in_turns, no_less_than
+from tests.bench.figures import Figure, at_least, interleaved, no_less_than
 from tests.bench.scale import Scale
 from tests.support import builders, scripts
 
@@ -21,30 +21,30 @@ SPEC = builders.spec(container=scripts.spec(Script(seconds=0), resources=builder
 
 def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
     numbers = count()
-    theirs, ours = in_turns(
+    baseline, measured = interleaved(
         scale.pairs,
         lambda: asyncio.run(rows(folder / f"bare-{next(numbers)}.db", scale.rows)),
-        lambda: asyncio.run(lives(made(folder / f"data-{next(numbers)}"), scale.lives)),
+        lambda: asyncio.run(lives(created(folder / f"data-{next(numbers)}"), scale.lives)),
     )
-    changes = max(each for _, each in ours)
+    changes = max(each for _, each in measured)
     name = f"jobs/s through their whole life, {AT_ONCE} at once, simulated, durable"
     yield Figure(
         name=name,
         against=f"bare group commit, {ROWS_A_COMMIT} rows a commit, / {changes:.0f} rows that a job writes",
-        ours=[rate for rate, _ in ours],
-        theirs=[rate / changes for rate in theirs],
+        measured=[rate for rate, _ in measured],
+        baseline=[rate / changes for rate in baseline],
         goal=at_least(0.4),
     )
-    yield Figure(name=name, ours=[rate for rate, _ in ours], goal=no_less_than(1500))
+    yield Figure(name=name, measured=[rate for rate, _ in measured], goal=no_less_than(1500))
 
 
-def made(data: Path) -> Path:
+def created(data: Path) -> Path:
     data.mkdir()
     return data
 
 
 async def rows(path: Path, number: int) -> float:
-    """Rows a second into one table of SQLite, through aiosqlite, each commit put to disk."""
+    """Rows a second into one table of SQLite, through aiosqlite, each commit durable."""
     async with aiosqlite.connect(path, isolation_level=None) as connection:
         await connection.execute("PRAGMA journal_mode = WAL")
         await connection.execute("PRAGMA synchronous = FULL")
@@ -59,7 +59,7 @@ async def rows(path: Path, number: int) -> float:
 
 
 async def lives(data: Path, number: int) -> tuple[float, float]:
-    """Jobs a second from the first submission to the last end, and the rows that each of them wrote."""
+    """Jobs a second from the first submission to the last end, and the rows that each job wrote."""
     async with running(data, queue=QUEUE, at_once=AT_ONCE, log=data / "log") as at_work:
         before = at_work.changes()
         began = time.perf_counter()
@@ -69,6 +69,6 @@ async def lives(data: Path, number: int) -> tuple[float, float]:
             for each in left:
                 await at_work.submit(each, SPEC)
 
-        over = asyncio.create_task(at_work.until_over(number))
+        over = asyncio.create_task(at_work.wait_for_ends(number))
         await asyncio.gather(over, *(submit() for _ in range(CLIENTS)))
         return number / (time.perf_counter() - began), (at_work.changes() - before) / number

@@ -1,4 +1,4 @@
-"""What a million queued jobs cost: to read among them, to decide beside them, to start with them, to stand still."""
+"""A million queued jobs: requests, ends and submissions beside them, the start of the server, and its idle CPU."""
 
 import asyncio
 import shutil
@@ -13,12 +13,12 @@ from batchq.domain.catalog import State
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
 from tests.bench.engines import running
-from tests.bench.figures import Figure, at_most, in_turns, within
-from tests.bench.ground import environment, on_docker, simulated
+from tests.bench.figures import Figure, at_most, interleaved, within
 from tests.bench.processes import cpu_of, memory_of
 from tests.bench.scale import Scale
+from tests.bench.services import environment, on_docker, simulated
 from tests.bench.wire import Caller
-from tests.store.many import filled, its_id
+from tests.store.many import filled, id_of
 from tests.support import builders, scripts
 from tests.support.service import Service
 
@@ -42,9 +42,9 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
 
 
 def turns(scale: Scale, folder: Path) -> Iterator[Figure]:
-    """The first ends of the queue's jobs, and one submission after another, at their own pace."""
+    """Ends of jobs and submissions, one after another."""
     numbers = count(10**9)
-    theirs, ours = in_turns(
+    baseline, measured = interleaved(
         scale.pairs,
         lambda: asyncio.run(costs(folder / "few", scale.turns, numbers)),
         lambda: asyncio.run(costs(folder / "many", scale.turns, numbers)),
@@ -53,18 +53,18 @@ def turns(scale: Scale, folder: Path) -> Iterator[Figure]:
         yield Figure(
             name=f"ms until {name}, beside {scale.many:,} queued",
             against=f"beside {scale.few:,}",
-            ours=[it[at] for it in ours],
-            theirs=[it[at] for it in theirs],
+            measured=[it[at] for it in measured],
+            baseline=[it[at] for it in baseline],
             goal=at_most(1.2),
         )
 
 
 async def costs(data: Path, number: int, numbers: Iterator[int]) -> tuple[float, float]:
-    """Milliseconds for each of so many ends, one job at a time, and for each of so many submissions."""
+    """Milliseconds of an end, with one job at a time, and of a submission."""
     async with running(data, queue=QUEUE, at_once=1, log=data.parent / "log") as at_work:
-        await at_work.until_over(1)
+        await at_work.wait_for_ends(1)
         began = time.perf_counter()
-        await at_work.until_over(number)
+        await at_work.wait_for_ends(number)
         ended = (time.perf_counter() - began) / number
     async with running(data, queue=QUEUE, at_once=1, log=data.parent / "log", state=State.DISABLED) as at_work:
         began = time.perf_counter()
@@ -76,54 +76,54 @@ async def costs(data: Path, number: int, numbers: Iterator[int]) -> tuple[float,
 
 def looks(scale: Scale, folder: Path) -> Iterator[Figure]:
     with simulated(folder / "few") as few, simulated(folder / "many") as many:
-        asked = [Caller(it.url) for it in (few, many)]
+        callers = [Caller(it.url) for it in (few, many)]
         for it in (few, many):
             environment(it.client(), QUEUE, 1, state="DISABLED")
         for name, look in (("DescribeJobs of 100", described), ("a page of ListJobs", listed)):
-            theirs, ours = in_turns(
+            baseline, measured = interleaved(
                 scale.pairs,
-                lambda look=look: look(asked[0], scale.few, scale.looks),
-                lambda look=look: look(asked[1], scale.many, scale.looks),
+                lambda look=look: look(callers[0], scale.few, scale.looks),
+                lambda look=look: look(callers[1], scale.many, scale.looks),
             )
             yield Figure(
                 name=f"ms for {name}, of {scale.many:,} jobs",
                 against=f"of {scale.few:,}",
-                ours=ours,
-                theirs=theirs,
+                measured=measured,
+                baseline=baseline,
                 goal=at_most(1.5),
             )
-        for it in asked:
+        for it in callers:
             it.close()
 
 
-def described(ask: Caller, among: int, times: int) -> float:
-    """Milliseconds a call, for jobs that stand far from each other."""
+def described(call: Caller, among: int, times: int) -> float:
+    """Milliseconds of a call, for jobs that are far from each other in the table."""
     began = time.perf_counter()
     for number in range(times):
-        told = ask("describejobs", jobs=[its_id(it) for it in range(number % 7, among, among // PAGE)][:PAGE])
-        assert len(told["jobs"]) == PAGE
+        answer = call("describejobs", jobs=[id_of(it) for it in range(number % 7, among, among // PAGE)][:PAGE])
+        assert len(answer["jobs"]) == PAGE
     return (time.perf_counter() - began) / times * 1000
 
 
-def listed(ask: Caller, _among: int, times: int) -> float:
-    """Milliseconds a page, the first and those behind it."""
+def listed(call: Caller, _among: int, times: int) -> float:
+    """Milliseconds of a page, also of later pages."""
     began, on = time.perf_counter(), {}
     for _ in range(times):
-        told = ask("listjobs", jobQueue=QUEUE, jobStatus="RUNNABLE", maxResults=PAGE, **on)
-        on = {"nextToken": told["nextToken"]} if "nextToken" in told else {}
-        assert told["jobSummaryList"]
+        answer = call("listjobs", jobQueue=QUEUE, jobStatus="RUNNABLE", maxResults=PAGE, **on)
+        on = {"nextToken": answer["nextToken"]} if "nextToken" in answer else {}
+        assert answer["jobSummaryList"]
     return (time.perf_counter() - began) / times * 1000
 
 
 def starts(scale: Scale, folder: Path) -> Iterator[Figure]:
-    """With jobs of the queue itself on the real engine; the rest of them wait for room."""
+    """On the real engine: some jobs of the queue run, the others wait."""
     with on_docker(folder / "on-docker") as service:
         batch = service.client()
         environment(batch, QUEUE, scale.idle_beside)
         until_running(service, scale.idle_beside)
         yield Figure(
             name=f"% of a core, idle, {scale.many:,} queued and {scale.idle_beside} running",
-            ours=[idle(service, scale.idle_seconds) for _ in range(scale.pairs)],
+            measured=[idle(service, scale.idle_seconds) for _ in range(scale.pairs)],
             goal=within(1),
         )
         batch.update_compute_environment(computeEnvironment=QUEUE, computeResources={"maxvCpus": scale.running})
@@ -132,31 +132,31 @@ def starts(scale: Scale, folder: Path) -> Iterator[Figure]:
         beside = f"{scale.many:,} queued and {scale.running} running"
         yield Figure(
             name=f"s until a server answers, {beside}",
-            ours=[seconds for seconds, _ in found],
+            measured=[seconds for seconds, _ in found],
             goal=within(3),
         )
         yield Figure(
             name=f"MiB in memory of that server, {beside}",
-            ours=[memory for _, memory in found],
+            measured=[memory for _, memory in found],
             goal=within(200),
         )
 
 
 def until_running(service: Service, number: int) -> None:
-    with closing(Caller(service.url)) as ask:
-        while len(ask("listjobs", jobQueue=QUEUE, jobStatus="RUNNING")["jobSummaryList"]) < min(number, PAGE):
+    with closing(Caller(service.url)) as call:
+        while len(call("listjobs", jobQueue=QUEUE, jobStatus="RUNNING")["jobSummaryList"]) < min(number, PAGE):
             time.sleep(0.5)
 
 
 def idle(service: Service, seconds: float) -> float:
-    time.sleep(1)  # the last start is over
+    time.sleep(1)  # so that the last start is complete
     before = cpu_of(service.process.pid)
     time.sleep(seconds)
     return (cpu_of(service.process.pid) - before) / seconds * 100
 
 
 def restarted(service: Service) -> tuple[float, float]:
-    """Seconds from the command to the line that says it is ready, and what it then has in memory."""
+    """Seconds from the command until the server is ready, and its resident MiB then."""
     service.stop()
     began = time.perf_counter()
     service.start()

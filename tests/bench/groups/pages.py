@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 
 from tests.bench.figures import Figure, within
-from tests.bench.ground import environment, simulated
 from tests.bench.scale import Scale
+from tests.bench.services import environment, simulated
 from tests.bench.wire import Caller, p99
-from tests.store.many import filled, its_id
+from tests.store.many import filled, id_of
 
 ROWS = 50  # of a page
 Page = Callable[[int], object]
@@ -25,7 +25,7 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
                 page(0)
                 yield Figure(
                     name=f"ms of {name}, p99 of {scale.looks}, {scale.many:,} jobs",
-                    ours=[1000 * p99([seconds(page, number) for number in range(scale.looks)])],
+                    measured=[1000 * p99([seconds(page, number) for number in range(scale.looks)])],
                     goal=within(goal),
                 )
 
@@ -38,7 +38,7 @@ def pages(call: Caller, scale: Scale) -> Mapping[str, tuple[Page, float]]:
         "a page of all jobs": (lambda _: search(), 20),
         "a page of a status": (lambda _: search(statuses=["SUCCEEDED"]), 20),
         "a page by end": (lambda _: search(orderBy="ENDED"), 20),
-        "one job": (lambda number: call.get(f"/v1/batchq/jobs/{its_id(number * 7919 % scale.many)}"), 20),
+        "one job": (lambda number: call.get(f"/v1/batchq/jobs/{id_of(number * 7919 % scale.many)}"), 20),
         "a name that no job has": (lambda _: search(names=["*rare*"]), 50),
     }
 

@@ -1,14 +1,22 @@
-"""How soon a stop is felt, and how soon fifty are over."""
+"""The delay of a stop signal, and the time to stop fifty jobs."""
 
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.bench.bare import HANDS, Bare
-from tests.bench.figures import Figure, at_most, at_most_more, in_turns
-from tests.bench.ground import DEAF, GRACE, POLITE, QUEUE, TELLS, lay, on_docker
+from tests.bench.bare import STOP_THREADS, Bare
+from tests.bench.figures import Figure, at_most, at_most_more, interleaved
 from tests.bench.pipes import Pipes
 from tests.bench.scale import Scale
+from tests.bench.services import (
+    EXITS_ON_SIGTERM,
+    GRACE,
+    IGNORES_SIGTERM,
+    QUEUE,
+    REPORTS_SIGTERM,
+    create_queues,
+    on_docker,
+)
 from tests.bench.wire import Caller, request, send
 from tests.support.docker_api import docker_api
 from tests.support.service import Service
@@ -18,95 +26,95 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
     pipes = Pipes(folder / "shared")
     bare = Bare(shared=pipes.folder)
     with on_docker(folder / "data") as service:
-        lay(service.client(), at_once=scale.stopped, shared=pipes.folder)
-        ask = Caller(service.url)
-        theirs, ours = in_turns(scale.ones, lambda: signalled(bare, pipes), lambda: terminated(ask, pipes))
+        create_queues(service.client(), at_once=scale.stopped, shared=pipes.folder)
+        call = Caller(service.url)
+        baseline, measured = interleaved(scale.ones, lambda: signalled(bare, pipes), lambda: terminated(call, pipes))
         yield Figure(
             name="ms from TerminateJob to SIGTERM seen in the container",
             against="the SDK's `kill`",
-            ours=ours,
-            theirs=theirs,
+            measured=measured,
+            baseline=baseline,
             goal=at_most_more(10),
         )
-        yield polite(scale, service, bare)
-        yield deaf(scale, service, bare)
-        ask.close()
+        yield exiting_jobs(scale, service, bare)
+        yield ignoring_jobs(scale, service, bare)
+        call.close()
     bare.close()
     pipes.close()
 
 
-def polite(scale: Scale, service: Service, bare: Bare) -> Figure:
-    theirs, ours = in_turns(
+def exiting_jobs(scale: Scale, service: Service, bare: Bare) -> Figure:
+    baseline, measured = interleaved(
         scale.pairs,
         lambda: all_signalled(bare, scale.stopped),
-        lambda: all_terminated(service, "polite", scale.stopped),
+        lambda: all_terminated(service, "exits", scale.stopped),
     )
     return Figure(
-        name=f"s until {scale.stopped} polite jobs, terminated at once, are dead",
-        against=f"the SDK's `kill` by {HANDS} threads",
-        ours=ours,
-        theirs=theirs,
+        name=f"s until {scale.stopped} jobs that handle SIGTERM, terminated at once, have ended",
+        against=f"the SDK's `kill` by {STOP_THREADS} threads",
+        measured=measured,
+        baseline=baseline,
         goal=at_most(1.1),
     )
 
 
-def deaf(scale: Scale, service: Service, bare: Bare) -> Figure:
-    theirs, ours = in_turns(
+def ignoring_jobs(scale: Scale, service: Service, bare: Bare) -> Figure:
+    baseline, measured = interleaved(
         scale.pairs,
         lambda: all_killed(bare, scale.stopped) - GRACE,
-        lambda: all_terminated(service, "deaf", scale.stopped) - GRACE,
+        lambda: all_terminated(service, "ignores", scale.stopped) - GRACE,
     )
     return Figure(
-        name=f"s until {scale.stopped} deaf jobs are dead, less the grace",
+        name=f"s until {scale.stopped} jobs that ignore SIGTERM have ended, less the grace period",
         against="the SDK's `kill`, a timer, `kill`",
-        ours=ours,
-        theirs=theirs,
+        measured=measured,
+        baseline=baseline,
         goal=at_most(1.15),
     )
 
 
 def signalled(bare: Bare, pipes: Pipes) -> float:
-    [name] = bare.launch(1, "sh", "-c", TELLS)
+    [name] = bare.launch(1, "sh", "-c", REPORTS_SIGTERM)
     pipes.wait("ready")
     began = time.perf_counter()
     bare.stop(name)
-    heard = pipes.wait("TERM")
+    handled = pipes.wait("TERM")
     bare.wait_dead(name)
     bare.remove(name)
-    return (heard - began) * 1000
+    return (handled - began) * 1000
 
 
-def terminated(ask: Caller, pipes: Pipes) -> float:
-    job = ask("submitjob", jobName="tells", jobQueue=QUEUE, jobDefinition="tells")["jobId"]
+def terminated(call: Caller, pipes: Pipes) -> float:
+    job = call("submitjob", jobName="reports", jobQueue=QUEUE, jobDefinition="reports")["jobId"]
     pipes.wait("ready")
-    time.sleep(1)  # whatever follows from the start is done
+    time.sleep(1)  # so that all work of the start is done
     began = time.perf_counter()
-    ask("terminatejob", jobId=job, reason="measured")
+    call("terminatejob", jobId=job, reason="measured")
     return (pipes.wait("TERM") - began) * 1000
 
 
 def all_signalled(bare: Bare, count: int) -> float:
-    names = bare.launch(count, "sh", "-c", POLITE)
+    names = bare.launch(count, "sh", "-c", EXITS_ON_SIGTERM)
     began = time.perf_counter()
     bare.each(names, bare.stop)
     return last_dead(bare, names) - began
 
 
 def all_killed(bare: Bare, count: int) -> float:
-    names = bare.launch(count, "sh", "-c", DEAF)
+    names = bare.launch(count, "sh", "-c", IGNORES_SIGTERM)
     began = time.perf_counter()
-    asked = {}
+    signalled_at = {}
 
     def stop_and_kill(name: str) -> None:
-        time.sleep(max(0.0, asked[name] + GRACE - time.perf_counter()))
+        time.sleep(max(0.0, signalled_at[name] + GRACE - time.perf_counter()))
         bare.kill(name)
 
     def stop(name: str) -> None:
         bare.stop(name)
-        asked[name] = time.perf_counter()
+        signalled_at[name] = time.perf_counter()
 
     bare.each(names, stop)
-    bare.each(sorted(names, key=asked.__getitem__), stop_and_kill)
+    bare.each(sorted(names, key=signalled_at.__getitem__), stop_and_kill)
     return last_dead(bare, names) - began
 
 
@@ -118,24 +126,24 @@ def last_dead(bare: Bare, names: list[str]) -> float:
 
 def all_terminated(service: Service, definition: str, count: int) -> float:
     """Seconds from the first request to the last death, by the same events as the bare SDK's."""
-    ask = Caller(service.url)
-    jobs = [ask("submitjob", jobName="many", jobQueue=QUEUE, jobDefinition=definition)["jobId"] for _ in range(count)]
-    until_all(ask, jobs, "RUNNING")
-    time.sleep(1)  # the last shell comes to its loop
+    call = Caller(service.url)
+    jobs = [call("submitjob", jobName="many", jobQueue=QUEUE, jobDefinition=definition)["jobId"] for _ in range(count)]
+    until_all(call, jobs, "RUNNING")
+    time.sleep(1)  # so that the last shell has set its trap
     events = docker_api().events(
         decode=True, filters={"label": f"io.batchq.instance={service.instance}", "event": "die"}
     )
     began = time.perf_counter()
-    send(service.url, [request("terminatejob", jobId=job, reason="measured") for job in jobs], connections=HANDS)
+    send(service.url, [request("terminatejob", jobId=job, reason="measured") for job in jobs], connections=STOP_THREADS)
     for _ in jobs:
         next(events)
     last = time.perf_counter()
     events.close()
-    until_all(ask, jobs, "FAILED")
-    ask.close()
+    until_all(call, jobs, "FAILED")
+    call.close()
     return last - began
 
 
-def until_all(ask: Caller, jobs: list[str], status: str) -> None:
-    while {it["status"] for it in ask("describejobs", jobs=jobs)["jobs"]} != {status}:
-        time.sleep(0.3)  # seldom: it is work for the server to tell of them all
+def until_all(call: Caller, jobs: list[str], status: str) -> None:
+    while {it["status"] for it in call("describejobs", jobs=jobs)["jobs"]} != {status}:
+        time.sleep(0.3)  # seldom: each call is work for the server

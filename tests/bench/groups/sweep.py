@@ -1,4 +1,4 @@
-"""A hundred thousand queued jobs are cancelled by one request that names none, and others go on asking meanwhile."""
+"""One request cancels a hundred thousand queued jobs by a filter, while another client calls DescribeJobs."""
 
 import threading
 import time
@@ -8,10 +8,10 @@ from pathlib import Path
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
 from tests.bench.figures import Figure, at_most_more, within
-from tests.bench.ground import NOWHERE, lay, simulated
 from tests.bench.scale import Scale
+from tests.bench.services import DISABLED_QUEUE, create_queues, simulated
 from tests.bench.wire import Caller, p99
-from tests.store.many import filled, its_id
+from tests.store.many import filled, id_of
 from tests.support.builders import job
 
 IDLE_SECONDS, PAUSE = 3.0, 0.005
@@ -21,46 +21,46 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
     took, idle, meanwhile = [], [], []
     for number in range(scale.pairs):
         data = folder / str(number)
-        filled(data, scale.swept, job(number=0, status=Status.RUNNABLE, queue=QueueName(NOWHERE)))
+        filled(data, scale.swept, job(number=0, status=Status.RUNNABLE, queue=QueueName(DISABLED_QUEUE)))
         with simulated(data) as service:
-            lay(service.client())
-            ask = Caller(service.url)
+            create_queues(service.client())
+            call = Caller(service.url)
             idle.append(1000 * p99(described(service.url, lambda: time.sleep(IDLE_SECONDS))))
             began = time.perf_counter()
-            meanwhile.append(1000 * p99(described(service.url, lambda ask=ask: swept(ask, scale.swept))))
+            meanwhile.append(1000 * p99(described(service.url, lambda call=call: swept(call, scale.swept))))
             took.append(time.perf_counter() - began)
-            ask.close()
+            call.close()
     yield Figure(
-        name=f"s to cancel {scale.swept:,} queued jobs by a filter, until all are told of",
-        ours=took,
+        name=f"s to cancel {scale.swept:,} queued jobs by a filter, until all are reported",
+        measured=took,
         goal=within(10),
     )
     yield Figure(
         name="ms that DescribeJobs takes meanwhile, p99",
         against="the same, idle",
-        ours=meanwhile,
-        theirs=idle,
+        measured=meanwhile,
+        baseline=idle,
         goal=at_most_more(100),
     )
 
 
-def swept(ask: Caller, count: int) -> None:
-    told = ask("batchq/canceljobs", jobQueues=[NOWHERE], reason="measured")
-    assert told["counts"] == {"CANCELLED": count}
+def swept(call: Caller, count: int) -> None:
+    answer = call("batchq/canceljobs", jobQueues=[DISABLED_QUEUE], reason="measured")
+    assert answer["counts"] == {"CANCELLED": count}
 
 
 def described(url: str, work) -> Sequence[float]:
-    """How long each DescribeJobs took while that was done: one after another, with a little peace between."""
+    """The seconds of each DescribeJobs during `work`: one after another, PAUSE apart."""
     took, over = [], threading.Event()
 
     def look() -> None:
-        ask = Caller(url)
+        call = Caller(url)
         while not over.is_set():
             began = time.perf_counter()
-            ask("describejobs", jobs=[its_id(0)])
+            call("describejobs", jobs=[id_of(0)])
             took.append(time.perf_counter() - began)
             time.sleep(PAUSE)
-        ask.close()
+        call.close()
 
     looking = threading.Thread(target=look)
     looking.start()

@@ -1,4 +1,4 @@
-"""How many submissions a second, against a server that does next to nothing with them."""
+"""Submissions a second, against a server that does nothing with them."""
 
 import time
 from collections.abc import Iterator
@@ -10,16 +10,16 @@ import boto3
 from botocore.config import Config
 
 from tests.bench.beside import beside
-from tests.bench.figures import Figure, at_least, in_turns
-from tests.bench.ground import NOWHERE, lay, simulated
+from tests.bench.figures import Figure, at_least, interleaved
 from tests.bench.scale import Scale
+from tests.bench.services import DISABLED_QUEUE, create_queues, simulated
 from tests.bench.wire import request, send
 
 CONNECTIONS = 32
 THREADS = 4
 SUBMIT = {
     "jobName": "load",
-    "jobQueue": NOWHERE,
+    "jobQueue": DISABLED_QUEUE,
     "jobDefinition": "true",
     "containerOverrides": {
         "command": ["python", "simulate.py", "--input", "s3://bucket/in/part-0001.csv", "--seed", "17"],
@@ -33,8 +33,8 @@ SUBMIT = {
 
 def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
     with simulated(folder / "data") as service, beside("parsing") as parsing, beside("instant") as instant:
-        lay(service.client())
-        theirs, ours = in_turns(
+        create_queues(service.client())
+        baseline, measured = interleaved(
             scale.pairs,
             lambda: submitted_raw(parsing, scale.submits),
             lambda: submitted_raw(service.url, scale.submits),
@@ -42,20 +42,20 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
         yield Figure(
             name=f"SubmitJob/s, durable, {CONNECTIONS} connections",
             against="the same server's handler, parsing and validating only",
-            ours=ours,
-            theirs=theirs,
+            measured=measured,
+            baseline=baseline,
             goal=at_least(0.5),
         )
-        theirs, ours = in_turns(
+        baseline, measured = interleaved(
             scale.pairs,
             lambda: submitted_by_boto3(instant, scale.calls),
             lambda: submitted_by_boto3(service.url, scale.calls),
         )
         yield Figure(
             name=f"SubmitJob/s by boto3, 1 process of {THREADS} threads",
-            against="a server that answers at once",
-            ours=ours,
-            theirs=theirs,
+            against="a server that replies at once",
+            measured=measured,
+            baseline=baseline,
             goal=at_least(0.9),
         )
 
@@ -73,7 +73,7 @@ def submitted_by_boto3(url: str, count: int) -> float:
         aws_secret_access_key="any",
         config=Config(max_pool_connections=THREADS),
     )
-    batch.submit_job(**SUBMIT)  # the first call makes the connection, and reads the service's model
+    batch.submit_job(**SUBMIT)  # the first call opens the connection, and reads the service's model
     began = time.perf_counter()
     with ThreadPoolExecutor(THREADS) as pool:
         list(pool.map(lambda _: batch.submit_job(**SUBMIT), range(count)))

@@ -1,4 +1,4 @@
-"""Queues and job definitions that the benches of every group use."""
+"""The servers that are measured, with the queues and job definitions of all groups."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -11,18 +11,20 @@ from tests.support.docker_api import docker_api
 from tests.support.service import Service, serving
 
 GRACE = 2  # seconds
-QUEUE, NOWHERE = "bench", "waiting"
-ALONE = "alone"  # a queue whose jobs have no network
-HERE = "/bench"  # where containers see the folder that they share with whoever measures
-DEAF = "trap '' TERM; echo ready; while :; do sleep 1; done"
-POLITE = "trap 'exit 0' TERM; echo ready; sleep 1000 & wait"
-TELLS = f"trap 'echo TERM > {HERE}/heard; exit 0' TERM; sleep 1000 & echo ready > {HERE}/heard; wait"
-ENDS_WHEN_TOLD = f"echo ready > {HERE}/heard; read _ < {HERE}/go"
+QUEUE, DISABLED_QUEUE = "bench", "waiting"
+NO_NETWORK = "alone"  # a queue whose jobs have no network
+SHARED_PATH = "/bench"  # where containers see the folder that they share with the bench
+IGNORES_SIGTERM = "trap '' TERM; echo ready; while :; do sleep 1; done"
+EXITS_ON_SIGTERM = "trap 'exit 0' TERM; echo ready; sleep 1000 & wait"
+REPORTS_SIGTERM = (
+    f"trap 'echo TERM > {SHARED_PATH}/events; exit 0' TERM; sleep 1000 & echo ready > {SHARED_PATH}/events; wait"
+)
+EXITS_ON_RELEASE = f"echo ready > {SHARED_PATH}/events; read _ < {SHARED_PATH}/go"
 
 
 @contextmanager
 def on_docker(data: Path, *extra: str) -> Iterator[Service]:
-    """A server on the real engine, and nothing is left of it."""
+    """A server on the real engine. Its containers are removed at the end."""
     with serving(data, "--stop-grace", str(GRACE), *extra) as service:
         yield service
     service.sweep()
@@ -34,21 +36,21 @@ def simulated(data: Path) -> Iterator[Service]:
         yield service
 
 
-def lay(batch: Any, *, at_once: int = 4, shared: Path | None = None) -> None:
-    """A queue with room for so many jobs, one that nothing runs from, and definitions; `shared` is seen by jobs."""
+def create_queues(batch: Any, *, at_once: int = 4, shared: Path | None = None) -> None:
+    """Create queues with room for `at_once` jobs, a disabled one, and definitions. `shared`: a folder that jobs see."""
     environment(batch, QUEUE, at_once)
-    environment(batch, ALONE, at_once, **{"batchq:network": "none"})
-    environment(batch, NOWHERE, 1, state="DISABLED")
+    environment(batch, NO_NETWORK, at_once, **{"batchq:network": "none"})
+    environment(batch, DISABLED_QUEUE, 1, state="DISABLED")
     define(batch, "true", "true")
-    for name, script in (("deaf", DEAF), ("polite", POLITE)):
+    for name, script in (("ignores", IGNORES_SIGTERM), ("exits", EXITS_ON_SIGTERM)):
         define(batch, name, "sh", "-c", script)
     if shared is not None:
-        for name, script in (("tells", TELLS), ("ends", ENDS_WHEN_TOLD)):
-            define(batch, name, "sh", "-c", script, **sees(shared))
+        for name, script in (("reports", REPORTS_SIGTERM), ("released", EXITS_ON_RELEASE)):
+            define(batch, name, "sh", "-c", script, **mounted(shared))
 
 
 def environment(batch: Any, name: str, vcpus: int, *, state: str = "ENABLED", **tags: str) -> None:
-    """An environment, and a queue of its name."""
+    """Create a compute environment, and a queue with the same name."""
     resources = {"type": "EC2", "minvCpus": 0, "maxvCpus": vcpus, "subnets": [], "instanceRole": "none"}
     batch.create_compute_environment(
         computeEnvironmentName=name, type="MANAGED", state=state, computeResources=resources, tags=tags
@@ -58,14 +60,14 @@ def environment(batch: Any, name: str, vcpus: int, *, state: str = "ENABLED", **
 
 
 def network_of(service: Service) -> str:
-    """The engine's network mode of the jobs of QUEUE: for others to be on the same. A first job makes it."""
+    """The network mode of the jobs of QUEUE, for containers on the same network. The first job creates the network."""
     batch = service.client()
     job = batch.submit_job(jobName="first", jobQueue=QUEUE, jobDefinition="true")["jobId"]
     reaches(batch, job, "SUCCEEDED")
     labels = [f"{INSTANCE}={service.instance}", f"{ENVIRONMENT}={QUEUE}"]
     with closing(docker_api()) as engine:
-        [keeper] = engine.containers(filters={"label": labels})
-    return CONTAINER_MODE + keeper["Id"]
+        [pause] = engine.containers(filters={"label": labels})
+    return CONTAINER_MODE + pause["Id"]
 
 
 def define(batch: Any, name: str, *command: str, **members: Any) -> None:
@@ -74,8 +76,8 @@ def define(batch: Any, name: str, *command: str, **members: Any) -> None:
     )
 
 
-def sees(shared: Path) -> dict[str, Any]:
+def mounted(shared: Path) -> dict[str, Any]:
     return {
         "volumes": [{"name": "bench", "host": {"sourcePath": str(shared)}}],
-        "mountPoints": [{"sourceVolume": "bench", "containerPath": HERE}],
+        "mountPoints": [{"sourceVolume": "bench", "containerPath": SHARED_PATH}],
     }
