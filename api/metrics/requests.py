@@ -12,7 +12,7 @@ from batchq.api.openapi import OperationDoc
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 
-#: The label of requests that are no operation: unknown paths, and headers that are refused before the router.
+#: The label of requests without an operation: unknown paths, and headers that are refused before the router.
 NO_OPERATION = "none"
 
 

@@ -51,7 +51,7 @@ class Metrics:
         ProcessCollector(registry=registry)
 
     async def scrape(self, read: Callable[[], Awaitable[Iterable[Reading]]], existing: Existing) -> bytes:
-        """The text for Prometheus; scrapes within SHARED_FOR get the same. `read` returns the gauges' values."""
+        """The text for Prometheus; scrapes within SHARED_FOR get the same text. `read` returns the gauges."""
         now = self._now()
         if self._made_at is None or (now - self._made_at).total_seconds() >= SHARED_FOR:
             self._gauges.replace(await read())
@@ -136,7 +136,7 @@ def token_in(file: Path) -> str | None:
 
 
 def _status(good: bool) -> web.Response:  # noqa: FBT001 - the one argument is the whole meaning
-    """One word, for everyone may ask."""
+    """A reply of one word, because everyone may send the request."""
     status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
     return reply(ProbeAnswer(status="ok" if good else "unavailable"), status=status)
 

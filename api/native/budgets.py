@@ -107,7 +107,7 @@ async def list_budgets(budgets: BudgetService, call: Call[EmptyRequest]) -> List
 async def set_budget(budgets: BudgetService, call: Call[SetBudgetRequest]) -> BudgetAnswer:
     """Sets the budget of an account or a queue.
 
-    A limit that is reached already applies at once.
+    A limit that the spending has already reached applies at once.
     """
     body = call.input
     soft, hard = _decimal(body.soft), _decimal(body.hard)
@@ -141,5 +141,5 @@ def _budget(status: BudgetStatus) -> BudgetAnswer:
 
 
 def _decimal(limit: float | None) -> Decimal | None:
-    """The limit as it was written: a float's own digits would add up wrongly."""
+    """The limit as the request has it: the binary digits of a float would change the sum."""
     return None if limit is None else Decimal(str(limit))

@@ -1,17 +1,16 @@
 """ListEvents: the status changes of jobs, one numbered feed that a client follows by long polls."""
 
-import re
 from typing import Annotated, cast
 
 from msgspec import Raw, Struct, field
 from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.http import milliseconds, struct_to_json, while_connected
+from batchq.api.native.job_search import bare_name, parse_job_id, parse_status
 from batchq.api.operation_table import Call, CallLimit, OperationTable
 from batchq.api.stop_orders import HoldChangeAnswer, StopStepAnswer, hold_change_answer, stop_step_answer
-from batchq.domain.ids import JobId, QueueName
+from batchq.domain.ids import QueueName
 from batchq.domain.job import Status
-from batchq.errors import Invalid
 from batchq.ports.history import FeedEntry, FeedFilter, FeedPage
 from batchq.services.events import EventService
 
@@ -19,8 +18,6 @@ MAX_READERS = 256  # requests of one user that wait at the same time
 MAX_WAIT = 20  # seconds
 MAX_ENCODED = 1024  # events whose JSON is in memory
 MAX_NUMBER = 2**53  # so that every JSON parser keeps it
-
-_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?::[0-9]{1,5})?")
 
 Names = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=4096)]
 
@@ -35,9 +32,9 @@ class ListEventsQuery(BaseModel):
     #: Seconds to wait for an event if there is none.
     wait: Annotated[int, Field(ge=0, le=MAX_WAIT)] = 0
     limit: Annotated[int, Field(ge=1, le=1000)] = 500
-    #: Ids of jobs; the id of an array selects its children too.
+    #: Ids or ARNs of jobs; that of an array selects its children too.
     jobs: Names | None = None
-    #: Names of job queues.
+    #: Names or ARNs of job queues.
     queues: Names | None = None
     #: AWS's statuses, in any case: only events of jobs that entered one of them.
     statuses: Names | None = None
@@ -68,7 +65,7 @@ class EventAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
 
 
 class ListEventsAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Some events; perhaps none although more follow after `next`."""
+    """A page of events. It may be empty although more events follow `next`."""
 
     #: By number, ascending.
     events: tuple[EventAnswer, ...]
@@ -123,9 +120,9 @@ async def list_events(context: EventsContext, call: Call[ListEventsQuery]) -> Li
 def to_filter(query: ListEventsQuery) -> FeedFilter:
     """Raises Invalid for a malformed job id or status."""
     return FeedFilter(
-        jobs=frozenset(map(_job_id, _list(query.jobs))),
-        queues=frozenset(map(QueueName, _list(query.queues))),
-        statuses=frozenset(map(_status, _list(query.statuses))),
+        jobs=frozenset(map(parse_job_id, _list(query.jobs))),
+        queues=frozenset(QueueName(bare_name(it)) for it in _list(query.queues)),
+        statuses=frozenset(map(parse_status, _list(query.statuses))),
     )
 
 
@@ -149,15 +146,3 @@ def event_answer(saved: FeedEntry) -> EventAnswer:
 
 def _list(text: str | None) -> list[str]:
     return [] if text is None else [it for it in text.split(",") if it]
-
-
-def _job_id(text: str) -> JobId:
-    if _ID.fullmatch(text.lower()) is None:
-        raise Invalid(f"{text[:100]!r} is not the id of a job or of a child of an array.")
-    return JobId(text.lower())
-
-
-def _status(text: str) -> Status:
-    if text.upper() not in set(Status):
-        raise Invalid(f"{text[:100]!r} is not a status: use {', '.join(Status)}.")
-    return Status(text.upper())

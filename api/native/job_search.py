@@ -283,15 +283,15 @@ def to_query(body: SearchJobsRequest, caller: Caller) -> JobSearchQuery:
         raise Invalid("'idPrefix' must have at least the first 8 characters of the id of a job.")
     return JobSearchQuery(
         queues=_names(body.queues),
-        statuses=None if body.statuses is None else frozenset(map(_status, body.statuses)),
+        statuses=None if body.statuses is None else frozenset(map(parse_status, body.statuses)),
         names=_set(body.names),
         definitions=_names(body.job_definitions),
         shares=_set(body.share_identifiers),
         users=users,
         accounts=_set(body.accounts),
-        ids=None if body.ids is None else frozenset(map(_job_id, body.ids)),
+        ids=None if body.ids is None else frozenset(map(parse_job_id, body.ids)),
         id_prefix=body.id_prefix and body.id_prefix.lower(),
-        parent=None if body.parent_id is None else _job_id(body.parent_id),
+        parent=None if body.parent_id is None else parse_job_id(body.parent_id),
         created_after=body.created_after,
         created_before=body.created_before,
         ended_after=body.ended_after,
@@ -335,25 +335,29 @@ def _answer(rows: tuple[JobRow, ...], page: JobPage, token: TokenQuery, tokens: 
     )
 
 
-def _status(text: str) -> Status:
+def parse_status(text: str) -> Status:
+    """A status of AWS in any case. Raises Invalid."""
     if text.upper() not in set(Status):
         raise Invalid(f"{text[:100]!r} is not a status: use {', '.join(Status)}.")
     return Status(text.upper())
 
 
-def _job_id(text: str) -> JobId:
-    found = _ARN.fullmatch(text)
-    job_id = (text if found is None else found["name"]).lower()
+def parse_job_id(text: str) -> JobId:
+    """The id of a job or child, or the one in its ARN. Raises Invalid."""
+    job_id = bare_name(text).lower()
     if _ID.fullmatch(job_id) is None:
         raise Invalid(f"{text[:100]!r} is not the id of a job or of a child of an array.")
     return JobId(job_id)
 
 
+def bare_name(text: str) -> str:
+    """A name, or the name in an ARN."""
+    found = _ARN.fullmatch(text)
+    return text if found is None else found["name"]
+
+
 def _names(words: Iterable[str] | None) -> frozenset[str] | None:
-    """The names in names and ARNs."""
-    if words is None:
-        return None
-    return frozenset(it if (found := _ARN.fullmatch(it)) is None else found["name"] for it in words)
+    return None if words is None else frozenset(map(bare_name, words))
 
 
 def _set(words: Iterable[str] | None) -> frozenset[str] | None:

@@ -19,9 +19,9 @@ class EngineAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The state of the container engine and of the server."""
 
     state: EngineState
-    #: What is wrong, or that nothing is.
+    #: What is wrong, or that jobs start.
     sentence: str
-    #: Milliseconds since 1970: since when something is wrong; absent if nothing is, or if that is not known.
+    #: Since when something is wrong, in milliseconds since 1970; absent if nothing is wrong, or the time is not known.
     since: int | None = None
 
 
@@ -38,9 +38,9 @@ class QueueAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     counts: dict[Status, int]
     #: The number of unfinished arrays.
     arrays: int
-    #: Milliseconds since 1970: since when the first RUNNABLE job has been RUNNABLE; absent without one.
+    #: When the first RUNNABLE job became RUNNABLE, in milliseconds since 1970; absent without one.
     oldest_runnable_at: int | None = None
-    #: Why the first job of the queue waits; absent if it does not, or is not visible to the caller.
+    #: Why the first job of the queue waits; absent if no job waits, or the job is not visible to the caller.
     why: ExplanationAnswer | None = None
 
 

@@ -146,7 +146,7 @@ class LogCapture:
             await batch.annotate(DROPPED.format(f"from {_clock_time(newest)} to {_clock_time(oldest)}"))
 
     async def _is_stopped(self, tag: Tag, stored: int) -> bool:
-        """Whether a quota refuses more output, and that is reported in the log or cannot be."""
+        """Whether a quota refuses more output, and a line in the log says so or cannot be stored."""
         if await self._quota.refusal(tag, stored) is None:
             return False
         if not self._quota.may_annotate:

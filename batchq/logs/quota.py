@@ -90,7 +90,7 @@ class LogQuota:
 
     @property
     def trouble(self) -> str | None:
-        """The text for /healthz if a capture stopped within REPORTED; else None."""
+        """The text for /healthz if a capture stopped within REPORT_DURATION; else None."""
         if self._last_stop is None or self._clock.now() - self._last_stop[0] > REPORT_DURATION:
             return None
         return f"log capture stopped {self._stops} times since the start; last: {self._last_stop[1]}"

@@ -136,7 +136,7 @@ class LogService:
         return await read(self._archive, stream.tag.log_id, span=span, position=position, limit=limit)
 
     async def copy(self, tag: Tag) -> Copied:
-        """Copy the new output of one container, at most once in 200 ms for all who follow it. Raises StoreFailed."""
+        """Copy the new output of one container, at most once in 200 ms for all its followers. Raises StoreFailed."""
         return await self._copies.copy(tag)
 
     async def lines(self, tag: Tag, *, position: int, limit: int) -> LogPage:
@@ -208,7 +208,7 @@ class LogService:
     async def _streams_to_search(
         self, query: LogQuery, position: LogSearchPosition, caller: Caller
     ) -> tuple[LogStream, ...]:
-        """The streams of this page: those named in the query, or the next PART streams with its prefix."""
+        """The streams of this page: those named in the query, or the next ones with its prefix."""
         if query.names:
             return tuple([await self.stream(name, caller=caller) for name in dict.fromkeys(query.names)])
         streams: list[LogStream] = []

@@ -128,7 +128,7 @@ class LogTail:
         return False
 
     def _shared(self, key: Hashable, work: Callable[[], Coroutine[None, None, bool]]) -> SharedRead:
-        """The call with the key `what` that is under way, or a new one: concurrent readers share one call."""
+        """The call with this key that is under way, or a new one: concurrent readers share one call."""
         if key not in self._running:
             task = asyncio.create_task(work(), name=f"log copy {key}")
             self._running[key] = SharedRead(task=task, since=asyncio.get_running_loop().time())
@@ -136,7 +136,7 @@ class LogTail:
         return self._running[key]
 
     async def _wait(self, reads: Sequence[SharedRead]) -> None:
-        """Wait until all calls have ended, or until WAITING seconds after the latest of them began.
+        """Wait until all calls have ended, or until READ_TIMEOUT after the latest of them began.
 
         The time counts from the beginning of a call, not of this wait: a late reader does not wait for a call that
         has already timed out for others.
@@ -158,7 +158,7 @@ def _runs(job: Job, tag: Tag) -> bool:
 
 
 def _ended_recently(job: Job, tag: Tag, now: datetime) -> bool:
-    """Whether the attempt ended less than SETTLING ago, so that its container may still exist."""
+    """Whether the attempt ended less than LATE_OUTPUT_PERIOD ago, so that its container may still exist."""
     ends = (it.stopped_at for it in job.attempts if it.number == tag.attempt)
     return any(ended is not None and now - ended < LATE_OUTPUT_PERIOD for ended in ends)
 
@@ -166,7 +166,7 @@ def _ended_recently(job: Job, tag: Tag, now: datetime) -> bool:
 class Copied(Struct, frozen=True, kw_only=True):
     """The state of a log after a copy."""
 
-    #: The job as it was before the copy; None: it is not stored any more.
+    #: The job as it was before the copy; None: its record was deleted.
     job: Job | None
     #: Whether the container's attempt had ended before the copy, and all of its output is stored.
     complete: bool
