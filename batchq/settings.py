@@ -1,5 +1,6 @@
 """Settings of `batchq serve`: flags take precedence over BATCHQ_* variables, and these over the defaults here."""
 
+import os
 import tomllib
 from collections.abc import Iterable
 from datetime import timedelta
@@ -158,7 +159,8 @@ class Settings(BaseSettings):
         """Paths of the server that no job may mount: its data, the checkpoints of all jobs, and files with secrets."""
         config = Path(platformdirs.user_config_dir("batchq"), "config.toml")  # may contain a secret access key
         files = (self.tls_key, self.tls_cert, self.secrets_file, self.metrics_token_file, self.socket)
-        given = (*(it for it in files if it is not None), *((config,) if config.exists() else ()))
+        # os.path.exists is False for a home directory that cannot be searched, where Path.exists raises OSError.
+        given = (*(it for it in files if it is not None), *((config,) if os.path.exists(config) else ()))  # noqa: PTH110
         # Files are not resolved: a symlink may change while the server runs, so each container's start follows it.
         return self.data.resolve(), self.checkpoint_root.resolve(), *(it.absolute() for it in given)
 

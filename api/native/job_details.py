@@ -21,7 +21,6 @@ from batchq.domain.job import (
     Status,
 )
 from batchq.domain.shown_reasons import shown_container_reason
-from batchq.errors import NotFound
 
 MAX_DEPENDENTS = 50
 
@@ -160,7 +159,7 @@ async def get_job(context: SearchContext, call: Call[None]) -> JobAnswer:
     """
     found = await context.jobs.find(call.job_id, caller=call.caller)
     if found is None:
-        raise NotFound(f"Job {call.job_id} not found.")
+        raise await context.jobs.missing(call.job_id, caller=call.caller)
     dependents = await context.jobs.dependents(call.job_id, limit=MAX_DEPENDENTS, caller=call.caller)
     return JobAnswer(job=job_details(found, dependents, context.arns_of(call.http)))
 

@@ -15,8 +15,9 @@ from batchq.errors import Invalid
 from batchq.ports.logs import StoredLine
 from batchq.services.job_log import JobLogPage, JobLogQuery, JobLogService, LogPosition
 
-MAX_LINES = 1000
+MAX_LINES = 10_000  # at most 1 MiB of them
 MAX_TAIL = 10_000  # lines; at most 1 MiB of them
+MAX_TIME = 2**43  # milliseconds since 1970: in nanoseconds it fits into 64 bits
 _POSITION = re.compile(r"([1-9][0-9]{0,5})\.([0-9]{1,18})")
 _BEGINNING = "0"  # the token before the first attempt
 
@@ -37,6 +38,8 @@ class GetJobLogQuery(BaseModel):
     container: Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=256)] | None = None
     #: Without `after`: only the last lines.
     tail: Annotated[int, Field(ge=0, le=MAX_TAIL)] | None = None
+    #: Without `after`: only lines from this time on, in milliseconds since 1970.
+    since: Annotated[int, Field(ge=0, le=MAX_TIME)] | None = None
 
 
 class LogLineAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -87,6 +90,7 @@ def to_query(job_id: JobId, query: GetJobLogQuery) -> JobLogQuery:
         attempt=query.attempt,
         container=query.container,
         tail=query.tail if after is None else None,
+        since=None if query.since is None else query.since * 1_000_000,
         limit=query.limit,
         wait=query.wait,
     )

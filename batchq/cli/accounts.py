@@ -4,13 +4,14 @@ import argparse
 import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from shlex import quote
 from typing import Final
 
 from batchq.cli.admin_backend import Response, add_json, add_subcommand, given_flags, perform, print_result
 from batchq.cli.arguments import NONE, comma_list, or_none, yes_or_no
 from batchq.cli.output import escape, print_notice
+from batchq.cli.tables import Column, add_output_flags, print_list
+from batchq.cli.times import clock_time, iso, moment
 from batchq.errors import Unavailable
 
 Flags = Mapping[str, tuple[str, Callable[[str], object], str, str]]
@@ -60,6 +61,22 @@ _LIMITS: Final[Flags] = {
     "vcpus": ("--vcpus", or_none(float), "N", "maximum vCPUs in use, or none"),
     "logMib": ("--log-mib", or_none(int), "MIB", "maximum size of the stored logs in MiB, or none"),
 }
+_USER_COLUMNS = (
+    Column(title="USER", full=lambda it: str(it["user"])),
+    Column(title="ROLE", full=lambda it: str(it["role"])),
+    Column(title="ACCOUNT", full=lambda it: str(it["account"])),
+    Column(title="COORDINATES", full=lambda it: ",".join(it["coordinates"]), elastic=True),
+)
+_KEY_COLUMNS = (
+    Column(title="KEY", full=lambda it: str(it["id"])),
+    Column(title="STATE", full=lambda it: str(it["state"])),
+    Column(
+        title="CREATED",
+        full=lambda it: iso(moment(it["createdAt"])),
+        short=lambda it: clock_time(moment(it["createdAt"])),
+    ),
+    Column(title="USER", full=lambda it: str(it["user"])),
+)
 _KEY = re.compile(r"[A-Za-z0-9+/=_-]+")
 
 
@@ -156,10 +173,10 @@ def add_user(command: ArgumentParser) -> None:
     _add_user_flags(add_subcommand(subcommands, "set", "change the settings whose flags are given", _update_user))
     summary = "delete a user and the user's keys; the jobs remain"
     add_subcommand(subcommands, "delete", summary, _delete_user).add_argument("name")
-    add_json(add_subcommand(subcommands, "list", "list all users", _list_users))
+    add_output_flags(add_subcommand(subcommands, "list", "list all users", _list_users))
     show = add_subcommand(subcommands, "show", "show a user", _list_users)
     show.add_argument("name")
-    add_json(show)
+    add_output_flags(show)
 
 
 def _add_user_flags(command: ArgumentParser) -> None:
@@ -196,7 +213,8 @@ def _delete_user(args: Namespace) -> int:
 
 def _list_users(args: Namespace) -> int:
     result = perform(args, "DescribeUsers", given_flags(args, "name"))
-    return print_result(args, result, [_render_user(it) for it in result["users"]])
+    print_list(args, result, result["users"], _USER_COLUMNS)
+    return 0
 
 
 def _render_user(user: Response) -> str:
@@ -216,7 +234,7 @@ def add_key(command: ArgumentParser) -> None:
     create.add_argument("--user", help="user of the key (with a server: yourself)")
     listing = add_subcommand(subcommands, "list", "list keys, without secrets", _list_keys)
     listing.add_argument("--user", help="keys of this user")
-    add_json(listing)
+    add_output_flags(listing)
     for name, summary, run in (
         ("disable", "reject requests that are signed with the key", _disable_key),
         ("enable", "accept requests that are signed with the key again", _enable_key),
@@ -243,7 +261,8 @@ def _quoted(part: object) -> str:
 
 def _list_keys(args: Namespace) -> int:
     result = perform(args, "ListKeys", given_flags(args, "user"))
-    return print_result(args, result, [_render_key(it) for it in result["keys"]])
+    print_list(args, result, result["keys"], _KEY_COLUMNS)
+    return 0
 
 
 def _disable_key(args: Namespace) -> int:
@@ -259,8 +278,3 @@ def _enable_key(args: Namespace) -> int:
 def _delete_key(args: Namespace) -> int:
     perform(args, "DeleteKey", {"id": args.id})
     return 0
-
-
-def _render_key(key: Response) -> str:
-    created = datetime.fromtimestamp(key["createdAt"] / 1000, UTC)
-    return f"{key['id']}  {key['state']:8}  {created:%Y-%m-%d %H:%M}  {key['user']}"

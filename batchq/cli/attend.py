@@ -14,14 +14,24 @@ from enum import StrEnum
 from types import FrameType
 from typing import Any, NoReturn
 
-from batchq.cli.bulk_stop import CANCEL, DONE, TERMINATE
+from batchq.cli.bulk_stop import CANCEL, TERMINATE
 from batchq.cli.http_client import Patience, stream
 from batchq.cli.job_columns import short_id
-from batchq.cli.job_end import FINISHED, Job, exit_status_of, is_array, outcome, to_row
 from batchq.cli.job_logs import printable
-from batchq.cli.output import INTERRUPTED, NO_EXIT_CODE, escape, print_error, print_notice, write_line
-from batchq.cli.server_requests import describe_jobs, explanation, log_lines
-from batchq.cli.terminal import StatusLine, is_terminal, uses_color
+from batchq.cli.job_wait import Job, exit_status_of, is_array, outcome, to_row
+from batchq.cli.output import (
+    INTERRUPTED,
+    NO_EXIT_CODE,
+    StatusLine,
+    escape,
+    is_terminal,
+    print_error,
+    print_notice,
+    uses_color,
+    write_line,
+)
+from batchq.cli.server_requests import FINISHED, describe_jobs, explanation, log_lines
+from batchq.cli.stop_report import DONE
 from batchq.cli.times import duration, elapsed
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 

@@ -1,24 +1,32 @@
 """`batchq audit`: prints audit records, newest first, from a server or, with `--data`, from the files."""
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from datetime import UTC, datetime, timedelta
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
 from msgspec import to_builtins
 
 from batchq.accounts.wire import audit_record
-from batchq.cli.admin_backend import add_json, check_backend_flags, print_result
+from batchq.cli.admin_backend import check_backend_flags
 from batchq.cli.http_client import add_server_flags, call, url_of
+from batchq.cli.job_handles import HELP_ONE, resolve_job
+from batchq.cli.output import DONE
+from batchq.cli.tables import Column, add_output_flags, print_list
+from batchq.cli.times import clock_time, iso, milliseconds, moment, parse_time
 from batchq.domain.access.audit import AuditQuery
 from batchq.errors import Misused
 from batchq.store.offline.inspection import read_audit
 
 LIST_AUDIT = "/v1/batchq/listaudit"
 PAGE_SIZE = 1000  # records of one response
-EPOCH = datetime.fromtimestamp(0, UTC)
-
 Record = dict[str, Any]
+COLUMNS = (
+    Column(title="TIME", full=lambda it: iso(moment(it["at"])), short=lambda it: clock_time(moment(it["at"]))),
+    Column(title="USER", full=lambda it: str(it["user"])),
+    Column(title="OPERATION", full=lambda it: str(it["operation"])),
+    Column(title="RESOURCE", full=lambda it: str(it["resource"]), elastic=True),
+    Column(title="OUTCOME", full=lambda it: str(it["outcome"]), elastic=True),
+)
 
 
 def add_audit(command: ArgumentParser) -> None:
@@ -27,16 +35,16 @@ def add_audit(command: ArgumentParser) -> None:
     Operators see all records, coordinators those of their accounts, users their own.
     """
     command.set_defaults(run=audit)
-    command.add_argument(
-        "--since", type=_milliseconds, metavar="TIME", help="start of the period: 2026-11-21, or 2026-11-21T18:30 (UTC)"
-    )
+    text = "records after this time: 1h, 2d, or 2026-11-23T18:30"
+    command.add_argument("--since", type=parse_time, metavar="TIME", help=text)
     command.add_argument("--user", help="records of this user")
     command.add_argument("--operation", help="records of this operation, for example SubmitJob or CreateUser")
-    command.add_argument("--job", help="records about this job, of all users")
+    text = f"records about this {HELP_ONE}; with --data a complete id"
+    command.add_argument("--job", help=text)
     command.add_argument("--resource", help="records about another resource, for example job-queue/night or user/ada")
     command.add_argument("--limit", type=int, default=100, help="maximum number of records (100)")
-    add_json(command)
     command.add_argument("--data", type=Path, help="read the files of this data directory, not a server")
+    add_output_flags(command)
     add_server_flags(command)
 
 
@@ -45,12 +53,20 @@ def audit(args: Namespace) -> int:
         raise Misused("--limit must be at least 1")
     check_backend_flags(args)
     records = _records_of_server(args) if args.data is None else _records_of_files(args)
-    return print_result(args, records, [_render(it) for it in records])
+    print_list(args, records, records, COLUMNS)
+    return DONE
 
 
 def _records_of_server(args: Namespace) -> list[Record]:
-    filters = {name: it for name in ("since", "user", "operation", "job", "resource") if (it := getattr(args, name))}
     url, records, token = url_of(args), list[Record](), None
+    given = {
+        "since": args.since and milliseconds(args.since),
+        "user": args.user,
+        "operation": args.operation,
+        "job": args.job and resolve_job(url, args.job),
+        "resource": args.resource,
+    }
+    filters = {name: it for name, it in given.items() if it}
     while True:
         paging = {"maxResults": min(args.limit - len(records), PAGE_SIZE), **({"nextToken": token} if token else {})}
         page: Record = dict(call(url, LIST_AUDIT, filters | paging))
@@ -62,25 +78,10 @@ def _records_of_server(args: Namespace) -> list[Record]:
 
 def _records_of_files(args: Namespace) -> list[Record]:
     query = AuditQuery(
-        since=None if args.since is None else EPOCH + timedelta(milliseconds=args.since),
+        since=args.since,
         user=args.user,
         operation=args.operation,
         resource=f"job/{args.job}" if args.job else args.resource,
         limit=args.limit,
     )
     return [to_builtins(audit_record(it.record)) for it in read_audit(args.data, query)]
-
-
-def _render(record: Record) -> str:
-    at = datetime.fromtimestamp(record["at"] / 1000, UTC)
-    user, operation = f"{record['user']:12}", f"{record['operation']:22}"
-    return f"{at:%Y-%m-%d %H:%M:%S}  {user}  {operation}  {record['resource']}  {record['outcome']}"
-
-
-def _milliseconds(text: str) -> int:
-    """Parse an ISO 8601 time, UTC without an offset, into milliseconds since the epoch."""
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise ArgumentTypeError(f"{text!r} is not a time in ISO 8601 format") from None
-    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -7,11 +7,9 @@ from typing import Any
 from msgspec import Struct
 
 from batchq.cli.http_client import add_server_flags, call, url_of
-from batchq.cli.output import DONE, REFUSED, escape, print_error, write_line
-from batchq.cli.search_filters import ACTIVE, WAITING
-from batchq.cli.server_requests import Page, Row, overview
+from batchq.cli.output import DONE, REFUSED, escape, print_error, uses_color, write_line
+from batchq.cli.server_requests import ACTIVE, WAITING, Page, Row, overview
 from batchq.cli.tables import Column, add_output_flags, flattened, print_fields, print_json, print_list, prints_json
-from batchq.cli.terminal import uses_color
 from batchq.errors import Invalid, NotFound
 
 MAX_PAGES = 1000
@@ -233,7 +231,7 @@ def _list_environments(args: Namespace) -> int:
     rows = [{**it, **capacity.get(ENVIRONMENTS.name(it), {})} for it in response["computeEnvironments"]]
 
     def use(member: str) -> Callable[[Row], str]:
-        return lambda row: f"{row[member]['requested']:g}/{row[member].get('limit', '?')}" if member in row else ""
+        return lambda row: _use(row[member]) if member in row else ""
 
     columns = [
         Column(title="ENVIRONMENT", full=ENVIRONMENTS.name, elastic=True),
@@ -245,6 +243,12 @@ def _list_environments(args: Namespace) -> int:
     ]
     print_list(args, response, rows, columns)
     return DONE
+
+
+def _use(amounts: Row) -> str:
+    """`2/8`: what is requested, and the limit; `?` for an unknown one."""
+    limit = amounts.get("limit")
+    return f"{amounts['requested']:g}/{'?' if limit is None else f'{limit:g}'}"
 
 
 def _show_environment(args: Namespace) -> int:

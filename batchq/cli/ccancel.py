@@ -11,19 +11,18 @@ from itertools import chain
 from typing import Any
 
 from batchq import __version__
-from batchq.cli.bulk_stop import SUCCESSFUL_OUTCOMES, TERMINATE, TIMEOUT
+from batchq.cli.bulk_stop import TERMINATE, TIMEOUT
 from batchq.cli.http_client import Response, add_server_flags, stream, url_of
-from batchq.cli.job_filters import add_filter_flags, job_filter
+from batchq.cli.job_filters import add_stop_flags, stop_filters
 from batchq.cli.main import CommandParser, render_json_error
 from batchq.cli.output import DONE, MISUSED, UNAVAILABLE, escape, print_notice, write_line
-from batchq.cli.step_notes import StepNotes
+from batchq.cli.stop_report import SUCCESSFUL_OUTCOMES, UNCHANGED, StepNotes
 from batchq.errors import Invalid, Misused, Unavailable
 
 NOT_CANCELLED = 4  # exit status: the server refused the request, or a job was not cancelled
 STATES = {"PENDING": "PENDING", "P": "PENDING", "RUNNING": "RUNNING", "R": "RUNNING", "ALL": "ALL"}
 PAGE = 5000  # ids of one request
 REASON = "ccancel"
-
 _EXIT_STATUSES = """\
 exit status:
   0    all jobs are cancelled; also if no job matches, or a given job has already finished
@@ -43,7 +42,7 @@ def add_ccancel(command: CommandParser) -> None:
     """
     command.epilog = _EXIT_STATUSES
     command.set_defaults(run=ccancel)
-    add_filter_flags(command)
+    add_stop_flags(command)
     _replace_state_flag(command)
     command.add_argument("--json", action="store_true", help="print the result, or the error, as JSON")
     command.add_argument("-v", "--version", action="version", version=f"batchq {__version__}")
@@ -65,7 +64,7 @@ def ccancel(args: Namespace) -> int:
 
 def _cancel(args: Namespace) -> int:
     url = url_of(args)
-    filters = job_filter(args, url)
+    filters = stop_filters(args, url)
     notes = StepNotes.of(url, filters.get("jobs", ()), cancels=False)
     requests: Sequence[Mapping[str, object]] = (
         _exact(url, filters, set(chain.from_iterable(args.names))) if args.names else [filters]
@@ -89,6 +88,8 @@ def _exact(url: str, filters: Mapping[str, list[str]], names: set[str]) -> list[
 def _stop(url: str, request: dict[str, object]) -> list[Response]:
     """The outcome of each job. Raises Unavailable if the response is incomplete."""
     outcomes: list[Response] = []
+    if request.get("jobs") == []:  # the handles of an empty stdin; a request without `jobs` would select all
+        return outcomes
     with stream(url, TERMINATE, request, timeout=TIMEOUT) as objects:
         for each in objects:
             if "counts" in each:
@@ -101,7 +102,7 @@ def _print(outcomes: Sequence[Response], notes: StepNotes) -> None:
     for it in outcomes:
         job = str(it.get("jobId"))
         note = notes.note(job, status=str(it.get("status")))
-        if it.get("outcome") in SUCCESSFUL_OUTCOMES and it.get("outcome") not in ("ALREADY_FINISHED", "NOT_MATCHED"):
+        if it.get("outcome") in SUCCESSFUL_OUTCOMES and it.get("outcome") not in UNCHANGED:
             write_line(escape(f"Job {job} cancelled successfully{note and f': {note}'}."), flush=False)
         else:
             reason = str(it.get("message") or it.get("outcome"))

@@ -3,8 +3,8 @@
 from argparse import ArgumentParser, Namespace
 from urllib.parse import quote
 
-from batchq.cli import job_handles
 from batchq.cli.http_client import add_server_flags, call, url_of
+from batchq.cli.job_handles import HELP_ONE, resolve_job
 from batchq.cli.output import DONE, REFUSED, escape, print_error, print_notice, write_line
 from batchq.cli.server_requests import Row
 from batchq.cli.tables import Column, add_output_flags, print_json, print_list, prints_json
@@ -25,7 +25,7 @@ def add_checkpoints(command: ArgumentParser) -> None:
       batchq checkpoints 8f2c51a7 --delete ckpt_8a1f02bb93c4
     """
     command.set_defaults(run=checkpoints)
-    command.add_argument("job", metavar="JOB", help=job_handles.HELP)
+    command.add_argument("job", metavar="JOB", help=HELP_ONE)
     group = command.add_mutually_exclusive_group()
     group.add_argument("--make", action="store_true", help="send the running job its checkpoint signal")
     group.add_argument("--delete", action="append", metavar="CHECKPOINT", help="delete the checkpoint with this id")
@@ -35,7 +35,7 @@ def add_checkpoints(command: ArgumentParser) -> None:
 
 def checkpoints(args: Namespace) -> int:
     url = url_of(args)
-    job_id = job_handles.resolve_job(url, args.job)
+    job_id = resolve_job(url, args.job)
     path = f"/v1/batchq/jobs/{quote(job_id, safe='')}/checkpoints"
     if args.make:
         return _make(args, url, path, job_id)

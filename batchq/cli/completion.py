@@ -12,16 +12,14 @@ from typing import Any
 
 from batchq.cli.http_client import call, url_of
 from batchq.cli.job_columns import short_id
+from batchq.cli.job_filters import STATES
 from batchq.cli.output import write_line
-from batchq.cli.search_filters import STATES
 from batchq.cli.server_requests import LIST_JOBS
 from batchq.errors import BatchqError
 
 SHELLS = ("bash", "zsh", "fish")
 TIMEOUT = 0.5  # seconds
 LATEST_JOBS = 20
-COMMANDS_WITH_COMPLETE_IDS = ("cancel", "terminate", "force-fail")
-
 Values = Mapping[str, str]
 Completer = Callable[..., Values]
 
@@ -52,7 +50,7 @@ def complete(parser: ArgumentParser) -> None:
     commands = _subparsers(parser)
     if name in commands:
         commands[name].declare()
-        _add_completers(commands[name], name)
+        _add_completers(commands[name])
     autocomplete(parser, always_complete_options=False)
 
 
@@ -70,12 +68,12 @@ def _subparsers(parser: ArgumentParser) -> Mapping[str, Any]:
     return dict(actions[0].choices) if actions else {}
 
 
-def _add_completers(parser: ArgumentParser, command: str) -> None:
+def _add_completers(parser: ArgumentParser) -> None:
     """Give the flags and arguments their completers, by the name under which the command reads them."""
     completers: Mapping[str, Completer] = {
         **dict.fromkeys(("queue", "queues", "queue_name", "queue_names"), _queues),
         **dict.fromkeys(("definition", "definitions", "definition_name"), _definitions),
-        **dict.fromkeys(("job", "jobs", "after"), _complete_ids if command in COMMANDS_WITH_COMPLETE_IDS else _handles),
+        **dict.fromkeys(("job", "jobs", "after"), _jobs),
         "states": _states,
     }
     for action in _actions(parser):
@@ -110,20 +108,12 @@ def _definitions(parsed_args: Namespace, **_: object) -> Values:
     return _in_time(parsed_args, names)
 
 
-def _handles(parsed_args: Namespace, **_: object) -> Values:
-    return {short_id(job_id): text for job_id, text in _latest(parsed_args).items()}
-
-
-def _complete_ids(parsed_args: Namespace, **_: object) -> Values:
-    return _latest(parsed_args)
-
-
-def _latest(parsed_args: Namespace) -> Values:
-    """The caller's latest jobs: ids, with name and status."""
+def _jobs(parsed_args: Namespace, **_: object) -> Values:
+    """The caller's latest jobs: the first digits of the ids, with name and status."""
 
     def jobs(url: str) -> Values:
         page: Any = call(url, LIST_JOBS, {"mine": True, "maxResults": LATEST_JOBS}, timeout=TIMEOUT)
-        return {it["jobId"]: f"{it['jobName']} {it['status']}" for it in page["jobs"]}
+        return {short_id(it["jobId"]): f"{it['jobName']} {it['status']}" for it in page["jobs"]}
 
     return _in_time(parsed_args, jobs)
 

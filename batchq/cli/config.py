@@ -33,7 +33,6 @@ REGION = "AWS_DEFAULT_REGION"
 KEY, SECRET = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
 CREDENTIALS = "AWS_SHARED_CREDENTIALS_FILE"
 SYSTEM_FILE = Path("/etc/batchq/config.toml")
-
 VARIABLES = {"url": URL, "ca_bundle": BUNDLE, "region": REGION, "key_id": KEY, "secret": SECRET}
 MEMBERS = {*VARIABLES, "profile"}
 DEFAULTS = "defaults"  # the table of defaults

@@ -9,11 +9,9 @@ from urllib.parse import urlencode
 from batchq.cli import job_handles
 from batchq.cli.http_client import TIMEOUT, Patience, add_server_flags, call, url_of
 from batchq.cli.job_columns import short_id
-from batchq.cli.job_filters import parse_names
-from batchq.cli.output import escape, flush_output, print_notice
-from batchq.cli.search_filters import ABBREVIATIONS, STATES
+from batchq.cli.job_filters import ABBREVIATIONS, STATES, parse_names
+from batchq.cli.output import escape, flush_output, is_terminal, print_notice
 from batchq.cli.server_requests import Page, Row
-from batchq.cli.terminal import is_terminal
 from batchq.cli.times import clock_time, moment
 
 EVENTS = "/v1/batchq/events"

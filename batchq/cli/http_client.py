@@ -13,7 +13,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from socket import AF_UNIX, SOCK_STREAM, socket
 from ssl import SSLCertVerificationError, SSLContext, create_default_context
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import (
@@ -51,13 +51,16 @@ Result = TypeVar("Result")
 
 def add_server_flags(command: ArgumentParser) -> None:
     """Declare the flags that `url_of` reads."""
-    command.add_argument("--url", help=f"URL of the server (${URL}, or {DEFAULT_URL})")
-    add_connection_flags(command)
+    group = command.add_argument_group("server")
+    group.add_argument("--url", help=f"URL: http://, https:// or unix:///PATH (${URL}, or {DEFAULT_URL})")
+    add_connection_flags(group)
 
 
-def add_connection_flags(command: ArgumentParser) -> None:
+def add_connection_flags(command: Any) -> None:  # noqa: ANN401 - a parser, or a group of argparse's
     """Declare the flags that `url_of` reads, but `--url`."""
-    command.add_argument("--ca-bundle", help=f"trusted certificates, a PEM file (${BUNDLE}, or the system's)")
+    command.add_argument(
+        "--ca-bundle", metavar="FILE", help=f"trusted certificates, a PEM file (${BUNDLE}, or the system's)"
+    )
     default = str(default_file()).replace("%", "%%")
     text = f"TOML file with url, ca_bundle, region, and key_id and secret, or profile ({default})"
     command.add_argument("-C", "--config", type=Path, metavar="FILE", help=text)

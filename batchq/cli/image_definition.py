@@ -31,7 +31,6 @@ _EXPECTED_MEMBERS = {
     "containerProperties",
 }
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
-
 #: A volume: host path, container path, whether it is read-only.
 Volume = tuple[str, str, bool]
 

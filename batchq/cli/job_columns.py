@@ -3,8 +3,7 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from batchq.cli.search_filters import ACTIVE, FINISHED
-from batchq.cli.server_requests import Row
+from batchq.cli.server_requests import ACTIVE, FINISHED, Row
 from batchq.cli.tables import Column
 from batchq.cli.times import ago, duration, iso, moment
 from batchq.errors import Misused

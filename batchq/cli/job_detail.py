@@ -5,13 +5,12 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from datetime import datetime
 
-from batchq.cli import job_handles
 from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.job_columns import age, reason, status, status_style, stop_order
 from batchq.cli.job_columns import state as state_of
-from batchq.cli.output import escape, print_notice, write_line
-from batchq.cli.search_filters import FINISHED
-from batchq.cli.server_requests import Row, explanation, history, job_detail
+from batchq.cli.job_handles import HELP_ONE, resolve_job
+from batchq.cli.output import escape, is_terminal, paint, print_notice, uses_color, write_line
+from batchq.cli.server_requests import FINISHED, Row, explanation, history, job_detail
 from batchq.cli.tables import (
     Column,
     Field,
@@ -22,7 +21,6 @@ from batchq.cli.tables import (
     print_rows,
     prints_json,
 )
-from batchq.cli.terminal import is_terminal, paint, uses_color
 from batchq.cli.times import ago, clock_time, iso, long_duration, moment, now
 from batchq.errors import Invalid
 
@@ -50,14 +48,14 @@ def add_history(command: ArgumentParser) -> None:
 
 
 def _add_common(command: ArgumentParser) -> None:
-    command.add_argument("job", metavar="JOB", help=job_handles.HELP)
+    command.add_argument("job", metavar="JOB", help=HELP_ONE)
     add_output_flags(command)
     add_server_flags(command)
 
 
 def show(args: Namespace) -> int:
     url = url_of(args)
-    response = job_detail(url, job_handles.resolve_job(url, args.job))
+    response = job_detail(url, resolve_job(url, args.job))
     if prints_json(args):
         print_json(args, response)
         return 0
@@ -209,7 +207,7 @@ def _took(attempt: Row) -> str:
 
 def why(args: Namespace) -> int:
     url = url_of(args)
-    response = explanation(url, job_handles.resolve_job(url, args.job))
+    response = explanation(url, resolve_job(url, args.job))
     if prints_json(args):
         print_json(args, response)
         return 0
@@ -219,7 +217,7 @@ def why(args: Namespace) -> int:
 
 def history_command(args: Namespace) -> int:
     url = url_of(args)
-    response = history(url, job_handles.resolve_job(url, args.job))
+    response = history(url, resolve_job(url, args.job))
     entries = response["history"]
     print_list(args, response, entries, _history_columns(entries))
     if not entries:

@@ -2,7 +2,8 @@
 
 A handle is a complete id, the beginning of an id (8 digits or more), a name that only one job has, or `@`, the caller's
 latest job. A step may follow: `:3` or `:190-194` for children of an array, `#1` for a node. Commands that stop jobs
-also accept `.sidecar` or `.0` for a container of a task, and behind a complete id Slurm's `_3`.
+also accept `.sidecar` or `.0` for a container of a task, and behind a complete id Slurm's `_3`. Commands that take
+several jobs accept lists with commas, and `-` for the handles that stdin has.
 """
 
 import re
@@ -11,14 +12,13 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from batchq.cli.server_requests import Row, list_jobs
+from batchq.cli.server_requests import FINISHED, Row, list_jobs
 from batchq.errors import Misused, NotFound
 
 LATEST = "@"
 STDIN = "-"
 MAX_LISTED = 5  # candidates in the message on an ambiguous handle
 MAX_CANDIDATES = 1000
-FINISHED = ("SUCCEEDED", "FAILED")
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _INDEX = r"(0|[1-9]\d{0,4})"
 _HANDLE = re.compile(
@@ -26,8 +26,11 @@ _HANDLE = re.compile(
 )
 _SLURM_CHILD = re.compile(rf"({_ID.pattern})_(?=\d)", re.ASCII)
 _PREFIX = re.compile(r"[0-9a-f]{8}[0-9a-f-]{0,28}", re.ASCII)
-
-HELP = "job: its id or the first 8 digits of it, its name if no other job has it, or @ for your latest job"
+HELP_ONE = (
+    "job: its id or the first 8 digits of it, its name if no other job has it, or @ for your latest job; JOB:3 is a "
+    "child of an array, JOB#1 a node"
+)
+HELP = f"{HELP_ONE}; several jobs: JOB,JOB, children JOB:190-194, or - for those that stdin lists"
 
 
 class Handle(Struct, frozen=True, kw_only=True):
@@ -53,17 +56,18 @@ def parse_handle(text: str, *, stops: bool = False) -> Handle:
     return Handle(job=job, steps=steps)
 
 
-def with_stdin(words: Iterable[str]) -> list[str]:
-    """The handles, with those that stdin has in place of `-`."""
-    return [it for word in words for it in (sys.stdin.read().split() if word == STDIN else [word])]
+def _split(words: Iterable[str]) -> list[str]:
+    """The handles of lists with commas, with those that stdin has in place of `-`."""
+    return [it.strip() for word in words for it in (sys.stdin.read().split() if word == STDIN else word.split(","))]
 
 
 def resolve_jobs(url: str, handles: Iterable[str], *, stops: bool = False) -> list[str]:
-    """The complete ids of the handles, each once, in their order. `stops`: for a command that stops jobs.
+    """The complete ids of the handles, each once, in their order; none for `-` with an empty stdin.
 
+    `handles`: words of the command line. `stops`: for a command that stops jobs.
     Raises Misused for an invalid or ambiguous handle, NotFound if no job matches, and the errors of `call`.
     """
-    parsed = [parse_handle(it, stops=stops) for it in handles]
+    parsed = [parse_handle(it, stops=stops) for it in _split(handles)]
     ids = {it.job: _resolve(url, it.job) for it in parsed}
     return list(dict.fromkeys(f"{ids[it.job]}{step}" for it in parsed for step in it.steps))
 

@@ -7,13 +7,11 @@ from urllib.parse import quote
 from batchq.cli import job_handles
 from batchq.cli.http_client import add_server_flags, call, url_of
 from batchq.cli.output import DONE, REFUSED, escape, print_error, write_line
-from batchq.cli.search_filters import ACTIVE
-from batchq.cli.server_requests import Row
+from batchq.cli.server_requests import ACTIVE, Row
 from batchq.cli.tables import add_json_flags, print_json, prints_json
 from batchq.cli.times import moment
 from batchq.errors import Invalid
 
-_JOBS = f"{job_handles.HELP}; JOB:3 and JOB:190-194: children; -: the jobs whose ids stdin has"
 DRAIN_QUEUE = "/v1/batchq/drainqueue"
 
 
@@ -110,7 +108,7 @@ def drain(args: Namespace) -> int:
 
 def _add_common(command: ArgumentParser, run: Callable[[Namespace], int]) -> None:
     command.set_defaults(run=run)
-    command.add_argument("jobs", nargs="+", metavar="JOB", help=_JOBS)
+    command.add_argument("jobs", nargs="+", metavar="JOB", help=job_handles.HELP)
     add_json_flags(command)
     add_server_flags(command)
 
@@ -126,7 +124,7 @@ def _reason(args: Namespace) -> dict[str, object]:
 def _change(args: Namespace, verb: str, content: Mapping[str, object], render: Callable[[Row], str]) -> int:
     """Request the change of each job, and print what has happened to it. A refusal does not stop the others."""
     url, answers, errors = url_of(args), [], []
-    for job_id in job_handles.resolve_jobs(url, job_handles.with_stdin(args.jobs)):
+    for job_id in job_handles.resolve_jobs(url, args.jobs):
         try:
             answer = call(url, f"/v1/batchq/jobs/{quote(job_id, safe='')}/{verb}", content)
         except Invalid as refused:

@@ -9,19 +9,10 @@ from datetime import timedelta
 from batchq.cli.config import defaults
 from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.job_columns import DEFAULT_COLUMNS, job_columns, reason, status
-from batchq.cli.job_filters import parse_names
-from batchq.cli.output import print_notice, write_line
-from batchq.cli.search_filters import (
-    FINISHED,
-    UNFINISHED,
-    Filters,
-    add_search_flags,
-    matches_reason,
-    search_filters,
-)
-from batchq.cli.server_requests import Page, Row, list_jobs
+from batchq.cli.job_filters import Filters, add_search_flags, matches_reason, parse_names, search_filters
+from batchq.cli.output import is_terminal, print_notice, write_line
+from batchq.cli.server_requests import FINISHED, UNFINISHED, Page, Row, list_jobs
 from batchq.cli.tables import Column, add_output_flags, print_json, print_list, prints_json
-from batchq.cli.terminal import is_terminal
 from batchq.cli.times import clock_time, milliseconds, moment, now
 from batchq.errors import Misused
 
@@ -30,7 +21,6 @@ GROUP_LIMIT = 10_000  # jobs that are counted with --group-by
 RECENT = timedelta(hours=1)  # in which a job must have ended to be listed without a filter of states or times
 WATCH_INTERVAL = 2.0  # seconds
 CLEAR = "\x1b[H\x1b[2J"
-
 #: Of each value of --group-by: the member of a row that is its group.
 GROUPS: Mapping[str, str] = {
     "name": "jobName",
@@ -94,7 +84,8 @@ def _search(args: Namespace, url: str) -> Page:
     if len(pages) == 1:
         return pages[0] | {"jobs": jobs}
     jobs.sort(key=lambda it: it.get("createdAt", 0), reverse=True)
-    return {"jobs": jobs, "complete": all("nextToken" not in it for it in pages)}
+    is_complete = len(jobs) <= limit and all("nextToken" not in it for it in pages)
+    return {"jobs": jobs[:limit], "complete": is_complete}
 
 
 def _requests(args: Namespace, filters: Filters) -> list[Filters]:
@@ -111,13 +102,13 @@ def _requests(args: Namespace, filters: Filters) -> list[Filters]:
 
 def _print(args: Namespace, page: Page) -> None:
     jobs: list[Row] = page["jobs"]
-    if prints_json(args):
+    if args.group_by:
+        _print_groups(args, jobs)
+    elif prints_json(args):
         print_json(args, page)
     elif args.ids:
         for it in jobs:
             write_line(str(it["jobId"]), flush=False)
-    elif args.group_by:
-        _print_groups(args, jobs)
     else:
         print_list(args, page, jobs, job_columns(now(), _column_names(args)))
     _print_remarks(args, page)
@@ -152,7 +143,7 @@ def _print_groups(args: Namespace, jobs: list[Row]) -> None:
     statuses = [it for it in (*UNFINISHED, *FINISHED) if any(it in row for row in rows)]
     numbers = [Column(title=it, full=_number(it), right=True) for it in ("jobs", *statuses)]
     columns = [Column(title=args.group_by.upper(), full=lambda it: str(it["group"]), elastic=True), *numbers]
-    print_list(args, rows, rows, columns)
+    print_list(args, {"groups": rows}, rows, columns)
 
 
 def _number(member: str) -> Callable[[Row], str]:

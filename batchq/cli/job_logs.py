@@ -11,16 +11,14 @@ from msgspec import Struct
 from batchq.cli import job_handles
 from batchq.cli.http_client import TIMEOUT, Patience, add_server_flags, url_of
 from batchq.cli.job_columns import short_id
-from batchq.cli.output import escape, print_notice, write_line
-from batchq.cli.search_filters import ACTIVE
-from batchq.cli.server_requests import Row, list_jobs, log_lines, rows_of
+from batchq.cli.output import escape, is_terminal, paint, print_notice, uses_color, write_line
+from batchq.cli.server_requests import ACTIVE, Page, Row, list_jobs, log_lines, rows_of
 from batchq.cli.tables import add_color_flag
-from batchq.cli.terminal import is_terminal, paint, uses_color
 from batchq.cli.times import milliseconds, parse_time
 from batchq.errors import BatchqError, Misused, NotFound
 
 LONG_POLL = 20  # seconds that the server waits for further lines
-PAGE_SIZE = 1000  # lines of one response
+PAGE_SIZE = 10_000  # lines of one response
 MAX_FOLLOWED = 20  # jobs that are followed together, each by its own connection
 PREFIX_STYLES = ("cyan", "magenta", "yellow", "green", "blue")
 _SGR = re.compile(r"(\x1b\[[0-9;:]{0,32}m)")
@@ -104,25 +102,24 @@ def _prefix(row: Row, number: int, *, color: bool) -> str:
 
 
 def _pages(args: Namespace, url: str, log: Log) -> Iterator[list[Row]]:
-    """The lines of a log, a response at a time; with `--follow` until no more can come."""
-    patience, position, tail = Patience(), None, args.tail
-    wait = LONG_POLL if args.follow else 0
+    """The lines of a log, a response at a time; with `--follow` until no more can come, else the present ones."""
+    patience, wait = Patience(), LONG_POLL if args.follow else 0
+    since = None if args.since is None else milliseconds(args.since)
+
+    def read(**parameters: object) -> Page:
+        chosen = {"attempt": args.attempt, "container": args.container, "since": since}
+        return patience.call(lambda: log_lines(url, log.job_id, timeout=TIMEOUT + wait, **chosen, **parameters))
+
+    position, tail, newest = None, args.tail, None
     while True:
-        page = patience.call(
-            lambda: log_lines(
-                url,
-                log.job_id,
-                timeout=TIMEOUT + wait,
-                after=position,  # noqa: B023 - called at once
-                wait=wait,
-                limit=PAGE_SIZE,
-                attempt=args.attempt,
-                container=args.container,
-                tail=tail,  # noqa: B023 - called at once
-            )
-        )
-        yield page["lines"]
-        if page.get("over") or (not args.follow and not page["lines"]):
+        page = read(after=position, wait=wait, limit=PAGE_SIZE, tail=tail)
+        lines: list[Row] = page["lines"]
+        yield lines
+        if page.get("over") or (not args.follow and not lines):
+            return
+        if not args.follow and newest is None and len(lines) == PAGE_SIZE:
+            newest = max((int(it["at"]) for it in read(tail=1)["lines"]), default=0)
+        if newest is not None and lines[-1]["at"] > newest:  # a job that writes faster than it is read
             return
         position, tail = page["next"], None
 
@@ -130,10 +127,9 @@ def _pages(args: Namespace, url: str, log: Log) -> Iterator[list[Row]]:
 def _print(args: Namespace, log: Log, lines: Sequence[Row]) -> None:
     in_terminal = is_terminal() and not args.raw
     color = uses_color(args.color)
-    since = None if args.since is None else milliseconds(args.since)
     for line in lines:
         text = str(line.get("message", ""))
-        if (since is not None and line.get("at", 0) < since) or (args.grep and args.grep not in text):
+        if args.grep and args.grep not in text:
             continue
         write_line(f"{log.prefix}{printable(text, color=color) if in_terminal else text}", flush=False)
     if lines:

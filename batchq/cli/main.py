@@ -3,6 +3,7 @@
 import argparse
 import gc
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -60,7 +61,7 @@ TOPICS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "whoami": ("server_commands:add_whoami", "print your user, account and role on the server"),
         "account": ("accounts:add_account", "manage accounts, container policies and limits"),
         "cost": ("cost:add_cost", "print what jobs cost, by job, account, user, queue or definition"),
-        "budget": ("budget:add_budget", "list, set and remove budgets of accounts and queues"),
+        "budget": ("cost:add_budget", "list, set and remove budgets of accounts and queues"),
         "user": ("accounts:add_user", "manage users and their roles"),
         "key": ("accounts:add_key", "manage access keys"),
         "audit": ("audit:add_audit", "print the audit log"),
@@ -79,6 +80,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     name: command for topic in TOPICS.values() for name, command in topic.items()
 }
 
+_EXAMPLE = re.compile(r"^(batchq )", re.MULTILINE)  # an example of a docstring that has no other text to indent it
 COMPLETION_REQUEST = "_ARGCOMPLETE"  # set by the script of `batchq completion`
 
 
@@ -184,7 +186,7 @@ class CommandParser(Parser):
         gc.disable()  # imported objects stay: a collection during the import would free nothing
         declare = getattr(import_module(f"batchq.cli.{module}"), function)
         gc.enable()
-        self.description = cleandoc(declare.__doc__ or "")
+        self.description = _EXAMPLE.sub(r"  \1", cleandoc(declare.__doc__ or ""))
         declare(self)
 
 

@@ -10,13 +10,18 @@ from typing import Any
 from uuid import uuid4
 
 from batchq.cli.http_client import add_server_flags, url_of
-from batchq.cli.job_end import FINISHED, Job, is_array
+from batchq.cli.job_filters import (
+    add_search_flags,
+    has_selection,
+    matches_reason,
+    search_filters,
+)
 from batchq.cli.job_flags import Request, add_change_flags, changes
-from batchq.cli.job_handles import with_stdin
+from batchq.cli.job_wait import Job, is_array
 from batchq.cli.main import CommandParser
 from batchq.cli.output import DONE, EXIT_STATUSES, escape, print_notice, write_line
-from batchq.cli.search_filters import add_search_flags, has_selection, matches_reason, search_filters
 from batchq.cli.server_requests import (
+    FINISHED,
     Content,
     describe_definitions,
     describe_jobs,
@@ -101,7 +106,6 @@ def _ids(url: str, args: Namespace) -> list[str]:
     """The ids of the arguments, in their order, or of the jobs that the filters match. Raises Misused, NotFound."""
     if not has_selection(args):
         raise Misused("no jobs are selected: give a job or a filter, for example --failed --me --since 1h")
-    args.jobs = with_stdin(args.jobs)
     filters = search_filters(args, url)
     if filters.keys() <= {"ids", "children"} and not args.reasons:
         return [str(it["jobId"]) for it in rows_of(url, filters.get("ids", ()))]

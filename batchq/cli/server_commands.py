@@ -1,18 +1,16 @@
 """The commands of one request to a server: `batchq whoami`, `batchq force-fail` and `batchq leave-safe-mode`."""
 
 import json
-import re
 from argparse import ArgumentParser, Namespace
 from urllib.parse import quote
 
 from batchq.cli.http_client import Response, add_server_flags, call, url_of
+from batchq.cli.job_handles import HELP_ONE, resolve_job
 from batchq.cli.output import escape
-from batchq.errors import Invalid
 
 WHO_AM_I = "/v1/batchq/whoami"
 LEAVE_SAFE_MODE = "/v1/batchq/leavesafemode"
 DEFAULT_REASON = "its container does not end"
-_JOB_ID = re.compile(r"[0-9a-f:#-]{1,64}")
 
 
 def add_whoami(command: ArgumentParser) -> None:
@@ -42,16 +40,15 @@ def _joined(names: object) -> str:
 def add_force_fail(command: ArgumentParser) -> None:
     """Fail a job at once and free its resources, whatever its container does. Terminate the job first, and wait."""
     command.set_defaults(run=force_fail)
-    command.add_argument("job", metavar="JOB", help="id of a job, or of a child of an array")
+    command.add_argument("job", metavar="JOB", help=HELP_ONE)
     command.add_argument("--reason", default=DEFAULT_REASON, help=f"statusReason of the job ({DEFAULT_REASON})")
     add_server_flags(command)
 
 
 def force_fail(args: Namespace) -> int:
-    if not _JOB_ID.fullmatch(args.job):
-        raise Invalid(f"{args.job!r} is not a job id")
-    path = f"/v1/batchq/jobs/{quote(args.job, safe='')}/forcefail"
-    job = call(url_of(args), path, {"reason": args.reason})
+    url = url_of(args)
+    path = f"/v1/batchq/jobs/{quote(resolve_job(url, args.job), safe='')}/forcefail"
+    job = call(url, path, {"reason": args.reason})
     print(escape(f"job {job.get('jobId')} is {job.get('status')}: {job.get('statusReason')}"))
     return 0
 

@@ -22,6 +22,11 @@ BATCH_LIST_JOBS = "/v1/listjobs"
 REGISTER_JOB_DEFINITION = "/v1/registerjobdefinition"
 DESCRIBE_JOB_DEFINITIONS = "/v1/describejobdefinitions"
 MAX_DESCRIBED = 100  # jobs or definitions of one request
+#: The statuses of AWS Batch.
+WAITING = ("SUBMITTED", "PENDING", "RUNNABLE")
+ACTIVE = ("STARTING", "RUNNING")
+UNFINISHED = (*WAITING, *ACTIVE)
+FINISHED = ("SUCCEEDED", "FAILED")
 #: The JSON of a request or a response.
 Content = dict[str, Any]
 
@@ -29,8 +34,10 @@ Content = dict[str, Any]
 def list_jobs(url: str, filters: Mapping[str, object], *, limit: int) -> Page:
     """The response of listjobs with up to `limit` rows, from as many pages as are needed.
 
-    `nextToken` is present if further jobs may match. Raises the errors of `call`.
+    `nextToken` is present if further jobs may match. An empty list of `ids` matches none.
     """
+    if filters.get("ids") == []:  # no job is selected; the server would search all
+        return {"jobs": []}
     rows: list[Row] = []
     page: Page = {}
     content = dict(filters)

@@ -15,9 +15,8 @@ from batchq.cli.config import defaults
 from batchq.cli.http_client import add_server_flags, url_of
 from batchq.cli.image_definition import container_properties, definition_name, find_or_register, short_name
 from batchq.cli.job_columns import short_id
-from batchq.cli.job_flags import Request, add_job_flags, job_request
+from batchq.cli.job_flags import JobScript, Request, add_job_flags, is_script, job_request, read_script
 from batchq.cli.job_handles import resolve_job
-from batchq.cli.job_script import JobScript, is_script, read_script
 from batchq.cli.main import CommandParser
 from batchq.cli.output import DONE, EXIT_STATUSES, NO_EXIT_CODE, print_error, print_notice, write_line
 from batchq.cli.server_requests import submit_job

@@ -18,9 +18,8 @@ from msgspec.structs import replace
 from batchq.cli.http_client import call
 from batchq.cli.job_flags import Request
 from batchq.cli.job_handles import STDIN
-from batchq.cli.output import DONE, INTERRUPTED, REFUSED, UNAVAILABLE, print_error, write_line
+from batchq.cli.output import DONE, INTERRUPTED, INTERVAL, REFUSED, UNAVAILABLE, StatusLine, print_error, write_line
 from batchq.cli.server_requests import OVERVIEW, describe_jobs, submit_job
-from batchq.cli.terminal import INTERVAL, StatusLine
 from batchq.cli.times import milliseconds, now
 from batchq.errors import BatchqError, Invalid, Misused, ServerUnavailable
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from batchq.cli.output import escape, write_line
-from batchq.cli.terminal import is_terminal, paint, uses_color
+from batchq.cli.output import escape, is_terminal, paint, uses_color, write_line
 from batchq.errors import Misused
 
 Row = Mapping[str, Any]
@@ -127,8 +126,13 @@ def _query(text: str) -> Callable[[object], object]:
     try:
         expression = jmespath.compile(text)
     except jmespath.exceptions.JMESPathError as invalid:
-        raise ArgumentTypeError(f"{text!r} is not a JMESPath expression: {str(invalid).splitlines()[0]}") from None
+        raise ArgumentTypeError(f"{text!r} is not a JMESPath expression: {_reason(invalid)}") from None
     return _searching(expression, jmespath.exceptions.JMESPathError)
+
+
+def _reason(invalid: Exception) -> str:
+    """The first line of jmespath's message, without what every message begins with."""
+    return str(invalid).splitlines()[0].removeprefix("Invalid jmespath expression: ").rstrip(":")
 
 
 def _searching(expression: Any, failure: type[Exception]) -> Callable[[object], object]:  # noqa: ANN401 - untyped

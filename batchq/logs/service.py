@@ -153,6 +153,10 @@ class LogService:
             return await self._archive.seek(tag.log_id, _END)
         return (await self.tail(tag, limit=limit)).start
 
+    async def lines_since(self, tag: Tag, *, at: int) -> int:
+        """The position of the first line at or after the time `at`, in nanoseconds. Raises StoreFailed."""
+        return await self._archive.seek(tag.log_id, at)
+
     async def filter(
         self,
         query: LogQuery,

@@ -39,7 +39,9 @@ class ExplanationService:
         """The explanation of a job; for a node that of its job. Raises NotFound for a job that is not visible."""
         whole, node = node_of(job_id)
         job = await self._projected.job(whole, visibility=caller.visibility)
-        if job is None or (node is not None and not _has_node(job, job_id, node)):
+        if job is None:
+            raise await self._projected.missing(whole, visibility=caller.visibility)
+        if node is not None and not _has_node(job, job_id, node):
             raise NotFound(f"Job {job_id} not found.")
         array = await self._array_of_unspawned(job)
         if array is not None:

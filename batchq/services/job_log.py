@@ -18,6 +18,7 @@ from batchq.ports.clock import Clock
 from batchq.ports.history import FeedFilter
 from batchq.ports.jobs import JobStore
 from batchq.ports.logs import StoredLine
+from batchq.services.pending_orders_view import not_found
 
 POLL_INTERVALS = (0.2, 0.4, 0.8, 1.0)  # seconds between looks at a log that does not grow; the last one is repeated
 
@@ -44,6 +45,8 @@ class JobLogQuery(Struct, frozen=True, kw_only=True):
     container: str | None = None
     #: How many of the stored lines a follower without a position gets at most; None: all.
     tail: int | None = None
+    #: The time of the first line for a follower without a position, in nanoseconds since the epoch; None: any.
+    since: int | None = None
     limit: int
     #: Seconds.
     wait: float
@@ -103,7 +106,7 @@ class JobLogService:
         if job is None:
             array = None if child is None else found.get(child[0])
             if array is None or unspawned_child(array, whole) is None:
-                raise NotFound(f"Job {job_id} not found.")
+                raise not_found(whole, array)
             return None
         if node is not None and not (node_view.exists(job, node) and node_id(whole, node) == job_id):
             raise NotFound(f"Job {job_id} not found.")
@@ -123,11 +126,13 @@ class JobLogService:
         if number is None:
             return None
         at = LogPosition(attempt=number, position=0)
-        if query.tail is None or not _has_run(job, number):
+        if (query.tail is None and query.since is None) or not _has_run(job, number):
             return at
         tag = _tag(query, job, number)
         await self._logs.copy(tag)
-        return replace(at, position=await self._logs.last_lines(tag, limit=query.tail))
+        last = 0 if query.tail is None else await self._logs.last_lines(tag, limit=query.tail)
+        recent = 0 if query.since is None else await self._logs.lines_since(tag, at=query.since)
+        return replace(at, position=max(last, recent))
 
     async def _read(
         self, query: JobLogQuery, job: Job, at: LogPosition, *, deadline: float, caller: Caller

@@ -262,8 +262,12 @@ class JobService:
     async def history(self, job_id: JobId, *, caller: Caller) -> tuple[HistoryEntry, ...]:
         """The history of a job, oldest first; empty for a child that its array has not created yet. Raises NotFound."""
         if await self._projected.job(job_id, visibility=caller.visibility) is None:
-            raise NotFound(f"Job {job_id} not found.")
+            raise await self.missing(job_id, caller=caller)
         return await self._store.history(job_id)
+
+    async def missing(self, job_id: JobId, *, caller: Caller) -> NotFound:
+        """The error for a job that does not exist, or that is hidden from the caller."""
+        return await self._projected.missing(job_id, visibility=caller.visibility)
 
     async def tag(self, job_id: JobId, tags: Tags, *, caller: Caller) -> None:
         """Add or replace tags of a job. Raises NotFound; Invalid beyond 50 tags."""

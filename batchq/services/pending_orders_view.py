@@ -6,13 +6,23 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Visibility
 from batchq.domain.ids import JobId, parent_of
-from batchq.domain.job import Job
+from batchq.domain.job import FINISHED, Job
 from batchq.domain.lifecycle.array_view import PendingArrayOrders
-from batchq.domain.lifecycle.arrays import unspawned_child
+from batchq.domain.lifecycle.arrays import is_parent, size, unspawned_child
 from batchq.domain.scheduling.capacity import is_queued_for_placement
+from batchq.errors import NotFound
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.job_search import JobPage, JobSearchQuery
 from batchq.ports.jobs import ChildQuery, JobQuery, JobStore
+
+
+def not_found(job_id: JobId, array: Job | None) -> NotFound:
+    """The error for a job that does not exist. `array`: if `job_id` is that of a child, its array; None if hidden."""
+    child = parent_of(job_id)
+    is_child = array is not None and child is not None and is_parent(array) and child[1] < size(array)
+    if array is None or not is_child or array.status not in FINISHED:
+        return NotFound(f"Job {job_id} not found.")
+    return NotFound(f"Job {job_id} does not exist: its array ended ({array.status}) before it created this child.")
 
 
 class PendingOrdersView:
@@ -51,6 +61,12 @@ class PendingOrdersView:
         if job is None and child is not None and child[0] in found:
             job = unspawned_child(found[child[0]], job_id)
         return None if job is None else self._project(pending, (job,))[0]
+
+    async def missing(self, job_id: JobId, *, visibility: Visibility | None) -> NotFound:
+        """The error for a job that `job` does not find; it names an array that ended before it created the child."""
+        child = parent_of(job_id)
+        found = {} if child is None else await self._store.jobs([child[0]], visibility=visibility)
+        return not_found(job_id, None if child is None else found.get(child[0]))
 
     async def list(self, query: JobQuery) -> tuple[Job, ...]:
         pending = self._pending_orders()

@@ -141,9 +141,19 @@ async def test_the_command_prints_why_a_job_was_refused(submit, command):
     assert said == f"batchq: Job {job_id}#0 is a node: force-fail the whole job {job_id}."
 
 
-@pytest.mark.parametrize("name", ["../../v1/submitjob", "hello", "", "a\x1b[31m"])
+@pytest.mark.parametrize("name", ["../../v1/submitjob", "", "a\x1b[31m"])
 async def test_the_command_reports_a_malformed_id(server, command, name):
-    assert await command(name) == (1, f"batchq: {name!r} is not a job id")
+    status, said = await command(name)
+
+    assert status == 2
+    assert said == f"batchq: {name!r} is not a job: give an id, its first 8 digits or more, a name, or @"
+
+
+async def test_the_command_accepts_the_beginning_of_an_id(server, submit, command):
+    job_id = await submit()
+    await server.runs(job_id)
+
+    assert (await command(job_id[:8]))[0] == 0
 
 
 async def test_control_characters_in_reasons_are_escaped_in_output(server, submit, command):

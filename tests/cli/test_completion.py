@@ -61,7 +61,7 @@ def catalog(native):
         ("batchq queue show g", ["gpu"]),
         ("batchq def show ", ["train"]),
         ("batchq show ", ["77ab01c9", "8f2c51a7"]),
-        ("batchq cancel ", [job_id("77ab01c9"), job_id("8f2c51a7")]),
+        ("batchq cancel ", ["77ab01c9", "8f2c51a7"]),
         ("batchq completion z", ["zsh"]),
     ],
 )

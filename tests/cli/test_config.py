@@ -11,6 +11,7 @@ from batchq.cli.config import defaults, load
 from batchq.cli.http_client import url_of
 from batchq.cli.main import main
 from batchq.errors import Misused
+from batchq.settings import Settings
 
 VARIABLES = ["BATCHQ_URL", "AWS_CA_BUNDLE", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
 KEY = 'key_id = "BQ1"\nsecret = "told to nobody"\n'
@@ -153,6 +154,12 @@ def test_a_home_that_cannot_be_searched_is_reported_with_the_path_of_the_config_
     assert main(["list"]) == 2
     error = f"batchq: cannot read the config file {unsearchable}/batchq/config.toml: File name too long\n"
     assert capsys.readouterr().err == error
+
+
+def test_a_server_starts_although_its_home_cannot_be_searched(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/" + "h" * 300)
+
+    assert Settings(data=tmp_path / "data").private_paths == (tmp_path / "data", tmp_path / "data-checkpoints")
 
 
 def test_the_users_file_takes_precedence_over_the_system_wide_file(write):

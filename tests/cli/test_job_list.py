@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from datetime import timedelta
+from io import StringIO
 
 import pytest
 
@@ -143,6 +144,32 @@ async def test_groups_have_the_number_of_jobs_in_each_state(native, capsys):
         "sim\t3\t1\t2",
         "train\t1\t1\t0",
     ]
+
+
+async def test_groups_are_printed_as_json(native, capsys):
+    native.rows = [row("sim", "FAILED")]
+
+    assert await batchq("list", "-a", "--group-by", "name", "--json") == 0
+
+    assert json.loads(capsys.readouterr().out) == {"groups": [{"group": "sim", "jobs": 1, "FAILED": 1}]}
+
+
+async def test_the_limit_is_that_of_both_searches_together(native, capsys):
+    native.rows = [row(jobId=FIRST), row(status="FAILED", jobId=SECOND, stoppedAt=ms(minutes=3))]
+
+    assert await batchq("list", "--limit", "1", "--ids") == 0
+
+    shown = capsys.readouterr()
+    assert shown.out.splitlines() == [FIRST]
+    assert "more jobs may match" in shown.err
+
+
+async def test_no_job_is_listed_for_an_empty_stdin(native, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", StringIO(""))
+
+    assert await batchq("list", "-", "--ids") == 0
+
+    assert (native.requests, capsys.readouterr().out) == ([], "")
 
 
 @pytest.mark.parametrize(

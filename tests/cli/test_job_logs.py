@@ -1,9 +1,11 @@
 """`batchq logs`: pages, filters, several logs at once, and lines that must not drive the terminal."""
 
+from itertools import count
+
 import pytest
 from aiohttp import web
 
-from batchq.cli import http_client
+from batchq.cli import http_client, job_logs
 from batchq.cli.job_logs import printable
 from tests.cli.native_server import job_id, row
 from tests.cli.scripted_server import batchq, ended
@@ -54,13 +56,31 @@ async def test_tail_and_attempt_are_sent_and_words_are_compared(one, capsys):
     assert await batchq("logs", JOB, "--tail", "3", "--attempt", "2", "--grep", "f") == 0
 
     assert capsys.readouterr().out.splitlines() == ["four", "five"]
-    assert "attempt=2&tail=3" in next(path for _, path, _ in one.requests if "/log" in path)
+    request = next(path for _, path, _ in one.requests if "/log" in path)
+    assert {"attempt=2", "tail=3"} <= set(request.partition("?")[2].split("&"))
 
 
-async def test_lines_before_since_are_left_out(one, capsys):
-    assert await batchq("logs", JOB, "--since", "1s") == 0
+async def test_the_time_of_the_first_line_is_sent(one):
+    assert await batchq("logs", JOB, "--since", "2026-11-23T18:30+00:00") == 0
 
-    assert capsys.readouterr().out == ""
+    assert "since=1795458600000" in next(path for _, path, _ in one.requests if "/log" in path)
+
+
+async def test_a_log_that_grows_while_it_is_read_ends_with_the_lines_that_it_had(one, capsys, monkeypatch):
+    monkeypatch.setattr(job_logs, "PAGE_SIZE", 2)
+    number = count()
+
+    def respond(query):
+        if query.get("tail") == "1":
+            return {"lines": [{"at": 4, "message": "newest"}], "next": "x", "over": False}
+        lines = [{"at": next(number), "message": "y"} for _ in range(2)]
+        return {"lines": lines, "next": "x", "over": False}
+
+    one.responses[path()] = respond
+
+    assert await batchq("logs", JOB) == 0
+
+    assert len(capsys.readouterr().out.splitlines()) == 6
 
 
 async def test_a_server_that_restarts_is_waited_for(one, capsys, monkeypatch):

@@ -1,6 +1,8 @@
 """`batchq cancel` and `batchq terminate`: what they ask a server, and what they refuse to."""
 
 import json
+import sys
+from io import StringIO
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -126,6 +128,7 @@ WORDS = st.sampled_from([*HABITS, *MORE]) | st.text(max_size=8)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_any_arguments_end_with_a_documented_exit_status(monkeypatch, command, words):
     monkeypatch.setenv("BATCHQ_URL", NOWHERE)
+    monkeypatch.setattr(sys, "stdin", StringIO("sim\n"))
 
     try:
         status = main([command, *words])
@@ -154,6 +157,29 @@ async def test_handles_of_jobs_are_sent_as_complete_ids(native, command, handles
         content for _, path, content in native.requests if path in ("/v1/batchq/canceljobs", "/v1/batchq/terminatejobs")
     ]
     assert [it["jobs"] for it in stops] == [ids]
+
+
+LISTED = f"{ARRAY}:1\n{GANG}\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "stdin", "requests"),
+    [
+        ("cancel", LISTED, [[f"{ARRAY}:1", GANG]]),
+        ("terminate", LISTED, [[f"{ARRAY}:1", GANG]]),
+        ("cancel", "", []),
+        ("terminate", "", []),
+        ("ccancel", "", []),
+    ],
+)
+async def test_the_jobs_of_stdin_are_stopped_and_an_empty_stdin_stops_nothing(
+    server, monkeypatch, command, stdin, requests
+):
+    monkeypatch.setattr(sys, "stdin", StringIO(stdin))
+
+    assert await ended(command, "-", "-t", "pending") == 0
+
+    assert [content["jobs"] for _, content in server.asked] == requests
 
 
 @pytest.mark.parametrize(("rows", "status"), [([], 1), ([row("sim"), row("sim", jobId=ARRAY)], 2)])

@@ -11,8 +11,8 @@ from datetime import datetime
 import pytest
 
 from batchq.api.native import bulk_stop
-from batchq.cli.bulk_stop import DONE
-from batchq.cli.job_filters import STATES
+from batchq.cli.job_filters import STOPPABLE_STATES
+from batchq.cli.stop_report import DONE
 from batchq.domain.bulk_stop import Outcome
 from tests.cli.scripted_server import ARRAY, GANG, NOWHERE, batchq, job
 
@@ -44,7 +44,7 @@ async def test_each_outcome_has_a_line_and_a_status(server, capsys, outcome, sta
 
 
 def test_the_states_and_outcomes_of_the_server_are_known():
-    assert set(STATES) == {*bulk_stop.STATES, "ALL"}
+    assert set(STOPPABLE_STATES) == {*bulk_stop.STATES, "ALL"}
     assert {*DONE, "ALREADY_FINISHED", "NOT_MATCHED", "NOT_FOUND", "REFUSED"} == set(Outcome)
 
 

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from batchq.cli import terminal, times
+from batchq.cli import output, times
+from batchq.cli.output import uses_color
 from batchq.cli.tables import Column, add_output_flags, print_list
-from batchq.cli.terminal import uses_color
 
 ROWS = [
     {"id": "8f2c51a7-0000", "name": "train", "status": "RUNNING"},
@@ -141,7 +141,7 @@ def test_colours_are_forced_into_a_pipe(capsys):
 def test_a_closed_stdout_is_not_a_terminal(monkeypatch):
     monkeypatch.setattr(sys, "stdout", None)
 
-    assert not terminal.is_terminal()
+    assert not output.is_terminal()
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,8 @@ async def test_the_output_of_a_job_does_not_drive_the_terminal(native):
     assert "green" in shown["colors"]
 
 
-QUESTION = "batchq: terminate 21 jobs, 21 of them started? [y/N] "
+EFFECT = "21 would be stopped (SIGTERM, SIGKILL after the grace period, FAILED whatever the exit code, never retried)"
+QUESTION = "batchq: terminate 21 jobs? [y/N] "
 
 
 @pytest.fixture
@@ -128,6 +129,7 @@ async def test_many_jobs_are_stopped_after_a_confirmation(crowd):
     shown = await batchq("terminate", "-t", "all", "-Q", steps=[(QUESTION, "y\n")])
 
     assert shown["status"] == 0
+    assert f"batchq: {EFFECT}" in "".join(shown["screen"])
     (_, first), (_, second) = crowd.asked
     assert first == {"states": ["ALL"], "dryRun": True}
     assert second == {"states": ["ALL"], "dryRun": False, "jobs": [it["jobId"] for it in crowd.jobs]}

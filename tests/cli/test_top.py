@@ -7,8 +7,16 @@ import pytest
 from textual.widgets import DataTable, Input, Static
 
 from batchq.cli.main import main
+from batchq.cli.top import (
+    FAST,
+    SLOW,
+    TopServer,
+    TopSnapshot,
+    TopState,
+    View,
+    summary_lines,
+)
 from batchq.cli.top_screen import StopDialog, TextScreen, TopApp
-from batchq.cli.top_state import FAST, SLOW, TopServer, TopSnapshot, TopState, View, summary_lines
 from tests.cli.native_server import job_id, row
 from tests.cli.terminal_session import on_terminal
 
@@ -79,7 +87,12 @@ def test_equal_responses_make_the_requests_rarer_until_something_changes():
 def test_each_view_requests_its_statuses_and_failures_by_their_end():
     state = TopState()
     state.name = "tr"
-    assert state.filters() == {"statuses": ["STARTING", "RUNNING"], "explain": False, "names": ["*tr*"]}
+    assert state.filters() == {
+        "statuses": ["STARTING", "RUNNING"],
+        "explain": False,
+        "children": True,
+        "names": ["*tr*"],
+    }
     state.switch()
     assert (state.view, state.filters()["statuses"]) == (View.WAITING, ["SUBMITTED", "PENDING", "RUNNABLE"])
     state.switch()

@@ -74,6 +74,27 @@ async def test_the_last_lines_are_read_first_if_requested(world):
     assert await follow(world, job, tail=0) == []
 
 
+async def test_lines_from_a_time_on_are_read_if_requested(world):
+    job = await world.submit(Script(seconds=0, output=("one", "two")))
+    await world.wait_for(job, Status.SUCCEEDED)
+    second = (await read(world, job)).lines[1].at
+
+    assert (1, "two") in await follow(world, job, since=second)
+    assert await follow(world, job, since=second + 1) == []
+    assert await follow(world, job, since=0, tail=1) == [(1, "two")]
+
+
+async def test_a_child_that_its_array_never_created_is_refused_with_the_reason(world):
+    failed = await world.submit(Script(seconds=0, exit_code=1))
+    array = await world.submit(LASTING, array_size=5, after=(failed,))
+    await world.wait_for(array, Status.FAILED)
+
+    with pytest.raises(NotFound, match=r"its array ended .FAILED. before it created this child"):
+        await read(world, child_id(array, 3))
+    with pytest.raises(NotFound, match="not found"):
+        await read(world, child_id(array, 3), caller=EVE)
+
+
 async def test_many_followers_share_the_copies_of_one_log(world):
     job = await world.submit(lasting(output=("one",)))
     await world.wait_for_output(job, "one")

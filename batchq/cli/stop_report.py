@@ -1,0 +1,183 @@
+"""What `cancel`, `terminate` and `ccancel` print: what will happen, or has happened, to each job, and a summary."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from msgspec import Struct
+
+from batchq.cli.http_client import Response
+from batchq.cli.output import escape, write_line
+from batchq.cli.server_requests import WAITING, describe_jobs
+from batchq.cli.times import clock_time, moment, now
+from batchq.errors import BatchqError
+
+DONE = {
+    "CANCELLED": "cancelled",
+    "TERMINATED": "terminated",
+    "STOPPING": "stopping",
+    "CONTAINER_STOPPING": "stopping this container",
+    "NOT_RETRIED": "running on, not retried",
+}
+WOULD_BE_DONE = {
+    "CANCELLED": "would be cancelled",
+    "TERMINATED": "would be terminated",
+    "STOPPING": "would be stopped",
+    "CONTAINER_STOPPING": "this container would be stopped",
+    "NOT_RETRIED": "would run on, not retried",
+}
+#: What follows for a job, in the words of README. `{signal}` and `{grace}` are those of the request.
+CONSEQUENCES = {
+    "CANCELLED": "FAILED at once, no container is created",
+    "TERMINATED": "FAILED at once, no container is created",
+    "STOPPING": "{signal}, SIGKILL after {grace}, FAILED whatever the exit code, never retried",
+    "CONTAINER_STOPPING": "{signal}, SIGKILL after {grace}; the job and its other containers continue",
+    "NOT_RETRIED": "the attempt continues and is the last one",
+}
+#: The consequence of a cancel for an array with children.
+_ENDS_WITH_CHILDREN = "children that run continue and are not retried, FAILED when none is left"
+UNCHANGED = {"ALREADY_FINISHED", "NOT_MATCHED"}
+SUCCESSFUL_OUTCOMES = {*DONE, *UNCHANGED}
+_STEP = re.compile(r"([0-9a-f-]{36})[.#](\d{1,5})", re.ASCII)
+
+
+def consequences_of_cancel() -> Mapping[str, str]:
+    """CONSEQUENCES of a cancel."""
+    return CONSEQUENCES | {"STOPPING": _ENDS_WITH_CHILDREN}
+
+
+def consequences_of_terminate(
+    *, signal: str | None, grace: int | None, checkpoint: bool, force: bool
+) -> Mapping[str, str]:
+    """CONSEQUENCES of a terminate. `signal`, `grace` (seconds): those of the request; None: those of each job."""
+    if force:
+        return {it: text.replace("{signal}, SIGKILL after {grace}", "SIGKILL") for it, text in CONSEQUENCES.items()}
+    sent = f"{'final checkpoint, ' if checkpoint else ''}{signal or 'SIGTERM'}"
+    after = "the grace period" if grace is None else f"{grace} s"
+    return {outcome: text.format(signal=sent, grace=after) for outcome, text in CONSEQUENCES.items()}
+
+
+def summary(counts: Mapping[str, int], texts: Mapping[str, str], consequences: Mapping[str, str]) -> list[str]:
+    """`12 cancelled (FAILED at once, no container is created)` for each outcome. `texts`: DONE or WOULD_BE_DONE."""
+    return [
+        f"{count} {_text_of(outcome, texts)}" + (f" ({consequences[outcome]})" if outcome in consequences else "")
+        for outcome, count in counts.items()
+    ]
+
+
+def _text_of(outcome: str, texts: Mapping[str, str]) -> str:
+    """The text of an outcome: from `texts`, else the outcome's name in lower case."""
+    return texts.get(outcome) or outcome.lower().replace("_", " ")
+
+
+class StepNotes(Struct, frozen=True, kw_only=True):
+    """Notes on the nodes that a command names, as JOB#1: to stop some of them means to stop the whole job."""
+
+    #: Whether the request is CancelJob, which has no effect on single nodes.
+    cancels: bool
+    #: The main nodes, as `JOB#NODE`.
+    main_nodes: frozenset[str]
+
+    @classmethod
+    def of(cls, url: str, jobs: Iterable[str], *, cancels: bool) -> "StepNotes":
+        """Read what is known about the nodes among the ids; without a node nothing is requested.
+
+        A server that does not answer gives no notes.
+        """
+        steps = [parts.groups() for it in jobs if (parts := _STEP.fullmatch(it))]
+        try:
+            nodes = describe_jobs(url, [f"{job}#{number}" for job, number in steps]) if steps else []
+        except BatchqError:  # the request itself follows, and reports the error
+            nodes = []
+        return cls(
+            cancels=cancels,
+            main_nodes=frozenset(it["jobId"] for it in nodes if it.get("nodeDetails", {}).get("isMainNode")),
+        )
+
+    def note(self, step: str, *, status: str) -> str:
+        """What the request means for the step of a job that had this status; empty if it stops the step alone."""
+        if "#" not in step:
+            return ""
+        if self.cancels:
+            return "a node cannot be cancelled alone, so this is the whole job"
+        if step in self.main_nodes:
+            return "it is the main node, so the whole job ends"
+        return "the job has not started, so the whole job ends" if status in WAITING else ""
+
+
+class StopReporter(Protocol):
+    """Prints the NDJSON response to a request."""
+
+    def report_job(self, job: Response) -> None:
+        """Print the outcome of one job."""
+
+    def report_end(self, last: Response, counts: Counter[str]) -> None:
+        """Print the end of the output. `last` is the last object of the response, `counts` the jobs by outcome."""
+
+
+class LineReporter:
+    """Prints a line for each job, and a summary with the consequences."""
+
+    def __init__(self, notes: StepNotes, consequences: Mapping[str, str], *, dry_run: bool, quiet: bool) -> None:
+        """`consequences`: a text by outcome. `quiet`: print only the jobs that were not stopped, and no summary."""
+        self._notes = notes
+        self._texts = WOULD_BE_DONE if dry_run else DONE
+        self._quiet = quiet
+        self._consequences = consequences
+        #: The jobs that an earlier order has stopped already, by outcome and by text.
+        self._unchanged: Counter[str] = Counter()
+        self._already: Counter[str] = Counter()
+
+    def report_job(self, job: Response) -> None:
+        outcome = str(job.get("outcome"))
+        standing = job.get("standing")
+        note = self._notes.note(str(job.get("jobId")), status=str(job.get("status")))
+        note = note and f"; {note}"
+        if outcome not in self._texts:
+            reason = str(job.get("message") or _text_of(outcome, self._texts))
+            reason = reason.removeprefix(f"Job {job.get('jobId')} ").removesuffix(".")
+            write_line(escape(f"{job.get('jobId')}  {reason}{note}"), flush=False)
+            return
+        message = f": {job['message']}" if job.get("message") else ""
+        if isinstance(standing, dict):
+            state = "cancelled" if outcome == "NOT_RETRIED" else "stopping"
+            message = f": already {state} since {_render_order(standing)}"
+            self._unchanged[outcome] += 1
+            self._already[f"already {state}"] += 1
+        if not self._quiet:
+            text = f"{self._texts[outcome]}  {job.get('jobName')} ({job.get('status')}){message}"
+            write_line(escape(f"{job.get('jobId')}  {text}{note}"), flush=False)
+
+    def report_end(self, last: Response, counts: Counter[str]) -> None:
+        if self._quiet:
+            return
+        parts = summary(counts - self._unchanged, self._texts, self._consequences)
+        parts += [f"{count} {text}" for text, count in self._already.items()]
+        text = escape("; ".join(parts) or "no job matches")
+        write_line(text + ("; nothing is changed" if last.get("dryRun") else ""))
+
+
+def _render_order(order: Response) -> str:
+    """When an order was given, by whom and why; the date only if it was not today."""
+    at = moment(order.get("at"))
+    today = at is not None and at.date() == now().date()
+    time = clock_time(at) if at is None or not today else f"{at:%H:%M:%S}"
+    author = "its timeout" if order.get("kind") == "TIMEOUT" else str(order.get("user") or "the server")
+    return f"{time}, by {author} ({str(order.get('reason'))!r})"
+
+
+class JsonReporter:
+    """Prints the whole response as one JSON object, with each job on its own line."""
+
+    def __init__(self) -> None:
+        self._separator = '{"jobs": ['
+
+    def report_job(self, job: Response) -> None:
+        write_line(f"{self._separator}\n  {json.dumps(job)}", end="", flush=False)
+        self._separator = ","
+
+    def report_end(self, last: Response, counts: Counter[str]) -> None:
+        begin = "\n" if counts else self._separator
+        write_line(begin + "], " + json.dumps(last).removeprefix("{"))
