@@ -10,6 +10,43 @@ from batchq.domain.access.accounts import UserName
 from batchq.domain.ids import JobId
 
 
+class _AttemptEvent(Struct, frozen=True, kw_only=True):
+    """An event about an attempt."""
+
+    #: The number of the attempt.
+    attempt: int
+
+
+class _ContainerEvent(_AttemptEvent, frozen=True, kw_only=True):
+    """An event about one container of an attempt."""
+
+    #: `Tag.container_key` of the container; empty if the attempt has one container.
+    container_key: str = ""
+
+
+class _UserRequest(Struct, frozen=True, kw_only=True):
+    """A request about a job."""
+
+    #: The user who made the request; empty: the server itself.
+    user: UserName = UserName("")
+
+
+class _ReasonedRequest(_UserRequest, frozen=True, kw_only=True):
+    """A request with a reason."""
+
+    #: The caller's reason.
+    reason: str
+
+
+class _StopRequest(_ReasonedRequest, frozen=True, kw_only=True):
+    """A request to cancel or stop a job."""
+
+    #: When the request was accepted; None: now.
+    requested_at: datetime | None = None
+    #: The node of a multi-node job that the request named; None: the whole job.
+    node: int | None = None
+
+
 class DependenciesPending(Struct, frozen=True, kw_only=True):
     """At least one dependency has not ended yet."""
 
@@ -69,43 +106,34 @@ class Placed(Struct, frozen=True, kw_only=True):
     environment: str
 
 
-class ContainerCreated(Struct, frozen=True, kw_only=True):
+class ContainerCreated(_ContainerEvent, frozen=True, kw_only=True):
     """The container was created. It is started only once its id is saved (decision 0013)."""
 
-    attempt: int
-    container_key: str = ""
     #: The engine's id of the container.
     container_id: str
     #: Host paths of its mounts that did not exist and were created for it.
     created_host_paths: tuple[str, ...] = ()
 
 
-class ContainerDiscarded(Struct, frozen=True, kw_only=True):
+class ContainerDiscarded(_ContainerEvent, frozen=True, kw_only=True):
     """The created container never ran and can never start: it is removed, and another one is created.
 
     Its absence does not end the attempt (decision 0013).
     """
 
-    attempt: int
-    container_key: str = ""
 
-
-class ContainerStarted(Struct, frozen=True, kw_only=True):
+class ContainerStarted(_ContainerEvent, frozen=True, kw_only=True):
     """The container is running."""
 
-    attempt: int
-    container_key: str = ""
     #: By the engine's clock.
     started_at: datetime
     #: The address of its node on the attempt's network; None without one.
     address: str | None = None
 
 
-class StartFailed(Struct, frozen=True, kw_only=True):
+class StartFailed(_ContainerEvent, frozen=True, kw_only=True):
     """The engine reported definitely that the container cannot start, or that its image cannot be pulled."""
 
-    attempt: int
-    container_key: str = ""
     #: The container's reason.
     reason: str
     exit_code: int | None = None
@@ -113,18 +141,13 @@ class StartFailed(Struct, frozen=True, kw_only=True):
     forbidden: bool = False
 
 
-class StartAbandoned(Struct, frozen=True, kw_only=True):
+class StartAbandoned(_ContainerEvent, frozen=True, kw_only=True):
     """The start was abandoned before it was requested from the engine, because the job is ordered to stop."""
 
-    attempt: int
-    container_key: str = ""
 
-
-class ContainerExited(Struct, frozen=True, kw_only=True):
+class ContainerExited(_ContainerEvent, frozen=True, kw_only=True):
     """The container ran and has exited; all members are from an inspection of it."""
 
-    attempt: int
-    container_key: str = ""
     exit_code: int
     #: By the engine's clock.
     started_at: datetime
@@ -136,87 +159,55 @@ class ContainerExited(Struct, frozen=True, kw_only=True):
     host_lost: bool = False
 
 
-class ContainerLost(Struct, frozen=True, kw_only=True):
+class ContainerLost(_ContainerEvent, frozen=True, kw_only=True):
     """The container existed and no longer does, or is in an impossible state."""
 
-    attempt: int
-    container_key: str = ""
     #: The status reason of the attempt.
     reason: str = status_reasons.DISAPPEARED
 
 
-class CheckpointRequested(Struct, frozen=True, kw_only=True):
+class CheckpointRequested(_ContainerEvent, frozen=True, kw_only=True):
     """The checkpoint signal of a step of the stop ladder is about to be sent: from now on it may be delivered."""
 
-    attempt: int
-    container_key: str = ""
     #: The index of the step.
     step: int = 0
 
 
-class StopSignalDelivered(Struct, frozen=True, kw_only=True):
+class StopSignalDelivered(_ContainerEvent, frozen=True, kw_only=True):
     """The signal of a step of the stop ladder was delivered: the wait of that step starts."""
 
-    attempt: int
-    container_key: str = ""
     #: The index of the step.
     step: int = 0
 
 
-class CheckpointSeen(Struct, frozen=True, kw_only=True):
+class CheckpointSeen(_AttemptEvent, frozen=True, kw_only=True):
     """A complete checkpoint that is newer than the stop order exists. It ends a step that waits for one."""
 
-    attempt: int
     #: The name of the entry in the checkpoint directory.
     name: str
 
 
-class TimedOut(Struct, frozen=True, kw_only=True):
+class TimedOut(_AttemptEvent, frozen=True, kw_only=True):
     """The attempt has run for as long as the job's timeout."""
 
-    attempt: int
 
-
-class GraceExpired(Struct, frozen=True, kw_only=True):
+class GraceExpired(_ContainerEvent, frozen=True, kw_only=True):
     """The wait of the step under way is over, or it is time to repeat the kill, and the container has not exited."""
 
-    attempt: int
-    container_key: str = ""
 
-
-class StartTimedOut(Struct, frozen=True, kw_only=True):
+class StartTimedOut(_ContainerEvent, frozen=True, kw_only=True):
     """A container did not meet within its startTimeout the conditions that others of its task wait for."""
 
-    attempt: int
-    container_key: str
 
-
-class CancelRequested(Struct, frozen=True, kw_only=True):
+class CancelRequested(_StopRequest, frozen=True, kw_only=True):
     """A CancelJob."""
 
-    #: The caller's reason.
-    reason: str
-    #: The user who made the request; empty: the server itself.
-    user: UserName = UserName("")
-    #: When the request was accepted; None: now.
-    requested_at: datetime | None = None
-    #: The node of a multi-node job that the request named; None: the whole job.
-    node: int | None = None
 
-
-class TerminateRequested(Struct, frozen=True, kw_only=True):
+class TerminateRequested(_StopRequest, frozen=True, kw_only=True):
     """A TerminateJob."""
 
-    #: The caller's reason.
-    reason: str
-    #: The user who made the request; empty: the server itself.
-    user: UserName = UserName("")
-    #: When the request was accepted; None: now.
-    requested_at: datetime | None = None
     #: The time between the stop signal and the kill; None: the job's own.
     grace: timedelta | None = None
-    #: The node of a multi-node job that the request named; None: the whole job.
-    node: int | None = None
     #: The container of a task that the request named; None: all of them.
     container: str | None = None
     #: The stop signal; None: the image's StopSignal, or SIGTERM.
@@ -227,70 +218,45 @@ class TerminateRequested(Struct, frozen=True, kw_only=True):
     keep_checkpoints: bool = True
 
 
-class StopForced(Struct, frozen=True, kw_only=True):
-    """A TerminateJob with force: SIGKILL at once, also for a job that is stopping already. It may lose data."""
+class StopForced(_StopRequest, frozen=True, kw_only=True):
+    """A TerminateJob with force: SIGKILL at once, also for a job that is stopping already. It may lose data.
 
-    #: The caller's reason. A job that is stopping keeps the reason of its first order.
-    reason: str
-    #: The user who made the request; empty: the server itself.
-    user: UserName = UserName("")
-    #: When the request was accepted; None: now.
-    requested_at: datetime | None = None
-    #: The node of a multi-node job that the request named; None: the whole job.
-    node: int | None = None
+    A job that is stopping keeps the reason of its first order.
+    """
+
     #: The container of a task that the request named; None: all of them.
     container: str | None = None
     #: Whether the checkpoints from before the order are kept. The order of a job that is stopping already stands.
     keep_checkpoints: bool = True
 
 
-class HoldRequested(Struct, frozen=True, kw_only=True):
+class HoldRequested(_ReasonedRequest, frozen=True, kw_only=True):
     """A request to keep a queued job from being placed."""
 
-    #: The caller's reason.
-    reason: str
-    #: The user who made the request; empty: the server itself.
-    user: UserName = UserName("")
     #: Whether its array passes its own hold on to it; then an active child is held once its attempt has ended.
     of_array: bool = False
 
 
-class ReleaseRequested(Struct, frozen=True, kw_only=True):
+class ReleaseRequested(_UserRequest, frozen=True, kw_only=True):
     """A request to let a held job be placed again."""
 
-    #: The user who made the request; empty: the server itself.
-    user: UserName = UserName("")
 
-
-class PauseRequested(Struct, frozen=True, kw_only=True):
+class PauseRequested(_ReasonedRequest, frozen=True, kw_only=True):
     """A request to stop the attempt of a job, if there is one, and to hold the job."""
 
-    #: The caller's reason.
-    reason: str
-    #: The user who made the request; empty: the server itself.
-    user: UserName = UserName("")
     #: Whether its array passes its own pause on to it.
     of_array: bool = False
 
 
-class ResumeRequested(Struct, frozen=True, kw_only=True):
+class ResumeRequested(_UserRequest, frozen=True, kw_only=True):
     """A request to let a paused job be placed again, or one that is being paused, once its attempt has ended."""
 
-    #: The user who made the request; empty: the server itself.
-    user: UserName = UserName("")
 
-
-class ForceFailed(Struct, frozen=True, kw_only=True):
+class ForceFailed(_ReasonedRequest, frozen=True, kw_only=True):
     """An administrator ends a job whose container does not exit."""
 
-    #: The administrator's reason.
-    reason: str
-    #: The administrator.
-    user: UserName = UserName("")
 
-
-#: The events about an attempt. `attempt` is its number; `container_key` is that of the container's `Tag`, empty if the
-#: attempt has one container.
+#: The events about an attempt.
 AttemptEvent = (
     ContainerCreated
     | ContainerDiscarded
