@@ -49,7 +49,7 @@ async def read_gauges(settings: Settings, parts: Parts, clock: Clock) -> Collect
 
 def existing_names(parts: Parts, label: str) -> Collection[str]:
     """The names that exist for a label of the gauges."""
-    accounts = parts.engine.accounts.quotas().people.accounts
+    accounts = parts.engine.accounts.quotas().directory.accounts
     names: Mapping[str, Collection[str]] = {
         "queue": parts.catalog.queues,
         "environment": parts.catalog.environments,

@@ -149,7 +149,8 @@ def present_crossings(budget: Budget, now: datetime) -> tuple[Crossing, ...]:
 def reached(budget: Budget, spent: Decimal, now: datetime) -> tuple[BudgetLimit, ...]:
     """The limits that `spent` reaches and whose crossing in the present period is not stored, the lower one first."""
     stored = {it.limit for it in present_crossings(budget, now)}
-    return tuple(it for it in BudgetLimit if it not in stored and _is_reached(budget.amount(it), spent))
+    open_limits = ((it, budget.amount(it)) for it in BudgetLimit if it not in stored)
+    return tuple(it for it, amount in open_limits if amount is not None and spent >= amount)
 
 
 def crossed(budget: Budget, limits: tuple[BudgetLimit, ...], spent: Decimal, now: datetime) -> Budget:
@@ -160,7 +161,7 @@ def crossed(budget: Budget, limits: tuple[BudgetLimit, ...], spent: Decimal, now
 
 
 def changed(before: Budget | None, after: Budget) -> Budget:
-    """The changed budget: the crossings of limits that have not changed still hold."""
+    """The budget `after`, with the crossings of `before` for limits that have not changed. `before` None: it is new."""
     if before is None or (before.period, before.currency) != (after.period, after.currency):
         return after
     kept = tuple(it for it in before.crossings if before.amount(it.limit) == after.amount(it.limit))
@@ -168,7 +169,7 @@ def changed(before: Budget | None, after: Budget) -> Budget:
 
 
 def job_filter(key: BudgetKey, covered: frozenset[AccountName] | None) -> JobFilter:
-    """The jobs of a budget. `covered`: as `ExhaustedBudget.accounts`."""
+    """The filter for the jobs of a budget. `covered`: as `ExhaustedBudget.accounts`."""
     if key.scope is BudgetScope.QUEUE:
         return JobFilter(queues=frozenset({key.name}))
     return JobFilter(accounts=None if covered is None else frozenset(covered))
@@ -197,12 +198,8 @@ def _until(exhausted: ExhaustedBudget) -> str:
     return f"until {raised}" if exhausted.until is None else f"before {exhausted.until:%Y-%m-%d} (UTC), unless {raised}"
 
 
-def _is_reached(amount: Decimal | None, spent: Decimal) -> bool:
-    return amount is not None and spent >= amount
-
-
 def covered_by(key: BudgetKey, below: frozenset[AccountName]) -> frozenset[AccountName] | None:
-    """`ExhaustedBudget.accounts`: `below` for an account other than the root; None: all accounts."""
+    """The value of `ExhaustedBudget.accounts`. `below`: the account of the budget with the accounts below it."""
     return None if key.scope is BudgetScope.QUEUE or key.name == ROOT else below
 
 

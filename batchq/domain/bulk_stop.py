@@ -81,8 +81,8 @@ class JobFilter(Struct, frozen=True, kw_only=True):
     the reverse: each child is checked for itself, and the array does not match.
     """
 
-    #: Jobs, and the index of a node of a multi-node job or of a container of a task; None: the whole job. If children
-    #: match for themselves, an array's id stands for its children too.
+    #: The ids of jobs, each with the index of a node of a multi-node job or of a container of a task, or None for the
+    #: whole job. If children match for themselves, the id of an array includes its children.
     members: tuple[tuple[JobId, int | None], ...] | None = None
     #: Job names in any case; a trailing `*` matches any rest.
     names: frozenset[str] | None = None
@@ -180,7 +180,7 @@ class JobOutcome(Struct, frozen=True, kw_only=True):
 
 
 def check(order: BulkStopOrder) -> None:
-    """Raise Invalid for an order with force and a final checkpoint: both cannot be had."""
+    """Raise Invalid for an order with force and a final checkpoint, which exclude each other."""
     if order.force and order.checkpoint:
         raise Invalid(FORCE_OR_CHECKPOINT)
 
@@ -250,7 +250,7 @@ def has_children(job: Job) -> bool:
 
 
 def standing_order(order: BulkStopOrder, job: Job | Preview) -> StopOrder | None:
-    """The earlier order because of which `order` changes nothing; None: it has an effect, or the job ended."""
+    """The earlier order because of which `order` changes nothing; None: it has an effect, or the job has ended."""
     if job.status in FINISHED:
         return None
     standing = next((it for it in reversed(job.stop_orders) if it.kind is not StopKind.PAUSE), None)

@@ -63,8 +63,8 @@ NETWORK_TAG = "batchq:network"  # a tag of compute environments, because AWS has
 
 def network_of(tags: Tags) -> Network | None:
     """The network mode that the tags name; None without the tag, or with an unknown mode."""
-    said = dict(tags).get(NETWORK_TAG)
-    return None if said is None else next((it for it in Network if it == said), None)
+    mode = dict(tags).get(NETWORK_TAG)
+    return next((it for it in Network if it == mode), None)
 
 
 class ComputeEnvironment(Struct, frozen=True, kw_only=True, omit_defaults=True):

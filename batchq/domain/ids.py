@@ -114,6 +114,6 @@ def _hex(name: str) -> str:
     return f"{digits[:12]}5{digits[13:16]}{'89ab'[int(digits[16], 16) % 4]}{digits[17:32]}"
 
 
-def _is_number(said: str) -> bool:
+def _is_number(text: str) -> bool:
     """Whether the text can be an index. Bounded, because `int` refuses thousands of digits."""
-    return said.isascii() and said.isdigit() and len(said) <= MAX_DIGITS
+    return text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS

@@ -56,7 +56,7 @@ class AccountPolicies:
             self._failure_logged = True
             return self._quotas
         self._failure_logged = False
-        if directory is not self._quotas.people:
+        if directory is not self._quotas.directory:
             self._quotas = Quotas(directory)
         return self._quotas
 

@@ -94,7 +94,7 @@ def _spawn(unit: UnitOfWork, parent: Job, limit: int) -> int:
         unit.update(parent, after)
     for child in children:
         unit.insert(child, None)
-        unit.update(child, arrays.ordered(child, parent, unit.now))
+        unit.update(child, arrays.apply_child_order(child, parent, unit.now))
     return len(children)
 
 

@@ -135,7 +135,7 @@ class Budgets:
         """The budgets that let no job start, as last saved and with the changes of a unit of work."""
         if not self._budgets and not staged:
             return ()
-        below = self._accounts.quotas().people.below
+        below = self._accounts.quotas().directory.below
         present = (it for it in (self._budgets | staged).values() if it is not None)
         return exhausted_budgets(((it, below(AccountName(it.key.name))) for it in present), now)
 
@@ -158,7 +158,7 @@ class Budgets:
 
     def covered(self, key: BudgetKey) -> frozenset[AccountName] | None:
         """The accounts that a budget covers; None: all."""
-        return covered_by(key, self._accounts.quotas().people.below(AccountName(key.name)))
+        return covered_by(key, self._accounts.quotas().directory.below(AccountName(key.name)))
 
     def set(self, unit: UnitOfWork, message: SetBudget) -> None:
         """Store or remove a budget. Raises NotFound when the budget to remove does not exist; Invalid."""
@@ -219,7 +219,7 @@ class Budgets:
         return whole, of_month
 
     def _sum(self, budget: Budget, sums: Mapping[SpendingKey, Decimal]) -> Decimal:
-        name, people = budget.key.name, self._accounts.quotas().people
+        name, people = budget.key.name, self._accounts.quotas().directory
         if budget.key.scope is BudgetScope.QUEUE:
             counted: Sequence[SpendingKey] = [it for it in sums if it.queue == name]
         else:

@@ -324,7 +324,7 @@ def _store_child_order(unit: UnitOfWork, message: JobEvent) -> None:
         return
     if not isinstance(message.event, on.CancelRequested | on.TerminateRequested | on.StopForced):
         return
-    after = arrays.keep_order(array, child[1], message.event, unit.now)
+    after = arrays.store_child_order(array, child[1], message.event, unit.now)
     if after is not array:
         caller, unit.caller = unit.caller, None
         unit.update(array, after)

@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from batchq.domain.access.accounts import AccountName, UserName, Visibility
 from batchq.domain.ids import Tag
@@ -20,7 +19,7 @@ from batchq.errors import StoreFailed
 from batchq.host import MIB, DiskGuard
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
-from batchq.ports.logs import LogArchive, RetentionArchive
+from batchq.ports.logs import LogArchive
 
 log = logging.getLogger(__name__)
 
@@ -102,13 +101,11 @@ class LogQuota:
         own = await self._usage.account_of(tag)
         for account in quotas.on(own):
             limit = account.limits.log_mib
-            if limit is not None and await self._usage.reaches(quotas.people.below(account.name) | {own}, limit * MIB):
+            if limit is not None and await self._usage.reaches(
+                quotas.directory.below(account.name) | {own}, limit * MIB
+            ):
                 return f"--log-mib {limit} is the limit of account {account.name} for all its stored logs"
         return None
-
-
-class RetentionLogArchive(LogArchive, RetentionArchive, Protocol):
-    """A log archive that can delete logs."""
 
 
 class TotalLogs:
@@ -158,7 +155,7 @@ class TotalLogs:
 class AccountLogs:
     """The total size of stored logs by account. Logs are deleted through it, so that the totals stay correct."""
 
-    def __init__(self, *, store: JobStore, archive: RetentionLogArchive) -> None:
+    def __init__(self, *, store: JobStore, archive: LogArchive) -> None:
         self._store = store
         self._archive = archive
         self._totals: dict[AccountName, int] = {}

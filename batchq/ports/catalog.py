@@ -68,7 +68,7 @@ class NeedQuery(Struct, frozen=True, kw_only=True):
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
-    """The answer to GetJobQueueSnapshot: the front of a queue and the resources that its jobs hold."""
+    """The reply to GetJobQueueSnapshot: the front of a queue and the resources that its jobs hold."""
 
     #: The next jobs in dispatch order, each with the time since which it has had its position.
     jobs: tuple[tuple[JobId, datetime], ...]

@@ -53,7 +53,7 @@ class GroupSpending(Struct, frozen=True, kw_only=True):
 
 
 class SpendingPage(Struct, frozen=True, kw_only=True):
-    """The answer to a SpendingQuery: the spending on its first days."""
+    """The result of a SpendingQuery: the spending on its first days."""
 
     groups: tuple[GroupSpending, ...]
     #: The first day that was not read; None: all days were read.

@@ -72,14 +72,14 @@ class BulkStopStore(Protocol):
     async def bulk_stops(self) -> tuple[BulkStop, ...]:
         """The bulk stops that are not complete, oldest first."""
 
-    async def target_ranges(self, sweep: int) -> Sequence[tuple[int, int]]:
-        """The `order` values of all targets that are not stopped yet and of their children, as disjoint intervals.
+    async def target_ranges(self, number: int) -> Sequence[tuple[int, int]]:
+        """The `Job.order` of all targets of the bulk stop `number` that are not stopped yet, and of their children.
 
-        Each interval is (first, last), both included; adjacent intervals are merged.
+        The result is disjoint intervals. Each is (first, last), both included; adjacent intervals are merged.
         """
 
-    async def next_targets(self, sweep: int, limit: int) -> tuple[StopTarget, ...]:
-        """The next targets to stop: at most `limit`, by order and node, highest first."""
+    async def next_targets(self, number: int, limit: int) -> tuple[StopTarget, ...]:
+        """The next targets of the bulk stop `number`: at most `limit`, by order and node, highest first."""
 
     async def candidates(self, selection: JobFilter) -> tuple[Target, ...]:
         """The jobs that `selection` matches now, ascending, for `Changes.candidates`. Does not wait for commits."""
@@ -244,7 +244,7 @@ class JobStore(ClockStore, CostStore, QueueStore, BulkStopStore, HistoryStore, J
         """
 
     async def jobs(self, ids: Sequence[JobId], *, visibility: Visibility | None = None) -> Mapping[JobId, Job]:
-        """The jobs with these ids; missing ids are omitted. Jobs outside `reach` are treated as missing.
+        """The jobs with these ids; missing ids are omitted. Jobs of owners outside `visibility` are treated as missing.
 
         The number of ids is not limited.
         """

@@ -10,13 +10,6 @@ from batchq.domain.access.accounts import NO_OWNER, Owner
 from batchq.domain.ids import Tag
 
 
-class RetentionArchive(Protocol):
-    """The part of the log archive that retention uses."""
-
-    async def discard(self, log_id: str) -> None:
-        """Delete the log."""
-
-
 class LogStream(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The log stream of one container of an attempt."""
 
@@ -60,7 +53,14 @@ class LogPage(Struct, frozen=True, kw_only=True):
     end: int
 
 
-class LogArchive(Protocol):
+class RetentionArchive(Protocol):
+    """The part of the log archive that retention uses."""
+
+    async def discard(self, log_id: str) -> None:
+        """Delete the log. An unknown log is ignored."""
+
+
+class LogArchive(RetentionArchive, Protocol):
     """Storage of container output: one append-only log for each container, named by a log id (32 hex digits).
 
     Every method raises Invalid if `log_id` is not a valid log id, and StoreFailed if the disk reports an error.

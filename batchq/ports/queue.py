@@ -19,7 +19,7 @@ NONE: Names = frozenset()
 
 
 class WaitingJob(Struct, frozen=True, kw_only=True):
-    """A RUNNABLE job whose place in line is asked for."""
+    """A RUNNABLE job whose position in its queue is requested."""
 
     job_id: JobId
     queue: QueueName
@@ -42,7 +42,7 @@ class QueueReader(Protocol):
     ) -> tuple[Candidate, ...]:
         """The first `limit` RUNNABLE jobs of a queue above `after`, by `order`.
 
-        Jobs of the accounts in `beside` are excluded; they are skipped without being read.
+        Jobs of the accounts in `excluding` are skipped without being read.
         """
 
     async def runnable_in_share(
@@ -50,7 +50,7 @@ class QueueReader(Protocol):
     ) -> tuple[Candidate, ...]:
         """The first `limit` RUNNABLE jobs of a share after `after`, by priority, highest first, then by `order`.
 
-        `beside` as in `runnable`.
+        `excluding`: as in `runnable`.
         """
 
     async def waiting_shares(self, queue: QueueName) -> tuple[str, ...]:

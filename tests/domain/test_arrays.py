@@ -229,11 +229,11 @@ def _happen(job, children, what, most, well):
 def test_orders_for_unspawned_children_are_merged():
     array = builders.job(array_size=10_000)
     for index in range(5000):
-        array = arrays.keep_order(array, index, on.CancelRequested(reason="one reason"), NOON)
+        array = arrays.store_child_order(array, index, on.CancelRequested(reason="one reason"), NOON)
     for index in range(arrays.MAX_CHILD_ORDERS - 1):
-        array = arrays.keep_order(array, 5000 + index, on.TerminateRequested(reason=f"reason {index}"), NOON)
+        array = arrays.store_child_order(array, 5000 + index, on.TerminateRequested(reason=f"reason {index}"), NOON)
 
-    assert arrays.keep_order(array, 0, on.TerminateRequested(reason="another"), NOON) is array
+    assert arrays.store_child_order(array, 0, on.TerminateRequested(reason="another"), NOON) is array
     assert len(array.child_orders) == arrays.MAX_CHILD_ORDERS
     with pytest.raises(Invalid, match="different orders"):
-        arrays.keep_order(array, 9999, on.TerminateRequested(reason="another"), NOON)
+        arrays.store_child_order(array, 9999, on.TerminateRequested(reason="another"), NOON)

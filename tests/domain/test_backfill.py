@@ -32,7 +32,7 @@ def room(*active, environments=None, now=NOON, promised=None, **stocks):
     """Four vCPUs, unless told otherwise."""
     ground = {it.name: it for it in environments or [environment(max_millicpus=4000)]}
     site = Cluster(environments=ground, host=HOST, stocks=stocks)
-    return FreeCapacity(site=site, held=Usage(active).after(()), now=now, promised=promised)
+    return FreeCapacity(cluster=site, usage=Usage(active).after(()), now=now, promised=promised)
 
 
 def one(*needs, longest=None, number=None, **asked):

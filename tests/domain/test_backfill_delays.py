@@ -43,7 +43,7 @@ class Machine:
 
     def room(self):
         active = [it for it, _ in self.runs.values()]
-        return FreeCapacity(site=SITE, held=Usage(active).after(()), now=self.now, promised=self.promised)
+        return FreeCapacity(cluster=SITE, usage=Usage(active).after(()), now=self.now, promised=self.promised)
 
     def put(self, room, wanted, *, takes, most=None, squeezed=True):
         """Offer one; if it is placed it runs for as long as it takes, or its timeout."""

@@ -67,7 +67,7 @@ def offers(draw):
     grounds = draw(environments)
     active = draw(some.lists(some.tuples(resources, some.sampled_from([*LIVING, DELETED])), max_size=2))
     site = Cluster(environments=grounds, host=HOST, stocks={})
-    room = FreeCapacity(site=site, held=Usage(under_way(*it) for it in active).after(()), now=NOON)
+    room = FreeCapacity(cluster=site, usage=Usage(under_way(*it) for it in active).after(()), now=NOON)
     taken, aside, made = list(active), [], []
     for number, (wanted, names) in enumerate(draw(some.lists(some.tuples(resources, queues), min_size=1, max_size=12))):
         outcome = room.place_or_reserve(Candidate(job_id=job_id(number), order=number, resources=wanted), names)

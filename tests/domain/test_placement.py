@@ -40,7 +40,7 @@ class Free:
 
 def room(*environments, host=HOST, active=(), stocks=None, promised=None):
     site = Cluster(environments={it.name: it for it in environments}, host=host, stocks=stocks or {})
-    return Free(FreeCapacity(site=site, held=Usage(active).after(()), now=NOON, promised=promised))
+    return Free(FreeCapacity(cluster=site, usage=Usage(active).after(()), now=NOON, promised=promised))
 
 
 def wants(wanted, **asked):

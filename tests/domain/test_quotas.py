@@ -79,7 +79,7 @@ def test_exactly_the_limit_may_be_queued():
 
     assert quota_exceeded(lab, there=9, more=1) is None
     assert "Account lab may have 10 jobs that wait" in quota_exceeded(lab, there=10, more=1)
-    assert "it has 3, and 8 more jobs cannot be taken" in quota_exceeded(lab, there=3, more=8)
+    assert "they have 3, and 8 more jobs cannot be accepted" in quota_exceeded(lab, there=3, more=8)
     assert quota_exceeded(Account(name="lab"), there=10**6, more=10**6) is None
 
 
@@ -120,7 +120,7 @@ def quotas(vcpus):
 
 def room(limited, active=(), *, at_once=100_000):
     site = Cluster(environments={"local": environment(max_millicpus=at_once)}, host=HOST, stocks={}, quotas=limited)
-    return FreeCapacity(site=site, held=Usage(under_way(*it) for it in active).after(()), now=NOON)
+    return FreeCapacity(cluster=site, usage=Usage(under_way(*it) for it in active).after(()), now=NOON)
 
 
 def under_way(account, millicpus):
@@ -174,5 +174,5 @@ def test_closing_an_account_closes_the_accounts_below_it(vcpus, closes):
 
     closed.close(closes)
 
-    lineages = {name: {above.name for above in closed._quotas.people.lineage(name)} for name in [*ABOVE, "gone"]}
+    lineages = {name: {above.name for above in closed._quotas.directory.lineage(name)} for name in [*ABOVE, "gone"]}
     assert {name for name in lineages if closed.has(name)} == {name for name, it in lineages.items() if closes in it}

@@ -144,9 +144,9 @@ def test_a_child_shows_the_author_and_the_time_of_the_order_to_its_array(event, 
 def test_a_child_shows_the_author_and_the_time_of_an_order_before_it_existed(event):
     array = job(number=1, array_size=3)
     for index, seconds in [(2, 3), (0, 5)]:
-        array = arrays.keep_order(array, index, event, at(seconds))
+        array = arrays.store_child_order(array, index, event, at(seconds))
     spawned, children = arrays.spawn(arrays.begin(array, at(60)), 3, at(60))
-    stopped = [arrays.ordered(child, array, at(60)) for child in children]
+    stopped = [arrays.apply_child_order(child, array, at(60)) for child in children]
 
     assert [facts(it) and facts(it)[0][1:] for it in stopped] == [
         (event.user, event.reason, at(5)),

@@ -29,7 +29,7 @@ async def free_misfits(unit, store, on_ground):
         unit,
         store,
         on_ground,
-        capacity=FreeCapacity(site=site(on_ground), held=Usage().after(()), now=unit.now),
+        capacity=FreeCapacity(cluster=site(on_ground), usage=Usage().after(()), now=unit.now),
         after=-1,
     )
 

@@ -78,7 +78,9 @@ async def filled(store, on_ground, unit=None, host=HOST, *, skip=NOTHING, uses=N
 
 
 async def fill(unit, store, on_ground, host=HOST, *, skip=NOTHING, uses=None, quotas=NO_QUOTAS):
-    room = FreeCapacity(site=site(on_ground, host, quotas), held=Usage(unit.active().values()).after(()), now=unit.now)
+    room = FreeCapacity(
+        cluster=site(on_ground, host, quotas), usage=Usage(unit.active().values()).after(()), now=unit.now
+    )
     return await place_jobs(
         unit, QueueCache(store), on_ground, capacity=room, usage=uses or {}, skip=skip, empty_queues=()
     )

@@ -115,7 +115,7 @@ async def test_limits_apply_to_children_of_an_array(world, callers):
 
     await world.wait_for(array, Status.SUCCEEDED)
     limit(world, queued=1)
-    with pytest.raises(Invalid, match="it has 0, and 2 more jobs cannot be taken"):
+    with pytest.raises(Invalid, match="they have 0, and 2 more jobs cannot be accepted"):
         await submit(world, ada, Script(), array_size=2)
 
 

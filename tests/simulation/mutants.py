@@ -125,8 +125,8 @@ MUTANTS = [
     Mutant(
         file="batchq/domain/scheduling/capacity.py",
         breaks="consumable resources are never used up",
-        old="self._add_ending(self._returning(held.sums), until=None)",
-        new="self._add_ending({of: it for of, it in held.sums.items() if 'consumable' not in of}, until=None)",
+        old="self._add_ending(self._returning(usage.sums), until=None)",
+        new="self._add_ending({of: it for of, it in usage.sums.items() if 'consumable' not in of}, until=None)",
     ),
     Mutant(
         file="batchq/domain/scheduling/fairshare.py",

@@ -190,7 +190,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     def usable(self) -> Visibility | None:
         """The owners whose job definitions the caller may use; None: all.
 
-        Beside those of `reach` the owners in the caller's account and in the accounts above it.
+        They are the owners of `visibility`, those in the caller's account, and those in the accounts above it.
         """
         return None if self.reaches_all else Visibility(user=self.user, accounts=self.coordinates.union(self.lineage))
 
@@ -227,7 +227,7 @@ class Directory(Struct, frozen=True, kw_only=True, omit_defaults=True):
     deleted_users: frozenset[UserName] = frozenset()
 
     def account(self, name: AccountName) -> Account | None:
-        """None if there is no such account. The root always exists."""
+        """The account of this name; None if there is no such account. The root always exists."""
         if name == ROOT and name not in self.accounts:
             return Account(name=ROOT, parent=None)
         return self.accounts.get(name)
@@ -247,12 +247,12 @@ class Directory(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def allowance(self, name: AccountName) -> ContainerPolicy:
         """The container policy of an account: its own, else that of the nearest account above it that has one.
 
-        The strictest policy if none has one, and for a deleted account, because its own policy is not known any more.
+        The strictest policy if no account has one, and for a deleted account, whose own policy is not known any more.
         """
         if self.account(name) is None:
             return ContainerPolicy()
-        said = (it.allowance for it in self.lineage(name) if it.allowance is not None)
-        return next(said, ContainerPolicy())
+        policies = (it.allowance for it in self.lineage(name) if it.allowance is not None)
+        return next(policies, ContainerPolicy())
 
     def container_policy_of_owner(self, owner: Owner) -> ContainerPolicy | None:
         """The container policy that applies to an owner's jobs now. None, for a present admin: unrestricted."""
@@ -280,8 +280,8 @@ class Directory(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def _queues(self, names: Iterable[AccountName]) -> frozenset[QueueName] | None:
         """The queues that any of these accounts sees; None: all. Coordinators see the queues of their accounts."""
-        said = [next((it.queues for it in self.lineage(name) if it.queues is not None), None) for name in names]
-        return None if None in said else frozenset(queue for queues in said for queue in queues or ())
+        lists = [next((it.queues for it in self.lineage(name) if it.queues is not None), None) for name in names]
+        return None if None in lists else frozenset(queue for queues in lists for queue in queues or ())
 
     def _up(self, name: AccountName) -> Iterator[Account]:
         passed = {ROOT}

@@ -42,8 +42,8 @@ def may_store_user(caller: Caller, user: User, before: User | None) -> bool:
     """
     if before is not None and not manages(caller, before):
         return False
-    named = frozenset() if before is None else before.coordinates
-    return manages(caller, user) and (caller.reaches_all or user.coordinates == named)
+    coordinated = frozenset() if before is None else before.coordinates
+    return manages(caller, user) and (caller.reaches_all or user.coordinates == coordinated)
 
 
 def may_name_user(caller: Caller, name: UserName, had: Collection[UserName]) -> bool:
@@ -100,7 +100,10 @@ def with_user(people: Directory, user: User) -> Directory:
 
 
 def without_user(people: Directory, name: UserName) -> Directory:
-    """Remove a user; `gone` gets the name. Raises Invalid for the last admin, and NotFound for an unknown user."""
+    """Remove a user, and add the name to `deleted_users`.
+
+    Raises Invalid for the last admin, and NotFound for an unknown user.
+    """
     require_user(people, name)
     left = {it: user for it, user in people.users.items() if it != name}
     return _with_an_admin(replace(people, users=left, deleted_users=people.deleted_users | {name}))
@@ -121,7 +124,7 @@ def require_accounts(people: Directory, names: Iterable[AccountName]) -> None:
 
 
 def _with_an_admin(people: Directory) -> Directory:
-    """Raises Invalid without an admin: then only commands on the files could change the directory any more."""
+    """Raises Invalid without an admin: only commands on the files could change such a directory."""
     if not any(it.role is Role.ADMIN for it in people.users.values()):
         raise Invalid("one user at least must be an ADMIN")
     return people

@@ -1,8 +1,8 @@
-"""The view of an array under a stop order, before the order has been written to the children's rows. Pure.
+"""The view of an array with a stop order that is not yet written to the rows of all children. Pure. Decision 0027.
 
 From the commit that saves the order no child starts any more: each queued child has ended, and the array has ended when
-no child is active. The rows of the children are written a batch at a time. Until then readers get what those rows will
-contain, computed by the same function. Decision 0027.
+no child is active. The rows of the children are written in batches. Until then readers get what the rows will contain,
+computed by the same function.
 """
 
 from collections.abc import Mapping
@@ -33,17 +33,18 @@ def apply_order(child: Job, parent: Job, now: datetime) -> Outcome:
 class PendingArrayOrders(Struct, frozen=True):
     """The arrays with an order that may not have been applied to all children.
 
-    Take this value before reading jobs from the store, and project the jobs with `shown`. A row that is read later can
-    only have progressed further, so a job that was shown as ended once is always shown as ended.
+    Take this value before reading jobs from the store, and pass each job through `project`. A row that is read later
+    can only have progressed further, so a job that was shown as ended once is always shown as ended.
     """
 
     #: By id, as last saved.
     parents: Mapping[JobId, Job] = field(default_factory=dict)
 
     def project(self, job: Job) -> Job:
-        """The job as it is to be shown: a queued child, or an array, as it will be once the order is applied."""
+        """The job as it is to be shown: a queued child, or a PENDING array, as it will be once the order is applied."""
         if job.child is None:
-            return self._project_array(job)
+            known = self.parents.get(job.id) if job.status is Status.PENDING else None
+            return job if known is None else arrays.projected(job, _ended_at(known))
         parent = self.parents.get(job.child.parent)
         return job if parent is None or job.status not in QUEUED else apply_order(job, parent, job.created_at)[0]
 
@@ -56,11 +57,6 @@ class PendingArrayOrders(Struct, frozen=True):
     def ends(self) -> Mapping[int, datetime]:
         """When each array that has ended did end, by `Job.order`."""
         return {it.order: at for it in self.parents.values() if (at := _ended_at(it)) is not None}
-
-    def _project_array(self, job: Job) -> Job:
-        """Only a PENDING array is projected: any other has been finished in the store since."""
-        known = self.parents.get(job.id)
-        return job if known is None or job.status is not Status.PENDING else arrays.foreseen(job, _ended_at(known))
 
 
 def has_pending_order(job: Job) -> bool:

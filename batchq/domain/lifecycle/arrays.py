@@ -1,10 +1,10 @@
-"""Array jobs: the array spawns its children, counts their statuses and passes its stop orders on to them. Pure.
+"""Array jobs: the array spawns its children, counts their statuses and applies its orders to them. Pure. Decision 0010.
 
 An array (the parent job) waits for its own dependencies like any job. Once they are met it gets `Job.array_state`, the
-state of its children, and stays PENDING until all children have finished; it is never RUNNABLE. Children are spawned a
-batch at a time. A CancelJob or TerminateJob of the array is stored in the array and applied to the children a batch at
-a time; the failure of a child of a SEQUENTIAL array fails the children after it in the same way. No child starts while
-an order to its array has not been applied to it; `array_view` shows the children as they will be then. Decision 0010.
+state of its children, and stays PENDING until all children have finished; it is never RUNNABLE. Children are spawned in
+batches. A CancelJob or TerminateJob for the array is stored in the array and applied to the children in batches; the
+failure of a child of a SEQUENTIAL array fails the children after it in the same way. A child never starts while an
+order of its array has not been applied to it; `array_view` shows the children as the order will leave them.
 """
 
 from collections import Counter
@@ -24,8 +24,8 @@ from batchq.domain.lifecycle.status import move_to, move_to_final, with_history
 from batchq.domain.stop_orders import ChildOrder, StopKind, StopOrder
 from batchq.errors import IllegalTransition, Invalid
 
+#: Different orders that an array stores for children that are not spawned yet: every save of the array writes them.
 MAX_CHILD_ORDERS = 32
-"""Different orders that an array stores for children that are not spawned yet: every save of the array writes them."""
 
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -53,7 +53,7 @@ class Moved(Struct, frozen=True, kw_only=True):
 
 
 def is_parent(job: Job) -> bool:
-    """Whether the job is an array. Its children share its spec, with `array_size`, and are not."""
+    """Whether the job is an array. Its children are not, although their spec has an `array_size` too."""
     return job.spec.array_size is not None and job.child is None
 
 
@@ -64,7 +64,7 @@ def begin(job: Job, now: datetime) -> Job:
 
 
 def step(job: Job, event: on.Event, now: datetime) -> Outcome:
-    """Apply an event to a PENDING array with children. Raises IllegalTransition if it cannot happen to one."""
+    """Apply an event to a PENDING array with children. Raises IllegalTransition if it cannot happen to an array."""
     rule = _RULES.get(type(event))
     if rule is None:
         raise IllegalTransition(f"{type(event).__name__} cannot happen to the parent {with_history(job)}")
@@ -72,8 +72,8 @@ def step(job: Job, event: on.Event, now: datetime) -> Outcome:
 
 
 def size(job: Job) -> int:
-    """The number of children that the array has in the end. AssertionError for any other job."""
-    assert job.spec.array_size is not None, f"{job.id} is no array"
+    """The number of children of the array, spawned or not. AssertionError for any other job."""
+    assert job.spec.array_size is not None, f"{job.id} is not an array"
     return job.spec.array_size
 
 
@@ -90,7 +90,7 @@ def spawning(job: Job) -> bool:
 
 
 def order(job: Job) -> Order | None:
-    """The order to apply to the children from index `order_applied_to` on; None: none. Until then none of them starts.
+    """The order to apply to the children from index `order_applied_to` on; None: no order. They do not start before.
 
     A TerminateJob takes precedence over a CancelJob, both over the failure of a SEQUENTIAL array's child, and that over
     a hold or a release.
@@ -102,11 +102,13 @@ def order(job: Job) -> Order | None:
     state = job.array_state
     if state is None:
         return None
-    return _broken_by(job, state) or (holds.order_of(job) if state.passes_hold else None)
+    if state.failed_index is not None:
+        return on.DependencyFailed(job_id=child_id(job.id, state.failed_index))
+    return holds.order_of(job) if state.passes_hold else None
 
 
 def _passed_on(order: StopOrder) -> on.CancelRequested | on.TerminateRequested | on.StopForced:
-    """The order of an array as the request for a child: its author and time are those of the array's."""
+    """The order of an array as a request to stop a child, with the author and the time of the array's order."""
     if order.kind is StopKind.CANCEL:
         return on.CancelRequested(reason=order.reason, user=order.user, requested_at=order.ordered_at)
     if order.forced_at is not None:
@@ -128,21 +130,17 @@ def _passed_on(order: StopOrder) -> on.CancelRequested | on.TerminateRequested |
     )
 
 
-def _broken_by(job: Job, state: ArrayState) -> on.DependencyFailed | None:
-    return None if state.failed_index is None else on.DependencyFailed(job_id=child_id(job.id, state.failed_index))
-
-
 def orders_left(job: Job) -> tuple[int, int]:
     """The `Job.order` of the first and the last child to which the array's order has not been applied."""
     return job.order + 1 + _state_of(job).order_applied_to, job.order + size(job)
 
 
 def order_to(child: Job, job: Job) -> Order | None:
-    """The order of the array `job` that has not been applied to the child yet; None if there is none.
+    """The order of the array `job` that has not been applied to the child yet; None: there is none.
 
-    A queued child ended with the first order, so a CancelJob takes precedence over a later TerminateJob for it. An
-    active child gets the latest order. The failure of another child affects only a SUBMITTED or PENDING one behind it;
-    a release reaches the others.
+    A queued child ended with the first order, so a CancelJob takes precedence over a later TerminateJob. An active
+    child gets the latest order. The failure of another child applies only to SUBMITTED and PENDING children after it; a
+    release applies to all others.
     """
     state = job.array_state
     if state is None or job.status is not Status.PENDING or child.status in FINISHED:
@@ -160,9 +158,10 @@ def order_to(child: Job, job: Job) -> Order | None:
 
 
 def spawn(job: Job, most: int, now: datetime) -> tuple[Job, tuple[Job, ...]]:
-    """Create the next children, `most` at most: the changed array and the children. AWS: children have no tags.
+    """Create the next children, at most `most`. Returns the changed array and the children. AWS: children have no tags.
 
-    Orders to single children are dropped with the last child: `ordered` applies them.
+    The caller applies stored orders to the new children by `apply_child_order`. The array drops these orders when it
+    has spawned its last child.
     """
     state = _state_of(job)
     indices = range(state.spawned, min(state.spawned + most, size(job)))
@@ -181,9 +180,10 @@ def spawn(job: Job, most: int, now: datetime) -> tuple[Job, tuple[Job, ...]]:
 
 
 def unspawned_child(job: Job, job_id: JobId) -> Job | None:
-    """The child `job_id` of the unfinished array `job` as it will be spawned; None if the id is not that of one.
+    """The child `job_id` that the unfinished array `job` has still to spawn; None for any other id.
 
-    Until then it has the status and the hold of its array, and the array's time of creation.
+    It is shown with the status, the hold and the time of creation of its array, and with the order that is stored for
+    it.
     """
     named = parent_of(job_id)
     if named is None or not is_parent(job) or job.status in FINISHED or job_id != child_id(job.id, named[1]):
@@ -200,13 +200,13 @@ def unspawned_child(job: Job, job_id: JobId) -> Job | None:
         hold=job.hold,
         child=ArrayChild(parent=job.id, index=index),
     )
-    return ordered(child, job, job.created_at)
+    return apply_child_order(child, job, job.created_at)
 
 
-def keep_order(
+def store_child_order(
     job: Job, index: int, event: on.CancelRequested | on.TerminateRequested | on.StopForced, now: datetime
 ) -> Job:
-    """Store an order to a child that is not spawned yet. The first order to each child stands.
+    """Store an order for the child with this index, which is not spawned yet. The first order for a child stands.
 
     Raises Invalid if the array has MAX_CHILD_ORDERS different orders already.
     """
@@ -221,15 +221,15 @@ def keep_order(
     known[alike] = (*indices, index), (*delays, max(now - job.created_at, timedelta()) // MILLISECOND)
     if len(known) > MAX_CHILD_ORDERS:
         raise Invalid(
-            f"Array {job.id} waits, and its children have {MAX_CHILD_ORDERS} different orders to stop already: use one "
-            "of their reasons, or stop the array."
+            f"Array {job.id} waits, and its children have {MAX_CHILD_ORDERS} different orders to stop already: use the "
+            "reason of one of them, or stop the array."
         )
     orders = (replace(it, indices=indices, delays_ms=delays) for it, (indices, delays) in known.items())
     return replace(job, child_orders=tuple(orders))
 
 
-def ordered(child: Job, job: Job, now: datetime) -> Job:
-    """Apply to a child that is spawned at `now` the order that its array stored for it: it becomes FAILED."""
+def apply_child_order(child: Job, job: Job, now: datetime) -> Job:
+    """Apply to a child that is spawned at `now` the order that its array stored for it: the child becomes FAILED."""
     order = next((it for it in job.child_orders if _index(child) in it.indices), None)
     if order is None:
         return child
@@ -252,7 +252,10 @@ def is_passing_hold(job: Job, index: int) -> bool:
 
 
 def pass_order(job: Job, most: int) -> tuple[Job, range]:
-    """Mark the array's order as applied to the next spawned children, `most` at most: the array and their indices."""
+    """Mark the array's order as applied to the next spawned children, at most `most`.
+
+    Returns the changed array and the indices of these children.
+    """
     state = _state_of(job)
     indices = range(state.order_applied_to, min(state.order_applied_to + most, state.spawned))
     return replace(job, array_state=replace(state, order_applied_to=indices.stop)), indices
@@ -270,16 +273,16 @@ def count(job: Job, moves: Iterable[Moved], now: datetime) -> Job:
         if move.before is not None:
             counts[move.before] -= 1
         if move.after is Status.FAILED and job.spec.sequential:
-            state = _broken(job, state, move.index)
-    after = _sealed(replace(job, array_state=replace(state, counts=_kept(counts), counted_at=now)), now)
+            state = _with_failed_child(job, state, move.index)
+    after = _with_end_noted(replace(job, array_state=replace(state, counts=_kept(counts), counted_at=now)), now)
     over = sum(counts[status] for status in FINISHED) == size(job)
     return _finish(after, _state_of(after).ended_at or now, failed=counts[Status.FAILED] > 0) if over else after
 
 
-def foreseen(job: Job, ended_at: datetime | None) -> Job:
+def projected(job: Job, ended_at: datetime | None) -> Job:
     """The array as it will be once its order has been applied to all children: the queued ones count as FAILED.
 
-    `ended_at`: when the array ended; None: some children are active, so it has not.
+    `ended_at`: when the array ended; None: it has not ended, because some children are active.
     """
     state = _state_of(job)
     counts = Counter(dict(state.counts))
@@ -293,10 +296,10 @@ def _kept(counts: Mapping[Status, int]) -> tuple[tuple[Status, int], ...]:
     return tuple((status, counts[status]) for status in Status if counts.get(status))
 
 
-def _broken(job: Job, state: ArrayState, index: int) -> ArrayState:
-    """Record the failed child of a SEQUENTIAL array with the lowest index: those after it fail.
+def _with_failed_child(job: Job, state: ArrayState, index: int) -> ArrayState:
+    """Store the lowest index of a failed child of a SEQUENTIAL array: the children after it fail.
 
-    Not while the array has a cancel or stop order, which ends them all.
+    Not while the array has a cancel or stop order, which ends all children.
     """
     if job.stop_orders:
         return state
@@ -305,7 +308,7 @@ def _broken(job: Job, state: ArrayState, index: int) -> ArrayState:
     return replace(state, failed_index=index, order_applied_to=index + 1, passes_hold=False)
 
 
-def _sealed(job: Job, now: datetime) -> Job:
+def _with_end_noted(job: Job, now: datetime) -> Job:
     """Set `ended_at`, once, if the array has an order, all its children exist and none is active."""
     state = _state_of(job)
     if state.ended_at is not None:
@@ -332,30 +335,30 @@ def _finish(job: Job, now: datetime, *, failed: bool) -> Job:
 
 
 def _cancel(job: Job, event: on.CancelRequested, now: datetime) -> Job:
-    return job if job.stop_orders else _tell_all(stop_order.with_cancel(job, event, now), now)
+    return job if job.stop_orders else _begin_to_apply(stop_order.with_cancel(job, event, now), now)
 
 
 def _terminate(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
-    """Also after a CancelJob, because active children continue after one. Without any, that cancel ended the array."""
+    """Also after a CancelJob, unless that has ended the array: active children continue after a CancelJob."""
     if job.stop is not None or _state_of(job).ended_at is not None:
         return job
-    return _tell_all(stop_order.order_stop(job, event, now), now)
+    return _begin_to_apply(stop_order.order_stop(job, event, now), now)
 
 
 def _force(job: Job, event: on.StopForced, now: datetime) -> Job:
-    """Also after a TerminateJob: its children that are stopping are killed."""
+    """Also after a TerminateJob: the children that are stopping are killed."""
     if _state_of(job).ended_at is not None:
         return job
     forced = stop_order.force(job, event, now)
-    return job if forced is job else _tell_all(forced, now)
+    return job if forced is job else _begin_to_apply(forced, now)
 
 
-def _tell_all(job: Job, now: datetime) -> Job:
+def _begin_to_apply(job: Job, now: datetime) -> Job:
     """Start to apply the array's order, from the first child on."""
     state = _state_of(job)
     ordered_at = state.ordered_at or now
     after = replace(state, order_applied_to=0, counted_at=now, ordered_at=ordered_at, passes_hold=False)
-    return _sealed(replace(job, array_state=after, hold=None), now)
+    return _with_end_noted(replace(job, array_state=after, hold=None), now)
 
 
 def _ignored(job: Job, _: on.Event, __: datetime) -> Job:
@@ -364,7 +367,7 @@ def _ignored(job: Job, _: on.Event, __: datetime) -> Job:
 
 
 def _index(child: Job) -> int:
-    assert child.child is not None, f"no child: {with_history(child)}"
+    assert child.child is not None, f"not a child: {with_history(child)}"
     return child.child.index
 
 

@@ -46,7 +46,7 @@ _ORDERS = on.TerminateRequested | on.StopForced | on.PauseRequested
 
 
 def rules(job: Job, event: on.Event) -> bool:
-    """Whether this module handles the event. `transitions` handles all other events, for any job."""
+    """Whether this module handles the event for the job. `transitions` handles all others."""
     return has_task(job) and (on.is_attempt_event(event) or isinstance(event, _ORDERS))
 
 
@@ -142,7 +142,7 @@ def _not_started(job: Job, container: AttemptContainer, event: on.StartFailed, n
 
 
 def _abandoned(job: Job, container: AttemptContainer, _: on.StartAbandoned, now: datetime) -> Job:
-    assert container.stop_ordered, f"{container} was given up, and was not to stop: {with_history(job)}"
+    assert container.stop_ordered, f"the start of {container} was abandoned without a stop order: {with_history(job)}"
     return with_container(job, ended(container, now, None))
 
 
@@ -203,7 +203,7 @@ def _too_late(container: AttemptContainer, condition: Condition, limit: timedelt
 
 
 def _decided_by(job: Job, node: int, given_up: tuple[str, ...]) -> Job:
-    """Let a container that gave up decide the attempt, an essential one if there is one: the task stops because of it.
+    """Let a container that gave up decide the attempt, because the task stops for it; an essential one first.
 
     Only the main node's containers decide, and only the first decision counts.
     """
@@ -215,7 +215,7 @@ def _decided_by(job: Job, node: int, given_up: tuple[str, ...]) -> Job:
 
 
 def _time_out(job: Job, _: on.TimedOut, now: datetime) -> Job:
-    """Order the stop, unless the attempt is decided: then it ended in time, and its other containers are stopping."""
+    """Order the stop. Not for a decided attempt: it ended in time, and its other containers are stopping already."""
     if job.stop is not None or attempt_of(job).decided_by is not None:
         return job
     ordered = stop_order.time_out(job, now)

@@ -1,4 +1,4 @@
-"""Holds: a held job is passed over by placement until it is released. Pure. Decision 0045.
+"""Holds: placement skips a held job until it is released. Pure. Decision 0045.
 
 A queued job (SUBMITTED, PENDING, RUNNABLE) can be held. Its dependencies are still evaluated, it can be cancelled and
 terminated, and it keeps its position in the queue. The first hold stands until the job is released.
@@ -6,8 +6,8 @@ terminated, and it keeps its position in the queue. The first hold stands until 
 A pause of a queued job holds it. A pause of an active job is a stop order for its attempt: `Job.hold` is set at once,
 and the job is held when the attempt has ended. If it is resumed before that, it goes back to its queue instead.
 
-The hold of an array, and its release, are applied to the children a batch at a time, as its stop orders are: no child
-starts before they have been applied to it.
+The hold of an array, and its release, are applied to the children in batches, as its stop orders are: no child starts
+before they have been applied to it.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,12 @@ from batchq.domain.lifecycle.status import Outcome, with_hold_shown
 from batchq.domain.stop_orders import Hold
 from batchq.errors import Invalid
 
-MAX_HOLDS = 100  # of one job: its history has an entry for each
+#: How many times a job can be held or paused: its history has an entry for each.
+MAX_HOLDS = 100
 
 
 def hold_queued(job: Job, event: on.HoldRequested | on.PauseRequested, now: datetime) -> Outcome:
-    """Pass the job over in placement, and show why. A job that is held already keeps its first hold.
+    """Exclude the job from placement, and show why. A job that is held already keeps its first hold.
 
     Raises Invalid for the hold after MAX_HOLDS.
     """
@@ -60,7 +61,7 @@ def release(job: Job, _: on.ReleaseRequested | on.ResumeRequested, __: datetime)
 
 
 def hold_array(job: Job, event: on.HoldRequested | on.PauseRequested, now: datetime) -> Job:
-    """Hold an array and, a batch at a time, its children. A pause of a held array stops its active children too.
+    """Hold an array and, in batches, its children. A pause of a held array stops its active children too.
 
     Raises Invalid for an array that is being stopped, and for the hold after MAX_HOLDS.
     """
@@ -73,12 +74,12 @@ def hold_array(job: Job, event: on.HoldRequested | on.PauseRequested, now: datet
 
 
 def release_array(job: Job, _: on.ReleaseRequested | on.ResumeRequested, __: datetime) -> Job:
-    """Release an array and, a batch at a time, all its children, also those that were held for themselves."""
+    """Release an array and, in batches, all its children, also those that were held for themselves."""
     return job if job.hold is None else _passed_on(_released(job))
 
 
 def order_of(job: Job) -> on.HoldRequested | on.ReleaseRequested | on.PauseRequested:
-    """What an array applies to its children: its hold, or that it has none any more."""
+    """The event that an array applies to its children: its hold or pause or, without one, the release."""
     hold = job.hold
     if hold is None:
         return on.ReleaseRequested()
@@ -91,12 +92,7 @@ def _held(job: Job, event: on.HoldRequested | on.PauseRequested, now: datetime) 
     if job.times_held >= MAX_HOLDS and not event.of_array:
         raise Invalid(f"Job {job.id} has been held or paused {MAX_HOLDS} times, which is the maximum.")
     paused = isinstance(event, on.PauseRequested)
-    hold = Hold(
-        reason=event.reason,
-        user=event.user,
-        held_at=now,
-        paused=paused,
-    )
+    hold = Hold(reason=event.reason, user=event.user, held_at=now, paused=paused)
     return replace(job, hold=hold, times_held=job.times_held + 1)
 
 

@@ -29,12 +29,12 @@ def views(job: Job) -> tuple[Job, ...]:
 
 def view(job: Job, node: int) -> Job:
     """A node as a job `ID#NODE` with only this node's containers, and its task as the task of the spec."""
-    gang = job.spec.nodes
-    assert gang is not None, f"{job.id} has no nodes"
-    task = gang.task(node)
+    nodes = job.spec.nodes
+    assert nodes is not None, f"{job.id} has no nodes"
+    task = nodes.task(node)
     spec = replace(job.spec, container=task.leading.spec, task=task)
     seen = replace(job, id=node_id(job.id, node), spec=spec)
-    return _main(seen, node) if node == gang.main else _other(seen, task, node)
+    return _main(seen, node) if node == nodes.main else _other(seen, task, node)
 
 
 def decisive(containers: Sequence[AttemptContainer], task: Task) -> AttemptContainer | None:
@@ -94,8 +94,8 @@ def _ended_before_order(job: Job, stopped_at: datetime | None) -> bool:
 
 def _outcome(job: Job, attempt: Attempt, task: Task, node: int) -> Attempt:
     containers = _containers(attempt, node)
-    telling = decisive(containers, task)
-    if telling is None:
+    decider = decisive(containers, task)
+    if decider is None:
         return replace(attempt, containers=(), started_at=None)
     started = [it.started_at for it in containers if it.started_at is not None]
     stopped = [it.stopped_at for it in containers if it.stopped_at is not None]
@@ -105,27 +105,27 @@ def _outcome(job: Job, attempt: Attempt, task: Task, node: int) -> Attempt:
         stopped_at=max(stopped, default=None)
         if all(it.state is AttemptContainerState.ENDED for it in containers)
         else None,
-        exit_code=telling.exit_code,
-        reason=telling.reason,
-        status_reason=_reason(job, attempt, telling),
+        exit_code=decider.exit_code,
+        reason=decider.reason,
+        status_reason=_reason(job, attempt, decider),
         containers=containers,
-        decided_by=telling.key,
+        decided_by=decider.key,
     )
 
 
-def _reason(job: Job, attempt: Attempt, telling: AttemptContainer) -> str | None:
+def _reason(job: Job, attempt: Attempt, decider: AttemptContainer) -> str | None:
     """The status reason of the node's attempt: the order that stopped it, else the outcome of its own container."""
-    if telling.terminated_by is not None:
-        return telling.terminated_by.reason
-    if telling.state is not AttemptContainerState.ENDED:
+    if decider.terminated_by is not None:
+        return decider.terminated_by.reason
+    if decider.state is not AttemptContainerState.ENDED:
         return attempt.status_reason
-    given_up = telling.stop_ordered or (telling.started_at is None and telling.reason is None)
-    if given_up and not _ended_before_order(job, telling.stopped_at):
+    given_up = decider.stop_ordered or (decider.started_at is None and decider.reason is None)
+    if given_up and not _ended_before_order(job, decider.stopped_at):
         ordered = attempt.status_reason if job.stop is None else job.stop.reason
         return ordered or status_reasons.EXITED
-    if telling.started_at is not None and telling.exit_code is None:
-        return telling.reason or status_reasons.DISAPPEARED
-    return status_reasons.NOT_STARTED if telling.started_at is None else status_reasons.EXITED
+    if decider.started_at is not None and decider.exit_code is None:
+        return decider.reason or status_reasons.DISAPPEARED
+    return status_reasons.NOT_STARTED if decider.started_at is None else status_reasons.EXITED
 
 
 def _status(own: Attempt, task: Task) -> Status:
@@ -133,8 +133,8 @@ def _status(own: Attempt, task: Task) -> Status:
         return Status.STARTING if own.started_at is None else Status.RUNNING
     if any(it.terminated_by is not None for it in own.containers):
         return Status.FAILED
-    telling = decisive(own.containers, task)
-    return Status.SUCCEEDED if telling is not None and telling.exit_code == 0 else Status.FAILED
+    decider = decisive(own.containers, task)
+    return Status.SUCCEEDED if decider is not None and decider.exit_code == 0 else Status.FAILED
 
 
 def _containers(attempt: Attempt, node: int) -> tuple[AttemptContainer, ...]:

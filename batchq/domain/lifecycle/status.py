@@ -41,7 +41,7 @@ EDGES: Mapping[Status, frozenset[Status]] = {
 def finish(job: Job, ended: Attempt, now: datetime, status_reason: str) -> Job:
     """End the attempt under way as `ended`, and with it the job, or make the job RUNNABLE for the next attempt.
 
-    `status_reason` is the attempt's own; that of an order that stopped it takes its place.
+    `status_reason`: of the attempt, unless an order stopped it: then the reason of the order is stored.
     """
     order = _ending_order(job)
     stops = order is not None and order.kind is not StopKind.CANCEL
@@ -71,14 +71,14 @@ def abandon(job: Job, now: datetime) -> Job:
 
     A pause ends only the attempt, which keeps its number.
     """
-    assert job.stop is not None, f"given up, and was not to stop: {with_history(job)}"
+    assert job.stop is not None, f"a start was abandoned without a stop order: {with_history(job)}"
     if job.is_pausing:
         return finish(job, replace(attempt_of(job), stopped_at=now), now, status_reasons.NOT_STARTED)
     return move_to_final(job, Status.FAILED, now, job.stop.reason)
 
 
 def _ending_order(job: Job) -> StopOrder | None:
-    """The order because of which the job ends with its attempt unless that succeeds: a pause does not end it."""
+    """The order because of which the job ends with its attempt, unless the attempt succeeds. Never a pause."""
     return job.cancel if job.stop is None or job.is_pausing else job.stop
 
 
@@ -111,7 +111,7 @@ def to_runnable(job: Job, now: datetime) -> Job:
 
 
 def with_hold_shown(job: Job) -> Job:
-    """The queued job with the status reason of its hold, and without marks of the placement pass.
+    """The queued job with the status reason of its hold, and without results of the placement pass.
 
     Unchanged without a hold.
     """
@@ -157,13 +157,9 @@ def recent_moves(job: Job) -> tuple[str, ...]:
         *(move for order in job.stop_orders for move in _moves_of_order(order)),
         (job.stopped_at if job.status in FINISHED else None, f"{job.status} ({job.status_reason})"),
     ]
-    moves = sorted(((at, move) for at, move in known if at is not None), key=_time_of)
+    # By timestamp: a damaged record may have times without a time zone, which cannot be compared.
+    moves = sorted(((at, move) for at, move in known if at is not None), key=lambda it: it[0].timestamp())
     return tuple(f"{at.isoformat(timespec='milliseconds')} {move}" for at, move in moves[-MAX_MOVES:])
-
-
-def _time_of(move: tuple[datetime, str]) -> float:
-    """A sort key that accepts times without a time zone too: a damaged record may have one."""
-    return move[0].timestamp()
 
 
 def _moves_of(attempt: Attempt) -> Iterator[Move]:
@@ -189,21 +185,23 @@ def _in_short(attempt: Attempt | None) -> str:
 
 
 class Verdict(StrEnum):
-    """The consequence of an ended attempt for its job. AGAIN: the job is retried. PAUSE: it did not count."""
+    """The consequence of an ended attempt for its job."""
 
     SUCCEED = "SUCCEED"
     FAIL = "FAIL"
-    RETRY = "AGAIN"
+    RETRY = "RETRY"
+    #: The job waits for its next attempt, and this one does not count.
     PAUSE = "PAUSE"
 
 
 def verdict(job: Job, ended: Attempt) -> Verdict:
     """Decide what follows for the job from its ended attempt. The order of the checks is part of the contract.
 
-    A stop order that was saved before the end decides, whatever the exit code: programs often exit with 0 on a stop
-    signal. A TerminateJob or a timeout fails the job; a pause lets it wait for its next attempt, unless it was also
-    cancelled or refused. Without one exit code 0 succeeds, even after a CancelJob. Otherwise the job fails if it was
-    cancelled or refused, or has used its attempts; else its evaluateOnExit decides.
+    - A stop order that was saved before the end decides, whatever the exit code: programs often exit with 0 on a stop
+      signal. A TerminateJob or a timeout fails the job. A pause lets the job wait for its next attempt, unless the job
+      was also cancelled or refused.
+    - Without a stop order exit code 0 succeeds, even after a CancelJob.
+    - Otherwise the job fails if it was cancelled or refused, or has used its attempts; else its evaluateOnExit decides.
     """
     if job.stop is not None and not job.is_pausing:
         return Verdict.FAIL

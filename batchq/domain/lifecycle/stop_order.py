@@ -1,7 +1,7 @@
-"""Stop orders: what CancelJob, TerminateJob, a timeout and a force-fail store in a job beside its status. Pure.
+"""Stop orders: what CancelJob, TerminateJob, a pause and a timeout store in a job beside its status. Pure.
 
-An order stays in `Job.stop_orders` after the job has ended. A request that changes nothing is not stored, so the first
-order of a kind stands, and a later one that goes further follows it.
+An order stays in `Job.stop_orders` after the job has ended. A request that changes nothing is not stored: the first
+order of a kind stands, and only an order that goes further, as a TerminateJob after a CancelJob, is appended.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,14 +32,19 @@ def with_cancel(job: Job, event: on.CancelRequested, now: datetime) -> Job:
 
 def terminate_order(job: Job, event: on.TerminateRequested, now: datetime) -> StopOrder:
     """The order of a TerminateJob. The grace period is the request's, else the job's."""
-    order = StopOrder(
+    order = _terminate(event, now)
+    return with_ladder(job, order, grace=event.grace, signal=event.signal, checkpoint=event.checkpoint)
+
+
+def _terminate(event: on.TerminateRequested | on.StopForced, now: datetime) -> StopOrder:
+    """The order without a ladder."""
+    return StopOrder(
         kind=StopKind.TERMINATE,
         reason=event.reason,
         user=event.user,
         ordered_at=_order_time(event.requested_at, now),
         keep_checkpoints=event.keep_checkpoints,
     )
-    return with_ladder(job, order, grace=event.grace, signal=event.signal, checkpoint=event.checkpoint)
 
 
 def with_ladder(
@@ -47,8 +52,9 @@ def with_ladder(
 ) -> StopOrder:
     """The order with the steps that stop the job.
 
-    `grace` None: the job's own. `checkpoint`: whether a final checkpoint is wanted. It is requested of a RUNNING job
-    with a checkpoint directory, and of the children of an array; for any other job the request is dropped.
+    `grace`: from the stop signal to SIGKILL; None: the job's own. `signal`: the stop signal; None: the image's.
+    `checkpoint`: whether a final checkpoint is requested. Only a RUNNING job with a checkpoint directory, and an array
+    whose children have one, can write it; for any other job `checkpoint` has no effect.
     """
     requested = (
         checkpoint
@@ -61,9 +67,9 @@ def with_ladder(
 
 
 def _order_time(requested_at: datetime | None, now: datetime) -> datetime:
-    """When the order was given: not in the future, even if the clock was set back after the request.
+    """When the order was accepted: never in the future, even if the clock was set back after the request.
 
-    A bulk stop stores the time of its request, which no alignment of stored times moves. Decision 0035.
+    A bulk stop stores the time of its request, and the correction of stored times (decision 0035) does not change it.
     """
     return now if requested_at is None else min(requested_at, now)
 
@@ -93,7 +99,7 @@ def pause(job: Job, event: on.PauseRequested, now: datetime) -> Job:
 
 
 def _with_end(job: Job, order: StopOrder) -> Job:
-    """Store a TerminateJob. It continues the steps of an earlier pause, if there was one, and the job is not held."""
+    """Store a TerminateJob, and release the job. The order takes over the ladder of a pause, if the job is pausing."""
     if job.stop is not None:
         order = replace(
             job.stop,
@@ -108,7 +114,7 @@ def _with_end(job: Job, order: StopOrder) -> Job:
 
 
 def time_out(job: Job, now: datetime) -> Job:
-    """Store the stop order of a timeout. A final checkpoint is requested if the job declares a signal for it."""
+    """Store the stop order of a timeout. A final checkpoint is requested if the job declares a checkpoint signal."""
     reason, rules = status_reasons.TIMED_OUT, job.spec.checkpoints
     order = StopOrder(kind=StopKind.TIMEOUT, reason=reason, ordered_at=now)
     checkpoint = rules is not None and rules.signal is not None
@@ -118,23 +124,15 @@ def time_out(job: Job, now: datetime) -> Job:
 def force(job: Job, event: on.StopForced, now: datetime) -> Job:
     """Store that the job is killed without further steps: in its stop order, else in a new one.
 
-    Returns the same object if it was forced already.
+    Returns the same object if the stop was forced already.
     """
     if job.stop is None or job.is_pausing:
-        ordered_at = _order_time(event.requested_at, now)
-        order = StopOrder(
-            kind=StopKind.TERMINATE,
-            reason=event.reason,
-            user=event.user,
-            ordered_at=ordered_at,
-            keep_checkpoints=event.keep_checkpoints,
-        )
-        job = _with_end(job, order)
+        job = _with_end(job, _terminate(event, now))
     return changed(job, lambda it: forced(it, event, now))
 
 
 def forced(order: StopOrder, event: on.StopForced, now: datetime) -> StopOrder:
-    """The order without further steps; the same object if it was forced already."""
+    """The order with SIGKILL as its next step; the same object if it was forced already."""
     if order.forced_at is not None:
         return order
     missing = order.final_checkpoint_requested and order.final_checkpoint is None
@@ -160,16 +158,6 @@ def terminate_request(event: on.StopForced) -> on.TerminateRequested:
     )
 
 
-def remember_cancel(job: Job, event: on.CancelRequested, now: datetime) -> Job:
-    """Store a CancelJob on an active job, unless a cancel or a stop order is stored already.
-
-    AWS: CancelJob succeeds on such a job and has no effect. batchq: the job has no further attempt.
-    """
-    if job.cancel is not None or (job.stop is not None and not job.is_pausing):
-        return job
-    return with_cancel(job, event, now)
-
-
 def awaits_final_checkpoint(job: Job) -> bool:
     """Whether a final checkpoint of the attempt under way was requested, and none has been seen."""
     order = job.stop
@@ -182,7 +170,7 @@ def awaits_final_checkpoint(job: Job) -> bool:
 
 
 def see_checkpoint(job: Job, event: on.CheckpointSeen, now: datetime) -> Job:
-    """Store the final checkpoint, if one was requested and this is the first that was seen. No step ends here."""
+    """Store the final checkpoint, if one was requested and it is the first that was seen. The ladder stays."""
     return changed(job, lambda it: _with_checkpoint(it, event, now))
 
 
@@ -205,16 +193,20 @@ def see_late_checkpoint(job: Job, event: on.CheckpointSeen, now: datetime) -> Jo
 
 
 def miss_checkpoint(job: Job, step: SignalStep | None) -> Job:
-    """Store that the wait of `step` was over before a final checkpoint was seen. Nothing for a step of another kind."""
+    """Store that the wait of `step` was over before a final checkpoint was seen.
+
+    No change for a step that does not wait for a checkpoint, and for `step` None.
+    """
     if step is None or not step.until_checkpoint or not awaits_final_checkpoint(job):
         return job
     return changed(job, lambda it: replace(it, checkpoint_error=f"none after {step.wait.total_seconds():g} s"))
 
 
 def record_progress(job: Job, before: tuple[AttemptContainer, ...], now: datetime) -> Job:
-    """Store in the stop order, if there is one, what happened first to one of several containers. `before`: earlier.
+    """Store in the stop order, if there is one, what this change is the first to do to any of several containers.
 
-    A container may have been stopping before the order, so the times are those of this change.
+    `before`: the containers before the change. Its time is stored, not that of the container's ladder, which may have
+    begun before the order.
     """
     if job.stop is None or job.attempt is None:
         return job
@@ -234,7 +226,7 @@ def record_progress(job: Job, before: tuple[AttemptContainer, ...], now: datetim
 
 
 def changed(job: Job, change: Callable[[StopOrder], StopOrder]) -> Job:
-    """Change the order that stops the attempt. Returns the same object without one, or if it does not change."""
+    """Apply `change` to the order that stops the attempt. Returns the same object without an order or a change."""
     order = job.stop
     if order is None or (after := change(order)) == order:
         return job
@@ -266,9 +258,9 @@ def _stopped_alone(job: Job, attempt: Attempt) -> Iterator[tuple[int | None, str
 
 
 def of_part(attempt: Attempt, node: int | None, container: str | None) -> StopOrder | None:
-    """The TerminateJob for a node, or for a container of a task, alone; None: there was none.
+    """The TerminateJob for one node, or for one container of a task, with the progress of the containers that it stops.
 
-    It has the progress of the containers that it stops.
+    None: there was none.
     """
     stopped = [
         it
@@ -293,7 +285,10 @@ def _steps(
     *,
     taken_over: StopOrder | None = None,
 ) -> Iterator[StopStep]:
-    """`taken_over`: the pause whose ladder a new order takes over, else None."""
+    """The steps of an order between two versions of it; `before` None: it is new.
+
+    `taken_over`: the pause whose ladder a new order takes over, else None.
+    """
     known = before or taken_over
 
     def is_new(name: str) -> bool:

@@ -15,9 +15,9 @@ The API has two requests that end a job:
   is FAILED, whatever the exit code, and not retried.
 - TerminateJob with force (`StopForced`) sends SIGKILL at once, also to a job that is stopping.
 
-The first stop order stands: a later CancelJob, TerminateJob or timeout changes nothing, and force shortens it only. A
-TerminateJob that follows a CancelJob still stops the container. The orders that had an effect are kept in
-`Job.stop_orders`. AWS ends a PENDING job only when its dependencies have ended; batchq ends it at once.
+The first stop order stands: a later CancelJob, TerminateJob or timeout changes nothing, and force can only shorten it.
+A TerminateJob after a CancelJob still stops the container. The orders that had an effect are kept in `Job.stop_orders`.
+AWS ends a PENDING job only when its dependencies have ended; batchq ends it at once.
 
 Two kinds of jobs have tables of their own: an array whose children exist (`lifecycle.arrays`), and an attempt with
 several containers (`lifecycle.containers`). `step` selects the table.
@@ -95,19 +95,19 @@ def _fail_waiting(job: Job, event: on.DependencyFailed | on.FoundInvalid, now: d
 
 
 def _mark_unschedulable(job: Job, event: on.FoundUnschedulable, now: datetime) -> Outcome:
-    """Exclude an unschedulable job from placement, until an environment can hold it."""
+    """Exclude an unschedulable job from placement until an environment could hold it."""
     return replace(_blocked(job, event.reason, now), unschedulable=True, promised_start=None), ()
 
 
 def _block(job: Job, event: on.FoundBlocked, now: datetime) -> Outcome:
-    """Show why the head of a queue waits. The start promised to it may become earlier, never later."""
+    """Show why the head of a queue waits. Its promised start may become earlier, never later."""
     blocked = _blocked(job, event.reason, now)
     promises = [it for it in (job.promised_start, event.promise) if it is not None]
     return replace(blocked, promised_start=min(promises)) if promises else blocked, ()
 
 
 def _blocked(job: Job, reason: str, now: datetime) -> Job:
-    """Set the status reason. `blocked_at` stays the same while only the reason's text changes and not its code."""
+    """Set the status reason. `blocked_at` changes only with the reason's code, not with the rest of its text."""
     if job.blocked_at is not None and job.status_reason == reason:
         return job
     same = job.status_reason is not None and status_reasons.code(job.status_reason) == status_reasons.code(reason)
@@ -162,7 +162,7 @@ def _discard(job: Job, _: on.ContainerDiscarded, __: datetime) -> Outcome:
 
 
 def _run(job: Job, event: on.ContainerStarted, now: datetime) -> Outcome:
-    """The container runs. A stop that was ordered while it was starting begins now, a forced one with SIGKILL."""
+    """The container runs. A stop that was ordered while it was starting begins now; a forced stop with SIGKILL."""
     attempt = attempt_of(job)
     started = start_time(event.started_at, requested_at=attempt.placed_at, now=now)
     attempt = replace(attempt, started_at=started)
@@ -211,8 +211,12 @@ def _lose(job: Job, event: on.ContainerLost, now: datetime) -> Outcome:
 
 
 def _remember_cancel(job: Job, event: on.CancelRequested, now: datetime) -> Outcome:
-    """Leave the attempt alone, and prevent a retry."""
-    return stop_order.remember_cancel(job, event, now), ()
+    """Store the CancelJob: it prevents a retry, and the attempt continues. No change for a job that is stopping.
+
+    AWS: CancelJob succeeds on such a job and has no effect. batchq: the job has no further attempt.
+    """
+    cannot_retry = job.cancel is not None or (job.stop is not None and not job.is_pausing)
+    return (job if cannot_retry else stop_order.with_cancel(job, event, now)), ()
 
 
 def _terminate_active(job: Job, event: on.TerminateRequested, now: datetime) -> Outcome:
@@ -256,7 +260,7 @@ def _time_out(job: Job, _: on.TimedOut, now: datetime) -> Outcome:
 
 
 def _note_request(job: Job, event: on.CheckpointRequested, now: datetime) -> Outcome:
-    """Store that a checkpoint signal is sent, before it is: after a restart it is not sent a second time at once."""
+    """Store that a checkpoint signal is about to be sent, so that a restart does not send it a second time at once."""
     return stop_order.changed(job, lambda it: ladder.requested(it, event.step, now)), ()
 
 

@@ -1,9 +1,9 @@
-"""EASY backfill: which jobs may start before a waiting head of a queue without delaying it. Pure.
+"""EASY backfill: which jobs may start before a waiting head of a queue without delaying it. Pure. Decision 0008.
 
-The resources that a head needs are reserved for it. Another job may start if, in every dimension that it uses, it fits
-beside all reservations. It may also use reserved resources if it is certain to return them in time: the latest start of
-the head is known, because enough running jobs have a timeout or a stop order, and the other job has a timeout and ends
-before that. Decision 0008 proves that no job starves.
+The resources that a head needs are reserved for it. Another job may start if it fits beside all reservations, in every
+dimension that it uses. It may also use reserved resources if it is certain to return them in time. For that the latest
+start of the head must be known, because enough running jobs have a timeout or a stop order, and the other job must have
+a timeout and end before that start. Decision 0008 proves that no job starves.
 """
 
 from bisect import bisect_right, insort
@@ -30,7 +30,7 @@ class Ending(Struct, frozen=True, kw_only=True):
 class Reservation(Struct, frozen=True, kw_only=True):
     """The reservation for a waiting job."""
 
-    #: What jobs may use only if they end before `starts`.
+    #: What other jobs may use only if they end before `starts`.
     amounts: Amounts
     #: The latest start of the waiting job; None: not known.
     starts: datetime | None
@@ -39,7 +39,7 @@ class Reservation(Struct, frozen=True, kw_only=True):
 
 
 class Reservations:
-    """All reservations. The common sums are maintained as reservations are added, because there may be many queues."""
+    """All reservations of a pass. Their sums are updated with each reservation, because there may be many queues."""
 
     def __init__(self) -> None:
         self._known: list[Reservation] = []  # reservations with a known start, ascending by it
@@ -59,22 +59,22 @@ class Reservations:
             insort(self._known, reservation, key=_start)
 
     def before(self, until: datetime | None) -> int:
-        """How many reservations a job that ends at `until` must leave alone; None: its end is not known.
+        """How many reservations a job that ends at `until` must not use; None: its end is not known.
 
-        Those without a known start, and those with a start up to `until`. `kept_for` takes the result.
+        They are those without a known start, and those with a start up to `until`. `reserved_for` takes the result.
         """
         return self._unknown + (len(self._known) if until is None else bisect_right(self._known, until, key=_start))
 
     def reserved_for(self, count: int) -> Amounts:
-        """The resources that the first `count` reservations keep, with the `reserved` ones of all reservations.
+        """The `amounts` of the first `count` reservations, and the `reserved` ones of all reservations.
 
-        First are those without a known start, then the others by start.
+        The reservations without a known start come first, then the others by start.
         """
         if count == self._unknown + len(self._known):
             return self._of_all
         kept = self._of_unknown | self._reserved
-        for aside in self._known[: count - self._unknown]:
-            _add(kept, aside.amounts)
+        for reservation in self._known[: count - self._unknown]:
+            _add(kept, reservation.amounts)
         return kept
 
 
@@ -83,7 +83,7 @@ def latest_end(job: Job, now: datetime) -> datetime | None:
 
     After that time the job may end at any moment.
     """
-    assert job.attempt is not None, f"{job.id} holds room and has no attempt"
+    assert job.attempt is not None, f"{job.id} is active and has no attempt"
     if job.stop is not None:
         return latest_kill(job.stop, now)
     if job.spec.timeout is None:
@@ -101,7 +101,10 @@ def latest_end_if_placed(longest: timedelta | None, now: datetime) -> datetime |
 def latest_start(
     wanted: Sequence[Amounts], free: Mapping[Dimension, int], endings: Iterable[Ending]
 ) -> datetime | None:
-    """The latest time at which one of the demands `wanted` fits, as running jobs end; None if that is not known."""
+    """The latest time at which one of the demands `wanted` fits, because running jobs have ended; None: not known.
+
+    `free`: what is free now. `endings`: the running jobs with a known latest end.
+    """
     there = dict(free)
     for ending in sorted(endings, key=lambda it: it.at):
         for of, amount in ending.amounts.items():
@@ -116,9 +119,9 @@ def _grace(job: Job) -> timedelta:
     return job.spec.stop_grace if job.spec.task is None and job.spec.nodes is None else STOP_ALLOWANCE
 
 
-def _start(aside: Reservation) -> datetime:
-    assert aside.starts is not None, "its start is not known"
-    return aside.starts
+def _start(reservation: Reservation) -> datetime:
+    assert reservation.starts is not None, "a reservation with an unknown start is not sorted"
+    return reservation.starts
 
 
 def _add(kept: dict[Dimension, int], amounts: Amounts) -> None:

@@ -1,10 +1,10 @@
 """Placement: which RUNNABLE jobs start now, and on which compute environment. Pure.
 
 The scheduler offers jobs to `FreeCapacity` in the order in which they should start. A job is placed on the first
-enabled environment of its queue that has room; nothing is overcommitted. If the first job of a queue that does not fit
-(its head) has to wait, the resources that it needs are reserved, and later jobs start only if they do not delay it
-(`backfill`), so smaller jobs cannot starve a large one. A job that could never fit is unschedulable, and delays no
-other job.
+enabled environment of its queue that has enough free resources; nothing is overcommitted. The first job of a queue that
+does not fit now is the head of the queue. The resources that a head needs are reserved, and later jobs start only if
+they do not delay it (`backfill`), so smaller jobs cannot starve a large one. A job that could never fit is
+unschedulable, and delays no other job.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -74,7 +74,7 @@ class Insufficient(Struct, frozen=True, kw_only=True):
 
     #: The status reason.
     reason: str
-    #: Whether an equal job was refused before in the same room.
+    #: Whether a job with the same demand was refused before in this pass, beside the same reservations.
     known: bool = False
 
 
@@ -85,7 +85,7 @@ class Unschedulable(Struct, frozen=True, kw_only=True):
 
 
 class Cluster(Struct, frozen=True, kw_only=True):
-    """The total capacity, whether in use or not."""
+    """The total capacity of all compute environments, in use or not."""
 
     environments: Mapping[EnvironmentName, ComputeEnvironment]
     #: What jobs may reserve of the host. Memory and GPUs are shared by all environments; vCPUs are each environment's.
@@ -135,144 +135,145 @@ def usable(machine: Resources) -> Resources:
 class FreeCapacity:
     """The free capacity of the cluster during one placement pass: each placed job and each reservation reduces it.
 
-    `promised`: the latest start that earlier passes stored for each blocked job. `promises`: the latest starts that
-    this pass found, never later than those.
+    `usage`: the resources in use when the pass begins. `promised`: the latest start of each blocked job that earlier
+    passes stored. `promises`: the latest starts that this pass found; none is later than the stored one.
     """
 
     def __init__(
-        self, *, site: Cluster, held: UsageSnapshot, now: datetime, promised: Mapping[JobId, datetime] | None = None
+        self, *, cluster: Cluster, usage: UsageSnapshot, now: datetime, promised: Mapping[JobId, datetime] | None = None
     ) -> None:
-        self._site = site
-        self._held = held
+        self._cluster = cluster
+        self._usage = usage
         self._now = now
         self._promised = promised or {}
-        self._most = site.amounts()
-        self._used_up: set[Dimension] = set()
-        self._free = dict(self._most)
-        self._asides = Reservations()
-        self._too_large: dict[tuple[object, ...], str] = {}  # refused shapes: within a pass capacity only shrinks
+        self._total = cluster.amounts()
+        self._consumed: set[Dimension] = set()
+        self._free = dict(self._total)
+        self._reservations = Reservations()
+        self._refused: dict[tuple[object, ...], str] = {}  # reasons by shape: within a pass capacity only shrinks
         self._endings: list[Ending] = []  # of the jobs placed in this pass
         self.promises: dict[JobId, datetime] = {}
-        self._count(held.needed)
-        self._add_ending(self._returning(held.sums), until=None)
-        for account, millicpus in held.accounts.items():
-            self._add_ending({vcpus_of(it): millicpus for it in site.quotas.on_millicpus(account)}, until=None)
+        self._count(usage.needed)
+        self._add_ending(self._returning(usage.sums), until=None)
+        for account, millicpus in usage.accounts.items():
+            self._add_ending({vcpus_of(it): millicpus for it in cluster.quotas.on_millicpus(account)}, until=None)
 
     @property
     def quotas(self) -> Quotas:
-        return self._site.quotas
+        return self._cluster.quotas
 
     def place_or_reserve(self, job: Candidate, names: Sequence[EnvironmentName]) -> Fits | Insufficient | Unschedulable:
-        """Place the job on the first of these environments that has room; if none has, reserve what it needs."""
+        """Place the job on the first of these environments that has room; if none has, reserve what the job needs."""
         outcome = self.place_if_no_delay(job, names)
         if isinstance(outcome, Insufficient):
-            self._reserve(job, self._able(job, names))
+            self._reserve(job, self._demands(job, names))
         return outcome
 
     def place_if_no_delay(
         self, job: Candidate, names: Sequence[EnvironmentName]
     ) -> Fits | Insufficient | Unschedulable:
-        """Place a job behind a waiting head, if it delays no reservation. Nothing is reserved for it."""
+        """As `place_or_reserve`, without a reservation: for a job behind a waiting head, which it must not delay."""
         until = latest_end_if_placed(job.timeout, self._now)
-        before = self._asides.before(until)
-        shape = (job.resources, job.requirements, tuple(names), self._site.quotas.on_millicpus(job.account), before)
-        known = self._too_large.get(shape)
+        before = self._reservations.before(until)
+        shape = (job.resources, job.requirements, tuple(names), self._cluster.quotas.on_millicpus(job.account), before)
+        known = self._refused.get(shape)
         if known is not None:
             return Insufficient(reason=known, known=True)
-        able = self._able(job, names)
+        able = self._demands(job, names)
         if not able:
             return self._why_never(job, names)
-        there = self._reserved_for(before)
+        there = self._unreserved(before)
         for name, wanted in able.items():
             if within(wanted, there):
                 self._take(wanted, until)
                 return Fits(environment=name)
-        reason = self._too_large[shape] = status_reasons.no_room(*lacking(next(iter(able.values())), there))
+        reason = self._refused[shape] = status_reasons.no_room(*lacking(next(iter(able.values())), there))
         return Insufficient(reason=reason)
 
     def at_limit(self, job: Candidate, names: Sequence[EnvironmentName]) -> AccountName | None:
-        """The highest account in the tree whose vCPU limit the job would exceed now; None if no limit blocks it.
+        """The highest account in the tree whose vCPU limit the job would exceed now; None if no limit blocks the job.
 
-        Also None for a job that could not start anyway: it requests more than a limit or an environment has, or all its
-        environments are disabled.
+        Also None for a job that could not start anyway, because it requests more than a limit or an environment has, or
+        because all its environments are disabled.
         """
-        binding = self._site.quotas.on_millicpus(job.account)
-        if not binding or not self._able(job, names):
+        binding = self._cluster.quotas.on_millicpus(job.account)
+        if not binding or not self._demands(job, names):
             return None
-        there = self._reserved_for(self._asides.before(latest_end_if_placed(job.timeout, self._now)))
+        there = self._unreserved(self._reservations.before(latest_end_if_placed(job.timeout, self._now)))
         return next((it for it in reversed(binding) if job.resources.millicpus > there[vcpus_of(it)]), None)
 
     def closed(self, names: Sequence[EnvironmentName]) -> bool:
-        """Whether no job, however small and short, could start on one of these environments."""
-        there = self._reserved_for(self._asides.before(self._now))
-        return there[MEMORY] <= 0 or all(there[vcpus(name)] <= 0 for name in self._site.enabled(names))
+        """Whether not even the smallest and shortest job could start on one of these environments now."""
+        there = self._unreserved(self._reservations.before(self._now))
+        return there[MEMORY] <= 0 or all(there[vcpus(name)] <= 0 for name in self._cluster.enabled(names))
 
     def full(self, names: Sequence[EnvironmentName]) -> bool:
-        """Whether all memory, or all vCPUs of these environments, are in use, reservations aside."""
-        return self._free[MEMORY] <= 0 or all(self._free[vcpus(name)] <= 0 for name in self._site.enabled(names))
+        """Whether all memory, or all vCPUs of these environments, are in use. Reservations do not count as use."""
+        return self._free[MEMORY] <= 0 or all(self._free[vcpus(name)] <= 0 for name in self._cluster.enabled(names))
 
     def could_hold(self, job: Candidate, names: Sequence[EnvironmentName]) -> bool:
         """Whether one of these environments is enabled and could hold the job if nothing else ran."""
-        return bool(self._able(job, names))
+        return bool(self._demands(job, names))
 
-    def _able(self, job: Candidate, names: Sequence[EnvironmentName]) -> dict[EnvironmentName, Amounts]:
+    def _demands(self, job: Candidate, names: Sequence[EnvironmentName]) -> dict[EnvironmentName, Amounts]:
         """The job's demand on each enabled environment that could hold it if nothing else ran."""
         if job.requirements:
             self._count(need.resource for need in job.requirements)
-        wanted = {name: self._demand(job, name) for name in self._site.enabled(names)}
-        return {name: amounts for name, amounts in wanted.items() if within(amounts, self._most)}
+        wanted = {name: self._demand(job, name) for name in self._cluster.enabled(names)}
+        return {name: amounts for name, amounts in wanted.items() if within(amounts, self._total)}
 
     def _demand(self, job: Candidate, environment: EnvironmentName) -> Amounts:
         wanted = demand(job.resources, job.requirements, environment)
-        if self._site.quotas.millicpus and job.resources.millicpus > 0:
-            wanted |= {vcpus_of(it): job.resources.millicpus for it in self._site.quotas.on_millicpus(job.account)}
+        if self._cluster.quotas.millicpus and job.resources.millicpus > 0:
+            wanted |= {vcpus_of(it): job.resources.millicpus for it in self._cluster.quotas.on_millicpus(job.account)}
         return wanted
 
     def _count(self, resources: Iterable[ConsumableName]) -> None:
-        """Add these consumable resources to the dimensions of this room."""
+        """Add these consumable resources to the dimensions that this object counts."""
         for resource in resources:
-            of, stock = units(resource), self._site.stocks.get(resource)
-            if stock is not None and of not in self._most:
-                self._most[of] = self._free[of] = stock.amount
+            of, stock = units(resource), self._cluster.stocks.get(resource)
+            if stock is not None and of not in self._total:
+                self._total[of] = self._free[of] = stock.amount
                 if not stock.returns:
-                    self._used_up.add(of)
+                    self._consumed.add(of)
 
-    def _reserved_for(self, before: int) -> Mapping[Dimension, int]:
-        """What is free beside the first `before` reservations (`Reservations.before`)."""
-        kept = self._asides.reserved_for(before)
+    def _unreserved(self, before: int) -> Mapping[Dimension, int]:
+        """What is free beside the first `before` reservations; `before` is a result of `Reservations.before`."""
+        kept = self._reservations.reserved_for(before)
         return {of: amount - kept.get(of, 0) for of, amount in self._free.items()} if kept else self._free
 
     def _reserve(self, job: Candidate, able: Mapping[EnvironmentName, Amounts]) -> None:
         """Reserve on every environment that could hold the job: which of them has room first is not known."""
         if not able:
             return
-        there = self._reserved_for(self._asides.before(None))
-        known = (latest_start(list(able.values()), there, self._all_endings()), self._promised.get(job.job_id))
+        there = self._unreserved(self._reservations.before(None))
+        endings = [*self._known_endings, *self._endings]
+        known = (latest_start(list(able.values()), there, endings), self._promised.get(job.job_id))
         promise = min((it for it in known if it is not None), default=None)
         if promise is not None:
             self.promises[job.job_id] = promise
         amounts = {of: amount for wanted in able.values() for of, amount in wanted.items()}
-        limits = {vcpus_of(it) for it in self._site.quotas.on_millicpus(job.account)}
-        reserved = {of: amounts.pop(of) for of in (limits | self._used_up) & amounts.keys()}
-        self._too_large.clear()  # a count in its keys may now mean other reservations
-        self._asides.add(Reservation(amounts=amounts, starts=promise, reserved=reserved))
+        limits = {vcpus_of(it) for it in self._cluster.quotas.on_millicpus(job.account)}
+        reserved = {of: amounts.pop(of) for of in (limits | self._consumed) & amounts.keys()}
+        self._refused.clear()  # its keys contain a number of reservations, which now stands for others
+        self._reservations.add(Reservation(amounts=amounts, starts=promise, reserved=reserved))
 
     def _why_never(self, job: Candidate, names: Sequence[EnvironmentName]) -> Insufficient | Unschedulable:
         """Why no environment can hold the job. If none is enabled, that is not known and the job waits."""
-        enabled = self._site.enabled(names)
+        enabled = self._cluster.enabled(names)
         if not enabled:
             return Insufficient(reason=status_reasons.NO_ENVIRONMENT)
         for need in job.requirements:
-            if need.resource not in self._site.stocks:
+            if need.resource not in self._cluster.stocks:
                 return Unschedulable(reason=status_reasons.no_such_resource(need.resource))
-        for account in self._site.quotas.on_millicpus(job.account):
-            if job.resources.millicpus > (most := self._most[vcpus_of(account)]):
+        for account in self._cluster.quotas.on_millicpus(job.account):
+            if job.resources.millicpus > (most := self._total[vcpus_of(account)]):
                 return Unschedulable(reason=status_reasons.beyond_limit(account, job.resources.millicpus, most))
-        most = max(self._site.environments[name].max_millicpus for name in enabled)
+        most = max(self._cluster.environments[name].max_millicpus for name in enabled)
         if job.resources.millicpus > most:
             return Unschedulable(reason=status_reasons.too_many_vcpus(job.resources.millicpus, most))
         wanted = self._demand(job, enabled[0])
-        wanting = {of: (wanted[of], self._most.get(of, 0)) for of in lacking(wanted, self._most)}
+        wanting = {of: (wanted[of], self._total.get(of, 0)) for of in lacking(wanted, self._total)}
         for need in job.requirements:
             if (of := units(need.resource)) in wanting:
                 return Unschedulable(reason=status_reasons.too_many_units(need.resource, *wanting[of]))
@@ -282,12 +283,15 @@ class FreeCapacity:
         )
 
     def _take(self, wanted: Amounts, until: datetime | None) -> None:
-        """Use the resources until `until`. Units that are not returned also reduce the total capacity."""
+        """Use the resources until `until`; None: the end is not known.
+
+        Units that are not returned also reduce the total capacity.
+        """
         returning = self._returning(wanted)
         for of in wanted.keys() - returning.keys():
-            self._too_large.clear()
+            self._refused.clear()
             self._free[of] -= wanted[of]
-            self._most[of] -= wanted[of]
+            self._total[of] -= wanted[of]
         self._add_ending(returning, until=until)
 
     def _add_ending(self, amounts: Amounts, *, until: datetime | None) -> None:
@@ -297,14 +301,11 @@ class FreeCapacity:
         if until is not None:
             self._endings.append(Ending(at=until, amounts=amounts))
 
-    def _all_endings(self) -> list[Ending]:
-        return [*self._known_endings, *self._endings]
-
     @cached_property
     def _known_endings(self) -> list[Ending]:
-        """Computed once, when the first job of the pass has to wait."""
+        """The endings of the jobs that held resources when the pass began, computed when the first job has to wait."""
         endings = []
-        for job in self._held.timed():
+        for job in self._usage.timed():
             at = latest_end(job, self._now)
             if at is not None and job.attempt is not None:
                 wanted = self._demand(candidate(job), EnvironmentName(job.attempt.environment))
@@ -312,4 +313,4 @@ class FreeCapacity:
         return endings
 
     def _returning(self, wanted: Amounts) -> Amounts:
-        return {of: amount for of, amount in wanted.items() if of not in self._used_up}
+        return {of: amount for of, amount in wanted.items() if of not in self._consumed}

@@ -14,7 +14,7 @@ from batchq.domain.ids import JobId, child_id, node_of, parent_of
 from batchq.domain.job import FINISHED, Dependency, DependencyType, Job, JobSpec, Status
 
 #: The result of `evaluate`: an event to apply to the job.
-Judgement = on.DependenciesMet | on.DependenciesPending | on.DependencyFailed | on.FoundInvalid
+DependencyEvent = on.DependenciesMet | on.DependenciesPending | on.DependencyFailed | on.FoundInvalid
 
 MAX_OVERRIDES_LENGTH = 8192  # AWS: characters of the overrides as JSON
 MAX_PROPAGATED_TAGS = 50  # AWS: the tags to propagate, of the job and its definition together
@@ -28,11 +28,11 @@ def invalid(overrides: Overrides, propagated: int) -> str | None:
     return status_reasons.TOO_MANY_TAGS if propagated > MAX_PROPAGATED_TAGS else None
 
 
-def evaluate(job: Job, known: Mapping[JobId, Job]) -> Judgement:
+def evaluate(job: Job, known: Mapping[JobId, Job]) -> DependencyEvent:
     """The event that follows for the job from the jobs that it depends on.
 
     A dependency that FAILED or is not in `known` fails it; if all SUCCEEDED they are met; otherwise they are pending.
-    `known` must have all existing jobs of `asked_of`.
+    `known` must have all existing jobs of `dependencies_to_read`.
     """
     if job.spec.invalid is not None:
         return on.FoundInvalid(reason=job.spec.invalid)
@@ -45,9 +45,10 @@ def evaluate(job: Job, known: Mapping[JobId, Job]) -> Judgement:
 
 
 def standing(job: Job, known: Mapping[JobId, Job]) -> tuple[tuple[JobId, Status], ...]:
-    """The dependencies that count for this job, each with its status as it counts. `known` as in `evaluate`.
+    """The jobs that this job waits for or waited for, each with its status as `evaluate` counts it. `known`: as there.
 
-    For the child of an array these are its counterparts, and in a SEQUENTIAL array the child before it.
+    For the child of an array these are the children with its index in N_TO_N dependencies, and in a SEQUENTIAL array
+    the child before it.
     """
     before = _predecessor(job)
     ahead = () if before is None else ((before, next(iter(_before(job, known)))),)
@@ -60,17 +61,13 @@ def standing(job: Job, known: Mapping[JobId, Job]) -> tuple[tuple[JobId, Status]
 
 
 def waits_for(job: Job) -> tuple[JobId, ...]:
-    """The ids of the jobs whose end, or for an array whose spawning, may change what `evaluate` returns.
+    """The ids of the jobs whose end, or the spawning of whose children, may change what `evaluate` returns.
 
-    For a child of an array that is also the array, because the child may never be spawned.
+    A dependency on a child of an array includes the array, because the child may never be spawned.
     """
     if not job.spec.depends_on:
         return ()
-    ids: dict[JobId, None] = {}
-    for dependency in job.spec.depends_on:
-        for job_id in _ids(job, dependency):
-            ids[job_id] = None
-    return tuple(ids)
+    return tuple(dict.fromkeys(job_id for it in job.spec.depends_on for job_id in _ids(job, it)))
 
 
 def waits(job: Job) -> bool:
@@ -85,7 +82,7 @@ def dependencies_to_read(job: Job) -> tuple[JobId, ...]:
 
 
 def named(spec: JobSpec) -> tuple[JobId, ...]:
-    """The ids of all jobs that `refusal` needs: those in dependsOn, their arrays, for N_TO_N the first child."""
+    """The ids of all jobs that `refusal` needs: those in dependsOn, their arrays, and for N_TO_N the first child."""
     ids = [it.job_id for it in spec.depends_on if it.job_id is not None]
     parents = (parent[0] for parent in map(parent_of, ids) if parent is not None)
     arrays = (it.job_id for it in spec.depends_on if it.job_id and it.type is DependencyType.N_TO_N)
@@ -101,7 +98,7 @@ def refusal(spec: JobSpec, known: Mapping[JobId, Job]) -> str | None:
 
 
 def _refusal(dependency: Dependency, array_size: int | None, known: Mapping[JobId, Job]) -> str | None:
-    """AWS does not document most of these cases."""
+    """Why one dependency is refused; None if it is accepted. AWS does not document most of these cases."""
     job_id = dependency.job_id
     if job_id is None:
         return None if array_size is not None else "A SEQUENTIAL dependency without a jobId is for array jobs only."
@@ -115,19 +112,19 @@ def _refusal(dependency: Dependency, array_size: int | None, known: Mapping[JobI
         return f"Job {job_id} in dependsOn does not exist any more."
     other = known[job_id].spec.array_size if job_id in known and known[job_id].child is None else None
     if array_size is None or other != array_size:
-        return f"An N_TO_N dependency needs two array jobs of one size, and Job {job_id} and this job are not."
+        return f"An N_TO_N dependency needs two array jobs of one size, and job {job_id} and this job are not."
     return None
 
 
 def _is_being_deleted(job_id: JobId, known: Mapping[JobId, Job]) -> bool:
-    """Whether it is an array that retention is removing: its children are removed first, beginning with index 0."""
+    """Whether retention is deleting the array: it deletes the children first, beginning with index 0."""
     array = known.get(job_id)
     had_children = array is not None and array.array_state is not None and array.status in FINISHED
     return had_children and child_id(job_id, 0) not in known
 
 
 def _may_come(job_id: JobId, known: Mapping[JobId, Job]) -> bool:
-    """Whether it is a child that its array has still to spawn."""
+    """Whether the id is that of a child that its array has still to spawn."""
     parent = parent_of(job_id)
     array = None if parent is None else known.get(parent[0])
     if parent is None or array is None or array.spec.array_size is None:

@@ -1,8 +1,9 @@
 """Fair share: the order of the shares of a queue with a fair-share policy. Pure. Decision 0009 has the reasons.
 
 The usage of a share is its vCPU time, which decays exponentially. The next job comes from the share with the lowest
-usage x weight, where the usage is the one expected shortly after `now` if everything that the share holds runs on. So
-a placement counts at once, and shares that always have jobs waiting get vCPU time in proportion to 1 / weight.
+usage x weight. The usage is not the present one, but the one that is expected after LOOKAHEAD decay windows if all jobs
+of the share continue. So a placement counts at once, and shares that always have waiting jobs get vCPU time in
+proportion to 1 / weight.
 """
 
 import heapq
@@ -58,7 +59,7 @@ def decay_window(policy: SchedulingPolicy | None) -> timedelta:
 
 
 def accrued(use: ShareUse, now: datetime, decay: timedelta) -> ShareUse:
-    """The usage at `now` of a share that has held the same vCPUs since `use.as_of`."""
+    """The usage at `now` of a share that has held the same vCPUs since `use.as_of`. `decay`: the decay window."""
     passed = max(timedelta(), now - use.as_of) / decay
     kept = math.exp(-passed)
     held = use.millicpus * decay.total_seconds()
@@ -85,7 +86,7 @@ def updated_usage(
 
 
 def may_open(uses: Mapping[ShareKey, ShareUse], key: ShareKey, opened: Iterable[ShareKey]) -> bool:
-    """Whether a job of this share may be submitted: its share is active, or the queue has fewer than MOST_SHARES.
+    """Whether a job of this share may be submitted: its share is active, or the queue has fewer than MAX_SHARES.
 
     `opened`: the shares of the jobs submitted since `uses` was computed. It is read only as far as needed.
     """

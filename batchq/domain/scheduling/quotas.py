@@ -15,9 +15,9 @@ class Quotas:
     `limited`: the accounts with limits, by name. `millicpus`: the vCPU limits, in thousandths, by account.
     """
 
-    def __init__(self, people: Directory) -> None:
-        self.people = people
-        limited = (it for name in {*people.accounts, ROOT} if (it := people.account(name)) is not None)
+    def __init__(self, directory: Directory) -> None:
+        self.directory = directory
+        limited = (it for name in {*directory.accounts, ROOT} if (it := directory.account(name)) is not None)
         self.limited: Mapping[AccountName, Account] = {it.name: it for it in limited if it.limits != NO_LIMITS}
         self._on: dict[AccountName, tuple[Account, ...]] = {}
         self._on_millicpus: dict[AccountName, tuple[AccountName, ...]] = {}
@@ -30,7 +30,7 @@ class Quotas:
         if not self.limited:
             return ()
         if name not in self._on:
-            self._on[name] = tuple(it for it in self.people.lineage(name) if it.name in self.limited)
+            self._on[name] = tuple(it for it in self.directory.lineage(name) if it.name in self.limited)
         return self._on[name]
 
     def on_millicpus(self, name: AccountName) -> tuple[AccountName, ...]:
@@ -46,9 +46,9 @@ NO_QUOTAS = Quotas(Directory())
 
 
 class ClosedAccounts:
-    """The accounts none of whose jobs can start any more in a unit of work, because a limit is reached.
+    """The accounts whose jobs cannot start any more in this unit of work, because a limit is reached.
 
-    `names`: those accounts, with all accounts below them.
+    `names`: the names of those accounts and of all accounts below them.
     """
 
     def __init__(self, quotas: Quotas) -> None:
@@ -65,7 +65,7 @@ class ClosedAccounts:
         """Close an account and all accounts below it."""
         if name not in self._closed:
             self._closed.add(name)
-            self.names |= self._quotas.people.below(name)
+            self.names |= self._quotas.directory.below(name)
 
     def has(self, account: AccountName) -> bool:
         """Whether the account is closed."""
@@ -93,6 +93,6 @@ def quota_exceeded(account: Account, *, there: int, more: int) -> str | None:
         return None
     jobs = "job" if more == 1 else "jobs"
     return (
-        f"Account {account.name} may have {most} jobs that wait, those of the accounts below it among them: "
-        f"it has {there}, and {more} more {jobs} cannot be taken."
+        f"Account {account.name} and the accounts below it may have {most} queued jobs together: "
+        f"they have {there}, and {more} more {jobs} cannot be accepted."
     )

@@ -100,7 +100,7 @@ def _stock(resource: ConsumableResource, used_up: int) -> Stock:
 
 
 def taken(before: Job | None, after: Job) -> tuple[ConsumableRequirement, ...]:
-    """The units that this change of a job takes: all its needs if a new attempt begins, else none."""
+    """The consumable resources that a change of a job takes: all that it requires if an attempt begins, else none."""
     if after.attempt is None or not after.spec.needs:
         return ()
     under_way = None if before is None or before.attempt is None else before.attempt.number
@@ -153,7 +153,7 @@ class Usage:
                     self.timed[job.id] = job
 
     def after(self, jobs: Iterable[Job]) -> UsageSnapshot:
-        """The usage with these jobs in place of the saved ones; nothing is stored."""
+        """The usage with these jobs in place of the saved ones. This object does not change."""
         changed = {job.id: job for job in jobs if self._concerns(job)}
         sums, accounts, needed = self._sums.copy(), self._accounts.copy(), self._needed.copy()
         for job in changed.values():
@@ -167,12 +167,12 @@ class Usage:
 
 def _held_by(job: Job) -> Amounts:
     """The resources that an active job holds on its environment."""
-    assert job.attempt is not None, f"{job.id} holds room and has no attempt"
+    assert job.attempt is not None, f"{job.id} is active and has no attempt"
     return demand(job.spec.resources, job.spec.needs, EnvironmentName(job.attempt.environment))
 
 
 def _holds_as(before: Job, after: Job) -> bool:
-    """A cheap check for the common case that both versions hold the same. False if that is not certain."""
+    """Whether both versions hold the same, by a cheap check for the common case. False if that is not certain."""
     if before.attempt is None or after.attempt is None or before.spec is not after.spec:
         return False
     return before.attempt.environment == after.attempt.environment

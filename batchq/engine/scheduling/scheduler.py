@@ -175,7 +175,7 @@ class Scheduler:
         if self._unschedulable_after is None:
             return True
         _, used_up = self._share_usage_after(unit, unit.job_changes())
-        room = FreeCapacity(site=self._cluster(host, used_up), held=Usage().after(()), now=unit.now)
+        room = FreeCapacity(cluster=self._cluster(host, used_up), usage=Usage().after(()), now=unit.now)
         self._staged_unschedulable_after = await recheck_unschedulable(
             unit, self._store, self._catalog, capacity=room, after=self._unschedulable_after
         )
@@ -197,11 +197,11 @@ class Scheduler:
             held = self._resource_usage.after([change.after for change in changes])
             site = self._cluster(host, used_up)
             if not self._promises_read:
-                room = FreeCapacity(site=site, held=held, now=unit.now)
+                room = FreeCapacity(cluster=site, usage=held, now=unit.now)
                 ids = await blocked_heads(unit, self.queue_cache, self._catalog, capacity=room, usage=uses, skip=skip)
                 self._promises = await read_promises(unit, self.queue_cache, ids)
                 self._promises_read = True
-            room = FreeCapacity(site=site, held=held, now=unit.now, promised=self._promises)
+            room = FreeCapacity(cluster=site, usage=held, now=unit.now, promised=self._promises)
             result = await place_jobs(
                 unit,
                 self.queue_cache,
