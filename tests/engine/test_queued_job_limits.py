@@ -63,7 +63,7 @@ async def test_an_account_may_have_as_many_queued_jobs_as_its_limit(desk):
     await desk.process(*messages)
 
     assert taken(*messages) == [True, True, True, False, False]
-    with pytest.raises(Invalid, match="Account lab may have 3 jobs that wait"):
+    with pytest.raises(Invalid, match="Account lab and the accounts below it may have 3 queued jobs"):
         messages[3].answer.result()
     assert desk.loop.scheduler.queued_jobs.queued == {"lab": 3}
 

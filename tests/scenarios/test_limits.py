@@ -62,7 +62,7 @@ async def test_jobs_of_an_account_at_its_limit_wait_and_others_start(world, call
 
 
 async def submit_no_more(world, caller):
-    with pytest.raises(Invalid, match="Account lab may have 2 jobs that wait"):
+    with pytest.raises(Invalid, match="Account lab and the accounts below it may have 2 queued jobs"):
         await submit(world, caller, Script())
 
 

@@ -67,7 +67,7 @@ def test_concurrent_clients_submit_exactly_as_many_jobs_as_the_limit(lab):
 
     assert len(refused) == 4 * AT_ONCE - 20
     assert {code for code, _ in refused} == {"ClientException"}
-    assert all("Account lab may have 20 jobs that wait" in why for _, why in refused)
+    assert all("Account lab and the accounts below it may have 20 queued jobs" in why for _, why in refused)
 
 
 def test_an_sdk_with_retries_succeeds_and_one_without_gets_the_error(lab):
