@@ -12,7 +12,8 @@ from botocore.config import Config
 from yarl import URL
 
 from batchq.api.authentication import CALLER
-from batchq.api.server import ConnectionLimits
+from batchq.api.http import CONNECTION_CHECK, HttpRefusal, while_connected
+from batchq.api.server import LIMITS, ConnectionLimits
 from tests.support.builders import ADMIN
 from tests.support.certificates import Authority
 from tests.support.server import Wire
@@ -37,6 +38,7 @@ class Place:
             [
                 web.route("*", "/quick", self.quick),
                 web.get("/slow", self.slow),
+                web.get("/waiting", self.waiting),
                 web.post("/echo", self.echo),
                 web.get("/large", self.large),
                 web.get("/stream", self.stream),
@@ -53,6 +55,15 @@ class Place:
         await self.gate.wait()
         self.done.set()
         return web.Response(text="slow")
+
+    async def waiting(self, request):
+        self.reached.set()
+        try:
+            await while_connected(request, self.gate.wait())
+        except HttpRefusal:
+            self.done.set()
+            raise
+        return web.Response(text="quick")
 
     async def echo(self, request):
         self.reached.set()
@@ -182,6 +193,35 @@ async def test_a_client_that_does_not_read_its_response_is_disconnected(place, o
 
     with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
         await reader.readexactly(LARGE)
+
+
+WAITING = b"GET /waiting HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+async def test_a_waiting_request_ends_soon_after_its_client_has_disconnected(place, opens):
+    connect = await opens(LIMITS)
+    _, writer = await connect(WAITING)
+    await place.reached.wait()
+
+    writer.transport.abort()
+    while place.wire._site._connections._open:  # noqa: ASYNC110 - there is no event to wait for
+        await asyncio.sleep(0)
+    let_pass(CONNECTION_CHECK)
+
+    await place.done.wait()
+
+
+async def test_a_waiting_request_of_a_connected_client_is_answered(place, opens):
+    connect = await opens(LIMITS)
+    reader, _ = await connect(WAITING)
+    await place.reached.wait()
+    let_pass(CONNECTION_CHECK)
+    await all_is_heard(connect)
+
+    place.gate.set()
+
+    assert await is_answered(reader)
+    assert not place.done.is_set()
 
 
 STREAM = b"GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n"
