@@ -20,6 +20,7 @@ class Scale:
     few: int = 1000
     many: int = 1_000_000
     looks: int = 200
+    log_mib: int = 1024
     running: int = 100
     idle_beside: int = 20  # of those
     idle_seconds: float = 30.0
@@ -45,6 +46,7 @@ TINY = replace(
     few=110,
     many=220,
     looks=2,
+    log_mib=2,
     running=2,
     idle_beside=1,
     idle_seconds=0.5,
