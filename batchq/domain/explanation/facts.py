@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
+from operator import itemgetter
 
 from msgspec import Struct, field
 
@@ -20,6 +21,7 @@ from batchq.domain.scheduling.capacity import Cluster
 from batchq.domain.scheduling.resources import Dimension, UsageSnapshot, demand
 
 MAX_EXAMINED = 1000  # active jobs; with more of them no holder is named
+MAX_PLACE = 10_000  # places in line are counted up to this number
 
 
 class Holding(Struct, frozen=True, kw_only=True):
@@ -46,7 +48,7 @@ class Holders:
 
     def _holding(self, jobs: Sequence[Job]) -> Holding:
         ends = [(at, it) for it in jobs if (at := latest_end(it, self._now)) is not None and at > self._now]
-        return Holding(jobs=jobs, first_to_end=min(ends, key=_end, default=None))
+        return Holding(jobs=jobs, first_to_end=min(ends, key=itemgetter(0), default=None))
 
     @cached_property
     def _by_dimension(self) -> Mapping[Dimension, Sequence[Job]]:
@@ -57,13 +59,6 @@ class Holders:
                 for of in demand(job.spec.resources, job.spec.needs, EnvironmentName(job.attempt.environment)):
                     found[of].append(job)
         return found
-
-
-def _end(ending: tuple[datetime, Job]) -> datetime:
-    return ending[0]
-
-
-MAX_PLACE = 10_000  # places in line are counted up to this number
 
 
 class StartPhase(StrEnum):
