@@ -1,4 +1,4 @@
-"""What the tests on a real engine stand on."""
+"""Fixtures of the tests on a real engine."""
 
 from contextlib import closing
 
@@ -16,6 +16,6 @@ async def runtime(docker_engine):
 
 @pytest.fixture
 def engine(docker_engine):
-    """The SDK, as somebody else uses it."""
+    """Another client of the engine."""
     with closing(docker_api(docker_engine)) as client:
         yield client

@@ -5,11 +5,8 @@ from docker.errors import NotFound
 
 from batchq.compute.docker import admission
 from batchq.compute.docker.admission import check_image, check_launch, check_network, user_of
-from batchq.compute.docker.containers import Containers
 from batchq.compute.docker.create_request import LaunchInputs, build_create_request
-from batchq.compute.docker.network.placement import NetworkPlacement
 from batchq.compute.docker.policy import ServerPolicy
-from batchq.compute.docker.secrets import NO_SECRETS
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.catalog import Network
 from batchq.domain.container import Device, Logging, Mount
@@ -18,14 +15,15 @@ from batchq.errors import ImageMissing, StartRefused
 from batchq.ports.runtime import LaunchSpec
 from batchq.settings import Privileged
 from tests.support.builders import container, job_id
+from tests.support.containers import containers_of
 
 SERVER = ServerPolicy(privileged=Privileged.ALLOW, volumes=())
 NO_ROOT = ContainerPolicy(root=False)
 
 
-def launch(allowance, **asked):
+def launch(allowance, **members):
     return LaunchSpec(
-        tag=Tag(job_id=job_id(1), attempt=1), spec=container(**asked), environment=(), allowance=allowance
+        tag=Tag(job_id=job_id(1), attempt=1), spec=container(**members), environment=(), allowance=allowance
     )
 
 
@@ -34,9 +32,9 @@ def made(*, user="", sources=(), **host):
     return {"Config": {"User": user}, "HostConfig": {"Mounts": mounts or None} | host}
 
 
-def refuses(asked, inspected, why, *, policy=SERVER, is_new=False):
+def refuses(launched, inspected, why, *, policy=SERVER, is_new=False):
     with pytest.raises(StartRefused, match=why) as refused:
-        check_launch(asked, policy, Network.SHARED, is_new=is_new, inspect=lambda: inspected)
+        check_launch(launched, policy, Network.SHARED, is_new=is_new, inspect=lambda: inspected)
     assert refused.value.forbidden
 
 
@@ -50,9 +48,9 @@ def test_an_image_whose_user_or_group_may_be_root_is_not_started(user):
 
 
 @pytest.mark.fault("SE32")
-@pytest.mark.parametrize("asked", [{}, {"user": "1000"}, {"user": "1000:1000"}])
-def test_without_root_a_container_is_created_with_a_user_and_a_group_of_its_own(asked):
-    assert user_of(launch(NO_ROOT, **asked), lambda: "1000") == "1000:1000"
+@pytest.mark.parametrize("members", [{}, {"user": "1000"}, {"user": "1000:1000"}])
+def test_without_root_a_container_is_created_with_a_user_and_a_group_of_its_own(members):
+    assert user_of(launch(NO_ROOT, **members), lambda: "1000") == "1000:1000"
 
 
 @pytest.mark.parametrize("allowance", [None, ContainerPolicy()])
@@ -85,11 +83,11 @@ def test_a_job_that_may_be_root_is_started_without_an_inspection():
 def test_a_container_created_under_a_wider_policy_is_not_started(tmp_path):
     lab = ContainerPolicy(volumes=(str(tmp_path / "lab"),), root=True)
     server = ServerPolicy(privileged=Privileged.ALLOW, volumes=(tmp_path,))
-    asked = launch(lab, mounts=(Mount(container_path="/v", host_path=str(tmp_path / "lab")),))
+    launched = launch(lab, mounts=(Mount(container_path="/v", host_path=str(tmp_path / "lab")),))
 
-    check_launch(asked, server, Network.SHARED, is_new=False, inspect=lambda: made(sources=[str(tmp_path / "lab")]))
-    refuses(asked, made(sources=[str(tmp_path / "other")]), "not below a path that its account", policy=server)
-    refuses(asked, made(NetworkMode="host"), "host network", policy=server)
+    check_launch(launched, server, Network.SHARED, is_new=False, inspect=lambda: made(sources=[str(tmp_path / "lab")]))
+    refuses(launched, made(sources=[str(tmp_path / "other")]), "not below a path that its account", policy=server)
+    refuses(launched, made(NetworkMode="host"), "host network", policy=server)
 
 
 @pytest.mark.fault("SE10")
@@ -104,12 +102,12 @@ def test_a_container_created_under_wider_server_settings_is_not_started(had):
 @pytest.mark.fault("SE09")
 def test_a_device_link_to_a_forbidden_device_is_refused(tmp_path):
     (tmp_path / "mine").symlink_to(tmp_path / "disk")
-    asked = launch(
+    launched = launch(
         ContainerPolicy(devices=(str(tmp_path / "other"),)),
         devices=(Device(host_path=str(tmp_path / "mine"), container_path="/dev/x"),),
     )
 
-    refuses(asked, made(), "is not allowed for its account")
+    refuses(launched, made(), "is not allowed for its account")
 
 
 @pytest.mark.fault("SE09")
@@ -127,10 +125,10 @@ GELF = ContainerPolicy(log_drivers=("gelf",))
 
 
 def logs_to(allowance, address, network=Network.SHARED):
-    """Judged by what the engine stored of the container: there a secret option is known, too."""
-    asked = launch(allowance, logging=Logging(driver="gelf", options=(("gelf-address", "udp://logs.example:1"),)))
+    """The check uses the options that the engine has stored, which include secret ones."""
+    launched = launch(allowance, logging=Logging(driver="gelf", options=(("gelf-address", "udp://logs.example:1"),)))
     stored = {"Type": "gelf", "Config": {"gelf-address": address}}
-    check_launch(asked, SERVER, network, is_new=True, inspect=lambda: made(LogConfig=stored))
+    check_launch(launched, SERVER, network, is_new=True, inspect=lambda: made(LogConfig=stored))
 
 
 @pytest.fixture
@@ -187,16 +185,9 @@ class EngineWithoutImages:
         raise NotFound(image)
 
 
-def creates(asked):
-    """The container of an image that the engine has not."""
-    Containers(
-        instance="i",
-        policy=SERVER,
-        secrets=NO_SECRETS,
-        placement=NetworkPlacement("i", Network.BRIDGE),
-        lost_before=lambda: None,
-        shares_files=bool,
-    ).create(EngineWithoutImages(), asked)
+def creates(launched):
+    """Create a container of a missing image."""
+    containers_of("i", policy=SERVER).create(EngineWithoutImages(), launched)
 
 
 @pytest.mark.fault("SE34")

@@ -22,15 +22,15 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 @contextmanager
 def engine(folder, *connections):
-    """It says on each connection what it is given for each request, and hangs up; told is what it heard."""
-    told = []
+    """An engine that sends the given responses on each connection, and closes it; with the requests it has received."""
+    received = []
 
     def serve():
         for answers in connections:
             side, _ = door.accept()
             with side, side.makefile("rb") as stream:
                 for answer in answers:
-                    told.append(heard(stream))
+                    received.append(read_request(stream))
                     if answer:
                         side.sendall(answer)
 
@@ -40,51 +40,51 @@ def engine(folder, *connections):
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         with closing(EngineConnection(str(folder / "engine.sock"), receive_timeout=5)) as line:
-            yield line, told
+            yield line, received
         thread.join()
 
 
-def heard(stream):
-    """The line, headers and content of a request; nothing of any when it is a hanging up."""
+def read_request(stream):
+    """The line, headers and content of a request; all empty if the client has disconnected."""
     line = stream.readline().decode().strip()
     headers = parse_headers(stream)
     return line, dict(headers), stream.read(int(headers.get("Content-Length", 0)))
 
 
-def asked(line, body=None):
+def send(line, body=None):
     return line.request("POST", "/here?a=1", body=body, headers={"Content-Type": "application/json"})
 
 
 def test_a_request_is_sent_once_and_completely(tmp_path):
-    with engine(tmp_path, [OK]) as (line, told):
-        answer = asked(line, body=json.dumps({"a": "ä"}, ensure_ascii=False))
+    with engine(tmp_path, [OK]) as (line, received):
+        answer = send(line, body=json.dumps({"a": "ä"}, ensure_ascii=False))
 
         assert (answer.status_code, answer.reason, answer.json()) == (200, "OK", {})
-        [(said, headers, content)] = told
-        assert said == "POST /here?a=1 HTTP/1.1"
+        [(request_line, headers, content)] = received
+        assert request_line == "POST /here?a=1 HTTP/1.1"
         assert headers.items() >= {("Host", "docker"), ("Content-Type", "application/json"), ("Content-Length", "11")}
         assert content.decode() == '{"a": "ä"}'
 
 
 def test_headers_of_the_docker_config_are_sent_in_any_script(tmp_path):
-    with engine(tmp_path, [OK]) as (line, told):
+    with engine(tmp_path, [OK]) as (line, received):
         line.request("GET", "/here", body=None, headers={"X-Team": "Zürich, 東京"})
 
-    assert told[0][1]["X-Team"].encode("latin-1").decode() == "Zürich, 東京"
+    assert received[0][1]["X-Team"].encode("latin-1").decode() == "Zürich, 東京"
 
 
 def test_a_received_response_can_be_read_in_chunks_and_closed(tmp_path):
-    with engine(tmp_path, [OK]) as (line, _), closing(asked(line)) as answer:
+    with engine(tmp_path, [OK]) as (line, _), closing(send(line)) as answer:
         assert list(answer.iter_content(1)) == [b"{", b"}"]
 
 
 def test_a_request_that_cannot_be_encoded_leaves_no_bytes_for_the_next(tmp_path):
-    with engine(tmp_path, [OK]) as (line, told):
+    with engine(tmp_path, [OK]) as (line, received):
         with pytest.raises(RequestException, match="Invalid header"):
             line.request("POST", "/there", body=None, headers={"Name": "a\r\nb"})
-        asked(line)
+        send(line)
 
-        assert [said for said, _, _ in told] == ["POST /here?a=1 HTTP/1.1"]
+        assert [it for it, _, _ in received] == ["POST /here?a=1 HTTP/1.1"]
 
 
 @pytest.mark.parametrize(
@@ -108,8 +108,8 @@ def test_a_request_that_cannot_be_encoded_leaves_no_bytes_for_the_next(tmp_path)
 )
 def test_a_response_ends_at_its_length_and_the_next_begins_there(tmp_path, answer, content):
     with engine(tmp_path, [answer, OK]) as (line, _):
-        assert asked(line).content == content
-        assert asked(line).content == b"{}"
+        assert send(line).content == content
+        assert send(line).content == b"{}"
 
 
 @pytest.mark.parametrize(
@@ -121,16 +121,16 @@ def test_a_response_ends_at_its_length_and_the_next_begins_there(tmp_path, answe
 )
 def test_after_connection_close_a_new_connection_is_opened(tmp_path, answer):
     with engine(tmp_path, [answer], [OK]) as (line, _):
-        assert asked(line).content == b"all"
-        assert asked(line).content == b"{}"
+        assert send(line).content == b"all"
+        assert send(line).content == b"{}"
 
 
 def test_after_the_engine_closed_the_connection_a_new_one_is_opened(tmp_path):
     with engine(tmp_path, [OK], [OK]) as (line, _):
-        asked(line)
+        send(line)
 
         assert wait_for_read(line._socket, timeout=60)
-        assert asked(line).content == b"{}"
+        assert send(line).content == b"{}"
 
 
 @pytest.mark.parametrize(
@@ -170,9 +170,9 @@ def test_after_the_engine_closed_the_connection_a_new_one_is_opened(tmp_path):
 def test_invalid_bytes_are_an_error_and_not_the_next_response(tmp_path, answer):
     with engine(tmp_path, [answer], [OK]) as (line, _):
         with pytest.raises(RequestException):
-            asked(line)
+            send(line)
 
-        assert asked(line).content == b"{}"
+        assert send(line).content == b"{}"
 
 
 def test_a_timeout_is_reported_as_a_timeout(tmp_path):
@@ -183,7 +183,7 @@ def test_a_timeout_is_reported_as_a_timeout(tmp_path):
             closing(EngineConnection(str(tmp_path / "mute.sock"), receive_timeout=0.05)) as line,
             pytest.raises(ReadTimeout),
         ):
-            asked(line)
+            send(line)
 
 
 def test_each_streamed_response_has_its_own_timeout(tmp_path):
@@ -191,7 +191,7 @@ def test_each_streamed_response_has_its_own_timeout(tmp_path):
         with closing(line.open_stream("/log", receive_timeout=7)) as answer:
             of_the_log = line._socket.gettimeout()
             assert list(answer.iter_content(65_536)) == []
-        asked(line)
+        send(line)
 
         assert (of_the_log, line._socket.gettimeout()) == (7, 5)
 
@@ -200,9 +200,9 @@ def test_without_an_engine_each_call_reports_it(tmp_path):
     line = EngineConnection(str(tmp_path / "none.sock"), receive_timeout=5)
 
     with pytest.raises(RequestException, match="No such file"):
-        asked(line)
+        send(line)
     with pytest.raises(RequestException, match="No such file"):
-        asked(line)
+        send(line)
 
 
 def test_a_streamed_response_arrives_in_chunks(tmp_path):
@@ -215,12 +215,12 @@ def test_a_streamed_response_arrives_in_chunks(tmp_path):
 
 
 def test_a_completely_read_stream_returns_its_connection(tmp_path):
-    with engine(tmp_path, [CHUNKED + b"3\r\nabc\r\n0\r\n\r\n", OK]) as (line, told):
+    with engine(tmp_path, [CHUNKED + b"3\r\nabc\r\n0\r\n\r\n", OK]) as (line, received):
         with closing(line.open_stream("/log")) as answer:
             assert list(answer.iter_content(65_536)) == [b"abc"]
-        asked(line)
+        send(line)
 
-    assert len(told) == 2
+    assert len(received) == 2
 
 
 def test_a_stream_in_progress_is_not_disturbed_by_the_next_request(tmp_path):
@@ -229,7 +229,7 @@ def test_a_stream_in_progress_is_not_disturbed_by_the_next_request(tmp_path):
         portions = answer.iter_content(3)
         assert next(portions) == b"abc"
 
-        assert asked(line).content == b"{}"
+        assert send(line).content == b"{}"
         assert next(portions) == b"def"
 
 
@@ -238,7 +238,7 @@ def test_a_connection_with_an_unread_response_is_not_reused(tmp_path):
         with closing(line.open_stream("/log")) as answer:
             assert next(answer.iter_content(3)) == b"abc"
 
-        assert asked(line).content == b"{}"
+        assert send(line).content == b"{}"
 
 
 @pytest.mark.parametrize(
@@ -273,29 +273,29 @@ def test_after_a_response_without_a_length_a_new_connection_is_opened(tmp_path):
         with pytest.raises(RequestException), closing(line.open_stream("/log")) as log:
             list(log.iter_content(65_536))
 
-        assert asked(line).content == b"{}"
+        assert send(line).content == b"{}"
 
 
 def test_an_abandoned_stream_closes_its_connection(tmp_path):
-    with engine(tmp_path, [CHUNKED + b"3\r\nabc\r\n3\r\n", b""]) as (line, told):
+    with engine(tmp_path, [CHUNKED + b"3\r\nabc\r\n3\r\n", b""]) as (line, received):
         answer = line.open_stream("/log")
         assert next(answer.iter_content(3)) == b"abc"
         answer.close()
 
-    assert told[1:] == [("", {}, b"")]
+    assert received[1:] == [("", {}, b"")]
 
 
 def test_lines_are_delivered_as_soon_as_they_arrive(tmp_path):
-    said = CHUNKED + b"3\r\na\nb\r\n2\r\nc\n\r\n"
-    with engine(tmp_path, [said, b""]) as (line, _), closing(line.open_stream("/events")) as answer:
+    response = CHUNKED + b"3\r\na\nb\r\n2\r\nc\n\r\n"
+    with engine(tmp_path, [response, b""]) as (line, _), closing(line.open_stream("/events")) as answer:
         lines = answer.raw.lines()
 
         assert [next(lines), next(lines)] == [b"a\n", b"bc\n"]
 
 
 def test_an_empty_line_among_events_is_skipped(tmp_path):
-    said = CHUNKED + b'9\r\n{"a":1}\r\n\r\n2\r\n\r\n\r\n8\r\n{"b":2}\n\r\n'
-    with engine(tmp_path, [said, b""]) as (line, _), closing(JsonLines(line.open_stream("/events"))) as events:
+    response = CHUNKED + b'9\r\n{"a":1}\r\n\r\n2\r\n\r\n\r\n8\r\n{"b":2}\n\r\n'
+    with engine(tmp_path, [response, b""]) as (line, _), closing(JsonLines(line.open_stream("/events"))) as events:
         assert list(islice(events, 2)) == [{"a": 1}, {"b": 2}]
 
 

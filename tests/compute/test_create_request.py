@@ -31,12 +31,12 @@ def created(*, environment=(), policy=OPEN, inputs=None, **spec):
     return build_create_request(launch, instance="i1", policy=policy, inputs=inputs or LaunchInputs())
 
 
-def config(**asked):
-    return created(**asked).config
+def config(**members):
+    return created(**members).config
 
 
-def host(**asked):
-    return config(**asked)["HostConfig"]
+def host(**members):
+    return config(**members)["HostConfig"]
 
 
 def test_the_name_has_instance_job_and_attempt():
@@ -49,9 +49,9 @@ def test_the_name_of_a_child_is_valid_in_docker(job, name):
 
 
 def test_every_label_is_set_so_that_labels_of_the_image_have_no_effect():
-    said = {"io.batchq.instance": "i1", "io.batchq.job": TAG.job_id, "io.batchq.attempt": "2"}
+    own = {"io.batchq.instance": "i1", "io.batchq.job": TAG.job_id, "io.batchq.attempt": "2"}
 
-    assert config()["Labels"] == dict.fromkeys(CONTAINER_LABELS, "") | said
+    assert config()["Labels"] == dict.fromkeys(CONTAINER_LABELS, "") | own
     assert {it for it in vars(create_request).values() if str(it).startswith("io.batchq.")} == set(CONTAINER_LABELS)
 
 
@@ -147,15 +147,15 @@ def test_privileged_is_set_where_it_is_permitted():
 
 
 DISK = Device(host_path="/dev/sda", container_path="/dev/sda")
-AS_GOOD_AS_ROOT = pytest.mark.parametrize("asked", [{"privileged": True}, {"devices": (DISK,)}], ids=str)
+AS_GOOD_AS_ROOT = pytest.mark.parametrize("members", [{"privileged": True}, {"devices": (DISK,)}], ids=str)
 
 
 @pytest.mark.fault("SE09")
 @AS_GOOD_AS_ROOT
-def test_privileges_are_dropped_with_a_warning(asked, caplog):
+def test_privileges_are_dropped_with_a_warning(members, caplog):
     dropping = ServerPolicy(privileged=Privileged.DROP, volumes=())
 
-    made = host(**asked, policy=dropping)
+    made = host(**members, policy=dropping)
 
     assert (made["Privileged"], made["Devices"]) == (False, [])
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
@@ -164,11 +164,11 @@ def test_privileges_are_dropped_with_a_warning(asked, caplog):
 
 @pytest.mark.fault("SE09")
 @AS_GOOD_AS_ROOT
-def test_privileges_are_refused_with_a_reason(asked):
+def test_privileges_are_refused_with_a_reason(members):
     refusing = ServerPolicy(privileged=Privileged.REFUSE, volumes=())
 
     with pytest.raises(StartRefused, match=r"^CannotCreateContainerError: .*(privileged|devices)") as refused:
-        host(**asked, policy=refusing)
+        host(**members, policy=refusing)
 
     assert refused.value.certain
 

@@ -35,8 +35,8 @@ def config(*, tag=PART, namespaces=OWN, mounts=(), **spec):
     ).config
 
 
-def host(**asked):
-    return config(**asked)["HostConfig"]
+def host(**members):
+    return config(**members)["HostConfig"]
 
 
 def test_the_name_has_node_and_container():

@@ -71,7 +71,7 @@ async def test_after_a_restart_a_created_container_is_started(runtime, docker_en
 async def test_concurrent_creates_make_one_container(runtime, docker_engine):
     it = launch()
     async with docker_runtime(docker_engine, instance=instance_of(runtime)) as other:
-        # While the engine is still at it, the name is taken and there is no container: it is asked again.
+        # During a create the name is in use and the container does not exist yet: the call is repeated.
         made = await asyncio.gather(*(insisting(partial(each.create, it)) for each in [runtime, other] * 4))
 
         assert {it.state for it in made} == {ContainerState.CREATED}
@@ -92,9 +92,9 @@ async def test_a_stop_during_a_start_is_delivered_or_reported_as_not_delivered(r
         for it in launches
     ]
 
-    for it, (begun, asked) in zip(launches, answers, strict=True):
-        assert begun is None
-        assert asked is None or isinstance(asked, ContainerGone)
+    for it, (start, stop) in zip(launches, answers, strict=True):
+        assert start is None
+        assert stop is None or isinstance(stop, ContainerGone)
         assert (await runtime.inspect(it.tag)).started_at is not None
 
 
@@ -223,7 +223,7 @@ async def test_a_container_removed_externally_is_absent(runtime, engine):
 
 @pytest.fixture
 def foreign(runtime, engine):
-    """Somebody else's container, by the name of ours, and what ours would be launched with."""
+    """The launch of a container whose name is in use by a container of another client."""
     it = launch()
     name = named(runtime, it.tag)
     made = engine.create_container(IMAGE, ["sleep", "1000"], name=name, labels={"io.batchq.instance": "another"})
@@ -457,9 +457,9 @@ async def test_a_container_has_what_was_requested(runtime):
 
 async def test_secrets_reach_the_container(docker_engine):
     secrets = Secrets(file=None, environment={"BATCHQ_SECRET_DB": "s3cret"})
-    asked = (Secret(name="PASSWORD", value_from="arn:aws:ssm:us-east-1:123456789012:parameter/DB"),)
+    requested = (Secret(name="PASSWORD", value_from="arn:aws:ssm:us-east-1:123456789012:parameter/DB"),)
     async with docker_runtime(docker_engine, secrets=secrets) as runtime:
-        found = await ended(runtime, command=says_in_shell('echo "$PASSWORD"'), secrets=asked)
+        found = await ended(runtime, command=says_in_shell('echo "$PASSWORD"'), secrets=requested)
 
         assert await output(runtime, found.tag) == ["s3cret"]
 

@@ -1,4 +1,4 @@
-"""The engine's events as news of deaths, with what others found who looked; without an engine."""
+"""The engine's events as reports of deaths, with the inspections of other threads. Without an engine."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -16,7 +16,7 @@ INSTANCE = "i"
 
 
 class Stream:
-    """What the engine tells of those who die, until it is closed."""
+    """The engine's stream of die events, until it is closed."""
 
     def __init__(self):
         self._events = SimpleQueue()
@@ -24,7 +24,7 @@ class Stream:
     def __iter__(self):
         return iter(self._events.get, None)
 
-    def tell(self, *tags):
+    def add(self, *tags):
         for tag in tags:
             self._events.put({"Actor": {"Attributes": container_labels(INSTANCE, tag)}})
 
@@ -35,12 +35,12 @@ class Stream:
 class Engine:
     """`try_inspect` returns the outcomes in `found`; inspections of `hangs` never end.
 
-    For other tags no thread is idle. `learnt` has the outcomes that were recorded.
+    For other tags no thread is idle. `recorded` has the outcomes that were recorded.
     """
 
     def __init__(self):
         self.stream = Stream()
-        self.found, self.hanging, self.learnt = {}, {}, []
+        self.found, self.hanging, self.recorded = {}, {}, []
 
     def subscribe(self, _):
         return self.stream
@@ -59,7 +59,7 @@ class Engine:
         return tag in self.hanging or tag in self.found
 
     def on_outcome(self, tag, outcome):
-        self.learnt.append((tag, outcome))
+        self.recorded.append((tag, outcome))
 
     @asynccontextmanager
     async def news(self):
@@ -81,24 +81,24 @@ async def test_a_death_is_reported_with_its_inspection(engine, tag):
     found = engine.found[tag] = Inspection(tag=tag, state=ContainerState.GOING)
 
     async with engine.news() as news:
-        engine.stream.tell(tag)
+        engine.stream.add(tag)
 
         assert await anext(news) == DeathReport(tag=tag, found=found)
-    assert engine.learnt == [(tag, found)]
+    assert engine.recorded == [(tag, found)]
 
 
 async def test_a_death_of_a_removed_container_is_reported_without_inspection(engine, tag):
     engine.found[tag] = None
 
     async with engine.news() as news:
-        engine.stream.tell(tag)
+        engine.stream.add(tag)
 
         assert await anext(news) == DeathReport(tag=tag, found=None)
 
 
 async def test_without_an_idle_thread_only_the_tag_is_reported(engine, tag):
     async with engine.news() as news:
-        engine.stream.tell(tag)
+        engine.stream.add(tag)
 
         assert await anext(news) == tag
 
@@ -108,10 +108,10 @@ async def test_after_a_failed_inspection_only_the_tag_is_reported(engine, tag, e
     engine.found[tag] = error
 
     async with engine.news() as news:
-        engine.stream.tell(tag)
+        engine.stream.add(tag)
 
         assert await anext(news) == tag
-    assert engine.learnt == [(tag, error)]
+    assert engine.recorded == [(tag, error)]
 
 
 @pytest.mark.fault("SP24")
@@ -120,7 +120,7 @@ async def test_an_inspection_that_hangs_does_not_delay_other_reports(engine, tag
     engine.hangs(stuck)
 
     async with engine.news() as news:
-        engine.stream.tell(stuck, tag)
+        engine.stream.add(stuck, tag)
 
         assert await anext(news) == tag
 
@@ -129,7 +129,7 @@ async def test_reports_before_the_end_of_the_stream_are_delivered(engine, tag):
     engine.found[tag] = None
 
     async with engine.news() as news:
-        engine.stream.tell(tag)
+        engine.stream.add(tag)
         engine.stream.close()
 
         assert [it async for it in news] == [DeathReport(tag=tag, found=None)]
@@ -138,12 +138,12 @@ async def test_reports_before_the_end_of_the_stream_are_delivered(engine, tag):
 async def test_an_outcome_after_the_subscription_is_still_recorded(engine, tag):
     engine.hangs(tag)
     async with engine.news() as news:
-        engine.stream.tell(tag, new_tag())
+        engine.stream.add(tag, new_tag())
         await anext(news)
 
     await asyncio.to_thread(engine.hanging[tag], None)
 
-    assert engine.learnt[-1] == (tag, None)
+    assert engine.recorded[-1] == (tag, None)
 
 
 def test_an_outcome_after_the_end_of_the_loop_is_dropped(engine, tag):
@@ -151,7 +151,7 @@ def test_an_outcome_after_the_end_of_the_loop_is_dropped(engine, tag):
 
     async def listen():
         async with engine.news() as news:
-            engine.stream.tell(tag, other := new_tag())
+            engine.stream.add(tag, other := new_tag())
             await heard(news, other)
 
     asyncio.run(listen())

@@ -54,7 +54,7 @@ STATUSES = [200, 301, 404, 409, 500]
 
 @contextmanager
 def engine(folder, answer):
-    """What answers each request on a socket of the test; `answer` is given the handler."""
+    """A server that answers each request on a socket of the test by `answer(handler)`; its address."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -88,8 +88,8 @@ def engine(folder, answer):
         thread.join()
 
 
-def says(status, body, *, speaks_version=True):
-    """The same to everything but, if need be, the question for the version."""
+def responds(status, body, *, speaks_version=True):
+    """The same response to every request; with `speaks_version` except that for the version."""
 
     def answer(handler):
         is_version = speaks_version and handler.path.endswith("/version")
@@ -104,7 +104,7 @@ def says(status, body, *, speaks_version=True):
 
 def breaks_off(handler):
     if handler.path.endswith("/version"):
-        says(200, b"")(handler)
+        responds(200, b"")(handler)
         return
     handler.send_response(200)
     handler.send_header("Content-Length", "1000")
@@ -114,7 +114,7 @@ def breaks_off(handler):
 
 
 async def breaks_nothing(url, calls):
-    """Each call answers or raises one of our errors, and soon."""
+    """Each call returns or raises one of batchq's errors, in time."""
     runtime = DockerRuntime(instance="i", base_url=url, limits=Limits(receive_timeout=2, pull_receive_timeout=2))
     try:
         for call in calls:
@@ -129,13 +129,13 @@ async def breaks_nothing(url, calls):
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.fault("EN24")
 async def test_invalid_responses_raise_only_known_errors(tmp_path, status, body):
-    with engine(tmp_path, says(status, body)) as url:
+    with engine(tmp_path, responds(status, body)) as url:
         await breaks_nothing(url, CALLS.values())
 
 
 @pytest.mark.parametrize("body", BODIES)
 async def test_an_invalid_version_is_no_engine(tmp_path, body):
-    with engine(tmp_path, says(200, body, speaks_version=False)) as url:
+    with engine(tmp_path, responds(200, body, speaks_version=False)) as url:
         runtime = DockerRuntime(instance="i", base_url=url)
 
         with pytest.raises(EngineError):
@@ -144,20 +144,20 @@ async def test_an_invalid_version_is_no_engine(tmp_path, body):
         await runtime.close()
 
 
-@pytest.mark.parametrize("begun", [b"", b'{"status": "Pulling"}'], ids=["silent", "begun"])
+@pytest.mark.parametrize("first", [b"", b'{"status": "Pulling"}'], ids=["silent", "begun"])
 @pytest.mark.fault("EN19")
-async def test_a_pull_without_progress_fails_on_a_responsive_engine(tmp_path, begun):
+async def test_a_pull_without_progress_fails_on_a_responsive_engine(tmp_path, first):
     go = threading.Event()
 
     def answer(handler):
         if "/images/create" not in handler.path:
-            says(200, b"OK")(handler)
+            responds(200, b"OK")(handler)
             return
-        if begun:
+        if first:
             handler.send_response(200)
             handler.send_header("Transfer-Encoding", "chunked")
             handler.end_headers()
-            handler.wfile.write(b"%x\r\n%s\r\n" % (len(begun), begun))
+            handler.wfile.write(b"%x\r\n%s\r\n" % (len(first), first))
         go.wait(60)
         handler.close_connection = True
 

@@ -1,4 +1,4 @@
-"""What the engine mounts is what batchq checked: 0030, SE19."""
+"""Host folders and files in containers: what the engine mounts is what batchq checked. 0030, SE19."""
 
 from pathlib import Path
 
@@ -7,8 +7,9 @@ from msgspec.structs import replace
 
 from batchq.compute.docker.policy import ServerPolicy
 from batchq.domain.access.accounts import ContainerPolicy
-from batchq.domain.container import Mount
+from batchq.domain.container import Mount, TextFile
 from batchq.errors import ContainerUnusable, ImageMissing, StartRefused
+from batchq.ports.runtime import ContainerState
 from batchq.settings import Privileged
 from tests.support.containers import docker_runtime, instance_of, launch, output, over
 from tests.support.exchange import exchange, exchanging, open_below
@@ -24,7 +25,7 @@ def lab(tmp_path):
     for it in (secret, folder / "p"):
         it.mkdir(parents=True)
     (secret / "it").write_text("the secret")
-    (folder / "p" / "it").write_text("ours")
+    (folder / "p" / "it").write_text("own")
     (folder / "q").symlink_to(secret)
     return folder
 
@@ -60,7 +61,7 @@ async def test_a_folder_replaced_by_a_link_after_the_check_is_still_mounted(runt
     await runtime.start(it.tag)
 
     await over(runtime, it.tag)
-    assert await output(runtime, it.tag) == ["ours"]
+    assert await output(runtime, it.tag) == ["own"]
     await runtime.remove(it.tag)
     assert volumes(engine) <= before
     assert {each.name for each in (lab / "q").iterdir()} == {"it", "new"}
@@ -82,7 +83,7 @@ async def test_replacing_paths_during_starts_mounts_nothing_forbidden(runtime, l
             await over(runtime, it.tag)
             seen += await output(runtime, it.tag)
 
-    assert seen == ["ours"] * ROUNDS
+    assert seen == ["own"] * ROUNDS
     assert open_below(lab) == []
 
 
@@ -101,7 +102,7 @@ async def test_a_container_created_before_a_restart_is_created_again(runtime, do
 
     await over(runtime, it.tag)
     assert again.container_id != made.container_id
-    assert await output(runtime, it.tag) == ["ours"]
+    assert await output(runtime, it.tag) == ["own"]
 
 
 async def test_folders_stay_open_until_the_start_is_refused_or_the_container_removed(runtime, lab):
@@ -143,3 +144,42 @@ async def test_a_host_path_that_is_created_is_reported_also_after_a_pull(runtime
 
     assert created.created_host_paths == (str(lab / "typo"),)
     assert later.created_host_paths == ()
+
+
+PATH = "/opt/ml/input/config/hyperparameters.json"
+FILES = (TextFile(path=PATH, content='{"name":"\u00e4"}'),)
+
+
+def shell(line):
+    return {"command": ("sh", "-c", line)}
+
+
+async def test_a_file_is_readable_for_every_user_of_the_container(runtime):
+    it = launch(**shell(f"cat {PATH}; echo; ls -l {PATH} | cut -c1-10"), user="1234:1234", files=FILES)
+
+    await runtime.create(it)
+    await runtime.start(it.tag)
+
+    assert (await over(runtime, it.tag)).exit_code == 0
+    assert await output(runtime, it.tag) == [FILES[0].content, "-rw-r--r--"]
+
+
+async def test_a_file_is_written_again_after_a_restart_of_the_server(runtime, docker_engine):
+    it = launch(**shell(f"cat {PATH}"), files=FILES)
+    await runtime.create(it)
+
+    async with docker_runtime(docker_engine, instance=instance_of(runtime)) as again:
+        assert (await again.create(it)).state is ContainerState.CREATED
+        await again.start(it.tag)
+        await over(again, it.tag)
+
+        assert await output(again, it.tag) == [FILES[0].content]
+
+
+@pytest.mark.parametrize("members", [{"read_only_root": True}, {"files": (TextFile(path="/bin/sh/x", content=""),)}])
+async def test_a_file_that_cannot_be_written_fails_the_start(runtime, members):
+    it = launch(**({"files": FILES} | members))
+
+    with pytest.raises(StartRefused, match=r"could not be written") as refused:
+        await runtime.create(it)
+    assert not refused.value.certain

@@ -16,9 +16,11 @@ from tests.support.containers import (
     ended,
     instance_of,
     launch,
+    launched,
     left_over,
     new_tag,
     output,
+    output_of,
     over,
     part_of,
     says,
@@ -45,22 +47,9 @@ def shell(*lines):
     return {"command": ("sh", "-c", "; ".join(lines))}
 
 
-def hears(port, at="localhost"):
-    """Asks until somebody answers."""
+def reads_from(port, at="localhost"):
+    """A command that repeats a connection until it succeeds, and writes what it receives."""
     return f"until nc {at} {port} 2>/dev/null; do sleep 0.1; done"
-
-
-async def begin(runtime, it):
-    await runtime.create(it)
-    await runtime.start(it.tag)
-    return it.tag
-
-
-async def said(runtime, it):
-    """What it wrote until its end."""
-    tag = await begin(runtime, it)
-    await over(runtime, tag)
-    return await output(runtime, tag)
 
 
 def keeper_of(engine, runtime):
@@ -86,15 +75,15 @@ async def dies(engine, runtime):
 
 
 async def test_jobs_of_an_environment_share_localhost(shared):
-    await begin(shared, launch(**shell("echo hello | nc -l -p 8080")))
+    await launched(shared, launch(**shell("echo hello | nc -l -p 8080")))
 
-    assert await said(shared, launch(**shell(hears(8080)))) == ["hello"]
+    assert await output_of(shared, launch(**shell(reads_from(8080)))) == ["hello"]
 
 
 async def test_jobs_of_an_environment_have_one_address_of_their_own(shared):
     first, second, elsewhere = launch(command=ADDRESS), launch(command=ADDRESS), launch(command=ADDRESS)
 
-    addresses = [await said(shared, it) for it in (first, second, replace(elsewhere, placed_on="elsewhere"))]
+    addresses = [await output_of(shared, it) for it in (first, second, replace(elsewhere, placed_on="elsewhere"))]
 
     assert addresses[0] == addresses[1] != addresses[2]
 
@@ -103,25 +92,25 @@ async def test_jobs_of_an_environment_have_one_address_of_their_own(shared):
 async def test_changes_of_etc_hosts_and_resolv_conf_do_not_reach_other_accounts(shared):
     forge = shell('echo "6.6.6.6 registry" >>/etc/hosts', 'echo "nameserver 6.6.6.6" >/etc/resolv.conf')
     reads = shell("cat /etc/hosts /etc/resolv.conf | grep -c 6.6.6.6")
-    await said(shared, replace(launch(**forge), account="laba"))
+    await output_of(shared, replace(launch(**forge), account="laba"))
 
-    seen = [await said(shared, replace(launch(**reads), account=account)) for account in ("laba", "labb", "")]
+    seen = [await output_of(shared, replace(launch(**reads), account=account)) for account in ("laba", "labb", "")]
 
     assert seen == [["2"], ["0"], ["0"]]
 
 
 @pytest.mark.fault("SE29")
 async def test_localhost_is_shared_within_an_account_only(shared):
-    await begin(shared, replace(launch(**shell("echo hello | nc -l -p 8080")), account="a@b"))
+    await launched(shared, replace(launch(**shell("echo hello | nc -l -p 8080")), account="a@b"))
     found = await ended(shared, **shell("nc localhost 8080"))
 
-    assert await said(shared, replace(launch(**shell(hears(8080))), account="a@b")) == ["hello"]
+    assert await output_of(shared, replace(launch(**shell(reads_from(8080))), account="a@b")) == ["hello"]
     assert found.exit_code == 1
 
 
 async def test_two_jobs_cannot_listen_on_one_port(shared):
     listens = "until grep -q ':1F90 ' /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done"
-    first = await begin(shared, launch(**shell(f"nc -l -p 8080 & {listens}", "echo ready", "wait")))
+    first = await launched(shared, launch(**shell(f"nc -l -p 8080 & {listens}", "echo ready", "wait")))
     await says(shared, first, "ready")
 
     found = await ended(shared, **shell("nc -l -p 8080"))
@@ -131,7 +120,7 @@ async def test_two_jobs_cannot_listen_on_one_port(shared):
 
 async def test_the_loopback_of_the_machine_is_not_reachable(shared, docker_engine):
     async with docker_runtime(docker_engine, network=Network.HOST) as on_host:
-        server = await begin(on_host, launch(**shell("nc -l -p 28391 & echo ready; wait")))
+        server = await launched(on_host, launch(**shell("nc -l -p 28391 & echo ready; wait")))
         await says(on_host, server, "ready")
 
         found = await ended(shared, **shell("nc localhost 28391"))
@@ -140,13 +129,13 @@ async def test_the_loopback_of_the_machine_is_not_reachable(shared, docker_engin
 
 
 async def test_names_are_resolved_as_in_other_containers(shared):
-    assert await said(
+    assert await output_of(
         shared, launch(**shell("nslookup localhost >/dev/null; grep -c nameserver /etc/resolv.conf"))
     ) == ["1"]
 
 
 async def test_a_pause_container_has_no_rights_and_no_job(shared, engine):
-    tag = await begin(shared, launch(LONG))
+    tag = await launched(shared, launch(LONG))
 
     keeper = keeper_of(engine, shared)
 
@@ -156,7 +145,7 @@ async def test_a_pause_container_has_no_rights_and_no_job(shared, engine):
 
 
 async def test_the_death_of_a_pause_container_is_not_reported_and_ends_no_job(shared, engine):
-    tag = await begin(shared, launch(LONG))
+    tag = await launched(shared, launch(LONG))
     async with shared.deaths() as news:
         await dies(engine, shared)
         assert (await shared.inspect(tag)).state is ContainerState.RUNNING
@@ -166,7 +155,7 @@ async def test_the_death_of_a_pause_container_is_not_reported_and_ends_no_job(sh
 
 
 async def test_a_later_job_gets_a_new_pause_container(shared, engine):
-    await begin(shared, launch(LONG))
+    await launched(shared, launch(LONG))
     before = keeper_of(engine, shared)["Id"]
     await dies(engine, shared)
     it = launch(QUICK)
@@ -211,26 +200,26 @@ async def test_a_started_container_is_never_created_again(shared, engine):
 async def test_concurrent_jobs_have_one_pause_container(shared, engine):
     launches = [launch(LONG) for _ in range(6)]
 
-    await asyncio.gather(*(begin(shared, it) for it in launches))
+    await asyncio.gather(*(launched(shared, it) for it in launches))
 
     assert {mode_of(engine, shared, it.tag) for it in launches} == {f"container:{keeper_of(engine, shared)['Id']}"}
 
 
 async def test_the_next_server_uses_the_existing_pause_container(shared, engine, docker_engine):
-    await begin(shared, launch(LONG))
+    await launched(shared, launch(LONG))
     before = keeper_of(engine, shared)["Id"]
 
     async with docker_runtime(
         docker_engine, network=Network.SHARED, instance=instance_of(shared), sweep=False
     ) as again:
-        await begin(again, launch(LONG))
+        await launched(again, launch(LONG))
 
     assert keeper_of(engine, shared)["Id"] == before
 
 
 async def test_the_last_job_removes_the_network(docker_engine):
     async with docker_runtime(docker_engine, network=Network.SHARED) as runtime:
-        tag = await begin(runtime, launch(LONG))
+        tag = await launched(runtime, launch(LONG))
         await runtime.remove(tag)
         assert len(left_over(docker_engine, instance_of(runtime))) == 2
 
@@ -239,7 +228,7 @@ async def test_the_last_job_removes_the_network(docker_engine):
 
 async def test_the_network_is_kept_while_a_job_uses_it(docker_engine, engine):
     async with docker_runtime(docker_engine, network=Network.SHARED, sweep=False) as runtime:
-        tag = await begin(runtime, launch(LONG))
+        tag = await launched(runtime, launch(LONG))
 
     assert keeper_of(engine, runtime)["State"]["Running"]
     async with docker_runtime(docker_engine, network=Network.SHARED, instance=instance_of(runtime)) as again:
@@ -249,7 +238,7 @@ async def test_the_network_is_kept_while_a_job_uses_it(docker_engine, engine):
 
 async def test_an_unused_network_is_removed_after_a_while(shared, engine):
     commons = SharedNetworks(instance_of(shared), max_idle=1)
-    tag = await begin(shared, launch(LONG))
+    tag = await launched(shared, launch(LONG))
     commons.update(engine)
     commons.update(engine)
     await shared.remove(tag)
@@ -287,10 +276,10 @@ async def test_a_foreign_container_is_no_pause_container(shared, engine):
 
 async def test_on_a_bridge_each_job_has_its_own_address(docker_engine):
     async with docker_runtime(docker_engine, network=Network.BRIDGE) as runtime:
-        running = await begin(runtime, launch(**shell(ADDRESS[2], "exec sleep 1000")))
+        running = await launched(runtime, launch(**shell(ADDRESS[2], "exec sleep 1000")))
         await until(lambda: _wrote(runtime, running))
 
-        assert await said(runtime, launch(command=ADDRESS)) != await output(runtime, running)
+        assert await output_of(runtime, launch(command=ADDRESS)) != await output(runtime, running)
 
 
 async def _wrote(runtime, tag):
@@ -299,29 +288,29 @@ async def _wrote(runtime, tag):
 
 async def test_without_a_network_only_loopback_exists(docker_engine):
     async with docker_runtime(docker_engine, network=Network.NONE) as runtime:
-        assert await said(runtime, launch(**shell("ls /sys/class/net"))) == ["lo"]
+        assert await output_of(runtime, launch(**shell("ls /sys/class/net"))) == ["lo"]
 
 
 async def test_on_the_network_of_the_host_jobs_have_its_addresses(docker_engine, engine):
     async with docker_runtime(docker_engine, network=Network.HOST) as runtime:
         it = launch(**shell("hostname"))
 
-        assert await said(runtime, it) == [engine.info()["Name"]]
+        assert await output_of(runtime, it) == [engine.info()["Name"]]
 
 
 async def test_the_setting_of_the_environment_takes_precedence(shared):
     it = replace(launch(**shell("ls /sys/class/net")), network=Network.NONE)
 
-    assert await said(shared, it) == ["lo"]
+    assert await output_of(shared, it) == ["lo"]
 
 
 async def test_nodes_without_a_network_share_an_internal_one(docker_engine, engine):
     tag = new_tag()
     async with docker_runtime(docker_engine, network=Network.NONE) as runtime:
-        main = await begin(runtime, part_of(tag, "0/default", **shell("echo hello | nc -l -p 8080")))
+        main = await launched(runtime, part_of(tag, "0/default", **shell("echo hello | nc -l -p 8080")))
         address = (await runtime.inspect(main)).address
 
-        heard = await said(runtime, part_of(tag, "1/default", **shell(hears(8080, at=address))))
+        received = await output_of(runtime, part_of(tag, "1/default", **shell(reads_from(8080, at=address))))
 
-        assert heard == ["hello"]
+        assert received == ["hello"]
         assert engine.inspect_network(attempt_name(instance_of(runtime), tag))["Internal"]

@@ -18,10 +18,10 @@ from batchq.ports.runtime import ContainerState
 from tests.support.containers import (
     docker_runtime,
     instance_of,
+    launched,
     left_over,
     new_tag,
-    output,
-    over,
+    output_of,
     part_of,
     says,
     until,
@@ -40,27 +40,14 @@ def shell(*lines):
     return {"command": ("sh", "-c", "; ".join(lines))}
 
 
-def hears(host):
-    """Asks until somebody answers; what was refused before is nothing said."""
+def reads_from(host):
+    """A command that repeats a connection until it succeeds, and writes what it receives."""
     return f"until nc {host} 8080 2>/dev/null; do sleep 0.1; done"
 
 
 def member_of(tag, name, *played, **changes):
     """One of the two containers of a task."""
     return part_of(tag, f"0/{name}", *played, beside=tuple(it for it in NAMES if it != name), **changes)
-
-
-async def begin(runtime, it):
-    await runtime.create(it)
-    await runtime.start(it.tag)
-    return it.tag
-
-
-async def said(runtime, it):
-    """What it wrote until its end."""
-    tag = await begin(runtime, it)
-    await over(runtime, tag)
-    return await output(runtime, tag)
 
 
 def networks_of(engine, runtime, tag):
@@ -78,34 +65,34 @@ def keeper_of(engine, runtime, tag):
 @pytest.mark.parametrize("host", ["localhost", "main"])
 async def test_the_containers_of_a_task_reach_each_other_at_localhost_and_by_name(runtime, host):
     tag = new_tag()
-    await begin(runtime, member_of(tag, "main", **shell("echo hello | nc -l -p 8080")))
+    await launched(runtime, member_of(tag, "main", **shell("echo hello | nc -l -p 8080")))
 
-    heard = await said(runtime, member_of(tag, "side", **shell(hears(host))))
+    received = await output_of(runtime, member_of(tag, "side", **shell(reads_from(host))))
 
-    assert heard == ["hello"]
+    assert received == ["hello"]
 
 
 async def test_nodes_reach_each_other_by_address_and_by_name(runtime):
     tag = new_tag()
     serves = shell("echo hello | nc -l -p 8080", "echo again | nc -l -p 8080")
-    main = await begin(runtime, part_of(tag, "0/default", **serves))
+    main = await launched(runtime, part_of(tag, "0/default", **serves))
     address = (await runtime.inspect(main)).address
-    asks = shell(*(hears(host) for host in (address, "node-0")))
+    reads = shell(*(reads_from(host) for host in (address, "node-0")))
 
-    assert await said(runtime, part_of(tag, "1/default", **asks)) == ["hello", "again"]
+    assert await output_of(runtime, part_of(tag, "1/default", **reads)) == ["hello", "again"]
 
 
 async def test_a_node_of_several_containers_has_one_address(runtime):
     tag = new_tag()
-    await begin(runtime, member_of(tag, "main", **shell("echo hello | nc -l -p 8080")))
+    await launched(runtime, member_of(tag, "main", **shell("echo hello | nc -l -p 8080")))
 
-    heard = await said(runtime, part_of(tag, "1/default", **shell(hears("node-0"))))
+    received = await output_of(runtime, part_of(tag, "1/default", **shell(reads_from("node-0"))))
 
-    assert heard == ["hello"]
+    assert received == ["hello"]
 
 
 async def test_the_reported_address_is_that_of_the_container(runtime):
-    tag = await begin(runtime, member_of(new_tag(), "main", **shell("hostname -i", "exec sleep 1000")))
+    tag = await launched(runtime, member_of(new_tag(), "main", **shell("hostname -i", "exec sleep 1000")))
     found = await runtime.inspect(tag)
 
     await says(runtime, tag, found.address)
@@ -113,50 +100,50 @@ async def test_the_reported_address_is_that_of_the_container(runtime):
 
 async def test_shared_processes_are_visible_and_their_orphans_are_reaped(runtime):
     tag = new_tag()
-    await begin(runtime, member_of(tag, "main", share_pids=True, **shell("exec sleep 987")))
+    await launched(runtime, member_of(tag, "main", share_pids=True, **shell("exec sleep 987")))
     looks = shell("(sleep 0.1 &)", "sleep 0.5", "ps | grep -c '[s]leep 987'", "ps -o stat | grep -c Z")
 
-    assert await said(runtime, member_of(tag, "side", share_pids=True, **looks)) == ["1", "0"]
+    assert await output_of(runtime, member_of(tag, "side", share_pids=True, **looks)) == ["1", "0"]
 
 
 async def test_processes_are_not_shared_unless_requested(runtime):
     tag = new_tag()
-    await begin(runtime, member_of(tag, "main", **shell("exec sleep 987")))
+    await launched(runtime, member_of(tag, "main", **shell("exec sleep 987")))
 
-    assert await said(runtime, member_of(tag, "side", **shell("ps | grep -c '[s]leep 987'"))) == ["0"]
+    assert await output_of(runtime, member_of(tag, "side", **shell("ps | grep -c '[s]leep 987'"))) == ["0"]
 
 
 @pytest.mark.parametrize(("share", "seen"), [(True, ["it"]), (False, [])])
 async def test_shared_memory_is_shared_where_requested(runtime, share, seen):
     tag = new_tag()
-    main = await begin(runtime, member_of(tag, "main", share_ipc=share, **shell("touch /dev/shm/it", "echo done")))
+    main = await launched(runtime, member_of(tag, "main", share_ipc=share, **shell("touch /dev/shm/it", "echo done")))
     await says(runtime, main, "done")
 
-    assert await said(runtime, member_of(tag, "side", share_ipc=share, **shell("ls /dev/shm"))) == seen
+    assert await output_of(runtime, member_of(tag, "side", share_ipc=share, **shell("ls /dev/shm"))) == seen
 
 
 async def test_a_shared_volume_outlives_the_container_that_wrote_it(runtime):
     tag = new_tag()
-    await said(runtime, member_of(tag, "main", mounts=SCRATCH, **shell("echo hello > /scratch/it")))
+    await output_of(runtime, member_of(tag, "main", mounts=SCRATCH, **shell("echo hello > /scratch/it")))
     side = member_of(tag, "side", mounts=SCRATCH, **shell("cat /scratch/it"))
     await runtime.create(side)
 
     await runtime.remove(replace(tag, container_key="0/main"))
 
-    assert await said(runtime, side) == ["hello"]
+    assert await output_of(runtime, side) == ["hello"]
 
 
 async def test_a_shared_volume_belongs_to_its_node(runtime):
     tag = new_tag()
-    await said(runtime, part_of(tag, "0/default", mounts=SCRATCH, **shell("echo hello > /scratch/it")))
+    await output_of(runtime, part_of(tag, "0/default", mounts=SCRATCH, **shell("echo hello > /scratch/it")))
 
-    assert await said(runtime, part_of(tag, "1/default", mounts=SCRATCH, **shell("ls /scratch"))) == []
+    assert await output_of(runtime, part_of(tag, "1/default", mounts=SCRATCH, **shell("ls /scratch"))) == []
 
 
 async def test_shared_parts_are_removed_with_the_last_container(runtime, docker_engine):
     tag = new_tag()
-    tags = [await begin(runtime, member_of(tag, name, LONG, mounts=SCRATCH)) for name in NAMES]
-    tags.append(await begin(runtime, part_of(tag, "1/default", LONG, mounts=SCRATCH)))
+    tags = [await launched(runtime, member_of(tag, name, LONG, mounts=SCRATCH)) for name in NAMES]
+    tags.append(await launched(runtime, part_of(tag, "1/default", LONG, mounts=SCRATCH)))
     assert len(left_over(docker_engine, instance_of(runtime))) == 7  # three and a keeper, a network, two volumes
 
     await asyncio.gather(*(runtime.remove(tag) for tag in tags))
@@ -178,7 +165,7 @@ async def test_the_clean_up_of_a_failed_create_leaves_nothing(runtime, docker_en
 
 
 async def test_a_pause_container_has_no_rights_and_no_job(runtime, engine):
-    tag = await begin(runtime, member_of(new_tag(), "main", LONG))
+    tag = await launched(runtime, member_of(new_tag(), "main", LONG))
 
     keeper = keeper_of(engine, runtime, tag)
 
@@ -189,7 +176,7 @@ async def test_a_pause_container_has_no_rights_and_no_job(runtime, engine):
 
 
 async def test_the_death_of_a_pause_container_is_not_reported(runtime, engine):
-    tag = await begin(runtime, member_of(new_tag(), "main", LONG))
+    tag = await launched(runtime, member_of(new_tag(), "main", LONG))
     async with runtime.deaths() as news:
         engine.kill(keeper_of(engine, runtime, tag)["Id"])
         await runtime.kill(tag)
@@ -198,7 +185,7 @@ async def test_the_death_of_a_pause_container_is_not_reported(runtime, engine):
 
 
 async def test_without_its_pause_container_a_container_has_no_address(runtime, engine):
-    tag = await begin(runtime, member_of(new_tag(), "main", LONG))
+    tag = await launched(runtime, member_of(new_tag(), "main", LONG))
     engine.remove_container(keeper_of(engine, runtime, tag)["Id"], force=True)
 
     found = await runtime.inspect(tag)
@@ -226,7 +213,7 @@ async def test_concurrent_creates_make_one_network_and_one_pause_container(runti
     names = [f"c{number}" for number in range(6)]
     launches = [part_of(tag, f"0/{name}", LONG, beside=tuple(it for it in names if it != name)) for name in names]
 
-    await asyncio.gather(*(begin(runtime, it) for it in launches))
+    await asyncio.gather(*(launched(runtime, it) for it in launches))
 
     addresses = {(await runtime.inspect(it.tag)).address for it in launches}
     assert len(addresses) == 1
@@ -235,11 +222,11 @@ async def test_concurrent_creates_make_one_network_and_one_pause_container(runti
 
 async def test_after_a_restart_the_other_containers_join_the_same_parts(runtime, docker_engine):
     tag = new_tag()
-    main = await begin(runtime, member_of(tag, "main", LONG))
+    main = await launched(runtime, member_of(tag, "main", LONG))
     before = (await runtime.inspect(main)).address
 
     async with docker_runtime(docker_engine, instance=instance_of(runtime)) as again:
-        side = await begin(again, member_of(tag, "side", LONG))
+        side = await launched(again, member_of(tag, "side", LONG))
 
         assert (await again.inspect(side)).address == before
         assert {found.tag for found in await again.survey()} == {main, side}
@@ -282,14 +269,14 @@ async def test_a_node_of_one_container_whose_network_was_removed_gets_another(ru
         await runtime.start(it.tag)
     assert not refused.value.certain
 
-    await begin(runtime, it)
+    await launched(runtime, it)
 
     assert (await runtime.inspect(it.tag)).address is not None
 
 
 async def test_a_running_container_is_never_created_again(runtime, engine):
     it = member_of(new_tag(), "main", LONG)
-    await begin(runtime, it)
+    await launched(runtime, it)
     before = engine.inspect_container(container_name(instance_of(runtime), it.tag))["Id"]
     await remove_keeper(engine, runtime, it.tag)
 
@@ -313,7 +300,7 @@ async def test_secret_options_of_a_log_driver_are_in_no_reason(docker_engine, ad
 
     async with docker_runtime(docker_engine, secrets=secrets) as runtime:
         with pytest.raises(StartRefused) as refused:
-            await begin(runtime, it)
+            await launched(runtime, it)
         await runtime.remove(it.tag)
 
     assert "hidden" not in refused.value.reason

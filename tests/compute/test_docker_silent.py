@@ -8,14 +8,14 @@ from batchq.compute.docker.create_request import container_labels, container_nam
 from batchq.compute.docker.operation_pools import Limits
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.errors import ContainerGone, EngineUnknown
-from tests.compute.test_docker_invalid_responses import engine, says
+from tests.compute.test_docker_invalid_responses import engine, responds
 from tests.support.containers import new_tag
 
 INSTANCE = "i"
 LINE = b"2026-11-22T09:00:00.000000001Z hello\n"
 FRAME = b"\x01\0\0\0" + len(LINE).to_bytes(4, "big") + LINE
-SAYS_NOTHING, SAYS_HELLO = says(200, b""), says(200, FRAME)
-CANNOT_BE_READ, GOING = says(501, b"{}"), says(409, b"{}")
+SAYS_NOTHING, SAYS_HELLO = responds(200, b""), responds(200, FRAME)
+CANNOT_BE_READ, GOING = responds(501, b"{}"), responds(409, b"{}")
 
 
 def breaks_off(handler):
@@ -26,7 +26,7 @@ def breaks_off(handler):
 
 
 def is_silent(handler):
-    handler.connection.recv(1)  # until who asked hangs up
+    handler.connection.recv(1)  # until the client disconnects
     handler.close_connection = True
 
 
@@ -36,13 +36,13 @@ class Engine:
     def __init__(self):
         self.tag = new_tag()
         self.log = SAYS_NOTHING
-        self.look = says(200, self.inspected())
+        self.look = responds(200, self.inspected())
         self.done = []
 
     def answer(self, handler):
         if handler.command == "DELETE":
             self.done.append("removed")
-            says(204, b"")(handler)
+            responds(204, b"")(handler)
         elif "/logs" in handler.path:
             self.done.append("read")
             self.log(handler)
@@ -51,12 +51,12 @@ class Engine:
 
     def inspected(self, driver="json-file"):
         labels, stored = container_labels(INSTANCE, self.tag), {"Type": driver, "Config": {"tag": "s3cret/option"}}
-        told = {
+        inspection = {
             "Id": container_name(INSTANCE, self.tag),
             "Config": {"Labels": labels},
             "HostConfig": {"LogConfig": stored},
         }
-        return json.dumps(told).encode()
+        return json.dumps(inspection).encode()
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ async def test_a_container_with_output_is_kept_and_its_log_read_once(world):
     assert its.done == ["read"]
 
 
-REFUSED = says(500, b'{"message": "splunk: s3cret: 403, Authorization: Bearer of-the-target"}')
+REFUSED = responds(500, b'{"message": "splunk: s3cret: 403, Authorization: Bearer of-the-target"}')
 
 
 @pytest.mark.fault("SE30")
@@ -106,7 +106,7 @@ async def test_an_engine_that_refuses_a_log_is_reported_without_secrets(world):
 @pytest.mark.fault("SE30")
 async def test_a_container_whose_log_driver_cannot_be_read_is_removed(world):
     its, runtime = world
-    its.log, its.look = REFUSED, says(200, its.inspected("splunk"))
+    its.log, its.look = REFUSED, responds(200, its.inspected("splunk"))
 
     assert await runtime.remove_silent(its.tag) is None
 

@@ -13,7 +13,7 @@ from batchq.compute.docker.operation_pools import INITIAL_PAUSE, Limits
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.errors import ContainerGone, EngineUnknown
 from batchq.ports.runtime import ContainerState, Inspection
-from tests.compute.test_docker_invalid_responses import engine, says
+from tests.compute.test_docker_invalid_responses import engine, responds
 from tests.support import processes
 from tests.support.containers import docker_runtime, insisting, new_tag, over, started
 from tests.support.docker_api import docker_api
@@ -39,7 +39,7 @@ class Engine:
             self._go.wait(10)
             handler.close_connection = True
             return
-        says(200, json.dumps(self._body(handler.path)).encode())(handler)
+        responds(200, json.dumps(self._body(handler.path)).encode())(handler)
 
     def let_go(self):
         self._go.set()

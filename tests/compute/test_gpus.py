@@ -6,15 +6,10 @@ from threading import Event
 import pytest
 
 from batchq.compute.docker import host
-from batchq.compute.docker.containers import Containers
-from batchq.compute.docker.network.placement import NetworkPlacement
-from batchq.compute.docker.policy import STRICT_POLICY
-from batchq.compute.docker.secrets import NO_SECRETS
-from batchq.domain.catalog import Network
 from batchq.errors import EngineUnknown
 from batchq.ports.runtime import LaunchSpec
 from tests.support import builders
-from tests.support.containers import new_tag
+from tests.support.containers import containers_of, new_tag
 
 
 def holder(*ids, state="running"):
@@ -22,7 +17,7 @@ def holder(*ids, state="running"):
 
 
 class Engine:
-    """What the engine says of containers that were created there, as far as creating them goes."""
+    """The calls of the engine that create containers, and its list of them."""
 
     def __init__(self):
         self.rows = []
@@ -30,7 +25,7 @@ class Engine:
 
     def containers(self, *, all, filters):  # noqa: A002 - the SDK's word
         assert (all, filters) == (True, {"label": "io.batchq.gpus"})
-        assert not self.creating, "somebody looked while another chose"
+        assert not self.creating, "a list was requested during another choice"
         return list(self.rows)
 
     def create_container_from_config(self, config, *, name, platform):
@@ -77,14 +72,7 @@ def test_an_invalid_list_of_containers_is_an_unknown_outcome(rows):
 def test_containers_created_at_once_get_different_gpus(monkeypatch):
     monkeypatch.setattr(host, "gpu_count", lambda: 8)
     engine = Engine()
-    containers = Containers(
-        instance="i",
-        policy=STRICT_POLICY,
-        secrets=NO_SECRETS,
-        placement=NetworkPlacement("i", Network.BRIDGE),
-        lost_before=lambda: None,
-        shares_files=lambda: True,
-    )
+    containers = containers_of("i")
     launches = [LaunchSpec(tag=new_tag(), spec=builders.container(gpus=1), environment=()) for _ in range(8)]
 
     with ThreadPoolExecutor(8) as pool:

@@ -14,7 +14,7 @@ from batchq.compute.docker.operation_pools import Limits
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.domain.catalog import Network
 from batchq.errors import EngineError, ImageUnavailable
-from tests.compute.test_docker_invalid_responses import engine, says
+from tests.compute.test_docker_invalid_responses import engine, responds
 from tests.support.containers import launch
 
 INSTANCE = "i"
@@ -34,13 +34,13 @@ class Engine:
         query = parse_qs(url.query)
         if url.path.endswith("/start") and url.path.split("/")[-2] in self.slow:
             self._hang()
-            says(500, b"{}")(handler)
+            responds(500, b"{}")(handler)
         elif url.path.endswith("/images/create"):
             self._pull(handler, slow=query["fromImage"][0] in self.slow)
         elif url.path.endswith("/containers/create"):
-            says(201, json.dumps({"Id": query["name"][0]}).encode())(handler)
+            responds(201, json.dumps({"Id": query["name"][0]}).encode())(handler)
         else:
-            says(200, b"OK")(handler)
+            responds(200, b"OK")(handler)
 
     def _hang(self):
         self.hanging.release()

@@ -1,21 +1,28 @@
-"""Whether a container went down with its engine or its machine. EN05, TM01."""
+"""Whether containers ended with their engine or machine (EN05, TM01), and the facts about the engine for the doctor."""
 
+import json
+import os
+import socket
+import threading
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingUnixStreamServer
 
 import pytest
 from docker.errors import APIError, NotFound
 from requests import Response
 
+from batchq.clock import SystemClock
 from batchq.compute import deaths
 from batchq.compute.docker import host
-from batchq.compute.docker.containers import Containers
 from batchq.compute.docker.create_request import container_labels
-from batchq.compute.docker.network.placement import NetworkPlacement
-from batchq.compute.docker.policy import STRICT_POLICY
-from batchq.compute.docker.secrets import NO_SECRETS
-from batchq.domain.catalog import Network
+from batchq.compute.docker.host import examine
+from batchq.doctor.facts import EngineFault, UnavailableEngine
 from batchq.ports.runtime import ContainerState, Inspection
-from tests.support.containers import new_tag
+from tests.support.builders import NOON
+from tests.support.containers import containers_of, docker_runtime, new_tag, started
+from tests.support.scripts import Script
 
 BOOTED, BEGAN, NOW = (datetime(2026, 11, 21, hour, tzinfo=UTC) for hour in (8, 10, 12))
 BEFORE, AFTER = BEGAN - timedelta(minutes=1), BEGAN + timedelta(minutes=1)
@@ -28,7 +35,7 @@ def answered(status):
 
 
 class Client:
-    """An engine that began at a time, as it tells of itself; other members of /info may be given."""
+    """An engine that started at a time, by its default bridge; other members of /info may be given."""
 
     def __init__(self, began: datetime | None = BEGAN, **info: object) -> None:
         self._began = began
@@ -108,19 +115,19 @@ def test_a_clock_set_back_proves_no_loss_of_the_host():
 
 @pytest.mark.fault("CO03")
 @pytest.mark.parametrize(
-    ("told", "engine_id"),
+    ("members", "engine_id"),
     [({"ID": "ABCD"}, "ABCD"), ({"ID": "random", "InitBinary": ""}, None), ({"ID": ""}, None), ({}, None)],
     ids=["Docker", "Podman", "empty", "none"],
 )
-def test_only_a_lasting_id_identifies_an_engine(told, engine_id):
-    assert host.identity(Client(**told)).id == engine_id
+def test_only_a_lasting_id_identifies_an_engine(members, engine_id):
+    assert host.identity(Client(**members)).id == engine_id
 
 
 @pytest.mark.parametrize("status", [403, 404, 405])
 def test_an_unreadable_engine_proves_no_loss_of_the_host(status):
     class Guarded(Client):
         def inspect_network(self, _):
-            raise APIError("networks are nobody's business", response=answered(status))
+            raise APIError("forbidden by administrative rules", response=answered(status))
 
     assert host.lost_before(Guarded(), BOOTED, set()) is None
 
@@ -148,7 +155,7 @@ def test_a_container_that_failed_and_started_before_was_lost_with_the_host():
         (failed(BEFORE, exit_code=0), BEGAN),
         (Inspection(tag=new_tag(), state=ContainerState.RUNNING, started_at=BEFORE), BEGAN),
     ],
-    ids=["began after", "began just then", "nobody knows", "success", "runs"],
+    ids=["began after", "began just then", "unknown", "success", "runs"],
 )
 def test_other_containers_were_not_lost_with_the_host(it, before):
     assert not deaths.ended_with_host(it, before)
@@ -157,14 +164,7 @@ def test_other_containers_were_not_lost_with_the_host(it, before):
 @pytest.mark.parametrize(("began", "lost"), [(BEFORE, True), (AFTER, False)])
 def test_an_inspection_reports_a_lost_host(began, lost):
     tag = new_tag()
-    containers = Containers(
-        instance="i",
-        policy=STRICT_POLICY,
-        secrets=NO_SECRETS,
-        placement=NetworkPlacement("i", Network.BRIDGE),
-        lost_before=lambda: BEGAN,
-        shares_files=lambda: True,
-    )
+    containers = containers_of("i", lost_before=lambda: BEGAN)
 
     assert containers.inspect(Inspected(tag, began), tag).host_lost is lost
 
@@ -213,3 +213,129 @@ def test_a_kernel_without_a_boot_time_gives_none(tmp_path, text):
 
 def test_an_unreadable_boot_time_gives_none(tmp_path):
     assert host.booted_at(tmp_path) is None
+
+
+VERSION = {"ApiVersion": "1.43", "MinAPIVersion": "1.12", "Version": "24.0.7"}
+INFO = {
+    "ServerVersion": "24.0.7",
+    "DockerRootDir": "/nowhere/docker",
+    "LiveRestoreEnabled": True,
+    "MemoryLimit": True,
+    "SwapLimit": False,
+    "PidsLimit": True,
+    "CgroupVersion": "2",
+    "SystemTime": NOON.isoformat(),
+}
+
+
+class StoppedClock:
+    """A clock that always shows the same time."""
+
+    def __init__(self, at):
+        self._at = at
+
+    def now(self):
+        return self._at
+
+
+@contextmanager
+def pretended(folder, **answers):
+    """An engine with these replies to /version and /info; its address."""
+    replies = {"version": VERSION, "info": INFO} | answers
+
+    class Engine(BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = json.dumps(replies[self.path.rpartition("/")[2]]).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingUnixStreamServer(str(folder / "engine.sock"), Engine) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        yield f"unix://{folder}/engine.sock"
+        server.shutdown()
+
+
+def trouble(address):
+    found = examine("0a1b2c3d", SystemClock(), base_url=address)
+    assert isinstance(found, UnavailableEngine), found
+    assert found.address == address
+    return found.fault
+
+
+def test_no_engine_exists(tmp_path):
+    assert trouble(f"unix://{tmp_path}/none.sock") is EngineFault.ABSENT
+
+
+def test_nothing_listens_at_the_socket(tmp_path):
+    with socket.socket(socket.AF_UNIX) as left_over:
+        left_over.bind(f"{tmp_path}/engine.sock")
+
+    assert trouble(f"unix://{tmp_path}/engine.sock") is EngineFault.NOT_LISTENING
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user without permissions")
+def test_the_user_has_no_permission(tmp_path):
+    with pretended(tmp_path) as address:
+        (tmp_path / "engine.sock").chmod(0o600)
+        os.seteuid(65534)
+        try:
+            kind = host._connect_failure(address, address.removeprefix("unix://")).fault
+        finally:
+            os.seteuid(0)
+
+    assert kind is EngineFault.FORBIDDEN
+
+
+def test_the_engine_accepts_connections_and_does_not_answer(tmp_path, monkeypatch):
+    monkeypatch.setattr(host, "EXAMINE_TIMEOUT", 0.2)
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(f"{tmp_path}/engine.sock")
+        silent.listen()
+
+        assert trouble(f"unix://{tmp_path}/engine.sock") is EngineFault.NOT_RESPONDING
+
+
+def test_the_responder_is_no_engine(tmp_path):
+    with pretended(tmp_path, info=["no", "engine"]) as address:
+        assert trouble(address) is EngineFault.NOT_AN_ENGINE
+
+
+def test_the_capabilities_of_the_engine_are_reported(tmp_path):
+    with pretended(tmp_path) as address:
+        found = examine(None, StoppedClock(NOON), base_url=address)
+
+    assert (found.version, found.api, found.cgroup, found.live_restore) == ("24.0.7", "1.43", "2", True)
+    assert found.missing_limits == ("swap",)
+    assert (found.disk, found.clock_offset, found.containers) == (None, 0.0, ())
+
+
+@pytest.mark.parametrize(("offset", "ahead"), [(-90, 90.0), (90, -90.0)])
+def test_the_clock_difference_is_reported(tmp_path, offset, ahead):
+    with pretended(tmp_path) as address:
+        assert examine(None, StoppedClock(NOON + timedelta(seconds=offset)), base_url=address).clock_offset == ahead
+
+
+@pytest.mark.parametrize("time", ["", "noon", None])
+def test_an_engine_without_a_time_is_accepted(tmp_path, time):
+    with pretended(tmp_path, info=INFO | {"SystemTime": time}) as address:
+        assert examine(None, StoppedClock(NOON), base_url=address).clock_offset is None
+
+
+@pytest.mark.docker
+async def test_the_real_engine_is_reported_with_the_containers_of_the_instance(docker_engine):
+    async with docker_runtime(docker_engine) as runtime, docker_runtime(docker_engine) as other:
+        tag = await started(runtime, Script(seconds=None))
+        await started(other, Script(seconds=None))
+
+        found = examine(runtime._instance, SystemClock(), base_url=docker_engine)
+
+    assert [(it.tag, it.state) for it in found.containers] == [(tag, ContainerState.RUNNING)]
+    assert abs(found.clock_offset) < 1
+    assert found.disk.size > 0

@@ -27,15 +27,15 @@ def not_asked(container_id, tag):
 
 
 @pytest.mark.parametrize(
-    ("told", "state"),
+    ("members", "state"),
     [
         ({"Pid": 7, "FinishedAt": NEVER}, ContainerState.RUNNING),
         ({"Pid": 0, "StartedAt": NEVER, "FinishedAt": NEVER}, ContainerState.CREATED),
         ({"Pid": 0, "ExitCode": 3}, ContainerState.EXITED),
     ],
 )
-def test_an_unknown_state_is_derived_from_the_other_members(told, state):
-    it = inspected(Status="dreaming", **told)
+def test_an_unknown_state_is_derived_from_the_other_members(members, state):
+    it = inspected(Status="dreaming", **members)
 
     assert it.state is state
     assert it.exit_code == (3 if state is ContainerState.EXITED else None)

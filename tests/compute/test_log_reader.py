@@ -66,9 +66,9 @@ def test_an_unfinished_line_has_what_is_written():
 def test_a_line_without_an_end_is_cut():
     piece = frame(b"a" * 16384, 5)
 
-    told = read(*[piece] * 100)
+    lines = read(*[piece] * 100)
 
-    assert [len(message) for _, message in told] == [MAX_LINE, 100 * 16384 - MAX_LINE]
+    assert [len(message) for _, message in lines] == [MAX_LINE, 100 * 16384 - MAX_LINE]
 
 
 def test_invalid_utf8_is_replaced():
@@ -81,9 +81,9 @@ def test_the_carriage_return_before_the_end_is_removed():
 
 @pytest.mark.parametrize(("after", "left"), [(0, ["one", "two"]), (1, ["two"]), (2, [])])
 def test_lines_after_a_timestamp_are_selected_exactly(after, left):
-    told = read(frame(b"one\n", 1), frame(b"two\n", 2), after=BEGIN + after)
+    lines = read(frame(b"one\n", 1), frame(b"two\n", 2), after=BEGIN + after)
 
-    assert [message for _, message in told] == left
+    assert [message for _, message in lines] == left
 
 
 def test_the_engine_is_asked_for_lines_since_a_nanosecond():
@@ -98,9 +98,9 @@ def test_the_engine_is_asked_for_lines_since_a_nanosecond():
 def test_timestamps_of_every_engine_are_parsed(stamp):
     payload = stamp + b" one\n"
 
-    told = read(struct.pack(">BxxxL", OUT, len(payload)) + payload)
+    lines = read(struct.pack(">BxxxL", OUT, len(payload)) + payload)
 
-    assert told == [(SECOND // 2, "one")]
+    assert lines == [(SECOND // 2, "one")]
 
 
 def test_the_stream_of_a_terminal_has_lines_without_frames():
@@ -114,19 +114,19 @@ def test_the_last_line_of_a_terminal_may_have_no_end():
 
 
 def test_a_line_of_a_terminal_without_an_end_is_cut():
-    told = read(stamped(b"", 1), *[b"a" * 65536] * 32)
+    lines = read(stamped(b"", 1), *[b"a" * 65536] * 32)
 
-    assert [at for at, _ in told] == [1, 1]
-    assert "".join(message for _, message in told) == "a" * 65536 * 32
+    assert [at for at, _ in lines] == [1, 1]
+    assert "".join(message for _, message in lines) == "a" * 65536 * 32
 
 
 def test_a_log_that_the_engine_cannot_continue_ends_with_a_warning(caplog):
     error = b"error from daemon in stream: invalid character"
     broken = struct.pack(">BxxxL", ENGINE, len(error)) + error
 
-    told = read(frame(b"one\n", 1), broken, frame(b"two\n", 2))
+    lines = read(frame(b"one\n", 1), broken, frame(b"two\n", 2))
 
-    assert told == [(1, "one")]
+    assert lines == [(1, "one")]
     assert "invalid character" in caplog.text
 
 

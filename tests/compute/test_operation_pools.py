@@ -1,4 +1,4 @@
-"""Each kind of call has its own threads: one that fills its pool delays no other."""
+"""Each kind of call has its own threads: a full pool delays no call of another kind."""
 
 import asyncio
 import threading

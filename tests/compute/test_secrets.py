@@ -20,13 +20,13 @@ def file(tmp_path):
     return path
 
 
-def ask(secrets, value_from=ARN):
+def resolve_one(secrets, value_from=ARN):
     return secrets.resolve((Secret(name="PASSWORD", value_from=value_from),))
 
 
 def refused(secrets, value_from=ARN):
     with pytest.raises(StartRefused) as refusal:
-        ask(secrets, value_from)
+        resolve_one(secrets, value_from)
     assert refusal.value.certain
     assert refusal.value.reason.startswith("ResourceInitializationError: ")
     assert VALUE not in refusal.value.reason
@@ -34,26 +34,26 @@ def refused(secrets, value_from=ARN):
 
 
 def test_a_secret_is_read_from_the_file(file):
-    assert ask(Secrets(file=file, environment={})) == (("PASSWORD", VALUE),)
+    assert resolve_one(Secrets(file=file, environment={})) == (("PASSWORD", VALUE),)
 
 
 def test_the_file_is_read_each_time(file):
     secrets = Secrets(file=file, environment={})
-    ask(secrets)
+    resolve_one(secrets)
 
     file.write_text(json.dumps({ARN: "changed"}))
 
-    assert ask(secrets) == (("PASSWORD", "changed"),)
+    assert resolve_one(secrets) == (("PASSWORD", "changed"),)
 
 
 def test_a_secret_missing_in_the_file_is_read_from_the_environment(file):
     secrets = Secrets(file=file, environment={"BATCHQ_SECRET_TOKEN": VALUE})
 
-    assert ask(secrets, "arn:aws:ssm:us-east-1:123456789012:parameter/prod/TOKEN") == (("PASSWORD", VALUE),)
+    assert resolve_one(secrets, "arn:aws:ssm:us-east-1:123456789012:parameter/prod/TOKEN") == (("PASSWORD", VALUE),)
 
 
 def test_the_file_takes_precedence(file):
-    assert ask(Secrets(file=file, environment={environment_variable(ARN): "other"})) == (("PASSWORD", VALUE),)
+    assert resolve_one(Secrets(file=file, environment={environment_variable(ARN): "other"})) == (("PASSWORD", VALUE),)
 
 
 @pytest.mark.parametrize(

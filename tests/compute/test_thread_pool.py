@@ -290,7 +290,7 @@ def test_an_account_gets_its_share_while_another_occupies_all_threads(queue):
     takes(queue, Parked(), Parked())
 
     assert queue.put(Work("b"), threads=2), "a thread more for its share"
-    assert not queue.put(Work("c"), threads=3), "of which there are no more than are said"
+    assert not queue.put(Work("c"), threads=3), "the pool has its maximum of threads"
     assert takes(queue, third := Parked(), Parked()) == ["b", None]
     assert takes(queue, third) == ["c"]
 

@@ -1,6 +1,6 @@
 """`python -m tests.faults` runs the catalogue and prints it, a row a line; `--missing` what none claims.
 
-`--read FILE` prints it from outcomes that other runs have written. 1 at the end: a row failed, or nobody proves it.
+`--read FILE` prints it from outcomes that other runs have written. 1 at the end: a row failed, or has no test.
 """
 
 import argparse
@@ -24,10 +24,10 @@ WIDTH = 72
 
 
 def main() -> None:
-    asked = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
-    asked.add_argument("--missing", action="store_true")
-    asked.add_argument("--read", type=Path)
-    options = asked.parse_args()
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument("--missing", action="store_true")
+    parser.add_argument("--read", type=Path)
+    options = parser.parse_args()
     if options.missing:
         sys.exit(missing())
     outcomes = options.read or run()
@@ -50,7 +50,7 @@ def run() -> Path:
 
 
 def show(outcomes: Path) -> int:
-    tests, failed = told(outcomes)
+    tests, failed = read_outcomes(outcomes)
     open_rows = 0
     for row in rows():
         if row.id[2:] == "01":
@@ -66,16 +66,16 @@ def show(outcomes: Path) -> int:
     return 1 if open_rows else 0
 
 
-def told(outcomes: Path) -> tuple[dict[str, set[str]], set[str]]:
+def read_outcomes(outcomes: Path) -> tuple[dict[str, set[str]], set[str]]:
     """The tests of each row, and those that failed."""
     tests: dict[str, set[str]] = defaultdict(set)
     failed = set()
     for line in outcomes.read_text().splitlines():
-        said = json.loads(line)
-        for row in said["rows"]:
-            tests[row].add(said["test"])
-        if said["outcome"] != "passed":
-            failed.add(said["test"])
+        outcome = json.loads(line)
+        for row in outcome["rows"]:
+            tests[row].add(outcome["test"])
+        if outcome["outcome"] != "passed":
+            failed.add(outcome["test"])
     return tests, failed
 
 

@@ -1,6 +1,6 @@
 """The catalogue of faults and bad inputs: the outcome that each must have, and the tests that inject it.
 
-A test says which rows it proves by `@pytest.mark.fault("ST01", ...)`. `make faults` runs them all and prints the table.
+A test names the rows that it proves by `@pytest.mark.fault("ST01", ...)`. `make faults` runs them and prints the table.
 """
 
 import ast

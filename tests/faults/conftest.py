@@ -1,4 +1,4 @@
-"""What the tests on an engine of their own stand on. It is the same for all of them: what it suffers, it gets over."""
+"""An engine of their own for the tests of this folder, which all of them share."""
 
 import pytest
 

@@ -20,24 +20,24 @@ SCRIPTS = {"good": {"seconds": 0}, "bad": {"seconds": 0, "exit_code": 1}, "slow"
 
 def register(batch):
     for name, script in SCRIPTS.items():
-        asked = container("true") | {"environment": [{"name": "BATCHQ_SIMULATED", "value": json.dumps(script)}]}
-        batch.register_job_definition(jobDefinitionName=name, type="container", containerProperties=asked)
+        properties = container("true") | {"environment": [{"name": "BATCHQ_SIMULATED", "value": json.dumps(script)}]}
+        batch.register_job_definition(jobDefinitionName=name, type="container", containerProperties=properties)
 
 
-def submit(batch, name, definition=None, **asked):
-    asked |= {"jobName": name, "jobQueue": "default", "jobDefinition": definition or name}
-    return batch.submit_job(**asked)["jobId"]
+def submit(batch, name, definition=None, **members):
+    members |= {"jobName": name, "jobQueue": "default", "jobDefinition": definition or name}
+    return batch.submit_job(**members)["jobId"]
 
 
 def submit_three(batch):
-    """The ids by name, as far as they were told."""
-    told = {}
+    """The ids of the jobs by name, as far as the server replied."""
+    ids = {}
     with suppress(BotoCoreError, ClientError):
-        told["good"] = submit(batch, "good", retryStrategy={"attempts": 5})
-        told["bad"] = submit(batch, "bad", retryStrategy={"attempts": 2})
-        waits_for = [{"jobId": told["good"]}]
-        told["after"] = submit(batch, "after", "good", dependsOn=waits_for, retryStrategy={"attempts": 5})
-    return told
+        ids["good"] = submit(batch, "good", retryStrategy={"attempts": 5})
+        ids["bad"] = submit(batch, "bad", retryStrategy={"attempts": 2})
+        waits_for = [{"jobId": ids["good"]}]
+        ids["after"] = submit(batch, "after", "good", dependsOn=waits_for, retryStrategy={"attempts": 5})
+    return ids
 
 
 def names_kept(data):
@@ -47,7 +47,7 @@ def names_kept(data):
 
 
 def check_kept(data):
-    """What is on disk is whole, every job walked only where it may, and nobody went before those it waits for."""
+    """What is on disk is whole, every job walked only where it may, and no job ran before its dependencies."""
     assert check.check(data / "batchq.db").problems == ()
     with closing(_database(data)) as database:
         walks = {job_id: _walk(database, job_id) for (job_id,) in database.execute("SELECT id FROM jobs")}
@@ -74,7 +74,7 @@ def check_attempts(name, status, state, walk):
 
 
 def check_order(walks):
-    """The one that waits starts when the other is done."""
+    """The dependent job starts after the other has succeeded."""
     if "after" in walks and (started := _at(walks["after"], "STARTING")):
         assert started >= _at(walks["good"], "SUCCEEDED")
 

@@ -11,6 +11,6 @@ def pytest_runtest_logreport(report):
         return
     rows = [value for name, value in report.user_properties if name == "fault"]
     if rows:
-        said = {"test": report.nodeid, "rows": rows, "outcome": report.outcome}
+        outcome = {"test": report.nodeid, "rows": rows, "outcome": report.outcome}
         with Path(os.environ["FAULT_OUTCOMES"]).open("a") as file:
-            file.write(json.dumps(said) + "\n")
+            file.write(json.dumps(outcome) + "\n")

@@ -1,4 +1,4 @@
-"""A real server on an engine, with room for many, and jobs that write down when they begin and when they end."""
+"""A real server on an engine, with room for many jobs, which record their start and their end."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -35,14 +35,14 @@ class Stage:
         attempts: int = 1,
         rules: Sequence[dict[str, str]] = (),
         image: str = IMAGE,
-        **asked: Any,
+        **members: Any,
     ) -> str:
-        """The id of a job that does this in a shell, between the lines that it writes."""
+        """The id of a job that runs this shell command between its records of start and end."""
         name = f"work-{next(self._names)}"
         properties = self.truth.container(work) | {"image": image}
         self.batch.register_job_definition(jobDefinitionName=name, type="container", containerProperties=properties)
         retry = {"attempts": attempts, **({"evaluateOnExit": list(rules)} if rules else {})}
-        return self.batch.submit_job(jobName=name, jobQueue="wide", jobDefinition=name, retryStrategy=retry, **asked)[
+        return self.batch.submit_job(jobName=name, jobQueue="wide", jobDefinition=name, retryStrategy=retry, **members)[
             "jobId"
         ]
 
@@ -65,10 +65,10 @@ class Stage:
         return sum(it.stat().st_size for it in (self.service.data / "logs").rglob("*") if it.is_file())
 
     def begins(self, *jobs: str) -> None:
-        """Wait until each runs, or has run, as we are told and as its container says."""
+        """Wait until each runs or has ended, by its status and by the records of its container."""
         for job_id in jobs:
             self.then(job_id, "RUNNING", "SUCCEEDED", "FAILED")
-        self.until(lambda: {of for of, _ in self.truth.said("start")} >= set(jobs))
+        self.until(lambda: {of for of, _ in self.truth.counts("start")} >= set(jobs))
 
     def health_is(self, status: str) -> None:
         self.until(lambda: self.service.health()["status"] == status)
@@ -85,7 +85,7 @@ class Stage:
 
 @contextmanager
 def staged(directory: Path, engine_url: str | None = None) -> Iterator[Stage]:
-    """Without an address the engine is the first: nothing may be left there, and what is is swept away."""
+    """None: the engine of DOCKER_HOST, where no container may remain."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("BATCHQ_SURVEY_EVERY", "1")
         if engine_url is not None:
@@ -101,6 +101,6 @@ def staged(directory: Path, engine_url: str | None = None) -> Iterator[Stage]:
                     service.sweep()
 
 
-def told(job: dict[str, Any]) -> list[tuple[int | None, str]]:
-    """How the attempts of a job ended."""
+def outcomes(job: dict[str, Any]) -> list[tuple[int | None, str]]:
+    """The exit code and the status reason of each attempt of a job."""
     return [(it["container"].get("exitCode"), it["statusReason"]) for it in job["attempts"]]

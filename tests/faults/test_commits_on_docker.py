@@ -21,12 +21,12 @@ ATTEMPTS = {"good": 1, "bad": 2, "after": 1}
 
 
 class Lives:
-    """`told` are the jobs that were promised, by their ids; `ends` how the servers ended."""
+    """`submitted` has the name of each acknowledged job by id, `ends` the exit statuses of the servers."""
 
     def __init__(self, directory):
         self.data = directory / "data"
         self.truth = Truth(directory / "truth")
-        self.told, self.ends = {}, []
+        self.submitted, self.ends = {}, []
 
     def begin(self):
         service = Service(self.data).start()
@@ -53,17 +53,17 @@ class Lives:
         for number in numbers:
             self.live(number)
 
-    def submit(self, batch, name, **asked):
-        asked |= {"jobName": name, "jobQueue": "default", "jobDefinition": name}
-        job_id = batch.submit_job(retryStrategy={"attempts": ATTEMPTS[name]}, **asked)["jobId"]
-        self.told[job_id] = name
+    def submit(self, batch, name, **members):
+        members |= {"jobName": name, "jobQueue": "default", "jobDefinition": name}
+        job_id = batch.submit_job(retryStrategy={"attempts": ATTEMPTS[name]}, **members)["jobId"]
+        self.submitted[job_id] = name
         return job_id
 
     def settle(self):
-        """The last server, to whom nothing happens: what became of every job, and of their containers."""
+        """Run a last server without a fault: every job as described at its end, and the containers that are left."""
         self.service = Service(self.data).start()
         batch = self.service.client()
-        jobs = [reaches(batch, job_id, "SUCCEEDED", "FAILED") for job_id in self.told]
+        jobs = [reaches(batch, job_id, "SUCCEEDED", "FAILED") for job_id in self.submitted]
         left = containers_left(self.service)
         self.service.stop()
         return {it["jobId"]: it for it in jobs}, left
@@ -85,10 +85,10 @@ def test_each_attempt_runs_once_and_kills_of_the_server_use_up_none(lives):
     jobs, left = lives.settle()
 
     check_kept(lives.data)
-    ran = lives.truth.said("start")
-    names = {job_id: name for job_id, name in lives.told.items() if job_id in jobs}
+    ran = lives.truth.counts("start")
+    names = {job_id: name for job_id, name in lives.submitted.items() if job_id in jobs}
     assert lives.ends.count(-signal.SIGKILL) >= len(LIVES) // 2
-    assert set(jobs) == set(lives.told)
+    assert set(jobs) == set(lives.submitted)
     assert {name: {jobs[it]["status"] for it in jobs if names[it] == name} for name in WORKS} == {
         name: {TRUTH[name][0]} for name in WORKS
     }

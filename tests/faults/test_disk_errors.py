@@ -48,12 +48,12 @@ def _tried(batch, name, definition):
         return refused.response["ResponseMetadata"]["HTTPStatusCode"], refused.response["Error"]["Code"]
 
 
-def told(answers):
+def acknowledged(answers):
     return {name for name, it in answers.items() if isinstance(it, str)}
 
 
 def all_over(batch, answers):
-    return {name: reaches(batch, answers[name], "SUCCEEDED", "FAILED") for name in told(answers)}
+    return {name: reaches(batch, answers[name], "SUCCEEDED", "FAILED") for name in acknowledged(answers)}
 
 
 def each_ran_once(jobs):
@@ -61,12 +61,12 @@ def each_ran_once(jobs):
 
 
 def kept(data, answers):
-    """Of what was asked for, what is on disk."""
+    """The submitted jobs that are on disk."""
     return {name: count for name, count in names_kept(data).items() if name in answers}
 
 
 def ends_unseen(batch, job_id):
-    """Wait until a slow job has long ended; how it is told meanwhile."""
+    """Wait until a slow job has long ended; its description meanwhile."""
     time.sleep(SCRIPTS["slow"]["seconds"] + 1)
     (job,) = batch.describe_jobs(jobs=[job_id])["jobs"]
     return job["status"]
@@ -89,7 +89,7 @@ def test_while_writes_fail_changes_are_refused_and_ends_are_saved_later(service,
     with injected(service.process.pid, f"pwrite64:error={error.upper()}"):
         refused = tried(batch, [f"{error}-1", f"{error}-2"])
         with pytest.raises(ClientError, match="ServerException"):
-            batch.terminate_job(jobId=running, reason="nobody can write this down")
+            batch.terminate_job(jobId=running, reason="cannot be stored")
         meanwhile = ends_unseen(batch, running)
         health = service.health()
     ended = reaches(batch, running, "SUCCEEDED", "FAILED")
@@ -117,7 +117,7 @@ def test_at_any_failing_call_the_answers_agree_with_the_disk(service, batch, cal
         answers = tried(batch, names)
         jobs = all_over(batch, answers)
 
-    assert kept(service.data, answers) == dict.fromkeys(told(answers), 1)
+    assert kept(service.data, answers) == dict.fromkeys(acknowledged(answers), 1)
     assert {it for it in answers.values() if not isinstance(it, str)} <= {REFUSED}
     assert each_ran_once(jobs)
     check_kept(service.data)
@@ -148,7 +148,7 @@ def test_a_slow_disk_only_makes_the_server_slow(service, batch):
         jobs = all_over(batch, answers)
         health = service.health()
 
-    assert told(answers) == set(names)
+    assert acknowledged(answers) == set(names)
     assert each_ran_once(jobs)
     assert health["status"] == "ok"
 

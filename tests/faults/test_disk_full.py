@@ -37,7 +37,7 @@ class Small:
         self._ballast.unlink()
 
     def protect(self):
-        """From everybody who would write."""
+        """Make the file system read-only."""
         subprocess.run(["mount", "-o", "remount,ro", self._ballast.parent], check=True)
 
 
@@ -92,7 +92,7 @@ def test_a_container_that_ended_on_a_full_disk_is_kept_until_its_end_is_saved(se
 
 
 def until_ended(service):
-    """Its containers, when all have been told to end and none of them runs any more."""
+    """Its containers, once all have got the signal and have exited."""
     end = time.monotonic() + PATIENCE
     with closing(docker_api()) as engine:
         while running := [it["Id"] for it in service.containers() if it["State"] == "running"]:

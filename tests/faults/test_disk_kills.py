@@ -39,27 +39,27 @@ def begun(tmp_path_factory):
 
 
 def killed_at(call, number, data):
-    """What was told of three jobs by a server that dies at this call of its writer; and how it ended."""
+    """The jobs that a server acknowledged before it died at this call of its writer, and its exit status."""
     service = Service(data, *SIMULATED, under=under(f"{call}:signal=KILL:when={number}"))
-    told = {}
+    ids = {}
     with suppress(RuntimeError, OSError, BotoCoreError):
         batch = service.start().client(tries=1)
-        told = submit_three(batch)
-        wait_for(batch, told)
-    return told, service.stop()
+        ids = submit_three(batch)
+        wait_for(batch, ids)
+    return ids, service.stop()
 
 
-def wait_for(batch, told):
+def wait_for(batch, ids):
     """The jobs when they are over."""
-    return {name: reaches(batch, job_id, "SUCCEEDED", "FAILED") for name, job_id in told.items()}
+    return {name: reaches(batch, job_id, "SUCCEEDED", "FAILED") for name, job_id in ids.items()}
 
 
-async def settled(data, told):
+async def settled(data, ids):
     """What the next server makes of the jobs."""
     service = Service(data)
     async with served(Settings(data=data, port=0, runtime="simulated")) as server:
         service.url = server.urls[0]
-        jobs = await asyncio.to_thread(wait_for, service.client(), told)
+        jobs = await asyncio.to_thread(wait_for, service.client(), ids)
     return {name: job["status"] for name, job in jobs.items()}
 
 
@@ -69,14 +69,14 @@ async def test_a_kill_at_any_commit_loses_no_answered_change(tmp_path, begun, ca
     data = tmp_path / "data"
     shutil.copytree(begun, data, ignore=LOCK)
 
-    told, status = await asyncio.to_thread(killed_at, call, number, data)
+    ids, status = await asyncio.to_thread(killed_at, call, number, data)
     check_kept(data)
-    ends = await settled(data, told)
+    ends = await settled(data, ids)
 
     check_kept(data)
     assert status == -signal.SIGKILL or (call, number) not in SURE
-    assert ends == {name: TRUTH[name][0] for name in told}
-    assert set(told) <= set(names_kept(data))
+    assert ends == {name: TRUTH[name][0] for name in ids}
+    assert set(ids) <= set(names_kept(data))
     assert max(names_kept(data).values(), default=0) <= 1
 
 
@@ -129,12 +129,12 @@ def service(tmp_path, begun):
 def test_a_submission_repeated_after_a_kill_of_the_server_is_one_job(service, call):
     batch = service.client(tries=20)
     with ThreadPoolExecutor(1) as client, injected(service.process.pid, f"{call}:signal=KILL:when=1"):
-        asked = client.submit(submit, batch, "good")
+        submitted = client.submit(submit, batch, "good")
         status = service.process.wait(PATIENCE)
         kept = names_kept(service.data)["good"]
         service.kill()
         service.start()
-        job_id = asked.result(PATIENCE)
+        job_id = submitted.result(PATIENCE)
 
     assert status == -signal.SIGKILL
     assert kept == {"pwrite64": 0, "fdatasync": 1}[call]

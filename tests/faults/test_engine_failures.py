@@ -98,7 +98,7 @@ async def test_containers_that_cannot_be_killed_hold_their_resources_and_delay_n
     with processes.frozen(*(engine.shim(container_of(world, job)) for job in stuck)):
         for job in stuck:
             await world.terminate(job, "stop it")
-        await world.sleep(4)  # beyond the grace, and what is asked of each goes unanswered
+        await world.sleep(4)  # longer than the grace period; the calls about these containers time out
         await world.terminate(well, "stop it")
         await world.wait_for(well, Status.FAILED, status_reason="stop it")
         another = await world.submit(Script(seconds=0))

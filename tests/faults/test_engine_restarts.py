@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from batchq.clock import SystemClock
-from tests.faults.stage import staged, told
+from tests.faults.stage import outcomes, staged
 from tests.support import processes
 from tests.support.second_engine import second_engine
 
@@ -69,10 +69,10 @@ def test_jobs_lost_with_the_engine_have_its_reason_and_are_retried_once(stage, e
     engine.start()
 
     assert took < AT_ONCE
-    assert [told(stage.then(job, "SUCCEEDED")) for job in running] == [[(143, LOST), (0, EXITED)]] * 8
-    assert {told(stage.then(job, "SUCCEEDED"))[-1] for job in load} == {(0, EXITED)}
-    assert told(stage.then(waiting, "SUCCEEDED")) == [(0, EXITED)]
-    assert set(stage.truth.said("start").values()) == {1}
+    assert [outcomes(stage.then(job, "SUCCEEDED")) for job in running] == [[(143, LOST), (0, EXITED)]] * 8
+    assert {outcomes(stage.then(job, "SUCCEEDED"))[-1] for job in load} == {(0, EXITED)}
+    assert outcomes(stage.then(waiting, "SUCCEEDED")) == [(0, EXITED)]
+    assert set(stage.truth.counts("start").values()) == {1}
 
 
 @pytest.mark.fault("EN02")
@@ -82,8 +82,8 @@ def test_starts_interrupted_by_the_engines_end_are_lost_and_nothing_starts_twice
 
     restart_until(stage, engine, end, lambda: stage.are(jobs, "SUCCEEDED"))
 
-    assert {reason for job in jobs for _, reason in told(stage.then(job, "SUCCEEDED"))} <= {LOST, EXITED}
-    assert set(stage.truth.said("start").values()) == {1}
+    assert {reason for job in jobs for _, reason in outcomes(stage.then(job, "SUCCEEDED"))} <= {LOST, EXITED}
+    assert set(stage.truth.counts("start").values()) == {1}
 
 
 @pytest.mark.fault("EN02")
@@ -95,7 +95,7 @@ def test_a_start_that_the_engine_did_not_save_is_lost_and_not_repeated(tmp_path,
         stage.begins(other)
         (tmp_path / "hold").touch()
         job = stage.submit("true" if ends else until_there("over"), attempts=2, rules=RULES)
-        stage.until(lambda: stage.truth.said("start")[job, 1] == 1)
+        stage.until(lambda: stage.truth.counts("start")[job, 1] == 1)
         time.sleep(0.5)  # so that it has ended, if it does
         engine.kill()
         (tmp_path / "hold").unlink()
@@ -103,8 +103,8 @@ def test_a_start_that_the_engine_did_not_save_is_lost_and_not_repeated(tmp_path,
         stage.truth.leave("over")
 
         done = stage.then(job, "SUCCEEDED")
-        assert set(stage.truth.said("start").values()) == {1}
-        assert [reason for _, reason in told(done)] == [LOST, EXITED]
+        assert set(stage.truth.counts("start").values()) == {1}
+        assert [reason for _, reason in outcomes(done)] == [LOST, EXITED]
 
 
 @pytest.mark.fault("EN22")
@@ -112,15 +112,15 @@ def test_a_start_whose_shim_died_is_lost_and_not_repeated(tmp_path):
     with slow_engine(tmp_path) as engine, staged(tmp_path, engine.url) as stage:
         (tmp_path / "hold").touch()
         job = stage.submit("true", attempts=2, rules=RULES)
-        stage.until(lambda: stage.truth.said("start")[job, 1] == 1)
+        stage.until(lambda: stage.truth.counts("start")[job, 1] == 1)
         time.sleep(0.5)
         (container,) = stage.service.containers()
         processes.send(signal.SIGKILL, *processes.shims(container["Id"]))
         (tmp_path / "hold").unlink()
 
         done = stage.then(job, "SUCCEEDED")
-        assert set(stage.truth.said("start").values()) == {1}
-        assert [reason for _, reason in told(done)] == [LOST, EXITED]
+        assert set(stage.truth.counts("start").values()) == {1}
+        assert [reason for _, reason in outcomes(done)] == [LOST, EXITED]
 
 
 @contextmanager
@@ -168,11 +168,11 @@ def test_with_live_restore_jobs_continue_and_keep_their_exit_codes(lasting_stage
     lasting.start()
 
     done = stage.then(ends, "FAILED")
-    assert told(done) == [(3, EXITED)]
+    assert outcomes(done) == [(3, EXITED)]
     assert done["stoppedAt"] <= back.timestamp() * 1000
     stage.truth.leave(f"{mark}-late")
-    assert told(stage.then(outlives, "SUCCEEDED")) == [(0, EXITED)]
-    assert set(stage.truth.said("start").values()) == {1}
+    assert outcomes(stage.then(outlives, "SUCCEEDED")) == [(0, EXITED)]
+    assert set(stage.truth.counts("start").values()) == {1}
 
 
 @pytest.mark.fault("EN06", "LC04")
@@ -196,5 +196,5 @@ def test_while_the_engine_is_frozen_the_server_answers_and_shuts_down(stage, eng
     assert (status, ended_after < IN_TIME) == (0, True)
     done = stage.then(running, "FAILED")
     assert (done["statusReason"], len(done["attempts"])) == ("while it was frozen", 1)
-    assert told(stage.then(waiting, "SUCCEEDED")) == [(0, EXITED)]
-    assert set(stage.truth.said("start").values()) == {1}
+    assert outcomes(stage.then(waiting, "SUCCEEDED")) == [(0, EXITED)]
+    assert set(stage.truth.counts("start").values()) == {1}

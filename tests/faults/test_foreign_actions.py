@@ -41,7 +41,7 @@ def engine(docker_engine):
 
 @pytest.fixture
 def foreign(engine):
-    """A container of somebody else's."""
+    """A container of another client of the engine."""
     made = engine.create_container(IMAGE, ["sleep", "1000"])["Id"]
     engine.start(made)
     yield made
@@ -134,16 +134,16 @@ async def test_a_container_name_in_foreign_use_fails_the_attempt_and_is_kept(wor
     world.runtime.hold("create")
     job = await world.submit(LONG)
     await world.wait_for_call(job, "create")
-    theirs = engine.create_container(IMAGE, ["sleep", "1000"], name=named(world, job))["Id"]
-    engine.start(theirs)
+    foreign = engine.create_container(IMAGE, ["sleep", "1000"], name=named(world, job))["Id"]
+    engine.start(foreign)
 
     world.runtime.release("create")
 
     done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
     assert "does not belong to this server" in done.attempts[0].reason
     await world.wait_until_idle()
-    assert engine.inspect_container(theirs)["State"]["Running"]
-    engine.remove_container(theirs, force=True)
+    assert engine.inspect_container(foreign)["State"]["Running"]
+    engine.remove_container(foreign, force=True)
 
 
 @pytest.mark.fault("EN26")

@@ -6,8 +6,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.faults.stage import staged, told
-from tests.faults.truth import SAY
+from tests.faults.stage import outcomes, staged
+from tests.faults.truth import RECORD
 from tests.support import processes
 from tests.support.registry import registry
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.docker
 LINES, TRIES = 50_000, 8
 EXITED = "Essential container in task exited"
 TIMED_OUT = "Job attempt duration exceeded timeout"
-DEAF = f"trap '{SAY.format(what='asked')}' TERM; while :; do sleep 1; done"
+DEAF = f"trap '{RECORD.format(what='stop')}' TERM; while :; do sleep 1; done"
 FROZEN_FOR = 5.0  # seconds: longer than the grace and the timeout
 
 
@@ -41,15 +41,15 @@ async def test_a_server_killed_during_a_pull_pulls_again_for_the_same_attempt(tm
 
             done = await asyncio.to_thread(stage.then, job, "SUCCEEDED")
             await asyncio.to_thread(stage.until, lambda: not stage.service.containers())
-    assert told(done) == [(0, EXITED)]
-    assert set(stage.truth.said("start").values()) == {1}
+    assert outcomes(done) == [(0, EXITED)]
+    assert set(stage.truth.counts("start").values()) == {1}
 
 
 @pytest.mark.fault("ST15")
 def test_a_server_killed_while_archiving_a_log_archives_each_line_once(stage):
     jobs = until_killed_half_way(stage)
 
-    assert [told(stage.then(job, "SUCCEEDED")) for job in jobs] == [[(0, EXITED)]] * len(jobs)
+    assert [outcomes(stage.then(job, "SUCCEEDED")) for job in jobs] == [[(0, EXITED)]] * len(jobs)
     assert list(stage.output(jobs[-1])) == [str(number) for number in range(1, LINES + 1)]
 
 
@@ -77,16 +77,16 @@ def test_a_server_frozen_beyond_all_deadlines_applies_each_once(stage):
     ends, fails = stage.submit("sleep 2 & wait $!"), stage.submit("sleep 2 & wait $!; false", attempts=2)
     stage.begins(outlasts, deaf, ends, fails)
     stage.batch.terminate_job(jobId=deaf, reason="stop it")
-    stage.until(lambda: stage.truth.said("asked"))
+    stage.until(lambda: stage.truth.counts("stop"))
     stage.batch.describe_jobs(jobs=[deaf])
 
     with processes.frozen(stage.service.process.pid):
         time.sleep(FROZEN_FOR)
     killed = stage.then(deaf, "FAILED")
 
-    assert stage.truth.said("asked") == {(deaf, 1): 1}
-    assert (killed["statusReason"], told(killed)) == ("stop it", [(137, "stop it")])
-    assert told(stage.then(outlasts, "FAILED")) == [(143, TIMED_OUT)]
-    assert told(stage.then(ends, "SUCCEEDED")) == [(0, EXITED)]
-    assert told(stage.then(fails, "FAILED")) == [(1, EXITED)] * 2
-    assert set(stage.truth.said("start").values()) == {1}
+    assert stage.truth.counts("stop") == {(deaf, 1): 1}
+    assert (killed["statusReason"], outcomes(killed)) == ("stop it", [(137, "stop it")])
+    assert outcomes(stage.then(outlasts, "FAILED")) == [(143, TIMED_OUT)]
+    assert outcomes(stage.then(ends, "SUCCEEDED")) == [(0, EXITED)]
+    assert outcomes(stage.then(fails, "FAILED")) == [(1, EXITED)] * 2
+    assert set(stage.truth.counts("start").values()) == {1}

@@ -29,7 +29,7 @@ SHAPES = {
 
 @dataclass
 class Load:
-    """A client that submits, cancels and terminates all the while, and notes what it was told."""
+    """A client that submits, cancels and terminates all the time, and stores the replies."""
 
     service: Service
     seed: int
@@ -53,13 +53,13 @@ class Load:
             over.wait(0.1)
 
     def _submit(self, batch, name, shape):
-        asked = {
+        request = {
             "jobName": name,
             "jobQueue": "k9",
             "jobDefinition": shape,
             "retryStrategy": {"attempts": SHAPES[shape][1]},
         }
-        self.submitted[batch.submit_job(**asked)["jobId"]] = shape
+        self.submitted[batch.submit_job(**request)["jobId"]] = shape
 
     def _terminate(self, batch, job_id):
         batch.terminate_job(jobId=job_id, reason="terminated by the load")
@@ -84,7 +84,7 @@ class Killing:
 
     @property
     def in_order(self) -> list[int]:
-        """The exit statuses of those that were asked to end."""
+        """The exit statuses of the servers that got SIGTERM."""
         return [it for it in self.statuses if it != -signal.SIGKILL]
 
     @property
@@ -113,7 +113,7 @@ def test_no_job_is_lost_started_twice_or_left_behind(tmp_path):
     assert left == []
     assert [name for name, count in names.items() if count > 1] == [], "a call that was repeated made two jobs"
     check_against(truth, jobs, load)
-    ran = sum(truth.said("start").values())
+    ran = sum(truth.counts("start").values())
     print(
         f"{ROUNDS} kills, {len(killing.in_order)} of them by SIGTERM; {len(jobs)} jobs, {ran} containers, "
         f"{len(load.terminated)} terminated; containers ended in {killing.progress} rounds"
@@ -125,7 +125,7 @@ def test_no_job_is_lost_started_twice_or_left_behind(tmp_path):
 
 
 def kill_in_a_loop(service, load, truth):
-    """At any moment; most of those who are killed have seen a container end, however slow the machine is."""
+    """At any moment; most servers that are killed have seen the end of a container, however slow the machine is."""
     over = threading.Event()
     client = threading.Thread(target=load.run, args=(over,))
     client.start()
@@ -133,12 +133,12 @@ def kill_in_a_loop(service, load, truth):
     killing = Killing(ended=[0])
     for number in range(ROUNDS):
         if number % 5 < 3:
-            until(lambda: truth.said("end").total() > killing.ended[-1])
+            until(lambda: truth.counts("end").total() > killing.ended[-1])
         time.sleep(chance.uniform(0.1, 0.9))
         killing.statuses.append(service.stop() if chance.random() < 0.3 else service.kill())
         service.start()
-        killing.ended.append(truth.said("end").total())
-    until(lambda: len(load.submitted) > ROUNDS and truth.said("start").total() > ROUNDS)
+        killing.ended.append(truth.counts("end").total())
+    until(lambda: len(load.submitted) > ROUNDS and truth.counts("start").total() > ROUNDS)
     over.set()
     client.join()
     return killing
@@ -166,7 +166,7 @@ def stage(batch, truth):
 def settle(batch, load):
     """Terminate what would take long, and wait until everything is over; the jobs that were acknowledged, by id.
 
-    A server killed while it answers has taken a job that nobody was told of.
+    A server that is killed while it replies has stored a job without acknowledging it.
     """
     names = names_by_id(batch)
     for job_id, name in names.items():
@@ -183,7 +183,7 @@ def describe(batch, ids):
 
 
 def names_by_id(batch):
-    """Of all jobs, whoever was told of them."""
+    """Of all jobs, acknowledged or not."""
     pages = batch.get_paginator("list_jobs").paginate(jobQueue="k9", filters=[{"name": "JOB_NAME", "values": ["*"]}])
     return {job["jobId"]: job["jobName"] for page in pages for job in page["jobSummaryList"]}
 
@@ -195,7 +195,7 @@ def containers_left(service):
 
 
 def check_against(truth, jobs, load):
-    started, ended = truth.said("start"), truth.said("end")
+    started, ended = truth.counts("start"), truth.counts("end")
     assert [it for it, count in started.items() if count > 1] == [], "an attempt was started twice"
     for job_id, job in jobs.items():
         attempts = {number for of, number in started if of == job_id}
@@ -208,4 +208,4 @@ def check_against(truth, jobs, load):
         if load.submitted[job_id] == "fails" and job_id not in load.cancelled:
             assert recorded == {1, 2, 3}, job
     unacknowledged = {of for of, _ in started} - set(jobs)
-    assert len(unacknowledged) <= load.names - len(jobs), "more jobs ran than were ever asked for"
+    assert len(unacknowledged) <= load.names - len(jobs), "more jobs ran than were submitted"

@@ -28,12 +28,11 @@ def peak(pid):
     return int(re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[1])
 
 
-def page(stage, job_id, **asked):
+def page(stage, job_id, **members):
     (job,) = stage.batch.describe_jobs(jobs=[job_id])["jobs"]
     stream = job["container"]["logStreamName"]
-    events = stage.service.client("logs").get_log_events(logGroupName="/aws/batch/job", logStreamName=stream, **asked)[
-        "events"
-    ]
+    logs = stage.service.client("logs")
+    events = logs.get_log_events(logGroupName="/aws/batch/job", logStreamName=stream, **members)["events"]
     return [event["message"] for event in events]
 
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.compute.test_docker_invalid_responses import engine, says
+from tests.compute.test_docker_invalid_responses import engine, responds
 from tests.service.waiting import reaches, register
 from tests.support.service import serving
 
@@ -15,7 +15,7 @@ TOO_OLD = b'{"message": "client version 1.12 is too old. Minimum supported API v
 def speaks_an_old_version(handler):
     is_version = handler.path.endswith("/version")
     body = json.dumps({"Version": "1.0", "ApiVersion": "1.12"}).encode() if is_version else TOO_OLD
-    says(200 if is_version else 400, body)(handler)
+    responds(200 if is_version else 400, body)(handler)
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def an_old_one(folder):
 
 
 def one_that_forbids(folder):
-    return engine(folder, says(403, b'{"message": "permission denied"}', speaks_version=False))
+    return engine(folder, responds(403, b'{"message": "permission denied"}', speaks_version=False))
 
 
 @pytest.mark.fault("EN23")

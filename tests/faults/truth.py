@@ -1,10 +1,10 @@
-"""What containers themselves say: each writes a line when it begins, and one when it ends, to a file of their own."""
+"""Records of the containers themselves: each appends a line to a file when it starts, and one before it exits."""
 
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-SAY = "echo {what} $AWS_BATCH_JOB_ID $AWS_BATCH_JOB_ATTEMPT >> /truth/log"
+RECORD = "echo {what} $AWS_BATCH_JOB_ID $AWS_BATCH_JOB_ATTEMPT >> /truth/log"
 
 
 class Truth:
@@ -15,10 +15,9 @@ class Truth:
         self._directory = directory
 
     def container(self, work: str) -> dict[str, Any]:
-        """containerProperties of a job that tells of itself. A stop signal ends it at once, without an end line."""
-        shell = (
-            f"trap 'exit 143' TERM; {SAY.format(what='start')}; {work}; code=$?; {SAY.format(what='end')}; exit $code"
-        )
+        """containerProperties of a job with records. A stop signal ends it at once, without the record of its end."""
+        start, end = (RECORD.format(what=it) for it in ("start", "end"))
+        shell = f"trap 'exit 143' TERM; {start}; {work}; code=$?; {end}; exit $code"
         return {
             "image": "batchq-test:latest",
             "command": ["sh", "-c", shell],
@@ -35,7 +34,7 @@ class Truth:
         """A file of this name, for containers that wait for it."""
         (self._directory / name).touch()
 
-    def said(self, what: str) -> Counter[tuple[str, int]]:
-        """How often each attempt of each job said it."""
+    def counts(self, what: str) -> Counter[tuple[str, int]]:
+        """The number of these records of each attempt, by job and number."""
         lines = (line.split() for line in self._log.read_text().splitlines())
-        return Counter((job_id, int(attempt)) for said, job_id, attempt in lines if said == what)
+        return Counter((job_id, int(attempt)) for kind, job_id, attempt in lines if kind == what)

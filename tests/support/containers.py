@@ -7,8 +7,12 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
+from batchq.compute.docker.containers import Containers
 from batchq.compute.docker.create_request import ENVIRONMENT, INSTANCE, shared_network_in
+from batchq.compute.docker.network.placement import NetworkPlacement
+from batchq.compute.docker.policy import STRICT_POLICY
 from batchq.compute.docker.runtime import DockerRuntime
+from batchq.compute.docker.secrets import NO_SECRETS
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.catalog import Network
 from batchq.domain.ids import JobId, Tag
@@ -39,7 +43,11 @@ def launch(*played, tag=None, **changes):
 
 async def started(runtime, *played, **changes):
     """The tag of a container that has been started."""
-    it = launch(*played, **changes)
+    return await launched(runtime, launch(*played, **changes))
+
+
+async def launched(runtime, it):
+    """The tag of a container that has been created by this launch and started."""
     await runtime.create(it)
     await runtime.start(it.tag)
     return it.tag
@@ -59,6 +67,13 @@ async def over(runtime, tag):
 
     await until(is_over)
     return await runtime.inspect(tag)
+
+
+async def output_of(runtime, it):
+    """The output of a container of this launch, once it has exited."""
+    tag = await launched(runtime, it)
+    await over(runtime, tag)
+    return await output(runtime, tag)
 
 
 async def output(runtime, tag, after=0):
@@ -116,6 +131,18 @@ async def docker_runtime(base_url, *, sweep=True, **options):
         await runtime.close()
     if sweep:
         await leaves_nothing(base_url, runtime._instance)
+
+
+def containers_of(instance, **changes):
+    """The containers of an instance, whose methods are called with a fake client."""
+    usual = {
+        "policy": STRICT_POLICY,
+        "secrets": NO_SECRETS,
+        "placement": NetworkPlacement(instance, Network.BRIDGE),
+        "lost_before": lambda: None,
+        "shares_files": lambda: True,
+    }
+    return Containers(instance=instance, **usual | changes)
 
 
 def part_of(tag, part, *played, beside=(), share_ipc=False, share_pids=False, **changes):

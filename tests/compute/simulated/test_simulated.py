@@ -34,16 +34,16 @@ async def lasted(runtime, tag):
     return found.exit_code, (found.stopped_at - found.started_at).total_seconds()
 
 
-async def hears(news, seconds):
-    """The deaths that are told within so many seconds, and when."""
-    told = []
+async def deaths_within(news, seconds):
+    """The deaths that are reported within so many seconds, each with its time."""
+    reported = []
     loop = asyncio.get_running_loop()
     began = loop.time()
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             async for it in news:
-                told.append((whose(it), loop.time() - began))  # noqa: PERF401 - what was told before the time is up counts
-    return told
+                reported.append((whose(it), loop.time() - began))  # noqa: PERF401 - reports before the timeout count
+    return reported
 
 
 async def test_it_ends_when_its_script_says_so(runtime, clock):
@@ -157,9 +157,9 @@ async def test_who_listens_again_hears_of_what_is_to_come_and_not_of_what_was(ru
     await clock.sleep(50)
 
     async with runtime.deaths() as news:
-        told = await hears(news, 100)
+        reported = await deaths_within(news, 100)
 
-    assert told == [(tag, 50)]
+    assert reported == [(tag, 50)]
 
 
 async def test_a_death_is_told_once_though_its_time_was_foretold_twice(runtime):
@@ -167,9 +167,9 @@ async def test_a_death_is_told_once_though_its_time_was_foretold_twice(runtime):
     await runtime.signal_stop(tag)
 
     async with runtime.deaths() as news:
-        told = await hears(news, 500)
+        reported = await deaths_within(news, 500)
 
-    assert told == [(tag, 10)]
+    assert reported == [(tag, 10)]
 
 
 @pytest.mark.parametrize("after", [(), (3.0,), (0.0, 2.0)], ids=["lost", "late", "twice"])
@@ -178,9 +178,9 @@ async def test_news_may_be_lost_or_late_or_come_twice(runtime, after):
     tag = await started(runtime, Script(seconds=10))
 
     async with runtime.deaths() as news:
-        told = await hears(news, 100)
+        reported = await deaths_within(news, 100)
 
-    assert told == [(tag, 10 + late) for late in after]
+    assert reported == [(tag, 10 + late) for late in after]
 
 
 async def test_streams_break_without_a_word(runtime):

@@ -1,4 +1,4 @@
-"""Shared networks of environments, on engines with sparse lists. Real ones: test_docker_networks."""
+"""Networks that jobs share, and networks of attempts, on engines with sparse lists. Real ones: test_docker_networks."""
 
 import pytest
 
@@ -8,6 +8,7 @@ from batchq.compute.docker.create_request import (
     shared_network_labels,
     shared_network_name,
 )
+from batchq.compute.docker.network.per_attempt import AttemptNetworks
 from batchq.compute.docker.network.shared import SharedNetworks
 from tests.support.containers import new_tag
 
@@ -22,8 +23,8 @@ def keeper(environment="local", account="", name=None):
 
 
 def job(mode=None):
-    told = {} if mode is None else {"HostConfig": {"NetworkMode": mode}}
-    return {"Id": "job", "State": "exited", "Labels": container_labels(INSTANCE, new_tag())} | told
+    reported = {} if mode is None else {"HostConfig": {"NetworkMode": mode}}
+    return {"Id": "job", "State": "exited", "Labels": container_labels(INSTANCE, new_tag())} | reported
 
 
 class Engine:
@@ -59,7 +60,7 @@ class Engine:
         ([job("host")], ["keeper of local"]),
         ([job("host"), job()], []),
     ],
-    ids=["no job", "one that is on it", "one that is not", "one of which the engine does not say it"],
+    ids=["no job", "a job on it", "a job elsewhere", "a job whose network is not reported"],
 )
 def test_a_network_that_a_job_may_use_is_kept(jobs, removed):
     engine = Engine(keeper(), *jobs)
@@ -138,3 +139,29 @@ def test_a_recently_used_network_is_kept():
     commons.update(engine)
 
     assert (before, engine.removed) == ([], ["keeper of local"])
+
+
+class RecordingEngine:
+    """An engine without containers and networks."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __getattr__(self, call):
+        def answer(*_, **__):
+            self.calls.append(call)
+            return []
+
+        return answer
+
+
+def test_shared_parts_are_kept_while_a_container_of_the_attempt_is_created():
+    networks, engine, tag = AttemptNetworks("an-instance"), RecordingEngine(), new_tag()
+
+    with networks.hold(tag):
+        networks.remove_if_unused(engine, tag)
+        during_create = list(engine.calls)
+    networks.remove_if_unused(engine, tag)
+
+    assert during_create == []
+    assert engine.calls

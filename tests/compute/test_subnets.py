@@ -1,0 +1,235 @@
+"""Networks of attempts and of jobs, on an engine that has no subnet left. Simulated engine."""
+
+from ipaddress import IPv4Network
+from itertools import islice
+
+import pytest
+from docker.errors import APIError, NotFound
+from msgspec.structs import replace
+
+from batchq.compute.docker.create_request import CONTAINER_MODE, container_labels
+from batchq.compute.docker.network import objects
+from batchq.compute.docker.network.objects import (
+    SUBNET_RANGE,
+    NoSubnet,
+    ensure_network,
+    free_subnets,
+    routed_networks,
+)
+from batchq.compute.docker.network.placement import NetworkPlacement
+from batchq.domain.catalog import Network
+from batchq.errors import EngineUnknown
+from tests.compute.test_docker_errors import answer
+from tests.support.containers import launch, new_tag
+
+INSTANCE = "i1"
+DEFAULT_POOLS = 31  # subnets in Docker's default address pools
+NO_POOL = "could not find an available, non-overlapping IPv4 address pool among the defaults to assign to the network"
+OVERLAP = "Pool overlaps with other one on this address space"
+ROUTES = """\
+Iface	Destination	Gateway 	Flags	RefCnt	Use	Metric	Mask		MTU	Window	IRTT
+eth0	00000000	010011AC	0003	0	0	0	00000000	0	0	0
+eth0	0000E00A	00000000	0001	0	0	0	00FCFFFF	0	0	0
+"""
+LABELS = {"a": "1"}
+
+
+@pytest.fixture(autouse=True)
+def no_routes(monkeypatch, tmp_path):
+    monkeypatch.setattr(objects, "ROUTES", tmp_path / "route")
+
+
+class Engine:
+    """The methods of the SDK that networks need. Its own address pools have room for `pools` networks."""
+
+    def __init__(self, pools=0, *, taken=(), hidden=(), refusal=None):
+        """`taken` are the subnets of existing networks, `hidden` those of networks that it does not list.
+
+        `refusal` is the error of each create; None: creates succeed.
+        """
+        self._pools = pools
+        self._hidden = list(map(IPv4Network, hidden))
+        self._refusal = refusal
+        self.rows = {}
+        self.bridges = [
+            {"Id": f"old{subnet}", "Labels": {}, "IPAM": {"Config": [{"Subnet": subnet}]}} for subnet in taken
+        ]
+
+    def containers(self, *, filters, **_):
+        return [it for it in self.rows.values() if _has(it, filters)]
+
+    def volumes(self, filters):
+        return {"Volumes": []}
+
+    def networks(self, filters):
+        return [it for it in self.bridges if _has(it, filters)]
+
+    def inspect_container(self, name):
+        raise answer(404, f"No such container: {name}", NotFound)
+
+    def create_container_from_config(self, config, *, name):
+        self.rows[name] = {"Id": name, "Names": [f"/{name}"], "State": "running", "Labels": config["Labels"]}
+        return {"Id": name}
+
+    def start(self, container):
+        assert container in self.rows
+
+    def remove_container(self, container, *, v, force):
+        del self.rows[container]
+
+    def create_network(self, name, *, driver, labels, ipam, internal, check_duplicate):
+        assert (driver, internal, check_duplicate) == ("bridge", False, True)
+        if self._refusal:
+            raise self._refusal
+        if ipam is None and not self._pools:
+            raise answer(404, NO_POOL, NotFound)
+        self._pools -= ipam is None
+        subnet = ipam["Config"][0]["Subnet"] if ipam else "172.18.0.0/16"
+        if any(IPv4Network(subnet).overlaps(other) for other in self._hidden):
+            raise answer(403, OVERLAP)
+        made = {"Id": name, "Labels": labels, "Created": "2026", "IPAM": {"Config": [{"Subnet": subnet}]}}
+        self.bridges.append(made)
+        return made
+
+    def remove_network(self, network):
+        self.bridges = [it for it in self.bridges if it["Id"] != network]
+
+    def subnet(self, name):
+        return next(it["IPAM"]["Config"][0]["Subnet"] for it in self.bridges if it["Id"] == name)
+
+    def modes(self):
+        """The network modes of containers on its networks."""
+        return {CONTAINER_MODE + it["Id"] for it in self.bridges}
+
+    def run_job_on(self, mode):
+        job = {"Id": mode, "State": "running", "Names": ["/job"], "Labels": container_labels(INSTANCE, new_tag())}
+        self.rows[f"job on {mode}"] = job | {"HostConfig": {"NetworkMode": mode}}
+
+
+def _has(row, filters):
+    return set(filters["label"]) <= {f"{name}={value}" for name, value in row["Labels"].items()}
+
+
+def test_a_free_subnet_of_the_engine_is_used():
+    engine = Engine(pools=1)
+
+    assert ensure_network(engine, "n", LABELS) == "n"
+
+    assert engine.subnet("n") == "172.18.0.0/16"
+
+
+def test_a_repeated_request_creates_one_network():
+    engine = Engine(pools=2)
+    ensure_network(engine, "n", LABELS)
+
+    assert ensure_network(engine, "again", LABELS) == "n"
+
+
+def test_of_two_networks_all_containers_use_the_older():
+    engine = Engine(pools=1)
+    ensure_network(engine, "n", LABELS)
+    engine.bridges.insert(0, engine.bridges[0] | {"Id": "late", "Created": "2027"})
+
+    assert ensure_network(engine, "again", LABELS) == "n"
+
+
+def test_a_subnet_is_chosen_when_the_engine_has_none_left():
+    engine = Engine(taken=("10.224.0.0/22", "fd00::/64"))
+
+    ensure_network(engine, "n", LABELS)
+
+    assert IPv4Network(engine.subnet("n")).subnet_of(SUBNET_RANGE)
+    assert not IPv4Network(engine.subnet("n")).overlaps(IPv4Network("10.224.0.0/22"))
+
+
+def test_a_subnet_that_the_engine_refuses_is_skipped():
+    engine = Engine(hidden=("10.224.0.0/20",))
+
+    ensure_network(engine, "n", LABELS)
+
+    assert not IPv4Network(engine.subnet("n")).overlaps(IPv4Network("10.224.0.0/20"))
+
+
+@pytest.mark.parametrize("full", [{"taken": ("10.0.0.0/8",)}, {"hidden": ("10.0.0.0/8",)}])
+def test_without_any_free_subnet_the_outcome_is_unknown(full):
+    with pytest.raises(EngineUnknown, match="no subnet is free"):
+        ensure_network(Engine(**full), "n", LABELS)
+
+
+def test_any_other_refusal_is_passed_on():
+    engine = Engine(refusal=answer(400, "invalid name"))
+
+    with pytest.raises(APIError):
+        ensure_network(engine, "n", LABELS)
+
+
+def test_free_subnets_do_not_overlap_with_used_ones():
+    taken = [IPv4Network("10.224.0.0/16"), IPv4Network("10.225.4.0/24"), IPv4Network("172.17.0.0/16")]
+
+    assert [str(it) for it in islice(free_subnets(taken), 2)] == ["10.225.0.0/22", "10.225.8.0/22"]
+
+
+def test_used_subnets_are_read_from_the_routes():
+    assert list(routed_networks(ROUTES)) == [IPv4Network("10.224.0.0/22")]
+
+
+@pytest.fixture
+def places():
+    return NetworkPlacement(INSTANCE, Network.SHARED)
+
+
+def placed(places, engine, account, environment="local"):
+    """The network mode of a job's container."""
+    place = places.namespaces_for(engine, replace(launch(), placed_on=environment, account=account))
+    assert place is not None
+    return place.network
+
+
+@pytest.mark.fault("SE29")
+def test_forty_accounts_on_two_environments_have_a_network_each(places):
+    engine = Engine(DEFAULT_POOLS)
+
+    modes = {placed(places, engine, f"a{number}", at) for number in range(40) for at in ("local", "other")}
+
+    assert len(modes) == len(engine.bridges) == 80
+
+
+@pytest.mark.fault("SE29")
+def test_without_a_subnet_networks_without_a_job_are_removed_first(places, monkeypatch):
+    monkeypatch.setattr(objects, "SUBNET_RANGE", IPv4Network("10.224.0.0/22"))  # one subnet beside the engine's
+    engine = Engine(1)
+    engine.run_job_on(busy := placed(places, engine, "busy"))
+    idle = placed(places, engine, "idle")
+    places.orphaned(engine, existing=())
+
+    found = placed(places, engine, "new")
+
+    assert engine.modes() == {busy, found}
+    assert idle not in {busy, found}
+
+
+@pytest.mark.fault("SE29")
+def test_with_all_networks_in_use_the_start_waits_with_a_reason(places, monkeypatch):
+    monkeypatch.setattr(objects, "SUBNET_RANGE", IPv4Network("10.224.0.0/22"))
+    engine = Engine(0)
+    engine.run_job_on(placed(places, engine, "busy"))
+    places.orphaned(engine, existing=())
+
+    with pytest.raises(NoSubnet, match="no subnet is free for another network: could not find an available"):
+        placed(places, engine, "new")
+
+    assert len(engine.bridges) == 1
+
+
+@pytest.mark.fault("SE29")
+def test_a_network_just_joined_is_not_removed_for_another(places, monkeypatch):
+    monkeypatch.setattr(objects, "SUBNET_RANGE", IPv4Network("10.224.0.0/22"))
+    engine = Engine(0)
+    placed(places, engine, "first")
+    places.orphaned(engine, existing=())
+    joined = placed(places, engine, "first")
+
+    with pytest.raises(NoSubnet):
+        placed(places, engine, "second")
+
+    assert engine.modes() == {joined}
