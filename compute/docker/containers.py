@@ -126,7 +126,7 @@ class Containers:
         return replace(created, created_host_paths=self._mounts.created(launch.tag))
 
     def start(self, client: Client, tag: Tag) -> None:
-        """Start the container that `create` returned, or else by its name. No effect on a started container."""
+        """Start the container, by the id that `create` returned, or else by its name. Idempotent."""
         was_fresh = tag in self._fresh
         if not was_fresh and self._has_started(client, tag):
             self._mounts.release(tag)
@@ -341,7 +341,7 @@ class Containers:
             raise
 
     def _raise_start_error(self, client: Client, tag: Tag, error: APIError) -> None:
-        """Raise the meaning of a failed start; StartHadNoEffect if the network that it was to join is gone."""
+        """Raise what an error reply to a start means, by an inspection made after it; nothing if it has started."""
         redact_error(error, self._log_secrets.get(tag, ()))
         inspected = self._inspect(client, tag)
         state = state_of_container(tag, inspected)

@@ -46,7 +46,7 @@ MAX_HOST_MOUNTS = 64  # host paths of a container
 MAX_FILES = 65_536  # a higher limit of file descriptors, or no limit, counts as this one
 _NUMBERS = count()
 FORBIDDEN_PATHS = tuple(map(Path, (*ENGINES, LINKED, *KERNEL, "/var/lib/docker")))
-# Found by type: each mount of proc is a file system of its own, so comparing with the position of /proc misses it.
+# Each mount of proc is a file system of its own: it is found by its type, not by the position of /proc.
 KERNEL_FILESYSTEMS = frozenset(
     {"cgroup", "cgroup2", "debugfs", "devpts", "devtmpfs", "proc", "securityfs", "sysfs", "tracefs"}
 )

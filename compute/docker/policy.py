@@ -18,13 +18,13 @@ class ServerPolicy(Struct, frozen=True, kw_only=True):
     #: Host paths that are never mounted, with all that contains them or lies below them.
     private: tuple[Path, ...] = ()
     missing_host_paths: MissingHostPaths = MissingHostPaths.CREATE
-    #: Returns the host paths that accounts were given: their jobs can change the contents.
+    #: Returns the host paths that accounts may mount, whose contents their jobs can change.
     given: Callable[[], Iterable[str]] = tuple
     #: Whether setuid programs (sudo, su) are disabled in containers that are not privileged.
     no_new_privileges: bool = True
     #: The registries of this server's jobs, each with or without a path; None: any.
     registries: tuple[str, ...] | None = None
-    #: The maximum number of processes and threads of a container: a quarter of the smallest limit of a whole kernel.
+    #: The maximum number of processes and threads of a container: a quarter of Linux's lowest default of `pid_max`.
     pids: int = 8192
 
 

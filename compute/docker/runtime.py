@@ -168,11 +168,11 @@ class DockerRuntime:
         self._containers.close()
 
     async def _run_for_container(self, tag: Tag, call: str, work: Callable[[Client], Result]) -> Result:
-        """Run a call about one container in a thread of its account; of no account, if another process created it."""
+        """Run a call about one container, with the share of its account if this process created the container."""
         return await self._pools.run_for_container(tag, call, work, account=self._accounts.get(tag, ""))
 
     def _log_reader(self, tag: Tag, *, after: int) -> LogReader:
-        """A reader of the log. For a silent container the timeout is shorter: other silent ones wait for its thread."""
+        """A reader of the log. The timeout is shorter for a silent container, since others wait for its thread."""
         receive_timeout = (
             self._limits.container_timeout if tag in self._silent_containers else self._limits.receive_timeout
         )

@@ -11,9 +11,10 @@ from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from queue import SimpleQueue
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -22,7 +23,6 @@ from batchq.errors import EngineUnknown
 CLOSE_TIMEOUT = 1.0  # seconds for calls in progress
 
 Result = TypeVar("Result")
-Value = TypeVar("Value")
 
 
 class Closable(Protocol):
@@ -34,59 +34,33 @@ class Closable(Protocol):
 Tool = TypeVar("Tool", bound=Closable)
 
 
-class PoolTask(Generic[Tool, Result]):
-    """A function for a thread, and a future of the current event loop that receives its result or error."""
+class Task(Generic[Tool]):
+    """A function for a thread, which then calls `then` with the result or the error of the function."""
 
-    def __init__(self, work: Callable[[Tool], Result], account: str = "") -> None:
+    def __init__(
+        self,
+        work: Callable[[Tool], Result],
+        then: Callable[[Result | BaseException], None],
+        *,
+        account: str = "",
+        future: "asyncio.Future[Result] | None" = None,
+    ) -> None:
+        """`future` is completed by `then`: if it is cancelled first, the function is not called."""
         self.account = account
-        self._work = work
-        self._loop = asyncio.get_running_loop()
-        self.outcome: asyncio.Future[Result] = self._loop.create_future()
-
-    def run(self, get_tool: Callable[[], Tool]) -> None:
-        """Execute the task in the current thread, unless it was cancelled. `get_tool` returns the thread's tool."""
-        if self.outcome.cancelled():
-            return
-        try:
-            result = self._work(get_tool())
-        except BaseException as error:  # noqa: BLE001 - it becomes the error of the future
-            self._post(self._set_exception, error)
-        else:
-            self._post(self._set_result, result)
-
-    def _post(self, callback: Callable[[Value], None], value: Value) -> None:
-        with suppress(RuntimeError):  # the event loop is closed
-            self._loop.call_soon_threadsafe(callback, value)
-
-    def _set_result(self, result: Result) -> None:
-        if not self.outcome.done():
-            self.outcome.set_result(result)
-
-    def _set_exception(self, error: BaseException) -> None:
-        if not self.outcome.done():
-            self.outcome.set_exception(error)
-
-
-class OfferedTask(Generic[Tool, Result]):
-    """A function for an idle thread, which then calls `then` with its result or error."""
-
-    account = ""
-
-    def __init__(self, work: Callable[[Tool], Result], then: Callable[[Result | BaseException], None]) -> None:
-        self._work = work
-        self._then = then
+        self.future = future
+        self._work: Callable[[Tool], Any] = work
+        self._then: Callable[[Any], None] = then
 
     def run(self, get_tool: Callable[[], Tool]) -> None:
         """Execute the task in the current thread. `get_tool` returns the thread's tool."""
+        if self.future is not None and self.future.cancelled():
+            return
         try:
             result = self._work(get_tool())
-        except BaseException as error:  # noqa: BLE001 - it is passed to the callback
+        except BaseException as error:  # noqa: BLE001 - it is passed on
             self._then(error)
         else:
             self._then(result)
-
-
-Task = PoolTask[Tool, object] | OfferedTask[Tool, object]
 
 
 class ThreadSlot(Generic[Tool]):
@@ -124,7 +98,7 @@ class WorkQueue(Generic[Tool]):
         self._sizes = sizes
         self._lock = threading.Lock()
         #: Waiting tasks by account, each with its number in the order of arrival.
-        self._waiting: dict[str, deque[tuple[int, PoolTask[Tool, object]]]] = {}
+        self._waiting: dict[str, deque[tuple[int, Task[Tool]]]] = {}
         #: Busy threads by account.
         self._busy_by_account: Counter[str] = Counter()
         #: Busy threads of all accounts.
@@ -133,7 +107,7 @@ class WorkQueue(Generic[Tool]):
         self._idle: list[ThreadSlot[Tool]] = []
         self._closed = False
 
-    def put(self, task: PoolTask[Tool, object], *, threads: int) -> bool:
+    def put(self, task: Task[Tool], *, threads: int) -> bool:
         """Assign the task to an idle thread, or queue it. Return whether the caller is to start another thread.
 
         `threads` is the number of existing threads. If no thread can be started, an existing one executes the task.
@@ -149,7 +123,7 @@ class WorkQueue(Generic[Tool]):
         slot.put(task)
         return False
 
-    def offer(self, task: OfferedTask[Tool, object]) -> bool:
+    def offer(self, task: Task[Tool]) -> bool:
         """Assign the task to an idle thread; return False if there is none, or the queue is closed."""
         with self._lock:
             if not self._idle or self._busy >= self._sizes.normal:
@@ -171,7 +145,7 @@ class WorkQueue(Generic[Tool]):
             self._idle.append(slot)
         return slot.get()
 
-    def close(self) -> list[PoolTask[Tool, object]]:
+    def close(self) -> list[Task[Tool]]:
         """End all threads after their present tasks. Return the tasks that no thread has begun."""
         with self._lock:
             self._closed = True
@@ -186,7 +160,7 @@ class WorkQueue(Generic[Tool]):
         limit = self._sizes.max if self._busy_by_account[account] < self._sizes.per_account else self._sizes.normal
         return self._busy < limit
 
-    def _pop_next(self) -> PoolTask[Tool, object] | None:
+    def _pop_next(self) -> Task[Tool] | None:
         """Remove and return the oldest task that may begin; accounts with fewer threads than their share come first."""
         able = [it for it in self._waiting if self._may_start(it)]
         if not able:
@@ -235,32 +209,35 @@ class ThreadPool(Generic[Tool]):
     async def run(self, work: Callable[[Tool], Result], *, account: str = "") -> Result:
         """Execute `work` in a thread, and return its result.
 
-        If cancelled, it stops waiting; work that has begun continues. Raises EngineUnknown if the pool has no
-        thread and cannot start one.
+        `work` does not return an exception. If cancelled, it stops waiting; work that has begun continues. Raises
+        EngineUnknown if the pool has no thread and cannot start one.
         """
-        task = PoolTask(work, account)
-        if self._queue.put(task, threads=len(self._ended)):  # type: ignore[arg-type]  # the result type is invariant
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Result] = loop.create_future()
+        task = Task(work, partial(_post, loop, future), account=account, future=future)
+        if self._queue.put(task, threads=len(self._ended)):
             try:
                 self._start_thread()
             except EngineUnknown:
                 if not self._ended:
-                    task.outcome.cancel()
+                    future.cancel()
                     raise
-        return await task.outcome
+        return await future
 
     def offer(self, work: Callable[[Tool], Result], then: Callable[[Result | BaseException], None]) -> bool:
         """Execute `work` in an idle thread, which then calls `then` with the result or error. Thread-safe.
 
         Returns False if no thread is idle; then neither is called.
         """
-        return self._queue.offer(OfferedTask(work, then))  # type: ignore[arg-type]  # the result type is invariant
+        return self._queue.offer(Task(work, then))
 
     async def close(self) -> None:
         """Cancel waiting tasks, and wait up to `CLOSE_TIMEOUT` for the end of the threads; then abandon them."""
         queue, self._queue = self._queue, WorkQueue(self._sizes)
         ended, self._ended = self._ended, []
         for task in queue.close():
-            task.outcome.cancel()
+            if task.future is not None:
+                task.future.cancel()
         if ended:
             _, hanging = await asyncio.wait(map(asyncio.wrap_future, ended), timeout=CLOSE_TIMEOUT)
             for each in hanging:
@@ -289,6 +266,21 @@ class ThreadPool(Generic[Tool]):
             tool.close()
         with suppress(InvalidStateError):
             ended.set_result(None)
+
+
+def _post(loop: asyncio.AbstractEventLoop, future: "asyncio.Future[Result]", outcome: Result | BaseException) -> None:
+    """Complete the future on its event loop; from any thread."""
+    with suppress(RuntimeError):  # the event loop is closed
+        loop.call_soon_threadsafe(_complete, future, outcome)
+
+
+def _complete(future: "asyncio.Future[Result]", outcome: Result | BaseException) -> None:
+    if future.done():
+        return
+    if isinstance(outcome, BaseException):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
 
 
 def start_thread(name: str, work: Callable[[], None]) -> None:

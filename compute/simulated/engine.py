@@ -69,7 +69,7 @@ class SimulatedContainer(Struct, kw_only=True):
     refused_starts: int = 0
     #: The run of the engine in which the container was created.
     engine_run: int = 0
-    #: How often its program ran without the engine having saved the start: the state is CREATED nevertheless.
+    #: How often its program ran without a saved start, so that the state is CREATED.
     unsaved_runs: int = 0
     #: When it was started; None: never.
     started_at: datetime | None = None
@@ -150,7 +150,7 @@ class PlannedCheckpoint(Struct, frozen=True):
     at: datetime
 
     def write(self) -> bool:
-        """Write it; whether it was written. It is not in a directory that no longer exists."""
+        """Write the checkpoint. Returns False if the container ended before, or the directory does not exist."""
         end = self.container.end()
         if end is not None and end.at < self.at:
             return False
@@ -273,7 +273,7 @@ class SimulatedEngine:
         return tag in self.containers and self.containers[tag].launch.checkpoint_directory is not None
 
     def write_checkpoints(self) -> list[PlannedCheckpoint]:
-        """Write the checkpoints that are due, with the times at which they were due; those that were written."""
+        """Write the checkpoints that are due, with the times at which they were due; return those that were written."""
         now = self._now()
         due = [it for it in self.planned_checkpoints if it.at <= now]
         self.planned_checkpoints = [it for it in self.planned_checkpoints if it.at > now]
