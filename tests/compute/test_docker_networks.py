@@ -170,21 +170,6 @@ async def test_a_later_job_gets_a_new_pause_container(shared, engine):
     assert keeper_of(engine, shared)["Id"] != before
 
 
-async def test_a_container_created_for_a_removed_pause_container_is_created_again(shared, engine):
-    it = launch(QUICK)
-    made = await shared.create(it)
-    engine.remove_container(keeper_of(engine, shared)["Id"], force=True)
-
-    with pytest.raises(EngineUnknown):
-        await shared.start(it.tag)
-    again = await shared.create(it)
-    await shared.start(it.tag)
-
-    await over(shared, it.tag)
-    assert again.container_id != made.container_id
-    assert await output(shared, it.tag) == ["done"]
-
-
 async def test_a_started_container_is_never_created_again(shared, engine):
     it = launch(QUICK)
     made = await shared.create(it)

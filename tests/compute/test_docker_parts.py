@@ -285,7 +285,7 @@ async def test_a_running_container_is_never_created_again(runtime, engine):
     assert engine.inspect_container(container_name(instance_of(runtime), it.tag))["Id"] == before
 
 
-# What it is not told
+# Secrets
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tests.support import world as worlds
 from tests.support.containers import docker_runtime, ended, instance_of, output, over, started
 from tests.support.docker_api import docker_api
 from tests.support.proxy import proxy
-from tests.support.scripts import AMPLE, IMAGE, Script
+from tests.support.scripts import IMAGE, Script
 from tests.support.world import GRACE
 
 pytestmark = pytest.mark.docker
@@ -117,18 +117,6 @@ async def test_a_paused_container_that_ignores_sigterm_is_killed_after_the_grace
     assert GRACE <= done.stopped_at - done.stop.ordered_at <= GRACE + world.slack
 
 
-@pytest.mark.fault("SP21")
-async def test_the_stop_signal_of_the_image_is_sent(world):
-    listens = ("sh", "-c", "trap 'exit 9' INT; trap 'exit 15' TERM; echo ready; sleep 1000 & wait")
-    job = await world.submit(image="batchq-test:sigint", command=listens, grace=AMPLE)
-    await world.wait_for_output(job, "ready")
-
-    await world.terminate(job, "stop it")
-
-    done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
-    assert [it.exit_code for it in done.attempts] == [9]
-
-
 @pytest.mark.fault("EN16")
 async def test_a_container_name_in_foreign_use_fails_the_attempt_and_is_kept(world, engine):
     world.runtime.hold("create")
@@ -147,7 +135,7 @@ async def test_a_container_name_in_foreign_use_fails_the_attempt_and_is_kept(wor
 
 
 @pytest.mark.fault("EN26")
-@pytest.mark.parametrize("code", [1, 2, 42, 126, 127, 137, 139, 143, 255])
+@pytest.mark.parametrize("code", [126, 127, 137, 143])
 async def test_every_exit_code_is_kept(world, code):
     rules = (ExitRule(action=Action.EXIT, on_exit_code=str(code)),)
     job = await world.submit(Script(seconds=0, exit_code=code), attempts=2, rules=rules)
