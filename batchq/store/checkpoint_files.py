@@ -43,7 +43,7 @@ from batchq.errors import Invalid, StoreFailed
 from batchq.host import DiskGuard
 from batchq.ports.checkpoints import Checkpoint, CheckpointType, PreparedDirectory
 from batchq.store.checkpoint_removal import deleted_directory, empty_deleted, remove_entry
-from batchq.store.log_files import free
+from batchq.store.log_files import FreeSpace, free
 
 MAX_NAMES = 10_000  # names of a job's directory that one call reads
 MAX_CHECKPOINTS = 1000  # checkpoints that one call returns: the newest ones
@@ -136,7 +136,7 @@ class CheckpointFiles:
     def disk_guard(self, *, min_free: int) -> DiskGuard:
         """Rejects jobs with checkpoints while less than `min_free` bytes of the disk are free."""
         return DiskGuard(
-            free=lambda: free(next(it for it in (self._root, *self._root.parents) if it.is_dir())),
+            free=FreeSpace(lambda: free(next(it for it in (self._root, *self._root.parents) if it.is_dir()))),
             min_free=min_free,
             directory="checkpoint directory",
             rejected="jobs with checkpoints are rejected",

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -11,6 +12,7 @@ from batchq.domain.checkpoints import MOUNT_POINT
 from batchq.errors import StoreFailed
 from batchq.store import checkpoint_files, checkpoint_removal
 from batchq.store.checkpoint_files import CheckpointFiles
+from batchq.store.log_files import MAX_DISK_WAIT
 from tests.support.builders import job_id
 
 JOB = job_id(1)
@@ -199,3 +201,20 @@ async def test_what_cannot_be_deleted_is_reported_and_does_not_prevent_the_rest(
         await store.discard_except(JOB, [])
 
     assert listed(folder) == ["a"]
+
+
+def test_a_disk_that_hangs_delays_one_check_and_the_next_ones_fail(store, monkeypatch):
+    answer = threading.Event()
+    monkeypatch.setattr(checkpoint_files, "free", lambda _: 2**40 if answer.wait(60) else 0)
+    guard = store.disk_guard(min_free=1)
+
+    for longest in (10 * MAX_DISK_WAIT, MAX_DISK_WAIT / 2):
+        began = time.monotonic()
+        with pytest.raises(StoreFailed, match="does not respond"):
+            guard.check()
+        assert time.monotonic() - began < longest
+
+    answer.set()
+    while guard.problem is not None:
+        time.sleep(0.01)
+    assert guard.free() == 2**40
