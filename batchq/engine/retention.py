@@ -1,5 +1,7 @@
 """Removes finished jobs after the retention period, a few at a time between two units of work. Decision 0017.
 
+Spending is never removed, because budgets may count all of it: old spending is stored by month instead of by day.
+
 The rows are deleted first; the same transaction records the log files to be deleted. The files follow. So no reader
 sees a part of a job, and the next round continues after a crash.
 """
@@ -20,11 +22,12 @@ log = logging.getLogger(__name__)
 PRUNE_INTERVAL = 600.0  # seconds between two rounds
 BATCH_SIZE = 50  # jobs, shares or logs in a transaction: some milliseconds of the writer
 BATCH_PAUSE = 0.05  # seconds between two transactions, for other writers
+OLD_SPENDING = timedelta(days=400)  # spending of earlier days is added up by month
 OLD_SHARES = timedelta(days=70)  # ten of the longest decay windows: older usage has decayed to nothing
 
 
 class Pruner:
-    """Removes finished jobs, and share usage that has decayed."""
+    """Removes finished jobs and decayed share usage, and adds up old spending."""
 
     def __init__(
         self,
@@ -55,7 +58,7 @@ class Pruner:
             await self._clock.sleep(PRUNE_INTERVAL)
 
     async def prune_once(self) -> None:
-        """Remove all jobs that are old enough.
+        """Remove all jobs and share usage that are old enough, and add up old spending.
 
         No job is removed while the container engine is away: containers that still exist there need their jobs.
         """
@@ -63,6 +66,7 @@ class Pruner:
         if self._retention is not None:
             await self._prune(self._retention)
         await self._prune_shares()
+        await self._merge_spending()
 
     async def _prune(self, retention: timedelta) -> None:
         removed = 0
@@ -91,3 +95,8 @@ class Pruner:
         while after is not None:
             await self._clock.sleep(BATCH_PAUSE)
             after = await self._store.prune_shares(before, after=after, limit=BATCH_SIZE)
+
+    async def _merge_spending(self) -> None:
+        before = (self._clock.now() - OLD_SPENDING).date()
+        while await self._store.merge_spending(before, limit=BATCH_SIZE):
+            await self._clock.sleep(BATCH_PAUSE)

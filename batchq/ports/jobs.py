@@ -1,7 +1,7 @@
 """The ports of the store for jobs, bulk stops, the overview and retention, with their queries and values."""
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -343,4 +343,10 @@ class RetentionStore(Protocol):
         """Delete the usage of shares without active jobs that last changed before `before`.
 
         Examines `limit` shares after `after`. Returns where the next call continues; None at the end.
+        """
+
+    async def merge_spending(self, before: date, *, limit: int) -> int:
+        """Add the spending of days before `before` to that of the first day of their month; about `limit` rows.
+
+        Returns the number of rows that were merged; 0 when there are no more.
         """

@@ -33,6 +33,7 @@ _COLUMNS = {
     CostGroup.QUEUE: "queue",
     CostGroup.DEFINITION: "definition",
 }
+_SPENDING_COLUMNS = ("account", "owner", "queue", "definition", "currency", "gpu", "compute")
 _VISIBLE = "owner = :user OR account IN (SELECT value FROM json_each(:accounts))"
 
 Connection = sqlite3.Connection
@@ -89,6 +90,28 @@ def spending(connection: Connection, query: SpendingQuery) -> SpendingPage:
     read = date.fromordinal(int(parameters["last"]) + _EPOCH_DAY)
     following = None if read == query.last else read + timedelta(days=1)
     return SpendingPage(groups=groups, following=following, is_cut=is_cut)
+
+
+def merge_days(connection: Connection, before: date, limit: int) -> int:
+    """Add the oldest spending of a day before `before` to the first day of its month; at most `limit` rows.
+
+    Returns the number of these rows; 0 when all spending before `before` is on the first day of a month.
+    """
+    bounds = {"after": -_EPOCH_DAY, "before": _day(before)}
+    while (day := connection.execute(SQL["next_day_with_spending"], bounds).fetchone()[0]) is not None:
+        month = _day(date.fromordinal(day + _EPOCH_DAY).replace(day=1))
+        if day != month:
+            return _merge_day(connection, day, month, limit)
+        bounds["after"] = day
+    return 0
+
+
+def _merge_day(connection: Connection, day: int, month: int, limit: int) -> int:
+    found = connection.execute(SQL["spending_of_day"], {"day": day, "limit": limit}).fetchall()
+    moved: list[dict[str, str | int]] = [dict(zip(_SPENDING_COLUMNS, row, strict=True)) for row in found]
+    execute_each(connection, SQL["add_spending"], [row | {"day": month} for row in moved])
+    execute_each(connection, SQL["delete_spending"], [row | {"day": day} for row in moved])
+    return len(moved)
 
 
 def _spending_row(it: Spending) -> Row:

@@ -221,6 +221,9 @@ class SqliteStore:
     async def prune_shares(self, before: datetime, *, after: ShareKey | None = None, limit: int) -> ShareKey | None:
         return await self._database.write(lambda it: retention.prune_shares(it, before, after, limit))
 
+    async def merge_spending(self, before: date, *, limit: int) -> int:
+        return await self._database.write(lambda it: costs.merge_days(it, before, limit))
+
     async def bulk_stops(self) -> tuple[BulkStop, ...]:
         return await self._read(bulk_stops.unfinished)
 

@@ -2,9 +2,12 @@
 
 import asyncio
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 
+from batchq.domain.access.accounts import Owner
+from batchq.domain.cost import Amounts, Spending
 from batchq.domain.ids import QueueName, stream_name
 from batchq.domain.job import Status
 from batchq.domain.lifecycle.reconcile import tags
@@ -203,3 +206,30 @@ async def test_a_job_whose_container_appears_between_two_pages_is_kept(yard):
     assert 110 in first_page
     assert 1 < len(first_page) < 121
     assert await yard.left() == [110, 999]
+
+
+async def test_spending_is_added_up_by_month_after_400_days_and_not_before(yard):
+    today = yard.clock.now().date()
+    old, recent = (today - timedelta(days=460)).replace(day=2), (today - timedelta(days=300)).replace(day=2)
+    await yard.store.commit(Changes(spending=(_spending(old), _spending(old.replace(day=3)), _spending(recent))))
+    before = await yard.store.spending_totals(None)
+
+    await yard.pruner.prune_once()
+
+    assert [await _spent_from(yard, it) for it in (old.replace(day=1), old, recent)] == [3, 1, 1]
+    assert await yard.store.spending_totals(None) == before
+
+
+def _spending(day):
+    return Spending(
+        day=day,
+        owner=Owner(user="ada", account="lab"),
+        queue=QueueName("default"),
+        definition="train",
+        currency="EUR",
+        amounts=Amounts(gpu=Decimal(1)),
+    )
+
+
+async def _spent_from(yard, day):
+    return sum(amount for _, amount in await yard.store.spending_totals(day))

@@ -81,3 +81,36 @@ async def test_only_visible_spending_is_read(store):
     assert await names(Visibility(user="eve")) == set()
     assert await names(Visibility(user="bob")) == {"bob"}
     assert await names(Visibility(user="eve", accounts=frozenset({"lab"}))) == {"ada"}
+
+
+async def totals(store, since=None):
+    return dict(await store.spending_totals(since))
+
+
+async def spent_on(store, day):
+    found = await store.spending(SpendingQuery(by=CostGroup.USER, first=day, last=day, visibility=None))
+    return sum(it.amounts.gpu for it in found.groups)
+
+
+async def merge_all(store, before, *, limit=2):
+    while await store.merge_spending(before, limit=limit):
+        pass
+
+
+async def test_old_days_are_added_up_by_month_and_no_spending_is_lost(store):
+    days = [TODAY.replace(month=month, day=day) for month in (1, 2) for day in (1, 2, 28)]
+    await store.commit(
+        Changes(spending=tuple(replace(ONE, day=day, queue=QueueName(q)) for day in days for q in ("a", "b", "c")))
+    )
+    before = await totals(store)
+
+    await merge_all(store, TODAY.replace(month=2, day=3))
+
+    assert await totals(store) == before
+    assert [await spent_on(store, day) for day in days] == [Decimal(it) for it in ("0.9", "0", "0", "0.6", "0", "0.3")]
+
+
+async def test_a_merge_ends_when_old_spending_is_by_month(store):
+    await store.commit(Changes(spending=tuple(replace(ONE, day=TODAY.replace(month=it, day=1)) for it in (1, 2, 3))))
+
+    assert await store.merge_spending(TODAY, limit=10) == 0

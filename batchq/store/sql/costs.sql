@@ -22,6 +22,16 @@ WHERE {condition} GROUP BY {column}, currency;
 -- The day of the first row that a page cannot read.
 SELECT day FROM spending WHERE day BETWEEN :first AND :last ORDER BY day LIMIT 1 OFFSET :limit;
 
+-- next_day_with_spending
+SELECT min(day) FROM spending WHERE day > :after AND day < :before;
+
+-- spending_of_day
+SELECT account, owner, queue, definition, currency, gpu, compute FROM spending WHERE day = :day LIMIT :limit;
+
+-- delete_spending
+DELETE FROM spending WHERE day = :day AND account = :account AND owner = :owner AND queue = :queue
+    AND definition = :definition AND currency = :currency;
+
 -- budgets
 SELECT value FROM budgets ORDER BY scope, name;
 
