@@ -121,7 +121,7 @@ class AuditLog:
         """Move the journal's records into the database.
 
         They are inserted before they are dropped from the journal. After a crash in between they are inserted again,
-        which their `mark` makes a no-op.
+        which their `entry_id` makes a no-op.
         """
         async with self._ingest_lock:
             records, length = await asyncio.to_thread(self._journal.read)

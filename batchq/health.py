@@ -50,7 +50,7 @@ async def health(settings: Settings, parts: Parts, clock: Clock) -> HealthReport
     store, aside = seen.store, 0
     try:
         await parts.store.check()
-        aside = await parts.store.put_aside()
+        aside = await parts.store.quarantined_values()
     except StoreFailed as failure:
         store = str(failure)
     disk, reserve = parts.disk_guard.problem, parts.store.reserve_trouble

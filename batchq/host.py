@@ -46,7 +46,7 @@ def listen(host: str, port: int) -> socket:
 
 
 def _process_listening_on(port: int) -> str:
-    """The process id and command line of the process that listens on a port; "another process" if they are hidden."""
+    """The process id and command line of the process that listens on a port; `another process` if they are hidden."""
     sockets = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
     for process in PROC.glob("[0-9]*"):
         with suppress(OSError):

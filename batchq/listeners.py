@@ -123,7 +123,7 @@ def socket_file(settings: Settings, *, has_accounts: bool) -> SocketFile | None:
             "or --auth sigv4, so that only users of accounts.json are admitted, or --insecure-no-auth"
         )
     if not has_accounts:
-        log.warning("every user who can connect to %s is an admin, for accounts are not in use", settings.socket)
+        log.warning("every user who can connect to %s is an admin, because accounts are not in use", settings.socket)
         if AccountsFile(settings.data).load().users:
             log.warning("the users of accounts.json apply with --auth sigv4, or with --no-tcp")
     return SocketFile(path=settings.socket, group=settings.socket_group, mode=mode)

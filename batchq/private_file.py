@@ -154,7 +154,7 @@ def rights_of_owner(data: Path) -> Iterator[None]:
 
 
 def _owner_of(data: Path) -> int:
-    """The user id of whoever controls where `data` leads.
+    """The user id of the user who controls where the path `data` leads.
 
     That is the owner of the first symlink in the path that is not root's, else the owner of the directory, or of the
     nearest existing directory above it.

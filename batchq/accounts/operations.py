@@ -52,7 +52,7 @@ class AdminOperation(Struct, Generic[RequestT], frozen=True):
 
     @property
     def reads_only(self) -> bool:
-        """Whether the operation changes nothing; only such operations accept unsigned wire."""
+        """Whether the operation changes nothing; only such operations accept unsigned requests."""
         return self.perform in {describe_accounts, describe_users, list_keys, who_am_i}
 
 

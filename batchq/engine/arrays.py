@@ -88,7 +88,7 @@ class ArrayCoordinator:
 
 
 def _spawn(unit: UnitOfWork, parent: Job, limit: int) -> int:
-    """Spawn up to `most` children; returns their number."""
+    """Spawn up to `limit` children; returns their number."""
     after, children = arrays.spawn(parent, limit, unit.now)
     if children:
         unit.update(parent, after)
@@ -99,9 +99,9 @@ def _spawn(unit: UnitOfWork, parent: Job, limit: int) -> int:
 
 
 async def _apply_order(unit: UnitOfWork, store: JobStore, parent_id: JobId, limit: int) -> int:
-    """Apply the array's order to up to `most` children; returns their number."""
+    """Apply the array's order to up to `limit` children; returns their number."""
     parent = unit.get(parent_id)
-    assert parent is not None, f"{parent_id} was at work and is not known"
+    assert parent is not None, f"{parent_id} has work to do and is not loaded"
     if arrays.order(parent) is None:
         return 0
     after, indices = arrays.pass_order(parent, limit)

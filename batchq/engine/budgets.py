@@ -113,7 +113,7 @@ class Budgets:
 
     def on_committed(self, committed: Committed) -> None:
         unit = committed.unit
-        self._turn(unit.now)
+        self._begin_month(unit.now)
         for it in unit.spending:
             key = SpendingKey(it.owner.account, it.queue, it.currency)
             self._whole[key] += it.amounts.total
@@ -141,7 +141,7 @@ class Budgets:
 
     def statuses(self, active: Iterable[Job], now: datetime) -> tuple[BudgetStatus, ...]:
         """All budgets, by key, each with what is spent of it. `active`: the jobs with an attempt under way."""
-        self._turn(now)
+        self._begin_month(now)
         whole, month = self._with_active(active, now)
         return tuple(
             BudgetStatus(
@@ -194,7 +194,7 @@ class Budgets:
             answer=None,
         )
 
-    def _turn(self, now: datetime) -> None:
+    def _begin_month(self, now: datetime) -> None:
         """Begin a new month if one has begun. A clock that was set back does not bring the earlier one back."""
         month = month_of(now)
         if self._month is None or month > self._month:

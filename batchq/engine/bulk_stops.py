@@ -1,9 +1,9 @@
 """The part of a unit of work that carries out bulk stops: each unit stops a limited number of jobs.
 
 The commit that saves a bulk stop decides which jobs are its targets. A target cannot start before it is stopped. The
-candidates are read before that unit of work, so that no commit waits. A job that did not change between the read and
-the commit is as it was read; the commit examines the few changed jobs again, so the result is the same as if it had
-examined all jobs.
+candidates are read before that unit of work, so that no commit waits for the read. A job that did not change between
+the read and the commit is as it was read; the commit examines the few changed jobs again, so the result is the same as
+if it had examined all jobs.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ from batchq.errors import Throttled
 from batchq.ports.jobs import BulkStopStore, Changes
 from batchq.throttling import ConcurrencyLimit
 
-REQUESTED = "asked"
+REQUESTED = "requested"  # the outcome in the audit record of a bulk stop
 MAX_STOPS = 500  # jobs that one unit of work stops
 MAX_PER_USER = 100  # bulk stops of one user in progress: selecting the jobs of each may take part of a second
 OutcomeReceiver = Callable[[tuple[JobOutcome, ...] | None], None]
@@ -83,7 +83,7 @@ class BulkStops:
 
     def begin(self, unit: UnitOfWork, message: BulkStopRequest) -> None:
         """Begin a bulk stop. Raises Throttled."""
-        known = [*self._in_progress.values(), *(sweep for sweep, _ in unit.bulk_stops)]
+        known = [*self._in_progress.values(), *(bulk_stop for bulk_stop, _ in unit.bulk_stops)]
         if unit.caller is not None and sum(_belongs_to(it, unit.caller) for it in known) >= MAX_PER_USER:
             raise Throttled(f"User {unit.caller.user} has {MAX_PER_USER} bulk stops in progress: Rate exceeded")
         number = max((it.number for it in known), default=0) + 1
@@ -97,20 +97,20 @@ class BulkStops:
         The limit is divided, so a small bulk stop does not wait for a large one.
         """
         left = MAX_STOPS
-        for before, sweep in enumerate(self._in_progress.values()):
+        for before, bulk_stop in enumerate(self._in_progress.values()):
             most = math.ceil(left / (len(self._in_progress) - before))
             if most > 0:
-                page = await self._store.next_targets(sweep.number, most)
+                page = await self._store.next_targets(bulk_stop.number, most)
                 unit.load(it.job for it in page)
-                unit.outcomes[sweep.number] = tuple(_stop_target(unit, sweep.order, it) for it in page)
-                unit.progress.append(_progress(sweep, page, over=len(page) < most))
+                unit.outcomes[bulk_stop.number] = tuple(_stop_target(unit, bulk_stop.order, it) for it in page)
+                unit.progress.append(_progress(bulk_stop, page, over=len(page) < most))
                 left -= len(page)
 
     def on_committed(self, committed: Committed) -> None:
         unit = committed.unit
-        for sweep, message in unit.bulk_stops:
-            self._in_progress[sweep.number] = sweep
-            self._receivers[sweep.number] = message.report
+        for bulk_stop, message in unit.bulk_stops:
+            self._in_progress[bulk_stop.number] = bulk_stop
+            self._receivers[bulk_stop.number] = message.report
             self._targets_outdated = True
         for progress in unit.progress:
             report = self._receivers.get(progress.bulk_stop, _discard_outcomes)
@@ -122,14 +122,14 @@ class BulkStops:
             self.targets = NO_TARGETS
 
 
-def _belongs_to(sweep: BulkStop, user: Caller) -> bool:
-    return sweep.order.record is not None and sweep.order.record.user == user.user
+def _belongs_to(bulk_stop: BulkStop, user: Caller) -> bool:
+    return bulk_stop.order.record is not None and bulk_stop.order.record.user == user.user
 
 
 def _stop_target(unit: UnitOfWork, order: BulkStopOrder, target: StopTarget) -> JobOutcome:
     """Stop one target; returns its outcome."""
     job = unit.apply_parent_order(target.job.id)
-    assert job is not None, f"{target.job.id} is meant and is not known"
+    assert job is not None, f"{target.job.id} is a target and is not loaded"
     container = container_of(job, target.part)
     if container is not None:
         return _stop_container(unit, order, job, container)
@@ -159,9 +159,9 @@ def _stop_container(unit: UnitOfWork, order: BulkStopOrder, job: Job, container:
     return JobOutcome(job_id=named, name=job.spec.name, status=job.status, outcome=became, note=message)
 
 
-def _progress(sweep: BulkStop, page: tuple[StopTarget, ...], *, over: bool) -> Progress:
+def _progress(bulk_stop: BulkStop, page: tuple[StopTarget, ...], *, over: bool) -> Progress:
     order, part = (page[-1].job.order, page[-1].part) if page else (-1, None)
-    return Progress(bulk_stop=sweep.number, order=order, part=part, complete=over)
+    return Progress(bulk_stop=bulk_stop.number, order=order, part=part, complete=over)
 
 
 def _discard_outcomes(_: tuple[JobOutcome, ...] | None) -> None:

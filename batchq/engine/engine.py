@@ -203,9 +203,9 @@ class Engine:
         Each succeeds or fails independently. Returns for each the error that `deliver` would raise, or None.
         """
         answers = [asyncio.get_running_loop().create_future() for _ in requests]
-        asked = zip(requests, answers, strict=True)
+        answered = zip(requests, answers, strict=True)
         self.mailbox.post(
-            *(JobEvent(job_id=it, event=event, caller=caller, answer=answer) for (it, event), answer in asked)
+            *(JobEvent(job_id=it, event=event, caller=caller, answer=answer) for (it, event), answer in answered)
         )
         try:
             return [await _error_of(it) for it in answers]

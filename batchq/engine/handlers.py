@@ -87,7 +87,7 @@ class MessageHandler:
             if (
                 isinstance(message, Submit)
                 and message.key is not None
-                and self._state.idempotency.may_be_one(message.key, unit.now)
+                and self._state.idempotency.may_be_repeated(message.key, unit.now)
             ):
                 possibly_repeated.append(message.key)
             elif isinstance(message, TimerFired):
@@ -288,7 +288,7 @@ class MessageHandler:
 
         Decision 0035.
         """
-        assert message.running_container is not None, f"{message} is of no container"
+        assert message.running_container is not None, f"{message} names no container"
         ours = (
             container_of(job, message.running_container.container_key).started_at if has_task(job) else job.started_at
         )

@@ -63,7 +63,7 @@ MAX_MESSAGES = 1000  # in one unit of work
 RETRY_DELAY = 1.0  # seconds before the messages of a failed unit of work are posted again
 SHARES_INTERVAL = 60.0  # seconds between placement passes while a fair-share queue has a blocked head
 SEARCH_PAUSE = 0.1  # seconds between searches behind blocked heads
-FAILURE_SHOWN_FOR = timedelta(minutes=1)  # how long `store_fails` reports a failed commit
+FAILURE_SHOWN_FOR = timedelta(minutes=1)  # how long `store_failure` reports a failed commit
 
 
 class EngineLoop:
@@ -219,7 +219,7 @@ class EngineLoop:
         self.state.safe_mode.drop_starts(unit)
         unit.engine_id = self.state.engine_check.unsaved_id or unit.engine_id  # leaving safe mode may have set it
         self.budgets.stage(unit, unit.job_changes())
-        changes = self.scheduler.with_usage(unit, unit.changes(forget_before=unit.now - state.KEPT))
+        changes = self.scheduler.with_usage(unit, unit.changes(forget_before=unit.now - state.SUBMISSIONS_KEPT_FOR))
         if not changes.empty:
             began = perf_counter()
             try:

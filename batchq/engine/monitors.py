@@ -90,7 +90,7 @@ class LoopWatchdog:
     def _find_cause(self, loop: int, stopped: threading.Event) -> None:
         """Run in the thread: record what the loop is doing when it does not respond."""
         while True:
-            began, worked, rest = self._clock.now(), process_time(), self._rest()
+            began, worked, rest = self._clock.now(), process_time(), self._until_too_late()
             if stopped.wait(rest):
                 return
             now = self._clock.now()
@@ -104,10 +104,10 @@ class LoopWatchdog:
             ):
                 self._cause = innermost_calls(loop)
 
-    def _rest(self) -> float:
-        """Seconds until the last beat is too old.
+    def _until_too_late(self) -> float:
+        """Seconds until the last run of the watchdog's task is too old.
 
-        Usually another beat has followed by then, and no stack is inspected.
+        Usually the task has run again by then, and no stack is inspected.
         """
         left = self._last_run + INTERVAL + MAX_DELAY - self._clock.now()
         return (left if left > NONE else INTERVAL).total_seconds()

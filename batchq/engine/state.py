@@ -16,8 +16,8 @@ from batchq.ports.catalog import CatalogView
 from batchq.ports.jobs import JobStore, SubmissionKey
 
 log = logging.getLogger(__name__)
-KEPT = timedelta(minutes=15)  # how long a submission is stored under its key
-PLACES = 2**22  # bytes, one for each key's hash: at four hundred calls a second a tenth of them is marked
+SUBMISSIONS_KEPT_FOR = timedelta(minutes=15)  # how long a submission is stored under its key
+FILTER_BYTES = 2**22  # bytes, one for each key's hash: at four hundred calls a second a tenth of them is marked
 QUARANTINE = timedelta(seconds=60)  # before an orphan is removed
 MAX_ORPHANS = 3  # orphans at once; if there are more, none is removed
 
@@ -95,20 +95,24 @@ class IdempotencyFilter:
     """
 
     def __init__(self) -> None:
-        #: The marks of the current and of the previous period, each KEPT long.
-        self._marks, self._older = bytearray(PLACES), bytearray(PLACES)
-        #: When the current period began; until when every key may be a repetition.
-        self._since = self._unsure_until = datetime.min.replace(tzinfo=UTC)
+        #: The marks of the current period, which is SUBMISSIONS_KEPT_FOR long.
+        self._marks = bytearray(FILTER_BYTES)
+        #: The marks of the previous period.
+        self._older = bytearray(FILTER_BYTES)
+        #: When the current period began.
+        self._since = datetime.min.replace(tzinfo=UTC)
+        #: Until when every key may be a repetition.
+        self._unsure_until = self._since
 
     def load(self, now: datetime, *, empty: bool) -> None:
-        """Begin with a store. `empty`: no job has ever been saved in it."""
-        self._unsure_until = now if empty else now + KEPT
+        """Start at `now`. `empty`: no job has ever been saved in the store, so no key is stored either."""
+        self._unsure_until = now if empty else now + SUBMISSIONS_KEPT_FOR
 
-    def may_be_one(self, key: SubmissionKey, now: datetime) -> bool:
+    def may_be_repeated(self, key: SubmissionKey, now: datetime) -> bool:
         """Mark the key; whether it may be a repetition and must be looked up in the store."""
-        if now - self._since >= KEPT:
-            self._marks, self._older, self._since = bytearray(PLACES), self._marks, now
-        place = hash(key) % PLACES
+        if now - self._since >= SUBMISSIONS_KEPT_FOR:
+            self._marks, self._older, self._since = bytearray(FILTER_BYTES), self._marks, now
+        place = hash(key) % FILTER_BYTES
         marked = self._marks[place] or self._older[place]
         self._marks[place] = 1
         return bool(marked) or now < self._unsure_until

@@ -12,11 +12,11 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE, MAX_PAUSE = 1.0, 30.0  # seconds before a failed loop starts again
 
-MAX_DOUBLINGS = 5  # of FIRST_PAUSE; the result exceeds LONGEST_PAUSE
+MAX_DOUBLINGS = 5  # of FIRST_PAUSE; the result exceeds MAX_PAUSE
 
-FAILURE_WINDOW = timedelta(minutes=5)  # without a failure, after which the count starts again
+FAILURE_WINDOW = timedelta(minutes=5)  # without a failure, after which the failures of a loop are counted from 0 again
 
-FAILING_WINDOW = timedelta(minutes=1)  # after the last failure, a loop no longer counts as failing
+FAILING_WINDOW = timedelta(minutes=1)  # after its last failure a loop no longer counts as failing
 
 MIN_FAILURES = 3  # failures, the last within FAILING_WINDOW: the loop counts as failing
 

@@ -84,13 +84,17 @@ class UnitOfWork:
     spending: tuple[Spending, ...] = ()
     #: The state of safe mode to be saved; None: unchanged.
     restoration: Restoration | None = None
+    #: Whether more resources may be free than at the last placement pass.
+    placement_due = False
+    #: Whether jobs behind blocked heads are searched.
+    search_due = False
+    #: Whether placement stopped at a limit of this unit of work.
+    more_to_place = False
 
     def __init__(self, *, now: datetime, active: Mapping[JobId, Job]) -> None:
         self.now = now
         #: Each effect with the job as changed by the event; None for a container of an unknown job.
         self.effects: list[tuple[do.Effect, Job | None]] = []
-        #: Whether more resources may be free; whether more jobs are searched; whether placement stopped at a limit.
-        self.placement_due = self.search_due = self.more_to_place = False
         #: By queue, the lowest `Job.order` of the jobs that entered or left RUNNABLE in it.
         self.changed_queues: dict[QueueName, int] = {}
         #: Messages that the next unit of work handles again.
@@ -177,7 +181,7 @@ class UnitOfWork:
         Transitions of an array depend on its counts, so they are updated before any other event is applied to it.
         """
         parent = self.get(parent_id)
-        assert parent is not None, f"{parent_id} has children and is not known"
+        assert parent is not None, f"{parent_id} has children and is not loaded"
         caller, self.caller = self.caller, None
         counted = self._apply(parent, (count(parent, self._children_changed.pop(parent_id), self.now), ()))
         self.caller = caller
@@ -299,7 +303,7 @@ class UnitOfWork:
             streams=tuple(self._streams),
             restoration=self.restoration,
             engine_id=self.engine_id,
-            bulk_stops=tuple([(sweep, message.selection) for sweep, message in self.bulk_stops]),
+            bulk_stops=tuple([(bulk_stop, message.selection) for bulk_stop, message in self.bulk_stops]),
             candidates=self._candidates(),
             progress=tuple(self.progress),
             spending=self.spending,
@@ -317,8 +321,8 @@ class UnitOfWork:
             {job.order for jobs in (self._inserted, self._updated) for job in jobs.values()} if self.bulk_stops else ()
         )
         return tuple(
-            (sweep.number, replace(message.candidates, changed=frozenset(message.candidates.changed).union(own)))
-            for sweep, message in self.bulk_stops
+            (bulk_stop.number, replace(message.candidates, changed=frozenset(message.candidates.changed).union(own)))
+            for bulk_stop, message in self.bulk_stops
             if message.candidates is not None
         )
 
@@ -339,7 +343,7 @@ class UnitOfWork:
 
     def _numbered(self, number: int, entry: HistoryEntry) -> FeedEntry:
         job = self.get(entry.job_id)
-        assert job is not None, f"{entry.job_id} has a history entry and is not known"
+        assert job is not None, f"{entry.job_id} has a history entry and is not loaded"
         spec = job.spec
         return FeedEntry(number=number, entry=entry, job_name=spec.name, queue=spec.queue, owner=spec.owner)
 

@@ -157,8 +157,8 @@ class BulkStopService:
         refused: list[JobOutcome] = []
         for some in _pages(list(dict.fromkeys(ids))):
             steps = [_parse_id(it) for it in some]
-            asked = [job_id for whole, _, step in steps for job_id in (whole, child_id(whole, _number(step) or 0))]
-            known = await self._projected.jobs(asked, visibility=caller.visibility)
+            needed = [job_id for whole, _, step in steps for job_id in (whole, child_id(whole, _number(step) or 0))]
+            known = await self._projected.jobs(needed, visibility=caller.visibility)
             for whole, mark, step in steps:
                 found, member = _outcome_before(known, whole, mark, step)
                 if found.outcome is Outcome.NOT_MATCHED:
@@ -189,7 +189,7 @@ class BulkStopService:
 
 def _parse_id(text: str) -> tuple[JobId, str, str]:
     found = _JOB_ID.fullmatch(text)
-    assert found is not None, f"{text!r} is no id of a job"
+    assert found is not None, f"{text!r} is not a job id"
     return JobId(found["whole"]), found["mark"] or "", found["step"] or ""
 
 

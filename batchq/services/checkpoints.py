@@ -20,7 +20,7 @@ from batchq.ports.jobs import JobStore
 
 
 class CheckpointSummary(Struct, frozen=True, kw_only=True):
-    """What the checkpoints of a job are together."""
+    """The checkpoints of a job as a whole."""
 
     count: int
     #: The size of all checkpoints.
@@ -66,7 +66,7 @@ class CheckpointService:
         raise NotFound(f"Checkpoint {checkpoint_id} of job {job_id} not found.")
 
     async def summary(self, job_id: JobId, *, caller: Caller) -> CheckpointSummary:
-        """Raises NotFound and StoreFailed."""
+        """The number, the size and the newest of a job's checkpoints. Raises NotFound and StoreFailed."""
         found = await self.list(job_id, caller=caller)
         complete: Sequence[Checkpoint] = [it for it in found if it.complete]
         return CheckpointSummary(

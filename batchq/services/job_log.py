@@ -20,7 +20,7 @@ from batchq.ports.jobs import JobStore
 from batchq.ports.logs import StoredLine
 from batchq.services.pending_orders_view import not_found
 
-POLL_INTERVALS = (0.2, 0.4, 0.8, 1.0)  # seconds between looks at a log that does not grow; the last one is repeated
+POLL_INTERVALS = (0.2, 0.4, 0.8, 1.0)  # seconds between reads of a log that does not grow; the last is repeated
 
 
 class LogPosition(Struct, frozen=True, kw_only=True):

@@ -97,7 +97,7 @@ class OverviewService:
         self._clock = clock
 
     async def overview(self, *, caller: Caller) -> Overview:
-        """Raises StoreFailed."""
+        """The overview at present, as far as the caller may see it. Raises StoreFailed."""
         now, health, usage = self._clock.now(), self._engine.health(), self._engine.usage()
         state, sentence = engine_state(health)
         obstacle = None if state is EngineState.OK else self._engine.scheduler_state().obstacle

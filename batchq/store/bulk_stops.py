@@ -81,23 +81,23 @@ def commit(connection: Connection, changes: Changes) -> int | None:
     first_number = job_writes.commit(connection, changes)
     for progress in changes.progress:
         _delete_stopped(connection, progress)
-    for sweep, job_filter in changes.bulk_stops:
-        _insert_bulk_stop(connection, sweep, job_filter, dict(changes.candidates).get(sweep.number))
+    for bulk_stop, job_filter in changes.bulk_stops:
+        _insert_bulk_stop(connection, bulk_stop, job_filter, dict(changes.candidates).get(bulk_stop.number))
     return first_number
 
 
 def _insert_bulk_stop(
-    connection: Connection, sweep: BulkStop, job_filter: JobFilter, candidates: Candidates | None
+    connection: Connection, bulk_stop: BulkStop, job_filter: JobFilter, candidates: Candidates | None
 ) -> None:
     """Insert a bulk stop and its targets. Replaces an unreadable bulk stop with the same number."""
-    connection.execute(SQL["delete_targets"], {"bulk_stop": sweep.number, **ALL_TARGETS})
-    connection.execute(SQL["insert_bulk_stop"], {"number": sweep.number, "value": rows.as_json(sweep.order)})
+    connection.execute(SQL["delete_targets"], {"bulk_stop": bulk_stop.number, **ALL_TARGETS})
+    connection.execute(SQL["insert_bulk_stop"], {"number": bulk_stop.number, "value": rows.as_json(bulk_stop.order)})
     if candidates is not None:  # the earlier selection is still valid for jobs that have not changed since
         unchanged = [it for it in candidates.places if it[0] not in candidates.changed]
-        connection.execute(SQL["insert_targets"], {"bulk_stop": sweep.number, "places": json.dumps(unchanged)})
+        connection.execute(SQL["insert_targets"], {"bulk_stop": bulk_stop.number, "places": json.dumps(unchanged)})
     chosen, parameters = select(job_filter, None if candidates is None else candidates.changed)
     statement = f"INSERT OR IGNORE INTO bulk_stop_targets (bulk_stop, ord, node) SELECT ?, * FROM ({chosen})"  # noqa: S608 - text of this module only
-    connection.execute(statement, [sweep.number, *parameters])
+    connection.execute(statement, [bulk_stop.number, *parameters])
 
 
 def _delete_stopped(connection: Connection, progress: Progress) -> None:
@@ -111,15 +111,15 @@ def _delete_stopped(connection: Connection, progress: Progress) -> None:
 
 def unfinished(connection: Connection) -> tuple[BulkStop, ...]:
     """The bulk stops. An unreadable one is skipped: its order is unknown, so its targets keep running."""
-    return tuple(skip_unreadable(connection.execute(SQL["bulk_stops"]), _sweep))
+    return tuple(skip_unreadable(connection.execute(SQL["bulk_stops"]), _bulk_stop))
 
 
-def target_ranges(connection: Connection, sweep: int) -> tuple[tuple[int, int], ...]:
-    return tuple(merged(connection.execute(SQL["target_ranges"], {"bulk_stop": sweep})))
+def target_ranges(connection: Connection, bulk_stop: int) -> tuple[tuple[int, int], ...]:
+    return tuple(merged(connection.execute(SQL["target_ranges"], {"bulk_stop": bulk_stop})))
 
 
-def next_targets(connection: Connection, sweep: int, limit: int) -> tuple[StopTarget, ...]:
-    found = connection.execute(SQL["next_targets"], {"bulk_stop": sweep, "limit": limit})
+def next_targets(connection: Connection, bulk_stop: int, limit: int) -> tuple[StopTarget, ...]:
+    found = connection.execute(SQL["next_targets"], {"bulk_stop": bulk_stop, "limit": limit})
     return job_reads.decode_rows(
         found, lambda row: StopTarget(job=rows.job_of_row(row[1:]), part=_part_or_none(row[0])), order=1
     )
@@ -151,7 +151,7 @@ def preview(
     )
 
 
-def _sweep(number: int, value: str) -> BulkStop:
+def _bulk_stop(number: int, value: str) -> BulkStop:
     return BulkStop(number=number, order=ORDER.decode(value))
 
 

@@ -98,7 +98,7 @@ class SqliteStore:
         """The bytes of the database and its write-ahead log."""
         return self._database.size()
 
-    async def put_aside(self) -> int:
+    async def quarantined_values(self) -> int:
         """The number of quarantined column values."""
         return await self._database.read(quarantine.count)
 
@@ -227,11 +227,11 @@ class SqliteStore:
     async def bulk_stops(self) -> tuple[BulkStop, ...]:
         return await self._read(bulk_stops.unfinished)
 
-    async def target_ranges(self, sweep: int) -> Sequence[tuple[int, int]]:
-        return await self._read(lambda it: bulk_stops.target_ranges(it, sweep))
+    async def target_ranges(self, bulk_stop: int) -> Sequence[tuple[int, int]]:
+        return await self._read(lambda it: bulk_stops.target_ranges(it, bulk_stop))
 
-    async def next_targets(self, sweep: int, limit: int) -> tuple[StopTarget, ...]:
-        return await self._read(lambda it: bulk_stops.next_targets(it, sweep, limit))
+    async def next_targets(self, bulk_stop: int, limit: int) -> tuple[StopTarget, ...]:
+        return await self._read(lambda it: bulk_stops.next_targets(it, bulk_stop, limit))
 
     async def candidates(self, selection: JobFilter) -> tuple[Target, ...]:
         return await self._browse(lambda it: bulk_stops.candidates(it, selection))
@@ -336,7 +336,7 @@ class SqliteStore:
     async def set_flag(self, name: str) -> None:
         await self._database.write(lambda it: catalog.set_flag(it, name))
 
-    # ----------------------------------------------------------------------------------------------------------- acts
+    # -------------------------------------------------------------------------------------------------------- audit log
 
     async def audit_records(self, query: AuditQuery) -> tuple[StoredAudit, ...]:
         return await self._browse(lambda it: audit.page(it, query))
@@ -347,7 +347,7 @@ class SqliteStore:
     async def prune_audit_records(self, before: datetime, *, limit: int) -> int:
         return await self._database.write(lambda it: audit.delete_old(it, before, limit))
 
-    # --------------------------------------------------------------------------------------------------------- inside
+    # ----------------------------------------------------------------------------------------------------- transactions
 
     async def _change(self, about: str, caller: Caller | None, work: Work[T]) -> T:
         """Write the change and the caller's audit record in one transaction."""

@@ -214,7 +214,7 @@ async def test_the_damaged_record_is_kept_unchanged(database):
 
     kept = database.connection.execute("SELECT ord, column_name, raw FROM quarantine ORDER BY column_name").fetchall()
     assert kept == [(bad.order, "spec", b"no spec"), (bad.order, "state", b'{"id":"\xff')]
-    assert await desk.store.put_aside() == 2
+    assert await desk.store.quarantined_values() == 2
 
 
 async def test_readable_columns_of_a_damaged_job_are_kept(database):

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from batchq.engine.state import KEPT, IdempotencyFilter
+from batchq.engine.state import SUBMISSIONS_KEPT_FOR, IdempotencyFilter
 from tests.engine.desk import LOOKED, ONE, TWO, Desk, desk_over, submit
 from tests.engine.turns import ground
 from tests.support.builders import NO_ACCOUNTS, NOON, job_id, submission
@@ -68,12 +68,12 @@ async def test_a_submission_repeated_after_the_key_expired_is_a_new_job():
     desk = await desk_over()
     late = submit(TWO, key=submission())
     await desk.process(submit(job_id(1_000_002), key=submission(invocation_id="first of all")))
-    await VirtualClock().sleep(KEPT / MOMENT - 1)
+    await VirtualClock().sleep(SUBMISSIONS_KEPT_FOR / MOMENT - 1)
     await desk.process(submit(ONE, key=submission()))
     await VirtualClock().sleep(1)
     await desk.process(submit(job_id(1_000_003), key=submission(invocation_id="another")))
 
-    await VirtualClock().sleep(KEPT / MOMENT)
+    await VirtualClock().sleep(SUBMISSIONS_KEPT_FOR / MOMENT)
     await desk.process(late)
 
     assert late.answer.result().id == TWO
@@ -82,32 +82,32 @@ async def test_a_submission_repeated_after_the_key_expired_is_a_new_job():
 def test_an_idempotency_key_is_new_once():
     repeats = beside_an_empty_store()
 
-    assert not repeats.may_be_one(submission(), NOON)
-    assert repeats.may_be_one(submission(), NOON + MOMENT)
+    assert not repeats.may_be_repeated(submission(), NOON)
+    assert repeats.may_be_repeated(submission(), NOON + MOMENT)
 
 
 def test_a_key_is_known_while_the_store_may_contain_it():
     repeats = beside_an_empty_store()
-    repeats.may_be_one(submission(invocation_id="first of all"), NOON)
-    repeats.may_be_one(submission(), NOON + KEPT - MOMENT)
+    repeats.may_be_repeated(submission(invocation_id="first of all"), NOON)
+    repeats.may_be_repeated(submission(), NOON + SUBMISSIONS_KEPT_FOR - MOMENT)
 
-    repeats.may_be_one(submission(invocation_id="another"), NOON + KEPT)
+    repeats.may_be_repeated(submission(invocation_id="another"), NOON + SUBMISSIONS_KEPT_FOR)
 
-    assert repeats.may_be_one(submission(), NOON + 2 * KEPT - 2 * MOMENT)
+    assert repeats.may_be_repeated(submission(), NOON + 2 * SUBMISSIONS_KEPT_FOR - 2 * MOMENT)
 
 
 def test_an_expired_key_is_forgotten():
     repeats = beside_an_empty_store()
-    repeats.may_be_one(submission(), NOON)
+    repeats.may_be_repeated(submission(), NOON)
 
-    repeats.may_be_one(submission(invocation_id="another"), NOON + KEPT)
+    repeats.may_be_repeated(submission(invocation_id="another"), NOON + SUBMISSIONS_KEPT_FOR)
 
-    assert not repeats.may_be_one(submission(), NOON + 2 * KEPT)
+    assert not repeats.may_be_repeated(submission(), NOON + 2 * SUBMISSIONS_KEPT_FOR)
 
 
 def test_any_key_may_be_stored_from_before_the_start_until_it_expires():
     repeats = IdempotencyFilter()
     repeats.load(NOON, empty=False)
 
-    assert repeats.may_be_one(submission(), NOON + KEPT - MOMENT)
-    assert not repeats.may_be_one(submission(invocation_id="another"), NOON + KEPT)
+    assert repeats.may_be_repeated(submission(), NOON + SUBMISSIONS_KEPT_FOR - MOMENT)
+    assert not repeats.may_be_repeated(submission(invocation_id="another"), NOON + SUBMISSIONS_KEPT_FOR)

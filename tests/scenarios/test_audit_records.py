@@ -96,7 +96,7 @@ async def test_a_bulk_stop_has_an_audit_record_and_one_for_each_job(world, ada):
     await world.wait_for(running, Status.FAILED)
 
     told = await acts(world, operation="TerminateJobs")
-    assert told[0] == ("TerminateJobs", "asked")
+    assert told[0] == ("TerminateJobs", "requested")
     assert sorted(told[1:]) == [("TerminateJobs", "STOPPING"), *[("TerminateJobs", "TERMINATED")] * 3]
     assert await acts(world, resource=f"job/{waiting[0]}") == [
         ("SubmitJob", "SUBMITTED"),

@@ -101,7 +101,7 @@ async def test_the_quarantine_survives_a_restart(store, tmp_path):
     again = await SqliteStore.open(tmp_path)
 
     assert await again.damaged() == (job_id(1),)
-    assert await again.put_aside() == 1
+    assert await again.quarantined_values() == 1
     await again.close()
 
 

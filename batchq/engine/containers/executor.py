@@ -201,7 +201,7 @@ class Executor:
 
     def _prepare_start(self, tag: Tag, job: Job | None) -> Start:
         """Create the Start before its turn comes, so that it can be abandoned while it waits."""
-        assert job is not None, f"a start of {tag}, which is of an unknown job"
+        assert job is not None, f"the start of {tag} has no job"
         return Start(
             job=job,
             tag=tag,

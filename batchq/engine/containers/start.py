@@ -1,6 +1,6 @@
-"""Starts one container: from whatever exists to a result.
+"""Starts one container, which may exist already, and returns the result as events of the attempt.
 
-A start can be abandoned until the engine is asked to start it.
+A start can be abandoned until the engine is requested to start the container.
 
 A created container is started only after its creation is saved. From then on its absence means that it may have run, so
 it is not created again. A container is also not started again if the engine has ended since a start of it may have been

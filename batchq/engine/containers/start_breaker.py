@@ -40,7 +40,7 @@ class StartBreaker:
         self._open = False
         #: When the breaker last opened; None: never.
         self.opened_at: datetime | None = None
-        #: The starts that wait for permission, in the order in which they asked. Cancelling one removes it.
+        #: The starts that wait for permission, in the order of their calls of `permit`. Cancelling one removes it.
         self._waiting: dict[asyncio.Future[None], None] = {}
         self._probing = False
         self._pause = FIRST_PAUSE

@@ -112,7 +112,7 @@ def events_of_inspection(tag: Tag, found: Inspection | None) -> tuple[on.Attempt
             reason = status_reasons.HOST_TERMINATED if found.host_lost else NEVER_RAN
             return (on.ContainerLost(attempt=number, container_key=key, reason=reason),)
         case ContainerState.RUNNING:
-            assert found.started_at is not None, f"{found} runs and never started"
+            assert found.started_at is not None, f"{found} runs and has no start time"
             return (
                 on.ContainerStarted(
                     attempt=number, container_key=key, started_at=found.started_at, address=found.address
@@ -146,9 +146,9 @@ def is_urgent(event: on.AttemptEvent, job: Job | None) -> bool:
 def exit_events(tag: Tag, found: Inspection) -> tuple[on.AttemptEvent, ...]:
     """The events that report when an ended container started, and how and when it exited."""
     number, key = tag.attempt, tag.container_key
-    assert found.started_at is not None, f"{found} is over and never started"
-    assert found.stopped_at is not None, f"{found} is over and has no end"
-    assert found.exit_code is not None, f"{found} is over and has no exit code"
+    assert found.started_at is not None, f"{found} has ended and has no start time"
+    assert found.stopped_at is not None, f"{found} has ended and has no end time"
+    assert found.exit_code is not None, f"{found} has ended and has no exit code"
     return (
         on.ContainerStarted(attempt=number, container_key=key, started_at=found.started_at),
         on.ContainerExited(

@@ -46,7 +46,7 @@ class Watcher:
         self._survey_due = asyncio.Event()
         #: Why the last survey failed; None if it succeeded.
         self.engine_failure: str | None = "no survey yet"
-        #: Since when surveys have failed; the time of the last failure's beginning if they succeed again.
+        #: When the surveys began to fail; stays at that time after they succeed again.
         self.failing_since = clock.now()
         #: Set after the first survey, successful or not.
         self.first_survey_done = asyncio.Event()
@@ -114,6 +114,6 @@ class Watcher:
         self._post(EngineLost())
 
     async def _until_due(self) -> None:
-        """Wait for the interval, or until a survey is due; only RECONNECT_AFTER while the engine does not answer."""
+        """Wait for the interval, or until a survey is due; only RECONNECT_DELAY while the engine does not answer."""
         pause = self._survey_interval if self.engine_failure is None else RECONNECT_DELAY
         await wait_at_most(pause, self._survey_due, self._clock)

@@ -56,11 +56,9 @@ class BlockedJobs:
         Returns the new marks, staged until the commit.
         """
         changed = {
-            place: head for place, head in heads.items() if not self._is_written(place, head, promises.get(head.job_id))
+            slot: head for slot, head in heads.items() if not self._is_written(slot, head, promises.get(head.job_id))
         }
-        stale = [
-            it.job_id for place, it in self.marks.items() if place not in heads or heads[place].job_id != it.job_id
-        ]
+        stale = [it.job_id for slot, it in self.marks.items() if slot not in heads or heads[slot].job_id != it.job_id]
         named = {*stale, *[head.job_id for head in changed.values()]}
         unknown = [it for it in named if not unit.has_loaded(it)]
         if unknown:
@@ -69,15 +67,15 @@ class BlockedJobs:
             if _is_marked(unit.get(job_id)):
                 unit.step(job_id, on.FoundSchedulable())
         marked = {
-            place: _mark(unit, head, promises.get(head.job_id))
-            for place, head in changed.items()
+            slot: _mark(unit, head, promises.get(head.job_id))
+            for slot, head in changed.items()
             if _is_runnable(unit.get(head.job_id))
         }
-        self._staged = {place: self.marks[place] for place in heads if place not in changed} | marked
+        self._staged = {slot: self.marks[slot] for slot in heads if slot not in changed} | marked
         return self._staged
 
-    def _is_written(self, place: QueueSlot, head: Head, promise: datetime | None) -> bool:
-        mark = self.marks.get(place)
+    def _is_written(self, slot: QueueSlot, head: Head, promise: datetime | None) -> bool:
+        mark = self.marks.get(slot)
         if mark is None or (mark.job_id, mark.reason) != (head.job_id, head.reason):
             return False
         return not _is_earlier(promise, mark.promise)
@@ -96,8 +94,8 @@ async def read_promises(
 
 def valid_marks(marks: Mapping[QueueSlot, BlockedJob], unit: UnitOfWork) -> Mapping[QueueSlot, BlockedJob]:
     """The marks without those of jobs that the unit of work has changed so that they are no longer blocked."""
-    invalid = {place for place, it in marks.items() if (job := unit.get(it.job_id)) is not None and not _is_marked(job)}
-    return {place: it for place, it in marks.items() if place not in invalid} if invalid else marks
+    invalid = {slot for slot, it in marks.items() if (job := unit.get(it.job_id)) is not None and not _is_marked(job)}
+    return {slot: it for slot, it in marks.items() if slot not in invalid} if invalid else marks
 
 
 def _is_runnable(job: Job | None) -> bool:
@@ -112,12 +110,12 @@ def _is_earlier(promise: datetime | None, written: datetime | None) -> bool:
 
 def _mark(unit: UnitOfWork, head: Head, promise: datetime | None) -> BlockedJob:
     job = unit.get(head.job_id)
-    assert job is not None, f"{head.job_id} was offered and is not known"
+    assert job is not None, f"{head.job_id} is a head and is not loaded"
     if job.status_reason != head.reason or job.blocked_at is None or _is_earlier(promise, job.promised_start):
         unit.step(head.job_id, on.FoundBlocked(reason=head.reason, promise=promise))
         job = unit.get(head.job_id)
     assert job is not None
-    assert job.blocked_at is not None, f"{head.job_id} is blocked and does not say since when"
+    assert job.blocked_at is not None, f"{head.job_id} is blocked and has no `blocked_at`"
     return BlockedJob(job_id=head.job_id, reason=head.reason, since=job.blocked_at, promise=job.promised_start)
 
 

@@ -27,7 +27,7 @@ class QueuedJobs:
         self.queued: Counter[AccountName] = Counter()
         #: The number of pending dependencies of stored jobs, as last saved. If 0, no dependents need be read.
         self.pending_dependencies = 0
-        #: The unit of work that `_quotas` and `_there` belong to; None: no job admitted since the last commit.
+        #: The unit of work that `_quotas` and `_with_admitted` belong to; None: no job admitted since the last commit.
         self._unit: UnitOfWork | None = None
         self._quotas: Quotas
         #: The queued jobs below each limited account, including those admitted in this unit of work.

@@ -56,7 +56,7 @@ class PassResult(Struct, frozen=True, kw_only=True):
 
     #: False if the pass stopped at a limit of the unit of work; then `heads` is incomplete.
     finished: bool
-    #: The heads by place.
+    #: The heads by slot.
     heads: Mapping[QueueSlot, Head]
     #: Queues in which no job behind the head can start before a running job ends, with the head's order.
     full_queues: Mapping[QueueName, int]
@@ -161,17 +161,17 @@ class PlacementPass(Struct, frozen=True, kw_only=True):
     async def place_from(self, queues: Sequence[JobQueue]) -> dict[QueueSlot, Head]:
         """Try the jobs of queues of equal priority, merged by order, until each queue is done. Returns the heads."""
         cursors = [self._cursor(queue) for queue in queues]
-        for line in cursors:
-            line.next = await anext(line.jobs, None)
-        while not self.must_end and (ready := [line for line in cursors if line.next is not None]):
-            line = min(ready, key=_next_order)
-            line.next = await anext(line.jobs, None) if self._try_next(line) else None
-        return {line.queue.name: line.head for line in cursors if line.head is not None}
+        for cursor in cursors:
+            cursor.next = await anext(cursor.jobs, None)
+        while not self.must_end and (ready := [cursor for cursor in cursors if cursor.next is not None]):
+            cursor = min(ready, key=_next_order)
+            cursor.next = await anext(cursor.jobs, None) if self._try_next(cursor) else None
+        return {cursor.queue.name: cursor.head for cursor in cursors if cursor.head is not None}
 
     def _try_next(self, cursor: QueueCursor) -> bool:
         """Try the next job of a queue; whether to continue with the queue."""
         job = cursor.next
-        assert job is not None, f"{cursor.queue.name} is through"
+        assert job is not None, f"{cursor.queue.name} has no next job"
         if self._is_passed_over(cursor, job):
             return True
         if self._is_reserved(cursor, job):
@@ -347,7 +347,7 @@ async def place_jobs(
         heads=heads | placement.at_limit,
         full_queues=full_queues,
         complete_queues=placement.waiting.complete_queues,
-        unread_queues={name: line.resume_after for name, line in placement.unread_queues.items()},
+        unread_queues={name: cursor.resume_after for name, cursor in placement.unread_queues.items()},
         searches=remaining,
         repeat=bool(placement.unread_queues) and len(decisions) >= MAX_TRIED // 2,
     )
@@ -360,7 +360,7 @@ def _full_queues(heads: Mapping[QueueSlot, Head], capacity: FreeCapacity, catalo
     """
     if capacity.quotas.limited:
         return {}
-    queues = ((catalog.queues.get(place), head) for place, head in heads.items() if isinstance(place, str))
+    queues = ((catalog.queues.get(slot), head) for slot, head in heads.items() if isinstance(slot, str))
     in_order = ((queue, head) for queue, head in queues if queue is not None and queue.policy is None)
     return {queue.name: head.order for queue, head in in_order if capacity.full(queue.environments)}
 
@@ -392,5 +392,5 @@ def _head(job: Candidate, reason: str) -> Head:
 
 
 def _next_order(cursor: QueueCursor) -> int:
-    assert cursor.next is not None, f"{cursor.queue.name} is through"
+    assert cursor.next is not None, f"{cursor.queue.name} has no next job"
     return cursor.next.order

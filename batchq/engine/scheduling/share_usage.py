@@ -77,9 +77,9 @@ class ShareUsageTotals:
         return ChainMap({**changes.shares}, self.shares), ChainMap({**changes.used_up}, self.used_up)
 
     def stage(self, changes: Iterable[Change], now: datetime) -> UsageChanges:
-        """Compute the page that the unit of work saves.
+        """Compute the changes that the unit of work saves.
 
-        Exactly this page is applied, even if the catalog changes meanwhile.
+        Exactly these changes are applied by `on_committed`, even if the catalog changes meanwhile.
         """
         self._staged = self.usage_changes(changes, now)
         return self._staged
