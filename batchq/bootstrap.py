@@ -207,7 +207,9 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> Parts:
     prices = load_prices(settings.prices)
     (people, accounts), inbox, guard = make_accounts(settings), Mailbox(), make_disk_guard(settings)
     stored = AccountLogs(store=store, archive=archive)
-    quota = make_log_quota(settings, accounts=accounts, disk_guard=guard, usage=stored, clock=clock)
+    quota = LogQuota(
+        container_mib=settings.log_mib or None, disk_guard=guard, quotas=accounts.quotas, usage=stored, clock=clock
+    )
     logs = LogService(store=store, archive=archive, runtime=runtime, clock=clock, quota=quota)
     catalog = CatalogService(store=store, jobs=store, clock=clock, disk_guard=guard, changed=inbox.catalog_changed)
     metrics = MetricsService(logs=logs, checkpoints=checkpoints)
@@ -222,12 +224,14 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> Parts:
         explanations=ExplanationService(engine=engine, store=store),
         bulk_stops=BulkStopService(engine=engine, store=store, directory=people, queues=catalog.queues_of),
         job_search=JobSearchService(engine=engine, store=store, directory=people, queues=catalog.queues_of),
-        checkpoints=make_checkpoint_service(settings, ports, engine),
-        costs=make_costs(ports, engine, metrics),
+        checkpoints=CheckpointService(
+            engine=engine, store=store, checkpoints=checkpoints, journal=Journal(settings.data), clock=clock
+        ),
+        costs=CostService(engine=engine, store=store, metrics=metrics, checkpoints=checkpoints, clock=clock),
         budgets=BudgetService(engine=engine, directory=people, queues=catalog.queues_of, prices=prices),
         loop_watchdog=LoopWatchdog(clock),
         pruner=make_pruner(settings, engine, store=store, archive=stored, clock=clock),
-        audit=make_audit_log(settings, store=store, clock=clock),
+        audit=AuditLog(store=store, journal=Journal(settings.data), clock=clock, retention=settings.audit),
         disk_guard=guard,
     )
 
@@ -259,12 +263,6 @@ def make_engine(
     )
 
 
-def make_costs(ports: Ports, engine: Engine, metrics: MetricsService) -> CostService:
-    return CostService(
-        engine=engine, store=ports.store, metrics=metrics, checkpoints=ports.checkpoints, clock=ports.clock
-    )
-
-
 def make_jobs(
     settings: Settings,
     ports: Ports,
@@ -283,29 +281,6 @@ def make_jobs(
         stop_grace=settings.grace,
         prices=prices,
     )
-
-
-def make_checkpoint_service(settings: Settings, ports: Ports, engine: Engine) -> CheckpointService:
-    return CheckpointService(
-        engine=engine,
-        store=ports.store,
-        checkpoints=ports.checkpoints,
-        journal=Journal(settings.data),
-        clock=ports.clock,
-    )
-
-
-def make_log_quota(
-    settings: Settings, *, accounts: AccountPolicies, disk_guard: DiskGuard, usage: AccountLogs, clock: Clock
-) -> LogQuota:
-    container_mib = settings.log_mib or None
-    return LogQuota(
-        container_mib=container_mib, disk_guard=disk_guard, quotas=accounts.quotas, usage=usage, clock=clock
-    )
-
-
-def make_audit_log(settings: Settings, *, store: SqliteStore, clock: Clock) -> AuditLog:
-    return AuditLog(store=store, journal=Journal(settings.data), clock=clock, retention=settings.audit)
 
 
 def make_pruner(

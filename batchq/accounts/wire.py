@@ -6,8 +6,8 @@ A member left out of a change keeps its value.
 from datetime import datetime, timedelta
 from typing import Annotated, Literal
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, convert
+from msgspec.structs import asdict, replace
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
@@ -286,7 +286,7 @@ def account(it: Account, directory: Directory) -> AccountAnswer:
         name=it.name,
         parent=it.parent,
         queues=it.queues,
-        allowance=None if it.allowance is None else replace(allowance(it.allowance), root=it.allowance.root),
+        allowance=None if it.allowance is None else convert(it.allowance, PolicyAnswer, from_attributes=True),
         limits=limits(it.limits),
         in_effect=InEffectAnswer(queues=_queues(directory, it.name), allowance=allowance(directory.allowance(it.name))),
     )
@@ -294,21 +294,11 @@ def account(it: Account, directory: Directory) -> AccountAnswer:
 
 def allowance(it: ContainerPolicy) -> PolicyAnswer:
     """The container policy; `root` is the value in effect, never null."""
-    return PolicyAnswer(
-        privileged=it.privileged,
-        devices=it.devices,
-        volumes=it.volumes,
-        host_network=it.host_network,
-        root=it.permits_root,
-        log_drivers=it.log_drivers,
-        registries=it.registries,
-        vcpus=it.vcpus,
-        memory_mib=it.memory_mib,
-    )
+    return replace(convert(it, PolicyAnswer, from_attributes=True), root=it.permits_root)
 
 
 def limits(it: AccountLimits) -> LimitsAnswer:
-    return LimitsAnswer(queued=it.queued, submits=it.submits, vcpus=it.vcpus, log_mib=it.log_mib)
+    return convert(it, LimitsAnswer, from_attributes=True)
 
 
 def user(it: User) -> UserAnswer:
@@ -320,14 +310,7 @@ def key(it: AccessKey) -> KeyAnswer:
 
 
 def new_key(it: AccessKey, *, first_user: bool) -> NewKeyAnswer:
-    return NewKeyAnswer(
-        id=it.id,
-        user=it.user,
-        state=it.state,
-        created_at=_milliseconds(it.created_at),
-        secret=it.secret,
-        first_user=first_user,
-    )
+    return NewKeyAnswer(**asdict(key(it)), secret=it.secret, first_user=first_user)
 
 
 def audit_record(it: AuditRecord) -> AuditRecordAnswer:
@@ -353,14 +336,10 @@ def caller(caller: Caller, directory: Directory) -> CallerAnswer:
         coordinates=tuple(sorted(caller.coordinates)),
         queues=None if caller.queues is None else tuple(sorted(caller.queues)),
         allowance=allowance(directory.allowance(caller.account)),
-        limits=tuple(_limits_of(it) for it in directory.lineage(caller.account)),
-    )
-
-
-def _limits_of(it: Account) -> LimitsOfAccountAnswer:
-    own = it.limits
-    return LimitsOfAccountAnswer(
-        account=it.name, queued=own.queued, submits=own.submits, vcpus=own.vcpus, log_mib=own.log_mib
+        limits=tuple(
+            LimitsOfAccountAnswer(account=it.name, **asdict(limits(it.limits)))
+            for it in directory.lineage(caller.account)
+        ),
     )
 
 

@@ -94,9 +94,7 @@ class MessageHandler:
                 queue_cache.invalidate(message.job_id)
         self._earlier_submissions = await store.submissions(possibly_repeated) if possibly_repeated else {}
         needed.update(self._earlier_submissions.values())
-        unknown = sorted(job_id for job_id in needed if not unit.has_loaded(job_id)) if needed else ()
-        if unknown:
-            unit.load((await queue_cache.jobs(unknown)).values())
+        await queue_cache.load_into(unit, needed)
 
     def handle(self, unit: UnitOfWork, message: Message) -> None:
         """Apply one message to the unit of work.

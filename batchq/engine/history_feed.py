@@ -82,6 +82,20 @@ class HistoryFeed:
             if not await self._wait(reader, deadline):
                 return page
 
+    async def next_change(self, after: int, wanted: FeedFilter, *, deadline: float, reader: UserName) -> int | None:
+        """Wait for an entry above the number `after` that matches; returns the number after which to continue.
+
+        Also returns when entries are missing. None after `deadline`, in seconds of the event loop's clock, and at
+        shutdown. Raises StoreFailed.
+        """
+        loop = asyncio.get_running_loop()
+        while loop.time() < deadline and not self.closed:
+            page = await self.page(after, wanted, limit=1, wait=deadline - loop.time(), reader=reader)
+            if page.entries or page.gap:
+                return page.next
+            after = page.next
+        return None
+
     async def _wait(self, reader: UserName, deadline: float) -> bool:
         """Wait for the next publication; False after the deadline, and if the feed is closed."""
         if self.closed or deadline <= asyncio.get_running_loop().time():

@@ -7,8 +7,7 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.domain.access.accounts import ROOT, AccountName, Caller, Directory
-from batchq.domain.access.permissions import may_see_account, may_see_user
+from batchq.domain.access.accounts import AccountName, Caller, Directory
 from batchq.domain.bulk_stop import (
     BulkStopOrder,
     JobFilter,
@@ -26,8 +25,8 @@ from batchq.domain.job import FINISHED, Job
 from batchq.domain.lifecycle import node_view
 from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.engine.engine import Engine
-from batchq.errors import NotFound
 from batchq.ports.jobs import JobStore
+from batchq.services.job_search import Names, hidden_names, name_not_found
 from batchq.services.pending_orders_view import PendingOrdersView
 
 BATCH_SIZE = 500  # jobs that are read from the store, or reported to the client, at a time
@@ -58,6 +57,14 @@ class JobSelector(Struct, frozen=True, kw_only=True):
     rest: JobFilter = JobFilter()
 
 
+#: The jobs of a queue, a user or an account, by kind.
+JOBS_OF: Mapping[str, Callable[[str], JobSelector]] = {
+    "JobQueue": lambda name: JobSelector(rest=JobFilter(queues=frozenset({name}))),
+    "User": lambda name: JobSelector(rest=JobFilter(users=frozenset({name}))),
+    "Account": lambda name: JobSelector(accounts=frozenset({AccountName(name)})),
+}
+
+
 class BulkStopService:
     """Bulk stops. Jobs, queues, users and accounts that are not visible to the caller are treated as missing."""
 
@@ -82,23 +89,10 @@ class BulkStopService:
         A deleted user or account, or a queue that is no longer visible, is accepted while the caller reaches an
         unfinished job of it.
         """
-        directory, rest = self._directory(), selector.rest
-        users = {caller.user, *(name for name, user in directory.users.items() if may_see_user(caller, user))}
-        accounts = {caller.account, *(name for name in (ROOT, *directory.accounts) if may_see_account(caller, name))}
-        invisible = [
-            *(
-                ("JobQueue", it, JobSelector(rest=JobFilter(queues=frozenset({it}))))
-                for it in _not_in(rest.queues, self._queues(caller))
-            ),
-            *(("User", it, JobSelector(rest=JobFilter(users=frozenset({it})))) for it in _not_in(rest.users, users)),
-            *(
-                ("Account", it, JobSelector(accounts=frozenset({AccountName(it)})))
-                for it in _not_in(selector.accounts, accounts)
-            ),
-        ]
-        for what, name, its_jobs in invisible:
-            if not await self._store.preview(self._to_filter(its_jobs, None, caller), 1):
-                raise NotFound(f"{what} {name[:128]} not found.")
+        names = Names(queues=selector.rest.queues, users=selector.rest.users, accounts=selector.accounts)
+        for kind, name in hidden_names(names, self._directory(), self._queues(caller), caller=caller):
+            if not await self._store.preview(self._to_filter(JOBS_OF[kind](name), None, caller), 1):
+                raise name_not_found(kind, name)
 
     async def stop(self, order: BulkStopOrder, selector: JobSelector, *, caller: Caller) -> AsyncIterator[Outcomes]:
         """Stop the selected jobs. The iterator yields the outcomes as the orders are applied.
@@ -267,10 +261,6 @@ def _predicted(order: BulkStopOrder, preview: Preview, task: Job | None, names: 
 
 def _pages(all_of: Sequence[T]) -> Iterator[Sequence[T]]:
     return (all_of[start : start + BATCH_SIZE] for start in range(0, len(all_of), BATCH_SIZE))
-
-
-def _not_in(names: Collection[str] | None, visible: Collection[str]) -> list[str]:
-    return sorted(it for it in names or () if it not in visible)
 
 
 async def _no_outcomes() -> AsyncIterator[Outcomes]:

@@ -40,11 +40,5 @@ class EventService:
         Also returns when entries are missing, and when the server shuts down. Raises StoreFailed.
         """
         wanted = FeedFilter(jobs=frozenset({job_id}), statuses=frozenset(statuses), visibility=caller.visibility)
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
-        while loop.time() < deadline and not self._feed.closed:
-            wait = deadline - loop.time()
-            page = await self._feed.page(after, wanted, limit=1, wait=wait, reader=caller.user)
-            if page.entries or page.gap:
-                return
-            after = page.next
+        deadline = asyncio.get_running_loop().time() + seconds
+        await self._feed.next_change(after, wanted, deadline=deadline, reader=caller.user)

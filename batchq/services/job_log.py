@@ -79,6 +79,7 @@ class JobLogService:
         """
         deadline = asyncio.get_running_loop().time() + query.wait
         at, seen = query.after, self._feed.last
+        wanted = FeedFilter(jobs=frozenset({node_of(query.job_id)[0]}))
         while True:
             job = await self._find(query.job_id, caller)
             at = await self._start(query, job, at) if job is not None else at
@@ -91,7 +92,7 @@ class JobLogService:
                     continue
             if job is not None and _no_more_lines(query, job, at):
                 return JobLogPage(lines=(), next=at, over=True)
-            changed = await self._change(query.job_id, seen, deadline, caller)
+            changed = await self._feed.next_change(seen, wanted, deadline=deadline, reader=caller.user)
             if changed is None:
                 return JobLogPage(lines=(), next=at, over=False)
             seen = changed
@@ -159,18 +160,6 @@ class JobLogService:
             with self._logs.followed():
                 await self._clock.sleep(pause)
             polls += 1
-
-    async def _change(self, job_id: JobId, seen: int, deadline: float, caller: Caller) -> int | None:
-        """Wait for a change of the job after the number `seen`. Returns its number; None after the deadline."""
-        wanted = FeedFilter(jobs=frozenset({node_of(job_id)[0]}))
-        loop = asyncio.get_running_loop()
-        while loop.time() < deadline and not self._feed.closed:
-            wait = deadline - loop.time()
-            page = await self._feed.page(seen, wanted, limit=1, wait=wait, reader=caller.user)
-            if page.entries or page.gap:
-                return page.next
-            seen = page.next
-        return None
 
 
 def _tag(query: JobLogQuery, job: Job, attempt: int) -> Tag:

@@ -1,7 +1,8 @@
 """The job search service: the jobs of all queues and statuses that match a query, as far as the caller may see them."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import ROOT, AccountName, Caller, Directory
@@ -47,14 +48,32 @@ class JobSearchService:
         return {"accounts": accounts, "visibility": caller.visibility}
 
     def _check_names(self, query: JobSearchQuery, caller: Caller) -> None:
-        directory = self._directory()
-        users = {caller.user, *(name for name, user in directory.users.items() if may_see_user(caller, user))}
-        accounts = {caller.account, *(name for name in (ROOT, *directory.accounts) if may_see_account(caller, name))}
-        for what, names, visible in (
-            ("JobQueue", query.queues, self._queues(caller)),
-            ("User", query.users, users),
-            ("Account", query.accounts, accounts),
-        ):
-            for name in sorted(names or ()):
-                if name not in visible:
-                    raise NotFound(f"{what} {name[:128]} not found.")
+        names = Names(queues=query.queues, users=query.users, accounts=query.accounts)
+        for kind, name in hidden_names(names, self._directory(), self._queues(caller), caller=caller):
+            raise name_not_found(kind, name)
+
+
+class Names(Struct, frozen=True, kw_only=True):
+    """The names in a request; None: the request does not filter by them."""
+
+    queues: Collection[str] | None
+    users: Collection[str] | None
+    accounts: Collection[str] | None
+
+
+def hidden_names(
+    names: Names, directory: Directory, queues: Collection[str], *, caller: Caller
+) -> Iterator[tuple[str, str]]:
+    """The kind and the name of each queue, user and account that the caller cannot see. `queues`: the visible ones."""
+    users = {caller.user, *(name for name, user in directory.users.items() if may_see_user(caller, user))}
+    accounts = {caller.account, *(name for name in (ROOT, *directory.accounts) if may_see_account(caller, name))}
+    for kind, named, visible in (
+        ("JobQueue", names.queues, queues),
+        ("User", names.users, users),
+        ("Account", names.accounts, accounts),
+    ):
+        yield from ((kind, it) for it in sorted(named or ()) if it not in visible)
+
+
+def name_not_found(kind: str, name: str) -> NotFound:
+    return NotFound(f"{kind} {name[:128]} not found.")

@@ -227,11 +227,11 @@ class SqliteStore:
     async def bulk_stops(self) -> tuple[BulkStop, ...]:
         return await self._read(bulk_stops.unfinished)
 
-    async def target_ranges(self, bulk_stop: int) -> Sequence[tuple[int, int]]:
-        return await self._read(lambda it: bulk_stops.target_ranges(it, bulk_stop))
+    async def target_ranges(self, number: int) -> Sequence[tuple[int, int]]:
+        return await self._read(lambda it: bulk_stops.target_ranges(it, number))
 
-    async def next_targets(self, bulk_stop: int, limit: int) -> tuple[StopTarget, ...]:
-        return await self._read(lambda it: bulk_stops.next_targets(it, bulk_stop, limit))
+    async def next_targets(self, number: int, limit: int) -> tuple[StopTarget, ...]:
+        return await self._read(lambda it: bulk_stops.next_targets(it, number, limit))
 
     async def candidates(self, selection: JobFilter) -> tuple[Target, ...]:
         return await self._browse(lambda it: bulk_stops.candidates(it, selection))

@@ -12,7 +12,7 @@ from batchq.domain.job import ACTIVE, Job
 from batchq.domain.scheduling.capacity import Cluster, FreeCapacity
 from batchq.domain.scheduling.quotas import NO_QUOTAS
 from batchq.domain.scheduling.resources import Stocks, Usage
-from batchq.engine.scheduling.placement_pass import place_jobs
+from batchq.engine.scheduling.placement_pass import new_pass
 from batchq.engine.scheduling.queue_cache import QueueCache
 from batchq.engine.scheduling.queue_reader import Skip
 from batchq.engine.unit_of_work import UnitOfWork
@@ -81,9 +81,7 @@ async def fill(unit, store, on_ground, host=HOST, *, skip=NOTHING, uses=None, qu
     room = FreeCapacity(
         cluster=site(on_ground, host, quotas), usage=Usage(unit.active().values()).after(()), now=unit.now
     )
-    return await place_jobs(
-        unit, QueueCache(store), on_ground, capacity=room, usage=uses or {}, skip=skip, empty_queues=()
-    )
+    return await new_pass(unit, QueueCache(store), on_ground, capacity=room, usage=uses or {}, skip=skip).run()
 
 
 def site(on_ground, host=HOST, quotas=NO_QUOTAS):

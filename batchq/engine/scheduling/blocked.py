@@ -59,10 +59,7 @@ class BlockedJobs:
             slot: head for slot, head in heads.items() if not self._is_written(slot, head, promises.get(head.job_id))
         }
         stale = [it.job_id for slot, it in self.marks.items() if slot not in heads or heads[slot].job_id != it.job_id]
-        named = {*stale, *[head.job_id for head in changed.values()]}
-        unknown = [it for it in named if not unit.has_loaded(it)]
-        if unknown:
-            unit.load((await queue_cache.jobs(sorted(unknown))).values())
+        await queue_cache.load_into(unit, [*stale, *(head.job_id for head in changed.values())])
         for job_id in stale:
             if _is_marked(unit.get(job_id)):
                 unit.step(job_id, on.FoundSchedulable())
@@ -85,9 +82,7 @@ async def read_promises(
     unit: UnitOfWork, queue_cache: QueueCache, heads: Collection[JobId]
 ) -> Mapping[JobId, datetime]:
     """The stored latest start times of these jobs: needed after a restart of the server."""
-    unknown = [it for it in heads if not unit.has_loaded(it)]
-    if unknown:
-        unit.load((await queue_cache.jobs(unknown)).values())
+    await queue_cache.load_into(unit, heads)
     stored = {it: job.promised_start for it in heads if (job := unit.get(it)) is not None}
     return {it: promise for it, promise in stored.items() if promise is not None}
 

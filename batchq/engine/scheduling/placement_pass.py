@@ -114,6 +114,7 @@ class PlacementPass(Struct, frozen=True, kw_only=True):
     """The state of one placement pass."""
 
     unit: UnitOfWork
+    queue_cache: QueueCache
     waiting: WaitingJobs
     catalog: CatalogView
     #: The capacity that is free.
@@ -130,6 +131,28 @@ class PlacementPass(Struct, frozen=True, kw_only=True):
     #: The jobs that were tried.
     tried: set[JobId] = field(default_factory=set)
 
+    async def run(self, searches: Searches = NO_SEARCH) -> PassResult:
+        """Place RUNNABLE jobs until no further job can be placed.
+
+        After the front of each queue, `searches` continue behind the heads.
+        """
+        heads = await self.place_all()
+        remaining = await self.search_all(searches)
+        await self.queue_cache.load_into(self.unit, [job_id for job_id, _ in self.decisions])
+        decisions = [(job_id, event) for job_id, event in self.decisions if _is_runnable(self.unit, job_id)]
+        for job_id, event in decisions:
+            self.unit.step(job_id, event)
+        finished = not self.must_end and len(decisions) == len(self.decisions)
+        return PassResult(
+            finished=finished,
+            heads=heads | self.at_limit,
+            full_queues=_full_queues(heads, self.capacity, self.catalog) if finished else {},
+            complete_queues=self.waiting.complete_queues,
+            unread_queues={name: cursor.resume_after for name, cursor in self.unread_queues.items()},
+            searches=remaining,
+            repeat=bool(self.unread_queues) and len(decisions) >= MAX_TRIED // 2,
+        )
+
     @property
     def is_full(self) -> bool:
         return len(self.decisions) >= MAX_DECISIONS
@@ -140,7 +163,7 @@ class PlacementPass(Struct, frozen=True, kw_only=True):
         return self.is_full or self.waiting.gave_up
 
     async def place_all(self) -> dict[QueueSlot, Head]:
-        """Try the first jobs of each queue, by priority. Returns the heads."""
+        """Try the first jobs of each queue, by priority. Returns the heads. Changes no job before `run` does."""
         heads: dict[QueueSlot, Head] = {}
         closed = self.waiting.skip.closed(BudgetScope.QUEUE)
         open_queues = (it for it in self.catalog.queues.values() if not it.drained and it.name not in closed)
@@ -278,7 +301,7 @@ class PlacementPass(Struct, frozen=True, kw_only=True):
         return QueueCursor(queue=queue, jobs=waiting, reservation=reservation)
 
 
-def _new_pass(
+def new_pass(
     unit: UnitOfWork,
     queue_cache: QueueCache,
     catalog: CatalogView,
@@ -286,70 +309,20 @@ def _new_pass(
     capacity: FreeCapacity,
     usage: Mapping[ShareKey, ShareUse],
     skip: Skip,
-    empty_queues: Collection[QueueName],
+    empty_queues: Collection[QueueName] = (),
 ) -> PlacementPass:
+    """A pass that places no job in `skip`. `empty_queues`: queues without waiting stored jobs, which are not read."""
     closed = ClosedAccounts(capacity.quotas)
     for name in skip.closed(BudgetScope.ACCOUNT):
         closed.close(AccountName(name))
-    waiting = WaitingJobs(unit, queue_cache, skip, closed, empty_queues=empty_queues)
     return PlacementPass(
-        unit=unit, waiting=waiting, catalog=catalog, capacity=capacity, usage=usage, closed_accounts=closed
-    )
-
-
-async def blocked_heads(
-    unit: UnitOfWork,
-    queue_cache: QueueCache,
-    catalog: CatalogView,
-    *,
-    capacity: FreeCapacity,
-    usage: Mapping[ShareKey, ShareUse],
-    skip: Skip,
-) -> tuple[JobId, ...]:
-    """The jobs that would be heads after a placement pass now. Places nothing."""
-    heads = await _new_pass(
-        unit, queue_cache, catalog, capacity=capacity, usage=usage, skip=skip, empty_queues=()
-    ).place_all()
-    return tuple(it.job_id for it in heads.values())
-
-
-async def place_jobs(
-    unit: UnitOfWork,
-    queue_cache: QueueCache,
-    catalog: CatalogView,
-    *,
-    capacity: FreeCapacity,
-    usage: Mapping[ShareKey, ShareUse],
-    skip: Skip,
-    empty_queues: Collection[QueueName],
-    searches: Searches = NO_SEARCH,
-) -> PassResult:
-    """Place RUNNABLE jobs until no further job can be placed.
-
-    The jobs in `skip` are not placed. The queues in `empty_queues` have no waiting stored jobs and are not read. After
-    the front of each queue, `searches` continue behind the heads.
-    """
-    placement = _new_pass(
-        unit, queue_cache, catalog, capacity=capacity, usage=usage, skip=skip, empty_queues=empty_queues
-    )
-    heads = await placement.place_all()
-    remaining = await placement.search_all(searches)
-    unknown = [job_id for job_id, _ in placement.decisions if not unit.has_loaded(job_id)]
-    if unknown:
-        unit.load((await queue_cache.jobs(unknown)).values())
-    decisions = [(job_id, event) for job_id, event in placement.decisions if _is_runnable(unit, job_id)]
-    for job_id, event in decisions:
-        unit.step(job_id, event)
-    finished = not placement.must_end and len(decisions) == len(placement.decisions)
-    full_queues = _full_queues(heads, capacity, catalog) if finished else {}
-    return PassResult(
-        finished=finished,
-        heads=heads | placement.at_limit,
-        full_queues=full_queues,
-        complete_queues=placement.waiting.complete_queues,
-        unread_queues={name: cursor.resume_after for name, cursor in placement.unread_queues.items()},
-        searches=remaining,
-        repeat=bool(placement.unread_queues) and len(decisions) >= MAX_TRIED // 2,
+        unit=unit,
+        queue_cache=queue_cache,
+        waiting=WaitingJobs(unit, queue_cache, skip, closed, empty_queues=empty_queues),
+        catalog=catalog,
+        capacity=capacity,
+        usage=usage,
+        closed_accounts=closed,
     )
 
 

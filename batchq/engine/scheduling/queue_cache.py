@@ -5,7 +5,7 @@ Only units of work change which jobs wait, so what one unit has read or saved ne
 
 import math
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from operator import attrgetter
 
@@ -14,7 +14,7 @@ from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.forced_failure import is_damaged
 from batchq.domain.scheduling.capacity import Candidate, candidate, is_queued_for_placement
-from batchq.engine.unit_of_work import Committed
+from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.ports.jobs import JobStore
 from batchq.ports.queue import NONE, Names
 
@@ -121,6 +121,12 @@ class QueueCache:
             front.extend(page, until=page[-1].order if len(page) == PAGE else math.inf)
             found = front.behind(after, limit, excluding)
         return found
+
+    async def load_into(self, unit: UnitOfWork, ids: Iterable[JobId]) -> None:
+        """Load those of these jobs that the unit of work has not loaded."""
+        unknown = sorted({it for it in ids if not unit.has_loaded(it)})
+        if unknown:
+            unit.load((await self.jobs(unknown)).values())
 
     async def jobs(self, ids: Collection[JobId]) -> Mapping[JobId, Job]:
         """The jobs that exist. The jobs behind them in their queues are read too: they will be needed soon."""

@@ -6,6 +6,7 @@ nothing.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 
 from batchq.domain.container import Resources
 from batchq.domain.explanation.facts import BlockedHead
@@ -21,8 +22,7 @@ from batchq.engine.scheduling.counts import QueuedJobs, RecentStarts
 from batchq.engine.scheduling.placement_pass import (
     NOTHING_QUEUED,
     PassResult,
-    blocked_heads,
-    place_jobs,
+    new_pass,
     recheck_unschedulable,
 )
 from batchq.engine.scheduling.queue_cache import QueueCache
@@ -196,23 +196,15 @@ class Scheduler:
             uses, used_up = self._share_usage_after(unit, changes)
             held = self._resource_usage.after([change.after for change in changes])
             site = self._cluster(host, used_up)
+            new = partial(new_pass, unit, self.queue_cache, self._catalog, usage=uses, skip=skip)
             if not self._promises_read:
-                room = FreeCapacity(cluster=site, usage=held, now=unit.now)
-                ids = await blocked_heads(unit, self.queue_cache, self._catalog, capacity=room, usage=uses, skip=skip)
+                heads = await new(capacity=FreeCapacity(cluster=site, usage=held, now=unit.now)).place_all()
+                ids = [it.job_id for it in heads.values()]
                 self._promises = await read_promises(unit, self.queue_cache, ids)
                 self._promises_read = True
             room = FreeCapacity(cluster=site, usage=held, now=unit.now, promised=self._promises)
-            result = await place_jobs(
-                unit,
-                self.queue_cache,
-                self._catalog,
-                capacity=room,
-                usage=uses,
-                skip=skip,
-                empty_queues=self._pass_memo.empty_queues,
-                searches=self._searches if unit.search_due else NO_SEARCH,
-            )
-            promises = room.promises
+            placement = new(capacity=room, empty_queues=self._pass_memo.empty_queues)
+            result, promises = await placement.run(self._searches if unit.search_due else NO_SEARCH), room.promises
         self._pass_memo.stage(result)
         self._staged_searches = self._next_searches(unit, result, capacity_freed=capacity_freed)
         if result.finished:
