@@ -1,7 +1,7 @@
 """The operations on accounts, users and keys: request model, required permission and function. The functions block."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -47,8 +47,11 @@ class AdminOperation(Struct, Generic[RequestT], frozen=True):
     perform: Callable[[AccountAdmin, RequestT, Caller], Struct]
     #: What `perform` returns.
     answer: type[Struct]
-    #: What the operation does: one sentence.
-    summary: str
+
+    @property
+    def summary(self) -> str:
+        """What the operation does: one sentence, the first line of the documentation of `perform`."""
+        return (self.perform.__doc__ or "").partition("\n")[0]
 
     @property
     def reads_only(self) -> bool:
@@ -56,7 +59,27 @@ class AdminOperation(Struct, Generic[RequestT], frozen=True):
         return self.perform in {describe_accounts, describe_users, list_keys, who_am_i}
 
 
+OPERATIONS: dict[str, AdminOperation[Any]] = {}
+"""By name. Filled by the functions below."""
+
+Perform = Callable[[AccountAdmin, RequestT, Caller], Struct]
+
+
+def _operation(
+    name: str, request: type[RequestT], permission: Permission, answer: type[Struct]
+) -> Callable[[Perform[RequestT]], Perform[RequestT]]:
+    """Decorator that adds a function to OPERATIONS; the arguments are the members of AdminOperation."""
+
+    def add(perform: Perform[RequestT]) -> Perform[RequestT]:
+        OPERATIONS[name] = AdminOperation(request, permission, perform, answer)
+        return perform
+
+    return add
+
+
+@_operation("CreateAccount", wire.SetAccount, Permission.CATALOG, wire.AccountAnswer)
 def create_account(admin: AccountAdmin, request: wire.SetAccount, caller: Caller) -> Struct:
+    """Creates an account below another one."""
     name = account_name(request.name)
 
     def change(directory: Directory) -> Directory:
@@ -67,7 +90,9 @@ def create_account(admin: AccountAdmin, request: wire.SetAccount, caller: Caller
     return _account_response(admin.change(caller, f"account/{name}", change), name)
 
 
+@_operation("UpdateAccount", wire.SetAccount, Permission.CATALOG, wire.AccountAnswer)
 def update_account(admin: AccountAdmin, request: wire.SetAccount, caller: Caller) -> Struct:
+    """Changes the given members of an account."""
     name = AccountName(request.name)
 
     def change(directory: Directory) -> Directory:
@@ -79,7 +104,9 @@ def update_account(admin: AccountAdmin, request: wire.SetAccount, caller: Caller
     return _account_response(admin.change(caller, f"account/{name}", change), name)
 
 
+@_operation("DeleteAccount", wire.RequiredName, Permission.CATALOG, wire.EmptyAnswer)
 def delete_account(admin: AccountAdmin, request: wire.RequiredName, caller: Caller) -> Struct:
+    """Deletes an account without users and without accounts below it."""
     name = AccountName(request.name)
 
     def change(directory: Directory) -> Directory:
@@ -90,7 +117,9 @@ def delete_account(admin: AccountAdmin, request: wire.RequiredName, caller: Call
     return wire.EmptyAnswer()
 
 
+@_operation("DescribeAccounts", wire.OptionalName, Permission.ACCOUNTS, wire.AccountsAnswer)
 def describe_accounts(admin: AccountAdmin, request: wire.OptionalName, caller: Caller) -> Struct:
+    """Describes one account, or all accounts that the caller may see."""
     directory = admin.accounts.load()
     if request.name is not None:
         require_visible_account(directory, AccountName(request.name), caller)
@@ -99,7 +128,9 @@ def describe_accounts(admin: AccountAdmin, request: wire.OptionalName, caller: C
     return wire.AccountsAnswer(accounts=tuple(wire.account(it, directory) for it in found))
 
 
+@_operation("CreateUser", wire.SetUser, Permission.ACCOUNTS, wire.UserAnswer)
 def create_user(admin: AccountAdmin, request: wire.SetUser, caller: Caller) -> Struct:
+    """Creates a user."""
     user = _with_members(User(name=user_name(request.name), account=caller.account), request)
 
     def change(directory: Directory) -> Directory:
@@ -114,7 +145,9 @@ def create_user(admin: AccountAdmin, request: wire.SetUser, caller: Caller) -> S
     return wire.user(admin.change(caller, f"user/{user.name}", change).users[user.name])
 
 
+@_operation("UpdateUser", wire.SetUser, Permission.ACCOUNTS, wire.UserAnswer)
 def update_user(admin: AccountAdmin, request: wire.SetUser, caller: Caller) -> Struct:
+    """Changes the given members of a user."""
     name = UserName(request.name)
 
     def change(directory: Directory) -> Directory:
@@ -124,8 +157,12 @@ def update_user(admin: AccountAdmin, request: wire.SetUser, caller: Caller) -> S
     return wire.user(admin.change(caller, f"user/{name}", change).users[name])
 
 
+@_operation("DeleteUser", wire.RequiredName, Permission.ACCOUNTS, wire.EmptyAnswer)
 def delete_user(admin: AccountAdmin, request: wire.RequiredName, caller: Caller) -> Struct:
-    """Delete a user, after the user's keys: they must never be valid for a later user of the same name."""
+    """Deletes a user with all keys of the user. The user's jobs remain.
+
+    Delete a user, after the user's keys: they must never be valid for a later user of the same name.
+    """
     name = UserName(request.name)
 
     def change(directory: Directory) -> Directory:
@@ -138,7 +175,9 @@ def delete_user(admin: AccountAdmin, request: wire.RequiredName, caller: Caller)
     return wire.EmptyAnswer()
 
 
+@_operation("DescribeUsers", wire.OptionalName, Permission.ACCOUNTS, wire.UsersAnswer)
 def describe_users(admin: AccountAdmin, request: wire.OptionalName, caller: Caller) -> Struct:
+    """Describes one user, or all users whom the caller may see."""
     directory = admin.accounts.load()
     found: Sequence[User] = [it for _, it in sorted(directory.users.items()) if may_see_user(caller, it)]
     if request.name is not None:
@@ -146,24 +185,34 @@ def describe_users(admin: AccountAdmin, request: wire.OptionalName, caller: Call
     return wire.UsersAnswer(users=tuple(map(wire.user, found)))
 
 
+@_operation("CreateKey", wire.OptionalUser, Permission.SELF, wire.NewKeyAnswer)
 def create_key(admin: AccountAdmin, request: wire.OptionalUser, caller: Caller) -> Struct:
-    """Create a key. This is the only operation whose answer contains a secret."""
+    """Creates an access key for a user, by default for the caller.
+
+    Create a key. This is the only operation whose answer contains a secret.
+    """
     name = caller.user if request.user is None else user_name(request.user)
     key, is_first = admin.create_key(name, caller)
     return wire.new_key(key, first_user=is_first)
 
 
+@_operation("UpdateKey", wire.SetKey, Permission.SELF, wire.EmptyAnswer)
 def update_key(admin: AccountAdmin, request: wire.SetKey, caller: Caller) -> Struct:
+    """Enables or disables an access key."""
     admin.set_key(request.id, request.state, caller)
     return wire.EmptyAnswer()
 
 
+@_operation("DeleteKey", wire.KeyId, Permission.SELF, wire.EmptyAnswer)
 def delete_key(admin: AccountAdmin, request: wire.KeyId, caller: Caller) -> Struct:
+    """Deletes an access key."""
     admin.delete_key(request.id, caller)
     return wire.EmptyAnswer()
 
 
+@_operation("ListKeys", wire.ListKeys, Permission.SELF, wire.KeysAnswer)
 def list_keys(admin: AccountAdmin, request: wire.ListKeys, caller: Caller) -> Struct:
+    """Lists the access keys that the caller may see, without their secrets."""
     directory = admin.accounts.load()
     found = [it for it in admin.keys.all() if request.user in (None, it.user) and can_see_key(directory, it, caller)]
     if request.user is not None and not found:
@@ -171,106 +220,10 @@ def list_keys(admin: AccountAdmin, request: wire.ListKeys, caller: Caller) -> St
     return wire.KeysAnswer(keys=tuple(map(wire.key, found)))
 
 
+@_operation("WhoAmI", wire.EmptyRequest, Permission.SELF, wire.CallerAnswer)
 def who_am_i(admin: AccountAdmin, _: wire.EmptyRequest, caller: Caller) -> Struct:
+    """Returns the identity of the caller, and what applies to it."""
     return wire.caller(caller, admin.accounts.load())
-
-
-OPERATIONS: Mapping[str, AdminOperation[wire.AdminRequest]] = {
-    name: AdminOperation(request, permission, perform, answer, summary)  # type: ignore[arg-type] # each function takes its own request model
-    for name, (request, permission, perform, answer, summary) in {
-        "CreateAccount": (
-            wire.SetAccount,
-            Permission.CATALOG,
-            create_account,
-            wire.AccountAnswer,
-            "Creates an account below another one.",
-        ),
-        "UpdateAccount": (
-            wire.SetAccount,
-            Permission.CATALOG,
-            update_account,
-            wire.AccountAnswer,
-            "Changes the given members of an account.",
-        ),
-        "DeleteAccount": (
-            wire.RequiredName,
-            Permission.CATALOG,
-            delete_account,
-            wire.EmptyAnswer,
-            "Deletes an account without users and without accounts below it.",
-        ),
-        "DescribeAccounts": (
-            wire.OptionalName,
-            Permission.ACCOUNTS,
-            describe_accounts,
-            wire.AccountsAnswer,
-            "Describes one account, or all accounts that the caller may see.",
-        ),
-        "CreateUser": (
-            wire.SetUser,
-            Permission.ACCOUNTS,
-            create_user,
-            wire.UserAnswer,
-            "Creates a user.",
-        ),
-        "UpdateUser": (
-            wire.SetUser,
-            Permission.ACCOUNTS,
-            update_user,
-            wire.UserAnswer,
-            "Changes the given members of a user.",
-        ),
-        "DeleteUser": (
-            wire.RequiredName,
-            Permission.ACCOUNTS,
-            delete_user,
-            wire.EmptyAnswer,
-            "Deletes a user with all keys of the user. The user's jobs remain.",
-        ),
-        "DescribeUsers": (
-            wire.OptionalName,
-            Permission.ACCOUNTS,
-            describe_users,
-            wire.UsersAnswer,
-            "Describes one user, or all users whom the caller may see.",
-        ),
-        "CreateKey": (
-            wire.OptionalUser,
-            Permission.SELF,
-            create_key,
-            wire.NewKeyAnswer,
-            "Creates an access key for a user, by default for the caller.",
-        ),
-        "UpdateKey": (
-            wire.SetKey,
-            Permission.SELF,
-            update_key,
-            wire.EmptyAnswer,
-            "Enables or disables an access key.",
-        ),
-        "DeleteKey": (
-            wire.KeyId,
-            Permission.SELF,
-            delete_key,
-            wire.EmptyAnswer,
-            "Deletes an access key.",
-        ),
-        "ListKeys": (
-            wire.ListKeys,
-            Permission.SELF,
-            list_keys,
-            wire.KeysAnswer,
-            "Lists the access keys that the caller may see, without their secrets.",
-        ),
-        "WhoAmI": (
-            wire.EmptyRequest,
-            Permission.SELF,
-            who_am_i,
-            wire.CallerAnswer,
-            "Returns the identity of the caller, and what applies to it.",
-        ),
-    }.items()
-}
 
 
 def _account_response(directory: Directory, name: AccountName) -> Struct:

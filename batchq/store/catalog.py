@@ -24,7 +24,7 @@ from batchq.domain.ids import DefinitionRef
 from batchq.errors import Conflict, StoreRefused
 from batchq.ports.catalog import CatalogResource, R
 from batchq.store import rows
-from batchq.store.lists import merge, visible_columns
+from batchq.store.lists import execute_for_visible, merge
 from batchq.store.quarantine import skip_unreadable
 from batchq.store.statements import load_statements
 
@@ -144,10 +144,7 @@ def _definitions(
         return connection.execute(SQL[statement], parameters)
     if name is not None:
         return ()
-    sorted_rows = [
-        connection.execute(SQL[f"job_definitions_of_{column}"], parameters | {column: it})
-        for column, it in visible_columns(visibility)
-    ]
+    sorted_rows = execute_for_visible(connection, SQL, "job_definitions", parameters, visibility)
     return ((value,) for value, *_ in merge(sorted_rows, key=itemgetter(1, 2)))
 
 

@@ -9,7 +9,7 @@ grows with the visible rows of the caller, not with the rows of other users.
 import heapq
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, Literal
@@ -90,11 +90,9 @@ def streams_by_name(
     if visibility is None:
         found: Iterable[Any] = connection.execute(SQL["streams_by_name"], parameters)
     else:
-        streams = [
-            connection.execute(SQL[f"streams_by_name_of_{column}"], parameters | {column: it})
-            for column, it in visible_columns(visibility)
-        ]
-        found = merge(streams, key=itemgetter(0))
+        found = merge(
+            execute_for_visible(connection, SQL, "streams_by_name", parameters, visibility), key=itemgetter(0)
+        )
     return tuple(islice(skip_unreadable(found, rows.stream), limit))
 
 
@@ -102,14 +100,11 @@ def newest_streams(
     connection: Connection, limit: int, before: Age | None, visibility: Visibility | None
 ) -> tuple[LogStream, ...]:
     at, name = (rows.MAX_INTEGER, "") if before is None else (rows.microseconds(before[0]), rows.text(before[1]))
-    parameters = {"at": at, "name": name}
+    parameters: dict[str, str | int] = {"at": at, "name": name}
     if visibility is None:
         found: Iterable[Any] = connection.execute(SQL["newest_streams"], parameters)
     else:
-        streams = [
-            connection.execute(SQL[f"newest_streams_of_{column}"], parameters | {column: it})
-            for column, it in visible_columns(visibility)
-        ]
+        streams = execute_for_visible(connection, SQL, "newest_streams", parameters, visibility)
         found = (row[:2] for row in merge(streams, key=itemgetter(2, 0), reverse=True))
     return tuple(islice(skip_unreadable(found, rows.stream), limit))
 
@@ -117,6 +112,20 @@ def newest_streams(
 def visible_columns(visibility: Visibility) -> list[VisibleColumn]:
     """The owner and the accounts whose rows are visible."""
     return [("owner", rows.text(visibility.user)), *(("account", rows.text(it)) for it in sorted(visibility.accounts))]
+
+
+def execute_for_visible(
+    connection: Connection,
+    statements: Mapping[str, str],
+    name: str,
+    parameters: Mapping[str, str | int | None],
+    visibility: Visibility,
+) -> list[sqlite3.Cursor]:
+    """The rows of the visible owner, by the statement `NAME_of_owner`, and of each account, by `NAME_of_account`."""
+    return [
+        connection.execute(statements[f"{name}_of_{column}"], {**parameters, column: it})
+        for column, it in visible_columns(visibility)
+    ]
 
 
 def merge(sorted_rows: Iterable[Iterable[Row]], *, key: Callable[[Row], Any], reverse: bool = False) -> Iterator[Row]:
