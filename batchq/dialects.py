@@ -34,6 +34,7 @@ from batchq.api.sagemaker.create_job import CreateLimits
 from batchq.api.sagemaker.job_document import is_training_job
 from batchq.api.training import routes as training
 from batchq.api.training.context import TrainingContext
+from batchq.api.training_jobs import MAX_LISTS, MAX_WAITING_LISTS
 from batchq.clock import wall_time
 from batchq.domain import status_reasons
 from batchq.domain.container import Resources
@@ -153,7 +154,7 @@ def make_sagemaker_context(
         account=settings.account_id,
         region=settings.region,
         limits=CreateLimits(min_timeout=settings.min_timeout, s3_root=settings.s3_root),
-        lists=ConcurrencyLimit(at_once=sagemaker.MAX_AT_ONCE, waiting=sagemaker.MAX_WAITING),
+        lists=ConcurrencyLimit(at_once=MAX_LISTS, waiting=MAX_WAITING_LISTS),
     )
 
 

@@ -27,11 +27,10 @@ from batchq.api.modelarts.errors import (
 )
 from batchq.api.modelarts.job_document import DESCRIPTION_TAG, DIALECT
 from batchq.api.modelarts.wire import AlgorithmChannel, AlgorithmEngine, CreateTrainingJob, TrainingAlgorithm
-from batchq.domain.access.accounts import Caller
+from batchq.api.training_jobs import IMAGE, bucket_folder, identical_nodes
 from batchq.domain.container import ContainerSpec, Mount, Overrides, Resources
 from batchq.domain.ids import QueueName
 from batchq.domain.job import RetryStrategy
-from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
 from batchq.services.direct_submission import DirectWork
 from batchq.services.submissions import Submission
 
@@ -45,8 +44,6 @@ MAX_RETRIES = 128
 RETRIES = "fault-tolerance/job-retry-num"
 DEFAULT_POOL = "default"
 PROJECT_TAG = "modelarts:project"
-_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_:./#@-]{0,254}")
-_NOT_IN_SHARES = re.compile(r"[^A-Za-z0-9]")
 _NUMBER = re.compile(r"[0-9]{1,3}")
 _OF_NODE = (
     'export VC_TASK_INDEX="$AWS_BATCH_JOB_NODE_INDEX" MA_CURRENT_INSTANCE_NAME="worker-$AWS_BATCH_JOB_NODE_INDEX" '
@@ -69,30 +66,17 @@ class Channels(Struct, frozen=True, kw_only=True):
     program: tuple[str, ...]
 
 
-class NewJob(Struct, frozen=True, kw_only=True):
-    """What a request creates."""
-
-    #: Its definition name is the prefix of the definition's name.
-    submission: Submission
-    work: DirectWork
-
-
 def definition_prefix(project: str) -> str:
     """The beginning of the names of the definitions of all jobs of a project. No project id has a `_`."""
     return f"modelarts_{project}"
 
 
-def share_of(caller: Caller) -> str:
-    """The share identifier of the caller's jobs in a queue with a policy: their account, as far as AWS allows."""
-    return _NOT_IN_SHARES.sub("", caller.account)[:255] or "modelarts"
-
-
-def to_new_job(
+def to_submission(
     given: CreateTrainingJob, *, project: str, settings: ModelArtsSettings, capacity: Resources, share: str | None
-) -> NewJob:
-    """Translate a request. `share`: the share identifier of the job; None in a queue without a policy.
+) -> tuple[Submission, DirectWork]:
+    """The submission of the requested job, and what the job runs. Raises ModelArtsRefusal.
 
-    Raises ModelArtsRefusal.
+    `share`: the share identifier of the job; None in a queue without a policy.
     """
     _refuse_unsupported(given)
     channels = to_channels(given.algorithm, settings.obs_root)
@@ -122,7 +106,7 @@ def to_new_job(
         scheduling_priority=(priority or 1) if share is not None else priority,
         client_document=_document(given),
     )
-    return NewJob(submission=submission, work=DirectWork(container=container, nodes=_nodes(container, count)))
+    return submission, DirectWork(container=container, nodes=identical_nodes(container, count))
 
 
 def _refuse_unsupported(given: CreateTrainingJob) -> None:
@@ -145,7 +129,7 @@ def _image(given: TrainingAlgorithm, settings: ModelArtsSettings) -> str:
     image = engine.image_url or (None if found is None else found.image)
     if not image or not (given.command or given.boot_file):
         raise refusal(NO_COMMAND)
-    if _IMAGE.fullmatch(image) is None:
+    if IMAGE.fullmatch(image) is None:
         raise refusal(INVALID_PARAMETER, "algorithm.engine.image_url")
     return image
 
@@ -194,13 +178,6 @@ def _environment(
     if count == 1:
         own |= {"MA_CURRENT_INSTANCE_NAME": "worker-0", "VC_TASK_INDEX": "0", "VC_WORKER_HOSTS": "127.0.0.1"}
     return tuple({**(given.environments or {}), **dict(channels.environment), **own}.items())
-
-
-def _nodes(container: ContainerSpec, count: int) -> Nodes | None:
-    if count == 1:
-        return None
-    task = Task(containers=(TaskContainer(name="default", spec=container),))
-    return Nodes(count=count, main=0, ranges=(NodeRange(first=0, last=count - 1, task=task),))
 
 
 def _retries(annotations: Mapping[str, str]) -> int:
@@ -266,10 +243,10 @@ def to_host_path(obs_path: str, obs_root: Path | None) -> str:
         raise refusal(INVALID_OBS_PATH, solution="Use obs://bucket/key or /bucket/key.")
     if obs_root is None:
         raise refusal(INVALID_OBS_PATH, solution="This server has no obs_root in its --modelarts-config.")
-    parts = [it for it in obs_path[scheme.end() :].split("/") if it not in {"", "."}]
-    if not parts or ".." in parts or any(":" in it for it in parts):
+    folder = bucket_folder(obs_path[scheme.end() :], obs_root)
+    if folder is None:
         raise refusal(INVALID_OBS_PATH, solution="The path must name a bucket, without '..' and colons.")
-    return str(PurePosixPath(obs_root, *parts))
+    return folder
 
 
 def _remote(it: AlgorithmChannel, obs_root: Path | None) -> str:

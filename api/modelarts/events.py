@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from batchq.api.http import milliseconds
-from batchq.api.modelarts.job_document import attempts
 from batchq.api.modelarts.wire import EventsQuery
 from batchq.domain.job import FINISHED, Attempt, Job, Status
 from batchq.domain.stop_orders import StopProgress, StopStep
@@ -115,7 +114,7 @@ def events_answer(history: Sequence[HistoryEntry], query: EventsQuery) -> Traini
 
 def stages_answer(job: Job) -> TrainingStagesAnswer:
     """The stages of a job. A job without an attempt has the stage that it waits in."""
-    known = attempts(job)
+    known = job.all_attempts
     records = [
         TrainingStageRecord(
             record_order=it.number,

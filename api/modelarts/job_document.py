@@ -4,7 +4,6 @@ What the dialect only returns is stored with the job as its client document. Job
 members that follow from the job itself are described.
 """
 
-import json
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,13 +13,14 @@ from msgspec import Struct
 from batchq.api.http import milliseconds
 from batchq.api.modelarts.flavors import FlavorDetail, flavor_detail, flavor_name, flavor_of
 from batchq.api.modelarts.phases import Phases
+from batchq.api.training_jobs import is_marked, stored_document
 from batchq.domain.ids import JobId
 from batchq.domain.job import Attempt, Job, Status
 from batchq.domain.task import Nodes
 
 DIALECT = "modelarts"
 DESCRIPTION_TAG = "modelarts:description"
-DELETED_TAG = "modelarts:deleted"  # its value is the job's id: a job that repeats another has all tags of that one
+DELETED_TAG = "modelarts:deleted"
 DEFAULT_WORKSPACE = "0"
 
 Document = Mapping[str, Any]
@@ -117,17 +117,9 @@ class TrainingJobAnswer(Struct, frozen=True, kw_only=True):
     kind: str = "job"
 
 
-def document_of(job: Job) -> Document:
-    """What the dialect stored with the job; empty for a job of another dialect."""
-    if job.spec.client_document is None:
-        return {}
-    found: Document = json.loads(job.spec.client_document)
-    return found if found.get("dialect") == DIALECT else {}
-
-
 def is_deleted(job: Job) -> bool:
     """Whether the job was deleted in this dialect."""
-    return dict(job.tags).get(DELETED_TAG) == job.id
+    return is_marked(job, DELETED_TAG)
 
 
 def task_names(job: Job) -> tuple[str, ...]:
@@ -138,7 +130,7 @@ def task_names(job: Job) -> tuple[str, ...]:
 
 def job_answer(job: Job, of: Phases, *, now: datetime) -> TrainingJobAnswer:
     """The description of a job whose phases are `of`."""
-    stored = document_of(job)
+    stored = stored_document(job, DIALECT)
     metadata, spec = stored.get("metadata", {}), stored.get("spec", {})
     return TrainingJobAnswer(
         metadata=TrainingJobMetadataAnswer(
@@ -163,15 +155,15 @@ def job_answer(job: Job, of: Phases, *, now: datetime) -> TrainingJobAnswer:
 
 def algorithm_name(job: Job) -> str:
     """The algorithm's name in the request; empty without one."""
-    return str((document_of(job).get("algorithm") or {}).get("name") or "")
+    return str((stored_document(job, DIALECT).get("algorithm") or {}).get("name") or "")
 
 
 def workspace_of(job: Job) -> str:
-    return str((document_of(job).get("metadata") or {}).get("workspace_id") or DEFAULT_WORKSPACE)
+    return str((stored_document(job, DIALECT).get("metadata") or {}).get("workspace_id") or DEFAULT_WORKSPACE)
 
 
 def _status(job: Job, of: Phases, now: datetime) -> TrainingJobStatusAnswer:
-    ran = [it for it in attempts(job) if it.started_at is not None]
+    ran = [it for it in job.all_attempts if it.started_at is not None]
     durations = [(it.stopped_at or now) - it.started_at for it in ran if it.started_at is not None]
     first = next((it.started_at for it in ran), None)
     return TrainingJobStatusAnswer(
@@ -183,11 +175,6 @@ def _status(job: Job, of: Phases, now: datetime) -> TrainingJobStatusAnswer:
         task_statuses=_task_statuses(job),
         running_records=tuple(_running_record(job, it) for it in ran),
     )
-
-
-def attempts(job: Job) -> tuple[Attempt, ...]:
-    """All attempts, oldest first, with the one under way."""
-    return job.attempts if job.attempt is None else (*job.attempts, job.attempt)
 
 
 def _task_statuses(job: Job) -> tuple[TaskStatusAnswer, ...]:
@@ -206,7 +193,7 @@ def _task_statuses(job: Job) -> tuple[TaskStatusAnswer, ...]:
 
 def _running_record(job: Job, it: Attempt) -> RunningRecordAnswer:
     assert it.started_at is not None
-    retried = it.number < len(attempts(job)) or (it.stopped_at is not None and job.status is Status.RUNNABLE)
+    retried = it.number < len(job.all_attempts) or (it.stopped_at is not None and job.status is Status.RUNNABLE)
     failed = it.stopped_at is not None and it.exit_code != 0
     node = it.decided_by.partition("/")[0] if it.decided_by else "0"
     return RunningRecordAnswer(

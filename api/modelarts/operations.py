@@ -9,7 +9,7 @@ from batchq.accounts.wire import EmptyAnswer
 from batchq.api.dialect_profiles import register
 from batchq.api.http import Dialect
 from batchq.api.modelarts.context import ModelArtsContext
-from batchq.api.modelarts.create_job import DEFAULT_POOL, definition_prefix, share_of, to_new_job
+from batchq.api.modelarts.create_job import DEFAULT_POOL, definition_prefix, to_submission
 from batchq.api.modelarts.errors import (
     DUPLICATE_NAME,
     INVALID_PARAMETER,
@@ -41,6 +41,7 @@ from batchq.api.modelarts.wire import (
     TrainingJobUpdate,
 )
 from batchq.api.operation_table import Call, CallLimit, OperationTable
+from batchq.api.training_jobs import MAX_LISTS, MAX_WAITING_LISTS, account_share
 from batchq.domain.ids import QueueName
 from batchq.domain.job import FINISHED, Status
 from batchq.errors import LimitExceeded
@@ -51,7 +52,6 @@ PROJECT_HEADER = "X-Project-Id"
 PROJECT = "/v2/{project:(?!training/)[A-Za-z0-9-]{1,64}}"
 JOBS = f"{PROJECT}/training-jobs"
 JOB = f"{JOBS}/{{job}}"
-MAX_SEARCHES, MAX_WAITING = 2, 14  # searches of one user that are carried out, and that wait
 PREVIEW_LINES = 100_000  # at most 1 MiB of them
 
 _UNFINISHED = frozenset(Status) - FINISHED
@@ -114,15 +114,17 @@ async def create_training_job(context: ModelArtsContext, call: Call[CreateTraini
     queue = context.catalog.queues_of(caller).get(QueueName(body.spec.resource.pool_id or DEFAULT_POOL))
     if queue is None:
         raise refusal(INVALID_PARAMETER, "spec.resource.pool_id", solution="It must be the name of a job queue.")
-    share = None if queue.policy is None else share_of(caller)
-    new = to_new_job(body, project=project, settings=context.settings, capacity=context.capacity(), share=share)
-    name = new.submission.name
+    share = None if queue.policy is None else account_share(caller, default="modelarts")
+    submission, work = to_submission(
+        body, project=project, settings=context.settings, capacity=context.capacity(), share=share
+    )
     # No two unfinished jobs of a project that the caller sees have the same name.
+    name = submission.name
     with context.names.reserved(project, caller.user, name) as is_free:
         if not is_free or await _is_taken(context, call, name):
             raise refusal(DUPLICATE_NAME, name, solution="Use another name, or wait until that job has ended.")
         try:
-            job = await context.submissions.submit(new.submission, new.work, caller=caller)
+            job = await context.submissions.submit(submission, work, caller=caller)
         except LimitExceeded as why:
             raise refusal(QUOTA_EXCEEDED, "jobs", solution=str(why)) from None
     return context.describe(job, caller)
@@ -184,7 +186,7 @@ async def change_description(context: ModelArtsContext, call: Call[TrainingJobUp
     "ModelArts.ListTrainingJobs",
     "POST",
     f"{PROJECT}/training-job-searches",
-    limit=CallLimit(at_once=MAX_SEARCHES, waiting=MAX_WAITING),
+    limit=CallLimit(at_once=MAX_LISTS, waiting=MAX_WAITING_LISTS),
 )
 async def list_training_jobs(context: ModelArtsContext, call: Call[TrainingJobSearch]) -> TrainingJobsAnswer:
     """Lists the jobs of a project, newest first.

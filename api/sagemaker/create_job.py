@@ -10,17 +10,24 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from hashlib import sha256
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from msgspec import Struct
 
 from batchq.api.sagemaker import wire
 from batchq.api.sagemaker.errors import invalid
+from batchq.api.training_jobs import (
+    HYPERPARAMETERS,
+    IMAGE,
+    MAX_VARIABLE,
+    NOT_IN_VARIABLES,
+    bucket_folder,
+    identical_nodes,
+)
 from batchq.domain.access.accounts import Caller
 from batchq.domain.container import ContainerSpec, Mount, Overrides, Resources, TextFile
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Action, ExitRule, RetryStrategy
-from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
 from batchq.domain.training_metrics import MetricRule
 from batchq.services.direct_submission import DirectWork
 from batchq.services.named_jobs import new_id
@@ -30,20 +37,13 @@ INPUTS = "/opt/ml/input/data"
 MODEL = "/opt/ml/model"
 DIALECT = "sagemaker"  # the member `dialect` of JobSpec.client_document, and the prefix of the definitions' names
 CHECKPOINTS = "/opt/ml/checkpoints"
-HYPERPARAMETERS = "/opt/ml/input/config/hyperparameters.json"
 STOP_GRACE = timedelta(seconds=120)  # AWS: between SIGTERM and SIGKILL
 DEFAULT_MAX_RUNTIME = 86_400  # seconds, as in SageMaker
 DEFAULT_QUEUE = "default"
 QUEUE_TAG = "batchq:queue"
 CHECKPOINTS_TAG = "batchq:checkpoints"
-MAX_REQUEST = 30 * 1024  # bytes: what is stored with a job is limited as in SubmitJob
 MAX_TAGS = 48  # of a request; the job needs two more
-MAX_VALUE = 4096  # characters of a variable
-MAX_METRICS = 40
-_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_:./#@-]{0,254}", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,511}", re.ASCII)
-_NOT_IN_VARIABLES = re.compile(r"[^A-Z0-9_]")
-_NOT_IN_SHARES = re.compile(r"[^A-Za-z0-9]")
 _RESERVED = "AWS_BATCH_"
 _REFUSED = (
     "VpcConfig",
@@ -72,14 +72,6 @@ _RETURNED = {
 """Members that DescribeTrainingJob returns as they were sent. `StoppingCondition` is returned with its default."""
 
 
-class NewJob(Struct, frozen=True, kw_only=True):
-    """What a request creates."""
-
-    #: Its definition name is the prefix of the definition's name.
-    submission: Submission
-    work: DirectWork
-
-
 class CreateLimits(Struct, frozen=True, kw_only=True):
     """Settings of the server that apply to new jobs."""
 
@@ -94,17 +86,12 @@ def queue_of(body: wire.SageMakerCreateTrainingJob) -> QueueName:
     return QueueName(dict(_tags(body)).get(QUEUE_TAG, DEFAULT_QUEUE))
 
 
-def share_of(caller: Caller) -> str:
-    """The share identifier of the caller's jobs in a queue with a policy: their account, as far as AWS allows."""
-    return _NOT_IN_SHARES.sub("", caller.account)[:255] or DIALECT
-
-
 def request_digest(invocation: str, content: bytes) -> str:
     """Identifies a request that an SDK repeats. `invocation`: the header amz-sdk-invocation-id; empty: none."""
     return sha256(invocation.encode() + b"\0" + content).hexdigest() if invocation else ""
 
 
-def to_new_job(
+def to_submission(
     body: wire.SageMakerCreateTrainingJob,
     *,
     arn: str,
@@ -112,10 +99,10 @@ def to_new_job(
     share: str | None,
     limits: CreateLimits,
     caller: Caller,
-) -> NewJob:
-    """Translate a request. `share`: the share identifier of the job; None in a queue without a policy.
+) -> tuple[Submission, DirectWork]:
+    """The submission of the requested job, and what the job runs. Raises HttpRefusal.
 
-    Raises HttpRefusal.
+    `share`: the share identifier of the job; None in a queue without a policy.
     """
     _refuse_unsupported(body)
     stopping = _stopping_condition(body)
@@ -138,9 +125,8 @@ def to_new_job(
         metric_rules=_metric_rules(body.AlgorithmSpecification),
         job_id=new_id(body.TrainingJobName, caller.user),
     )
-    return NewJob(
-        submission=submission, work=DirectWork(container=container, nodes=_nodes(container, body.ResourceConfig))
-    )
+    nodes = identical_nodes(container, body.ResourceConfig.InstanceCount)
+    return submission, DirectWork(container=container, nodes=nodes)
 
 
 def _refuse_unsupported(body: wire.SageMakerCreateTrainingJob) -> None:
@@ -157,7 +143,7 @@ def _refuse_unsupported(body: wire.SageMakerCreateTrainingJob) -> None:
 
 def _container(body: wire.SageMakerCreateTrainingJob, arn: str, s3_root: Path | None) -> ContainerSpec:
     algorithm = body.AlgorithmSpecification
-    if _IMAGE.fullmatch(algorithm.TrainingImage) is None:
+    if IMAGE.fullmatch(algorithm.TrainingImage) is None:
         raise invalid("AlgorithmSpecification.TrainingImage is not the name of an image.")
     resources = resources_of(body.ResourceConfig.InstanceType)
     if resources is None:
@@ -182,19 +168,11 @@ def _environment(body: wire.SageMakerCreateTrainingJob, arn: str) -> Mapping[str
         if _VARIABLE.fullmatch(name) is None or name.startswith(_RESERVED):
             raise invalid(f"{name[:100]!r} in Environment is not a name that a variable of a job may have.")
     hyperparameters = body.HyperParameters or {}
-    own = {f"SM_HP_{_NOT_IN_VARIABLES.sub('_', name.upper())}": value for name, value in hyperparameters.items()}
-    if any(len(it) > MAX_VALUE for it in (*given.values(), *own.values())):
-        raise invalid(f"A value in Environment or HyperParameters must have at most {MAX_VALUE} characters.")
+    own = {f"SM_HP_{NOT_IN_VARIABLES.sub('_', name.upper())}": value for name, value in hyperparameters.items()}
+    if any(len(it) > MAX_VARIABLE for it in (*given.values(), *own.values())):
+        raise invalid(f"A value in Environment or HyperParameters must have at most {MAX_VARIABLE} characters.")
     named = {"TRAINING_JOB_NAME": body.TrainingJobName, "TRAINING_JOB_ARN": arn}
     return {**given, **own, **({"SM_HPS": _json(hyperparameters)} if hyperparameters else {}), **named}
-
-
-def _nodes(container: ContainerSpec, config: wire.ResourceShape) -> Nodes | None:
-    if config.InstanceCount == 1:
-        return None
-    task = Task(containers=(TaskContainer(name="default", spec=container),))
-    last = config.InstanceCount - 1
-    return Nodes(count=config.InstanceCount, main=0, ranges=(NodeRange(first=0, last=last, task=task),))
 
 
 def _retry(given: wire.RetryShape | None) -> RetryStrategy:
@@ -276,10 +254,10 @@ def _folder(uri: str, s3_root: Path | None) -> str:
     """The folder of `s3://bucket/key`."""
     if s3_root is None:
         raise invalid("InputDataConfig is not supported by this server: it has no --s3-root.")
-    parts = [it for it in uri.removeprefix("s3://").split("/") if it not in {"", "."}]
-    if not uri.startswith("s3://") or not parts or ".." in parts or any(":" in it for it in parts):
+    folder = bucket_folder(uri.removeprefix("s3://"), s3_root) if uri.startswith("s3://") else None
+    if folder is None:
         raise invalid(f"{uri[:200]!r} is not an S3 URI without '..' and colons, as s3://bucket/key.")
-    return str(PurePosixPath(s3_root, *parts))
+    return folder
 
 
 _GIB = 1024  # MiB

@@ -1,6 +1,5 @@
 """Training jobs in SageMaker's responses, and their statuses. Times are seconds since 1970."""
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -9,7 +8,8 @@ from enum import StrEnum
 from msgspec import Struct
 
 from batchq.api.sagemaker.create_job import DIALECT
-from batchq.domain.job import FINISHED, Attempt, Job, Status
+from batchq.api.training_jobs import is_marked, stored_document
+from batchq.domain.job import FINISHED, Job, Status
 from batchq.domain.shown_reasons import shown_status_reason
 from batchq.domain.stop_orders import StopKind
 from batchq.domain.training_metrics import MetricValue
@@ -133,7 +133,6 @@ def _steps(job: Job, history: Sequence[HistoryEntry]) -> Iterator[tuple[Secondar
 
 
 DELETED_TAG = "sagemaker:deleted"
-"""Marks a deleted job. The value is the id of the job, so that the tag of another job has no effect."""
 
 MAX_REASON = 1024  # characters of a FailureReason
 Answer = Mapping[str, object]
@@ -141,12 +140,12 @@ Answer = Mapping[str, object]
 
 def is_training_job(job: Job) -> bool:
     """Whether the job was created by this dialect, and is not deleted."""
-    return _document(job).get("dialect") == DIALECT and dict(job.tags).get(DELETED_TAG) != job.id
+    return bool(stored_document(job, DIALECT)) and not is_marked(job, DELETED_TAG)
 
 
 def request_of(job: Job) -> object:
     """The digest of the request that created the job; empty if the request had no invocation id."""
-    return _document(job).get("request", "")
+    return stored_document(job, DIALECT).get("request", "")
 
 
 def described(job: Job, *, arn: str, history: Sequence[HistoryEntry], metrics: Mapping[str, MetricValue]) -> Answer:
@@ -161,7 +160,7 @@ def described(job: Job, *, arn: str, history: Sequence[HistoryEntry], metrics: M
     found = [_metric(it.name, metrics[it.name], job) for it in job.spec.metric_rules if it.name in metrics]
     return {
         **summarized(job, arn=arn),
-        **_returned(job),
+        **stored_document(job, DIALECT).get("job", {}),
         **({"TrainingStartTime": _epoch(started)} if (started := _first_start(job)) else {}),
         **(ended if job.status in FINISHED else {}),
         **failed,
@@ -186,16 +185,6 @@ def summarized(job: Job, *, arn: str) -> dict[str, object]:
     }
 
 
-def _returned(job: Job) -> Mapping[str, object]:
-    found = _document(job).get("job")
-    return found if isinstance(found, dict) else {}
-
-
-def _document(job: Job) -> Mapping[str, object]:
-    found = json.loads(job.spec.client_document or "{}")
-    return found if isinstance(found, dict) else {}
-
-
 def _transitions(job: Job, history: Sequence[HistoryEntry]) -> list[Answer]:
     return [
         {
@@ -214,12 +203,8 @@ def _message(job: Job) -> str:
     return shown_status_reason(job) or "Waiting for resources"
 
 
-def _attempts(job: Job) -> tuple[Attempt, ...]:
-    return (*job.attempts, *(() if job.attempt is None else (job.attempt,)))
-
-
 def _first_start(job: Job) -> datetime | None:
-    return next((it.started_at for it in _attempts(job) if it.started_at is not None), None)
+    return next((it.started_at for it in job.all_attempts if it.started_at is not None), None)
 
 
 def _training_seconds(job: Job) -> int:

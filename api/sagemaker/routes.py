@@ -1,6 +1,6 @@
 """The operations of SageMaker's training jobs: Create, Describe, List, Stop and Delete."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 from msgspec import Struct
@@ -13,7 +13,7 @@ from batchq.api.http import Dialect, parse, read_body, reply
 from batchq.api.openapi import OperationDoc
 from batchq.api.page_tokens import PageTokens
 from batchq.api.sagemaker import wire
-from batchq.api.sagemaker.create_job import MAX_REQUEST, CreateLimits, queue_of, request_digest, share_of, to_new_job
+from batchq.api.sagemaker.create_job import DIALECT, CreateLimits, queue_of, request_digest, to_submission
 from batchq.api.sagemaker.errors import PROFILE, TARGET_PREFIX, invalid, refusal
 from batchq.api.sagemaker.job_document import (
     DELETED_TAG,
@@ -27,6 +27,7 @@ from batchq.api.sagemaker.job_document import (
 )
 from batchq.api.schemas import AwsAnswer
 from batchq.api.target_dispatch import CONTENT_TYPE, add_targets, unknown_operation
+from batchq.api.training_jobs import MAX_REQUEST, account_share, matching_jobs, parse_position, position_text
 from batchq.domain.access.accounts import Caller, Permission, UserName
 from batchq.domain.job import FINISHED, Job
 from batchq.ports.job_search import JobSearchQuery, SearchPosition
@@ -39,9 +40,6 @@ from batchq.services.training_metrics import MetricsService
 from batchq.throttling import ConcurrencyLimit
 
 DEFAULT_RESULTS = 10  # as in SageMaker
-MAX_PAGES = 5  # pages of the job search that one request reads: not every row of a page has the requested status
-MAX_AT_ONCE = 2  # lists of one user that are read at the same time
-MAX_WAITING = 14  # further lists of one user that wait
 
 Answer = Mapping[str, object]
 
@@ -101,15 +99,15 @@ async def create(context: SageMakerContext, request: SageMakerRequest) -> Answer
     if queue is None:
         raise invalid(f"JobQueue {queue_of(body)[:128]} not found.")
     digest = request_digest(request.invocation, request.body)
-    share = None if queue.policy is None else share_of(caller)
-    new = to_new_job(body, arn=arn, digest=digest, share=share, limits=context.limits, caller=caller)
+    share = None if queue.policy is None else account_share(caller, default=DIALECT)
+    submission, work = to_submission(body, arn=arn, digest=digest, share=share, limits=context.limits, caller=caller)
     with context.named.reserved(name, caller=caller) as is_free:
         existing = await context.named.own(name, caller=caller)
         if existing is not None and digest and request_of(existing) == digest:
             return {"TrainingJobArn": arn}
         if existing is not None or not is_free:
             raise refusal("ResourceInUse", f"Training job names must be unique for a user: {name} exists.")
-        await context.submissions.submit(new.submission, new.work, caller=caller)
+        await context.submissions.submit(submission, work, caller=caller)
     return {"TrainingJobArn": arn}
 
 
@@ -156,11 +154,14 @@ async def list_(context: SageMakerContext, request: SageMakerRequest) -> Answer:
     token = "ListTrainingJobs", caller.user, *map(str, conditions)
     after = None
     if body.NextToken:
-        at, order = context.tokens.read(token, body.NextToken).split(",")
-        after = SearchPosition(int(at), int(order))
+        after = parse_position(context.tokens.read(token, body.NextToken))
+    if body.StatusEquals == "Deleting":
+        return {"TrainingJobSummaries": []}
     async with context.lists.of(caller.user):
-        jobs, position = await _page(context, body, after, caller)
-    more = {} if position is None else {"NextToken": context.tokens.make(token, f"{position.at},{position.order}")}
+        jobs, position = await matching_jobs(
+            context.search, _query(body, after), lambda it: _matches(it, body), caller=caller
+        )
+    more = {} if position is None else {"NextToken": context.tokens.make(token, position_text(position))}
     return {"TrainingJobSummaries": [summarized(it, arn=request.arn(it.spec.name)) for it in jobs], **more}
 
 
@@ -244,31 +245,17 @@ def _refuse_unsupported(body: wire.SageMakerListTrainingJobs) -> None:
             raise invalid(f"{member} {str(value)[:40]} is not supported by this server.")
 
 
-async def _page(
-    context: SageMakerContext, body: wire.SageMakerListTrainingJobs, position: SearchPosition | None, caller: Caller
-) -> tuple[Sequence[Job], SearchPosition | None]:
-    """Matching jobs, and where the next page continues; None: no further job matches."""
-    limit = body.MaxResults or DEFAULT_RESULTS
-    wanted = None if body.StatusEquals is None else body.StatusEquals
-    if wanted == "Deleting":
-        return (), None
-    found: list[Job] = []
-    for _ in range(MAX_PAGES):
-        query = JobSearchQuery(
-            statuses=None if wanted is None else STATUSES[TrainingJobStatus(wanted)],
-            names=None if body.NameContains is None else frozenset({f"*{body.NameContains}*"}),
-            definitions=frozenset({"sagemaker_*"}),
-            created_after=_milliseconds(body.CreationTimeAfter),
-            created_before=_milliseconds(body.CreationTimeBefore),
-            limit=limit - len(found),
-            before=position,
-        )
-        page = await context.search.search(query, caller=caller)
-        found += (it for it in page.jobs if _matches(it, body))
-        position = page.next
-        if position is None or len(found) == limit:
-            break
-    return found, position
+def _query(body: wire.SageMakerListTrainingJobs, position: SearchPosition | None) -> JobSearchQuery:
+    wanted = None if body.StatusEquals is None else STATUSES[TrainingJobStatus(body.StatusEquals)]
+    return JobSearchQuery(
+        statuses=wanted,
+        names=None if body.NameContains is None else frozenset({f"*{body.NameContains}*"}),
+        definitions=frozenset({f"{DIALECT}_*"}),
+        created_after=_milliseconds(body.CreationTimeAfter),
+        created_before=_milliseconds(body.CreationTimeBefore),
+        limit=body.MaxResults or DEFAULT_RESULTS,
+        before=position,
+    )
 
 
 def _milliseconds(seconds: float | None) -> int | None:

@@ -18,8 +18,16 @@ from batchq.api.operation_table import Call, OperationTable
 from batchq.api.training.context import JOBS, TrainingContext
 from batchq.api.training.errors import impossible
 from batchq.api.training.figures import EstimatedCost, estimated_cost, length_text, parse_length, parse_memory, rfc3339
-from batchq.api.training.job_answers import DIALECT, HYPERPARAMETERS, VARIABLE, kept_members
+from batchq.api.training.job_answers import DIALECT, VARIABLE
 from batchq.api.training.job_status import TrainingStatus, status_of
+from batchq.api.training_jobs import (
+    HYPERPARAMETERS,
+    IMAGE,
+    MAX_REQUEST,
+    MAX_VARIABLE,
+    NOT_IN_VARIABLES,
+    stored_document,
+)
 from batchq.domain.access.accounts import Caller
 from batchq.domain.catalog import Tags
 from batchq.domain.checkpoints import CHECKPOINTS_TAG, MAX_CHECKPOINT_TIMEOUT, SIGNAL_TAG, TIMEOUT_TAG
@@ -40,7 +48,6 @@ from batchq.services.direct_submission import DirectWork
 from batchq.services.submissions import Submission
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
-MAX_VARIABLE = 4096  # characters of a variable's value
 MAX_RETRIES = 9
 MAX_CHECKPOINT_SECONDS = int(MAX_CHECKPOINT_TIMEOUT.total_seconds())
 MAX_TAGS = 45  # AWS: a job has at most 50 tags, and some declare what AWS has no members for
@@ -50,13 +57,9 @@ RESERVED = ("AWS_BATCH_", VARIABLE, "BATCHQ_CHECKPOINT_", "BATCHQ_RESUME_")
 PRIORITIES: Mapping[str, int] = {"high": 100, "normal": 50, "low": 0}
 """The schedulingPriority of each priority."""
 
-MAX_REQUEST = 30 * 1024  # bytes: what is stored with a job is limited as in SubmitJob
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", re.ASCII)
-_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_:./#@-]{0,254}", re.ASCII)
 _SHARE = re.compile(r"[A-Za-z0-9]{1,255}", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
-_NOT_IN_VARIABLES = re.compile(r"[^A-Z0-9_]")
 _ROUNDING = 1e-6  # thousandths of a vCPU
 _PRINTABLE = re.compile(r"[!-~]{1,256}", re.ASCII)
 
@@ -173,7 +176,7 @@ async def create_training_job(context: TrainingContext, call: Call[CreateTrainin
     digest, key = sha256(content).hexdigest(), _key(call.http, call.caller)
     submission = to_submission(body, min_timeout=context.min_timeout, key=key, request_digest=digest)
     job = await context.direct.submit(submission, DirectWork(container=to_container(body)), caller=call.caller)
-    if submission.key is not None and kept_members(job).get("request") != digest:
+    if submission.key is not None and stored_document(job, DIALECT).get("request") != digest:
         raise impossible(f"The {IDEMPOTENCY_KEY} was sent with another request.")
     return created_answer(job)
 
@@ -212,7 +215,7 @@ def to_submission(
 def to_container(body: CreateTrainingJobRequest) -> ContainerSpec:
     """The container of the job. Raises InvalidMember."""
     return ContainerSpec(
-        image=_matching(_IMAGE, body.image, "image"),
+        image=_matching(IMAGE, body.image, "image"),
         resources=_resources(body.infrastructure),
         command=tuple(body.command),
         environment=(*_environment(body.environment), *_hyperparameter_variables(body.hyperparameters)),
@@ -259,7 +262,7 @@ def _environment(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def _hyperparameter_variables(given: Mapping[str, JsonValue]) -> tuple[tuple[str, str], ...]:
-    variables = {VARIABLE + _NOT_IN_VARIABLES.sub("_", name.upper()): it for name, it in given.items()}
+    variables = {VARIABLE + NOT_IN_VARIABLES.sub("_", name.upper()): it for name, it in given.items()}
     texts = {name: it if isinstance(it, str) else _json(it, "hyperparameters") for name, it in variables.items()}
     if len(variables) < len(given):
         raise InvalidMember("Two hyperparameters have the same variable BATCHQ_HP_NAME.", member="hyperparameters")

@@ -20,16 +20,15 @@ from batchq.api.training.figures import (
     size_text,
 )
 from batchq.api.training.job_status import TrainingStatus, status_of
+from batchq.api.training_jobs import HYPERPARAMETERS, stored_document
 from batchq.domain.checkpoints import CheckpointRules, checkpoint_id
 from batchq.domain.cost import Cost, run_time
-from batchq.domain.job import ACTIVE, FINISHED, Attempt, Job
+from batchq.domain.job import ACTIVE, FINISHED, Job
 from batchq.domain.shown_reasons import shown_status_reason
 from batchq.domain.stop_orders import StopOrder
 from batchq.ports.checkpoints import Checkpoint, CheckpointType
 
 DIALECT = "training"  # the member `dialect` of JobSpec.client_document
-
-HYPERPARAMETERS = "/opt/ml/input/config/hyperparameters.json"  # SageMaker's path
 
 VARIABLE = "BATCHQ_HP_"  # what the variables of hyperparameters begin with
 
@@ -247,7 +246,7 @@ def job_answer(
     `cost` None: the job has no prices. `metrics` and `logs` None: they were not requested.
     """
     duration = running_time(job, now)
-    row, order, kept = job_row(job), cancellation(job), kept_members(job)
+    row, order, kept = job_row(job), cancellation(job), stored_document(job, DIALECT)
     return JobAnswer(
         job_id=row.job_id,
         name=row.name,
@@ -259,7 +258,7 @@ def job_answer(
         tags=tuple(f"{key}={value}" if value else key for key, value in job.tags if not key.startswith(DECLARATION)),
         configuration=_configuration(job, kept),
         training_duration=length_text(duration),
-        attempts=len(_attempts(job)),
+        attempts=len(job.all_attempts),
         timestamps=Timestamps(
             created_at=row.created_at,
             started_at=row.started_at,
@@ -306,17 +305,7 @@ def _checkpoint_deadline(job: Job, order: StopOrder) -> datetime | None:
 
 def running_time(job: Job, now: datetime) -> timedelta:
     """The total time that the containers of all attempts have run."""
-    return sum((run_time(it, now) for it in _attempts(job)), timedelta())
-
-
-def kept_members(job: Job) -> Mapping[str, object]:
-    """What the request to create the job contained and the server does not read; empty for a job of another dialect."""
-    document = json.loads(job.spec.client_document or "{}")
-    return document if document.get("dialect") == DIALECT else {}
-
-
-def _attempts(job: Job) -> tuple[Attempt, ...]:
-    return job.attempts if job.attempt is None else (*job.attempts, job.attempt)
+    return sum((run_time(it, now) for it in job.all_attempts), timedelta())
 
 
 def _last_updated(job: Job) -> datetime:

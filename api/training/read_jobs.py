@@ -1,10 +1,8 @@
 """GetTrainingJob and ListTrainingJobs."""
 
-from collections.abc import Sequence
 from typing import Annotated
 
 from msgspec import Struct
-from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
@@ -14,6 +12,7 @@ from batchq.api.page_tokens import TokenQuery
 from batchq.api.training.context import JOB, JOBS, TrainingContext, find_job
 from batchq.api.training.job_answers import JobAnswer, JobRow, job_answer, job_row
 from batchq.api.training.job_status import STATUSES, TrainingStatus, status_of
+from batchq.api.training_jobs import MAX_LISTS, MAX_WAITING_LISTS, matching_jobs, parse_position, position_text
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import JobId, node_id
 from batchq.domain.job import Job
@@ -25,9 +24,6 @@ from batchq.services.job_log import JobLogQuery
 MAX_LOG_LINES = 1000
 MAX_CHECKPOINTS = 10
 MAX_ROWS = 100
-MAX_PAGES = 5  # pages of the job search that one request reads: not every row of a page has the requested status
-MAX_AT_ONCE = 2  # lists of one user that are read at the same time
-MAX_WAITING = 14  # further lists of one user that wait
 
 Flag = Annotated[bool, Field(strict=False)]
 
@@ -84,7 +80,7 @@ async def get_training_job(context: TrainingContext, call: Call[GetTrainingJobQu
     return job_answer(job, now=now, checkpoints=newest, cost=cost, metrics=metrics, logs=logs)
 
 
-@operations.add("ListTrainingJobs", "GET", JOBS, limit=CallLimit(at_once=MAX_AT_ONCE, waiting=MAX_WAITING))
+@operations.add("ListTrainingJobs", "GET", JOBS, limit=CallLimit(at_once=MAX_LISTS, waiting=MAX_WAITING_LISTS))
 async def list_training_jobs(context: TrainingContext, call: Call[ListTrainingJobsQuery]) -> ListAnswer:
     """Lists training jobs, newest first.
 
@@ -92,8 +88,15 @@ async def list_training_jobs(context: TrainingContext, call: Call[ListTrainingJo
     """
     query, caller = call.input, call.caller
     token = "ListTrainingJobs", caller.user, query.status, query.name
-    jobs, position = await _page(context, query, _position(context, token, query.cursor), caller)
-    after = None if position is None else context.tokens.make(token, f"{position.at},{position.order}")
+    wanted = JobSearchQuery(
+        statuses=None if query.status is None else STATUSES[query.status],
+        held=query.status is TrainingStatus.PAUSED,
+        names=None if query.name is None else frozenset({query.name}),
+        limit=query.limit,
+        before=_position(context, token, query.cursor),
+    )
+    jobs, position = await matching_jobs(context.search, wanted, lambda it: _matches(it, query.status), caller=caller)
+    after = None if position is None else context.tokens.make(token, position_text(position))
     return ListAnswer(jobs=tuple(map(job_row, jobs)), next_cursor=after)
 
 
@@ -114,33 +117,9 @@ def _position(context: TrainingContext, token: TokenQuery, cursor: str | None) -
     if cursor is None:
         return None
     try:
-        at, order = context.tokens.read(token, cursor).split(",")
+        return parse_position(context.tokens.read(token, cursor))
     except Invalid:
         raise InvalidMember("'cursor' is not valid.", member="cursor") from None
-    return SearchPosition(int(at), int(order))
-
-
-async def _page(
-    context: TrainingContext, query: ListTrainingJobsQuery, position: SearchPosition | None, caller: Caller
-) -> tuple[Sequence[Job], SearchPosition | None]:
-    """Matching jobs, and where the next page continues; None: no further job matches."""
-    wanted = JobSearchQuery(
-        statuses=None if query.status is None else STATUSES[query.status],
-        held=query.status is TrainingStatus.PAUSED,
-        names=None if query.name is None else frozenset({query.name}),
-        limit=query.limit,
-        before=position,
-    )
-    found: list[Job] = []
-    for _ in range(MAX_PAGES):
-        page = await context.search.search(
-            replace(wanted, limit=query.limit - len(found), before=position), caller=caller
-        )
-        found += (it for it in page.jobs if _matches(it, query.status))
-        position = page.next
-        if position is None or len(found) == query.limit:
-            break
-    return found, position
 
 
 def _matches(job: Job, status: TrainingStatus | None) -> bool:

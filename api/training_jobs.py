@@ -1,0 +1,90 @@
+"""What the dialects for training jobs have in common.
+
+The `client_document` of a job has the name of the dialect that created it, and those members of the request that
+are only returned.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from msgspec.structs import replace
+
+from batchq.domain.access.accounts import Caller
+from batchq.domain.container import ContainerSpec
+from batchq.domain.job import Job
+from batchq.domain.task import NodeRange, Nodes, Task, TaskContainer
+from batchq.ports.job_search import JobSearchQuery, SearchPosition
+from batchq.services.job_search import JobSearchService
+
+MAX_REQUEST = 30 * 1024  # bytes: what is stored with a job is limited as in SubmitJob
+HYPERPARAMETERS = "/opt/ml/input/config/hyperparameters.json"  # SageMaker's path
+MAX_VARIABLE = 4096  # characters of a variable's value
+MAX_PAGES = 5  # pages of the job search that one request reads: not every job of a page has the requested status
+MAX_LISTS, MAX_WAITING_LISTS = 2, 14  # lists of one user that are read at the same time, and that wait
+IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_:./#@-]{0,254}", re.ASCII)
+NOT_IN_VARIABLES = re.compile(r"[^A-Z0-9_]")
+
+_NOT_IN_SHARES = re.compile(r"[^A-Za-z0-9]")
+
+
+def account_share(caller: Caller, *, default: str) -> str:
+    """The share identifier of the caller's jobs in a queue with a policy: their account, as far as AWS allows."""
+    return _NOT_IN_SHARES.sub("", caller.account)[:255] or default
+
+
+def identical_nodes(container: ContainerSpec, count: int) -> Nodes | None:
+    """`count` nodes that run the same container, the first one as the main node; None for one node."""
+    if count == 1:
+        return None
+    task = Task(containers=(TaskContainer(name="default", spec=container),))
+    return Nodes(count=count, main=0, ranges=(NodeRange(first=0, last=count - 1, task=task),))
+
+
+def bucket_folder(path: str, root: Path) -> str | None:
+    """The folder of `bucket/key` below `root`; None without a bucket, and for a path with `..` or a colon."""
+    parts = [it for it in path.split("/") if it not in {"", "."}]
+    if not parts or ".." in parts or any(":" in it for it in parts):
+        return None
+    return str(PurePosixPath(root, *parts))
+
+
+def stored_document(job: Job, dialect: str) -> Mapping[str, Any]:
+    """What the dialect stored with the job; empty for a job of another dialect."""
+    found: Mapping[str, Any] = json.loads(job.spec.client_document or "{}")
+    return found if found.get("dialect") == dialect else {}
+
+
+def is_marked(job: Job, tag: str) -> bool:
+    """Whether the value of the tag is the job's id. A job that repeats another one has the tags of the other one."""
+    return dict(job.tags).get(tag) == job.id
+
+
+async def matching_jobs(
+    search: JobSearchService, query: JobSearchQuery, matches: Callable[[Job], bool], *, caller: Caller
+) -> tuple[list[Job], SearchPosition | None]:
+    """Up to `query.limit` jobs of the search for which `matches` is true, and where the next page continues.
+
+    The position is None if no further job is found. A page may have fewer jobs although more follow.
+    """
+    found: list[Job] = []
+    for _ in range(MAX_PAGES):
+        page = await search.search(replace(query, limit=query.limit - len(found)), caller=caller)
+        found += filter(matches, page.jobs)
+        query = replace(query, before=page.next)
+        if page.next is None or len(found) == query.limit:
+            break
+    return found, query.before
+
+
+def position_text(position: SearchPosition) -> str:
+    """The position as it is stored in a page token."""
+    return f"{position.at},{position.order}"
+
+
+def parse_position(text: str) -> SearchPosition:
+    """Parse the text of `position_text`."""
+    at, order = text.split(",")
+    return SearchPosition(int(at), int(order))
