@@ -103,8 +103,12 @@ class _AwsModel:
         self.schemas: Json = {}
 
     def add(self, operation: str) -> Json:
-        """Add the schemas of an operation's answer and of all shapes in it. Returns a reference to the answer's."""
-        return self._schema(self._model["operations"][operation]["output"]["shape"])
+        """Add the schemas of an operation's answer and of all shapes in it. Returns a reference to the answer's.
+
+        The answer of some operations has no members.
+        """
+        output = self._model["operations"][operation].get("output")
+        return {"type": "object", "maxProperties": 0} if output is None else self._schema(output["shape"])
 
     def _schema(self, name: str) -> Json:
         """The schema of a scalar, list or map; a reference to that of a structure."""

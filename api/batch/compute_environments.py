@@ -228,6 +228,7 @@ class DescribeComputeEnvironments(WireModel):
 
 @takes(CreateComputeEnvironment)
 async def create(context: BatchContext, request: BatchRequest, body: CreateComputeEnvironment) -> Answer:
+    """Creates a compute environment: a limit of vCPUs on the machine, with a network."""
     document = to_document(body)
     environment = ComputeEnvironment(
         name=EnvironmentName(validation.name(body.computeEnvironmentName, "computeEnvironmentName")),
@@ -242,6 +243,7 @@ async def create(context: BatchContext, request: BatchRequest, body: CreateCompu
 
 @takes(UpdateComputeEnvironment)
 async def update(context: BatchContext, request: BatchRequest, body: UpdateComputeEnvironment) -> Answer:
+    """Changes a compute environment."""
     name = environment_name(body.computeEnvironment, request.arns)
     made = await context.catalog.compute_environments.update(
         name, lambda it: apply_update(it, body, context.limits), caller=request.caller
@@ -251,6 +253,7 @@ async def update(context: BatchContext, request: BatchRequest, body: UpdateCompu
 
 @takes(DeleteComputeEnvironment)
 async def delete(context: BatchContext, request: BatchRequest, body: DeleteComputeEnvironment) -> Answer:
+    """Deletes a DISABLED compute environment that belongs to no queue."""
     await context.catalog.compute_environments.delete(
         environment_name(body.computeEnvironment, request.arns), caller=request.caller
     )
@@ -259,6 +262,7 @@ async def delete(context: BatchContext, request: BatchRequest, body: DeleteCompu
 
 @takes(DescribeComputeEnvironments)
 async def describe(context: BatchContext, request: BatchRequest, body: DescribeComputeEnvironments) -> Answer:
+    """Describes compute environments."""
     names = request.arns.all_named(ArnKind.ENVIRONMENT, body.computeEnvironments or ())
     known = context.catalog.environments
     found = {name: it for name, it in known.items() if name in names} if body.computeEnvironments else known

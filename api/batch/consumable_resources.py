@@ -82,6 +82,7 @@ class ConsumableResourceProperties(WireModel):
 
 @takes(CreateConsumableResource)
 async def create(context: BatchContext, request: BatchRequest, body: CreateConsumableResource) -> Answer:
+    """Creates a consumable resource: a number of units that running jobs hold."""
     resource = ConsumableResource(
         name=ConsumableName(validation.name(body.consumableResourceName, "consumableResourceName")),
         total=body.totalQuantity or 0,
@@ -94,6 +95,7 @@ async def create(context: BatchContext, request: BatchRequest, body: CreateConsu
 
 @takes(UpdateConsumableResource)
 async def update(context: BatchContext, request: BatchRequest, body: UpdateConsumableResource) -> Answer:
+    """Sets, increases or decreases the total quantity of a consumable resource."""
     name = resource_name(body.consumableResource, request.arns)
     operation, quantity = to_operation(body)
     resources = context.catalog.consumable_resources
@@ -105,6 +107,7 @@ async def update(context: BatchContext, request: BatchRequest, body: UpdateConsu
 
 @takes(DeleteConsumableResource)
 async def delete(context: BatchContext, request: BatchRequest, body: DeleteConsumableResource) -> Answer:
+    """Deletes a consumable resource."""
     await context.catalog.consumable_resources.delete(
         resource_name(body.consumableResource, request.arns), caller=request.caller
     )
@@ -113,6 +116,7 @@ async def delete(context: BatchContext, request: BatchRequest, body: DeleteConsu
 
 @takes(DescribeConsumableResource)
 async def describe(context: BatchContext, request: BatchRequest, body: DescribeConsumableResource) -> Answer:
+    """Describes a consumable resource, with the units in use."""
     resources = context.catalog.consumable_resources
     found = resources.get(resource_name(body.consumableResource, request.arns))
     return to_wire(found, resources.quantities(found), request.arns)
@@ -120,6 +124,7 @@ async def describe(context: BatchContext, request: BatchRequest, body: DescribeC
 
 @takes(ListConsumableResources)
 async def list_(context: BatchContext, request: BatchRequest, body: ListConsumableResources) -> Answer:
+    """Lists consumable resources, with the units in use."""
     wanted = name_patterns(body.filters)
     resources = context.catalog.consumable_resources
     found = {name: it for name, it in resources.known.items() if wanted is None or matches_any(name, wanted)}
@@ -130,6 +135,7 @@ async def list_(context: BatchContext, request: BatchRequest, body: ListConsumab
 
 @takes(ListJobsByConsumableResource)
 async def list_jobs(context: BatchContext, request: BatchRequest, body: ListJobsByConsumableResource) -> Answer:
+    """Lists the jobs that require a consumable resource."""
     query = job_query(body, request.arns)
     token = ("ListJobsByConsumableResource", query.resource, query.status, query.name)
     if body.nextToken:

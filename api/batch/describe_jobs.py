@@ -35,6 +35,7 @@ class DescribeJobs(WireModel):
 
 @takes(DescribeJobs)
 async def describe(context: BatchContext, request: BatchRequest, body: DescribeJobs) -> Answer:
+    """Describes up to 100 jobs by id. Jobs that do not exist are left out."""
     if len(body.jobs) > MAX_DESCRIBED:
         raise Invalid(TOO_MANY)
     named = (to_job_id(it) for it in (request.arns.listed(ArnKind.JOB, text) for text in body.jobs))

@@ -92,6 +92,7 @@ def check_size(body: bytes) -> None:
 
 @takes(RegisterJobDefinition, check=check_size)
 async def register(context: BatchContext, request: BatchRequest, body: RegisterJobDefinition) -> Answer:
+    """Registers a revision of a job definition."""
     definition = to_definition(body, arns=request.arns, limits=context.limits, now=context.clock.now())
     made = await context.catalog.definitions.register(definition, caller=request.caller)
     arn = request.arns.definition(made.ref)
@@ -100,6 +101,7 @@ async def register(context: BatchContext, request: BatchRequest, body: RegisterJ
 
 @takes(DeregisterJobDefinition)
 async def deregister(context: BatchContext, request: BatchRequest, body: DeregisterJobDefinition) -> Answer:
+    """Makes a revision of a job definition INACTIVE."""
     ref = revision_ref(body.jobDefinition, request.arns)
     if ref is None:
         raise Invalid("jobDefinition must be name:revision or the ARN of a revision.")
@@ -109,7 +111,10 @@ async def deregister(context: BatchContext, request: BatchRequest, body: Deregis
 
 @takes(DescribeJobDefinitions)
 async def describe(context: BatchContext, request: BatchRequest, body: DescribeJobDefinitions) -> Answer:
-    """AWS: the named revisions, or a page of all, optionally of one name or status."""
+    """Describes job definitions, by name, by status, or by revision.
+
+    AWS: the named revisions, or a page of all, optionally of one name or status.
+    """
     check_selector(body)
     found, more = await (_named(context, body, request) if body.jobDefinitions else _page(context, body, request))
     return {"jobDefinitions": [to_wire(it, request.arns) for it in found], **more}

@@ -89,6 +89,7 @@ class DescribeJobQueues(WireModel):
 
 @takes(CreateJobQueue)
 async def create(context: BatchContext, request: BatchRequest, body: CreateJobQueue) -> Answer:
+    """Creates a job queue."""
     check_supported(body)
     queue = JobQueue(
         name=QueueName(validation.name(body.jobQueueName, "jobQueueName")),
@@ -106,6 +107,7 @@ async def create(context: BatchContext, request: BatchRequest, body: CreateJobQu
 
 @takes(UpdateJobQueue)
 async def update(context: BatchContext, request: BatchRequest, body: UpdateJobQueue) -> Answer:
+    """Changes a job queue: its state, priority, environments or scheduling policy."""
     check_supported(body)
     name = queue_name(body.jobQueue, request.arns)
     known = context.catalog.environments
@@ -117,12 +119,14 @@ async def update(context: BatchContext, request: BatchRequest, body: UpdateJobQu
 
 @takes(DeleteJobQueue)
 async def delete(context: BatchContext, request: BatchRequest, body: DeleteJobQueue) -> Answer:
+    """Deletes a DISABLED job queue, and terminates its jobs."""
     await context.catalog.job_queues.delete(queue_name(body.jobQueue, request.arns), caller=request.caller)
     return {}
 
 
 @takes(DescribeJobQueues)
 async def describe(context: BatchContext, request: BatchRequest, body: DescribeJobQueues) -> Answer:
+    """Describes job queues."""
     names = request.arns.all_named(ArnKind.QUEUE, body.jobQueues or ())
     known = context.catalog.queues_of(request.caller)
     found = {name: it for name, it in known.items() if name in names} if body.jobQueues else known
@@ -133,6 +137,7 @@ async def describe(context: BatchContext, request: BatchRequest, body: DescribeJ
 
 @takes(GetJobQueueSnapshot)
 async def snapshot(context: BatchContext, request: BatchRequest, body: GetJobQueueSnapshot) -> Answer:
+    """Lists the first RUNNABLE jobs of a queue in the order in which they will start."""
     name = queue_name(body.jobQueue, request.arns)
     queue = context.catalog.queues.get(name)  # before the await, during which it may be deleted
     found = await context.jobs.snapshot(name, caller=request.caller)

@@ -42,7 +42,10 @@ class ListJobs(WireModel):
 
 @takes(ListJobs)
 async def list_(context: BatchContext, request: BatchRequest, body: ListJobs) -> Answer:
-    """AWS: the jobs of a queue, the children of an array, or the nodes of a multi-node job."""
+    """Lists jobs of a queue, children of an array, or nodes of a multi-node job, newest first.
+
+    AWS: the jobs of a queue, the children of an array, or the nodes of a multi-node job.
+    """
     check_selector(body)
     if body.multiNodeJobId:
         return await _list_nodes(context, body, request)

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 
 from aiohttp import web
+from msgspec import Struct
 
 from batchq.api.authorization import access_denied, authorize
 from batchq.api.batch import (
@@ -20,11 +21,11 @@ from batchq.api.batch import (
     validation,
 )
 from batchq.api.batch.context import BatchContext, BatchRequest, read_request, read_tag_request
-from batchq.api.batch.descriptions import ADDITIONS, SUMMARIES
 from batchq.api.http import REQUEST_ID, Dialect, HttpRefusal, reply
 from batchq.api.openapi import OperationDoc, document, document_additions
 from batchq.api.operations import Answer, Operation
-from batchq.api.schemas import AwsAnswer
+from batchq.api.schemas import Additions, AwsAnswer
+from batchq.api.stop_orders import StopOrderAnswer
 from batchq.domain.access.accounts import Permission
 from batchq.errors import Forbidden, Invalid
 
@@ -95,6 +96,27 @@ UNSUPPORTED: Mapping[str, str] = {
 READ_PREFIXES = ("Describe", "List", "Get")
 
 
+class JobAdditions(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The member `batchq` of a job in the answer to ListJobs, which AWS does not have."""
+
+    #: The user who submitted the job; empty if requests were not authenticated.
+    user: str
+    #: The account of that user at the time.
+    account: str
+
+
+class JobDetailAdditions(JobAdditions, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The member `batchq` of a job in the answer to DescribeJobs, which AWS does not have."""
+
+    #: The latest order to cancel or stop the job; absent without one.
+    stop_order: StopOrderAnswer | None = None
+    #: All such orders that had an effect, oldest first; absent without one.
+    stop_orders: tuple[StopOrderAnswer, ...] = ()
+
+
+ADDITIONS: Additions = {("batch", "JobDetail"): JobDetailAdditions, ("batch", "JobSummary"): JobAdditions}
+
+
 def required_permission(name: str) -> Permission:
     """The permission an operation requires: operators change queues and other resources, all users describe them."""
     return Permission.CATALOG if name in RESOURCES and not name.startswith(READ_PREFIXES) else Permission.SELF
@@ -122,7 +144,7 @@ def dialect(context: BatchContext) -> Dialect:
 def _doc(name: str, operation: BatchOperation) -> OperationDoc:
     return OperationDoc(
         name=name,
-        summary=SUMMARIES.get(name, ""),
+        summary=operation.summary,
         body=operation.body,
         query=operation.query,
         answer=None if operation.refused else AwsAnswer("batch", name),

@@ -67,6 +67,7 @@ class ListSchedulingPolicies(WireModel):
 
 @takes(CreateSchedulingPolicy)
 async def create(context: BatchContext, request: BatchRequest, body: CreateSchedulingPolicy) -> Answer:
+    """Creates a fair-share scheduling policy."""
     check_supported(body)
     fair = body.fairsharePolicy
     policy = SchedulingPolicy(
@@ -84,6 +85,7 @@ async def create(context: BatchContext, request: BatchRequest, body: CreateSched
 
 @takes(UpdateSchedulingPolicy)
 async def update(context: BatchContext, request: BatchRequest, body: UpdateSchedulingPolicy) -> Answer:
+    """Changes a scheduling policy."""
     check_supported(body)
     name = policy_name(body.arn, request.arns, member="arn")
     await context.catalog.scheduling_policies.update(
@@ -94,6 +96,7 @@ async def update(context: BatchContext, request: BatchRequest, body: UpdateSched
 
 @takes(DeleteSchedulingPolicy)
 async def delete(context: BatchContext, request: BatchRequest, body: DeleteSchedulingPolicy) -> Answer:
+    """Deletes a scheduling policy that belongs to no queue."""
     await context.catalog.scheduling_policies.delete(
         policy_name(body.arn, request.arns, member="arn"), caller=request.caller
     )
@@ -102,6 +105,7 @@ async def delete(context: BatchContext, request: BatchRequest, body: DeleteSched
 
 @takes(DescribeSchedulingPolicies)
 async def describe(context: BatchContext, request: BatchRequest, body: DescribeSchedulingPolicies) -> Answer:
+    """Describes scheduling policies by ARN."""
     names = request.arns.all_named(ArnKind.POLICY, body.arns)
     found = (it for name, it in sorted(context.catalog.policies.items()) if name in names)
     return {"schedulingPolicies": [to_wire(it, request.arns) for it in found]}
@@ -109,6 +113,7 @@ async def describe(context: BatchContext, request: BatchRequest, body: DescribeS
 
 @takes(ListSchedulingPolicies)
 async def list_(context: BatchContext, request: BatchRequest, body: ListSchedulingPolicies) -> Answer:
+    """Lists the ARNs of the scheduling policies."""
     entries, more = page(context.catalog.policies, body, query=("ListSchedulingPolicies",), tokens=context.tokens)
     return {"schedulingPolicies": [{"arn": request.arns.policy(it.name)} for it in entries], **more}
 

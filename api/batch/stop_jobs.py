@@ -45,21 +45,25 @@ class StopManyMethod(Protocol):
 
 @takes(StopJob)
 async def cancel(context: BatchContext, request: BatchRequest, body: StopJob) -> Answer:
+    """Cancels a job that has not started. A job that has started runs on, and is not retried."""
     return await _stop(context.jobs.cancel, request, body)
 
 
 @takes(StopJob)
 async def terminate(context: BatchContext, request: BatchRequest, body: StopJob) -> Answer:
+    """Terminates a job: its containers get SIGTERM, and SIGKILL after the grace period."""
     return await _stop(context.jobs.terminate, request, body)
 
 
 @takes(StopJobs)
 async def cancel_many(context: BatchContext, request: BatchRequest, body: StopJobs) -> Answer:
+    """Cancels up to 50 jobs, each as CancelJob does."""
     return await _stop_many(context.jobs.cancel_many, request, body)
 
 
 @takes(StopJobs)
 async def terminate_many(context: BatchContext, request: BatchRequest, body: StopJobs) -> Answer:
+    """Terminates up to 50 jobs, each as TerminateJob does."""
     return await _stop_many(context.jobs.terminate_many, request, body)
 
 

@@ -81,6 +81,7 @@ def check_size(body: bytes) -> None:
 
 @takes(SubmitJob, check=check_size)
 async def submit(context: BatchContext, request: BatchRequest, body: SubmitJob) -> Answer:
+    """Submits a job, or an array of jobs, to a queue."""
     definition = await _definition(context, body.jobDefinition, request)
     job = await context.jobs.submit(
         to_submission(body, definition, arns=request.arns, limits=context.limits, key=request.key),

@@ -1,6 +1,6 @@
 """Tags of all resources with an ARN, which is in the path: add, remove, list."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, Protocol
 
 from pydantic import Field
@@ -47,70 +47,57 @@ _SERVICES: Mapping[ArnKind, Callable[[BatchContext], Taggable]] = {
 
 @takes(TagResource)
 async def tag(context: BatchContext, request: BatchRequest, body: TagResource) -> Answer:
-    kind, name = _resource(request)
-    service = _SERVICES[_changed(kind, request.caller)](context)
-    await service.tag(_key(kind, name), validation.tags(body.tags), caller=request.caller)
+    """Sets tags of a resource."""
+    service, key = _changed(context, request)
+    await service.tag(key, validation.tags(body.tags), caller=request.caller)
     return {}
 
 
 async def _untag(context: BatchContext, request: BatchRequest) -> Answer:
     body = validate(UntagResource, {"tagKeys": list(request.keys)})
-    kind, name = _resource(request)
-    service = _SERVICES[_changed(kind, request.caller)](context)
-    await service.untag(_key(kind, name), body.tagKeys, caller=request.caller)
+    service, key = _changed(context, request)
+    await service.untag(key, body.tagKeys, caller=request.caller)
     return {}
 
 
-untag = Operation(_untag, query=UntagResource)
+untag = Operation(_untag, summary="Removes tags of a resource.", query=UntagResource)
 
 
-@Operation
-async def list_(context: BatchContext, request: BatchRequest) -> Answer:
+async def _list(context: BatchContext, request: BatchRequest) -> Answer:
     kind, name = _resource(request)
-    tags = await _TAGS[kind](context, name, request.caller)
-    if tags is None:
+    found = await _find(context, kind, name, request.caller)
+    if found is None:
         raise _unknown(request.arn)
-    return {"tags": dict(tags)}
+    return {"tags": dict(found.tags)}
 
 
-async def _environment(context: BatchContext, name: str, _caller: Caller) -> StoredTags | None:
-    found = context.catalog.environments.get(EnvironmentName(name))
-    return None if found is None else found.tags
+list_ = Operation(_list, summary="Lists the tags of a resource.")
 
 
-async def _queue(context: BatchContext, name: str, caller: Caller) -> StoredTags | None:
-    found = context.catalog.queues_of(caller).get(QueueName(name))
-    return None if found is None else found.tags
+class _Tagged(Protocol):
+    """A resource of any kind."""
+
+    @property
+    def tags(self) -> StoredTags: ...
 
 
-async def _policy(context: BatchContext, name: str, _caller: Caller) -> StoredTags | None:
-    found = context.catalog.policies.get(PolicyName(name))
-    return None if found is None else found.tags
-
-
-async def _consumable(context: BatchContext, name: str, _caller: Caller) -> StoredTags | None:
-    found = context.catalog.consumables.get(ConsumableName(name))
-    return None if found is None else found.tags
-
-
-async def _definition(context: BatchContext, name: str, caller: Caller) -> StoredTags | None:
-    found = await context.catalog.definitions.get_visible(_ref(name), caller=caller)
-    return None if found is None else found.tags
-
-
-async def _job(context: BatchContext, name: str, caller: Caller) -> StoredTags | None:
-    found = await context.jobs.describe([JobId(name)], caller=caller)
-    return found[0][0].tags if found else None
-
-
-_TAGS: Mapping[ArnKind, Callable[[BatchContext, str, Caller], Awaitable[StoredTags | None]]] = {
-    ArnKind.ENVIRONMENT: _environment,
-    ArnKind.QUEUE: _queue,
-    ArnKind.DEFINITION: _definition,
-    ArnKind.JOB: _job,
-    ArnKind.POLICY: _policy,
-    ArnKind.CONSUMABLE: _consumable,
-}
+async def _find(context: BatchContext, kind: ArnKind, name: str, caller: Caller) -> _Tagged | None:
+    """None for a resource that does not exist, or that the caller may not see."""
+    catalog = context.catalog
+    match kind:
+        case ArnKind.ENVIRONMENT:
+            return catalog.environments.get(EnvironmentName(name))
+        case ArnKind.QUEUE:
+            return catalog.queues_of(caller).get(QueueName(name))
+        case ArnKind.POLICY:
+            return catalog.policies.get(PolicyName(name))
+        case ArnKind.CONSUMABLE:
+            return catalog.consumables.get(ConsumableName(name))
+        case ArnKind.DEFINITION:
+            return await catalog.definitions.get_visible(_ref(name), caller=caller)
+        case ArnKind.JOB:
+            found = await context.jobs.describe([JobId(name)], caller=caller)
+            return found[0][0] if found else None
 
 
 def _resource(request: BatchRequest) -> tuple[ArnKind, str]:
@@ -123,18 +110,15 @@ def _resource(request: BatchRequest) -> tuple[ArnKind, str]:
     return found
 
 
-def _changed(kind: ArnKind, caller: Caller) -> ArnKind:
-    """Return `kind` if the caller may tag resources of it. Raises HttpRefusal (403).
+def _changed(context: BatchContext, request: BatchRequest) -> tuple[Taggable, str | DefinitionRef]:
+    """The service of the resource, and the name by which it knows it. Raises HttpRefusal (403).
 
     Resources other than jobs and job definitions require the permission to change them.
     """
+    kind, name = _resource(request)
     own = kind in {ArnKind.JOB, ArnKind.DEFINITION}
-    require(caller, Permission.SELF if own else Permission.CATALOG, caller.operation)
-    return kind
-
-
-def _key(kind: ArnKind, name: str) -> str | DefinitionRef:
-    return _ref(name) if kind is ArnKind.DEFINITION else name
+    require(request.caller, Permission.SELF if own else Permission.CATALOG, request.caller.operation)
+    return _SERVICES[kind](context), _ref(name) if kind is ArnKind.DEFINITION else name
 
 
 def _ref(name: str) -> DefinitionRef:

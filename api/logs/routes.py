@@ -20,11 +20,8 @@ from batchq.api.logs.translate import (
     GetLogEvents,
     LogArns,
 )
-from batchq.api.openapi import OperationDoc
-from batchq.api.operations import Answer, Operation, takes
+from batchq.api.operations import Answer, Operation, add_targets, takes, target_docs, unknown_operation
 from batchq.api.page_tokens import PageTokens
-from batchq.api.schemas import AwsAnswer
-from batchq.api.target_dispatch import CONTENT_TYPE, add_targets, unknown_operation
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.errors import Invalid, NotFound, Unavailable
 from batchq.logs.pages import StreamOrder, StreamQuery
@@ -71,6 +68,7 @@ class LogsRequest(Struct, frozen=True, kw_only=True):
 
 @takes(GetLogEvents)
 async def get_log_events(context: LogsContext, request: LogsRequest, body: GetLogEvents) -> Answer:
+    """Returns a page of the lines of one log stream, forwards or backwards."""
     name = body.logStreamName
     if translate.is_of_group(body, request.training_arns):
         name = await context.training.resolve(name, caller=request.caller)
@@ -87,6 +85,7 @@ async def get_log_events(context: LogsContext, request: LogsRequest, body: GetLo
 
 @takes(FilterLogEvents)
 async def filter_log_events(context: LogsContext, request: LogsRequest, body: FilterLogEvents) -> Answer:
+    """Searches the lines of log streams for a pattern."""
     query = translate.query(body)
     names: Mapping[str, str] = {}
     if translate.is_of_group(body, request.training_arns):
@@ -113,6 +112,7 @@ async def filter_log_events(context: LogsContext, request: LogsRequest, body: Fi
 
 @takes(DescribeLogStreams)
 async def describe_log_streams(context: LogsContext, request: LogsRequest, body: DescribeLogStreams) -> Answer:
+    """Lists log streams: one for each container of each attempt of a job."""
     listing = translate.listing(body)
     if translate.is_of_group(body, request.training_arns):
         return await _describe_training_streams(context, request, listing, body)
@@ -128,6 +128,7 @@ async def describe_log_streams(context: LogsContext, request: LogsRequest, body:
 
 @takes(DescribeLogGroups)
 async def describe_log_groups(context: LogsContext, request: LogsRequest, body: DescribeLogGroups) -> Answer:
+    """Describes the log groups `/aws/batch/job` and `/aws/sagemaker/TrainingJobs`."""
     token = "DescribeLogGroups", body.logGroupNamePrefix, body.logGroupNamePattern
     after = context.tokens.read(token, body.nextToken) if body.nextToken is not None else ""
     groups = [it for it in (request.arns, request.training_arns) if translate.selects_group(body, it)]
@@ -174,33 +175,15 @@ OPERATIONS: Mapping[str, Operation[LogsContext, LogsRequest]] = {
     "DescribeLogGroups": describe_log_groups,
 }
 
-SUMMARIES: Mapping[str, str] = {
-    "GetLogEvents": "Returns a page of the lines of one log stream, forwards or backwards.",
-    "FilterLogEvents": "Searches the lines of log streams for a pattern.",
-    "DescribeLogStreams": "Lists log streams: one for each container of each attempt of a job.",
-    "DescribeLogGroups": "Describes the log groups `/aws/batch/job` and `/aws/sagemaker/TrainingJobs`.",
-}
-
 
 def dialect(context: LogsContext) -> Dialect:
     async def handle(request: web.Request, name: str) -> web.Response:
         return await _handle(request, context, name)
 
     def mount(app: web.Application) -> None:
-        add_targets(app, PREFIX, handle, [_doc(name, operation) for name, operation in OPERATIONS.items()])
+        add_targets(app, PREFIX, handle, target_docs(PREFIX, OPERATIONS, service="logs", qualified=False))
 
     return mount
-
-
-def _doc(name: str, operation: Operation[LogsContext, LogsRequest]) -> OperationDoc:
-    return OperationDoc(
-        name=name,
-        summary=SUMMARIES[name],
-        body=operation.body,
-        answer=AwsAnswer("logs", name),
-        target=PREFIX + name,
-        media=CONTENT_TYPE,
-    )
 
 
 async def _handle(request: web.Request, context: LogsContext, name: str) -> web.Response:

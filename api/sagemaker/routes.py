@@ -1,16 +1,15 @@
 """The operations of SageMaker's training jobs: Create, Describe, List, Stop and Delete."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 from aiohttp import web
 from msgspec import Struct
-from pydantic import BaseModel
 
 from batchq.api.authentication import parse_credential
 from batchq.api.authorization import authorize
 from batchq.api.dialect_profiles import register
-from batchq.api.http import Dialect, parse, read_body, reply
-from batchq.api.openapi import OperationDoc
+from batchq.api.http import Dialect, read_body, reply
+from batchq.api.operations import Answer, Operation, add_targets, takes, target_docs, unknown_operation
 from batchq.api.page_tokens import PageTokens
 from batchq.api.sagemaker import wire
 from batchq.api.sagemaker.create_job import DIALECT, CreateLimits, queue_of, request_digest, to_submission
@@ -25,8 +24,6 @@ from batchq.api.sagemaker.job_document import (
     summarized,
     training_job_status,
 )
-from batchq.api.schemas import AwsAnswer
-from batchq.api.target_dispatch import CONTENT_TYPE, add_targets, unknown_operation
 from batchq.api.training_jobs import MAX_REQUEST, account_share, matching_jobs, parse_position, position_text
 from batchq.domain.access.accounts import Caller, Permission, UserName
 from batchq.domain.job import FINISHED, Job
@@ -40,8 +37,6 @@ from batchq.services.training_metrics import MetricsService
 from batchq.throttling import ConcurrencyLimit
 
 DEFAULT_RESULTS = 10  # as in SageMaker
-
-Answer = Mapping[str, object]
 
 
 class SageMakerContext(Struct, frozen=True, kw_only=True):
@@ -77,24 +72,18 @@ class SageMakerRequest(Struct, frozen=True, kw_only=True):
         return self.arn_prefix + name
 
 
-class SageMakerEmptyAnswer(Struct, frozen=True, kw_only=True):
-    """Nothing: the operation succeeded."""
-
-
-class _Operation(Struct, frozen=True, kw_only=True):
-    handle: Callable[[SageMakerContext, SageMakerRequest], Awaitable[Answer]]
-    body: type[BaseModel]
-    summary: str
-    #: Whether AWS's answer has no members.
-    empty: bool = False
-
-
-async def create(context: SageMakerContext, request: SageMakerRequest) -> Answer:
-    """CreateTrainingJob. No two jobs of a user have the same name, unless the earlier one was deleted."""
-    if len(request.body) > MAX_REQUEST:
+def check_size(body: bytes) -> None:
+    if len(body) > MAX_REQUEST:
         raise invalid(f"The request must be at most {MAX_REQUEST} bytes.")
-    body, caller = parse(wire.SageMakerCreateTrainingJob, request.body), request.caller
-    name, arn = body.TrainingJobName, request.arn(body.TrainingJobName)
+
+
+@takes(wire.SageMakerCreateTrainingJob, check=check_size)
+async def create(context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerCreateTrainingJob) -> Answer:
+    """Creates a training job.
+
+    No two jobs of a user have the same name, unless the earlier one was deleted.
+    """
+    caller, name, arn = request.caller, body.TrainingJobName, request.arn(body.TrainingJobName)
     queue = context.catalog.queues_of(caller).get(queue_of(body))
     if queue is None:
         raise invalid(f"JobQueue {queue_of(body)[:128]} not found.")
@@ -111,9 +100,15 @@ async def create(context: SageMakerContext, request: SageMakerRequest) -> Answer
     return {"TrainingJobArn": arn}
 
 
-async def describe(context: SageMakerContext, request: SageMakerRequest) -> Answer:
-    """DescribeTrainingJob. AWS: a job that does not exist is a ValidationException, unlike in the other operations."""
-    name = parse(wire.SageMakerNamedTrainingJob, request.body).TrainingJobName
+@takes(wire.SageMakerNamedTrainingJob)
+async def describe(
+    context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob
+) -> Answer:
+    """Describes a training job with its statuses and metrics.
+
+    AWS: a job that does not exist is a ValidationException, unlike in the other operations.
+    """
+    name = body.TrainingJobName
     job = await context.named.find(name, caller=request.caller)
     if job is None:
         raise invalid("Requested resource not found.")
@@ -123,12 +118,14 @@ async def describe(context: SageMakerContext, request: SageMakerRequest) -> Answ
     return described(job, arn=request.arn(name), history=history, metrics=metrics)
 
 
-async def stop(context: SageMakerContext, request: SageMakerRequest) -> Answer:
-    """StopTrainingJob: SIGTERM, and SIGKILL 120 s later.
+@takes(wire.SageMakerNamedTrainingJob)
+async def stop(context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob) -> Answer:
+    """Stops a training job.
 
-    A job with a CheckpointConfig is requested to write a final checkpoint, by the signal that its tags declare, if any.
+    Its containers get SIGTERM, and SIGKILL 120 s later. A job with a CheckpointConfig is requested to write a final
+    checkpoint, by the signal that its tags declare, if any.
     """
-    job = await _find(context, request)
+    job = await _find(context, request, body)
     status = training_job_status(job)
     if status is not TrainingJobStatus.IN_PROGRESS:
         raise invalid(f"The request was rejected because the training job is in status {status}.")
@@ -137,24 +134,27 @@ async def stop(context: SageMakerContext, request: SageMakerRequest) -> Answer:
     return {}
 
 
-async def delete(context: SageMakerContext, request: SageMakerRequest) -> Answer:
-    """DeleteTrainingJob: the name is free again. The job itself remains until the server's retention removes it."""
-    job = await _find(context, request)
+@takes(wire.SageMakerNamedTrainingJob)
+async def delete(context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob) -> Answer:
+    """Deletes a training job that has ended.
+
+    The name is free again. The job itself remains until the server's retention removes it.
+    """
+    job = await _find(context, request, body)
     if job.status not in FINISHED:
         raise refusal("ResourceInUse", f"Training job {job.spec.name} is in status {training_job_status(job)}.")
     await context.jobs.tag(job.id, ((DELETED_TAG, job.id),), caller=request.caller)
     return {}
 
 
-async def list_(context: SageMakerContext, request: SageMakerRequest) -> Answer:
-    """ListTrainingJobs, newest first."""
-    body, caller = parse(wire.SageMakerListTrainingJobs, request.body), request.caller
+@takes(wire.SageMakerListTrainingJobs)
+async def list_(context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerListTrainingJobs) -> Answer:
+    """Lists training jobs, newest first."""
+    caller = request.caller
     _refuse_unsupported(body)
     conditions = body.CreationTimeAfter, body.CreationTimeBefore, body.NameContains, body.StatusEquals
     token = "ListTrainingJobs", caller.user, *map(str, conditions)
-    after = None
-    if body.NextToken:
-        after = parse_position(context.tokens.read(token, body.NextToken))
+    after = parse_position(context.tokens.read(token, body.NextToken)) if body.NextToken else None
     if body.StatusEquals == "Deleting":
         return {"TrainingJobSummaries": []}
     async with context.lists.of(caller.user):
@@ -165,24 +165,12 @@ async def list_(context: SageMakerContext, request: SageMakerRequest) -> Answer:
     return {"TrainingJobSummaries": [summarized(it, arn=request.arn(it.spec.name)) for it in jobs], **more}
 
 
-OPERATIONS: Mapping[str, _Operation] = {
-    "CreateTrainingJob": _Operation(
-        handle=create, body=wire.SageMakerCreateTrainingJob, summary="Creates a training job."
-    ),
-    "DescribeTrainingJob": _Operation(
-        handle=describe,
-        body=wire.SageMakerNamedTrainingJob,
-        summary="Describes a training job with its statuses and metrics.",
-    ),
-    "ListTrainingJobs": _Operation(
-        handle=list_, body=wire.SageMakerListTrainingJobs, summary="Lists training jobs, newest first."
-    ),
-    "StopTrainingJob": _Operation(
-        handle=stop, body=wire.SageMakerNamedTrainingJob, summary="Stops a training job.", empty=True
-    ),
-    "DeleteTrainingJob": _Operation(
-        handle=delete, body=wire.SageMakerNamedTrainingJob, summary="Deletes a training job that has ended.", empty=True
-    ),
+OPERATIONS: Mapping[str, Operation[SageMakerContext, SageMakerRequest]] = {
+    "CreateTrainingJob": create,
+    "DescribeTrainingJob": describe,
+    "ListTrainingJobs": list_,
+    "StopTrainingJob": stop,
+    "DeleteTrainingJob": delete,
 }
 
 
@@ -191,24 +179,14 @@ def dialect(context: SageMakerContext) -> Dialect:
         operation = OPERATIONS.get(name)
         if operation is None:
             return unknown_operation(TARGET_PREFIX + name)
-        return reply(await operation.handle(context, await _request(request, context, name)))
+        return reply(await operation(context, await _request(request, context, name)))
 
     def mount(app: web.Application) -> None:
         register(app, PROFILE)
-        add_targets(app, TARGET_PREFIX, handle, [_doc(name, it) for name, it in OPERATIONS.items()])
+        docs = target_docs(TARGET_PREFIX, OPERATIONS, service="sagemaker", qualified=True)
+        add_targets(app, TARGET_PREFIX, handle, docs)
 
     return mount
-
-
-def _doc(name: str, operation: _Operation) -> OperationDoc:
-    return OperationDoc(
-        name=TARGET_PREFIX + name,
-        summary=operation.summary,
-        body=operation.body,
-        answer=SageMakerEmptyAnswer if operation.empty else AwsAnswer("sagemaker", name),
-        target=TARGET_PREFIX + name,
-        media=CONTENT_TYPE,
-    )
 
 
 async def _request(request: web.Request, context: SageMakerContext, name: str) -> SageMakerRequest:
@@ -221,10 +199,9 @@ async def _request(request: web.Request, context: SageMakerContext, name: str) -
     )
 
 
-async def _find(context: SageMakerContext, request: SageMakerRequest) -> Job:
+async def _find(context: SageMakerContext, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob) -> Job:
     """The job that a request names. Raises HttpRefusal."""
-    name = parse(wire.SageMakerNamedTrainingJob, request.body).TrainingJobName
-    job = await context.named.find(name, caller=request.caller)
+    job = await context.named.find(body.TrainingJobName, caller=request.caller)
     if job is None:
         raise refusal("ResourceNotFound", "Requested resource not found.")
     return job

@@ -16,9 +16,9 @@ from batchq.api.credentials import CredentialVerifier, Scheme
 from batchq.api.dialect_profiles import register
 from batchq.api.http import BODY_LIMIT, FailureKind, HttpRefusal, read_body
 from batchq.api.modelarts import errors as modelarts
+from batchq.api.operations import add_targets
 from batchq.api.sagemaker import errors as sagemaker
 from batchq.api.signatures import SignedRequest
-from batchq.api.target_dispatch import add_targets
 from batchq.api.training import errors as training
 from batchq.clock import wall_time
 from batchq.domain.access.accounts import ROOT, Directory, Role, User, UserName
@@ -64,7 +64,7 @@ async def handle_target(request, _):
 
 def mount(app):
     register(app, sagemaker.PROFILE)
-    add_targets(app, sagemaker.TARGET_PREFIX, handle_target, ())
+    add_targets(app, sagemaker.TARGET_PREFIX, handle_target, [])
     register(app, modelarts.PROFILE)
     register(app, training.profile(lambda: NOON))
     for path in (MODELARTS, TRAINING, AWS):
