@@ -9,13 +9,13 @@ from pydantic import Field
 from batchq.api.batch import validation
 from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
-from batchq.api.batch.validation import Long, PageSize, Tags, Text, WireModel
+from batchq.api.batch.validation import KeyValuesPair, Long, PageSize, Tags, Text, WireModel
 from batchq.api.http import milliseconds
 from batchq.api.operations import takes
 from batchq.api.page_tokens import page
-from batchq.domain.catalog import ConsumableResource, Operation, ResourceKind
+from batchq.domain.catalog import ConsumableResource, QuantityOperation, ResourceKind
 from batchq.domain.ids import ConsumableName
-from batchq.domain.job import ConsumableRequirement, Job, Status
+from batchq.domain.job import ConsumableRequirement, Job
 from batchq.domain.shown_reasons import shown_status_reason
 from batchq.domain.task import Nodes
 from batchq.errors import Invalid, NotFound
@@ -23,17 +23,11 @@ from batchq.ports.catalog import NeedQuery
 from batchq.services.consumable_resources import Quantities
 
 Content = dict[str, object]
-MAX_FILTER_VALUES = 100
 MAX_LISTED_JOBS = 100
 _BY_NAME = "CONSUMABLE_RESOURCE_NAME"
 _BY_STATUS, _BY_JOB_NAME = "JOB_STATUS", "JOB_NAME"
 Needs = tuple[ConsumableRequirement, ...]
 MAX_QUANTITY = 2**63 - 1  # the largest quantity that clients can read
-
-
-class ResourceFilter(WireModel):
-    name: Text | None = None
-    values: list[Text] | None = None
 
 
 class CreateConsumableResource(WireModel):
@@ -59,14 +53,14 @@ class DescribeConsumableResource(WireModel):
 
 
 class ListConsumableResources(WireModel):
-    filters: list[ResourceFilter] | None = None
+    filters: list[KeyValuesPair] | None = None
     maxResults: PageSize | None = None
     nextToken: Text | None = None
 
 
 class ListJobsByConsumableResource(WireModel):
     consumableResource: Text
-    filters: list[ResourceFilter] | None = None
+    filters: list[KeyValuesPair] | None = None
     maxResults: PageSize | None = None
     nextToken: Text | None = None
 
@@ -163,57 +157,57 @@ def resource_kind(text: str | None) -> ResourceKind:
     return ResourceKind(text or ResourceKind.REPLENISHABLE)
 
 
-def to_operation(given: UpdateConsumableResource) -> tuple[Operation, int]:
+def to_operation(given: UpdateConsumableResource) -> tuple[QuantityOperation, int]:
     """The operation, and its number of units. Raises Invalid if one is missing, although AWS marks both as optional."""
     name = validation.required(given.operation or "", "operation")
-    if name not in set(Operation):
-        raise Invalid(f"operation must be one of {', '.join(Operation)}.")
+    if name not in set(QuantityOperation):
+        raise Invalid(f"operation must be one of {', '.join(QuantityOperation)}.")
     if given.quantity is None:
         raise Invalid("'quantity' is a required field")
-    return Operation(name), given.quantity
+    return QuantityOperation(name), given.quantity
 
 
-def to_wire(resource: ConsumableResource, there: Quantities, arns: BatchArns) -> Content:
+def to_wire(resource: ConsumableResource, quantities: Quantities, arns: BatchArns) -> Content:
     return {
-        **summary_to_wire(resource, there, arns),
-        "availableQuantity": there.available,
+        **summary_to_wire(resource, quantities, arns),
+        "availableQuantity": quantities.available,
         "createdAt": milliseconds(resource.created_at),
         "tags": dict(resource.tags),
     }
 
 
-def summary_to_wire(resource: ConsumableResource, there: Quantities, arns: BatchArns) -> Content:
+def summary_to_wire(resource: ConsumableResource, quantities: Quantities, arns: BatchArns) -> Content:
     return {
         "consumableResourceArn": arns.consumable(resource.name),
         "consumableResourceName": resource.name,
-        "totalQuantity": there.total,
-        "inUseQuantity": there.in_use,
+        "totalQuantity": quantities.total,
+        "inUseQuantity": quantities.in_use,
         "resourceType": resource.kind.value,
     }
 
 
-def name_patterns(filters: Sequence[ResourceFilter] | None) -> tuple[str, ...] | None:
+def name_patterns(filters: Sequence[KeyValuesPair] | None) -> tuple[str, ...] | None:
     """The requested names, in lower case; a trailing `*` matches any rest. None: all names. Raises Invalid."""
-    values = [_filter_values(it) for it in filters or () if _filter_name(it, (_BY_NAME,))]
+    values = [validation.filter_values(it) for it in filters or () if validation.filter_name(it, (_BY_NAME,))]
     if len(values) > 1:
         raise Invalid("Only one filter key-value pair can be specified.")
     return tuple(it.lower() for it in values[0]) if values else None
 
 
 def matches_any(name: str, wanted: Sequence[str]) -> bool:
-    """Whether a name matches one of the names that `patterns` returned."""
+    """Whether a name matches one of the names that `name_patterns` returned."""
     lowered = name.lower()
     return any(lowered.startswith(it[:-1]) if it.endswith("*") else lowered == it for it in wanted)
 
 
 def job_query(given: ListJobsByConsumableResource, arns: BatchArns) -> NeedQuery:
     """The query for the first page. Both filters may be given, each with one value. Raises Invalid, and NotFound."""
-    named = {_filter_name(it, (_BY_STATUS, _BY_JOB_NAME)): _filter_value(it) for it in given.filters or ()}
+    named = {validation.filter_name(it, (_BY_STATUS, _BY_JOB_NAME)): _single_value(it) for it in given.filters or ()}
     if len(named) != len(given.filters or ()):
         raise Invalid("A filter must not be named more than once.")
     return NeedQuery(
         resource=resource_name(given.consumableResource, arns),
-        status=_job_status(named.get(_BY_STATUS)),
+        status=None if _BY_STATUS not in named else validation.job_status(named[_BY_STATUS]),
         name=named.get(_BY_JOB_NAME),
         limit=given.maxResults or MAX_LISTED_JOBS,
     )
@@ -233,41 +227,16 @@ def job_to_wire(job: Job, resource: ConsumableName, arns: BatchArns) -> Content:
         "statusReason": shown_status_reason(job),
         "startedAt": job.started_at and milliseconds(job.started_at),
         "createdAt": milliseconds(job.created_at),
-        "consumableResourceProperties": {
-            "consumableResourceList": [
-                {"consumableResource": arns.consumable(it.resource), "quantity": it.quantity} for it in needs
-            ]
-        },
+        "consumableResourceProperties": needs_to_wire(needs, arns),
     }
     return {member: value for member, value in members.items() if value is not None}
 
 
-def _filter_name(given: ResourceFilter, known: Sequence[str]) -> str:
-    if given.name is None or given.name not in known:
-        raise Invalid(f"The name of a filter must be one of {', '.join(known)}.")
-    return given.name
-
-
-def _filter_values(given: ResourceFilter) -> Sequence[str]:
-    if not given.values:
-        raise Invalid(f"The filter {given.name} must have a value.")
-    if len(given.values) > MAX_FILTER_VALUES:
-        raise Invalid(f"The filter {given.name} must have at most {MAX_FILTER_VALUES} values.")
-    return given.values
-
-
-def _filter_value(given: ResourceFilter) -> str:
-    if len(_filter_values(given)) > 1:
+def _single_value(given: KeyValuesPair) -> str:
+    values = validation.filter_values(given)
+    if len(values) > 1:
         raise Invalid(f"The filter {given.name} must have one value.")
-    return _filter_values(given)[0]
-
-
-def _job_status(text: str | None) -> Status | None:
-    if text is None:
-        return None
-    if text not in set(Status):
-        raise Invalid(f"Job status is not one of {' | '.join(Status)}")
-    return Status(text)
+    return values[0]
 
 
 def to_needs(given: ConsumableResourceProperties | None, arns: BatchArns) -> Needs:
@@ -281,7 +250,7 @@ def gang_needs(
 ) -> Needs:
     """The total that a gang requires: its own, and for each node that of its range. `ranges` are in the gang's order.
 
-    Raises Invalid for a total above MOST.
+    Raises Invalid for a total above MAX_QUANTITY.
     """
     each = [to_needs(it, arns) for it in ranges]
     places = {(it.first, it.last): place for place, it in enumerate(gang.ranges)}

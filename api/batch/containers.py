@@ -9,8 +9,17 @@ from pydantic import Field
 from batchq.api.batch import resources, validation
 from batchq.api.batch.resources import ResourceRequirement
 from batchq.api.batch.validation import RESERVED_PREFIX, Integer, Text, Unsupported, WireModel
-from batchq.domain import container as domain
-from batchq.domain.container import ContainerSpec, DevicePermission, Logging, Mount, Resources
+from batchq.domain.container import (
+    ContainerSpec,
+    Device,
+    DevicePermission,
+    Logging,
+    Mount,
+    Resources,
+    Secret,
+    Tmpfs,
+    Ulimit,
+)
 from batchq.errors import Invalid, NotSupported
 
 # AWS: at most 255 letters, digits and these; an image's digest needs the @. Docker: the first is a letter or digit.
@@ -48,34 +57,34 @@ class MountPoint(WireModel):
     sourceVolume: Text | None = None
 
 
-class Ulimit(WireModel):
+class UlimitShape(WireModel):
     name: Text
     softLimit: Integer
     hardLimit: Integer
 
 
-class Device(WireModel):
+class DeviceShape(WireModel):
     hostPath: Text
     containerPath: Text | None = None
     permissions: list[Literal["READ", "WRITE", "MKNOD"]] | None = None
 
 
-class Tmpfs(WireModel):
+class TmpfsShape(WireModel):
     containerPath: Text
     size: Integer
     mountOptions: list[Text] | None = None
 
 
 class LinuxParameters(WireModel):
-    devices: list[Device] | None = None
+    devices: list[DeviceShape] | None = None
     initProcessEnabled: bool | None = None
     sharedMemorySize: Annotated[Integer, Field(ge=1)] | None = None
-    tmpfs: list[Tmpfs] | None = None
+    tmpfs: list[TmpfsShape] | None = None
     maxSwap: Annotated[Integer, Field(ge=0)] | None = None
     swappiness: Annotated[int, Field(ge=0, le=100)] | None = None
 
 
-class Secret(WireModel):
+class SecretShape(WireModel):
     name: Text
     valueFrom: Text
 
@@ -83,7 +92,7 @@ class Secret(WireModel):
 class LogConfiguration(WireModel):
     logDriver: Literal["json-file", "syslog", "journald", "gelf", "fluentd", "awslogs", "splunk", "awsfirelens"]
     options: dict[Text, Text] | None = None
-    secretOptions: list[Secret] | None = None
+    secretOptions: list[SecretShape] | None = None
 
 
 class NetworkConfiguration(WireModel):
@@ -119,13 +128,13 @@ class ContainerProperties(WireModel):
     mountPoints: list[MountPoint] | None = None
     readonlyRootFilesystem: bool | None = None
     privileged: bool | None = None
-    ulimits: list[Ulimit] | None = None
+    ulimits: list[UlimitShape] | None = None
     user: Text | None = None
     instanceType: Text | None = None
     resourceRequirements: list[ResourceRequirement] | None = None
     linuxParameters: LinuxParameters | None = None
     logConfiguration: LogConfiguration | None = None
-    secrets: list[Secret] | None = None
+    secrets: list[SecretShape] | None = None
     networkConfiguration: NetworkConfiguration | None = None
     fargatePlatformConfiguration: FargatePlatformConfiguration | None = None
     enableExecuteCommand: bool | None = None
@@ -188,30 +197,30 @@ def _user(text: str | None) -> str | None:
     return text or None
 
 
-def _ulimit(given: Ulimit) -> domain.Ulimit:
+def _ulimit(given: UlimitShape) -> Ulimit:
     if not _ULIMIT.fullmatch(given.name):
         raise Invalid("The name of a ulimit must be lower case letters.")
     if 0 <= given.hardLimit < given.softLimit:
         raise Invalid("The softLimit of a ulimit must not be above its hardLimit.")
-    return domain.Ulimit(name=given.name, soft=given.softLimit, hard=given.hardLimit)
+    return Ulimit(name=given.name, soft=given.softLimit, hard=given.hardLimit)
 
 
-def _device(given: Device) -> domain.Device:
-    return domain.Device(
+def _device(given: DeviceShape) -> Device:
+    return Device(
         host_path=validation.path(given.hostPath, "hostPath"),
         container_path=validation.path(given.containerPath or given.hostPath, "containerPath"),
         permissions=tuple(DevicePermission(it) for it in given.permissions or ()),
     )
 
 
-def _tmpfs(given: Tmpfs) -> domain.Tmpfs:
+def _tmpfs(given: TmpfsShape) -> Tmpfs:
     options = tuple(given.mountOptions or ())
     if given.size < 1:
         raise Invalid("The size of a tmpfs must be at least 1 MiB.")
     if not all(_TMPFS_OPTION.fullmatch(option) for option in options):
         raise Invalid("mountOptions of a tmpfs has an unknown option.")
     path = validation.path(given.containerPath, "containerPath")
-    return domain.Tmpfs(container_path=path, size_mib=given.size, options=options)
+    return Tmpfs(container_path=path, size_mib=given.size, options=options)
 
 
 def _mounts(points: Sequence[MountPoint], volumes: Sequence[Volume]) -> tuple[Mount, ...]:
@@ -264,14 +273,14 @@ def _logging(given: LogConfiguration | None) -> Logging:
     )
 
 
-def _secret_option(given: Secret) -> domain.Secret:
-    return domain.Secret(
+def _secret_option(given: SecretShape) -> Secret:
+    return Secret(
         name=validation.required(given.name, "name"), value_from=validation.required(given.valueFrom, "valueFrom")
     )
 
 
-def _secret(given: Secret) -> domain.Secret:
-    return domain.Secret(name=variable_name(given.name), value_from=validation.required(given.valueFrom, "valueFrom"))
+def _secret(given: SecretShape) -> Secret:
+    return Secret(name=variable_name(given.name), value_from=validation.required(given.valueFrom, "valueFrom"))
 
 
 def _platform(given: RuntimePlatform | None) -> str | None:

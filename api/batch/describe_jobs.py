@@ -103,8 +103,8 @@ def _ecs_to_wire(job: Job, registered: Registered, arns: BatchArns) -> Content:
     task, run = job.spec.task, latest_attempt(job)
     assert task is not None, f"{job.id} has ecsProperties and no task"
     containers = [
-        {**retry_to_wire, **task_container(job, run, made.name)}
-        for retry_to_wire, made in zip(task_containers_to_wire(registered, task), task.containers, strict=True)
+        {**listed, **task_container(job, run, made.name)}
+        for listed, made in zip(task_containers_to_wire(registered, task), task.containers, strict=True)
     ]
     where = {} if run is None else task_location(job, run, arns)
     return {"taskProperties": [{**registered["taskProperties"][0], **where, "containers": containers}]}
@@ -309,15 +309,14 @@ def _images_only(spec: JobSpec) -> Registered:
 
 
 def _images(task: Task) -> Content:
-    task_containers_to_wire = [{"name": it.name, "image": it.spec.image} for it in task.containers]
-    return {"ecsProperties": {"taskProperties": [{"containers": task_containers_to_wire}]}}
+    containers = [{"name": it.name, "image": it.spec.image} for it in task.containers]
+    return {"ecsProperties": {"taskProperties": [{"containers": containers}]}}
 
 
 def container_to_wire(properties: Registered, spec: ContainerSpec) -> Content:
     if spec.resources.millicpus % WHOLE_VCPU:
-        properties = {
-            member: value for member, value in properties.items() if member != "vcpus"
-        }  # AWS: `vcpus` is an integer
+        # AWS: `vcpus` is an integer.
+        properties = {member: value for member, value in properties.items() if member != "vcpus"}
     return with_empty_lists(properties) | _effective(properties, spec)
 
 

@@ -15,7 +15,7 @@ from batchq.api.batch.consumable_resources import ConsumableResourceProperties
 from batchq.api.batch.containers import ContainerProperties, to_single_container
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
 from batchq.api.batch.nodes import EcsProperties, NodeProperties, to_task
-from batchq.api.batch.retry_strategy import JobTimeout, RetryStrategy
+from batchq.api.batch.retry_strategy import JobTimeout, RetryStrategyShape
 from batchq.api.batch.validation import (
     NameList,
     OmittedIfEmpty,
@@ -30,8 +30,7 @@ from batchq.api.operations import takes
 from batchq.domain.catalog import DefinitionStatus, JobDefinition
 from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import DefinitionRef
-from batchq.domain.job import ConsumableRequirement
-from batchq.domain.job import RetryStrategy as Retry
+from batchq.domain.job import ConsumableRequirement, RetryStrategy
 from batchq.domain.task import Nodes, Task
 from batchq.errors import Invalid, NotSupported
 
@@ -63,7 +62,7 @@ class RegisterJobDefinition(WireModel):
     schedulingPriority: Annotated[int, Field(ge=0, le=9999)] | None = None
     containerProperties: Annotated[ContainerProperties | None, OmittedIfEmpty] = None
     nodeProperties: Annotated[NodeProperties | None, OmittedIfEmpty] = None
-    retryStrategy: RetryStrategy | None = None
+    retryStrategy: RetryStrategyShape | None = None
     propagateTags: bool | None = None
     timeout: JobTimeout | None = None
     tags: Tags | None = None
@@ -163,7 +162,7 @@ def to_definition(
         nodes=work.nodes,
         needs=work.needs,
         parameters=tuple((given.parameters or {}).items()),
-        retry=retry_strategy.to_retry(given.retryStrategy) or Retry(),
+        retry=retry_strategy.to_retry(given.retryStrategy) or RetryStrategy(),
         timeout=retry_strategy.to_timeout(given.timeout, limits.min_timeout),
         scheduling_priority=given.schedulingPriority,
         propagate_tags=bool(given.propagateTags),

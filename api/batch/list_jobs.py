@@ -7,11 +7,11 @@ from typing import Annotated
 from msgspec.structs import replace
 from pydantic import Field
 
-from batchq.api.batch import job_queues
+from batchq.api.batch import job_queues, validation
 from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest
 from batchq.api.batch.describe_jobs import job_summary
-from batchq.api.batch.validation import Text, WireModel
+from batchq.api.batch.validation import KeyValuesPair, Text, WireModel
 from batchq.api.operations import takes
 from batchq.api.page_tokens import TokenQuery
 from batchq.domain.ids import JobId, node_of
@@ -21,13 +21,7 @@ from batchq.ports.jobs import ChildQuery, Filter, JobQuery
 
 MAX_JOBS = 1000  # jobs on a page
 MAX_FILTERED_JOBS = 100  # jobs on a page, with a filter
-MAX_FILTER_VALUES = 100
 _MILLISECONDS = re.compile(r"[0-9]{1,19}")
-
-
-class KeyValuesPair(WireModel):
-    name: Text | None = None
-    values: list[Text] | None = None
 
 
 class ListJobs(WireModel):
@@ -137,14 +131,10 @@ def check_selector(given: ListJobs) -> None:
 
 def wanted_status(given: ListJobs, by: Filter | None = None) -> Status | None:
     """The status to list; None: every status. Raises Invalid."""
-    text = given.jobStatus
-    if text and text not in set(Status):
-        raise Invalid(f"Job status is not one of {' | '.join(Status)}")
+    status = validation.job_status(given.jobStatus) if given.jobStatus else None
     if by not in {None, Filter.SHARE_IDENTIFIER}:
         return None
-    if text:
-        return Status(text)
-    return Status.RUNNING if by is None else None
+    return Status.RUNNING if status is None and by is None else status
 
 
 def _filter(given: list[KeyValuesPair], arns: BatchArns) -> tuple[Filter | None, tuple[str, ...]]:
@@ -152,15 +142,8 @@ def _filter(given: list[KeyValuesPair], arns: BatchArns) -> tuple[Filter | None,
         return None, ()
     if len(given) > 1:
         raise Invalid("Only one filter key-value pair can be specified.")
-    name, values = given[0].name, given[0].values or []
-    if name not in set(Filter):
-        raise Invalid(f"The name of a filter must be one of {', '.join(Filter)}.")
-    if not values:
-        raise Invalid(f"The filter {name} must have a value.")
-    if len(values) > MAX_FILTER_VALUES:
-        raise Invalid(f"The filter {name} must have at most {MAX_FILTER_VALUES} values.")
-    by = Filter(name)
-    return by, tuple(_value(by, value, arns) for value in values)
+    by = Filter(validation.filter_name(given[0], tuple(Filter)))
+    return by, tuple(_value(by, value, arns) for value in validation.filter_values(given[0]))
 
 
 def _value(by: Filter, text: str, arns: BatchArns) -> str:

@@ -22,8 +22,8 @@ from batchq.api.batch.containers import (
     NetworkConfiguration,
     RepositoryCredentials,
     RuntimePlatform,
-    Secret,
-    Ulimit,
+    SecretShape,
+    UlimitShape,
     Volume,
     to_single_container,
 )
@@ -64,8 +64,8 @@ class TaskContainerProperties(WireModel):
     readonlyRootFilesystem: bool | None = None
     repositoryCredentials: RepositoryCredentials | None = None
     resourceRequirements: list[ResourceRequirement] | None = None
-    secrets: list[Secret] | None = None
-    ulimits: list[Ulimit] | None = None
+    secrets: list[SecretShape] | None = None
+    ulimits: list[UlimitShape] | None = None
     user: Text | None = None
     startTimeout: Seconds | None = None
     stopTimeout: Seconds | None = None

@@ -6,8 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from batchq.api.batch.validation import Integer, Text, WireModel
-from batchq.domain.job import Action, ExitRule
-from batchq.domain.job import RetryStrategy as Retry
+from batchq.domain.job import Action, ExitRule, RetryStrategy
 from batchq.errors import Invalid
 
 MAX_ATTEMPTS = 10
@@ -26,7 +25,7 @@ class EvaluateOnExit(WireModel):
     onExitCode: Text | None = None
 
 
-class RetryStrategy(WireModel):
+class RetryStrategyShape(WireModel):
     attempts: Integer | None = None
     evaluateOnExit: list[EvaluateOnExit] | None = None
 
@@ -35,18 +34,18 @@ class JobTimeout(WireModel):
     attemptDurationSeconds: Integer | None = None
 
 
-def to_retry(given: RetryStrategy | None) -> Retry | None:
+def to_retry(given: RetryStrategyShape | None) -> RetryStrategy | None:
     """None if it is omitted: the job definition's strategy, or one attempt, then applies. Raises Invalid."""
     if given is None:
         return None
     if given.attempts is None:
         raise Invalid("RetryAttempts must be provided with retry strategy")
     if not 1 <= given.attempts <= MAX_ATTEMPTS:
-        raise Invalid(f"Retry attempts must be between 1 and {MAX_ATTEMPTS}.")
+        raise Invalid(f"RetryStrategy attempts must be between 1 and {MAX_ATTEMPTS}.")
     rules = given.evaluateOnExit or []
     if len(rules) > MAX_RULES:
         raise Invalid(f"evaluateOnExit can have at most {MAX_RULES} entries.")
-    return Retry(attempts=given.attempts, evaluate_on_exit=tuple(_rule(rule) for rule in rules))
+    return RetryStrategy(attempts=given.attempts, evaluate_on_exit=tuple(_rule(rule) for rule in rules))
 
 
 def _rule(given: EvaluateOnExit) -> ExitRule:
@@ -75,7 +74,7 @@ def registered_retry(strategy: Mapping[str, Any]) -> dict[str, Any]:
     return {**strategy, **({"evaluateOnExit": rules} if rules else {})}
 
 
-def retry_to_wire(retry: Retry) -> dict[str, object]:
+def retry_to_wire(retry: RetryStrategy) -> dict[str, object]:
     return {
         "attempts": retry.attempts,
         "evaluateOnExit": [_rule_to_wire(rule) for rule in retry.evaluate_on_exit],

@@ -24,7 +24,7 @@ from batchq.api.batch.nodes import (
     NodeRangeProperty,
     TaskContainerOverrides,
 )
-from batchq.api.batch.retry_strategy import JobTimeout, RetryStrategy, to_retry
+from batchq.api.batch.retry_strategy import JobTimeout, RetryStrategyShape, to_retry
 from batchq.api.batch.validation import Integer, ServerLimits, Tags, Text, Unsupported, WireModel
 from batchq.api.operations import takes
 from batchq.domain.catalog import JobDefinition
@@ -65,7 +65,7 @@ class SubmitJob(WireModel):
     parameters: dict[Text, Text] | None = None
     containerOverrides: ContainerOverrides | None = None
     nodeOverrides: NodeOverrides | None = None
-    retryStrategy: RetryStrategy | None = None
+    retryStrategy: RetryStrategyShape | None = None
     propagateTags: bool | None = None
     timeout: JobTimeout | None = None
     tags: Tags | None = None

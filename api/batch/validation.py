@@ -4,13 +4,14 @@ Members of shapes are spelt as AWS spells them; None: the member is omitted.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Literal
 
 from msgspec import Struct
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from batchq.domain import catalog
+from batchq.domain.job import Status
 from batchq.errors import Invalid, NotSupported
 
 
@@ -41,6 +42,7 @@ RESERVED_PREFIX = "io.batchq."
 """The prefix of the labels of this server's containers. No name or key from a caller may begin with it."""
 
 MAX_REASON = 1024  # characters
+MAX_FILTER_VALUES = 100
 # The reasons why features of AWS Batch that need other services of AWS are refused.
 HERE = "this server runs containers on a Docker engine"
 KUBERNETES = "it is for Kubernetes (Amazon EKS)"
@@ -48,6 +50,13 @@ QUOTA_SHARES = "quota shares divide the capacity that SageMaker Training jobs ru
 SERVICE_ENVIRONMENTS = "service environments are the capacity that SageMaker Training jobs run on"
 SERVICE_JOBS = "service jobs are jobs of SageMaker Training"
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+
+class KeyValuesPair(WireModel):
+    """A filter of a list."""
+
+    name: Text | None = None
+    values: list[Text] | None = None
 
 
 class ServerLimits(Struct, frozen=True, kw_only=True):
@@ -85,6 +94,26 @@ def tags(given: Mapping[str, str] | None) -> catalog.Tags:
     if any(key.startswith(RESERVED_PREFIX) for key, _ in taken):
         raise Invalid(f"The key of a tag must not begin with '{RESERVED_PREFIX}'.")
     return taken
+
+
+def filter_name(given: KeyValuesPair, known: Sequence[str]) -> str:
+    if given.name is None or given.name not in known:
+        raise Invalid(f"The name of a filter must be one of {', '.join(known)}.")
+    return given.name
+
+
+def filter_values(given: KeyValuesPair) -> Sequence[str]:
+    if not given.values:
+        raise Invalid(f"The filter {given.name} must have a value.")
+    if len(given.values) > MAX_FILTER_VALUES:
+        raise Invalid(f"The filter {given.name} must have at most {MAX_FILTER_VALUES} values.")
+    return given.values
+
+
+def job_status(text: str) -> Status:
+    if text not in set(Status):
+        raise Invalid(f"Job status is not one of {' | '.join(Status)}")
+    return Status(text)
 
 
 def path(text: str, what: str) -> str:

@@ -54,7 +54,7 @@ class ListCheckpointsAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     summary: CheckpointsSummary
 
 
-class CheckpointRequested(Struct, frozen=True, kw_only=True, rename="camel"):
+class CheckpointRequestAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     """A request that was sent to the program of a job: whether it writes a checkpoint is up to the program."""
 
     job_id: str
@@ -90,7 +90,7 @@ async def list_checkpoints(context: TrainingContext, call: Call[ListTrainingChec
 
 
 @operations.add("CreateTrainingCheckpoint", "POST", CHECKPOINTS, optional_body=True, status=HTTPStatus.ACCEPTED)
-async def create_checkpoint(context: TrainingContext, call: Call[EmptyRequest]) -> CheckpointRequested:
+async def create_checkpoint(context: TrainingContext, call: Call[EmptyRequest]) -> CheckpointRequestAnswer:
     """Requests a checkpoint of a running training job.
 
     Sends the signal that the job declared at its creation. The next checkpoint has the type `manual`.
@@ -104,7 +104,7 @@ async def create_checkpoint(context: TrainingContext, call: Call[EmptyRequest]) 
             raise state_conflict(job.id, status, required=TrainingStatus.RUNNING) from None
         raise impossible(str(why)) from None
     rules = job.spec.checkpoints
-    return CheckpointRequested(job_id=job.id, signal=(None if rules is None else rules.signal) or "")
+    return CheckpointRequestAnswer(job_id=job.id, signal=(None if rules is None else rules.signal) or "")
 
 
 @operations.add("GetTrainingCheckpoint", "GET", CHECKPOINT)

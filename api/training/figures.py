@@ -65,7 +65,7 @@ class EstimatedCost(Struct, frozen=True, kw_only=True, rename="camel"):
     total_cost: float
 
 
-class Progress(Struct, frozen=True, kw_only=True, rename="camel"):
+class TrainingProgress(Struct, frozen=True, kw_only=True, rename="camel"):
     """How far a job has come, by its metrics and the `progress` of its creation; null: not known."""
 
     current_epoch: int | None
@@ -122,12 +122,12 @@ def current_metrics(metrics: Metrics) -> dict[str, float | int | None]:
     return {name: _value(name, metrics) for name in metrics}
 
 
-def progress(job: Job, metrics: Metrics, duration: timedelta) -> Progress:
+def progress(job: Job, metrics: Metrics, duration: timedelta) -> TrainingProgress:
     """`duration`: how long the job has run."""
     plan, done = job.spec.plan, job.spec.plan.fraction(metrics)
     remaining = None if done is None or job.status in FINISHED else duration * float(1 / done - 1)
     epoch, step = metrics.get(EPOCH), metrics.get(STEP)
-    return Progress(
+    return TrainingProgress(
         current_epoch=None if epoch is None else int(epoch.value),
         total_epochs=plan.total_epochs,
         current_step=None if step is None else int(step.value),

@@ -9,7 +9,7 @@ from msgspec import Struct
 from batchq.api.training.figures import (
     Costs,
     Metrics,
-    Progress,
+    TrainingProgress,
     costs,
     current_metrics,
     length_text,
@@ -56,7 +56,7 @@ class TrainingCheckpoint(Struct, frozen=True, kw_only=True, rename="camel"):
     created_at: str
 
 
-class JobRow(Struct, frozen=True, kw_only=True, rename="camel"):
+class TrainingJobSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     """A training job in a list."""
 
     job_id: str
@@ -169,7 +169,7 @@ class Timestamps(Struct, frozen=True, kw_only=True, rename="camel"):
     last_updated: str
 
 
-class JobAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class TrainingJobDetail(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A training job."""
 
     job_id: str
@@ -199,7 +199,7 @@ class JobAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="c
     #: By name, only if the request asks for them.
     metrics: dict[str, float | int | None] | None = None
     #: Only if the request asks for metrics.
-    progress: Progress | None = None
+    progress: TrainingProgress | None = None
     #: The last lines of the log, only if the request asks for them.
     logs: tuple[str, ...] | None = None
 
@@ -218,8 +218,8 @@ def checkpoint_answer(it: Checkpoint) -> TrainingCheckpoint:
     )
 
 
-def job_row(job: Job) -> JobRow:
-    return JobRow(
+def job_summary(job: Job) -> TrainingJobSummary:
+    return TrainingJobSummary(
         job_id=job.id,
         name=job.spec.name,
         status=status_of(job),
@@ -232,7 +232,7 @@ def job_row(job: Job) -> JobRow:
     )
 
 
-def job_answer(
+def job_detail(
     job: Job,
     *,
     now: datetime,
@@ -240,14 +240,14 @@ def job_answer(
     cost: Cost | None,
     metrics: Metrics | None,
     logs: tuple[str, ...] | None,
-) -> JobAnswer:
+) -> TrainingJobDetail:
     """The description of a job. `now`: the end of the running time of an attempt under way.
 
     `cost` None: the job has no prices. `metrics` and `logs` None: they were not requested.
     """
     duration = running_time(job, now)
-    row, order, kept = job_row(job), cancellation(job), stored_document(job, DIALECT)
-    return JobAnswer(
+    row, order, kept = job_summary(job), cancellation(job), stored_document(job, DIALECT)
+    return TrainingJobDetail(
         job_id=row.job_id,
         name=row.name,
         description=str(kept.get("description", "")),

@@ -10,7 +10,7 @@ from batchq.api.http import InvalidMember
 from batchq.api.operation_table import Call, CallLimit, OperationTable
 from batchq.api.page_tokens import TokenQuery
 from batchq.api.training.context import JOB, JOBS, TrainingContext, find_job
-from batchq.api.training.job_answers import JobAnswer, JobRow, job_answer, job_row
+from batchq.api.training.job_answers import TrainingJobDetail, TrainingJobSummary, job_detail, job_summary
 from batchq.api.training.job_status import STATUSES, TrainingStatus, status_of
 from batchq.api.training_jobs import MAX_LISTS, MAX_WAITING_LISTS, matching_jobs, parse_position, position_text
 from batchq.domain.access.accounts import Caller
@@ -56,7 +56,7 @@ class ListTrainingJobsQuery(BaseModel):
 class ListAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     """One page of jobs, newest first; it may have fewer jobs than `limit`, or none, although more follow."""
 
-    jobs: tuple[JobRow, ...]
+    jobs: tuple[TrainingJobSummary, ...]
     #: The `cursor` of the next page; null: no further job matches.
     next_cursor: str | None
 
@@ -65,7 +65,7 @@ operations = OperationTable[TrainingContext]()
 
 
 @operations.add("GetTrainingJob", "GET", JOB)
-async def get_training_job(context: TrainingContext, call: Call[GetTrainingJobQuery]) -> JobAnswer:
+async def get_training_job(context: TrainingContext, call: Call[GetTrainingJobQuery]) -> TrainingJobDetail:
     """Describes a training job.
 
     A job of another API of this server is described too, except arrays: each of their children is a job.
@@ -77,7 +77,7 @@ async def get_training_job(context: TrainingContext, call: Call[GetTrainingJobQu
     cost = await context.costs.of_job(job.id, caller=caller)
     found = await context.checkpoints.list(job.id, caller=caller) if job.spec.checkpoints is not None else ()
     newest, now = found[: -MAX_CHECKPOINTS - 1 : -1], context.clock.now()
-    return job_answer(job, now=now, checkpoints=newest, cost=cost, metrics=metrics, logs=logs)
+    return job_detail(job, now=now, checkpoints=newest, cost=cost, metrics=metrics, logs=logs)
 
 
 @operations.add("ListTrainingJobs", "GET", JOBS, limit=CallLimit(at_once=MAX_LISTS, waiting=MAX_WAITING_LISTS))
@@ -97,7 +97,7 @@ async def list_training_jobs(context: TrainingContext, call: Call[ListTrainingJo
     )
     jobs, position = await matching_jobs(context.search, wanted, lambda it: _matches(it, query.status), caller=caller)
     after = None if position is None else context.tokens.make(token, position_text(position))
-    return ListAnswer(jobs=tuple(map(job_row, jobs)), next_cursor=after)
+    return ListAnswer(jobs=tuple(map(job_summary, jobs)), next_cursor=after)
 
 
 async def _log(context: TrainingContext, job: Job, lines: int, caller: Caller) -> tuple[str, ...]:

@@ -130,7 +130,7 @@ class ConsumableResource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     created_at: datetime
 
 
-class Operation(StrEnum):
+class QuantityOperation(StrEnum):
     """What UpdateConsumableResource does with its quantity."""
 
     SET = "SET"
@@ -143,7 +143,7 @@ class ConsumableUpdate(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     #: The request's clientToken.
     token: str
-    operation: Operation
+    operation: QuantityOperation
     #: Units.
     quantity: int
     #: When it was applied.
@@ -265,14 +265,14 @@ def valid_quantity(units: int) -> int:
     return units
 
 
-def updated_total(total: int, operation: Operation, units: int) -> int:
+def updated_total(total: int, operation: QuantityOperation, units: int) -> int:
     """The total of a consumable resource after an update. Raises Invalid below 0 or above MAX_UNITS."""
     match operation:
-        case Operation.SET:
+        case QuantityOperation.SET:
             return units
-        case Operation.ADD if total + units <= MAX_UNITS:
+        case QuantityOperation.ADD if total + units <= MAX_UNITS:
             return total + units
-        case Operation.REMOVE if units <= total:
+        case QuantityOperation.REMOVE if units <= total:
             return total - units
     raise Invalid(f"The total quantity is {total}: it would not stay between 0 and {MAX_UNITS}.")
 

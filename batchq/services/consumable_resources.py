@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from batchq.domain import catalog as rules
 from batchq.domain.access.accounts import Caller
-from batchq.domain.catalog import ConsumableResource, ConsumableUpdate, Operation, ResourceKind
+from batchq.domain.catalog import ConsumableResource, ConsumableUpdate, QuantityOperation, ResourceKind
 from batchq.domain.ids import ConsumableName
 from batchq.errors import Invalid
 from batchq.ports.catalog import CatalogStore
@@ -90,7 +90,7 @@ class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource
 
     @serialized
     async def change_total(
-        self, name: ConsumableName, *, operation: Operation, quantity: int, token: str | None, caller: Caller
+        self, name: ConsumableName, *, operation: QuantityOperation, quantity: int, token: str | None, caller: Caller
     ) -> ConsumableResource:
         """Set, raise or lower the total. Units that jobs hold are not affected.
 

@@ -12,7 +12,7 @@ from batchq.domain.catalog import (
     ConsumableUpdate,
     DefinitionStatus,
     JobQueue,
-    Operation,
+    QuantityOperation,
     ResourceKind,
     SchedulingPolicy,
     ShareWeight,
@@ -187,7 +187,7 @@ async def test_consumable_resources_are_read_as_saved_until_deleted(store):
 
 
 def update(token="a-token", *, at=NOON, **changes):
-    return ConsumableUpdate(**{"token": token, "operation": Operation.ADD, "quantity": 1, "at": at} | changes)
+    return ConsumableUpdate(**{"token": token, "operation": QuantityOperation.ADD, "quantity": 1, "at": at} | changes)
 
 
 async def test_an_update_is_stored_with_its_result(store):

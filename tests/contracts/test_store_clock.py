@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from batchq.clock import align
 from batchq.domain.access.audit import AuditQuery, PendingAudit
-from batchq.domain.catalog import ConsumableUpdate, JobQueue, Operation
+from batchq.domain.catalog import ConsumableUpdate, JobQueue, QuantityOperation
 from batchq.domain.ids import ConsumableName, QueueName
 from batchq.domain.job import Status
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
@@ -77,7 +77,7 @@ async def test_all_decisive_times_are_shifted_once(store):
     key = submission()
     blocked = job(number=1, status=Status.RUNNABLE, unschedulable=True, blocked_at=then, created_at=then)
     waits = job(number=2, status=Status.RUNNABLE, created_at=then)
-    update = ConsumableUpdate(token="once", operation=Operation.ADD, quantity=1, at=then)
+    update = ConsumableUpdate(token="once", operation=QuantityOperation.ADD, quantity=1, at=then)
     asked, noted = (
         replace(DONE, at=then),
         PendingAudit(entry_id="by a command", record=replace(DONE, at=then, user="root")),

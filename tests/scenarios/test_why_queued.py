@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.access.accounts import Account, AccountLimits, Caller, ContainerPolicy, User
-from batchq.domain.catalog import EnvironmentName, Operation, State
+from batchq.domain.catalog import EnvironmentName, QuantityOperation, State
 from batchq.domain.container import Resources
 from batchq.domain.explanation.codes import Code
 from batchq.domain.ids import ConsumableName, DefinitionRef, QueueName, child_id
@@ -367,7 +367,7 @@ async def test_a_job_that_requires_more_units_than_there_are_cannot_start(world,
     job = await needing(world, 2, LASTING, millicpus=WHOLE)
     await world.wait_for(job, Status.RUNNABLE)
     await world.catalog.consumable_resources.change_total(
-        LICENCES, operation=Operation.SET, quantity=1, token=None, caller=ADMIN
+        LICENCES, operation=QuantityOperation.SET, quantity=1, token=None, caller=ADMIN
     )
     await world.finish(holder)
 

@@ -12,7 +12,15 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.budgets import Budget, BudgetKey
 from batchq.domain.bulk_stop import BulkStopOrder
-from batchq.domain.catalog import EnvironmentName, Operation, PolicyName, ResourceKind, ShareWeight, State, TimeLimit
+from batchq.domain.catalog import (
+    EnvironmentName,
+    PolicyName,
+    QuantityOperation,
+    ResourceKind,
+    ShareWeight,
+    State,
+    TimeLimit,
+)
 from batchq.domain.ids import ConsumableName, JobId, QueueName
 from batchq.errors import BatchqError, Invalid
 from batchq.ports.clock import Clock
@@ -314,7 +322,7 @@ class Client:
         """Set a total; used-up quantities are not part of it."""
         await self.request(
             lambda it: it.catalog.consumable_resources.change_total(
-                name, operation=Operation.SET, quantity=total, token=None, caller=ADMIN
+                name, operation=QuantityOperation.SET, quantity=total, token=None, caller=ADMIN
             )
         )
         self._run_log.write(f"client has {total} {name}")

@@ -12,7 +12,7 @@ from batchq.domain.access.accounts import AccountName, UserName
 from batchq.domain.access.audit import AuditRecord, PendingAudit
 from batchq.domain.budgets import Budget, BudgetKey, BudgetScope
 from batchq.domain.bulk_stop import BulkStop, BulkStopOrder, JobFilter, Kind
-from batchq.domain.catalog import ConsumableUpdate, Operation
+from batchq.domain.catalog import ConsumableUpdate, QuantityOperation
 from batchq.domain.cost import Amounts, Spending
 from batchq.domain.ids import ConsumableName, child_id
 from batchq.domain.job import ArrayChild, ArrayState, ConsumableRequirement, Status
@@ -62,7 +62,7 @@ RECORD = AuditRecord(
     at=NOON, user=UserName("ada"), account=AccountName("lab"), operation="SubmitJob", resource=f"job/{job_id(1)}"
 )
 BULK_STOP = BulkStopOrder(kind=Kind.CANCEL, reason="enough", record=RECORD)
-UPDATE = ConsumableUpdate(token="a-token", operation=Operation.ADD, quantity=1, at=NOON)
+UPDATE = ConsumableUpdate(token="a-token", operation=QuantityOperation.ADD, quantity=1, at=NOON)
 BUDGET = Budget(key=BudgetKey(BudgetScope.ACCOUNT, "lab"), currency="EUR", soft=Decimal(1))
 SPENDING = Spending(
     day=NOON.date(),
