@@ -27,6 +27,8 @@ from batchq.domain.access.accounts import Caller, Directory, Role, UserName
 from batchq.errors import Invalid, Throttled, Unavailable
 from batchq.throttling import ConcurrencyLimit, RateLimiter
 
+log = logging.getLogger(__name__)
+
 _CREDENTIAL = re.compile(
     r"Credential=([\w.+=@-]{1,128})/[0-9]{8}/([a-z0-9-]{1,32})/[a-z0-9-]{1,32}/aws4_request(?![^,\s])"
 )
@@ -47,28 +49,18 @@ def parse_credential(authorization: str) -> Credential:
     return Credential() if found is None else Credential(access_key=found[1], region=found[2])
 
 
-log = logging.getLogger(__name__)
-
 Gate = Callable[[web.Request], AbstractAsyncContextManager[None]]
-
 """Admits a request while it is handled. Entering raises HttpRefusal, or Throttled."""
 
 CALLER = web.RequestKey("caller", Caller)
-
 """The caller of an authenticated request. Absent in an unsigned /healthz request, whose reply has the status only."""
 
 HEALTH = "/healthz"  # needs no signature: a monitoring system may have no key
-
 LIVE, READY = "/livez", "/readyz"  # need no signature, and reply with one word
-
-METRICS = "/metrics"  # needs no signature: its handler checks a token of its own
-
+METRICS = "/metrics"  # needs no signature: its handler checks the metrics token
 _UNSIGNED = frozenset({LIVE, READY, METRICS})
-
 MAX_CONCURRENT_REQUESTS = 32  # requests of one user that are handled at the same time
-
 _NO_USER = "The user of this access key does not exist."
-
 _NO_KEYS = "The server cannot read its access keys; its log has the cause."
 
 
@@ -133,7 +125,7 @@ class Callers:
 
 
 class Throttle:
-    """Limits each user to `rate` requests a second on average, and to MAX_AT_ONCE at the same time."""
+    """Limits each user to `rate` requests a second on average, and to MAX_CONCURRENT_REQUESTS at the same time."""
 
     def __init__(self, *, rate: float, now: Callable[[], datetime]) -> None:
         self._rate = rate

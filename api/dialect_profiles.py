@@ -1,4 +1,4 @@
-"""What the dialects of the API do differently before a handler is called: error responses, and accepted credentials.
+"""Profiles of the dialects: their error responses, and the credentials that they accept.
 
 Each dialect registers its profile, once, when it is mounted. The profile of a request is that with the longest matching
 prefix; AWS's is the default. Decision 0048.
@@ -32,13 +32,13 @@ class RequestFailure(Struct, frozen=True, kw_only=True):
 
 
 class DialectProfile(Struct, frozen=True, kw_only=True):
-    """How errors of a dialect look, and how its callers are authenticated."""
+    """The shape of a dialect's errors, and how its callers are authenticated."""
 
     #: Of its error responses in OpenAPI.
     name: str
-    #: What the paths of the dialect begin with. With `target` it is the whole path.
+    #: The prefix of the dialect's paths; the whole path if `target` is set.
     prefix: str
-    #: What X-Amz-Target begins with; empty if the path alone determines the dialect.
+    #: The prefix of X-Amz-Target; empty if the path alone determines the dialect.
     target: str = ""
     #: Returns the response to a failed request.
     error_response: Callable[[RequestFailure], web.Response]

@@ -1,6 +1,6 @@
 """Middleware: checks the Host, Origin and Content-Type headers of each request, and converts errors to responses.
 
-An error has the shape of the dialect of the path: also those of authentication, and those of unknown paths.
+Errors have the shape of the path's dialect, those of authentication and of unknown paths included.
 
 Any web page can make a browser send requests to 127.0.0.1. So the Host header must have a name of this server (DNS
 rebinding uses another), requests from other origins are refused, and the Content-Type of a body must be JSON, which an
@@ -40,8 +40,8 @@ def request_middleware(
 ) -> Middleware:
     """Return the middleware. `hosts`: the names, besides those of loopback, that a Host header may have.
 
-    `observe` is called with each request, the status of its response, and the seconds that it took. `profiles`: of all
-    dialects, which may be registered later.
+    `observe` is called with each request, the status of its response, and the seconds that it took. The profiles of the
+    dialects may be registered later.
     """
     known = LOOPBACK | {_bracketed(host.lower()) for host in hosts}
 
@@ -64,7 +64,7 @@ def request_middleware(
 
 
 def _failure(request: web.Request, error: Exception) -> RequestFailure:
-    """What failed. Errors that an operator must know are logged."""
+    """Describe the failure for the dialect. Errors of the server are logged."""
     status, code, message = HTTPStatus.BAD_REQUEST, "ClientException", str(error)
     match error:
         case HttpRefusal():

@@ -248,11 +248,11 @@ def _schemas(
     requests, schemas = request_schemas(it.body for it in docs if it.body is not None)
     structs = [shape for it in docs for shape in _structs(it)]
     answers, own = answer_schemas([*structs, *additions.values(), *errors])
-    aws, theirs = aws_schemas((it.answer for it in docs if isinstance(it.answer, AwsAnswer)), additions, answers)
+    aws, of_aws = aws_schemas((it.answer for it in docs if isinstance(it.answer, AwsAnswer)), additions, answers)
     both = schemas.keys() & own.keys()  # enumerations of requests and answers have the same schema
     assert all("enum" in cast("Json", own[it]) for it in both), f"a request and an answer have one name: {both}"
     refs = _Refs(requests=requests, structs=answers, aws=aws)
-    return refs, {**schemas, **own, **theirs}
+    return refs, {**schemas, **own, **of_aws}
 
 
 def _structs(it: OperationDoc) -> Sequence[type[Struct]]:

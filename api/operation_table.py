@@ -1,4 +1,4 @@
-"""Tables of operations: what every operation with a route of its own does before and after its handler.
+"""Tables of operations that have their own routes, and what each does before and after its handler.
 
     operations = OperationTable[BudgetService](not_found=HTTPStatus.NOT_FOUND)
 
@@ -6,9 +6,9 @@
     async def set_budget(budgets: BudgetService, call: Call[SetBudgetRequest]) -> BudgetAnswer:
         ...
 
-The request is authorized and parsed, the limit of the caller's requests is kept, and the answer is sent. The shapes of
-requests and answers are those of the handler's annotations. The first paragraph of its docstring is the summary of the
-operation in /openapi.json, and the rest its description.
+The request is authorized and parsed, the caller's concurrent requests are limited, and the answer is sent. The shapes
+of requests and answers are taken from the handler's annotations. The first paragraph of its docstring is the summary of
+the operation in /openapi.json, and the rest its description.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

@@ -32,7 +32,7 @@ from batchq.api.page_tokens import PageTokens
 from batchq.api.sagemaker import routes as sagemaker
 from batchq.api.sagemaker.create_job import CreateLimits
 from batchq.api.sagemaker.job_document import is_training_job
-from batchq.api.training import routes as training
+from batchq.api.training import operations as training
 from batchq.api.training.context import TrainingContext
 from batchq.api.training_jobs import MAX_LISTS, MAX_WAITING_LISTS
 from batchq.clock import wall_time

@@ -102,7 +102,6 @@ class ManagedInstancesProvider(WireModel):
 
 
 ResourceType = Literal["EC2", "SPOT", "FARGATE", "FARGATE_SPOT", "ECS_MANAGED_INSTANCES"]
-
 UpdatedAllocationStrategy = Literal[
     "BEST_FIT_PROGRESSIVE",
     "BEST_FIT_PROGRESSIVE_ORDERED",
@@ -110,13 +109,9 @@ UpdatedAllocationStrategy = Literal[
     "SPOT_PRICE_CAPACITY_OPTIMIZED",
     "SPOT_CAPACITY_OPTIMIZED_PRIORITIZED",
 ]
-
 AllocationStrategy = Literal["BEST_FIT"] | UpdatedAllocationStrategy
-
 UserdataType = Literal["EKS_BOOTSTRAP_SH", "EKS_NODEADM"]
-
 Count = Annotated[Integer, Field(ge=0)]
-
 Label = Annotated[Text, Field(min_length=1, max_length=256)]
 
 

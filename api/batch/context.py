@@ -28,7 +28,7 @@ class BatchContext(Struct, frozen=True, kw_only=True):
     clock: Clock
     #: The account id in ARNs.
     account: str
-    #: The region of callers whose requests name none.
+    #: The region for requests without a credential.
     region: str
     tokens: PageTokens
     limits: ServerLimits
@@ -62,13 +62,13 @@ async def read_request(request: web.Request, context: BatchContext, caller: Call
 
 
 async def read_tag_request(request: web.Request, context: BatchContext, caller: Caller) -> BatchRequest:
-    """As `call`, for an operation with an ARN in its path."""
+    """As `read_request`, for an operation with an ARN in its path."""
     plain = await read_request(request, context, caller)
     return replace(plain, arn=request.match_info["arn"], keys=tuple(request.query.getall("tagKeys", ())))
 
 
 def _principal(caller: Caller, credential: Credential) -> str:
-    """Whose invocation ids are the same: those of one access key, or of one user of the unix socket."""
+    """The scope in which an invocation id is unique: an access key, or a user of the unix socket."""
     return f"uid {caller.uid}" if caller.uid is not None else caller.key or credential.access_key
 
 

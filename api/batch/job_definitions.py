@@ -268,7 +268,7 @@ def to_wire(registered: JobDefinition, arns: BatchArns) -> dict[str, object]:
 
 
 def _filled(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The properties of a document for whose containers AWS returns empty lists."""
+    """The properties of a document, with the empty lists that AWS returns for omitted members of containers."""
     if "nodeProperties" in properties:
         return {"nodeProperties": node_properties(properties["nodeProperties"])}
     return (

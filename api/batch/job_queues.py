@@ -31,7 +31,7 @@ REASONS = (
     "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT",
     "MISCONFIGURATION:EC2_INSTANCE_CONFIGURATION_UNSUPPORTED",
 )
-"""AWS: the reasons that an action can have. A job may be blocked for other reasons, too."""
+"""AWS: the reasons for which a time limit can be set. A job may be blocked for other reasons, too."""
 CAPACITY_UNIT = "VCPU"
 """AWS: the capacityUnit of jobs that do not run on Kubernetes."""
 Content = dict[str, object]

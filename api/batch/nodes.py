@@ -196,7 +196,7 @@ def _dependency(given: TaskContainerDependency) -> ContainerDependency:
 
 
 def _check_dependencies(made: Sequence[TaskContainer]) -> None:
-    """AWS: no container may wait for the end of an essential one, because that ends the task. Raises Invalid."""
+    """AWS: no container may wait for the exit of an essential one, because that exit ends the task. Raises Invalid."""
     known = {it.name: it for it in made}
     for container in made:
         validation.unique((it.container for it in container.depends_on), "A container in dependsOn")

@@ -103,7 +103,7 @@ def to_submission(
 ) -> Submission:
     """Translate a request for this revision of the job definition. Raises Invalid, and NotFound.
 
-    The Submission names the revision, because it may not be the newest any more when the job is created.
+    The Submission names the revision, because a newer one may be registered before the job is created.
     """
     if not _JOB_NAME.fullmatch(given.jobName):
         raise Invalid("Job name should match valid pattern")
@@ -184,8 +184,8 @@ def _dependency(given: JobDependency, arns: BatchArns) -> Dependency:
 class AppliedOverrides(Struct, frozen=True, kw_only=True):
     """The members of a Submission that result from the overrides."""
 
-    #: The changes whose length is limited: of the only container, of all containers of the task together, or of the
-    #: range of nodes whose containers together have the longest.
+    #: The overrides whose length is limited: those of the only container, of all containers of the task together, or of
+    #: all containers of the node range with the longest ones.
     overrides: Overrides
     #: The definition's task with the changes; None for another kind of definition.
     task: Task | None = None
@@ -244,10 +244,10 @@ def task_overrides(given: EcsPropertiesOverride | None, task: Task) -> ByName:
     for name in names:
         if name not in {it.name for it in task.containers}:
             raise Invalid(f"Container '{name}' in ecsPropertiesOverride is not one of the job definition's.")
-    return {name: container_overrides(_alike(it), {}) for name, it in zip(names, containers, strict=True)}
+    return {name: container_overrides(_container_members(it), {}) for name, it in zip(names, containers, strict=True)}
 
 
-def _alike(given: TaskContainerOverrides) -> ContainerOverrides:
+def _container_members(given: TaskContainerOverrides) -> ContainerOverrides:
     return ContainerOverrides(
         command=given.command, environment=given.environment, resourceRequirements=given.resourceRequirements
     )
@@ -326,10 +326,10 @@ def _targets(requested: NodeOverrides, properties: NodeProperties, gang: Nodes) 
     places |= {f"{it.first}:{it.last}": place for place, it in enumerate(gang.ranges)}
     listed = requested.nodePropertyOverrides or []
     found = [places.get(it.targetNodes, places.get(_closed_range(it.targetNodes, gang.count))) for it in listed]
-    strange = [it.targetNodes for it, place in zip(listed, found, strict=True) if place is None]
-    if strange:
+    unknown = [it.targetNodes for it, place in zip(listed, found, strict=True) if place is None]
+    if unknown:
         text = "NodeOverride targets should match job definition. Non matching targets - "
-        raise Invalid(text + ", ".join(strange))
+        raise Invalid(text + ", ".join(unknown))
     validation.unique(found, "A range of nodePropertyOverrides")
     return {place: it for place, it in zip(found, listed, strict=True) if place is not None}
 

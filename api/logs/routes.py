@@ -29,7 +29,6 @@ from batchq.logs.service import LogQuery, LogSearchPosition, LogService
 from batchq.services.named_jobs import TRAINING_GROUP, TrainingLogStreams
 
 log = logging.getLogger(__name__)
-
 PREFIX = "Logs_20140328."
 MAX_EVENTS = 10_000
 MAX_STREAMS = 50
@@ -41,7 +40,7 @@ class LogsContext(Struct, frozen=True, kw_only=True):
     logs: LogService
     #: The account id in ARNs.
     account: str
-    #: The region of callers whose requests name none.
+    #: The region for requests without a credential.
     region: str
     tokens: PageTokens
     #: The streams of `/aws/sagemaker/TrainingJobs`.

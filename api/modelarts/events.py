@@ -12,7 +12,7 @@ from batchq.domain.stop_orders import StopProgress, StopStep
 from batchq.ports.history import HistoryEntry
 
 SOURCE = "batchq"
-MAX_RECORDS = 50  # attempts whose stages are listed, the newest ones
+MAX_RECORDS = 50  # the newest attempts, whose stages are listed
 
 _TEXTS = {
     Status.SUBMITTED: "The training job is created.",

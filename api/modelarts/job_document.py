@@ -1,7 +1,7 @@
 """The description of a training job, as create, show, list and terminate answer it.
 
-What the dialect only returns is stored with the job as its client document. Jobs of other dialects have none: then the
-members that follow from the job itself are described.
+Members of the request that the dialect only returns are stored with the job as its client document. A job of another
+dialect has none: it is described by the members that follow from the job itself.
 """
 
 from collections.abc import Mapping
@@ -129,7 +129,7 @@ def task_names(job: Job) -> tuple[str, ...]:
 
 
 def job_answer(job: Job, of: Phases, *, now: datetime) -> TrainingJobAnswer:
-    """The description of a job whose phases are `of`."""
+    """The description of a job. `of`: its phases."""
     stored = stored_document(job, DIALECT)
     metadata, spec = stored.get("metadata", {}), stored.get("spec", {})
     return TrainingJobAnswer(

@@ -31,7 +31,7 @@ MAX_SEARCHED = 5000  # jobs
 PAGE_SIZE = 100  # jobs that are in memory together
 DEFAULT_LIMIT = 10
 LATEST = 253_402_300_799_999  # milliseconds: the last of the year 9999
-_NAME_PATTERN_LIMIT = 20  # names that the store compares; more are compared here
+_NAME_PATTERN_LIMIT = 20  # names that the store compares; if there are more, only the predicate does
 
 Predicate = Callable[[Job], bool]
 
@@ -56,7 +56,7 @@ class TrainingJobsAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class _Selection(Struct, frozen=True, kw_only=True):
-    """What a request selects: the query of the store, and what is decided here."""
+    """What a request selects: the query of the store, and the conditions that the store cannot check."""
 
     query: JobSearchQuery
     predicates: tuple[Predicate, ...]
@@ -143,7 +143,7 @@ def _with_filter(
 
 
 def _named(selection: _Selection, it: SearchFilter, values: Sequence[str]) -> _Selection:
-    """The store narrows the search in any case; the case is compared here."""
+    """The store compares names without their case; the predicate compares the case."""
     narrowed = selection.query
     if it.operator in {"like", "in"} and len(values) <= _NAME_PATTERN_LIMIT and narrowed.names is None:
         stars = "*" if it.operator == "like" else ""

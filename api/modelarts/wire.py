@@ -1,7 +1,7 @@
 """Shapes of the requests of the ModelArts dialect.
 
-Members are spelt as the vendor spells them. Members that only change what is shown are kept as they are sent; unknown
-ones are ignored, as the vendor does, because its clients send members of newer versions.
+Members are spelt as the vendor spells them. Members that the server only returns are stored as they are sent. Unknown
+members are ignored, as the vendor does: its clients send members of newer versions.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ Word = Annotated[str, Field(pattern=r"^[^\x00]*$", max_length=256)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,255}$")]
 Kept = Annotated[dict[str, Any], Field(max_length=100)]
-"""A structure that is stored and returned, and not carried out."""
+"""A structure that is stored and returned, and has no effect."""
 
 
 def _one_map(given: object) -> object:

@@ -261,7 +261,7 @@ def _folder(uri: str, s3_root: Path | None) -> str:
 
 
 _GIB = 1024  # MiB
-_MIN_MEMORY = 4  # MiB: less than this no engine accepts
+_MIN_MEMORY = 4  # MiB: container engines accept no less
 _SIZES: Mapping[str, int] = {
     "large": 2,
     "xlarge": 4,

@@ -1,7 +1,7 @@
 """Training jobs in SageMaker's responses, and their statuses. Times are seconds since 1970."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 
@@ -107,29 +107,33 @@ def training_job_status(job: Job) -> TrainingJobStatus:
 
 def transitions(job: Job, history: Sequence[HistoryEntry]) -> tuple[Transition, ...]:
     """The secondary statuses that the job has had, oldest first. The last one is the present one."""
-    steps = list(_steps(job, history))
-    ends = [at for _, at in steps[1:]]
-    final = None if job.status not in FINISHED else steps[-1][1]
+    entered = _entered(job, history)
+    final = None if job.status not in FINISHED else entered[-1][1]
+    ends = [*(at for _, at in entered[1:]), final]
     return tuple(
         Transition(status=status, started_at=at, ended_at=end, message=_MESSAGES[status])
-        for (status, at), end in zip(steps, [*ends, final], strict=True)
+        for (status, at), end in zip(entered, ends, strict=True)
     )
 
 
-def _steps(job: Job, history: Sequence[HistoryEntry]) -> Iterator[tuple[SecondaryStatus, datetime]]:
-    """Each secondary status with its beginning; equal ones in succession are one."""
-    last: SecondaryStatus | None = None
+def _entered(job: Job, history: Sequence[HistoryEntry]) -> list[tuple[SecondaryStatus, datetime]]:
+    """When the job entered each of its secondary statuses, oldest first.
+
+    No status follows itself. A job that was ordered to stop is STOPPING until it ends.
+    """
+    found: list[tuple[SecondaryStatus, datetime]] = []
     for entry in history:
-        if entry.status in FINISHED:
+        last = found[-1][0] if found else None
+        if entry.status in FINISHED or last is SecondaryStatus.STOPPING:
             continue
         is_stop = entry.stop is not None and entry.stop.kind in {StopKind.TERMINATE, StopKind.TIMEOUT}
         status = SecondaryStatus.STOPPING if is_stop else _SIMPLE[entry.status]
-        if status is not last and last is not SecondaryStatus.STOPPING:
-            yield status, entry.at
-            last = status
-    now = secondary_status(job)
-    if now is not last:
-        yield now, job.stopped_at or (history[-1].at if history else job.created_at)
+        if status is not last:
+            found.append((status, entry.at))
+    present = secondary_status(job)
+    if not found or found[-1][0] is not present:
+        found.append((present, job.stopped_at or (history[-1].at if history else job.created_at)))
+    return found
 
 
 DELETED_TAG = "sagemaker:deleted"

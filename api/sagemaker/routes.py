@@ -51,7 +51,7 @@ class SageMakerContext(Struct, frozen=True, kw_only=True):
     tokens: PageTokens
     #: The account id in ARNs.
     account: str
-    #: The region of callers whose requests name none.
+    #: The region for requests without a credential.
     region: str
     limits: CreateLimits
     #: Of the lists of each user.

@@ -30,7 +30,6 @@ MAX_WAITS = 16  # requests of one user that wait for the end of a job at the sam
 Reason = Annotated[str, Field(pattern=r"^[^\x00]*$", min_length=1, max_length=1024)]
 
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?::[0-9]{1,5})?", re.ASCII)
-_SHOWN = 200  # characters of an unknown id in an error
 
 
 class TrainingContext(Struct, frozen=True, kw_only=True):
@@ -55,7 +54,7 @@ async def find_job(context: TrainingContext, call: Call[Input]) -> Job:
     """The job that the path names. Raises HttpRefusal for an unknown job, and for an array."""
     text = call.path["jobId"]
     if _ID.fullmatch(text) is None:
-        raise not_found("job", text[:_SHOWN])
+        raise not_found("job", text)
     return await read_job(context, JobId(text), call.caller)
 
 

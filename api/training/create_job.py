@@ -50,7 +50,7 @@ from batchq.services.submissions import Submission
 IDEMPOTENCY_KEY = "Idempotency-Key"
 MAX_RETRIES = 9
 MAX_CHECKPOINT_SECONDS = int(MAX_CHECKPOINT_TIMEOUT.total_seconds())
-MAX_TAGS = 45  # AWS: a job has at most 50 tags, and some declare what AWS has no members for
+MAX_TAGS = 45  # AWS: a job has at most 50 tags; up to five declare its checkpoints and its progress
 MIN_MEMORY, MAX_MEMORY = 4, 2**31 - 1  # MiB, as in SubmitJob
 RESERVED = ("AWS_BATCH_", VARIABLE, "BATCHQ_CHECKPOINT_", "BATCHQ_RESUME_")
 """Prefixes of the variables that the server sets."""
@@ -79,9 +79,9 @@ class InfrastructureRequest(_Model):
     #: As `8GB` or `512MB`, in powers of 1024.
     memory: ShortText = "1GB"
     gpu_count: Annotated[int, Field(ge=0, le=1024)] = 0
-    #: Kept and shown; the server does not read it.
+    #: Returned as it was given; the server does not read it.
     gpu_type: ShortText | None = None
-    #: Kept and shown; the server does not read it.
+    #: Returned as it was given; the server does not read it.
     storage: ShortText | None = None
 
 
@@ -139,11 +139,11 @@ class CreateTrainingJobRequest(_Model):
     progress: ProgressRequest = ProgressRequest()
     #: `KEY` or `KEY=VALUE`.
     tags: Annotated[list[ShortText], Field(max_length=MAX_TAGS)] = []
-    #: Kept and shown; the server does not read it.
+    #: Returned as it was given; the server does not read it.
     framework: JsonValue = None
-    #: Kept and shown; the server does not read it.
+    #: Returned as it was given; the server does not read it.
     model_config_: Annotated[JsonValue, Field(alias="modelConfig")] = None
-    #: Kept and shown; the server does not read it.
+    #: Returned as it was given; the server does not read it.
     dataset_config: JsonValue = None
 
 
@@ -225,7 +225,7 @@ def to_container(body: CreateTrainingJobRequest) -> ContainerSpec:
 
 
 def _key(request: web.Request, caller: Caller) -> SubmissionKey | None:
-    """The same for all bodies: `create` compares them."""
+    """The key does not depend on the body: the handler compares the digests of the requests."""
     text = request.headers.get(IDEMPOTENCY_KEY)
     if text is None:
         return None

@@ -15,6 +15,7 @@ from batchq.api.training.job_status import TrainingStatus
 from batchq.domain.ids import JobId
 
 RETRY_AFTER = 1  # seconds
+MAX_SHOWN = 200  # characters of an unknown id in an error
 
 
 class TrainingErrorAnswer(Struct, frozen=True, kw_only=True):
@@ -48,8 +49,8 @@ def not_found(resource: str, name: str) -> TrainingRefusal:
     return TrainingRefusal(
         HTTPStatus.NOT_FOUND,
         "RESOURCE_NOT_FOUND",
-        f"Training {resource} {name} not found.",
-        details={"resource": resource, "id": name},
+        f"Training {resource} {name[:MAX_SHOWN]} not found.",
+        details={"resource": resource, "id": name[:MAX_SHOWN]},
     )
 
 

@@ -29,10 +29,8 @@ from batchq.domain.stop_orders import StopOrder
 from batchq.ports.checkpoints import Checkpoint, CheckpointType
 
 DIALECT = "training"  # the member `dialect` of JobSpec.client_document
-
-VARIABLE = "BATCHQ_HP_"  # what the variables of hyperparameters begin with
-
-DECLARATION = "batchq:"  # what the keys of tags begin with that declare what AWS has no members for
+VARIABLE = "BATCHQ_HP_"  # prefix of the variables of hyperparameters
+DECLARATION = "batchq:"  # prefix of the tags that declare members which AWS does not have
 
 
 class TrainingCheckpoint(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -12,7 +12,7 @@ from batchq.api import app as api
 from batchq.api.authentication import HealthReport, open_gate
 from batchq.api.page_tokens import PageTokens
 from batchq.api.training.context import TrainingContext
-from batchq.api.training.routes import dialect
+from batchq.api.training.operations import dialect
 from batchq.services.checkpoints import CheckpointService
 from batchq.services.direct_submission import DirectSubmissionService
 from batchq.services.job_search import JobSearchService
