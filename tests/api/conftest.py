@@ -239,6 +239,18 @@ async def http(server):
 
 
 @pytest.fixture
+def refused(http):
+    """Send an invalid request; returns the text of the error. The fixture `server` checks that nothing was stored."""
+
+    async def refused(operation, content=None, *, body=None):
+        status, headers, answer = await http.post(operation, content, body=body)
+        assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException"), answer
+        return answer["message"]
+
+    return refused
+
+
+@pytest.fixture
 async def sleeper(default_queue, boto):
     """The ARN of the job definition `sleeper`."""
     made = await boto.register_job_definition(

@@ -95,14 +95,10 @@ async def test_deregistering_twice_or_an_unknown_definition_is_not_an_error(regi
 
 
 @pytest.mark.parametrize("said", ["it", "", "it:x", ARN + "job-definition/it", ARN + "job/it:1", "it:0"])
-async def test_deregistering_requires_a_revision(server, register, boto, said):
+async def test_deregistering_requires_a_revision(register, boto, said):
     await register()
-    before = server.stored_rows()
-
     with pytest.raises(boto.exceptions.ClientException, match="name:revision"):
         await boto.deregister_job_definition(jobDefinition=said)
-
-    assert server.stored_rows() == before
 
 
 @pytest.mark.parametrize(

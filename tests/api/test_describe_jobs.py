@@ -207,21 +207,6 @@ async def test_the_reason_of_a_terminate_is_not_followed_by_a_created_host_path(
     assert (job["statusReason"], job["container"]["reason"]) == ("wrong data", CREATED)
 
 
-async def test_a_cancelled_job_has_the_flag_and_the_callers_reason(submit, described, boto):
-    job_id = await submit()
-    await boto.cancel_job(jobId=job_id, reason="changed my mind")
-
-    job = await described(job_id)
-
-    assert (job["status"], job["statusReason"], job["isCancelled"], job["isTerminated"]) == (
-        "FAILED",
-        "changed my mind",
-        True,
-        False,
-    )
-    assert job["attempts"] == []
-
-
 async def test_a_job_is_described_after_its_definition_was_deregistered(submit, described, boto):
     job_id = await submit()
     await boto.deregister_job_definition(jobDefinition="sleeper:1")
@@ -279,13 +264,6 @@ async def test_a_hundred_ids_are_accepted(submit, boto):
 async def test_101_ids_are_refused(boto):
     with pytest.raises(boto.exceptions.ClientException, match=r"Maximum number of jobs supported is  100 \."):
         await boto.describe_jobs(jobs=[UNKNOWN_ID] * 101)
-
-
-@pytest.mark.fault("IN19")
-async def test_an_id_of_ten_kilobytes_is_unknown(boto):
-    found = await boto.describe_jobs(jobs=["a" * 10240])
-
-    assert found["jobs"] == []
 
 
 async def test_integers_are_returned_as_integers(server, submit, http):

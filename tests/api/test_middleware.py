@@ -67,14 +67,11 @@ async def test_an_unknown_host_name_is_refused(http, host):
     ids=str,
 )
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE", "OPTIONS"])
-async def test_requests_from_another_site_are_refused_without_cors_headers(server, http, method, headers):
-    before = server.stored_rows()
-
+async def test_requests_from_another_site_are_refused_without_cors_headers(http, method, headers):
     status, response_headers, _ = await http.ask(method, "/v1/describejobs", data=b'{"jobs": []}', **headers)
 
     assert status == 403
     assert [name for name in response_headers if name.startswith(CORS)] == []
-    assert server.stored_rows() == before
 
 
 async def test_requests_from_the_same_origin_are_accepted(server, http):

@@ -39,14 +39,10 @@ async def test_tags_are_added_and_removed(boto, arn):
     assert left["tags"] == {"a": "2"}
 
 
-async def test_a_resource_has_at_most_fifty_tags(server, boto, arn):
+async def test_a_resource_has_at_most_fifty_tags(boto, arn):
     await boto.tag_resource(resourceArn=arn, tags={f"key-{n}": "x" for n in range(50)})
-    before = server.stored_rows()
-
     with pytest.raises(boto.exceptions.ClientException, match="50"):
         await boto.tag_resource(resourceArn=arn, tags={"one more": "x"})
-
-    assert server.stored_rows() == before
 
 
 async def test_concurrent_requests_add_at_most_fifty_tags(boto, arn):
@@ -88,14 +84,10 @@ UNKNOWN = [
 @pytest.mark.fault("IN19")
 @pytest.mark.parametrize("arn", UNKNOWN, ids=lambda it: it[-40:])
 @pytest.mark.parametrize("operation", ["tag_resource", "untag_resource", "list_tags_for_resource"])
-async def test_an_unknown_resource_has_no_tags(server, sleeper, boto, operation, arn):
+async def test_an_unknown_resource_has_no_tags(sleeper, boto, operation, arn):
     asked = {"tag_resource": {"tags": {"a": "b"}}, "untag_resource": {"tagKeys": ["a"]}}.get(operation, {})
-    before = server.stored_rows()
-
     with pytest.raises(boto.exceptions.ClientException, match="not found"):
         await getattr(boto, operation)(resourceArn=arn, **asked)
-
-    assert server.stored_rows() == before
 
 
 async def test_an_arn_of_another_account_is_reported(boto):
@@ -107,15 +99,11 @@ async def test_an_arn_of_another_account_is_reported(boto):
 
 @pytest.mark.parametrize("member", [":0", ":9999", "#0", "#12"])
 @pytest.mark.parametrize("operation", ["tag_resource", "untag_resource", "list_tags_for_resource"])
-async def test_children_and_nodes_have_no_tags(server, submit, boto, operation, member):
+async def test_children_and_nodes_have_no_tags(submit, boto, operation, member):
     asked = {"tag_resource": {"tags": {"a": "b"}}, "untag_resource": {"tagKeys": ["a"]}}.get(operation, {})
     job_id = await submit()
-    before = server.stored_rows()
-
     with pytest.raises(boto.exceptions.ClientException, match="have no tags of their own"):
         await getattr(boto, operation)(resourceArn=f"{ARN}job/{job_id}{member}", **asked)
-
-    assert server.stored_rows() == before
 
 
 @pytest.mark.fault("IN19")
@@ -142,13 +130,8 @@ BAD = [
 
 @pytest.mark.fault("IN14", "SE17")
 @pytest.mark.parametrize("asked", BAD, ids=lambda it: str(it)[:40])
-async def test_invalid_tags_are_refused(server, default_queue, http, asked):
-    before = server.stored_rows()
-
-    status, headers, _ = await http.post(f"tags/{ARN}job-queue/default", asked)
-
-    assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
-    assert server.stored_rows() == before
+async def test_invalid_tags_are_refused(default_queue, refused, asked):
+    await refused(f"tags/{ARN}job-queue/default", asked)
 
 
 @pytest.mark.parametrize(
@@ -184,13 +167,9 @@ async def test_a_tag_selects_the_network_of_an_environment(server, default_queue
     assert network_on(server.catalog, "local") is None
 
 
-async def test_an_unknown_network_is_refused(server, default_queue, boto):
-    before = server.stored_rows()
-
+async def test_an_unknown_network_is_refused(default_queue, boto):
     with pytest.raises(boto.exceptions.ClientException, match="one of shared, bridge, host, none"):
         await boto.tag_resource(resourceArn=ARN + "compute-environment/local", tags={"batchq:network": "Host"})
-
-    assert server.stored_rows() == before
 
 
 async def test_an_unknown_network_is_refused_at_creation(server, boto):

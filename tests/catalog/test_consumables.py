@@ -41,7 +41,7 @@ async def catalog(store, changed, clock):
 @pytest.fixture
 def update(catalog):
     async def update(operation, quantity, token=None):
-        operation = Operation(operation)
+        operation = QuantityOperation(operation)
         await catalog.consumable_resources.change_total(
             LICENCES, operation=operation, quantity=quantity, token=token, caller=ADMIN
         )
@@ -152,7 +152,7 @@ async def test_a_token_is_known_after_a_restart(catalog, reopened, update):
 
     again = await reopened()
     await again.consumable_resources.change_total(
-        LICENCES, operation=Operation.ADD, quantity=5, token="token", caller=ADMIN
+        LICENCES, operation=QuantityOperation.ADD, quantity=5, token="token", caller=ADMIN
     )
 
     assert total(again) == 15

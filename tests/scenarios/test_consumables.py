@@ -84,7 +84,7 @@ async def test_a_job_waits_for_units_and_starts_when_there_are_more(world, there
     job = await needing(world, 2)
     await world.wait_for(job, Status.RUNNABLE)
     await world.catalog.consumable_resources.change_total(
-        LICENCES, operation=Operation.ADD, quantity=1, token=None, caller=ADMIN
+        LICENCES, operation=QuantityOperation.ADD, quantity=1, token=None, caller=ADMIN
     )
 
     await world.wait_for(job, Status.SUCCEEDED)

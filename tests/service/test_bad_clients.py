@@ -10,10 +10,9 @@ from socket import create_connection
 import pytest
 
 from batchq.api.server import LIMITS
-from tests.api import test_register_job_definition, test_submit_job
+from tests.api import test_register_job_definition, test_submit_job, test_submit_several
 from tests.api.several import DUO, GANG
 from tests.api.test_bodies import BODIES, POSTED
-from tests.api.test_validation import BOUNDS
 from tests.service.waiting import PATIENCE, is_closed, register
 
 MIB = 2**20
@@ -96,8 +95,8 @@ def dump(service):
 def refusals():
     """Every bad request that the tests of the API know."""
     yield from ((name, body) for name in POSTED for body in BODIES.values())
-    yield from ((name, json.dumps(asked).encode()) for _, (name, asked), _ in BOUNDS)
     submissions = [test_submit_job.ASKED | asked for asked in test_submit_job.REFUSED.values()]
+    submissions += [test_submit_several.ASKED | asked for asked, _ in test_submit_several.REFUSED]
     submissions += [test_submit_job.ASKED | {"containerOverrides": it} for it in test_submit_job.BAD_OVERRIDES]
     yield from (("SubmitJob", json.dumps(asked).encode()) for asked in submissions)
     definitions = [asked for asked, _ in test_register_job_definition.REFUSED]
