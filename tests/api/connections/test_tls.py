@@ -76,18 +76,6 @@ async def test_an_unfinished_handshake_is_disconnected(wire, said):
 
 
 @pytest.mark.fault("IN10")
-async def test_three_hundred_unfinished_handshakes_do_not_block_other_clients(wire):
-    await wire.serve()
-    crowd = [await wire.connect_in_the_clear(HELLO) for _ in range(300)]
-
-    reader, _ = await wire.connect(GET)
-
-    assert await is_answered(reader)
-    assert await is_cut(crowd[0][0])
-    assert not crowd[-1][0].at_eof()
-
-
-@pytest.mark.fault("IN10")
 async def test_an_unfinished_handshake_makes_room_for_a_new_connection(wire):
     await wire.serve(ConnectionLimits(connections=1))
     waiting, _ = await wire.connect_in_the_clear(HELLO)

@@ -11,34 +11,15 @@ from tests.support.examples import examples
 OPERATIONS = ["GetLogEvents", "FilterLogEvents", "DescribeLogStreams", "DescribeLogGroups"]
 OF_A_STREAM = f'"logGroupName": "{GROUP}", "logStreamName": "x"'.encode()
 
+# tests/api/test_bodies.py has every other malformed body: the dialects share the parser.
 NOT_JSON = {
     "empty": b"",
-    "a word": b"x",
-    "null": b"null",
     "a list": b"[]",
-    "a text": b'"x"',
-    "a number": b"1",
-    "trailing": b"{}x",
-    "unfinished": b'{"logGroupName": ',
-    "a comment": b"{} // nothing",
     "not UTF-8": b'{"logGroupName": "\xff\xfe"}',
-    "UTF-16": '{"logGroupName": "x"}'.encode("utf-16"),
-    "a byte order mark": b"\xef\xbb\xbf{}",
-    "deep": b'{"a":' * 900 + b"1" + b"}" * 900,
     "very deep": b"[" * 100_000,
     "NaN": b'{"limit": NaN}',
-    "Infinity": b'{"limit": Infinity}',
 }
-NUMBERS = [b"NaN", b"1e400", b"-1", b"1e30", b"9" * 5000, b'"5"', b"5.5", b"true", b"null0", b"[]", b"{}"]
-TEXTS = [
-    b'"\\ud800"',
-    b'"\\u0000"',
-    b'"\\u202e"',
-    '"\U0001f986"'.encode(),
-    b'"__proto__"',
-    b'""',
-    b'"' + b"x" * 600 + b'"',
-]
+NUMBERS = [b"-1", b"9" * 5000, b'"5"', b"5.5"]
 
 
 @pytest.mark.fault("IN01", "IN02", "IN03")
@@ -81,21 +62,6 @@ async def test_a_limit_at_the_end_of_the_range_is_accepted(raw, backend, limit):
     assert status == 200
 
 
-@pytest.mark.fault("IN05")
-@pytest.mark.parametrize(
-    "member", ["logGroupName", "logStreamName", "logStreamNamePrefix", "nextToken", "filterPattern"]
-)
-@pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("operation", OPERATIONS[:3])
-async def test_no_text_causes_a_server_error(raw, operation, member, text):
-    body = b'{"logGroupName": "%s", "logStreamName": "y", "%s": %s}' % (GROUP.encode(), member.encode(), text)
-
-    status, _, answer = await raw.post(operation, body=body)
-
-    assert status in {200, 400}
-    assert status == 200 or answer["message"]
-
-
 @pytest.mark.fault("IN06")
 async def test_unknown_members_are_ignored_and_the_last_duplicate_counts(raw, backend):
     await backend.runs("a", "b", name="x")
@@ -131,12 +97,6 @@ async def test_responses_and_errors_have_the_content_type_of_aws(raw, operation)
     assert headers["x-amzn-RequestId"]
 
 
-async def test_a_form_of_another_site_is_refused(raw):
-    status, _, _ = await raw.post("DescribeLogGroups", {}, Content_Type="text/plain")
-
-    assert status == 415
-
-
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -146,6 +106,7 @@ members = st.sampled_from(sorted({name for it in OPERATIONS for name in getattr(
 bodies = st.dictionaries(members, json_values, max_size=6).map(lambda body: {"logGroupName": GROUP, **body})
 
 
+@pytest.mark.fault("IN05")
 @settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operation=st.sampled_from(OPERATIONS), body=bodies)
 async def test_no_body_causes_a_server_error(raw, operation, body):
