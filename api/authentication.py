@@ -1,4 +1,4 @@
-"""Authentication: admits requests with known keys, and limits the requests of each user. Decisions 0020, 0032, 0048.
+"""Authentication of callers, limits of each user's requests, and authorization. Decisions 0020, 0032, 0048.
 
 Also parses the credential of a request (access key and region), whether or not its signature is verified.
 """
@@ -18,17 +18,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.accounts.files import user_name
-from batchq.api.credentials import CredentialVerifier
+from batchq.api.credentials import CredentialVerifier, SignedRequest
 from batchq.api.dialect_profiles import PROFILE
 from batchq.api.http import REQUEST_ID, HttpRefusal, read_body
-from batchq.api.signatures import SignedRequest
 from batchq.api.unix_socket import PeerNames, peer_uid
-from batchq.domain.access.accounts import Caller, Directory, Role, UserName
+from batchq.domain.access.accounts import Caller, Directory, Permission, Role, UserName
 from batchq.errors import Invalid, Throttled, Unavailable
 from batchq.throttling import ConcurrencyLimit, RateLimiter
 
 log = logging.getLogger(__name__)
-
 _CREDENTIAL = re.compile(
     r"Credential=([\w.+=@-]{1,128})/[0-9]{8}/([a-z0-9-]{1,32})/[a-z0-9-]{1,32}/aws4_request(?![^,\s])"
 )
@@ -158,7 +156,7 @@ def gate(verifier: CredentialVerifier, throttle: Throttle, callers: Callers, *, 
         throttle.take_token(key if caller is None else caller.user)
         if caller is None:
             log.warning("request %s: the user of access key %s has been deleted", request[REQUEST_ID], key)
-            raise HttpRefusal(_NO_USER, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
+            raise access_denied(_NO_USER)
         async with throttle.limit_concurrency(caller.user):
             request[CALLER] = replace(caller, request_id=request[REQUEST_ID], requested_at=now())
             yield
@@ -209,13 +207,13 @@ class SocketUsers:
         cached = self._names.cached(uid)
         name = cached[0] if cached is not None else await asyncio.to_thread(self._names.look_up, uid)
         if name is None:
-            raise _refused(f"The uid {uid} has no user name on this machine.")
+            raise access_denied(f"The uid {uid} has no user name on this machine.")
         if not self._accounts:
             return Caller(user=_valid(name), role=Role.ADMIN)
         caller = self._directory().caller(UserName(name))
         if caller is None:
             hint = f"An operator or an admin can add the user: batchq user add {name}"
-            raise _refused(f"{name} is a user of this machine, but not of this server. {hint}")
+            raise access_denied(f"{name} is a user of this machine, but not of this server. {hint}")
         return replace(caller, uid=uid)
 
 
@@ -245,11 +243,7 @@ def _valid(name: str) -> UserName:
     try:
         return user_name(name)
     except Invalid as why:
-        raise _refused(f"{name!r} cannot be a user of this server: {why}.") from None
-
-
-def _refused(message: str) -> HttpRefusal:
-    return HttpRefusal(message, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
+        raise access_denied(f"{name!r} cannot be a user of this server: {why}.") from None
 
 
 def _uid_of(request: web.Request) -> int:
@@ -260,7 +254,7 @@ def _uid_of(request: web.Request) -> int:
             return peer_uid(connected)
     except OSError:
         pass
-    raise _refused("The user of the connected process is not known.")
+    raise access_denied("The user of the connected process is not known.")
 
 
 def open_gate(user: UserName, *, now: Callable[[], datetime]) -> Gate:
@@ -278,3 +272,23 @@ def open_gate(user: UserName, *, now: Callable[[], datetime]) -> Gate:
 def public_health(health: HealthReport) -> HealthReport:
     """The part of the health report that unauthenticated requests get."""
     return HealthReport(status=health.status)
+
+
+def require(caller: Caller, permission: Permission, operation: str) -> None:
+    """Raise HttpRefusal (403) unless the caller has the permission.
+
+    The reply does not depend on the resources named in the request, so it does not reveal which exist.
+    """
+    if not caller.has(permission):
+        log.warning("request %s: user %s may not %s", caller.request_id, caller.user, operation)
+        raise access_denied(f"User {caller.user} is not authorized to perform {operation}.")
+
+
+def access_denied(why: object) -> HttpRefusal:
+    return HttpRefusal(str(why), status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
+
+
+def authorize(request: web.Request, permission: Permission, operation: str) -> Caller:
+    """Return the caller, with `operation` set. Raises HttpRefusal (403) unless the caller has the permission."""
+    require(request[CALLER], permission, operation)
+    return replace(request[CALLER], operation=operation)

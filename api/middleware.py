@@ -17,7 +17,7 @@ from uuid import uuid4
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from batchq.api.authentication import Gate
+from batchq.api.authentication import Gate, access_denied
 from batchq.api.dialect_profiles import PROFILE, TARGET, DialectProfiles, RequestFailure
 from batchq.api.http import REQUEST_ID, FailureKind, HttpRefusal, InvalidMember
 from batchq.errors import Forbidden, Invalid, NotFound, Throttled, Unavailable
@@ -114,15 +114,15 @@ def _check_host(host: str, hosts: Collection[str]) -> None:
         raise HttpRefusal("The Host header is missing.", status=HTTPStatus.BAD_REQUEST)
     name = _HOST.fullmatch(host)
     if name is None or name[1].lower() not in hosts:
-        raise _denied("The Host header does not name this server.")
+        raise access_denied("The Host header does not name this server.")
 
 
 def _check_site(request: web.Request) -> None:
     origins = request.headers.getall("Origin", ())
     if origins and not {f"http://{request.host}", f"https://{request.host}"}.issuperset(origins):
-        raise _denied("Requests from other origins are refused.")
+        raise access_denied("Requests from other origins are refused.")
     if not SAME_SITE.issuperset(request.headers.getall("Sec-Fetch-Site", ())):
-        raise _denied("Requests from other sites are refused.")
+        raise access_denied("Requests from other sites are refused.")
 
 
 def _check_encoding(request: web.Request) -> None:
@@ -144,10 +144,6 @@ def _check_type(request: web.Request) -> None:
         raise _unsupported("The Content-Type must be application/json.")
     if (request.charset or "utf-8").lower() not in {"utf-8", "utf8"}:
         raise HttpRefusal("The charset must be UTF-8.", status=HTTPStatus.BAD_REQUEST)
-
-
-def _denied(message: str) -> HttpRefusal:
-    return HttpRefusal(message, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
 
 
 def _unsupported(message: str) -> HttpRefusal:

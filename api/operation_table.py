@@ -23,7 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import BaseModel
 
-from batchq.api.authorization import authorize
+from batchq.api.authentication import authorize
 from batchq.api.http import Dialect, HttpRefusal, parse, query_of, read_body, reply, validate
 from batchq.api.openapi import OperationDoc, document
 from batchq.domain.access.accounts import Caller, Permission, UserName

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from aiohttp import web
 from msgspec import Struct
 
-from batchq.api.authorization import access_denied, authorize
+from batchq.api.authentication import access_denied, authorize
 from batchq.api.batch import (
     compute_environments,
     consumable_resources,

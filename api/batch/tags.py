@@ -5,7 +5,7 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
-from batchq.api.authorization import require
+from batchq.api.authentication import require
 from batchq.api.batch import validation
 from batchq.api.batch.arns import ArnKind, is_member_id, revision_of
 from batchq.api.batch.context import Answer, BatchContext, BatchRequest

@@ -9,8 +9,7 @@ from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.api.authentication import parse_credential
-from batchq.api.authorization import authorize
+from batchq.api.authentication import authorize, parse_credential
 from batchq.api.http import REQUEST_ID, Dialect, HttpRefusal, error_response, read_body, reply
 from batchq.api.logs import translate
 from batchq.api.logs.translate import (

@@ -10,8 +10,7 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from batchq.api.modelarts.errors import JOB_NOT_FOUND, refusal
-from batchq.api.modelarts.job_document import TrainingJobAnswer, is_deleted, job_answer
-from batchq.api.modelarts.phases import Phases, phases
+from batchq.api.modelarts.job_document import Phases, TrainingJobAnswer, is_deleted, job_answer, phases
 from batchq.api.operation_table import Call, Input
 from batchq.domain.access.accounts import Caller
 from batchq.domain.container import Resources

@@ -27,10 +27,11 @@ from batchq.api.modelarts.flavors import TrainingFlavorsAnswer, listed
 from batchq.api.modelarts.job_document import (
     DELETED_TAG,
     DESCRIPTION_TAG,
+    TERMINABLE,
+    Phase,
     TrainingJobAnswer,
     node_id_of,
 )
-from batchq.api.modelarts.phases import TERMINABLE, Phase
 from batchq.api.modelarts.search import TrainingJobsAnswer, search_jobs
 from batchq.api.modelarts.wire import (
     CreateTrainingJob,

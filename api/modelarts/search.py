@@ -19,8 +19,14 @@ from batchq.api.modelarts.errors import (
     UNSUPPORTED_VALUE,
     refusal,
 )
-from batchq.api.modelarts.job_document import TrainingJobAnswer, algorithm_name, is_deleted, workspace_of
-from batchq.api.modelarts.phases import STATUSES, Phase
+from batchq.api.modelarts.job_document import (
+    STATUSES,
+    Phase,
+    TrainingJobAnswer,
+    algorithm_name,
+    is_deleted,
+    workspace_of,
+)
 from batchq.api.modelarts.wire import SearchFilter, TrainingJobSearch
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import JobId

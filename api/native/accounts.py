@@ -9,7 +9,7 @@ from aiohttp import web
 from batchq.accounts.admin import AccountAdmin
 from batchq.accounts.operations import OPERATIONS, AdminOperation
 from batchq.accounts.wire import AdminRequest
-from batchq.api.authorization import authorize
+from batchq.api.authentication import authorize
 from batchq.api.http import Dialect, HttpRefusal, parse, read_body, reply
 from batchq.api.openapi import OperationDoc, document
 from batchq.errors import Forbidden, NotFound

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from aiohttp import web
 from msgspec import Struct
 
-from batchq.api.authentication import parse_credential
-from batchq.api.authorization import authorize
+from batchq.api.authentication import authorize, parse_credential
 from batchq.api.dialect_profiles import register
 from batchq.api.http import Dialect, read_body, reply
 from batchq.api.operations import Answer, Operation, add_targets, takes, target_docs, unknown_operation

@@ -12,13 +12,12 @@ from yarl import URL
 
 from batchq.api import app as api
 from batchq.api.authentication import Callers, Throttle, gate, is_confidential, open_gate
-from batchq.api.credentials import CredentialVerifier, Scheme
+from batchq.api.credentials import CredentialVerifier, Scheme, SignedRequest
 from batchq.api.dialect_profiles import register
 from batchq.api.http import BODY_LIMIT, FailureKind, HttpRefusal, read_body
 from batchq.api.modelarts import errors as modelarts
 from batchq.api.operations import add_targets
 from batchq.api.sagemaker import errors as sagemaker
-from batchq.api.signatures import SignedRequest
 from batchq.api.training import errors as training
 from batchq.clock import wall_time
 from batchq.domain.access.accounts import ROOT, Directory, Role, User, UserName

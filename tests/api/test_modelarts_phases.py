@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.api.modelarts.phases import FAILURES, phases
+from batchq.api.modelarts.job_document import FAILURES, phases
 from batchq.domain.explanation.table import ROWS
 from batchq.domain.job import Status
 from batchq.domain.stop_orders import StopKind, StopOrder
