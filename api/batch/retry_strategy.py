@@ -41,7 +41,7 @@ def to_retry(given: RetryStrategyShape | None) -> RetryStrategy | None:
     if given.attempts is None:
         raise Invalid("RetryAttempts must be provided with retry strategy")
     if not 1 <= given.attempts <= MAX_ATTEMPTS:
-        raise Invalid(f"RetryStrategy attempts must be between 1 and {MAX_ATTEMPTS}.")
+        raise Invalid(f"Retry attempts must be between 1 and {MAX_ATTEMPTS}.")
     rules = given.evaluateOnExit or []
     if len(rules) > MAX_RULES:
         raise Invalid(f"evaluateOnExit can have at most {MAX_RULES} entries.")

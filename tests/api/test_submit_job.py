@@ -1,6 +1,7 @@
 """SubmitJob."""
 
 import json
+import re
 from io import BytesIO
 
 import pytest
@@ -106,11 +107,8 @@ REFUSED = {
 
 @pytest.mark.fault("IN13", "IN14", "SE17")
 @pytest.mark.parametrize(("text", "asked"), REFUSED.items(), ids=str)
-async def test_invalid_requests_are_refused_and_store_nothing(sleeper, http, text, asked):
-    status, headers, answer = await http.post("SubmitJob", ASKED | asked)
-
-    assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
-    assert any(part in answer["message"] for part in text.split("|"))
+async def test_invalid_requests_are_refused_and_store_nothing(sleeper, refused, text, asked):
+    assert re.search(text.replace("(", r"\("), await refused("SubmitJob", ASKED | asked))
 
 
 async def test_an_error_is_wrapped_as_aws_does(sleeper, http):
