@@ -86,7 +86,7 @@ class Server(Backend):
         app = api.build(
             requests=request_metrics(),
             dialects=dialects,
-            health=self.tell_health,
+            health=self.report_health,
             hosts=["batchq.example"],
             gate=open_gate(ADMIN.user, now=lambda: NOON),
         )
@@ -123,7 +123,7 @@ class Server(Backend):
     async def stop(self):
         await self._runner.cleanup()
 
-    async def tell_health(self):
+    async def report_health(self):
         return self.health
 
     async def runs(self, job_id, *, attempt=1):
@@ -148,9 +148,9 @@ class Boto:
     def __getattr__(self, name):
         return partial(in_thread, getattr(self._client, name))
 
-    async def pages(self, operation, **asked):
+    async def pages(self, operation, **members):
         """All pages of a list operation."""
-        return await in_thread(lambda: list(self._client.get_paginator(operation).paginate(**asked)))
+        return await in_thread(lambda: list(self._client.get_paginator(operation).paginate(**members)))
 
 
 async def in_thread(call, *args, **kwargs):
@@ -195,9 +195,9 @@ class Http:
     async def post(self, operation, content=None, *, body=None, **headers):
         """POST `content` as JSON, or `body`, to an operation. Returns status, headers and the parsed response."""
         body = json.dumps(content).encode() if body is None else body
-        return await self.ask("POST", f"/v1/{operation.lower()}", data=body, **headers)
+        return await self.send("POST", f"/v1/{operation.lower()}", data=body, **headers)
 
-    async def ask(self, method, path, *, data=None, **headers):
+    async def send(self, method, path, *, data=None, **headers):
         """A header that is None is not sent."""
         given = {"Content-Type": "application/json"} | {
             name.replace("_", "-"): value for name, value in headers.items()
@@ -263,8 +263,8 @@ async def sleeper(default_queue, boto):
 async def submit(sleeper, boto):
     """Submit a job of `sleeper` to `default`; returns its id."""
 
-    async def submit(name="a-job", **asked):
-        made = await boto.submit_job(jobName=name, **{"jobQueue": "default", "jobDefinition": "sleeper"} | asked)
+    async def submit(name="a-job", **members):
+        made = await boto.submit_job(jobName=name, **{"jobQueue": "default", "jobDefinition": "sleeper"} | members)
         return made["jobId"]
 
     return submit
@@ -284,8 +284,8 @@ async def described(boto):
 async def registered(http, server):
     """Register a definition, and return the stored one."""
 
-    async def registered(asked):
-        status, _, answer = await http.post("RegisterJobDefinition", asked)
+    async def registered(members):
+        status, _, answer = await http.post("RegisterJobDefinition", members)
         assert status == 200, answer
         return await server.catalog.definitions.find(answer["jobDefinitionName"], None, caller=ADMIN)
 

@@ -43,9 +43,8 @@ ACCOUNT = "123456789012"
 class FakeEngine:
     """Implements the methods of `batchq.engine.engine.Engine` that services use.
 
-    `seen` is what it sees in every queue. `broken` is raised by every request. While `gate` is closed none is decided;
-    `reached` tells that one waits there.
-    `heard` are the requests to stop jobs.
+    `seen` is the snapshot of every queue. `broken` is raised by every request. While `gate` is closed, requests wait;
+    `reached` is set once one waits there. `received` are the events that were delivered to jobs.
     """
 
     def __init__(self, *, store, clock):

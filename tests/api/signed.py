@@ -33,8 +33,8 @@ class At(SigV4Auth):
     def add_auth(self, request):
         request.context["timestamp"] = self._at.strftime(SIGV4_TIMESTAMP)
         self._modify_request_before_signing(request)
-        said = self.string_to_sign(request, self.canonical_request(request))
-        self._inject_signature_to_request(request, self.signature(said, request))
+        to_sign = self.string_to_sign(request, self.canonical_request(request))
+        self._inject_signature_to_request(request, self.signature(to_sign, request))
 
 
 def signed(*, method="POST", target="/v1/submitjob", headers=(), body=b"{}", at=NOW, **how):
@@ -73,7 +73,7 @@ class Boto3:
         dice = random.Random(seed)
         batch, logs = (self._clients[it, dice.choice(TOKENS)] for it in ("batch", "logs"))
         arn = f"arn:aws:batch:eu-central-1:123456789012:job-definition/{words(dice, 20)}:1"
-        asks = [
+        calls = [
             lambda: batch.list_tags_for_resource(resourceArn=arn),
             lambda: batch.tag_resource(resourceArn=arn, tags={words(dice, 9): words(dice, 9)}),
             lambda: batch.untag_resource(resourceArn=arn, tagKeys=["the same", *dice.choices(ODD, k=4), "the same"]),
@@ -83,7 +83,7 @@ class Boto3:
             ),
             lambda: logs.get_log_events(logGroupName="/aws/batch/job", logStreamName=words(dice, 30)),
         ]
-        dice.choice(asks)()
+        dice.choice(calls)()
         return self._caught
 
     def close(self):
@@ -136,7 +136,7 @@ def without(sent, name):
 def one_byte_changed(sent, seed):
     """Any byte of what is signed: method, target, a signed header's value, what is said of the signature, body.
 
-    White space stays where it is, for how much of it there is between words is not signed.
+    White space is not changed: its length between words is not signed.
     """
     dice = random.Random(seed)
     covered = header(sent, "Authorization").partition("SignedHeaders=")[2].partition(",")[0].split(";")

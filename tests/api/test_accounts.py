@@ -38,7 +38,7 @@ async def well():
     return {"status": "ok"}
 
 
-def office_of(data):
+def accounts_admin_of(data):
     """Its clock goes a second a look."""
     ticks = count()
     return AccountAdmin(data, now=lambda: NOON + timedelta(seconds=next(ticks)))
@@ -47,7 +47,7 @@ def office_of(data):
 @pytest.fixture(scope="module")
 def set_up(tmp_path_factory):
     data = tmp_path_factory.mktemp("people")
-    office_of(data).create_key("first", Caller(user="root", role=Role.ADMIN))
+    accounts_admin_of(data).create_key("first", Caller(user="root", role=Role.ADMIN))
     for command in SET_UP:
         assert main([*command.split(), "--data", str(data)]) == 0
     return {it.name: it.read_bytes() for it in data.iterdir()}
@@ -62,29 +62,31 @@ def data(set_up, tmp_path):
 
 
 @pytest.fixture
-async def ask(data):
+async def send(data):
     """Ask as a user; the status and the answer."""
-    office = office_of(data)
+    accounts_admin = accounts_admin_of(data)
 
     @asynccontextmanager
-    async def believe(request):
-        request[CALLER] = office.accounts.load().caller(request.headers["User"], key="BQIA", request_id="a-request")
+    async def trust(request):
+        request[CALLER] = accounts_admin.accounts.load().caller(
+            request.headers["User"], key="BQIA", request_id="a-request"
+        )
         yield
 
-    app = api.build(requests=request_metrics(), dialects=[dialect(office)], health=well, hosts=[], gate=believe)
+    app = api.build(requests=request_metrics(), dialects=[dialect(accounts_admin)], health=well, hosts=[], gate=trust)
     app.middlewares.insert(0, watch(undescribed := []))
     async with TestClient(TestServer(app)) as client:
 
-        async def ask(user, operation, said=None):
-            answer = await client.post(f"/v1/batchq/{operation.lower()}", json=said or {}, headers={"User": user})
+        async def send(user, operation, body=None):
+            answer = await client.post(f"/v1/batchq/{operation.lower()}", json=body or {}, headers={"User": user})
             return answer.status, await answer.json()
 
-        yield ask
+        yield send
     assert undescribed == []
 
 
-ASKING = ("amy", "oda", "cora", "ada")
-# What each asks, and what amy (admin), oda (operator), cora (coordinator of lab), ada (of the team) are answered.
+CALLERS = ("amy", "oda", "cora", "ada")
+# The operation, its body, and the status for amy (admin), oda (operator), cora (coordinator of lab), ada (of team).
 TABLE = [
     ("CreateAccount", {"name": "new", "parent": "lab"}, [FOUND, FOUND, FORBIDDEN, FORBIDDEN]),
     ("CreateAccount", {"name": "new", "allowance": {"privileged": True}}, [FOUND, FORBIDDEN, FORBIDDEN, FORBIDDEN]),
@@ -127,13 +129,13 @@ def remembered(data):
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda it: f"{it[0]}-{it[1]}")
-@pytest.mark.parametrize("user", ASKING)
-async def test_each_role_has_its_permissions(ask, data, row, user):
-    operation, said, answers = row
+@pytest.mark.parametrize("user", CALLERS)
+async def test_each_role_has_its_permissions(send, data, row, user):
+    operation, body, answers = row
     before = remembered(data)
-    meant = answers[ASKING.index(user)]
+    meant = answers[CALLERS.index(user)]
 
-    status, answer = await ask(user, operation, said)
+    status, answer = await send(user, operation, body)
 
     assert status == meant, answer
     after = remembered(data)
@@ -143,7 +145,7 @@ async def test_each_role_has_its_permissions(ask, data, row, user):
 
 
 @pytest.mark.parametrize(
-    ("operation", "said"),
+    ("operation", "body"),
     [
         ("UpdateUser", {"name": "{}"}),
         ("DeleteUser", {"name": "{}"}),
@@ -153,83 +155,83 @@ async def test_each_role_has_its_permissions(ask, data, row, user):
     ],
 )
 @pytest.mark.parametrize("user", ["cora", "ada"])
-async def test_an_invisible_user_is_reported_as_not_found(ask, operation, said, user):
-    there, not_there = [await ask(user, operation, dict.fromkeys(said, name)) for name in ("eve", "zed")]
+async def test_an_invisible_user_is_reported_as_not_found(send, operation, body, user):
+    visible, missing = [await send(user, operation, dict.fromkeys(body, name)) for name in ("eve", "zed")]
 
-    assert str(there).replace("eve", "zed") == str(not_there)
+    assert str(visible).replace("eve", "zed") == str(missing)
 
 
 @pytest.mark.parametrize("name", ["bob", machine_user()], ids=["deleted", "of before there were users"])
-async def test_a_recreated_user_gets_nothing_of_the_deleted_user(ask, name):
-    await ask("amy", "DeleteUser", {"name": "bob"})
+async def test_a_recreated_user_gets_nothing_of_the_deleted_user(send, name):
+    await send("amy", "DeleteUser", {"name": "bob"})
 
-    answers = [await ask(caller, "CreateUser", {"name": name, "account": "team"}) for caller in ("cora", "oda")]
+    answers = [await send(caller, "CreateUser", {"name": name, "account": "team"}) for caller in ("cora", "oda")]
 
     assert [status for status, _ in answers] == [FORBIDDEN, FOUND]
 
 
-async def test_a_coordinator_sees_only_the_coordinated_accounts(ask):
-    _, users = await ask("cora", "DescribeUsers")
-    _, accounts = await ask("cora", "DescribeAccounts")
+async def test_a_coordinator_sees_only_the_coordinated_accounts(send):
+    _, users = await send("cora", "DescribeUsers")
+    _, accounts = await send("cora", "DescribeAccounts")
 
     assert [it["name"] for it in users["users"]] == ["ada", "bob", "boss", "cora"]
     assert [it["name"] for it in accounts["accounts"]] == ["lab", "team"]
 
 
 @pytest.mark.fault("SE07")
-async def test_every_user_can_rotate_the_own_key(ask, data):
-    _, old = await ask("ada", "CreateKey")
-    _, new = await ask("ada", "CreateKey")
+async def test_every_user_can_rotate_the_own_key(send, data):
+    _, old = await send("ada", "CreateKey")
+    _, new = await send("ada", "CreateKey")
 
-    status, _ = await ask("ada", "UpdateKey", {"id": old["id"], "state": "DISABLED"})
-    again, _ = await ask("ada", "UpdateKey", {"id": old["id"], "state": "ACTIVE"})
+    status, _ = await send("ada", "UpdateKey", {"id": old["id"], "state": "DISABLED"})
+    again, _ = await send("ada", "UpdateKey", {"id": old["id"], "state": "ACTIVE"})
 
     assert (status, again) == (FOUND, FORBIDDEN), "a key that was taken from him is not his to take back"
-    _, answers = await ask("ada", "ListKeys")
+    _, answers = await send("ada", "ListKeys")
     assert {it["id"]: it["state"] for it in answers["keys"]} == {old["id"]: "DISABLED", new["id"]: "ACTIVE"}
     assert "secret" not in str(answers)
-    assert (await ask("cora", "UpdateKey", {"id": old["id"], "state": "ACTIVE"}))[0] == FOUND
-    assert (await ask("ada", "DeleteKey", {"id": old["id"]}))[0] == FOUND
+    assert (await send("cora", "UpdateKey", {"id": old["id"], "state": "ACTIVE"}))[0] == FOUND
+    assert (await send("ada", "DeleteKey", {"id": old["id"]}))[0] == FOUND
 
 
 @pytest.mark.parametrize(
     ("user", "status"), [("amy", FOUND), ("oda", FORBIDDEN), ("cora", FORBIDDEN), ("eve", UNKNOWN_ID)]
 )
-async def test_only_admins_can_revoke_keys_of_admins(ask, user, status):
-    _, key = await ask("boss", "CreateKey")
+async def test_only_admins_can_revoke_keys_of_admins(send, user, status):
+    _, key = await send("boss", "CreateKey")
 
-    assert (await ask(user, "DeleteKey", {"id": key["id"]}))[0] == status
+    assert (await send(user, "DeleteKey", {"id": key["id"]}))[0] == status
 
 
-async def test_an_invisible_key_is_reported_as_not_found(ask):
-    _, key = await ask("eve", "CreateKey")
+async def test_an_invisible_key_is_reported_as_not_found(send):
+    _, key = await send("eve", "CreateKey")
     unknown = key["id"][::-1]
 
-    answers = [await ask("ada", "DeleteKey", {"id": it}) for it in (key["id"], unknown)]
+    answers = [await send("ada", "DeleteKey", {"id": it}) for it in (key["id"], unknown)]
 
     assert str(answers[0]).replace(key["id"], unknown) == str(answers[1])
 
 
-async def test_keys_of_deleted_users_are_visible_to_operators_only(ask, data):
+async def test_keys_of_deleted_users_are_visible_to_operators_only(send, data):
     left = new_key(UserName("gone"), NOON)
     AccessKeyFile(data).add(left)
 
-    answers = {user: str(await ask(user, "ListKeys")) for user in ASKING}
+    answers = {user: str(await send(user, "ListKeys")) for user in CALLERS}
 
     assert {user for user, keys in answers.items() if left.id in keys} == {"amy", "oda"}
-    assert [(await ask(user, "DeleteKey", {"id": left.id}))[0] for user in ("cora", "oda")] == [UNKNOWN_ID, FOUND]
+    assert [(await send(user, "DeleteKey", {"id": left.id}))[0] for user in ("cora", "oda")] == [UNKNOWN_ID, FOUND]
 
 
-async def test_who_am_i_returns_the_caller(ask):
-    _, me = await ask("ada", "WhoAmI")
+async def test_who_am_i_returns_the_caller(send):
+    _, me = await send("ada", "WhoAmI")
 
     assert (me["user"], me["account"], me["role"], me["queues"]) == ("ada", "team", "USER", ["default"])
     assert me["allowance"]["volumes"] == ["/data"]
     assert [it["account"] for it in me["limits"]] == ["team", "lab", "root"]
 
 
-async def test_changes_are_audited_with_user_and_request(ask, data):
-    await ask("cora", "CreateUser", {"name": "new", "account": "team"})
+async def test_changes_are_audited_with_user_and_request(send, data):
+    await send("cora", "CreateUser", {"name": "new", "account": "team"})
 
     act = Journal(data).read()[0][-1].record
     assert (act.user, act.account, act.key, act.request_id) == ("cora", "lab", "BQIA", "a-request")
@@ -237,10 +239,10 @@ async def test_changes_are_audited_with_user_and_request(ask, data):
 
 
 @pytest.mark.parametrize(
-    "said", [{}, {"name": 5}, {"name": "x", "more": 1}, {"name": "x", "role": "KING"}, {"name": "a b"}]
+    "body", [{}, {"name": 5}, {"name": "x", "more": 1}, {"name": "x", "role": "KING"}, {"name": "a b"}]
 )
-async def test_bodies_of_another_shape_are_refused(ask, said):
-    status, answer = await ask("amy", "CreateUser", said)
+async def test_bodies_of_another_shape_are_refused(send, body):
+    status, answer = await send("amy", "CreateUser", body)
 
     assert (status, answer["__type"]) == (REFUSED, "ClientException")
 
@@ -249,10 +251,12 @@ async def test_bodies_of_another_shape_are_refused(ask, said):
 async def test_a_server_without_authentication_does_not_change_accounts(data):
     before = remembered(data)
     gate = open_gate(UserName("machine"), now=lambda: NOON)
-    app = api.build(requests=request_metrics(), dialects=[dialect(office_of(data))], health=well, hosts=[], gate=gate)
+    app = api.build(
+        requests=request_metrics(), dialects=[dialect(accounts_admin_of(data))], health=well, hosts=[], gate=gate
+    )
     async with TestClient(TestServer(app)) as client:
-        for operation, said, _ in TABLE:
-            answer = await client.post(f"/v1/batchq/{operation.lower()}", json=said)
+        for operation, body, _ in TABLE:
+            answer = await client.post(f"/v1/batchq/{operation.lower()}", json=body)
             reads = operation.startswith(("Describe", "List", "WhoAmI"))
 
             assert answer.status == (FOUND if reads else FORBIDDEN), operation

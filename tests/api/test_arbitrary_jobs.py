@@ -88,26 +88,26 @@ class ClientOfAllKinds(HandlerClient):
     async def prepare(self):
         await super().prepare()
         for definition in (DUO, GANG):
-            await self.ask("RegisterJobDefinition", definition)
-            await self.ask("SubmitJob", ARRAY | {"jobDefinition": definition["jobDefinitionName"]})
+            await self.send("RegisterJobDefinition", definition)
+            await self.send("SubmitJob", ARRAY | {"jobDefinition": definition["jobDefinitionName"]})
 
 
 @pytest.mark.parametrize("what", VALID_REQUESTS)
 async def test_valid_requests_succeed(what):
-    name, asked = VALID_REQUESTS[what]
+    name, members = VALID_REQUESTS[what]
     client = ClientOfAllKinds()
     await client.prepare()
 
-    check(name, await client.ask(name, asked))
+    check(name, await client.send(name, members))
 
 
 @pytest.mark.parametrize("what", VALID_REQUESTS)
 def test_no_request_causes_a_server_error(what):
-    name, well_asked = VALID_REQUESTS[what]
+    name, valid = VALID_REQUESTS[what]
 
     @settings(max_examples=examples(30), deadline=None)
-    @given(requests(well_asked))
-    def any_request(asked):
-        asyncio.run(play(name, asked, among=ClientOfAllKinds))
+    @given(requests(valid))
+    def any_request(members):
+        asyncio.run(play(name, members, among=ClientOfAllKinds))
 
     any_request()

@@ -224,12 +224,12 @@ def others(value):
     return some.integers(0, 3).flatmap(lambda drawn: alike if drawn else VALUES)
 
 
-def requests(asked):
+def requests(content):
     """Variants of a request, with other values in up to three places."""
-    change = some.sampled_from(list(places(asked))).flatmap(
-        lambda place: some.tuples(some.just(place), others(reduce(getitem, place, asked)))
+    change = some.sampled_from(list(places(content))).flatmap(
+        lambda place: some.tuples(some.just(place), others(reduce(getitem, place, content)))
     )
-    return some.lists(change, max_size=3).map(lambda changes: changed(asked, changes))
+    return some.lists(change, max_size=3).map(lambda changes: changed(content, changes))
 
 
 class HandlerClient:
@@ -238,18 +238,18 @@ class HandlerClient:
     def __init__(self):
         self.backend = Backend()
 
-    async def ask(self, name, asked):
+    async def send(self, name, content):
         arns = BatchArns(account=ACCOUNT, region="eu-central-1")
-        call = BatchRequest(body=json.dumps(asked).encode(), arns=arns, key=None, arn="", keys=(), caller=ADMIN)
+        call = BatchRequest(body=json.dumps(content).encode(), arns=arns, key=None, arn="", keys=(), caller=ADMIN)
         return reply(await HANDLERS[name](self.backend.context, call)).body
 
     async def prepare(self):
         await self.backend.create_default_queue()
         definition = {"jobDefinitionName": "sleeper", "type": "container", "containerProperties": CONTAINER}
-        await self.ask("RegisterJobDefinition", definition)
-        await self.ask("CreateSchedulingPolicy", {"name": "fair"})
-        await self.ask("CreateConsumableResource", {"consumableResourceName": "licences"})
-        await self.ask("SubmitJob", {"jobName": "a-job", "jobQueue": "default", "jobDefinition": "sleeper"})
+        await self.send("RegisterJobDefinition", definition)
+        await self.send("CreateSchedulingPolicy", {"name": "fair"})
+        await self.send("CreateConsumableResource", {"consumableResourceName": "licences"})
+        await self.send("SubmitJob", {"jobName": "a-job", "jobQueue": "default", "jobDefinition": "sleeper"})
 
 
 def check(name, body):
@@ -259,21 +259,21 @@ def check(name, body):
     PARSER.parse(answer, OPERATIONS[name].output_shape)
 
 
-async def play(name, asked, *, among=HandlerClient):
+async def play(name, content, *, among=HandlerClient):
     client = among()
     await client.prepare()
     before = client.backend.stored_rows()
 
     try:
-        check(name, await client.ask(name, asked))
+        check(name, await client.send(name, content))
     except Invalid:
         assert client.backend.stored_rows() == before
 
     for operation, query in DESCRIBE_REQUESTS.items():
-        check(operation, await client.ask(operation, query))
+        check(operation, await client.send(operation, query))
     jobs = [str(job_id) for job_id in client.backend.store.all_jobs()]
     members = [f"{job_id}{member}" for job_id in jobs for member in ("", "#0", "#3")]
-    check("DescribeJobs", await client.ask("DescribeJobs", {"jobs": members}))
+    check("DescribeJobs", await client.send("DescribeJobs", {"jobs": members}))
 
 
 @pytest.mark.parametrize("name", HANDLERS)
@@ -281,14 +281,14 @@ async def test_valid_requests_succeed(name):
     client = HandlerClient()
     await client.prepare()
 
-    check(name, await client.ask(name, VALID_REQUESTS[name]))
+    check(name, await client.send(name, VALID_REQUESTS[name]))
 
 
 @pytest.mark.parametrize("name", HANDLERS)
 def test_no_request_causes_a_server_error(name):
     @settings(max_examples=examples(50), deadline=None)
     @given(requests(VALID_REQUESTS[name]))
-    def any_request(asked):
-        asyncio.run(play(name, asked))
+    def any_request(content):
+        asyncio.run(play(name, content))
 
     any_request()

@@ -13,17 +13,17 @@ from tests.api.conftest import CONTAINER
 from tests.api.test_arbitrary_requests import HandlerClient
 from tests.support.examples import examples
 
-# All that UTF-8 can say, but for the NUL, which can reach neither a container nor a client written in C.
+# All characters of UTF-8 except NUL, which neither a container nor a client written in C can receive.
 ANY = some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=60)
 TEXTS = ANY.filter(lambda it: not it.lower().startswith(("aws:", "io.batchq.")))  # which no caller's tag may
 
 
-class Teller(HandlerClient):
-    """Puts one text wherever a text may stand, and reads it back from wherever it is told."""
+class TextClient(HandlerClient):
+    """Sends one text in each member that may have it, and returns the text of each response."""
 
-    async def says(self, text):
+    async def round_trip(self, text):
         container = CONTAINER | {"command": [text], "environment": [{"name": "A", "value": text}]}
-        await self.ask(
+        await self.send(
             "RegisterJobDefinition",
             {
                 "jobDefinitionName": "texts",
@@ -33,11 +33,11 @@ class Teller(HandlerClient):
                 "tags": {text: text},
             },
         )
-        asked = {"jobName": "a-job", "jobQueue": "default", "jobDefinition": "texts", "tags": {"k": text}}
-        job_id = json.loads(await self.ask("SubmitJob", asked))["jobId"]
-        await self.ask("TerminateJob", {"jobId": job_id, "reason": text})
-        (job,) = json.loads(await self.ask("DescribeJobs", {"jobs": [job_id]}))["jobs"]
-        (made,) = json.loads(await self.ask("DescribeJobDefinitions", {"jobDefinitions": ["texts:1"]}))[
+        members = {"jobName": "a-job", "jobQueue": "default", "jobDefinition": "texts", "tags": {"k": text}}
+        job_id = json.loads(await self.send("SubmitJob", members))["jobId"]
+        await self.send("TerminateJob", {"jobId": job_id, "reason": text})
+        (job,) = json.loads(await self.send("DescribeJobs", {"jobs": [job_id]}))["jobs"]
+        (made,) = json.loads(await self.send("DescribeJobDefinitions", {"jobDefinitions": ["texts:1"]}))[
             "jobDefinitions"
         ]
         return {
@@ -53,9 +53,9 @@ class Teller(HandlerClient):
 
 
 async def comes_back(text):
-    teller = Teller()
-    await teller.prepare()
-    return await teller.says(text)
+    client = TextClient()
+    await client.prepare()
+    return await client.round_trip(text)
 
 
 @pytest.mark.fault("IN05")

@@ -17,7 +17,7 @@ def stop(http):
     """Ask for it over HTTP; the status and the answer."""
 
     async def stop(what="cancel", **content):
-        status, headers, answer = await http.ask("POST", f"/v1/batchq/{what}jobs", data=json.dumps(content))
+        status, headers, answer = await http.send("POST", f"/v1/batchq/{what}jobs", data=json.dumps(content))
         assert headers["x-amzn-RequestId"]
         return status, answer
 
@@ -143,10 +143,10 @@ UNKNOWN = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "why"), UNKNOWN)
-async def test_an_unknown_name_in_a_filter_is_an_error_that_names_it(stop, three, described, asked, why):
+@pytest.mark.parametrize(("members", "why"), UNKNOWN)
+async def test_an_unknown_name_in_a_filter_is_an_error_that_names_it(stop, three, described, members, why):
     for dry_run in (True, False):
-        status, answer = await stop("terminate", **asked, dryRun=dry_run)
+        status, answer = await stop("terminate", **members, dryRun=dry_run)
 
         assert (status, answer["message"]) == (400, why)
     assert not any([(await described(it))["isTerminated"] for it in three])
@@ -163,7 +163,7 @@ async def test_every_line_of_a_long_response_is_json(server, stop, submit):
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "text"),
     [
         ({}, "At least one filter is required"),
         ({"reason": "so"}, "At least one filter is required"),
@@ -183,15 +183,15 @@ async def test_every_line_of_a_long_response_is_json(server, stop, submit):
         ({"jobNames": ["a"], "reason": ""}, "'reason'"),
     ],
 )
-async def test_malformed_requests_are_refused(stop, three, content, says):
+async def test_malformed_requests_are_refused(stop, three, content, text):
     status, answer = await stop(**content)
 
     assert status == 400
-    assert says in answer["message"]
+    assert text in answer["message"]
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "text"),
     [
         ({"signal": "STOP"}, "'STOP' is not a supported signal: use ABRT"),
         ({"signal": "9"}, "is not a supported signal"),
@@ -203,11 +203,11 @@ async def test_malformed_requests_are_refused(stop, three, content, says):
         ({"checkpoint": "yes"}, "'checkpoint'"),
     ],
 )
-async def test_an_invalid_signal_or_grace_is_refused(stop, content, says):
+async def test_an_invalid_signal_or_grace_is_refused(stop, content, text):
     status, answer = await stop("terminate", jobNames=["a"], **content)
 
     assert status == 400
-    assert says in answer["message"]
+    assert text in answer["message"]
 
 
 async def test_a_store_failure_is_reported_before_the_response_starts(server, stop, three):
@@ -219,7 +219,7 @@ async def test_a_store_failure_is_reported_before_the_response_starts(server, st
 
 
 async def test_the_response_is_ndjson(http, three):
-    _, headers, _ = await http.ask("POST", "/v1/batchq/canceljobs", data=b'{"jobNames":["*"]}')
+    _, headers, _ = await http.send("POST", "/v1/batchq/canceljobs", data=b'{"jobNames":["*"]}')
 
     assert headers["Content-Type"] == "application/x-ndjson"
 
@@ -232,4 +232,4 @@ async def test_an_incomplete_response_is_aborted(server, http, three, monkeypatc
     monkeypatch.setattr(server.stopping, "_previewed", breaks)
 
     with pytest.raises(ClientError):
-        await http.ask("POST", "/v1/batchq/canceljobs", data=b'{"jobNames":["*"],"dryRun":true}')
+        await http.send("POST", "/v1/batchq/canceljobs", data=b'{"jobNames":["*"],"dryRun":true}')

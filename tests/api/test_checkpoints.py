@@ -60,67 +60,67 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path):
+def context(tmp_path):
     return Desk(tmp_path)
 
 
-async def test_the_owner_lists_the_checkpoints_of_a_job(desk):
-    job = await desk.job("epoch-1", "epoch-2")
+async def test_the_owner_lists_the_checkpoints_of_a_job(context):
+    job = await context.job("epoch-1", "epoch-2")
 
-    found = await desk.service.list(job, caller=ADA)
-    summary = await desk.service.summary(job, caller=ADA)
+    found = await context.service.list(job, caller=ADA)
+    summary = await context.service.summary(job, caller=ADA)
 
     assert {it.epoch for it in found} == {1, 2}
     assert (summary.count, summary.size_bytes) == (2, 2)
-    assert await desk.service.get(job, found[0].id, caller=ADA) == found[0]
+    assert await context.service.get(job, found[0].id, caller=ADA) == found[0]
 
 
-async def test_jobs_of_others_and_unknown_ones_are_missing(desk):
-    job = await desk.job("a")
-    (found,) = await desk.service.list(job, caller=ADA)
+async def test_jobs_of_others_and_unknown_ones_are_missing(context):
+    job = await context.job("a")
+    (found,) = await context.service.list(job, caller=ADA)
 
     for caller, name in ((BOB, job), (ADMIN, builders.job_id(999)), (ADMIN, "../x"), (ADMIN, "")):
         for call in (
-            desk.service.list(name, caller=caller),
-            desk.service.get(name, found.id, caller=caller),
-            desk.service.request(name, caller=caller),
-            desk.service.delete(name, found.id, caller=caller),
+            context.service.list(name, caller=caller),
+            context.service.get(name, found.id, caller=caller),
+            context.service.request(name, caller=caller),
+            context.service.delete(name, found.id, caller=caller),
         ):
             with pytest.raises(NotFound):
                 await call
-    assert (desk.engine.sent, desk.audited()) == ([], [])
+    assert (context.engine.sent, context.audited()) == ([], [])
 
 
-async def test_checkpoints_outlive_the_record_of_their_job_for_operators_and_admins(desk):
+async def test_checkpoints_outlive_the_record_of_their_job_for_operators_and_admins(context):
     forgotten = builders.job_id(77)
-    ((await desk.files.prepare(forgotten, ended=True)).path / "a").write_text("x")
+    ((await context.files.prepare(forgotten, ended=True)).path / "a").write_text("x")
 
-    (found,) = await desk.service.list(forgotten, caller=ADMIN)
+    (found,) = await context.service.list(forgotten, caller=ADMIN)
     with pytest.raises(NotFound):
-        await desk.service.list(forgotten, caller=ADA)
-    await desk.service.delete(forgotten, found.id, caller=ADMIN)
+        await context.service.list(forgotten, caller=ADA)
+    await context.service.delete(forgotten, found.id, caller=ADMIN)
 
-    assert await desk.service.list(forgotten, caller=ADMIN) == ()
+    assert await context.service.list(forgotten, caller=ADMIN) == ()
 
 
-async def test_the_final_checkpoint_is_named_by_the_stop_order(desk):
+async def test_the_final_checkpoint_is_named_by_the_stop_order(context):
     order = StopOrder(
         kind=StopKind.TERMINATE, reason="x", ordered_at=NOON, final_checkpoint_requested=True, final_checkpoint="b"
     )
-    job = await desk.job("a", "b", status=Status.FAILED, stop_orders=(order,), stopped_at=NOON)
+    job = await context.job("a", "b", status=Status.FAILED, stop_orders=(order,), stopped_at=NOON)
 
-    types = {it.name: it.type for it in await desk.service.list(job, caller=ADA)}
+    types = {it.name: it.type for it in await context.service.list(job, caller=ADA)}
 
     assert types == {"a": CheckpointType.AUTOMATIC, "b": CheckpointType.FINAL}
 
 
-async def test_a_request_sends_the_declared_signal_and_is_audited(desk):
-    job = await desk.job()
+async def test_a_request_sends_the_declared_signal_and_is_audited(context):
+    job = await context.job()
 
-    await desk.service.request(job, caller=ADA)
+    await context.service.request(job, caller=ADA)
 
-    assert desk.engine.sent == [(job, "SIGUSR1")]
-    assert desk.audited() == [("ada", f"job/{job}")]
+    assert context.engine.sent == [(job, "SIGUSR1")]
+    assert context.audited() == [("ada", f"job/{job}")]
 
 
 @pytest.mark.parametrize(
@@ -133,25 +133,25 @@ async def test_a_request_sends_the_declared_signal_and_is_audited(desk):
         ({"stop_orders": (StopOrder(kind=StopKind.TERMINATE, reason="x", ordered_at=NOON),)}, "is being stopped"),
     ],
 )
-async def test_a_checkpoint_cannot_be_requested(desk, changes, why):
-    job = await desk.job(**changes)
+async def test_a_checkpoint_cannot_be_requested(context, changes, why):
+    job = await context.job(**changes)
 
     with pytest.raises(Invalid, match=why):
-        await desk.service.request(job, caller=ADA)
+        await context.service.request(job, caller=ADA)
 
-    assert (desk.engine.sent, desk.audited()) == ([], [])
+    assert (context.engine.sent, context.audited()) == ([], [])
 
 
-async def test_a_deleted_checkpoint_is_gone_and_audited(desk):
-    job = await desk.job("a", "b")
-    first, second = await desk.service.list(job, caller=ADA)
+async def test_a_deleted_checkpoint_is_gone_and_audited(context):
+    job = await context.job("a", "b")
+    first, second = await context.service.list(job, caller=ADA)
 
-    await desk.service.delete(job, first.id, caller=ADA)
+    await context.service.delete(job, first.id, caller=ADA)
 
-    assert await desk.service.list(job, caller=ADA) == (second,)
-    assert desk.audited() == [("ada", f"job/{job}")]
+    assert await context.service.list(job, caller=ADA) == (second,)
+    assert context.audited() == [("ada", f"job/{job}")]
     with pytest.raises(NotFound):
-        await desk.service.delete(job, first.id, caller=ADA)
+        await context.service.delete(job, first.id, caller=ADA)
 
 
 @pytest.mark.fault("CK09")

@@ -44,7 +44,7 @@ def test_every_operation_is_listed():
 
 
 def test_refused_operations_are_marked():
-    assert {name for name, said in rows("Operations").items() if said.startswith("refused:")} == set(UNSUPPORTED)
+    assert {name for name, support in rows("Operations").items() if support.startswith("refused:")} == set(UNSUPPORTED)
 
 
 @pytest.mark.parametrize("section", SECTIONS)

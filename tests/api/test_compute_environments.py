@@ -36,7 +36,7 @@ INSTANCES = {
         },
     },
 }
-ASKED = {"computeEnvironmentName": "it", "type": "MANAGED", "computeResources": EC2}
+REQUEST = {"computeEnvironmentName": "it", "type": "MANAGED", "computeResources": EC2}
 UNMANAGED = {"computeEnvironmentName": "it", "type": "UNMANAGED"}
 
 
@@ -49,22 +49,22 @@ def described(boto):
 
 
 async def test_the_response_has_the_name_and_the_arn(boto):
-    made = await boto.create_compute_environment(**ASKED)
+    made = await boto.create_compute_environment(**REQUEST)
 
     assert (made["computeEnvironmentName"], made["computeEnvironmentArn"]) == ("it", ARN + "compute-environment/it")
 
 
 @pytest.mark.parametrize("resources", [EC2, EC2 | {"type": "SPOT", "bidPercentage": 60}, FARGATE, INSTANCES], ids=str)
 async def test_machine_members_are_returned_as_sent_and_the_environment_is_valid_at_once(boto, described, resources):
-    asked = {"computeResources": resources, "serviceRole": "arn:aws:iam::123456789012:role/batch", "tags": {"a": "b"}}
-    await boto.create_compute_environment(**ASKED | asked)
+    members = {"computeResources": resources, "serviceRole": "arn:aws:iam::123456789012:role/batch", "tags": {"a": "b"}}
+    await boto.create_compute_environment(**REQUEST | members)
 
     environment = await described()
 
     unique = environment.pop("uuid")
     assert environment == {
-        **ASKED,
-        **asked,
+        **REQUEST,
+        **members,
         "computeEnvironmentArn": ARN + "compute-environment/it",
         "ecsClusterArn": f"arn:aws:ecs:eu-central-1:123456789012:cluster/AWSBatch-it-{unique}",
         "state": "ENABLED",
@@ -75,18 +75,18 @@ async def test_machine_members_are_returned_as_sent_and_the_environment_is_valid
 
 
 @pytest.mark.parametrize(
-    ("asked", "millicpus"),
+    ("members", "millicpus"),
     [
-        (ASKED, 8000),
-        (ASKED | {"computeResources": FARGATE | {"maxvCpus": 0}}, 0),
+        (REQUEST, 8000),
+        (REQUEST | {"computeResources": FARGATE | {"maxvCpus": 0}}, 0),
         (UNMANAGED | {"unmanagedvCpus": 3}, 3000),
         (UNMANAGED, 4000),
         (UNMANAGED | {"serviceRole": "", "eksConfiguration": {}, "tags": {}}, 4000),
     ],
     ids=str,
 )
-async def test_the_vcpus_of_an_environment_are_its_capacity(server, http, asked, millicpus):
-    status, _, answer = await http.post("CreateComputeEnvironment", asked)
+async def test_the_vcpus_of_an_environment_are_its_capacity(server, http, members, millicpus):
+    status, _, answer = await http.post("CreateComputeEnvironment", members)
 
     assert status == 200, answer
     assert server.catalog.environments["it"].max_millicpus == millicpus
@@ -111,20 +111,20 @@ REFUSED = [
         "eksConfiguration is not supported by this server: it is for Kubernetes",
     ),
     (UNMANAGED | {"tags": {"k": 1}}, "'tags.k'"),
-    (ASKED | {"computeResources": None}, "computeResources must be provided"),
-    (ASKED | {"unmanagedvCpus": 1}, "unmanagedvCpus is not applicable"),
-    (ASKED | {"computeResources": {"type": "EC2"}}, "'computeResources.maxvCpus' is a required field"),
-    (ASKED | {"computeResources": EC2 | {"instanceRole": ""}}, "Instance role is required."),
-    (ASKED | {"computeResources": EC2 | {"minvCpus": None}}, "Resource minvCpus is required."),
-    (ASKED | {"computeResources": EC2 | {"minvCpus": 9}}, "minvCpus must not be above maxvCpus"),
-    (ASKED | {"computeResources": FARGATE | {"desiredvCpus": 1}}, "desiredvCpus is not applicable for Fargate."),
-    (ASKED | {"computeResources": FARGATE | {"tags": {"a": "b"}}}, "tags is not applicable for Fargate."),
+    (REQUEST | {"computeResources": None}, "computeResources must be provided"),
+    (REQUEST | {"unmanagedvCpus": 1}, "unmanagedvCpus is not applicable"),
+    (REQUEST | {"computeResources": {"type": "EC2"}}, "'computeResources.maxvCpus' is a required field"),
+    (REQUEST | {"computeResources": EC2 | {"instanceRole": ""}}, "Instance role is required."),
+    (REQUEST | {"computeResources": EC2 | {"minvCpus": None}}, "Resource minvCpus is required."),
+    (REQUEST | {"computeResources": EC2 | {"minvCpus": 9}}, "minvCpus must not be above maxvCpus"),
+    (REQUEST | {"computeResources": FARGATE | {"desiredvCpus": 1}}, "desiredvCpus is not applicable for Fargate."),
+    (REQUEST | {"computeResources": FARGATE | {"tags": {"a": "b"}}}, "tags is not applicable for Fargate."),
 ]
 
 
-@pytest.mark.parametrize(("asked", "text"), REFUSED, ids=str)
-async def test_invalid_requests_are_refused_and_store_nothing(refused, asked, text):
-    assert text in await refused("CreateComputeEnvironment", asked)
+@pytest.mark.parametrize(("members", "text"), REFUSED, ids=str)
+async def test_invalid_requests_are_refused_and_store_nothing(refused, members, text):
+    assert text in await refused("CreateComputeEnvironment", members)
 
 
 async def test_an_existing_name_is_refused_with_the_plain_text_of_aws(boto, http):
@@ -136,7 +136,7 @@ async def test_an_existing_name_is_refused_with_the_plain_text_of_aws(boto, http
 
 
 async def test_an_update_changes_only_what_it_names(server, boto, described):
-    await boto.create_compute_environment(**ASKED)
+    await boto.create_compute_environment(**REQUEST)
 
     made = await boto.update_compute_environment(
         computeEnvironment=ARN + "compute-environment/it",
@@ -162,7 +162,7 @@ async def test_an_update_of_the_state_keeps_the_capacity(server, boto):
 
 
 @pytest.mark.parametrize(
-    ("asked", "text"),
+    ("members", "text"),
     [
         ({"computeEnvironment": "other"}, "other"),
         ({"computeEnvironment": ""}, "'computeEnvironment' is a required field"),
@@ -173,9 +173,9 @@ async def test_an_update_of_the_state_keeps_the_capacity(server, boto):
     ],
     ids=str,
 )
-async def test_an_invalid_update_changes_nothing(boto, http, asked, text):
-    await boto.create_compute_environment(**ASKED)
-    status, _, answer = await http.post("UpdateComputeEnvironment", {"computeEnvironment": "it"} | asked)
+async def test_an_invalid_update_changes_nothing(boto, http, members, text):
+    await boto.create_compute_environment(**REQUEST)
+    status, _, answer = await http.post("UpdateComputeEnvironment", {"computeEnvironment": "it"} | members)
 
     assert status == 400
     assert text in answer["message"]
@@ -218,8 +218,8 @@ async def test_environments_are_described_by_name_or_arn_and_unknown_ones_are_om
     for name in ("c", "a", "b"):
         await boto.create_compute_environment(computeEnvironmentName=name, type="UNMANAGED")
 
-    async def names(**asked):
-        found = await boto.describe_compute_environments(**asked)
+    async def names(**members):
+        found = await boto.describe_compute_environments(**members)
         return [it["computeEnvironmentName"] for it in found["computeEnvironments"]]
 
     assert await names() == ["a", "b", "c"]

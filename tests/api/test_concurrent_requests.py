@@ -8,7 +8,7 @@ import pytest
 from tests.api.conftest import CONTAINER
 from tests.api.several import GANG
 
-ASKED = {"jobName": "a-job", "jobQueue": "default", "jobDefinition": "sleeper"}
+REQUEST = {"jobName": "a-job", "jobQueue": "default", "jobDefinition": "sleeper"}
 
 
 async def outcomes(requests):
@@ -19,9 +19,9 @@ async def outcomes(requests):
 
 def mixed(http, change):
     """Ten submissions, the change, and ten more."""
-    operation, asked = change
-    submissions = [http.post("SubmitJob", ASKED) for _ in range(20)]
-    return chain(submissions[:10], [http.post(operation, asked)], submissions[10:])
+    operation, members = change
+    submissions = [http.post("SubmitJob", REQUEST) for _ in range(20)]
+    return chain(submissions[:10], [http.post(operation, members)], submissions[10:])
 
 
 CHANGES = [
@@ -43,9 +43,9 @@ async def test_a_definition_or_queue_that_goes_during_submission_gives_a_complet
 
 @pytest.mark.fault("IN25")
 async def test_a_definition_of_a_new_kind_during_a_submission_is_used_before_or_after_the_change(sleeper, http, boto):
-    asked = GANG | {"jobDefinitionName": "sleeper"}
+    members = GANG | {"jobDefinitionName": "sleeper"}
 
-    statuses, made = await outcomes(mixed(http, ("RegisterJobDefinition", asked)))
+    statuses, made = await outcomes(mixed(http, ("RegisterJobDefinition", members)))
 
     assert statuses == {200}
     jobs = (await boto.describe_jobs(jobs=made))["jobs"]
@@ -61,9 +61,9 @@ async def test_overrides_of_one_revision_are_never_applied_to_another(sleeper, h
         "RegisterJobDefinition",
         {"jobDefinitionName": "sleeper", "type": "container", "containerProperties": bigger},
     )
-    asked = ASKED | {"containerOverrides": {"memory": 256}}
+    members = REQUEST | {"containerOverrides": {"memory": 256}}
 
-    _, made = await outcomes([change, *(http.post("SubmitJob", asked) for _ in range(20))])
+    _, made = await outcomes([change, *(http.post("SubmitJob", members) for _ in range(20))])
 
     jobs = (await boto.describe_jobs(jobs=made))["jobs"]
     memories = {job["jobDefinition"].rpartition(":")[2]: job["container"].get("memory") for job in jobs}

@@ -65,12 +65,12 @@ async def test_used_units_of_a_non_replenishable_resource_are_gone(server, boto,
 
 
 @pytest.mark.parametrize(
-    ("asked", "total"),
+    ("members", "total"),
     [({}, 0), ({"totalQuantity": 0}, 0), ({"totalQuantity": MOST}, MOST), ({"resourceType": ""}, 0)],
     ids=str,
 )
-async def test_requests_that_aws_accepts_are_accepted(http, described, asked, total):
-    status, _, answer = await http.post("CreateConsumableResource", {"consumableResourceName": "it"} | asked)
+async def test_requests_that_aws_accepts_are_accepted(http, described, members, total):
+    status, _, answer = await http.post("CreateConsumableResource", {"consumableResourceName": "it"} | members)
 
     assert status == 200, answer
     assert (await described())["totalQuantity"] == total
@@ -90,9 +90,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "text"), REFUSED, ids=lambda it: str(it)[:60])
-async def test_invalid_requests_are_refused_and_store_nothing(refused, asked, text):
-    assert text in await refused("CreateConsumableResource", {"consumableResourceName": "it"} | asked)
+@pytest.mark.parametrize(("members", "text"), REFUSED, ids=lambda it: str(it)[:60])
+async def test_invalid_requests_are_refused_and_store_nothing(refused, members, text):
+    assert text in await refused("CreateConsumableResource", {"consumableResourceName": "it"} | members)
 
 
 async def test_an_existing_name_is_refused(it, boto):
@@ -109,11 +109,11 @@ async def test_an_update_changes_and_returns_the_total(it, boto, described, oper
 
 
 async def test_the_same_token_changes_it_once(it, boto):
-    asked = {"consumableResource": "it", "operation": "ADD", "quantity": 5, "clientToken": "t" * 64}
+    members = {"consumableResource": "it", "operation": "ADD", "quantity": 5, "clientToken": "t" * 64}
 
-    described = [(await boto.update_consumable_resource(**asked))["totalQuantity"] for _ in range(2)]
+    described = [(await boto.update_consumable_resource(**members))["totalQuantity"] for _ in range(2)]
     with pytest.raises(boto.exceptions.ClientException, match="clientToken was used already"):
-        await boto.update_consumable_resource(**asked | {"quantity": 6})
+        await boto.update_consumable_resource(**members | {"quantity": 6})
 
     assert described == [15, 15]
 
@@ -136,10 +136,10 @@ BAD_UPDATES = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "text"), BAD_UPDATES, ids=lambda it: str(it)[:60])
-async def test_an_invalid_update_changes_nothing(it, refused, asked, text):
+@pytest.mark.parametrize(("members", "text"), BAD_UPDATES, ids=lambda it: str(it)[:60])
+async def test_an_invalid_update_changes_nothing(it, refused, members, text):
     well = {"consumableResource": "it", "operation": "REMOVE", "quantity": 1, "clientToken": "token"}
-    assert text in await refused("UpdateConsumableResource", well | asked)
+    assert text in await refused("UpdateConsumableResource", well | members)
 
 
 async def test_deleting_a_known_or_unknown_resource_succeeds(it, boto):

@@ -7,9 +7,9 @@ from tests.api.conftest import ARN, CONTAINER
 
 @pytest.fixture
 def register(boto):
-    async def register(name="it", **asked):
+    async def register(name="it", **members):
         return await boto.register_job_definition(
-            jobDefinitionName=name, type="container", containerProperties=CONTAINER, **asked
+            jobDefinitionName=name, type="container", containerProperties=CONTAINER, **members
         )
 
     return register
@@ -84,21 +84,21 @@ async def test_a_deregistered_definition_is_described_as_inactive(register, boto
     assert named(await boto.describe_job_definitions(status="SLEEPING")) == []
 
 
-@pytest.mark.parametrize("said", ["it:1", ARN + "job-definition/it:1", "it:9"])
-async def test_deregistering_twice_or_an_unknown_definition_is_not_an_error(register, boto, said):
+@pytest.mark.parametrize("definition", ["it:1", ARN + "job-definition/it:1", "it:9"])
+async def test_deregistering_twice_or_an_unknown_definition_is_not_an_error(register, boto, definition):
     await register()
 
-    await boto.deregister_job_definition(jobDefinition=said)
-    answer = await boto.deregister_job_definition(jobDefinition=said)
+    await boto.deregister_job_definition(jobDefinition=definition)
+    answer = await boto.deregister_job_definition(jobDefinition=definition)
 
     assert answer["ResponseMetadata"]["HTTPStatusCode"] == 200
 
 
-@pytest.mark.parametrize("said", ["it", "", "it:x", ARN + "job-definition/it", ARN + "job/it:1", "it:0"])
-async def test_deregistering_requires_a_revision(register, boto, said):
+@pytest.mark.parametrize("definition", ["it", "", "it:x", ARN + "job-definition/it", ARN + "job/it:1", "it:0"])
+async def test_deregistering_requires_a_revision(register, boto, definition):
     await register()
     with pytest.raises(boto.exceptions.ClientException, match="name:revision"):
-        await boto.deregister_job_definition(jobDefinition=said)
+        await boto.deregister_job_definition(jobDefinition=definition)
 
 
 @pytest.mark.parametrize(
@@ -109,10 +109,12 @@ async def test_names_cannot_be_combined_with_other_parameters(boto, other):
         await boto.describe_job_definitions(jobDefinitions=["it:1"], **other)
 
 
-@pytest.mark.parametrize("asked", [{"maxResults": 0}, {"maxResults": 101}, {"jobDefinitions": ["it:1"] * 101}], ids=str)
-async def test_more_than_a_hundred_definitions_are_refused(boto, asked):
+@pytest.mark.parametrize(
+    "members", [{"maxResults": 0}, {"maxResults": 101}, {"jobDefinitions": ["it:1"] * 101}], ids=str
+)
+async def test_more_than_a_hundred_definitions_are_refused(boto, members):
     with pytest.raises(boto.exceptions.ClientException):
-        await boto.describe_job_definitions(**asked)
+        await boto.describe_job_definitions(**members)
 
 
 async def test_pages_have_every_revision_once(register, boto):

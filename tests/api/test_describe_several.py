@@ -124,11 +124,11 @@ async def array(server, submit, becomes):
 
 
 async def test_a_child_that_is_not_spawned_yet_is_shown_and_explained_but_not_by_describe_jobs(array, http):
-    _, _, shown = await http.ask("GET", f"/v1/batchq/jobs/{array}:2")
-    _, _, why = await http.ask("GET", f"/v1/batchq/jobs/{array}:2/why")
-    _, _, history = await http.ask("GET", f"/v1/batchq/jobs/{array}:2/history")
-    others = [(await http.ask("GET", f"/v1/batchq/jobs/{array}:{it}"))[0] for it in ("1", "3", "02")]
-    no_history = [(await http.ask("GET", f"/v1/batchq/jobs/{array}:{it}/history"))[0] for it in ("3", "02")]
+    _, _, shown = await http.send("GET", f"/v1/batchq/jobs/{array}:2")
+    _, _, why = await http.send("GET", f"/v1/batchq/jobs/{array}:2/why")
+    _, _, history = await http.send("GET", f"/v1/batchq/jobs/{array}:2/history")
+    others = [(await http.send("GET", f"/v1/batchq/jobs/{array}:{it}"))[0] for it in ("1", "3", "02")]
+    no_history = [(await http.send("GET", f"/v1/batchq/jobs/{array}:{it}/history"))[0] for it in ("3", "02")]
     _, _, by_aws = await http.post("DescribeJobs", {"jobs": [f"{array}:2"]})
 
     job = shown["job"]
@@ -275,9 +275,9 @@ async def test_a_finished_task_has_the_outcome_of_each_container(several, ends, 
     ]
     assert (attempt["container"]["exitCode"], attempt["startedAt"], attempt["stoppedAt"]) == (3, MS, MS + 90000)
     assert attempt["container"]["logStreamName"] == stream(job_id, "0/work", "duo")
-    (told_task,) = attempt["taskProperties"]
-    assert told_task["taskArn"] == task["taskArn"]
-    assert told_task["containers"][0] == {
+    (ended_task,) = attempt["taskProperties"]
+    assert ended_task["taskArn"] == task["taskArn"]
+    assert ended_task["containers"][0] == {
         "name": "work",
         "exitCode": 3,
         "reason": "why",

@@ -76,21 +76,21 @@ def an_app(gate):
 
 
 @pytest.fixture
-async def ask():
+async def send():
     """Sends a request to a server without authentication. Returns status, headers and the parsed response."""
     async with serving(an_app(open_gate(ADMIN.user, now=lambda: NOON))) as url, aiohttp.ClientSession() as session:
-        yield asking(session, url)
+        yield sender(session, url)
 
 
-def asking(session, url):
-    async def ask(method, target, *, headers=(), body=None, json_body=True):
+def sender(session, url):
+    async def send(method, target, *, headers=(), body=None, json_body=True):
         sent = ({"Content-Type": "application/json"} if json_body else {}) | dict(headers)
         skipped = {"Content-Type", "User-Agent", "Accept", "Accept-Encoding"} - sent.keys()
         place = URL(url + target, encoded=True)
         async with session.request(method, place, data=body, headers=sent, skip_auto_headers=skipped) as answer:
             return answer.status, answer.headers, json.loads(await answer.read() or b"null")
 
-    return ask
+    return send
 
 
 FAILURES = {
@@ -109,10 +109,10 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("case", FAILURES)
-async def test_errors_of_modelarts_paths_have_its_shape(ask, case):
+async def test_errors_of_modelarts_paths_have_its_shape(send, case):
     method, path, headers, expected, _ = FAILURES[case]
 
-    status, answer_headers, answer = await ask(method, path.format(MODELARTS), headers=headers)
+    status, answer_headers, answer = await send(method, path.format(MODELARTS), headers=headers)
 
     assert (status, answer["error_code"]) == expected
     assert answer.keys() == {"error_code", "error_msg"}
@@ -121,10 +121,10 @@ async def test_errors_of_modelarts_paths_have_its_shape(ask, case):
 
 
 @pytest.mark.parametrize("case", FAILURES)
-async def test_errors_of_training_paths_have_its_shape(ask, case):
+async def test_errors_of_training_paths_have_its_shape(send, case):
     method, path, headers, _, expected = FAILURES[case]
 
-    status, answer_headers, answer = await ask(method, path.format(TRAINING), headers=headers)
+    status, answer_headers, answer = await send(method, path.format(TRAINING), headers=headers)
 
     assert (status, answer["error"]) == expected
     assert answer.keys() == {"error", "message", "code", "details", "request_id", "timestamp"}
@@ -134,10 +134,10 @@ async def test_errors_of_training_paths_have_its_shape(ask, case):
 
 
 @pytest.mark.parametrize("case", FAILURES)
-async def test_errors_of_other_paths_keep_the_shape_of_aws(ask, case):
+async def test_errors_of_other_paths_keep_the_shape_of_aws(send, case):
     method, path, headers, _, _ = FAILURES[case]
 
-    _, answer_headers, answer = await ask(method, path.format(AWS), headers=headers)
+    _, answer_headers, answer = await send(method, path.format(AWS), headers=headers)
 
     assert answer.keys() == {"__type", "message"}
     assert answer_headers["x-amzn-ErrorType"] == answer["__type"]
@@ -156,10 +156,10 @@ SAGEMAKER = {
 
 
 @pytest.mark.parametrize("case", SAGEMAKER)
-async def test_errors_of_sagemaker_have_its_names(ask, case):
+async def test_errors_of_sagemaker_have_its_names(send, case):
     headers = {"X-Amz-Target": "SageMaker.CreateTrainingJob"}
 
-    status, answer_headers, answer = await ask("POST", f"/?error={case}", headers=headers, body=b"{}")
+    status, answer_headers, answer = await send("POST", f"/?error={case}", headers=headers, body=b"{}")
 
     assert (status, answer["__type"]) == SAGEMAKER[case]
     assert answer_headers["x-amzn-ErrorType"] == answer["__type"]
@@ -167,41 +167,41 @@ async def test_errors_of_sagemaker_have_its_names(ask, case):
     assert "secret plan" not in answer["message"]
 
 
-async def test_another_target_keeps_the_errors_of_its_dialect(ask):
-    status, _, answer = await ask("POST", "/", headers={"X-Amz-Target": "Sage.Create"}, body=b"{}")
+async def test_another_target_keeps_the_errors_of_its_dialect(send):
+    status, _, answer = await send("POST", "/", headers={"X-Amz-Target": "Sage.Create"}, body=b"{}")
     assert (status, answer["__type"]) == (400, "UnknownOperationException")
 
     headers = {"X-Amz-Target": "SageMaker.CreateTrainingJob"}
-    status, _, answer = await ask("GET", f"{AWS}?error=broken", headers=headers)
+    status, _, answer = await send("GET", f"{AWS}?error=broken", headers=headers)
     assert (status, answer["__type"]) == (500, "ServerException")
 
 
-async def test_a_dialect_raises_errors_of_its_own(ask):
-    status, _, refused = await ask("GET", f"{MODELARTS}?error=refused")
+async def test_a_dialect_raises_errors_of_its_own(send):
+    status, _, refused = await send("GET", f"{MODELARTS}?error=refused")
     assert (status, refused) == (409, {"error_code": "ModelArts.2796", "error_msg": "The job cannot be terminated."})
 
-    status, _, conflict = await ask("GET", f"{TRAINING}?error=conflict")
+    status, _, conflict = await send("GET", f"{TRAINING}?error=conflict")
     assert (status, conflict["error"], conflict["details"]) == (409, "STATE_CONFLICT", {"current_state": "failed"})
 
 
-async def test_a_body_that_is_too_large_has_the_shape_of_the_dialect(ask):
+async def test_a_body_that_is_too_large_has_the_shape_of_the_dialect(send):
     body = b" " * (BODY_LIMIT + 1)
 
-    status, _, answer = await ask("POST", MODELARTS, body=body)
+    status, _, answer = await send("POST", MODELARTS, body=body)
     assert (status, answer["error_code"]) == (413, "APIGW.0201")
 
-    status, _, answer = await ask("POST", TRAINING, body=body)
+    status, _, answer = await send("POST", TRAINING, body=body)
     assert (status, answer["error"]) == (413, "VALIDATION_ERROR")
 
 
-async def test_only_training_accepts_a_post_without_a_body_and_a_content_type(ask):
-    statuses = [(await ask("POST", path, json_body=False))[0] for path in (TRAINING, MODELARTS, AWS)]
+async def test_only_training_accepts_a_post_without_a_body_and_a_content_type(send):
+    statuses = [(await send("POST", path, json_body=False))[0] for path in (TRAINING, MODELARTS, AWS)]
 
     assert statuses == [200, 415, 415]
 
 
-async def test_a_post_with_a_body_needs_a_content_type(ask):
-    status, _, _ = await ask("POST", TRAINING, json_body=False, body=b"{}")
+async def test_a_post_with_a_body_needs_a_content_type(send):
+    status, _, _ = await send("POST", TRAINING, json_body=False, body=b"{}")
 
     assert status == 415
 
@@ -210,7 +210,7 @@ async def test_a_post_with_a_body_needs_a_content_type(ask):
 async def gated():
     """A server that requires credentials, with a rate of a million requests a second."""
     async with serving(an_app(credentials_required())) as url, aiohttp.ClientSession() as session:
-        yield asking(session, url)
+        yield sender(session, url)
 
 
 def credentials_required(rate=1_000_000):
@@ -312,10 +312,10 @@ async def test_the_sdks_signature_is_verified_over_http(gated):
 @pytest.mark.fault("SE49")
 async def test_throttled_requests_have_the_shape_of_the_dialect():
     async with serving(an_app(credentials_required(rate=1))) as url, aiohttp.ClientSession() as session:
-        ask = asking(session, url)
-        taken = [(await ask("GET", TRAINING, headers=with_token()))[0] for _ in range(2)]
-        status, headers, of_training = await ask("GET", TRAINING, headers=with_token())
-        _, _, of_modelarts = await ask("GET", MODELARTS, headers=with_token())
+        send = sender(session, url)
+        taken = [(await send("GET", TRAINING, headers=with_token()))[0] for _ in range(2)]
+        status, headers, of_training = await send("GET", TRAINING, headers=with_token())
+        _, _, of_modelarts = await send("GET", MODELARTS, headers=with_token())
 
     assert (taken, status, headers["Retry-After"]) == ([200, 200], 429, "1")
     assert (of_training["error"], of_modelarts["error_code"]) == ("RATE_LIMIT_EXCEEDED", "ModelArts.2799")

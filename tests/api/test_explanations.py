@@ -1,4 +1,4 @@
-"""ExplainJob: the wire of explanations; `tests/scenarios/test_why_*.py` has what they say."""
+"""ExplainJob: the wire of explanations; `tests/scenarios/test_why_*.py` has their texts."""
 
 import pytest
 
@@ -10,7 +10,7 @@ async def test_an_explanation_has_a_code_a_sentence_a_time_and_figures(server, s
     await server.runs(job_id)
     await server.ends(job_id, exit_code=2)
 
-    status, _, answer = await http.ask("GET", f"/v1/batchq/jobs/{job_id}/why")
+    status, _, answer = await http.send("GET", f"/v1/batchq/jobs/{job_id}/why")
 
     assert (status, answer["jobId"], answer["code"]) == (200, job_id, "EXIT_CODE")
     assert answer["sentence"] == "Ended with exit code 2."
@@ -22,7 +22,7 @@ async def test_times_among_the_figures_are_milliseconds(server, submit, http):
     job_id = await submit()
     await server.runs(job_id)
 
-    _, _, answer = await http.ask("GET", f"/v1/batchq/jobs/{job_id}/why")
+    _, _, answer = await http.send("GET", f"/v1/batchq/jobs/{job_id}/why")
 
     assert answer["code"] == "RUNNING"
     assert isinstance(answer["facts"]["startedAt"], int)
@@ -32,7 +32,7 @@ async def test_times_among_the_figures_are_milliseconds(server, submit, http):
 async def test_an_unknown_job_is_not_explained(http, suffix):
     path = f"/v1/batchq/jobs/5d1f6c1e-0000-4000-8000-000000000000{suffix.replace('#', '%23')}/why"
 
-    status, _, answer = await http.ask("GET", path)
+    status, _, answer = await http.send("GET", path)
 
     assert status == 404
     assert "not found" in answer["message"]
@@ -43,7 +43,7 @@ async def test_a_search_explains_its_rows_if_it_is_asked_to(server, submit, http
     await server.runs(job_id)
     await server.ends(job_id, exit_code=2)
 
-    _, _, alone = await http.ask("GET", f"/v1/batchq/jobs/{job_id}/why")
+    _, _, alone = await http.send("GET", f"/v1/batchq/jobs/{job_id}/why")
     _, _, plain = await http.post("batchq/listjobs", {"ids": [job_id]})
     _, _, explained = await http.post("batchq/listjobs", {"ids": [job_id], "explain": True})
 

@@ -17,7 +17,7 @@ def force(http):
 
     async def force(job_id, content=None):
         path = f"/v1/batchq/jobs/{job_id.replace('#', '%23')}/forcefail"
-        status, _, answer = await http.ask("POST", path, data=content or b'{"reason":"it hangs"}')
+        status, _, answer = await http.send("POST", path, data=content or b'{"reason":"it hangs"}')
         return status, answer
 
     return force
@@ -29,8 +29,8 @@ def command(server, capsys):
 
     async def command(*words):
         status = await asyncio.to_thread(main, ["force-fail", *words, "--url", server.url])
-        said = capsys.readouterr()
-        return status, (said.out + said.err).strip()
+        output = capsys.readouterr()
+        return status, (output.out + output.err).strip()
 
     return command
 
@@ -104,10 +104,10 @@ async def test_the_command_has_a_default_reason(server, submit, command):
 async def test_the_command_prints_why_a_job_was_refused(submit, command):
     job_id = await submit()
 
-    status, said = await command(f"{job_id}#0")
+    status, output = await command(f"{job_id}#0")
 
     assert status == 1
-    assert said == f"batchq: Job {job_id}#0 is a node: force-fail the whole job {job_id}."
+    assert output == f"batchq: Job {job_id}#0 is a node: force-fail the whole job {job_id}."
 
 
 @pytest.mark.parametrize("name", ["../../v1/submitjob", "", "a\x1b[31m"])
@@ -129,6 +129,6 @@ async def test_control_characters_in_reasons_are_escaped_in_output(server, submi
     job_id = await submit()
     await server.runs(job_id)
 
-    status, said = await command(job_id, "--reason", "a\x1b[31m\nbatchq: all is well")
+    status, output = await command(job_id, "--reason", "a\x1b[31m\nbatchq: all is well")
 
-    assert (status, said) == (0, f"job {job_id} is FAILED: Force-failed: a\\x1b[31m\\nbatchq: all is well")
+    assert (status, output) == (0, f"job {job_id} is FAILED: Force-failed: a\\x1b[31m\\nbatchq: all is well")

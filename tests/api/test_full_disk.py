@@ -14,15 +14,15 @@ DEFINITION = {
 }
 
 
-@pytest.mark.parametrize(("operation", "asked"), [("SubmitJob", JOB), ("RegisterJobDefinition", DEFINITION)])
-async def test_requests_that_grow_the_data_are_refused_until_there_is_space(server, sleeper, http, operation, asked):
+@pytest.mark.parametrize(("operation", "members"), [("SubmitJob", JOB), ("RegisterJobDefinition", DEFINITION)])
+async def test_requests_that_grow_the_data_are_refused_until_there_is_space(server, sleeper, http, operation, members):
     server.free = 64 * MIB - 1
     before = server.stored_rows()
 
-    status, headers, answer = await http.post(operation, asked)
+    status, headers, answer = await http.post(operation, members)
     after = server.stored_rows()
     server.free = 64 * MIB
-    accepted, _, _ = await http.post(operation, asked)
+    accepted, _, _ = await http.post(operation, members)
 
     assert (status, headers["x-amzn-ErrorType"]) == (500, "ServerException")
     assert answer["message"] == (

@@ -78,7 +78,7 @@ async def test_the_snapshot_of_a_queue_with_a_policy_has_shares(default_queue, b
 
 
 @pytest.mark.parametrize(
-    ("asked", "text"),
+    ("members", "text"),
     [
         ({}, "'jobQueue' is a required field"),
         ({"jobQueue": ""}, "'jobQueue' is a required field"),
@@ -87,10 +87,10 @@ async def test_the_snapshot_of_a_queue_with_a_policy_has_shares(default_queue, b
     ],
     ids=str,
 )
-async def test_the_snapshot_of_an_unknown_queue_is_refused(default_queue, seen, http, asked, text):
+async def test_the_snapshot_of_an_unknown_queue_is_refused(default_queue, seen, http, members, text):
     seen(QUIET)
 
-    status, headers, answer = await http.post("GetJobQueueSnapshot", asked)
+    status, headers, answer = await http.post("GetJobQueueSnapshot", members)
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
     assert text in answer["message"]

@@ -7,7 +7,7 @@ from tests.api.conftest import ARN
 from tests.support.builders import ADMIN
 
 ENVIRONMENTS = [{"order": 1, "computeEnvironment": "local"}]
-ASKED = {"jobQueueName": "it", "priority": 5, "computeEnvironmentOrder": ENVIRONMENTS}
+REQUEST = {"jobQueueName": "it", "priority": 5, "computeEnvironmentOrder": ENVIRONMENTS}
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def described(boto):
 
 
 async def test_a_queue_is_valid_at_once_and_described_as_created(default_queue, boto, described):
-    made = await boto.create_job_queue(**ASKED, state="ENABLED", jobQueueType="ECS", tags={"a": "b"})
+    made = await boto.create_job_queue(**REQUEST, state="ENABLED", jobQueueType="ECS", tags={"a": "b"})
 
     assert (made["jobQueueName"], made["jobQueueArn"]) == ("it", ARN + "job-queue/it")
     assert await described() == {
@@ -51,15 +51,15 @@ async def test_environments_are_ordered_and_given_by_name_or_arn(server, environ
         {"order": 20, "computeEnvironment": "c"},
     ]
 
-    await boto.create_job_queue(**ASKED | {"computeEnvironmentOrder": order})
+    await boto.create_job_queue(**REQUEST | {"computeEnvironmentOrder": order})
 
     assert server.catalog.queues["it"].environments == ("b", "c", "a")
     assert [it["order"] for it in (await described())["computeEnvironmentOrder"]] == [10, 20, 30]
 
 
-@pytest.mark.parametrize("asked", [{"priority": 0}, {"priority": 2**31 - 1}, {"jobQueueName": "q" * 128}], ids=str)
-async def test_requests_that_aws_accepts_are_accepted(default_queue, http, asked):
-    status, _, answer = await http.post("CreateJobQueue", ASKED | asked)
+@pytest.mark.parametrize("members", [{"priority": 0}, {"priority": 2**31 - 1}, {"jobQueueName": "q" * 128}], ids=str)
+async def test_requests_that_aws_accepts_are_accepted(default_queue, http, members):
+    status, _, answer = await http.post("CreateJobQueue", REQUEST | members)
 
     assert status == 200, answer
 
@@ -96,9 +96,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "text"), REFUSED, ids=str)
-async def test_invalid_requests_are_refused_and_store_nothing(environments, refused, asked, text):
-    assert text in await refused("CreateJobQueue", ASKED | asked)
+@pytest.mark.parametrize(("members", "text"), REFUSED, ids=str)
+async def test_invalid_requests_are_refused_and_store_nothing(environments, refused, members, text):
+    assert text in await refused("CreateJobQueue", REQUEST | members)
 
 
 async def test_fargate_environments_cannot_be_mixed_with_others(server, environments, boto):
@@ -106,9 +106,9 @@ async def test_fargate_environments_cannot_be_mixed_with_others(server, environm
     for name in ("f", "g"):
         await boto.create_compute_environment(computeEnvironmentName=name, type="MANAGED", computeResources=fargate)
 
-    await boto.create_job_queue(**ASKED | {"computeEnvironmentOrder": entries("f", "g")})
+    await boto.create_job_queue(**REQUEST | {"computeEnvironmentOrder": entries("f", "g")})
     with pytest.raises(boto.exceptions.ClientException, match="EC2 and Fargate compute environments cannot be mixed"):
-        await boto.create_job_queue(**ASKED | {"jobQueueName": "other", "computeEnvironmentOrder": entries("f", "a")})
+        await boto.create_job_queue(**REQUEST | {"jobQueueName": "other", "computeEnvironmentOrder": entries("f", "a")})
     with pytest.raises(boto.exceptions.ClientException, match="cannot be mixed"):
         await boto.update_job_queue(jobQueue="default", computeEnvironmentOrder=entries("local", "f"))
 
@@ -118,13 +118,13 @@ async def test_fargate_environments_cannot_be_mixed_with_others(server, environm
 
 
 async def test_an_existing_name_is_refused_with_the_plain_text_of_aws(default_queue, http):
-    _, _, answer = await http.post("CreateJobQueue", ASKED | {"jobQueueName": "default"})
+    _, _, answer = await http.post("CreateJobQueue", REQUEST | {"jobQueueName": "default"})
 
     assert answer == {"message": "Object already exists"}
 
 
 async def test_an_update_changes_only_what_it_names(environments, boto, described):
-    await boto.create_job_queue(**ASKED, jobQueueType="ECS")
+    await boto.create_job_queue(**REQUEST, jobQueueType="ECS")
 
     made = await boto.update_job_queue(jobQueue=ARN + "job-queue/it", priority=9)
     first = await described()
@@ -141,7 +141,7 @@ async def test_an_update_changes_only_what_it_names(environments, boto, describe
 
 
 @pytest.mark.parametrize(
-    ("asked", "text"),
+    ("members", "text"),
     [
         ({"jobQueue": "nowhere", "priority": 1}, "nowhere"),
         ({"jobQueue": "nowhere", "computeEnvironmentOrder": ENVIRONMENTS}, "nowhere"),
@@ -151,8 +151,8 @@ async def test_an_update_changes_only_what_it_names(environments, boto, describe
     ],
     ids=str,
 )
-async def test_an_invalid_update_changes_nothing(default_queue, http, asked, text):
-    status, _, answer = await http.post("UpdateJobQueue", {"jobQueue": "default"} | asked)
+async def test_an_invalid_update_changes_nothing(default_queue, http, members, text):
+    status, _, answer = await http.post("UpdateJobQueue", {"jobQueue": "default"} | members)
 
     assert status == 400
     assert text in answer["message"]
@@ -176,7 +176,7 @@ async def test_deleting_an_unknown_resource_is_not_an_error(boto):
 
 async def test_queues_are_described_by_name_or_arn_in_pages(default_queue, boto):
     for name in ("x", "b", "a"):
-        await boto.create_job_queue(**ASKED | {"jobQueueName": name})
+        await boto.create_job_queue(**REQUEST | {"jobQueueName": name})
 
     pages = await boto.pages("describe_job_queues", PaginationConfig={"PageSize": 3})
     chosen = await boto.describe_job_queues(jobQueues=["x", ARN + "job-queue/a", "nowhere"])
@@ -196,7 +196,7 @@ async def test_at_most_a_hundred_names_are_accepted(default_queue, http):
 
 
 async def test_a_token_cannot_be_used_with_another_listing(default_queue, boto):
-    await boto.create_job_queue(**ASKED)
+    await boto.create_job_queue(**REQUEST)
     token = (await boto.describe_job_queues(maxResults=1))["nextToken"]
 
     with pytest.raises(boto.exceptions.ClientException, match="nextToken is not valid"):
@@ -206,7 +206,7 @@ async def test_a_token_cannot_be_used_with_another_listing(default_queue, boto):
 
 
 async def test_a_drained_queue_is_enabled_and_says_that_it_is_drained(server, default_queue, boto, described):
-    await boto.create_job_queue(**ASKED)
+    await boto.create_job_queue(**REQUEST)
     await server.catalog.drain_queue(QueueName("it"), drained=True, caller=ADMIN)
 
     await boto.update_job_queue(jobQueue="it", priority=6)

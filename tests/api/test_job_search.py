@@ -9,8 +9,8 @@ from tests.api.conftest import ARN
 async def search(http):
     """The whole reply to a search."""
 
-    async def search(**asked):
-        status, _, answer = await http.post("batchq/ListJobs", asked)
+    async def search(**members):
+        status, _, answer = await http.post("batchq/ListJobs", members)
         assert status == 200, answer
         return answer
 
@@ -93,7 +93,7 @@ async def test_a_token_of_another_search_is_refused(submit, search, http):
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("members", "message"),
     [
         ({"statuses": ["DONE"]}, "'DONE' is not a status"),
         ({"ids": ["1"]}, "'1' is not the id of a job"),
@@ -108,24 +108,24 @@ async def test_a_token_of_another_search_is_refused(submit, search, http):
         ({"queue": "default"}, "'queue' is not valid"),
     ],
 )
-async def test_what_is_not_valid_is_named(http, asked, message):
-    status, _, answer = await http.post("batchq/ListJobs", asked)
+async def test_what_is_not_valid_is_named(http, members, message):
+    status, _, answer = await http.post("batchq/ListJobs", members)
 
     assert (status, answer["message"][: len(message)]) == (400, message)
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("members", "message"),
     [
         ({"queues": ["nowhere"]}, "JobQueue nowhere not found."),
         ({"users": ["nobody"]}, "User nobody not found."),
         ({"accounts": ["none"]}, "Account none not found."),
     ],
 )
-async def test_a_name_that_does_not_exist_is_an_error(http, submit, asked, message):
+async def test_a_name_that_does_not_exist_is_an_error(http, submit, members, message):
     await submit()
 
-    status, _, answer = await http.post("batchq/ListJobs", asked)
+    status, _, answer = await http.post("batchq/ListJobs", members)
 
     assert (status, answer["message"]) == (400, message)
 

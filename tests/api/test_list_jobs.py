@@ -86,13 +86,13 @@ FILTERS = [
 
 
 @pytest.mark.fault("SE18")
-@pytest.mark.parametrize(("asked", "found"), FILTERS, ids=str)
-async def test_a_filter_selects_jobs_of_every_status(server, submit, boto, asked, found):
+@pytest.mark.parametrize(("members", "found"), FILTERS, ids=str)
+async def test_a_filter_selects_jobs_of_every_status(server, submit, boto, members, found):
     await server.runs(await submit("Alpha"))
     await submit("Almost")
     await submit("beta")
 
-    assert sorted(named(await boto.list_jobs(**QUEUE, jobStatus="RUNNING", **asked))) == found
+    assert sorted(named(await boto.list_jobs(**QUEUE, jobStatus="RUNNING", **members))) == found
 
 
 WRONG = [
@@ -131,9 +131,9 @@ WRONG = [
 
 
 @pytest.mark.fault("IN20")
-@pytest.mark.parametrize(("asked", "text"), WRONG, ids=str)
-async def test_an_invalid_query_is_refused(default_queue, refused, asked, text):
-    assert text in await refused("ListJobs", asked)
+@pytest.mark.parametrize(("members", "text"), WRONG, ids=str)
+async def test_an_invalid_query_is_refused(default_queue, refused, members, text):
+    assert text in await refused("ListJobs", members)
 
 
 async def test_a_hundred_values_are_accepted(submit, boto):
@@ -205,8 +205,8 @@ async def test_a_token_of_another_query_is_refused(submit, boto, other):
     await boto.create_job_queue(
         jobQueueName="other", priority=1, computeEnvironmentOrder=[{"order": 1, "computeEnvironment": "local"}]
     )
-    asked = QUEUE | {"jobStatus": "SUBMITTED"}
-    token = (await boto.list_jobs(**asked, maxResults=1))["nextToken"]
+    members = QUEUE | {"jobStatus": "SUBMITTED"}
+    token = (await boto.list_jobs(**members, maxResults=1))["nextToken"]
 
     with pytest.raises(boto.exceptions.ClientException, match="nextToken is not valid"):
-        await boto.list_jobs(**asked | other, nextToken=token)
+        await boto.list_jobs(**members | other, nextToken=token)

@@ -101,7 +101,7 @@ async def test_pages_are_complete(jobs, boto):
 
 
 @pytest.mark.parametrize(
-    ("asked", "text"),
+    ("members", "text"),
     [
         ({"consumableResource": ""}, "'consumableResource' is a required field"),
         ({"consumableResource": "nothing"}, "ConsumableResource nothing not found"),
@@ -117,5 +117,5 @@ async def test_pages_are_complete(jobs, boto):
     ],
     ids=lambda it: str(it)[:60],
 )
-async def test_invalid_queries_are_refused(jobs, refused, asked, text):
-    assert text in await refused("ListJobsByConsumableResource", {"consumableResource": "licences"} | asked)
+async def test_invalid_queries_are_refused(jobs, refused, members, text):
+    assert text in await refused("ListJobsByConsumableResource", {"consumableResource": "licences"} | members)

@@ -11,12 +11,12 @@ from batchq.errors import StoreFailed
 CORS = "Access-Control"
 
 
-async def ask(http, **headers):
+async def send(http, **headers):
     return await http.post("DescribeJobs", {"jobs": []}, **headers)
 
 
 async def test_every_answer_has_a_request_id_of_its_own(http):
-    ids = [(await ask(http))[1]["x-amzn-RequestId"], (await ask(http, Host="evil.example"))[1]["x-amzn-RequestId"]]
+    ids = [(await send(http))[1]["x-amzn-RequestId"], (await send(http, Host="evil.example"))[1]["x-amzn-RequestId"]]
 
     assert [len(it) for it in ids] == [36, 36]
     assert ids[0] != ids[1]
@@ -28,7 +28,7 @@ OURS = ["127.0.0.1", "127.0.0.1:80", "localhost:22824", "LocalHost", "[::1]", "[
 @pytest.mark.fault("SE01")
 @pytest.mark.parametrize("host", OURS)
 async def test_the_servers_host_names_are_accepted_with_any_port(http, host):
-    status, _, _ = await ask(http, Host=host)
+    status, _, _ = await send(http, Host=host)
 
     assert status == 200
 
@@ -48,7 +48,7 @@ FOREIGN = [
 @pytest.mark.fault("SE01")
 @pytest.mark.parametrize("host", FOREIGN)
 async def test_an_unknown_host_name_is_refused(http, host):
-    status, headers, answer = await ask(http, Host=host)
+    status, headers, answer = await send(http, Host=host)
 
     assert (status, headers["x-amzn-ErrorType"]) == (403, "AccessDeniedException")
     assert answer["message"]
@@ -68,14 +68,14 @@ async def test_an_unknown_host_name_is_refused(http, host):
 )
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE", "OPTIONS"])
 async def test_requests_from_another_site_are_refused_without_cors_headers(http, method, headers):
-    status, response_headers, _ = await http.ask(method, "/v1/describejobs", data=b'{"jobs": []}', **headers)
+    status, response_headers, _ = await http.send(method, "/v1/describejobs", data=b'{"jobs": []}', **headers)
 
     assert status == 403
     assert [name for name in response_headers if name.startswith(CORS)] == []
 
 
 async def test_requests_from_the_same_origin_are_accepted(server, http):
-    status, response_headers, _ = await ask(http, Origin=server.url, Sec_Fetch_Site="same-origin")
+    status, response_headers, _ = await send(http, Origin=server.url, Sec_Fetch_Site="same-origin")
 
     assert status == 200
     assert [name for name in response_headers if name.startswith(CORS)] == []
@@ -97,7 +97,7 @@ FORMS = [
 async def test_content_types_of_html_forms_are_refused(server, http, kind):
     before = server.stored_rows()
 
-    status, headers, _ = await ask(http, Content_Type=kind)
+    status, headers, _ = await send(http, Content_Type=kind)
 
     assert (status, headers["x-amzn-ErrorType"]) == (415, "UnsupportedMediaTypeException")
     assert server.stored_rows() == before
@@ -105,7 +105,7 @@ async def test_content_types_of_html_forms_are_refused(server, http, kind):
 
 @pytest.mark.parametrize("kind", ["application/json", "Application/JSON; charset=UTF-8", "application/x-amz-json-1.1"])
 async def test_json_is_accepted(http, kind):
-    status, _, _ = await ask(http, Content_Type=kind)
+    status, _, _ = await send(http, Content_Type=kind)
 
     assert status == 200
 
@@ -113,7 +113,7 @@ async def test_json_is_accepted(http, kind):
 @pytest.mark.fault("IN02")
 @pytest.mark.parametrize("charset", ["bogus", "utf-16", "latin-1"])
 async def test_another_charset_is_refused(http, charset):
-    status, headers, _ = await ask(http, Content_Type=f"application/json; charset={charset}")
+    status, headers, _ = await send(http, Content_Type=f"application/json; charset={charset}")
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
 
@@ -147,8 +147,8 @@ async def test_an_unexpected_error_is_logged_once_and_not_sent(server, submit, h
     job_id = await submit()
     server.engine.broken = RuntimeError("the secret plan")
 
-    asked = {"jobId": job_id, "reason": "c4n4ry in the body"}
-    status, headers, answer = await http.post("CancelJob", asked, Authorization="AWS4 Signature=c4n4ry")
+    members = {"jobId": job_id, "reason": "c4n4ry in the body"}
+    status, headers, answer = await http.post("CancelJob", members, Authorization="AWS4 Signature=c4n4ry")
 
     request_id = headers["x-amzn-RequestId"]
     assert (status, headers["x-amzn-ErrorType"]) == (500, "ServerException")
@@ -160,17 +160,17 @@ async def test_an_unexpected_error_is_logged_once_and_not_sent(server, submit, h
 
 
 async def test_the_root_describes_the_service(server, http):
-    status, _, answer = await http.ask("GET", "/")
+    status, _, answer = await http.send("GET", "/")
 
     links = {"health": "/healthz", "operations": "/openapi.json"}
     assert (status, answer) == (200, {"name": "batchq", "version": version("batchq"), "links": links})
-    assert [(await http.ask("GET", link))[0] for link in links.values()] == [200, 200]
-    assert (await http.ask("GET", "/", Host="evil.example"))[0] == 403
+    assert [(await http.send("GET", link))[0] for link in links.values()] == [200, 200]
+    assert (await http.send("GET", "/", Host="evil.example"))[0] == 403
 
 
 async def test_the_health_report_is_returned(server, http):
     server.health = HealthReport(status="degraded", engine="no answer")
 
-    status, _, answer = await http.ask("GET", "/healthz")
+    status, _, answer = await http.send("GET", "/healthz")
 
     assert (status, answer) == (200, {"status": "degraded", "engine": "no answer"})

@@ -14,7 +14,7 @@ async def create(default_queue, http):
     """Create a job; returns status and answer."""
 
     async def create(name="resnet", **members):
-        status, _, answer = await http.ask("POST", JOBS, data=json.dumps(creation(name, **members)))
+        status, _, answer = await http.send("POST", JOBS, data=json.dumps(creation(name, **members)))
         return status, answer
 
     return create
@@ -180,7 +180,7 @@ async def test_a_name_is_free_again_once_its_job_has_ended(create, boto):
 
 async def test_names_are_compared_in_their_case_and_within_a_project(create, http):
     await create("twice")
-    elsewhere = await http.ask("POST", "/v2/another-project/training-jobs", data=json.dumps(creation("twice")))
+    elsewhere = await http.send("POST", "/v2/another-project/training-jobs", data=json.dumps(creation("twice")))
 
     assert (await create("Twice"))[0] == elsewhere[0] == 201
 
@@ -243,7 +243,7 @@ async def test_a_refused_request_has_the_vendors_code_and_creates_nothing(defaul
     body = creation(**{name: it for name, it in given.items() if name in {"metadata", "algorithm", "spec", "resource"}})
     body |= {name: it for name, it in given.items() if name in {"kind", "tasks"}}
     body["metadata"] |= {name: it for name, it in given.items() if name == "name"}
-    status, _, answer = await http.ask("POST", JOBS, data=json.dumps(body))
+    status, _, answer = await http.send("POST", JOBS, data=json.dumps(body))
 
     assert (status, answer["error_code"]) == (400, f"ModelArts.{code}"), answer
 
@@ -252,21 +252,21 @@ async def test_a_refused_request_has_the_vendors_code_and_creates_nothing(defaul
     ("data", "code"), [("{", "2787"), ("[]", "2788"), ("{}", "2788"), ('{"metadata": 1}', "2788"), ("", "2787")]
 )
 async def test_a_body_of_another_shape_is_refused(default_queue, http, data, code):
-    status, _, answer = await http.ask("POST", JOBS, data=data)
+    status, _, answer = await http.send("POST", JOBS, data=data)
 
     assert (status, answer["error_code"]) == (400, f"ModelArts.{code}")
 
 
 async def test_flavors_fit_the_machine(default_queue, http):
-    _, _, answer = await http.ask("GET", JOBS.replace("jobs", "job-flavors"))
-    _, _, gpus = await http.ask("GET", JOBS.replace("jobs", "job-flavors") + "?flavor_type=GPU")
+    _, _, answer = await http.send("GET", JOBS.replace("jobs", "job-flavors"))
+    _, _, gpus = await http.send("GET", JOBS.replace("jobs", "job-flavors") + "?flavor_type=GPU")
 
     assert answer["total_count"] == len(answer["flavors"])
     assert gpus == {"total_count": 0, "flavors": []}
 
 
 async def test_engines_are_those_of_the_settings(http):
-    _, _, answer = await http.ask("GET", JOBS.replace("jobs", "job-engines"))
+    _, _, answer = await http.send("GET", JOBS.replace("jobs", "job-engines"))
 
     assert answer["total"] == 1
     assert answer["items"][0]["engine_id"] == "torch-2"
@@ -361,9 +361,9 @@ def test_a_server_without_its_file_of_settings_does_not_start(tmp_path):
 async def test_an_odd_value_that_is_only_returned_does_no_harm(default_queue, http, value):
     body = json.dumps(creation(algorithm={"policies": {"a": "VALUE"}})).replace('"VALUE"', value)
 
-    status, _, answer = await http.ask("POST", JOBS, data=body)
+    status, _, answer = await http.send("POST", JOBS, data=body)
 
     assert status in {201, 400}
     if status == 201:
-        shown, _, _ = await http.ask("GET", f"{JOBS}/{answer['metadata']['id']}")
+        shown, _, _ = await http.send("GET", f"{JOBS}/{answer['metadata']['id']}")
         assert shown == 200

@@ -15,7 +15,7 @@ async def create(default_queue, http):
     """Create a job; returns its id."""
 
     async def create(name="resnet", *, at=JOBS, **members):
-        status, _, answer = await http.ask("POST", at, data=json.dumps(creation(name, **members)))
+        status, _, answer = await http.send("POST", at, data=json.dumps(creation(name, **members)))
         assert status == 201, answer
         return answer["metadata"]["id"]
 
@@ -23,16 +23,16 @@ async def create(default_queue, http):
 
 
 @pytest.fixture
-def ask(http):
+def send(http):
     """Ask about a job; returns status and answer."""
 
-    async def ask(method, job, part="", body=None):
-        status, _, answer = await http.ask(
+    async def send(method, job, part="", body=None):
+        status, _, answer = await http.send(
             method, f"{JOBS}/{job}{part}", data=None if body is None else json.dumps(body)
         )
         return status, answer
 
-    return ask
+    return send
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def search(http):
 
     async def search(*filters, at=SEARCHES, **body):
         body |= {"filters": [dict(zip(("key", "operator", "value"), it, strict=True)) for it in filters]}
-        status, _, answer = await http.ask("POST", at, data=json.dumps(body))
+        status, _, answer = await http.send("POST", at, data=json.dumps(body))
         return answer if status == 200 else answer["error_code"]
 
     return search
@@ -51,14 +51,14 @@ def names(answer):
     return [it["metadata"]["name"] for it in answer["items"]]
 
 
-async def test_a_running_job_is_terminated_once(server, create, ask):
+async def test_a_running_job_is_terminated_once(server, create, send):
     job = await create()
     await server.runs(job)
 
-    first, second = [await ask("POST", job, "/actions", TERMINATE) for _ in range(2)]
+    first, second = [await send("POST", job, "/actions", TERMINATE) for _ in range(2)]
     await server.ends(job)
-    third = await ask("POST", job, "/actions", TERMINATE)
-    _, shown = await ask("GET", job)
+    third = await send("POST", job, "/actions", TERMINATE)
+    _, shown = await send("GET", job)
 
     assert (first[0], first[1]["status"]["phase"]) == (202, "Terminating")
     assert [(status, it["error_code"], it["error_msg"]) for status, it in (second, third)] == [
@@ -68,12 +68,12 @@ async def test_a_running_job_is_terminated_once(server, create, ask):
     assert shown["status"]["task_statuses"][0]["exit_code"] == 0
 
 
-async def test_a_job_that_ends_before_it_is_terminated_has_changed(server, create, ask):
+async def test_a_job_that_ends_before_it_is_terminated_has_changed(server, create, send):
     job = await create()
     await server.runs(job)
     server.engine.reached.clear()
     server.engine.gate.clear()
-    termination = asyncio.create_task(ask("POST", job, "/actions", TERMINATE))
+    termination = asyncio.create_task(send("POST", job, "/actions", TERMINATE))
     await server.engine.reached.wait()
 
     await server.ends(job)
@@ -84,10 +84,10 @@ async def test_a_job_that_ends_before_it_is_terminated_has_changed(server, creat
     server.changed_by_errors.clear()  # the end of the job was the change
 
 
-async def test_a_queued_job_is_terminated_at_once(create, ask):
+async def test_a_queued_job_is_terminated_at_once(create, send):
     job = await create()
 
-    status, answer = await ask("POST", job, "/actions", TERMINATE)
+    status, answer = await send("POST", job, "/actions", TERMINATE)
 
     assert (status, answer["status"]["phase"], answer["status"]["secondary_phase"]) == (202, "Terminated", "Terminated")
 
@@ -96,8 +96,8 @@ async def test_a_queued_job_is_terminated_at_once(create, ask):
     ("body", "code"),
     [({}, "2788"), ({"action_type": "pause"}, "2812"), ({"action_type": 1}, "2788"), ({"action_type": ""}, "2812")],
 )
-async def test_an_action_other_than_terminate_is_refused(create, ask, body, code):
-    status, answer = await ask("POST", await create(), "/actions", body)
+async def test_an_action_other_than_terminate_is_refused(create, send, body, code):
+    status, answer = await send("POST", await create(), "/actions", body)
 
     assert (status, answer["error_code"]) == (400, f"ModelArts.{code}")
 
@@ -115,18 +115,18 @@ async def test_an_action_other_than_terminate_is_refused(create, ask, body, code
         ("GET", "/tasks/worker-0/logs/preview", None),
     ],
 )
-async def test_an_unknown_job_is_not_found(default_queue, ask, job, call):
+async def test_an_unknown_job_is_not_found(default_queue, send, job, call):
     method, *others = call
-    status, answer = await ask(method, job, *others)
+    status, answer = await send(method, job, *others)
 
     assert (status, answer["error_code"]) == (400, "ModelArts.2775")
 
 
-async def test_a_job_of_aws_batch_is_shown_and_terminated_in_every_project(submit, ask, search):
+async def test_a_job_of_aws_batch_is_shown_and_terminated_in_every_project(submit, send, search):
     job = await submit("by-boto3", containerOverrides={"environment": [{"name": "A", "value": "1"}]})
 
-    _, shown = await ask("GET", job)
-    stopped, _ = await ask("POST", job, "/actions", TERMINATE)
+    _, shown = await send("GET", job)
+    stopped, _ = await send("POST", job, "/actions", TERMINATE)
 
     assert shown["metadata"]["name"] == "by-boto3"
     assert shown["algorithm"] == {
@@ -138,26 +138,26 @@ async def test_a_job_of_aws_batch_is_shown_and_terminated_in_every_project(submi
     assert (await search())["total"] == 0
 
 
-async def test_a_finished_job_is_deleted_and_an_unfinished_one_is_not(server, create, ask, search):
+async def test_a_finished_job_is_deleted_and_an_unfinished_one_is_not(server, create, send, search):
     job = await create()
-    refused, why = await ask("DELETE", job)
+    refused, why = await send("DELETE", job)
     await server.runs(job)
     await server.ends(job)
 
-    deleted, _ = await ask("DELETE", job)
-    shown, _ = await ask("GET", job)
+    deleted, _ = await send("DELETE", job)
+    shown, _ = await send("GET", job)
 
     assert (refused, why["error_code"]) == (409, "ModelArts.2796")
     assert (deleted, shown) == (202, 400)
     assert (await search())["total"] == 0
 
 
-async def test_the_description_can_be_changed_and_nothing_else(create, ask):
+async def test_the_description_can_be_changed_and_nothing_else(create, send):
     job = await create(metadata={"description": "before"})
 
-    changed, _ = await ask("PUT", job, "", {"description": "after"})
-    refused, why = await ask("PUT", job, "", {"description": "x", "spec": {"schedule_policy": {"priority": 1}}})
-    _, shown = await ask("GET", job)
+    changed, _ = await send("PUT", job, "", {"description": "after"})
+    refused, why = await send("PUT", job, "", {"description": "x", "spec": {"schedule_policy": {"priority": 1}}})
+    _, shown = await send("GET", job)
 
     assert (changed, refused, why["error_code"]) == (200, 400, "ModelArts.2858")
     assert shown["metadata"]["description"] == "after"
@@ -165,7 +165,7 @@ async def test_the_description_can_be_changed_and_nothing_else(create, ask):
 
 async def test_a_project_in_the_header_other_than_in_the_path_is_refused(default_queue, http):
     for project, expected in (("another", (404, "ModelArts.2786")), (PROJECT, (400, "ModelArts.2775"))):
-        status, _, answer = await http.ask("GET", f"{JOBS}/{UNKNOWN}", X_Project_Id=project)
+        status, _, answer = await http.send("GET", f"{JOBS}/{UNKNOWN}", X_Project_Id=project)
         assert (status, answer["error_code"]) == expected
 
 
@@ -178,7 +178,7 @@ async def test_a_project_in_the_header_other_than_in_the_path_is_refused(default
     ],
 )
 async def test_another_operation_is_refused_in_the_vendors_shape(http, method, path, expected):
-    status, headers, answer = await http.ask(method, path, data="{}")
+    status, headers, answer = await http.send(method, path, data="{}")
 
     assert (status, answer["error_code"]) == expected
     assert headers["X-Request-Id"]
@@ -244,16 +244,16 @@ async def test_an_unsupported_page_is_refused(default_queue, search, body, code)
     assert await search(**body) == f"ModelArts.{code}"
 
 
-async def test_events_are_the_history_of_a_job(server, create, ask):
+async def test_events_are_the_history_of_a_job(server, create, send):
     job = await create()
     await server.runs(job)
     await server.ends(job, exit_code=3)
 
-    _, all_ = await ask("GET", job, "/events?order=asc")
-    _, page = await ask("GET", job, "/events?limit=1&offset=1")
-    _, errors = await ask("GET", job, "/events?level=Error")
-    _, found = await ask("GET", job, "/events?pattern=running")
-    refused, why = await ask("GET", job, "/events?limit=101")
+    _, all_ = await send("GET", job, "/events?order=asc")
+    _, page = await send("GET", job, "/events?limit=1&offset=1")
+    _, errors = await send("GET", job, "/events?level=Error")
+    _, found = await send("GET", job, "/events?pattern=running")
+    refused, why = await send("GET", job, "/events?limit=101")
 
     assert [it["level"] for it in all_["events"]] == ["Info", "Info", "Info", "Info", "Error"]
     assert all_["total"] == 5
@@ -263,13 +263,13 @@ async def test_events_are_the_history_of_a_job(server, create, ask):
     assert (refused, why["error_code"]) == (400, "ModelArts.2788")
 
 
-async def test_stages_are_those_of_each_attempt(server, create, ask):
+async def test_stages_are_those_of_each_attempt(server, create, send):
     job = await create(metadata={"annotations": {"fault-tolerance/job-retry-num": "1"}})
-    _, waiting = await ask("GET", job, "/stages")
+    _, waiting = await send("GET", job, "/stages")
     await server.runs(job)
     await server.ends(job, exit_code=3)
-    _, retried = await ask("GET", job, "/stages")
-    _, shown = await ask("GET", job)
+    _, retried = await send("GET", job, "/stages")
+    _, shown = await send("GET", job)
 
     def stages(answer):
         return [[it["name"] for it in record["stages"]] for record in answer["running_records"]]

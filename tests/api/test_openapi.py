@@ -125,7 +125,7 @@ def test_unsupported_operations_are_described_with_their_reason(operations):
 
 
 async def test_a_server_returns_the_description(server, http):
-    status, _, content = await http.ask("GET", "/openapi.json")
+    status, _, content = await http.send("GET", "/openapi.json")
 
     assert (status, content["openapi"]) == (200, "3.1.0")
-    assert content == (await http.ask("GET", "/openapi.json"))[2]
+    assert content == (await http.send("GET", "/openapi.json"))[2]

@@ -24,7 +24,7 @@ UNKNOWN = [
 async def test_an_unknown_operation_is_refused_with_its_path(server, http, method, path):
     before = server.stored_rows()
 
-    status, headers, answer = await http.ask(method, path, data=json.dumps({}))
+    status, headers, answer = await http.send(method, path, data=json.dumps({}))
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
     assert answer["message"].startswith(method)

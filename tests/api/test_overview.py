@@ -25,7 +25,7 @@ async def overview(http):
 @pytest.fixture
 async def get_job(http):
     async def get_job(job_id):
-        status, _, answer = await http.ask("GET", f"/v1/batchq/jobs/{job_id.replace('#', '%23')}")
+        status, _, answer = await http.send("GET", f"/v1/batchq/jobs/{job_id.replace('#', '%23')}")
         assert status == 200, answer
         return answer["job"]
 
@@ -121,7 +121,7 @@ async def test_a_node_is_a_job_with_its_own_containers(server, http, submit, get
 
 @pytest.mark.parametrize("job_id", ["5d1f6c1e-0000-4000-8000-000000000000", "0:1", "0%231"])
 async def test_an_unknown_job_is_not_found(http, job_id):
-    status, _, answer = await http.ask("GET", f"/v1/batchq/jobs/{job_id}")
+    status, _, answer = await http.send("GET", f"/v1/batchq/jobs/{job_id}")
 
     assert status == 404
     assert "not found" in answer["message"]

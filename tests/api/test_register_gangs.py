@@ -58,9 +58,9 @@ COVERED = [
 ]
 
 
-@pytest.mark.parametrize("asked", COVERED, ids=str)
-async def test_requests_that_aws_accepts_are_accepted(http, asked):
-    status, _, answer = await http.post("RegisterJobDefinition", asked)
+@pytest.mark.parametrize("members", COVERED, ids=str)
+async def test_requests_that_aws_accepts_are_accepted(http, members):
+    status, _, answer = await http.post("RegisterJobDefinition", members)
 
     assert status == 200, answer
 
@@ -102,9 +102,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "text"), REFUSED, ids=str)
-async def test_invalid_requests_are_refused_and_store_nothing(refused, asked, text):
-    assert text in await refused("RegisterJobDefinition", asked)
+@pytest.mark.parametrize(("members", "text"), REFUSED, ids=str)
+async def test_invalid_requests_are_refused_and_store_nothing(refused, members, text):
+    assert text in await refused("RegisterJobDefinition", members)
 
 
 def needing(*entries, of=DUO):
@@ -128,11 +128,11 @@ async def test_required_resources_are_stored_by_name_and_returned_as_registered(
 
 
 async def test_a_gang_requires_the_resources_of_each_nodes_range(registered):
-    asked = with_nodes(
+    members = with_nodes(
         nodeRangeProperties=[RANGES[0] | {"consumableResourceProperties": LICENCE}, RANGES[1]],
     )
 
-    made = await registered(needing({"consumableResource": "licence", "quantity": 1}, of=asked))
+    made = await registered(needing({"consumableResource": "licence", "quantity": 1}, of=members))
 
     assert made.needs == (ConsumableRequirement(resource="licence", quantity=1 + 2 * 2),)
 
@@ -141,8 +141,8 @@ async def test_a_gang_requires_the_resources_of_each_nodes_range(registered):
 async def test_the_total_of_all_nodes_is_limited_to_what_clients_can_read(http, operation):
     half = {"consumableResourceList": [{"consumableResource": "licence", "quantity": 2**62}]}
     ranges = [RANGES[0] | {"consumableResourceProperties": half, "targetNodes": "0:"}]
-    asked = with_nodes(numNodes=1, nodeRangeProperties=ranges)
-    assert (await http.post("RegisterJobDefinition", asked))[0] == 200
+    members = with_nodes(numNodes=1, nodeRangeProperties=ranges)
+    assert (await http.post("RegisterJobDefinition", members))[0] == 200
 
     two = {
         "RegisterJobDefinition": with_nodes(numNodes=2, nodeRangeProperties=ranges),

@@ -24,7 +24,7 @@ from tests.api.fakes import ACCOUNT
 from tests.api.several import RANGES, SIDECAR, WORKER, with_nodes, with_range, with_task, with_worker
 from tests.support.builders import ADMIN, NOON
 
-ASKED = {"jobDefinitionName": "it", "type": "container", "containerProperties": CONTAINER}
+REQUEST = {"jobDefinitionName": "it", "type": "container", "containerProperties": CONTAINER}
 ARNS = BatchArns(account=ACCOUNT, region="eu-central-1")
 ROLE = "arn:aws:iam::123456789012:role/runs"
 
@@ -34,7 +34,7 @@ def requirements(**values):
 
 
 def with_container(**members):
-    return ASKED | {"containerProperties": CONTAINER | members}
+    return REQUEST | {"containerProperties": CONTAINER | members}
 
 
 def with_linux(**members):
@@ -43,13 +43,13 @@ def with_linux(**members):
 
 def on_fargate(**members):
     container = CONTAINER | {"executionRoleArn": ROLE, "resourceRequirements": requirements(VCPU="0.25", MEMORY="512")}
-    return ASKED | {"platformCapabilities": ["FARGATE"], "containerProperties": container | members}
+    return REQUEST | {"platformCapabilities": ["FARGATE"], "containerProperties": container | members}
 
 
 async def test_revisions_of_a_name_start_with_one(boto):
-    first = await boto.register_job_definition(**ASKED)
-    second = await boto.register_job_definition(**ASKED)
-    other = await boto.register_job_definition(**ASKED | {"jobDefinitionName": "other"})
+    first = await boto.register_job_definition(**REQUEST)
+    second = await boto.register_job_definition(**REQUEST)
+    other = await boto.register_job_definition(**REQUEST | {"jobDefinitionName": "other"})
 
     assert [it["revision"] for it in (first, second, other)] == [1, 2, 1]
     assert (second["jobDefinitionName"], second["jobDefinitionArn"]) == ("it", ARN + "job-definition/it:2")
@@ -90,7 +90,7 @@ ALL_OF_IT = {
 
 
 async def test_every_member_of_the_container_is_translated(server, boto):
-    await boto.register_job_definition(**ASKED | {"containerProperties": ALL_OF_IT})
+    await boto.register_job_definition(**REQUEST | {"containerProperties": ALL_OF_IT})
 
     spec = (await server.catalog.definitions.find("it", 1, caller=ADMIN)).container
     assert spec.image == ALL_OF_IT["image"]
@@ -120,7 +120,7 @@ async def test_every_member_of_the_container_is_translated(server, boto):
 
 
 async def test_a_registered_definition_is_returned_member_by_member(boto):
-    asked = {
+    content = {
         "parameters": {"what": "it"},
         "schedulingPriority": 3,
         "retryStrategy": {"attempts": 2, "evaluateOnExit": [{"onReason": "Cannot*", "action": "retry"}]},
@@ -129,7 +129,7 @@ async def test_a_registered_definition_is_returned_member_by_member(boto):
         "tags": {"team": "blue"},
         "platformCapabilities": ["EC2"],
     }
-    await boto.register_job_definition(**ASKED | asked | {"containerProperties": ALL_OF_IT})
+    await boto.register_job_definition(**REQUEST | content | {"containerProperties": ALL_OF_IT})
 
     (described,) = (await boto.describe_job_definitions(jobDefinitions=["it:1"]))["jobDefinitions"]
 
@@ -141,7 +141,7 @@ async def test_a_registered_definition_is_returned_member_by_member(boto):
         "type": "container",
         "containerOrchestrationType": "ECS",
         "containerProperties": ALL_OF_IT,
-        **asked,
+        **content,
     }
 
 
@@ -156,9 +156,9 @@ async def test_a_number_of_gpus_is_returned_as_a_string(http, boto):
 
 @pytest.mark.fault("IN06")
 async def test_members_that_aws_does_not_know_are_ignored(http, boto):
-    asked = with_container(colour="blue") | {"__proto__": {"x": 1}, "colour": "blue"}
+    content = with_container(colour="blue") | {"__proto__": {"x": 1}, "colour": "blue"}
 
-    status, _, _ = await http.post("RegisterJobDefinition", asked)
+    status, _, _ = await http.post("RegisterJobDefinition", content)
 
     (described,) = (await boto.describe_job_definitions(jobDefinitions=["it:1"]))["jobDefinitions"]
     assert status == 200
@@ -168,7 +168,7 @@ async def test_members_that_aws_does_not_know_are_ignored(http, boto):
 
 @pytest.mark.fault("IN06")
 async def test_the_last_of_duplicate_members_counts(http, boto):
-    body = json.dumps(ASKED).encode().replace(b'"type"', b'"jobDefinitionName": "last", "type"')
+    body = json.dumps(REQUEST).encode().replace(b'"type"', b'"jobDefinitionName": "last", "type"')
 
     _, _, answer = await http.post("RegisterJobDefinition", body=body)
 
@@ -177,7 +177,7 @@ async def test_the_last_of_duplicate_members_counts(http, boto):
 
 @pytest.mark.parametrize("name", ["a", "a" * 128, "A-b_9", "_", "0"])
 async def test_a_name_that_aws_accepts_is_accepted(boto, name):
-    assert (await boto.register_job_definition(**ASKED | {"jobDefinitionName": name}))["jobDefinitionName"] == name
+    assert (await boto.register_job_definition(**REQUEST | {"jobDefinitionName": name}))["jobDefinitionName"] == name
 
 
 TAKEN = [
@@ -197,15 +197,15 @@ TAKEN = [
     with_container(ulimits=[{"name": "core", "softLimit": -1, "hardLimit": -1}]),
     with_linux(swappiness=100, maxSwap=1),
     with_linux(tmpfs=[{"containerPath": "/t", "size": 1}]),
-    ASKED | {"retryStrategy": {"attempts": 10}},
-    ASKED | {"timeout": {"attemptDurationSeconds": 60}},
-    ASKED | {"schedulingPriority": 9999},
-    ASKED | {"platformCapabilities": ["EC2"]},
-    ASKED | {"platformCapabilities": ["MANAGED_INSTANCES"]},
-    ASKED | {"tags": {f"{n:02}" + "k" * 126: "v" * 256 for n in range(50)}},
-    ASKED
+    REQUEST | {"retryStrategy": {"attempts": 10}},
+    REQUEST | {"timeout": {"attemptDurationSeconds": 60}},
+    REQUEST | {"schedulingPriority": 9999},
+    REQUEST | {"platformCapabilities": ["EC2"]},
+    REQUEST | {"platformCapabilities": ["MANAGED_INSTANCES"]},
+    REQUEST | {"tags": {f"{n:02}" + "k" * 126: "v" * 256 for n in range(50)}},
+    REQUEST
     | {"consumableResourceProperties": {"consumableResourceList": []}, "nodeProperties": {}, "eksProperties": None},
-    ASKED | {"tags": {}, "parameters": {}, "timeout": {}},
+    REQUEST | {"tags": {}, "parameters": {}, "timeout": {}},
     on_fargate(),
     on_fargate(networkConfiguration={"assignPublicIp": "ENABLED"}),
     on_fargate(logConfiguration={"logDriver": "splunk"}),
@@ -215,31 +215,31 @@ TAKEN = [
 
 
 @pytest.mark.fault("IN18")
-@pytest.mark.parametrize("asked", TAKEN, ids=str)
-async def test_requests_that_aws_accepts_are_accepted(http, asked):
-    status, _, answer = await http.post("RegisterJobDefinition", asked)
+@pytest.mark.parametrize("content", TAKEN, ids=str)
+async def test_requests_that_aws_accepts_are_accepted(http, content):
+    status, _, answer = await http.post("RegisterJobDefinition", content)
 
     assert status == 200, answer
 
 
 REFUSED = [
-    (ASKED | {"jobDefinitionName": ""}, "jobDefinitionName must be"),
-    (ASKED | {"jobDefinitionName": "a" * 129}, "jobDefinitionName must be"),
-    (ASKED | {"jobDefinitionName": "a:1"}, "jobDefinitionName must be"),
-    (ASKED | {"jobDefinitionName": "a\n"}, "jobDefinitionName must be"),
-    (ASKED | {"type": "other"}, "'type'"),
-    (ASKED | {"containerProperties": None}, "containerProperties must be provided"),
-    (ASKED | {"eksProperties": {"podProperties": {}}}, "eksProperties is not supported"),
-    (ASKED | {"schedulingPriority": 10000}, "schedulingPriority"),
-    (ASKED | {"platformCapabilities": ["ARM"]}, "platformCapabilities"),
-    (ASKED | {"retryStrategy": {"evaluateOnExit": []}}, "RetryAttempts must be provided with retry strategy"),
-    (ASKED | {"retryStrategy": {"attempts": 11}}, "between 1 and 10"),
-    (ASKED | {"timeout": {"attemptDurationSeconds": 59}}, "at least 60"),
-    (ASKED | {"tags": {f"{n}": "" for n in range(51)}}, "tags"),
-    (ASKED | {"tags": {"k" * 129: ""}}, "tags"),
-    (ASKED | {"tags": {"": ""}}, "tags"),
-    (ASKED | {"tags": {"k": "v" * 257}}, "tags"),
-    (ASKED | {"parameters": {"a": "\0"}}, "NUL"),
+    (REQUEST | {"jobDefinitionName": ""}, "jobDefinitionName must be"),
+    (REQUEST | {"jobDefinitionName": "a" * 129}, "jobDefinitionName must be"),
+    (REQUEST | {"jobDefinitionName": "a:1"}, "jobDefinitionName must be"),
+    (REQUEST | {"jobDefinitionName": "a\n"}, "jobDefinitionName must be"),
+    (REQUEST | {"type": "other"}, "'type'"),
+    (REQUEST | {"containerProperties": None}, "containerProperties must be provided"),
+    (REQUEST | {"eksProperties": {"podProperties": {}}}, "eksProperties is not supported"),
+    (REQUEST | {"schedulingPriority": 10000}, "schedulingPriority"),
+    (REQUEST | {"platformCapabilities": ["ARM"]}, "platformCapabilities"),
+    (REQUEST | {"retryStrategy": {"evaluateOnExit": []}}, "RetryAttempts must be provided with retry strategy"),
+    (REQUEST | {"retryStrategy": {"attempts": 11}}, "between 1 and 10"),
+    (REQUEST | {"timeout": {"attemptDurationSeconds": 59}}, "at least 60"),
+    (REQUEST | {"tags": {f"{n}": "" for n in range(51)}}, "tags"),
+    (REQUEST | {"tags": {"k" * 129: ""}}, "tags"),
+    (REQUEST | {"tags": {"": ""}}, "tags"),
+    (REQUEST | {"tags": {"k": "v" * 257}}, "tags"),
+    (REQUEST | {"parameters": {"a": "\0"}}, "NUL"),
     (with_container(image=""), "image"),
     (with_container(image=None), "image"),
     (with_container(image="a" * 256), "image"),
@@ -315,9 +315,9 @@ REFUSED = [
 
 
 @pytest.mark.fault("IN15", "IN16", "IN18")
-@pytest.mark.parametrize(("asked", "text"), REFUSED, ids=str)
-async def test_invalid_requests_are_refused_and_store_nothing(refused, asked, text):
-    assert text in await refused("RegisterJobDefinition", asked)
+@pytest.mark.parametrize(("content", "text"), REFUSED, ids=str)
+async def test_invalid_requests_are_refused_and_store_nothing(refused, content, text):
+    assert text in await refused("RegisterJobDefinition", content)
 
 
 async def test_swappiness_without_max_swap_is_ignored(server, http):
@@ -344,8 +344,8 @@ async def test_options_of_a_log_driver_can_be_secret(server, http):
 
 def padded(size):
     """A request of exactly so many bytes."""
-    bare = json.dumps(ASKED | {"parameters": {"x": ""}})
-    return json.dumps(ASKED | {"parameters": {"x": "y" * (size - len(bare))}}).encode()
+    bare = json.dumps(REQUEST | {"parameters": {"x": ""}})
+    return json.dumps(REQUEST | {"parameters": {"x": "y" * (size - len(bare))}}).encode()
 
 
 async def test_a_definition_of_24_kib_is_accepted_and_one_byte_more_is_refused(server, http):
@@ -362,7 +362,7 @@ DISK = {"devices": [{"hostPath": "/dev/sda"}]}
 
 @pytest.mark.fault("SE09")
 @pytest.mark.parametrize(
-    "asked",
+    "content",
     [
         with_container(privileged=True),
         with_linux(**DISK),
@@ -379,9 +379,9 @@ DISK = {"devices": [{"hostPath": "/dev/sda"}]}
     ],
     ids=str,
 )
-def test_a_server_without_privileged_containers_refuses_them_at_registration(asked):
+def test_a_server_without_privileged_containers_refuses_them_at_registration(content):
     limits = ServerLimits(min_timeout=60, vcpus=4, privileged=False)
-    asked = RegisterJobDefinition.model_validate(asked)
+    content = RegisterJobDefinition.model_validate(content)
 
     with pytest.raises(NotSupported, match="privileged containers, and devices of the host, are not allowed"):
-        to_definition(asked, arns=ARNS, limits=limits, now=NOON)
+        to_definition(content, arns=ARNS, limits=limits, now=NOON)

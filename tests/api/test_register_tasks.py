@@ -100,9 +100,9 @@ TAKEN = [
 TAKEN[0]["ecsProperties"]["taskProperties"][0]["containers"][0]["resourceRequirements"] = WORKER["resourceRequirements"]
 
 
-@pytest.mark.parametrize("asked", TAKEN, ids=str)
-async def test_requests_that_aws_accepts_are_accepted(http, asked):
-    status, _, answer = await http.post("RegisterJobDefinition", asked)
+@pytest.mark.parametrize("members", TAKEN, ids=str)
+async def test_requests_that_aws_accepts_are_accepted(http, members):
+    status, _, answer = await http.post("RegisterJobDefinition", members)
 
     assert status == 200, answer
 
@@ -171,6 +171,6 @@ REFUSED = [
 
 
 @pytest.mark.fault("SE09")
-@pytest.mark.parametrize(("asked", "text"), REFUSED, ids=str)
-async def test_invalid_requests_are_refused_and_store_nothing(refused, asked, text):
-    assert text in await refused("RegisterJobDefinition", asked)
+@pytest.mark.parametrize(("members", "text"), REFUSED, ids=str)
+async def test_invalid_requests_are_refused_and_store_nothing(refused, members, text):
+    assert text in await refused("RegisterJobDefinition", members)

@@ -18,7 +18,7 @@ IT = ARN_OF + "it"
 
 @pytest.fixture
 async def it(boto):
-    """The policy `it`, as FAIR says."""
+    """The policy `it` with FAIR."""
     await boto.create_scheduling_policy(name="it", fairsharePolicy=FAIR)
 
 
@@ -67,9 +67,9 @@ TAKEN = [
 ]
 
 
-@pytest.mark.parametrize("asked", TAKEN, ids=lambda it: str(it)[:60])
-async def test_requests_that_aws_accepts_are_accepted(http, asked):
-    status, _, answer = await http.post("CreateSchedulingPolicy", {"name": "it"} | asked)
+@pytest.mark.parametrize("members", TAKEN, ids=lambda it: str(it)[:60])
+async def test_requests_that_aws_accepts_are_accepted(http, members):
+    status, _, answer = await http.post("CreateSchedulingPolicy", {"name": "it"} | members)
 
     assert status == 200, answer
 
@@ -108,9 +108,9 @@ BAD_NEW_ONES = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "text"), BAD_POLICIES + BAD_NEW_ONES, ids=lambda it: str(it)[:60])
-async def test_invalid_requests_are_refused_and_store_nothing(refused, asked, text):
-    assert text in await refused("CreateSchedulingPolicy", {"name": "it"} | asked)
+@pytest.mark.parametrize(("members", "text"), BAD_POLICIES + BAD_NEW_ONES, ids=lambda it: str(it)[:60])
+async def test_invalid_requests_are_refused_and_store_nothing(refused, members, text):
+    assert text in await refused("CreateSchedulingPolicy", {"name": "it"} | members)
 
 
 async def test_an_existing_name_is_refused(it, boto):
@@ -139,7 +139,7 @@ async def test_an_empty_update_changes_nothing(server, it, boto):
 
 
 @pytest.mark.parametrize(
-    ("asked", "text"),
+    ("members", "text"),
     [
         *BAD_POLICIES,
         ({"arn": ""}, "'arn' is a required field"),
@@ -148,8 +148,8 @@ async def test_an_empty_update_changes_nothing(server, it, boto):
     ],
     ids=lambda it: str(it)[:60],
 )
-async def test_an_invalid_update_changes_nothing(it, refused, asked, text):
-    assert text in await refused("UpdateSchedulingPolicy", {"arn": IT} | asked)
+async def test_an_invalid_update_changes_nothing(it, refused, members, text):
+    assert text in await refused("UpdateSchedulingPolicy", {"arn": IT} | members)
 
 
 async def test_deleting_a_known_or_unknown_resource_succeeds(it, boto, described):
@@ -167,10 +167,10 @@ async def test_policies_are_described_by_arn_without_unknown_ones(it, boto, desc
 
 
 async def test_at_most_a_hundred_policies_are_described(it, http):
-    asked = {"arns": [IT, *(f"{ARN_OF}{n}" for n in range(99))]}
+    members = {"arns": [IT, *(f"{ARN_OF}{n}" for n in range(99))]}
 
-    status, _, answer = await http.post("DescribeSchedulingPolicies", asked)
-    refused, _, _ = await http.post("DescribeSchedulingPolicies", {"arns": [*asked["arns"], "one more"]})
+    status, _, answer = await http.post("DescribeSchedulingPolicies", members)
+    refused, _, _ = await http.post("DescribeSchedulingPolicies", {"arns": [*members["arns"], "one more"]})
 
     assert (status, len(answer["schedulingPolicies"]), refused) == (200, 1, 400)
 
@@ -231,12 +231,12 @@ async def test_an_unknown_policy_is_refused(server, default_queue, it, http, arn
     await http.post("CreateJobQueue", QUEUE | {"schedulingPolicyArn": IT})
     before = server.stored_rows()
 
-    asked = {"schedulingPolicyArn": arn}
-    made, _, said = await http.post("CreateJobQueue", QUEUE | {"jobQueueName": "another"} | asked)
-    changed, _, described = await http.post("UpdateJobQueue", {"jobQueue": "fair"} | asked)
+    members = {"schedulingPolicyArn": arn}
+    made, _, created = await http.post("CreateJobQueue", QUEUE | {"jobQueueName": "another"} | members)
+    changed, _, described = await http.post("UpdateJobQueue", {"jobQueue": "fair"} | members)
 
     assert (made, changed) == (400, 400)
-    assert "not found" in said["message"]
+    assert "not found" in created["message"]
     assert "not found" in described["message"]
     assert server.stored_rows() == before
 

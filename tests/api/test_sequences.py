@@ -53,9 +53,9 @@ class Model:
         self.revisions = dict.fromkeys(KINDS, 0)
         self.jobs = {}
 
-    async def ask(self, name, **asked):
+    async def send(self, name, **members):
         """The answer, or None where it was refused."""
-        body = reply(asked).body
+        body = reply(members).body
         call = BatchRequest(
             body=body, arns=BatchArns(account=ACCOUNT, region="x"), key=None, arn="", keys=(), caller=ADMIN
         )
@@ -65,18 +65,18 @@ class Model:
             return None
 
     async def register(self, kind, _):
-        made = await self.ask("RegisterJobDefinition", jobDefinitionName=kind, **KINDS[kind])
+        made = await self.send("RegisterJobDefinition", jobDefinitionName=kind, **KINDS[kind])
         self.revisions[kind] += 1
         self.active[kind].append(self.revisions[kind])
         assert made["revision"] == self.revisions[kind]
 
     async def deregister(self, kind, revision):
-        await self.ask("DeregisterJobDefinition", jobDefinition=f"{kind}:{revision}")
+        await self.send("DeregisterJobDefinition", jobDefinition=f"{kind}:{revision}")
         self.active[kind] = [it for it in self.active[kind] if it != revision]
 
     async def submit(self, kind, size, **more):
         array = {"arrayProperties": {"size": size}} if size else {}
-        made = await self.ask("SubmitJob", jobName=kind, jobQueue="default", jobDefinition=kind, **array, **more)
+        made = await self.send("SubmitJob", jobName=kind, jobQueue="default", jobDefinition=kind, **array, **more)
         may = bool(self.active[kind]) and size != 1 and not (size and kind == "gang")
         assert (made is not None) == may
         if made is not None:
@@ -97,7 +97,7 @@ class Model:
         if not self.jobs:
             return
         job_id = self.at(place)
-        assert await self.ask(operation, jobId=job_id, reason=reason) == {}
+        assert await self.send(operation, jobId=job_id, reason=reason) == {}
         known = self.jobs[job_id]
         if known.status == "SUBMITTED":
             known.status, known.reason, known.flags = "FAILED", reason, flags
@@ -106,12 +106,12 @@ class Model:
         return list(self.jobs)[place % len(self.jobs)]
 
     async def compare(self):
-        found = (await self.ask("DescribeJobs", jobs=list(self.jobs)))["jobs"]
+        found = (await self.send("DescribeJobs", jobs=list(self.jobs)))["jobs"]
         assert [job["jobId"] for job in found] == list(self.jobs)
         for job, known in zip(found, self.jobs.values(), strict=True):
             self.compare_one(job, known)
         for status in ("SUBMITTED", "FAILED"):
-            listed = (await self.ask("ListJobs", jobQueue="default", jobStatus=status))["jobSummaryList"]
+            listed = (await self.send("ListJobs", jobQueue="default", jobStatus=status))["jobSummaryList"]
             expected = [job_id for job_id, known in self.jobs.items() if known.status == status]
             assert [job["jobId"] for job in listed] == expected[::-1]
 
@@ -126,8 +126,8 @@ class Model:
 async def play(steps):
     model = Model()
     await model.backend.create_default_queue()
-    for name, *asked in steps:
-        await getattr(model, name)(*asked)
+    for name, *members in steps:
+        await getattr(model, name)(*members)
     await model.compare()
 
 

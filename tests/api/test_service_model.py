@@ -17,20 +17,20 @@ def snake(name):
     return "".join("_" + letter.lower() if letter.isupper() else letter for letter in name).removeprefix("_")
 
 
-def asked_of(name, *, whole=False):
-    """A request that botocore takes: of least members, or of all."""
-    asked = sample(OPERATIONS[name].input_shape, whole=whole)
-    return asked | ({"resourceArn": ARN + "job-queue/default"} if "resourceArn" in asked else {})
+def request_of(name, *, whole=False):
+    """A request that botocore takes: with the required members, or with all."""
+    sent = sample(OPERATIONS[name].input_shape, whole=whole)
+    return sent | ({"resourceArn": ARN + "job-queue/default"} if "resourceArn" in sent else {})
 
 
 @pytest.fixture
 def post(http):
-    """Send a body to an operation, past what botocore would say of it. Answers status, error type and content."""
+    """Send a body to an operation without botocore's validation. Returns status, error type and content."""
 
     async def post(name, content):
         method, path = TAGS[name][0] if name in TAGS else "POST", OPERATIONS[name].http["requestUri"].partition("?")[0]
         where = path.replace("{resourceArn}", ARN + "job-queue/default")
-        status, headers, answer = await http.ask(method, where, data=json.dumps(content))
+        status, headers, answer = await http.send(method, where, data=json.dumps(content))
         return (status, headers.get("x-amzn-ErrorType")), answer
 
     return post
@@ -44,7 +44,7 @@ def test_each_operation_is_supported_or_listed_as_unsupported():
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
 async def test_a_minimal_request_is_answered_as_the_model_defines_or_refused(default_queue, boto, name):
     try:
-        answer = await getattr(boto, snake(name))(**asked_of(name))
+        answer = await getattr(boto, snake(name))(**request_of(name))
     except ClientError as why:
         answer = why.response
 
@@ -59,7 +59,7 @@ async def test_a_minimal_request_is_answered_as_the_model_defines_or_refused(def
 async def test_a_request_with_all_members_is_answered_or_refused(server, default_queue, post, name):
     before = server.stored_rows()
 
-    outcome, answer = await post(name, asked_of(name, whole=True))
+    outcome, answer = await post(name, request_of(name, whole=True))
 
     assert outcome in {FINE, REFUSED}
     assert outcome == FINE or server.stored_rows() == before
@@ -88,10 +88,10 @@ async def test_an_empty_request_about_tags_is_refused_unless_it_reads(default_qu
 @pytest.mark.parametrize("name", sorted(UNSUPPORTED))
 @pytest.mark.parametrize("whole", ["empty", "least", "whole"])
 async def test_an_unsupported_operation_is_refused_with_its_name_and_reason(server, default_queue, post, name, whole):
-    asked = {} if whole == "empty" else asked_of(name, whole=whole == "whole")
+    sent = {} if whole == "empty" else request_of(name, whole=whole == "whole")
     before = server.stored_rows()
 
-    outcome, answer = await post(name, asked)
+    outcome, answer = await post(name, sent)
 
     assert outcome == REFUSED
     assert answer["message"].startswith(f"{name} is not supported by this server: ")

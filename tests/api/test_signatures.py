@@ -49,9 +49,11 @@ def test_a_method_in_lower_case_is_refused(verifier, method):
 
 
 @pytest.mark.fault("SE03")
-@pytest.mark.parametrize("said", ["", "x", "Basic YTpi", "AWS4-HMAC-SHA256", "AWS4-HMAC-SHA256 Credential=a/b/c"])
-def test_a_malformed_authorization_is_refused(verifier, said):
-    assert refusal(verifier, with_header(signed(), "Authorization", said)) == INCOMPLETE
+@pytest.mark.parametrize(
+    "authorization", ["", "x", "Basic YTpi", "AWS4-HMAC-SHA256", "AWS4-HMAC-SHA256 Credential=a/b/c"]
+)
+def test_a_malformed_authorization_is_refused(verifier, authorization):
+    assert refusal(verifier, with_header(signed(), "Authorization", authorization)) == INCOMPLETE
 
 
 @pytest.mark.fault("SE03")
@@ -126,8 +128,8 @@ def test_any_region_is_accepted(verifier, service, region):
 
 @pytest.mark.fault("SE04")
 def test_the_date_of_the_credential_must_match_the_request(verifier):
-    said = header(signed(), "Authorization")
-    sent = with_header(signed(), "Authorization", said.replace("/20261121/", "/20261120/"))
+    authorization = header(signed(), "Authorization")
+    sent = with_header(signed(), "Authorization", authorization.replace("/20261121/", "/20261120/"))
 
     assert refusal(verifier, sent) == DENIED
 
@@ -155,9 +157,9 @@ FORGER = AccessKey(id=KEY.id, secret="not the secret", user="eve", created_at=NO
 
 @pytest.mark.fault("SE06")
 def test_an_unknown_key_and_a_wrong_secret_get_the_same_error(verifier):
-    said = [str(error(verifier, key)) for key in (STRANGER, FORGER)]
+    authorization = [str(error(verifier, key)) for key in (STRANGER, FORGER)]
 
-    assert said[0] == said[1]
+    assert authorization[0] == authorization[1]
 
 
 @pytest.mark.fault("SE06")

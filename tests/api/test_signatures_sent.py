@@ -42,7 +42,7 @@ class Server:
         self.answering = asyncio.Event()
         self.answering.set()
 
-    async def hears(self, sent):
+    async def receive(self, sent):
         """The status that it answers; None where it hangs up instead."""
         length = [] if any(it[0] == "Content-Length" for it in sent.headers) else [("Content-Length", len(sent.body))]
         lines = [f"{name}: {value}" for name, value in (*sent.headers, *length, ("Connection", "close"))]
@@ -85,7 +85,7 @@ def some_of(boto3):
 async def test_five_hundred_random_requests_of_botocore_arrive_unchanged(server, boto3):
     requests = some_of(boto3)
 
-    answers = {await server.hears(it) for it in requests}
+    answers = {await server.receive(it) for it in requests}
 
     assert answers == {200}
     assert server.let_in == [(it.method, it.target, it.body) for it in requests]
@@ -93,7 +93,7 @@ async def test_five_hundred_random_requests_of_botocore_arrive_unchanged(server,
 
 @pytest.mark.fault("SE03")
 async def test_a_signed_request_with_one_changed_byte_is_refused(server, boto3):
-    answers = {await server.hears(one_byte_changed(it, seed)) for seed, it in enumerate(some_of(boto3))}
+    answers = {await server.receive(one_byte_changed(it, seed)) for seed, it in enumerate(some_of(boto3))}
 
     assert answers <= {400, 403, 415, None}
     assert server.let_in == []
@@ -120,7 +120,7 @@ async def test_all_keys_of_a_user_share_one_rate_limit(serve):
     keys = [replace(KEY, id=f"{KEY.id}{number}") for number in range(9)]
     server = await serve(keys=keys, rate=5)
 
-    answers = [await server.hears(signed(key=keys[number % 9], at=wall_time())) for number in range(27)]
+    answers = [await server.receive(signed(key=keys[number % 9], at=wall_time())) for number in range(27)]
 
     assert sorted(answers) == [200] * 10 + [429] * 17
 
@@ -130,24 +130,24 @@ async def test_concurrent_requests_of_one_user_are_limited(serve):
     bobs = replace(KEY, id=f"{KEY.id}B", user="bob")
     server = await serve(keys=(KEY, bobs))
     server.answering.clear()
-    ask = partial(server.hears, signed(at=wall_time()))
-    handled = [asyncio.create_task(ask()) for _ in range(MAX_CONCURRENT_REQUESTS)]
-    while len(server.let_in) < MAX_CONCURRENT_REQUESTS:  # noqa: ASYNC110 - no event tells of it
+    send = partial(server.receive, signed(at=wall_time()))
+    handled = [asyncio.create_task(send()) for _ in range(MAX_CONCURRENT_REQUESTS)]
+    while len(server.let_in) < MAX_CONCURRENT_REQUESTS:  # noqa: ASYNC110 - no event is set for it
         await asyncio.sleep(0)
 
-    one_more = await ask()
-    of_another = asyncio.create_task(server.hears(signed(key=bobs, at=wall_time())))
-    while len(server.let_in) <= MAX_CONCURRENT_REQUESTS:  # noqa: ASYNC110 - no event tells of it
+    one_more = await send()
+    of_another = asyncio.create_task(server.receive(signed(key=bobs, at=wall_time())))
+    while len(server.let_in) <= MAX_CONCURRENT_REQUESTS:  # noqa: ASYNC110 - no event is set for it
         await asyncio.sleep(0)
     server.answering.set()
 
     assert (one_more, await of_another, set(await asyncio.gather(*handled))) == (429, 200, {200})
-    assert await ask() == 200
+    assert await send() == 200
 
 
 @pytest.mark.fault("SE35")
 async def test_a_signed_header_that_is_not_ascii_is_refused_without_a_traceback(server, caplog):
     sent = signed(headers={"X-Amz-Meta": "e"}, at=wall_time())
 
-    assert await server.hears(with_header(sent, "X-Amz-Meta", "\udcff")) == 403
+    assert await server.receive(with_header(sent, "X-Amz-Meta", "\udcff")) == 403
     assert "Traceback" not in caplog.text

@@ -14,11 +14,11 @@ CLOSE = b"Connection: close\r\n"
 DESCRIBE = b"POST /v1/describejobs HTTP/1.1\r\n"
 
 
-async def say(server, *said, until_closed=True):
+async def exchange(server, *sent, until_closed=True):
     """Say it, and hear the server out."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     try:
-        for words in said:
+        for words in sent:
             writer.write(words)
             await writer.drain()
         async with asyncio.timeout(15):
@@ -73,12 +73,12 @@ REFUSED = {
 
 
 @pytest.mark.fault("IN11")
-@pytest.mark.parametrize("said", REFUSED.values(), ids=REFUSED)
-async def test_malformed_requests_are_refused_or_disconnected_and_the_server_continues(server, http, said):
-    answer = await say(server, said)
+@pytest.mark.parametrize("sent", REFUSED.values(), ids=REFUSED)
+async def test_malformed_requests_are_refused_or_disconnected_and_the_server_continues(server, http, sent):
+    answer = await exchange(server, sent)
 
     assert status(answer) in {None, 400, 403, 413, 414, 431, 505}
-    assert (await http.ask("GET", "/healthz"))[0] == 200
+    assert (await http.send("GET", "/healthz"))[0] == 200
 
 
 SMUGGLED = b'{"jobName": "smuggled", "jobQueue": "default", "jobDefinition": "sleeper"}'
@@ -86,15 +86,15 @@ SMUGGLING = b"POST /v1/submitjob HTTP/1.1\r\n" + HOST + JSON + b"Content-Length:
 
 
 # One is well formed, and only not for us: what comes behind it is another request.
-MISSHAPEN = {name: said for name, said in REFUSED.items() if name != "empty host"}
+MISSHAPEN = {name: sent for name, sent in REFUSED.items() if name != "empty host"}
 
 
 @pytest.mark.fault("IN11")
-@pytest.mark.parametrize("said", MISSHAPEN.values(), ids=MISSHAPEN)
-async def test_data_after_a_malformed_request_is_not_processed(server, sleeper, said):
+@pytest.mark.parametrize("sent", MISSHAPEN.values(), ids=MISSHAPEN)
+async def test_data_after_a_malformed_request_is_not_processed(server, sleeper, sent):
     before = server.stored_rows()
 
-    await say(server, said.replace(CLOSE, b"") + SMUGGLING)
+    await exchange(server, sent.replace(CLOSE, b"") + SMUGGLING)
 
     assert server.stored_rows() == before
 
@@ -102,7 +102,7 @@ async def test_data_after_a_malformed_request_is_not_processed(server, sleeper, 
 async def test_a_request_after_a_valid_one_is_processed(server, sleeper):
     good = post(JSON, b"Content-Length: 12\r\n", body=b'{"jobs": []}').replace(CLOSE, b"")
 
-    await say(server, good + SMUGGLING.replace(JSON, JSON + CLOSE))
+    await exchange(server, good + SMUGGLING.replace(JSON, JSON + CLOSE))
 
     assert [job.spec.name for job in server.store.all_jobs().values()] == ["smuggled"]
 
@@ -110,14 +110,14 @@ async def test_a_request_after_a_valid_one_is_processed(server, sleeper):
 @pytest.mark.fault("IN11", "SE01")
 @pytest.mark.parametrize("name", ["no host", "no host in HTTP/1.0", "empty host"])
 async def test_a_request_without_a_host_is_refused(server, name):
-    assert status(await say(server, REFUSED[name])) == 400
+    assert status(await exchange(server, REFUSED[name])) == 400
 
 
 @pytest.mark.fault("SE01")
 async def test_an_unknown_host_is_refused_before_the_body_is_read(server):
-    said = post(JSON, b"Content-Length: 200000\r\n", host=b"Host: evil.example\r\n", body=b"")
+    sent = post(JSON, b"Content-Length: 200000\r\n", host=b"Host: evil.example\r\n", body=b"")
 
-    answer = await say(server, said, until_closed=False)
+    answer = await exchange(server, sent, until_closed=False)
 
     assert status(answer) == 403
     assert b"x-amzn-RequestId" in answer
@@ -125,20 +125,20 @@ async def test_an_unknown_host_is_refused_before_the_body_is_read(server):
 
 @pytest.mark.fault("IN08")
 async def test_ten_gigabytes_are_refused_before_they_are_sent(server, http):
-    answer = await say(server, post(JSON, b"Content-Length: 10000000000\r\n"), until_closed=False)
+    answer = await exchange(server, post(JSON, b"Content-Length: 10000000000\r\n"), until_closed=False)
 
     assert status(answer) == 413
-    assert (await http.ask("GET", "/healthz"))[0] == 200
+    assert (await http.send("GET", "/healthz"))[0] == 200
 
 
 @pytest.mark.fault("IN08")
 async def test_endless_chunks_are_refused(server, http):
     chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
 
-    answer = await say(server, post(JSON, b"Transfer-Encoding: chunked\r\n", body=chunk * 5), until_closed=False)
+    answer = await exchange(server, post(JSON, b"Transfer-Encoding: chunked\r\n", body=chunk * 5), until_closed=False)
 
     assert status(answer) == 413
-    assert (await http.ask("GET", "/healthz"))[0] == 200
+    assert (await http.send("GET", "/healthz"))[0] == 200
 
 
 LONG_TYPES = {
@@ -153,7 +153,7 @@ LONG_TYPES = {
 @pytest.mark.parametrize("kind", LONG_TYPES.values(), ids=LONG_TYPES)
 async def test_a_long_content_type_is_refused_without_parsing(server, kind):
     with little_spent():  # the server's loop is this one
-        answer = await say(server, post(b"Content-Type: " + kind + b"\r\n", b"Content-Length: 2\r\n"))
+        answer = await exchange(server, post(b"Content-Type: " + kind + b"\r\n", b"Content-Length: 2\r\n"))
 
     assert status(answer) == 415
 
@@ -172,7 +172,7 @@ ENCODED = {
 async def test_an_encoded_body_is_refused_without_decompression(server, encoding, body):
     headers = b"Content-Encoding: %s\r\nContent-Length: %d\r\n" % (encoding, len(body))
 
-    answer = await say(server, post(JSON, headers, body=body), until_closed=False)
+    answer = await exchange(server, post(JSON, headers, body=body), until_closed=False)
 
     assert status(answer) == 415
 
@@ -180,7 +180,7 @@ async def test_an_encoded_body_is_refused_without_decompression(server, encoding
 async def test_expect_100_continue_is_answered(server):
     body = b'{"jobs": []}'
 
-    answer = await say(server, post(JSON, b"Expect: 100-continue\r\nContent-Length: 12\r\n", body=body))
+    answer = await exchange(server, post(JSON, b"Expect: 100-continue\r\nContent-Length: 12\r\n", body=body))
 
     assert status(answer) == 100
     assert status(answer.partition(b"\r\n\r\n")[2]) == 200
@@ -188,16 +188,16 @@ async def test_expect_100_continue_is_answered(server):
 
 @pytest.mark.parametrize("path", [b"/v1/describejobs?x=y", b"/v1/%64escribejobs"])
 async def test_percent_encoded_paths_are_routed(server, path):
-    said = post(JSON, b"Content-Length: 12\r\n", body=b'{"jobs": []}')
+    sent = post(JSON, b"Content-Length: 12\r\n", body=b'{"jobs": []}')
 
-    answer = await say(server, said.replace(b"/v1/describejobs", path))
+    answer = await exchange(server, sent.replace(b"/v1/describejobs", path))
 
     assert status(answer) == 200
 
 
-async def leaves(server, http, operation, asked):
+async def leaves(server, http, operation, members):
     """Ask, and be gone before the answer."""
-    body = json.dumps(asked).encode()
+    body = json.dumps(members).encode()
     server.engine.gate.clear()
     server.engine.reached.clear()
     _, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -206,15 +206,15 @@ async def leaves(server, http, operation, asked):
     await server.engine.reached.wait()
     writer.close()
     await writer.wait_closed()
-    await http.ask("GET", "/healthz")  # the server has noticed by now
+    await http.send("GET", "/healthz")  # the server has noticed by now
     server.engine.gate.set()
 
 
 @pytest.mark.fault("IN12")
 async def test_a_job_is_submitted_although_the_client_disconnected(server, sleeper, http):
-    asked = {"jobName": "left-alone", "jobQueue": "default", "jobDefinition": "sleeper"}
+    members = {"jobName": "left-alone", "jobQueue": "default", "jobDefinition": "sleeper"}
 
-    await leaves(server, http, "SubmitJob", asked)
+    await leaves(server, http, "SubmitJob", members)
 
     _, _, answer = await http.post("ListJobs", {"jobQueue": "default", "jobStatus": "SUBMITTED"})
     assert [job["jobName"] for job in answer["jobSummaryList"]] == ["left-alone"]

@@ -49,7 +49,7 @@ async def test_a_malformed_id_does_not_reach_the_engine(server, http, operation)
 
 
 @pytest.mark.parametrize(
-    ("asked", "text"),
+    ("members", "text"),
     [
         ({"jobId": ""}, "'jobId' is a required field (cannot be an empty string)"),
         ({"reason": ""}, "'reason' is a required field (cannot be an empty string)"),
@@ -60,8 +60,8 @@ async def test_a_malformed_id_does_not_reach_the_engine(server, http, operation)
     ],
     ids=str,
 )
-async def test_invalid_requests_are_refused(refused, operation, asked, text):
-    assert text in await refused(operation, {"jobId": UNKNOWN_ID, "reason": "no"} | asked)
+async def test_invalid_requests_are_refused(refused, operation, members, text):
+    assert text in await refused(operation, {"jobId": UNKNOWN_ID, "reason": "no"} | members)
 
 
 @pytest.mark.parametrize("name", ["{}#3", ARN + "job/{}#3"])

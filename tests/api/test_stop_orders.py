@@ -33,12 +33,12 @@ def shown(http):
 
 
 async def history(http, job_id):
-    _, _, answer = await http.ask("GET", f"/v1/batchq/jobs/{job_id}/history")
+    _, _, answer = await http.send("GET", f"/v1/batchq/jobs/{job_id}/history")
     return [(it["status"], it["stopOrder"]) for it in answer["history"] if "stopOrder" in it]
 
 
 async def stop(http, what, **content):
-    _, _, answer = await http.ask("POST", f"/v1/batchq/{what}jobs", data=json.dumps(content))
+    _, _, answer = await http.send("POST", f"/v1/batchq/{what}jobs", data=json.dumps(content))
     return answer["jobs"]
 
 
@@ -99,7 +99,7 @@ async def test_the_steps_of_a_stop_with_a_final_checkpoint_are_shown(server, sub
 async def test_a_list_of_jobs_has_the_latest_order(running, http):
     await http.post("CancelJob", {"jobId": running, "reason": "too hot"})
 
-    _, _, answer = await http.ask("POST", "/v1/batchq/listjobs", data=json.dumps({"ids": [running]}))
+    _, _, answer = await http.send("POST", "/v1/batchq/listjobs", data=json.dumps({"ids": [running]}))
 
     assert [it["stopOrder"] for it in answer["jobs"]] == [CANCEL]
 

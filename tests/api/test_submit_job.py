@@ -11,7 +11,7 @@ from batchq.domain.access.accounts import ROOT, Account, AccountLimits, Director
 from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
 from tests.api.conftest import ARN, CONTAINER
 
-ASKED = {"jobName": "a-job", "jobQueue": "default", "jobDefinition": "sleeper"}
+REQUEST = {"jobName": "a-job", "jobQueue": "default", "jobDefinition": "sleeper"}
 UNKNOWN = "5d1f6c1e-0000-4000-8000-000000000000"
 
 
@@ -20,7 +20,7 @@ def requirements(**values):
 
 
 async def test_the_response_has_the_id_the_name_and_the_arn_in_the_callers_region(sleeper, boto):
-    made = await boto.submit_job(**ASKED)
+    made = await boto.submit_job(**REQUEST)
 
     assert made["jobName"] == "a-job"
     assert made["jobArn"] == f"{ARN}job/{made['jobId']}"
@@ -56,7 +56,7 @@ async def test_a_name_that_aws_accepts_is_accepted(submit, described, name):
 @pytest.mark.parametrize("name", ["", "a" * 129, "-a", "_a", "a b", "a/b", "ä", "a\n", "a.b"])
 async def test_a_name_that_aws_refuses_is_refused_with_the_text_of_aws(sleeper, boto, name):
     with pytest.raises(boto.exceptions.ClientException, match="Job name should match valid pattern"):
-        await boto.submit_job(**ASKED | {"jobName": name})
+        await boto.submit_job(**REQUEST | {"jobName": name})
 
 
 REFUSED = {
@@ -106,13 +106,13 @@ REFUSED = {
 
 
 @pytest.mark.fault("IN13", "IN14", "SE17")
-@pytest.mark.parametrize(("text", "asked"), REFUSED.items(), ids=str)
-async def test_invalid_requests_are_refused_and_store_nothing(sleeper, refused, text, asked):
-    assert re.search(text.replace("(", r"\("), await refused("SubmitJob", ASKED | asked))
+@pytest.mark.parametrize(("text", "content"), REFUSED.items(), ids=str)
+async def test_invalid_requests_are_refused_and_store_nothing(sleeper, refused, text, content):
+    assert re.search(text.replace("(", r"\("), await refused("SubmitJob", REQUEST | content))
 
 
 async def test_an_error_is_wrapped_as_aws_does(sleeper, http):
-    _, headers, answer = await http.post("SubmitJob", ASKED | {"jobQueue": "nowhere"})
+    _, headers, answer = await http.post("SubmitJob", REQUEST | {"jobQueue": "nowhere"})
 
     request_id = headers["x-amzn-RequestId"]
     text = f"Error executing request, Exception : JobQueue nowhere not found., RequestId: {request_id}"
@@ -124,7 +124,7 @@ async def test_a_disabled_queue_refuses_jobs(sleeper, boto):
     await boto.update_job_queue(jobQueue="default", state="DISABLED")
 
     with pytest.raises(boto.exceptions.ClientException, match="default"):
-        await boto.submit_job(**ASKED)
+        await boto.submit_job(**REQUEST)
 
 
 @pytest.mark.fault("IN13")
@@ -132,7 +132,7 @@ async def test_a_deregistered_definition_is_refused(sleeper, boto):
     await boto.deregister_job_definition(jobDefinition="sleeper:1")
 
     with pytest.raises(boto.exceptions.ClientException, match="does not exist or is not in ACTIVE status"):
-        await boto.submit_job(**ASKED)
+        await boto.submit_job(**REQUEST)
 
 
 AT_THE_BOUND = [
@@ -146,9 +146,9 @@ AT_THE_BOUND = [
 
 
 @pytest.mark.fault("IN14")
-@pytest.mark.parametrize("asked", AT_THE_BOUND, ids=str)
-async def test_values_at_their_limits_are_accepted(sleeper, http, asked):
-    status, _, answer = await http.post("SubmitJob", ASKED | asked)
+@pytest.mark.parametrize("content", AT_THE_BOUND, ids=str)
+async def test_values_at_their_limits_are_accepted(sleeper, http, content):
+    status, _, answer = await http.post("SubmitJob", REQUEST | content)
 
     assert status == 200, answer
 
@@ -169,9 +169,9 @@ EMPTY = [
 ]
 
 
-@pytest.mark.parametrize("asked", EMPTY, ids=str)
-async def test_an_empty_member_counts_as_omitted(sleeper, http, described, asked):
-    status, _, answer = await http.post("SubmitJob", ASKED | asked)
+@pytest.mark.parametrize("content", EMPTY, ids=str)
+async def test_an_empty_member_counts_as_omitted(sleeper, http, described, content):
+    status, _, answer = await http.post("SubmitJob", REQUEST | content)
 
     assert status == 200, answer
     assert (await described(answer["jobId"]))["container"]["command"] == ["sleep", "1"]
@@ -287,7 +287,7 @@ BAD_OVERRIDES = [
 @pytest.mark.fault("IN15", "IN16", "IN17", "SE17")
 @pytest.mark.parametrize("overrides", BAD_OVERRIDES, ids=str)
 async def test_invalid_overrides_are_refused(sleeper, refused, overrides):
-    await refused("SubmitJob", ASKED | {"containerOverrides": overrides})
+    await refused("SubmitJob", REQUEST | {"containerOverrides": overrides})
 
 
 GOOD_OVERRIDES = [
@@ -304,7 +304,7 @@ GOOD_OVERRIDES = [
 @pytest.mark.fault("IN16", "IN17")
 @pytest.mark.parametrize("overrides", GOOD_OVERRIDES, ids=str)
 async def test_overrides_that_aws_accepts_are_accepted(sleeper, http, overrides):
-    status, _, answer = await http.post("SubmitJob", ASKED | {"containerOverrides": overrides})
+    status, _, answer = await http.post("SubmitJob", REQUEST | {"containerOverrides": overrides})
 
     assert status == 200, answer
 
@@ -320,12 +320,12 @@ async def test_overrides_of_privileges_and_volumes_are_ignored(server, submit, s
         "user": "root",
     }
 
-    _, _, made = await http.post("SubmitJob", ASKED | {"containerOverrides": more | {"command": ["id"]}})
+    _, _, made = await http.post("SubmitJob", REQUEST | {"containerOverrides": more | {"command": ["id"]}})
 
     plain_id = await submit()
     jobs = server.store.all_jobs()
-    asked, plain = jobs[made["jobId"]], jobs[plain_id]
-    assert asked.spec.container == replace(plain.spec.container, command=("id",))
+    content, plain = jobs[made["jobId"]], jobs[plain_id]
+    assert content.spec.container == replace(plain.spec.container, command=("id",))
 
 
 async def test_a_fargate_job_stays_within_fargates_sizes(boto, submit):
@@ -346,8 +346,8 @@ async def test_a_fargate_job_stays_within_fargates_sizes(boto, submit):
 
 def padded(size):
     """A request of exactly so many bytes."""
-    bare = json.dumps(ASKED | {"parameters": {"x": ""}})
-    return json.dumps(ASKED | {"parameters": {"x": "y" * (size - len(bare))}}).encode()
+    bare = json.dumps(REQUEST | {"parameters": {"x": ""}})
+    return json.dumps(REQUEST | {"parameters": {"x": "y" * (size - len(bare))}}).encode()
 
 
 @pytest.mark.fault("IN17")
@@ -377,7 +377,7 @@ async def test_a_request_of_30_kib_is_refused_with_its_size(sleeper, http):
     ids=["3 MB", "30 KB in pieces", "200 KB"],
 )
 async def test_overrides_too_long_for_any_request_are_refused(sleeper, http, overrides, refused):
-    body = BytesIO(json.dumps(ASKED | {"containerOverrides": overrides}).encode())
+    body = BytesIO(json.dumps(REQUEST | {"containerOverrides": overrides}).encode())
 
     status, headers, _ = await http.post("SubmitJob", body=body)
 
@@ -395,9 +395,9 @@ async def test_any_text_is_returned_unchanged(submit, described, text):
 SCOPE = "AWS4-HMAC-SHA256 Credential={key}/20261121/eu-central-1/batch/aws4_request, SignedHeaders=host, Signature=0"
 
 
-async def submitted(http, *, invocation, key="AKIDEXAMPLE", **asked):
+async def submitted(http, *, invocation, key="AKIDEXAMPLE", **content):
     headers = {"amz_sdk_invocation_id": invocation, "Authorization": SCOPE.format(key=key)}
-    _, _, answer = await http.post("SubmitJob", ASKED | asked, **headers)
+    _, _, answer = await http.post("SubmitJob", REQUEST | content, **headers)
     return answer["jobId"]
 
 
@@ -427,9 +427,9 @@ async def test_without_an_invocation_id_every_call_creates_a_job(sleeper, http):
 async def test_submit_job_above_the_rate_limit_gets_the_error_of_aws(server, sleeper, http):
     slow = Directory(accounts={ROOT: Account(name=ROOT, parent=None, limits=AccountLimits(submits=0.01))})
     server.engine.submit_rate = SubmitRateLimiter(AccountPolicies(directory=lambda: slow, enforced=False), server.clock)
-    asked = {"jobName": "a", "jobQueue": "default", "jobDefinition": sleeper}
+    content = {"jobName": "a", "jobQueue": "default", "jobDefinition": sleeper}
 
-    answers = [await http.post("SubmitJob", asked) for _ in range(2)]
+    answers = [await http.post("SubmitJob", content) for _ in range(2)]
     described = await http.post("DescribeJobs", {"jobs": [answers[0][2]["jobId"]]})
 
     assert [status for status, *_ in (*answers, described)] == [200, 429, 200]

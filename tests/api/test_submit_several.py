@@ -7,7 +7,7 @@ from batchq.domain.job import ConsumableRequirement, DependencyType
 from tests.api.conftest import ARN
 from tests.api.several import DUO, GANG, RANGES, with_nodes
 
-ASKED = {"jobName": "a-job", "jobQueue": "default", "jobDefinition": "sleeper"}
+REQUEST = {"jobName": "a-job", "jobQueue": "default", "jobDefinition": "sleeper"}
 ENVIRONMENT = [{"name": "A", "value": "2"}, {"name": "B", "value": "3"}]
 LICENCE = {"consumableResourceList": [{"consumableResource": "licence", "quantity": 2}]}
 
@@ -23,8 +23,8 @@ async def several(sleeper, boto):
 async def submitted(server, several, http):
     """Submit a job, and look at its spec as the inside has it."""
 
-    async def submitted(**asked):
-        status, _, answer = await http.post("SubmitJob", ASKED | asked)
+    async def submitted(**members):
+        status, _, answer = await http.post("SubmitJob", REQUEST | members)
         assert status == 200, answer
         return (await server.engine.job(answer["jobId"])).spec
 
@@ -48,14 +48,14 @@ async def test_parameters_reach_every_container(submitted):
 
 
 async def test_a_container_of_a_task_is_overridden_by_its_name(submitted):
-    asked = {
+    members = {
         "name": "work",
         "command": ["echo", "Ref::port"],
         "environment": ENVIRONMENT,
         "resourceRequirements": [{"type": "MEMORY", "value": "128"}, {"type": "GPU", "value": 1}],
     }
 
-    spec = await submitted(**duo(asked))
+    spec = await submitted(**duo(members))
 
     side, work = spec.task.containers
     assert side.spec.command == ("serve", "80")
@@ -149,7 +149,7 @@ async def test_an_array_has_2_to_10000_children(submitted, size):
 
 
 async def test_children_can_depend_sequentially_and_one_to_one(submitted, boto):
-    first = await boto.submit_job(**ASKED, arrayProperties={"size": 3})
+    first = await boto.submit_job(**REQUEST, arrayProperties={"size": 3})
 
     spec = await submitted(
         jobDefinition="duo",
@@ -220,28 +220,28 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "text"), REFUSED, ids=str)
-async def test_invalid_requests_are_refused_and_store_nothing(several, refused, asked, text):
-    assert text in await refused("SubmitJob", ASKED | asked)
+@pytest.mark.parametrize(("members", "text"), REFUSED, ids=str)
+async def test_invalid_requests_are_refused_and_store_nothing(several, refused, members, text):
+    assert text in await refused("SubmitJob", REQUEST | members)
 
 
 @pytest.mark.parametrize("kind", ["no array", "another size"])
 async def test_n_to_n_dependencies_require_arrays_of_equal_size(several, boto, http, kind):
-    array = (await boto.submit_job(**ASKED, arrayProperties={"size": 3}))["jobId"]
-    plain = (await boto.submit_job(**ASKED))["jobId"]
+    array = (await boto.submit_job(**REQUEST, arrayProperties={"size": 3}))["jobId"]
+    plain = (await boto.submit_job(**REQUEST))["jobId"]
     job_id, size = (plain, 2) if kind == "no array" else (array, 2)
 
     status, _, answer = await http.post(
-        "SubmitJob", ASKED | {"arrayProperties": {"size": size}, "dependsOn": [{"jobId": job_id, "type": "N_TO_N"}]}
+        "SubmitJob", REQUEST | {"arrayProperties": {"size": size}, "dependsOn": [{"jobId": job_id, "type": "N_TO_N"}]}
     )
 
     assert (status, "two array jobs of one size" in answer["message"]) == (400, True)
 
 
 async def test_a_dependency_on_a_node_is_refused(several, boto, http):
-    job_id = (await boto.submit_job(**ASKED | {"jobDefinition": "gang"}))["jobId"]
+    job_id = (await boto.submit_job(**REQUEST | {"jobDefinition": "gang"}))["jobId"]
 
-    status, _, answer = await http.post("SubmitJob", ASKED | {"dependsOn": [{"jobId": f"{job_id}#0"}]})
+    status, _, answer = await http.post("SubmitJob", REQUEST | {"dependsOn": [{"jobId": f"{job_id}#0"}]})
 
     assert (status, "is a node: depend on its job" in answer["message"]) == (400, True)
 
@@ -249,8 +249,8 @@ async def test_a_dependency_on_a_node_is_refused(several, boto, http):
 async def test_the_number_of_nodes_is_fixed_without_an_open_ended_range(several, boto, http):
     await boto.register_job_definition(**with_nodes(nodeRangeProperties=[RANGES[0] | {"targetNodes": "0:3"}]))
 
-    status, _, answer = await http.post("SubmitJob", ASKED | gang(numNodes=5))
-    same, _, _ = await http.post("SubmitJob", ASKED | gang(numNodes=4))
+    status, _, answer = await http.post("SubmitJob", REQUEST | gang(numNodes=5))
+    same, _, _ = await http.post("SubmitJob", REQUEST | gang(numNodes=4))
 
     assert (status, "open-ended" in answer["message"], same) == (400, True, 200)
 
@@ -259,6 +259,6 @@ async def test_the_main_node_must_be_among_the_nodes(several, boto, http):
     ranges = [RANGES[0] | {"targetNodes": "0:"}]
     await boto.register_job_definition(**with_nodes(nodeRangeProperties=ranges, mainNode=3))
 
-    status, _, answer = await http.post("SubmitJob", ASKED | gang(numNodes=3))
+    status, _, answer = await http.post("SubmitJob", REQUEST | gang(numNodes=3))
 
     assert (status, "mainNode must be from 0 to 2" in answer["message"]) == (400, True)

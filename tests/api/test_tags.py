@@ -30,12 +30,12 @@ async def arn(request, boto, submit):
 
 async def test_tags_are_added_and_removed(boto, arn):
     await boto.tag_resource(resourceArn=arn, tags={"a": "1", "b c": "ü/:", "d": ""})
-    laid = await boto.list_tags_for_resource(resourceArn=arn)
+    tagged = await boto.list_tags_for_resource(resourceArn=arn)
     await boto.tag_resource(resourceArn=arn, tags={"a": "2"})
     await boto.untag_resource(resourceArn=arn, tagKeys=["b c", "d", "never was"])
     left = await boto.list_tags_for_resource(resourceArn=arn)
 
-    assert laid["tags"] == {"a": "1", "b c": "ü/:", "d": ""}
+    assert tagged["tags"] == {"a": "1", "b c": "ü/:", "d": ""}
     assert left["tags"] == {"a": "2"}
 
 
@@ -49,10 +49,10 @@ async def test_concurrent_requests_add_at_most_fifty_tags(boto, arn):
     calls = [boto.tag_resource(resourceArn=arn, tags={f"{who}-{n}": "x" for n in range(30)}) for who in "abcd"]
     answers = await asyncio.gather(*calls, return_exceptions=True)
 
-    laid = await boto.list_tags_for_resource(resourceArn=arn)
+    tagged = await boto.list_tags_for_resource(resourceArn=arn)
 
     assert sum(isinstance(it, boto.exceptions.ClientException) for it in answers) == 3
-    assert len(laid["tags"]) == 30
+    assert len(tagged["tags"]) == 30
 
 
 async def test_tags_are_returned_with_the_described_resource(submit, described, boto):
@@ -85,9 +85,9 @@ UNKNOWN = [
 @pytest.mark.parametrize("arn", UNKNOWN, ids=lambda it: it[-40:])
 @pytest.mark.parametrize("operation", ["tag_resource", "untag_resource", "list_tags_for_resource"])
 async def test_an_unknown_resource_has_no_tags(sleeper, boto, operation, arn):
-    asked = {"tag_resource": {"tags": {"a": "b"}}, "untag_resource": {"tagKeys": ["a"]}}.get(operation, {})
+    members = {"tag_resource": {"tags": {"a": "b"}}, "untag_resource": {"tagKeys": ["a"]}}.get(operation, {})
     with pytest.raises(boto.exceptions.ClientException, match="not found"):
-        await getattr(boto, operation)(resourceArn=arn, **asked)
+        await getattr(boto, operation)(resourceArn=arn, **members)
 
 
 async def test_an_arn_of_another_account_is_reported(boto):
@@ -100,16 +100,16 @@ async def test_an_arn_of_another_account_is_reported(boto):
 @pytest.mark.parametrize("member", [":0", ":9999", "#0", "#12"])
 @pytest.mark.parametrize("operation", ["tag_resource", "untag_resource", "list_tags_for_resource"])
 async def test_children_and_nodes_have_no_tags(submit, boto, operation, member):
-    asked = {"tag_resource": {"tags": {"a": "b"}}, "untag_resource": {"tagKeys": ["a"]}}.get(operation, {})
+    members = {"tag_resource": {"tags": {"a": "b"}}, "untag_resource": {"tagKeys": ["a"]}}.get(operation, {})
     job_id = await submit()
     with pytest.raises(boto.exceptions.ClientException, match="have no tags of their own"):
-        await getattr(boto, operation)(resourceArn=f"{ARN}job/{job_id}{member}", **asked)
+        await getattr(boto, operation)(resourceArn=f"{ARN}job/{job_id}{member}", **members)
 
 
 @pytest.mark.fault("IN19")
 @pytest.mark.parametrize("path", ["%ff", "..%2f..%2fetc", "arn%3Aaws%3Abatch", "%00%01", "%E2%80%AE"])
 async def test_a_path_without_an_arn_is_refused(sleeper, http, path):
-    status, headers, _ = await http.ask("GET", f"/v1/tags/{path}")
+    status, headers, _ = await http.send("GET", f"/v1/tags/{path}")
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
 
@@ -129,16 +129,16 @@ BAD = [
 
 
 @pytest.mark.fault("IN14", "SE17")
-@pytest.mark.parametrize("asked", BAD, ids=lambda it: str(it)[:40])
-async def test_invalid_tags_are_refused(default_queue, refused, asked):
-    await refused(f"tags/{ARN}job-queue/default", asked)
+@pytest.mark.parametrize("members", BAD, ids=lambda it: str(it)[:40])
+async def test_invalid_tags_are_refused(default_queue, refused, members):
+    await refused(f"tags/{ARN}job-queue/default", members)
 
 
 @pytest.mark.parametrize(
     "query", ["", "?tagKeys=", "?tagKeys=" + "k" * 129, "?" + "&".join(["tagKeys=k"] * 51)], ids=len
 )
 async def test_invalid_tag_keys_are_refused(default_queue, http, query):
-    status, headers, _ = await http.ask("DELETE", f"/v1/tags/{ARN}job-queue/default{query}")
+    status, headers, _ = await http.send("DELETE", f"/v1/tags/{ARN}job-queue/default{query}")
 
     assert (status, headers["x-amzn-ErrorType"]) == (400, "ClientException")
 
@@ -149,10 +149,10 @@ async def test_fifty_keys_of_128_characters_are_accepted(default_queue, http):
     status, _, answer = await http.post(f"tags/{ARN}job-queue/default", {"tags": tags})
 
     assert (status, answer) == (200, {})
-    assert (await http.ask("GET", f"/v1/tags/{ARN}job-queue/default"))[2] == {"tags": tags}
+    assert (await http.send("GET", f"/v1/tags/{ARN}job-queue/default"))[2] == {"tags": tags}
 
 
-# What jobs of an environment see of the network is said by a tag of it, for AWS has no member that says it
+# AWS has no member for the network of an environment's jobs, so a tag selects it.
 
 
 @pytest.mark.parametrize("network", ["shared", "bridge", "host", "none"])
@@ -160,10 +160,10 @@ async def test_a_tag_selects_the_network_of_an_environment(server, default_queue
     arn = ARN + "compute-environment/local"
 
     await boto.tag_resource(resourceArn=arn, tags={"batchq:network": network})
-    said = network_on(server.catalog, "local")
+    network_of_tag = network_on(server.catalog, "local")
     await boto.untag_resource(resourceArn=arn, tagKeys=["batchq:network"])
 
-    assert said == network
+    assert network_of_tag == network
     assert network_on(server.catalog, "local") is None
 
 
@@ -173,10 +173,10 @@ async def test_an_unknown_network_is_refused(default_queue, boto):
 
 
 async def test_an_unknown_network_is_refused_at_creation(server, boto):
-    asked = {"type": "UNMANAGED", "tags": {"batchq:network": "own"}}
+    members = {"type": "UNMANAGED", "tags": {"batchq:network": "own"}}
 
     with pytest.raises(boto.exceptions.ClientException, match="batchq:network"):
-        await boto.create_compute_environment(computeEnvironmentName="it", **asked)
+        await boto.create_compute_environment(computeEnvironmentName="it", **members)
 
     assert network_on(server.catalog, "it") is None
 

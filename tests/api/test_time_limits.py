@@ -87,12 +87,12 @@ REFUSED = [
 async def test_invalid_requests_are_refused_and_store_nothing(server, default_queue, http, given, text):
     before = server.stored_rows()
 
-    made, headers, said = await http.post("CreateJobQueue", QUEUE | {"jobStateTimeLimitActions": given})
+    made, headers, created = await http.post("CreateJobQueue", QUEUE | {"jobStateTimeLimitActions": given})
     changed, _, described = await http.post(
         "UpdateJobQueue", {"jobQueue": "default", "priority": 9, "jobStateTimeLimitActions": given}
     )
 
     assert (made, changed, headers["x-amzn-ErrorType"]) == (400, 400, "ClientException")
-    assert text in said["message"]
+    assert text in created["message"]
     assert text in described["message"]
     assert server.stored_rows() == before

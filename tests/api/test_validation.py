@@ -45,8 +45,8 @@ def of(operation, **members):
 @pytest.fixture
 async def definitions(sleeper, http):
     """The definitions `sleeper`, `duo` and `gang`."""
-    for asked in (DUO, GANG):
-        await http.post("RegisterJobDefinition", asked)
+    for content in (DUO, GANG):
+        await http.post("RegisterJobDefinition", content)
 
 
 ABSENT = [
@@ -72,9 +72,9 @@ ABSENT = [
 ]
 
 
-@pytest.mark.parametrize("asked", ABSENT, ids=lambda it: str(it)[:80])
-async def test_empty_members_count_as_omitted(definitions, http, asked):
-    status, _, answer = await http.post(*asked)
+@pytest.mark.parametrize("content", ABSENT, ids=lambda it: str(it)[:80])
+async def test_empty_members_count_as_omitted(definitions, http, content):
+    status, _, answer = await http.post(*content)
 
     assert status == 200, answer
 
@@ -106,7 +106,7 @@ def test_a_fair_share_queue_accepts_a_share_and_a_priority():
 
 
 @pytest.mark.parametrize(
-    ("asked", "text"),
+    ("content", "text"),
     [
         ({"scheduling_priority": 1}, "shareIdentifier must be specified."),
         (
@@ -115,9 +115,9 @@ def test_a_fair_share_queue_accepts_a_share_and_a_priority():
         ),
     ],
 )
-def test_a_fair_share_queue_refuses_jobs_without_a_share(asked, text):
+def test_a_fair_share_queue_refuses_jobs_without_a_share(content, text):
     with pytest.raises(Invalid) as refused:
-        check_share(SHARING, builders.spec(**asked))
+        check_share(SHARING, builders.spec(**content))
 
     assert str(refused.value) == text
 

@@ -11,7 +11,7 @@ from tests.api.model import OPERATIONS, SERVED
 SHAPES = {name: it.body or it.query for name, it in SERVED.items() if it.body or it.query}
 IN_THE_PATH = {"resourceArn"}
 
-# Members whose inside is not looked at: whatever is in them is refused.
+# Members that are not compared: they are refused whatever they contain.
 REFUSED_WHOLE = {
     "eksConfiguration": "no Kubernetes here",
     "eksProperties": "no Kubernetes here",
@@ -20,7 +20,7 @@ REFUSED_WHOLE = {
     "s3filesVolumeConfiguration": "file systems of AWS",
     "serviceEnvironmentOrder": "SageMaker",
 }
-# Required by the model, and not by us: the texts of AWS for these are said in `translate`, or nothing depends on them.
+# Required by the model, and not by us: AWS has texts of its own for these, or nothing depends on them.
 NOT_REQUIRED = {
     "ManagedInstancesProvider.infrastructureRoleArn": "echoed only",
     "ManagedInstancesProvider.instanceLaunchTemplate": "echoed only",
@@ -31,7 +31,7 @@ NOT_REQUIRED = {
 }
 
 
-# Words that are free text on our wire, because AWS has a text for those it does not know, or takes them in any case.
+# Enumerations that the shapes accept as any text: AWS has a text for unknown values, or accepts them in any case.
 CHECKED_LATER = {"JobDependency.type", "EvaluateOnExit.action", "ListJobs.jobStatus"}
 
 
@@ -133,7 +133,7 @@ def test_optional_members_default_to_none():
 
 
 def literals(annotation):
-    """The words a member may say, if they are few."""
+    """The values of a member with an enumeration."""
     if get_origin(annotation) is Literal:
         return set(get_args(annotation))
     if get_origin(annotation) in {Union, types.UnionType, list, Annotated}:
@@ -148,11 +148,11 @@ def words_in(shape):
 @pytest.mark.parametrize("name", SHAPES)
 def test_enumerated_values_are_those_of_aws(name):
     differing = {
-        f"{ours.__name__}.{member}": words ^ said
+        f"{ours.__name__}.{member}": words ^ ours_allows
         for ours, theirs in pairs(SHAPES[name], OPERATIONS[name].input_shape)
         for member, shape in theirs.members.items()
         if member in ours.model_fields
-        and (words := words_in(shape)) != (said := literals(ours.model_fields[member].annotation))
+        and (words := words_in(shape)) != (ours_allows := literals(ours.model_fields[member].annotation))
         and f"{ours.__name__}.{member}" not in CHECKED_LATER
     }
 

@@ -95,9 +95,9 @@ def dump(service):
 def refusals():
     """Every bad request that the tests of the API know."""
     yield from ((name, body) for name in POSTED for body in BODIES.values())
-    submissions = [test_submit_job.ASKED | asked for asked in test_submit_job.REFUSED.values()]
-    submissions += [test_submit_several.ASKED | asked for asked, _ in test_submit_several.REFUSED]
-    submissions += [test_submit_job.ASKED | {"containerOverrides": it} for it in test_submit_job.BAD_OVERRIDES]
+    submissions = [test_submit_job.REQUEST | asked for asked in test_submit_job.REFUSED.values()]
+    submissions += [test_submit_several.REQUEST | asked for asked, _ in test_submit_several.REFUSED]
+    submissions += [test_submit_job.REQUEST | {"containerOverrides": it} for it in test_submit_job.BAD_OVERRIDES]
     yield from (("SubmitJob", json.dumps(asked).encode()) for asked in submissions)
     definitions = [asked for asked, _ in test_register_job_definition.REFUSED]
     yield from (("RegisterJobDefinition", json.dumps(asked).encode()) for asked in definitions)

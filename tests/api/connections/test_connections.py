@@ -74,7 +74,7 @@ class Place:
         return web.Response(body=bytes(LARGE))
 
     async def stream(self, request):
-        """Pieces as long as somebody takes them."""
+        """Pieces until the client disconnects."""
         answer = web.StreamResponse()
         await answer.prepare(request)
         self.streams += 1
@@ -130,7 +130,7 @@ def let_pass(seconds):
 
 
 async def is_cut(reader):
-    """Whether all there is to read ends."""
+    """Whether the server has closed the connection."""
     try:
         return await reader.read() is not None
     except ConnectionError:
@@ -141,8 +141,8 @@ async def is_answered(reader):
     return (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200") and await reader.readexactly(5)
 
 
-async def all_is_heard(connect):
-    """What was said until now, for who speaks last is answered."""
+async def all_is_received(connect):
+    """Wait until the server has read all data sent until now: it answers the last request."""
     reader, _ = await connect(GET)
     assert await is_answered(reader)
 
@@ -151,17 +151,17 @@ SLOW = {
     "nothing": b"",
     "half a head": b"GET /quick HTTP/1.1\r\nHost: local",
     "half a body": b"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf",
-    "half a body nobody reads": b"POST /quick HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf",
+    "half a body that is not read": b"POST /quick HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf",
     "a request, and half of the next": GET + b"GET /quick HTTP",
 }
 
 
 @pytest.mark.fault("IN10")
-@pytest.mark.parametrize("said", SLOW.values(), ids=SLOW)
-async def test_a_client_that_keeps_the_server_waiting_is_disconnected(opens, said):
+@pytest.mark.parametrize("sent", SLOW.values(), ids=SLOW)
+async def test_a_client_that_keeps_the_server_waiting_is_disconnected(opens, sent):
     connect = await opens(SHORT)
-    reader, _ = await connect(said)
-    await all_is_heard(connect)
+    reader, _ = await connect(sent)
+    await all_is_received(connect)
 
     let_pass(PATIENCE)
 
@@ -172,11 +172,11 @@ async def test_a_client_that_keeps_the_server_waiting_is_disconnected(opens, sai
 async def test_single_bytes_do_not_extend_the_deadline(opens):
     connect = await opens(SHORT)
     reader, writer = await connect(b"GET /quick HTTP/1.1\r\nX: ")
-    await all_is_heard(connect)
+    await all_is_received(connect)
 
     let_pass(PATIENCE / 2)
     writer.write(b"x")
-    await all_is_heard(connect)
+    await all_is_received(connect)
     let_pass(PATIENCE / 2)
 
     assert await is_cut(reader)
@@ -186,10 +186,10 @@ async def test_a_client_that_does_not_read_its_response_is_disconnected(place, o
     connect = await opens(SHORT)
     reader, _ = await connect(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
     await place.reached.wait()
-    await all_is_heard(connect)
+    await all_is_received(connect)
 
     let_pass(PATIENCE)
-    await all_is_heard(connect)
+    await all_is_received(connect)
 
     with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
         await reader.readexactly(LARGE)
@@ -238,7 +238,7 @@ async def test_clients_that_do_not_read_a_streamed_response_make_room_for_others
         place.reached.clear()
     await until_writes_wait(place)
 
-    await all_is_heard(connect)
+    await all_is_received(connect)
 
     assert await is_cut(readers[0][0])
     for _, writer in readers:
@@ -267,14 +267,14 @@ async def take_slowly(place, connect, reader):
     for _ in range(8):
         await until_writes_wait(place)
         let_pass(PATIENCE / 3)
-        await all_is_heard(connect)
+        await all_is_received(connect)
         await reader.readexactly(PIECE)
 
 
 async def until_writes_wait(place):
-    """Until each answer that is streamed waits for its client to take a part of it."""
-    there = place.wire._site._connections._open
-    while sum(it.writing_paused for it in there) < place.streams:  # noqa: ASYNC110 - no event tells of it
+    """Wait until each streamed response waits for its client to read."""
+    found = place.wire._site._connections._open
+    while sum(it.writing_paused for it in found) < place.streams:  # noqa: ASYNC110 - no event is set for it
         await asyncio.sleep(0)
 
 
@@ -300,7 +300,7 @@ async def test_a_long_request_has_no_deadline_and_the_next_one_has_a_new_one(pla
     await place.reached.wait()
 
     let_pass(2 * PATIENCE)
-    await all_is_heard(connect)
+    await all_is_received(connect)
     place.gate.set()
 
     assert (await reader.readuntil(b"slow")).startswith(b"HTTP/1.1 200")
@@ -318,7 +318,7 @@ async def test_a_request_is_handled_although_the_client_disconnected(place, open
 
     writer.transport.abort()
 
-    await all_is_heard(connect)
+    await all_is_received(connect)
     place.gate.set()
     await place.done.wait()
 
@@ -332,13 +332,13 @@ CROWDS = {
 
 @pytest.mark.exhaustive
 @pytest.mark.fault("IN10")
-@pytest.mark.parametrize("said", CROWDS.values(), ids=CROWDS)
-async def test_three_hundred_slow_clients_do_not_block_other_clients(place, opens, files, said):
+@pytest.mark.parametrize("sent", CROWDS.values(), ids=CROWDS)
+async def test_three_hundred_slow_clients_do_not_block_other_clients(place, opens, files, sent):
     connect = await opens(ConnectionLimits())
-    crowd = [await connect(said) for _ in range(300)]
+    crowd = [await connect(sent) for _ in range(300)]
 
-    asking = aiohttp.request("GET", place.wire.url + "/quick", ssl=files is None or files.trust())
-    async with asking as answer:
+    sender = aiohttp.request("GET", place.wire.url + "/quick", ssl=files is None or files.trust())
+    async with sender as answer:
         assert await answer.text() == "quick"
 
     assert await is_cut(crowd[0][0])
@@ -367,7 +367,7 @@ async def test_connections_of_known_users_are_closed_last(opens):
     stranger, _ = await connect(GET)
     assert await is_answered(stranger)
 
-    await all_is_heard(connect)
+    await all_is_received(connect)
 
     assert await is_cut(stranger)
     writer.write(GET)
@@ -375,7 +375,7 @@ async def test_connections_of_known_users_are_closed_last(opens):
 
 
 async def test_clients_wait_in_the_backlog_while_the_server_is_busy(opens, place):
-    """One more than the kernel keeps there would knock again only after a second."""
+    """Beyond the backlog a client would retry only after a second."""
     await opens(ConnectionLimits())
     here = "127.0.0.1", URL(place.wire.url).port
 
@@ -440,7 +440,7 @@ async def test_boto3_retries_on_a_connection_that_was_closed(place, opens, files
     )
     await asyncio.to_thread(client.describe_jobs, jobs=["a"])
     let_pass(PATIENCE)
-    await all_is_heard(connect)
+    await all_is_received(connect)
 
     answer = await asyncio.to_thread(client.describe_jobs, jobs=["a"])
 

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 
 from batchq.api.server import ConnectionLimits
 from batchq.errors import StartImpossible
-from tests.api.connections.test_connections import GET, PATIENCE, SHORT, all_is_heard, is_answered, is_cut, let_pass
+from tests.api.connections.test_connections import GET, PATIENCE, SHORT, all_is_received, is_answered, is_cut, let_pass
 from tests.support.certificates import Authority
 from tests.support.server import Wire
 
@@ -64,11 +64,11 @@ NO_HANDSHAKE = {"nothing": b"", "half a hello": HELLO, "a hello, byte by byte": 
 
 
 @pytest.mark.fault("IN10")
-@pytest.mark.parametrize("said", NO_HANDSHAKE.values(), ids=NO_HANDSHAKE)
-async def test_an_unfinished_handshake_is_disconnected(wire, said):
+@pytest.mark.parametrize("sent", NO_HANDSHAKE.values(), ids=NO_HANDSHAKE)
+async def test_an_unfinished_handshake_is_disconnected(wire, sent):
     await wire.serve(SHORT)
-    reader, _ = await wire.connect_in_the_clear(said)
-    await all_is_heard(wire.connect)
+    reader, _ = await wire.connect_in_the_clear(sent)
+    await all_is_received(wire.connect)
 
     let_pass(PATIENCE)
 
@@ -100,12 +100,12 @@ async def test_a_disconnected_handshake_frees_its_place(wire):
 
 
 @pytest.mark.fault("IN11")
-@pytest.mark.parametrize("said", [GET, b"\x00" * 64, HELLO + b"\xff" * 200, b"SSH-2.0-OpenSSH_9.2\r\n"])
-async def test_a_client_without_tls_is_disconnected_without_a_log_line(wire, caplog, said):
+@pytest.mark.parametrize("sent", [GET, b"\x00" * 64, HELLO + b"\xff" * 200, b"SSH-2.0-OpenSSH_9.2\r\n"])
+async def test_a_client_without_tls_is_disconnected_without_a_log_line(wire, caplog, sent):
     caplog.set_level(logging.INFO)
     await wire.serve()
 
-    reader, _ = await wire.connect_in_the_clear(said)
+    reader, _ = await wire.connect_in_the_clear(sent)
 
     assert await is_cut(reader)
     assert await is_answered((await wire.connect(GET))[0])
@@ -126,19 +126,19 @@ async def test_a_client_that_disconnects_during_the_handshake_frees_its_place(wi
 
 
 async def test_a_request_sent_with_the_end_of_the_handshake_is_answered(wire, files):
-    """TLS 1.3 lets a client speak at once, so both may come in one packet."""
+    """With TLS 1.3 a client may send data at once, so both may arrive in one packet."""
     await wire.serve()
     reader, writer = await wire.connect_in_the_clear()
-    received, to_say = ssl.MemoryBIO(), ssl.MemoryBIO()
-    client = files.trust().wrap_bio(received, to_say, server_hostname="localhost")
+    received, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = files.trust().wrap_bio(received, outgoing, server_hostname="localhost")
     with wants_more():
         client.do_handshake()
-    writer.write(to_say.read())
+    writer.write(outgoing.read())
     received.write(await reader.read(2**16))
     client.do_handshake()
     client.write(GET)
 
-    writer.write(to_say.read())
+    writer.write(outgoing.read())
 
     assert (await decrypted(client, received, reader)).startswith(b"HTTP/1.1 200 OK")
 
@@ -150,7 +150,7 @@ def wants_more():
 
 
 async def decrypted(client, received, reader):
-    """What it hears first."""
+    """The first data that the client decrypts."""
     while True:
         received.write(await reader.read(2**16))
         try:
@@ -218,7 +218,7 @@ def lock_key(files):
 
 
 SPOILT = {
-    "everybody reads the key": (spoil_mode, "all users can read the private key in"),
+    "all users can read the key": (spoil_mode, "all users can read the private key in"),
     "no certificate": (spoil_chain, "is not a PEM certificate of the private key in"),
     "the key of another": (swap_key, "is not a PEM certificate of the private key in"),
     "a key with a passphrase": (lock_key, "is encrypted with a passphrase"),
@@ -227,19 +227,19 @@ SPOILT = {
 
 
 @pytest.mark.fault("SE14")
-@pytest.mark.parametrize(("spoil", "said"), SPOILT.values(), ids=SPOILT)
-def test_invalid_certificate_files_are_refused_in_one_line(files, spoil, said):
+@pytest.mark.parametrize(("spoil", "sent"), SPOILT.values(), ids=SPOILT)
+def test_invalid_certificate_files_are_refused_in_one_line(files, spoil, sent):
     spoil(files)
 
-    with pytest.raises(StartImpossible, match=said) as why:
+    with pytest.raises(StartImpossible, match=sent) as why:
         files.certificate()
 
     assert "\n" not in str(why.value)
 
 
 @pytest.mark.fault("SE14")
-@pytest.mark.parametrize(("spoil", "said"), SPOILT.values(), ids=SPOILT)
-def test_a_server_keeps_its_certificate_while_the_files_are_invalid(authority, files, caplog, spoil, said):
+@pytest.mark.parametrize(("spoil", "sent"), SPOILT.values(), ids=SPOILT)
+def test_a_server_keeps_its_certificate_while_the_files_are_invalid(authority, files, caplog, spoil, sent):
     certificate = files.certificate()
     good = certificate.context()
 

@@ -9,8 +9,8 @@ from tests.api.logs.conftest import ACCOUNT, FULL_NAME, REGION, STARTED
 from tests.support.builders import NOON
 
 
-async def names(boto, **asked):
-    pages = await boto.pages("describe_log_streams", logGroupName=GROUP, **asked)
+async def names(boto, **members):
+    pages = await boto.pages("describe_log_streams", logGroupName=GROUP, **members)
     return "".join(stream["logStreamName"][0] for page in pages for stream in page["logStreams"])
 
 
@@ -59,7 +59,7 @@ async def test_fractions_of_a_millisecond_are_cut_off(boto, backend):
 
 @pytest.mark.parametrize("size", [1, 2, 50])
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("members", "found"),
     [
         ({}, "abc"),
         ({"descending": True}, "cba"),
@@ -68,8 +68,8 @@ async def test_fractions_of_a_millisecond_are_cut_off(boto, backend):
         ({"orderBy": "LastEventTime"}, "bca"),
     ],
 )
-async def test_streams_are_paged_in_each_order(boto, three, asked, found, size):
-    assert await names(boto, PaginationConfig={"PageSize": size}, **asked) == found
+async def test_streams_are_paged_in_each_order(boto, three, members, found, size):
+    assert await names(boto, PaginationConfig={"PageSize": size}, **members) == found
 
 
 async def test_the_newest_stream_is_the_first_by_last_event_time(boto, three):
@@ -123,7 +123,7 @@ async def test_the_log_group_of_all_jobs_exists(boto):
 
 
 @pytest.mark.parametrize(
-    ("asked", "count"),
+    ("members", "count"),
     [
         ({"logGroupNamePrefix": "/aws/"}, 2),
         ({"logGroupNamePrefix": "/aws/batch"}, 1),
@@ -137,11 +137,11 @@ async def test_the_log_group_of_all_jobs_exists(boto):
         ({"logGroupClass": "INFREQUENT_ACCESS"}, 0),
     ],
 )
-async def test_the_group_is_selected_by_matching_conditions(boto, asked, count):
-    assert len((await boto.describe_log_groups(**asked))["logGroups"]) == count
+async def test_the_group_is_selected_by_matching_conditions(boto, members, count):
+    assert len((await boto.describe_log_groups(**members))["logGroups"]) == count
 
 
-@pytest.mark.parametrize("asked", [{"nextToken": "x"}, {"logGroupNamePrefix": "/", "logGroupNamePattern": "a"}])
-async def test_invalid_queries_for_groups_are_refused(boto, asked):
+@pytest.mark.parametrize("members", [{"nextToken": "x"}, {"logGroupNamePrefix": "/", "logGroupNamePattern": "a"}])
+async def test_invalid_queries_for_groups_are_refused(boto, members):
     with pytest.raises(boto.exceptions.InvalidParameterException):
-        await boto.describe_log_groups(**asked)
+        await boto.describe_log_groups(**members)

@@ -13,8 +13,8 @@ def messages(page):
     return [event["message"] for event in page["events"]]
 
 
-async def everything(boto, **asked):
-    pages = await boto.pages("filter_log_events", logGroupName=GROUP, **asked)
+async def everything(boto, **members):
+    pages = await boto.pages("filter_log_events", logGroupName=GROUP, **members)
     return [event for page in pages for event in page["events"]]
 
 
@@ -123,7 +123,7 @@ async def test_aws_logs_tail_prints_each_line_once(boto, backend, two):
 
 
 class Tail:
-    """The loop of `aws logs tail --follow`: from the newest time on, and what was told at that time is left out."""
+    """The loop of `aws logs tail --follow`: from the newest time on, without the printed events of that time."""
 
     def __init__(self, boto):
         self._boto = boto

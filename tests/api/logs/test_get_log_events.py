@@ -9,31 +9,31 @@ from tests.api.logs.conftest import ACCOUNT, FULL_NAME, STARTED
 from tests.support.inline import InlineLogFiles
 
 
-async def get(boto, stream, **asked):
-    return await boto.get_log_events(logGroupName=GROUP, logStreamName=stream.name, **asked)
+async def get(boto, stream, **members):
+    return await boto.get_log_events(logGroupName=GROUP, logStreamName=stream.name, **members)
 
 
 def messages(page):
     return [event["message"] for event in page["events"]]
 
 
-async def all_forwards(boto, stream, **asked):
+async def all_forwards(boto, stream, **members):
     """As airflow reads: from the head, until the token repeats."""
     found, token = [], None
     while True:
         more = {} if token is None else {"nextToken": token}
-        page = await get(boto, stream, startFromHead=True, **asked, **more)
+        page = await get(boto, stream, startFromHead=True, **members, **more)
         found += messages(page)
         if page["nextForwardToken"] == token:
             return found
         token = page["nextForwardToken"]
 
 
-async def all_backwards(boto, stream, **asked):
+async def all_backwards(boto, stream, **members):
     found, token = [], None
     while True:
         more = {} if token is None else {"nextToken": token}
-        page = await get(boto, stream, **asked, **more)
+        page = await get(boto, stream, **members, **more)
         found = messages(page) + found
         if page["nextBackwardToken"] == token:
             return found

@@ -12,30 +12,30 @@ MODEL = BOTOCORE.get_service_model("logs")
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_every_request_member_of_aws_is_in_the_shape(operation):
-    ours, awss = getattr(translate, operation).model_fields, MODEL.operation_model(operation).input_shape
+    fields, model = getattr(translate, operation).model_fields, MODEL.operation_model(operation).input_shape
 
-    assert ours.keys() == awss.members.keys()
-    assert {name for name, member in ours.items() if member.is_required()} == set(awss.required_members)
+    assert fields.keys() == model.members.keys()
+    assert {name for name, member in fields.items() if member.is_required()} == set(model.required_members)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 async def test_every_response_member_is_one_of_aws(raw, backend, operation):
     stream = await backend.runs("a", "b")
     await backend.logs.capture(stream.tag)
-    asked = {} if operation == "DescribeLogGroups" else {"logGroupName": GROUP, "limit": 1}
+    content = {} if operation == "DescribeLogGroups" else {"logGroupName": GROUP, "limit": 1}
 
-    _, _, answer = await raw.post(operation, {**asked, "logStreamName": stream.name})
+    _, _, answer = await raw.post(operation, {**content, "logStreamName": stream.name})
 
-    assert strangers(answer, MODEL.operation_model(operation).output_shape) == []
+    assert unknown_members(answer, MODEL.operation_model(operation).output_shape) == []
 
 
-def strangers(response, shape):
+def unknown_members(response, shape):
     """Members that AWS's shape has not."""
     match shape.type_name:
         case "structure":
             unknown = sorted(response.keys() - shape.members.keys())
             known = [(response[name], shape.members[name]) for name in response.keys() & shape.members.keys()]
-            return unknown + [it for value, inside in known for it in strangers(value, inside)]
+            return unknown + [it for value, inside in known for it in unknown_members(value, inside)]
         case "list":
-            return [it for member in response for it in strangers(member, shape.member)]
+            return [it for member in response for it in unknown_members(member, shape.member)]
     return []
