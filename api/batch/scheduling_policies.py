@@ -2,9 +2,8 @@
 
 import json
 import re
-from collections.abc import Sequence
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict
 
 from msgspec.structs import replace
 from pydantic import Field
@@ -69,13 +68,9 @@ class ListSchedulingPolicies(WireModel):
 async def create(context: BatchContext, request: BatchRequest, body: CreateSchedulingPolicy) -> Answer:
     """Creates a fair-share scheduling policy."""
     check_supported(body)
-    fair = body.fairsharePolicy
     policy = SchedulingPolicy(
         name=PolicyName(validation.name(body.name, "name")),
-        shares=to_shares(fair),
-        decay=to_decay(fair),
-        reservation=to_reservation(fair),
-        document=to_document(fair),
+        **to_policy(body.fairsharePolicy or FairsharePolicy()),
         tags=validation.tags(body.tags),
         created_at=context.clock.now(),
     )
@@ -127,41 +122,34 @@ def check_supported(given: CreateSchedulingPolicy | UpdateSchedulingPolicy) -> N
     validation.refuse_unsupported({"quotaSharePolicy": given.quotaSharePolicy}, validation.QUOTA_SHARES)
 
 
-def to_shares(given: FairsharePolicy | None) -> tuple[ShareWeight, ...]:
-    return tuple(_share(it) for it in _share_attributes(given))
+class PolicyMembers(TypedDict):
+    """The members of a SchedulingPolicy that a fairsharePolicy sets."""
+
+    shares: tuple[ShareWeight, ...]
+    decay: timedelta
+    reservation: int
+    document: str
 
 
-def to_decay(given: FairsharePolicy | None) -> timedelta:
-    seconds = (given and given.shareDecaySeconds) or 0
+def to_policy(given: FairsharePolicy) -> PolicyMembers:
+    """Raises Invalid. AWS: an empty or omitted fairsharePolicy is returned with the defaults."""
+    seconds, percent = given.shareDecaySeconds or 0, given.computeReservation or 0
     if not 0 <= seconds <= MAX_DECAY:
         raise Invalid(f"shareDecaySeconds must be between 0 and {MAX_DECAY}.")
-    return timedelta(seconds=seconds)
-
-
-def to_reservation(given: FairsharePolicy | None) -> int:
-    percent = (given and given.computeReservation) or 0
     if not 0 <= percent <= MAX_RESERVATION:
         raise Invalid(f"computeReservation must be between 0 and {MAX_RESERVATION}.")
-    return percent
-
-
-def to_document(given: FairsharePolicy | None) -> str:
-    """The policy as it is returned. AWS: an empty or omitted one is returned with the defaults."""
-    member = {} if given is None else given.model_dump(exclude_none=True)
-    return json.dumps(member or {"computeReservation": 0, "shareDecaySeconds": 0, "shareDistribution": []})
+    defaults = {"computeReservation": 0, "shareDecaySeconds": 0, "shareDistribution": []}
+    return PolicyMembers(
+        shares=tuple(_share(it) for it in given.shareDistribution or ()),
+        decay=timedelta(seconds=seconds),
+        reservation=percent,
+        document=json.dumps(given.model_dump(exclude_none=True) or defaults),
+    )
 
 
 def apply_update(before: SchedulingPolicy, given: FairsharePolicy | None) -> SchedulingPolicy:
     """The policy after an update: a fairsharePolicy replaces the earlier one as a whole; None changes nothing."""
-    if given is None:
-        return before
-    return replace(
-        before,
-        shares=to_shares(given),
-        decay=to_decay(given),
-        reservation=to_reservation(given),
-        document=to_document(given),
-    )
+    return before if given is None else replace(before, **to_policy(given))
 
 
 def to_wire(policy: SchedulingPolicy, arns: BatchArns) -> dict[str, object]:
@@ -172,10 +160,6 @@ def to_wire(policy: SchedulingPolicy, arns: BatchArns) -> dict[str, object]:
         "fairsharePolicy": fair,
         "tags": dict(policy.tags),
     }
-
-
-def _share_attributes(given: FairsharePolicy | None) -> Sequence[ShareAttributes]:
-    return (given and given.shareDistribution) or ()
 
 
 def _share(given: ShareAttributes) -> ShareWeight:

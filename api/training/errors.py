@@ -54,22 +54,17 @@ def not_found(resource: str, name: str) -> TrainingRefusal:
     )
 
 
-def state_conflict(job_id: JobId, status: TrainingStatus, *, required: str) -> TrainingRefusal:
-    """For a job whose status does not permit the operation. `required`: the statuses that do, as text."""
+def state_conflict(
+    job_id: JobId, status: TrainingStatus, *, required: str, problem: str | None = None
+) -> TrainingRefusal:
+    """For a job whose status does not permit the operation. `required`: the statuses that do, as text.
+
+    `problem`: the predicate of the error's text; None: it names the status.
+    """
     return TrainingRefusal(
         HTTPStatus.CONFLICT,
         "STATE_CONFLICT",
-        f"Training job {job_id} is already {status}.",
-        details={"current_state": status.value, "required_state": required},
-    )
-
-
-def time_limit_reached(job_id: JobId, status: TrainingStatus, *, required: str) -> TrainingRefusal:
-    """For a job that its own time limit stops already: it ends as failed."""
-    return TrainingRefusal(
-        HTTPStatus.CONFLICT,
-        "STATE_CONFLICT",
-        f"Training job {job_id} has reached its time limit and is being stopped.",
+        f"Training job {job_id} {problem or f'is already {status}'}.",
         details={"current_state": status.value, "required_state": required},
     )
 

@@ -11,7 +11,7 @@ from batchq.accounts.wire import EmptyRequest
 from batchq.api.http import InvalidMember, reply, while_connected
 from batchq.api.operation_table import Call, OperationTable
 from batchq.api.training.context import JOB, Reason, TrainingContext, find_job, read_job
-from batchq.api.training.errors import impossible, state_conflict, time_limit_reached
+from batchq.api.training.errors import impossible, state_conflict
 from batchq.api.training.figures import CostSummary, FinalMetrics, cost_summary, final_metrics
 from batchq.api.training.job_answers import CancellationDetails, cancellation, cancellation_details, running_time
 from batchq.api.training.job_status import FINAL, TrainingStatus, status_of
@@ -201,7 +201,8 @@ def _refuse_finished(job: Job) -> None:
     if status in FINAL:
         raise state_conflict(job.id, status, required=CANCELLABLE)
     if job.stop is not None and job.stop.kind is StopKind.TIMEOUT:
-        raise time_limit_reached(job.id, status, required=CANCELLABLE)
+        problem = "has reached its time limit and is being stopped"
+        raise state_conflict(job.id, status, required=CANCELLABLE, problem=problem)
 
 
 def _refuse_status(job: Job, statuses: frozenset[TrainingStatus], required: str) -> None:
