@@ -98,23 +98,6 @@ async def test_all_filters_and_any_value_of_each_must_match(chosen):
     assert await chosen(jobs, **asked) == whole(1, 3, 4)
 
 
-@pytest.mark.parametrize("name", ["s%", "s_m", "sim", "?im", "*im"])
-async def test_only_a_trailing_star_in_a_name_is_a_wildcard(chosen, name):
-    assert await chosen([job(number=1, name="sim-1")], names=frozenset({name})) == []
-
-
-async def test_users_and_accounts_are_those_of_the_owner(chosen):
-    jobs = [anns(number=1), job(number=2, owner=Owner(user="ann", account="maths")), job(number=3)]
-
-    assert await chosen(jobs, users=frozenset({"ann"}), accounts=frozenset({"physics"})) == whole(1)
-
-
-async def test_only_visible_jobs_are_selected(chosen):
-    jobs = [anns(number=1), job(number=2, owner=Owner(user="bob", account="maths")), job(number=3)]
-
-    assert await chosen(jobs, visibility=Visibility(user="bob", accounts=frozenset({"physics"}))) == whole(1, 2)
-
-
 async def test_an_environment_is_that_of_the_attempt_under_way(chosen):
     there, elsewhere = attempt(environment="big"), attempt(environment="small")
     jobs = [

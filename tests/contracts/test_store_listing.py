@@ -85,22 +85,6 @@ async def test_an_unknown_queue_has_no_jobs(listed):
     assert await listed([job()], query(queue=QueueName("\ud800"))) == []
 
 
-async def test_a_name_is_matched_completely_in_any_case(listed):
-    jobs = [job(number=number, name=name) for number, name in enumerate(["Train", "train", "trains", "strain"])]
-
-    assert await listed(jobs, by("JOB_NAME", "TRAIN")) == [1, 0]
-
-
-async def test_a_trailing_star_matches_any_rest(listed):
-    jobs = [job(number=number, name=name) for number, name in enumerate(["Train", "train-2", "TRA", "strain"])]
-
-    assert await listed(jobs, by("JOB_NAME", "tRAi*")) == [1, 0]
-
-
-async def test_a_single_star_matches_every_name(listed):
-    assert await listed([job(number=1), job(number=2)], by("JOB_NAME", "*")) == [2, 1]
-
-
 @pytest.mark.fault("SE18")
 @pytest.mark.parametrize(
     "wild", ["_rain", "%rain", "t?ain", "[t]rain", "tr*n", "train**", "*train", "t%*", ".*", "'--"]
@@ -115,12 +99,6 @@ async def test_every_character_of_a_name_matches_itself(listed, name):
     jobs = [job(number=1, name=name), job(number=2, name="axb"), job(number=3, name=f"{name}c")]
 
     assert await listed(jobs, by("JOB_NAME", name)) == [1]
-
-
-async def test_several_values_are_alternatives(listed):
-    jobs = [job(number=number, name=name) for number, name in enumerate(["a", "b", "c", "dd"])]
-
-    assert await listed(jobs, by("JOB_NAME", "a", "C", "d*", "a")) == [3, 2, 0]
 
 
 async def test_a_filter_without_values_matches_nothing(listed):
@@ -141,26 +119,6 @@ async def test_seventeen_thousand_values_are_accepted(listed, store, rest):
     assert [it.order for it in await store.list(by("JOB_NAME", *many, limit=1, before=16_999))] == [3]
 
 
-async def test_a_definition_is_matched_exactly_with_or_without_a_revision(listed, store):
-    refs = [("a", 1), ("a", 12), ("A", 1), ("ab", 1)]
-    jobs = [
-        job(number=number, definition=DefinitionRef(name=name, revision=revision))
-        for number, (name, revision) in enumerate(refs)
-    ]
-
-    assert await listed(jobs, by("JOB_DEFINITION", "a")) == [1, 0]
-    assert [it.order for it in await store.list(by("JOB_DEFINITION", "a*"))] == [3, 1, 0]
-    assert [it.order for it in await store.list(by("JOB_DEFINITION", "a:12"))] == [1]
-    assert [it.order for it in await store.list(by("JOB_DEFINITION", "a:1*", "a:", "a:x", ":1", "a:-1"))] == []
-
-
-async def test_created_before_and_after_exclude_the_given_time(listed, store):
-    jobs = [job(number=number, created_at=NOON + timedelta(milliseconds=number)) for number in range(3)]
-
-    assert await listed(jobs, by("BEFORE_CREATED_AT", str(NOON_MS + 1))) == [0]
-    assert [it.order for it in await store.list(by("AFTER_CREATED_AT", str(NOON_MS + 1)))] == [2]
-
-
 @pytest.mark.parametrize("moment", ["", "noon", "-1", "1e3", "٣", " 5", "9" * 5000])
 async def test_an_invalid_time_matches_nothing(listed, store, moment):
     assert await listed([job()], by("AFTER_CREATED_AT", moment)) == []
@@ -169,19 +127,6 @@ async def test_an_invalid_time_matches_nothing(listed, store, moment):
 
 async def test_a_time_beyond_the_calendar_is_after_every_job(listed):
     assert await listed([job(number=1)], by("BEFORE_CREATED_AT", "9" * 19)) == [1]
-
-
-async def test_a_share_is_matched_completely_and_with_a_status(listed, store):
-    jobs = [
-        job(number=1, share_identifier="red"),
-        job(number=2, share_identifier="red", status=Status.RUNNABLE),
-        job(number=3, share_identifier="redder", status=Status.RUNNABLE),
-        job(number=4, status=Status.RUNNABLE),
-    ]
-
-    assert await listed(jobs, by("SHARE_IDENTIFIER", "red")) == [2, 1]
-    assert [it.order for it in await store.list(by("SHARE_IDENTIFIER", "red", status=Status.RUNNABLE))] == [2]
-    assert await store.list(by("SHARE_IDENTIFIER", "re*")) == ()
 
 
 # ------------------------------------------------------------------------------------------- SQL and the specification

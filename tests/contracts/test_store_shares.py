@@ -88,12 +88,6 @@ async def test_a_candidate_with_several_containers_has_their_sum(store, insert):
 # ------------------------------------------------------------------------------------------------------- within a share
 
 
-async def test_a_share_is_ordered_by_priority_then_order(store, insert):
-    await insert(waiting(1), waiting(2, priority=5), waiting(3, priority=-2), waiting(4, priority=5), waiting(5))
-
-    assert [it.order for it in await store.runnable_in_share(DEFAULT, "red", 10)] == [2, 4, 1, 5, 3]
-
-
 async def test_a_share_continues_after_a_priority_and_an_order(store, insert):
     await insert(waiting(1), waiting(2, priority=5), waiting(3, priority=5), waiting(4, priority=9), waiting(5))
 
@@ -107,38 +101,6 @@ async def test_a_share_continues_after_a_priority_and_an_order(store, insert):
     assert await orders((7, 0)) == [2, 3, 1, 5]
     assert await orders((2**80, 0)) == [4, 2, 3, 1, 5]
     assert await orders((-(2**80), 2**80)) == []
-
-
-async def test_only_jobs_that_may_start_are_in_a_share(store, insert):
-    await insert(
-        waiting(1),
-        waiting(2, "green"),
-        waiting(3, queue=OTHER),
-        waiting(4, unschedulable=True),
-        waiting(5, status=Status.RUNNING),
-        job(number=6, status=Status.RUNNABLE),
-        waiting(7, "redder"),
-    )
-
-    assert [it.order for it in await store.runnable_in_share(DEFAULT, "red", 10)] == [1]
-    assert await store.runnable_in_share(DEFAULT, "\ud800", 10) == ()
-
-
-async def test_waiting_shares_are_listed_once(store, insert):
-    await insert(
-        waiting(1),
-        waiting(2, "green"),
-        waiting(3),
-        waiting(4, "blue", queue=OTHER),
-        waiting(5, "misfit", unschedulable=True),
-        waiting(6, "running", status=Status.RUNNING),
-        waiting(7, "é"),
-        job(number=8, status=Status.RUNNABLE),
-    )
-
-    assert await store.waiting_shares(DEFAULT) == ("green", "red", "é")
-    assert await store.waiting_shares(OTHER) == ("blue",)
-    assert await store.waiting_shares(QueueName("\ud800")) == ()
 
 
 async def test_a_share_without_waiting_jobs_is_not_listed(store, insert):
@@ -249,15 +211,6 @@ async def test_a_resource_named_twice_lists_its_job_once(store, insert):
     await insert(twice)
 
     assert await store.list_needing(query()) == (twice,)
-
-
-async def test_the_list_of_a_resource_has_pages(store, insert):
-    await insert(*(job(number=number, needs=needs(1)) for number in range(5)))
-
-    assert await orders(store, limit=2) == [4, 3]
-    assert await orders(store, limit=2, before=3) == [2, 1]
-    assert await orders(store, before=0) == []
-    assert await orders(store, before=2**80, limit=1) == [4]
 
 
 async def test_the_list_of_a_resource_is_filtered_by_status_and_name(store, insert):
