@@ -100,7 +100,7 @@ def _latest_container(job: Job, arns: BatchArns, ended: Sequence[Content]) -> Co
 
 
 def _ecs_to_wire(job: Job, registered: Registered, arns: BatchArns) -> Content:
-    task, run = job.spec.task, latest_attempt(job)
+    task, run = job.spec.task, job.latest_attempt
     assert task is not None, f"{job.id} has ecsProperties and no task"
     containers = [
         {**listed, **task_container(job, run, made.name)}
@@ -122,7 +122,7 @@ def _dependency_to_wire(on: Dependency) -> Content:
 
 def job_summary(job: Job, arns: BatchArns) -> Content:
     """AWS: isCancelled and isTerminated are present only if they are true."""
-    run = latest_attempt(job)
+    run = job.latest_attempt
     return without_none(
         {
             "jobArn": arns.job(job.id),
@@ -198,11 +198,6 @@ def _vcpus(job: Job) -> int | float:
 def without_none(content: Mapping[str, object]) -> Content:
     """`content` without the members that are None: responses contain no null."""
     return {member: value for member, value in content.items() if value is not None}
-
-
-def latest_attempt(job: Job) -> Attempt | None:
-    """The attempt under way, else the last one that has ended; None before the first."""
-    return job.attempt or (job.attempts[-1] if job.attempts else None)
 
 
 def attempt_to_wire(job: Job, run: Attempt, arns: BatchArns, *, in_tasks: bool) -> Content:

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.domain.catalog import ResourceKind
+from batchq.domain.catalog import QuantityOperation, ResourceKind
 from batchq.errors import Invalid, NotFound, StoreFailed
 from batchq.services import consumable_resources
 from batchq.services.catalog import CatalogService

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain.catalog import ResourceKind
+from batchq.domain.catalog import QuantityOperation, ResourceKind
 from batchq.domain.ids import ConsumableName
 from batchq.domain.job import ConsumableRequirement, Status
 from batchq.services.consumable_resources import Quantities
