@@ -216,7 +216,7 @@ async def test_a_waiting_request_of_a_connected_client_is_answered(place, opens)
     reader, _ = await connect(WAITING)
     await place.reached.wait()
     let_pass(CONNECTION_CHECK)
-    await all_is_heard(connect)
+    await all_is_received(connect)
 
     place.gate.set()
 
