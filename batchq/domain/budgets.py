@@ -190,12 +190,8 @@ def stop_reason(budget: Budget, limits: tuple[BudgetLimit, ...]) -> str:
 
 def refusal(exhausted: ExhaustedBudget) -> str:
     """Why a new job is refused."""
-    return f"The budget of {exhausted.key} is used up: no job is accepted {_until(exhausted)}."
-
-
-def _until(exhausted: ExhaustedBudget) -> str:
-    raised = "an administrator raises it"
-    return f"until {raised}" if exhausted.until is None else f"before {exhausted.until:%Y-%m-%d} (UTC), unless {raised}"
+    until = "until" if exhausted.until is None else f"before {exhausted.until:%Y-%m-%d} (UTC), unless"
+    return f"The budget of {exhausted.key} is used up: no job is accepted {until} an administrator raises it."
 
 
 def covered_by(key: BudgetKey, below: frozenset[AccountName]) -> frozenset[AccountName] | None:

@@ -69,11 +69,6 @@ def refusal(work: Runnable, allowance: ContainerPolicy | None, account: AccountN
     return next(_against(work, allowance, account), None)
 
 
-def runs_as_root(user: str) -> bool:
-    """Whether `user`, as `USER[:GROUP]`, may be root or in root's group."""
-    return user_and_group(user) is None
-
-
 def user_and_group(user: str) -> str | None:
     """`USER[:GROUP]` as `UID:GID`; without a group the GID is the UID. None if either may be root's.
 
@@ -133,7 +128,7 @@ def _beyond(spec: ContainerSpec, allowance: ContainerPolicy) -> Iterator[str]:
     for path in (it.host_path for it in spec.mounts if it.host_path is not None):
         if not below(path, allowance.volumes):
             yield f"Host path {path!r} is not allowed"
-    if spec.user is not None and not allowance.permits_root and runs_as_root(spec.user):
+    if spec.user is not None and not allowance.permits_root and user_and_group(spec.user) is None:
         yield f"User {spec.user!r} of a container, whose user and group are not numbers above 0, is not allowed"
     if any(it.name == REALTIME and it.hard != 0 for it in spec.ulimits) and not allowance.privileged:
         yield f"Ulimit {REALTIME!r} is not allowed"

@@ -14,13 +14,12 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.ids import JobId, child_id, parent_of
 from batchq.domain.job import ACTIVE, FINISHED, QUEUED, ArrayChild, ArrayState, Job, Status
 from batchq.domain.lifecycle import holds, stop_order
-from batchq.domain.lifecycle.status import move_to, move_to_final, with_history
+from batchq.domain.lifecycle.status import Outcome, move_to, move_to_final, with_history
 from batchq.domain.stop_orders import ChildOrder, StopKind, StopOrder
 from batchq.errors import IllegalTransition, Invalid
 
@@ -29,8 +28,6 @@ MAX_CHILD_ORDERS = 32
 
 MILLISECOND = timedelta(milliseconds=1)
 
-#: The changed array, and the effects to execute once it is saved.
-Outcome = tuple[Job, tuple[do.Effect, ...]]
 #: What an array applies to each of its children.
 Order = (
     on.CancelRequested
@@ -165,16 +162,7 @@ def spawn(job: Job, most: int, now: datetime) -> tuple[Job, tuple[Job, ...]]:
     """
     state = _state_of(job)
     indices = range(state.spawned, min(state.spawned + most, size(job)))
-    children = tuple(
-        Job(
-            id=child_id(job.id, index),
-            order=job.order + 1 + index,
-            spec=job.spec,
-            created_at=now,
-            child=ArrayChild(parent=job.id, index=index),
-        )
-        for index in indices
-    )
+    children = tuple(_child(job, index, now) for index in indices)
     orders = job.child_orders if indices.stop < size(job) else ()
     return replace(job, array_state=replace(state, spawned=indices.stop), child_orders=orders), children
 
@@ -191,16 +179,18 @@ def unspawned_child(job: Job, job_id: JobId) -> Job | None:
     index = named[1]
     if not (0 if job.array_state is None else job.array_state.spawned) <= index < size(job):
         return None
-    child = Job(
-        id=job_id,
+    child = replace(_child(job, index, job.created_at), status=job.status, hold=job.hold)
+    return apply_child_order(child, job, job.created_at)
+
+
+def _child(job: Job, index: int, created_at: datetime) -> Job:
+    return Job(
+        id=child_id(job.id, index),
         order=job.order + 1 + index,
         spec=job.spec,
-        created_at=job.created_at,
-        status=job.status,
-        hold=job.hold,
+        created_at=created_at,
         child=ArrayChild(parent=job.id, index=index),
     )
-    return apply_child_order(child, job, job.created_at)
 
 
 def store_child_order(

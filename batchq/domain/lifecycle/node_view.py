@@ -60,7 +60,9 @@ def _other(job: Job, task: Task, node: int) -> Job:
     own = [_outcome(job, it, task, node) for it in job.all_attempts]
     if job.status in QUEUED or not own:
         return replace(job, attempts=tuple(own))
-    status, job = _status(own[-1], task), _terminated(job, own[-1], node)
+    status, alone = _status(own[-1], task), stop_order.of_part(own[-1], node, None)
+    if alone is not None:
+        job = replace(job, stop_orders=(alone,), status_reason=alone.reason)
     if job.attempt is not None and status in {Status.STARTING, Status.RUNNING}:
         latest = own[-1]
         return replace(job, status=status, attempts=tuple(own[:-1]), attempt=latest, started_at=latest.started_at)
@@ -80,12 +82,6 @@ def _ended_node(job: Job, last: Attempt, status: Status) -> Job:
         return ended
     untouched = status is Status.SUCCEEDED or _ended_before_order(job, last.stopped_at)
     return replace(ended, stop_orders=()) if untouched else ended
-
-
-def _terminated(job: Job, last: Attempt, node: int) -> Job:
-    """With the stop order of a TerminateJob for this node alone, if there was one."""
-    order = stop_order.of_part(last, node, None)
-    return job if order is None else replace(job, stop_orders=(order,), status_reason=order.reason)
 
 
 def _ended_before_order(job: Job, stopped_at: datetime | None) -> bool:

@@ -43,7 +43,7 @@ def finish(job: Job, ended: Attempt, now: datetime, status_reason: str) -> Job:
 
     `status_reason`: of the attempt, unless an order stopped it: then the reason of the order is stored.
     """
-    order = _ending_order(job)
+    order = job.cancel if job.stop is None or job.is_pausing else job.stop  # it ends the job; a pause does not
     stops = order is not None and order.kind is not StopKind.CANCEL
     ended = replace(ended, status_reason=order.reason if order is not None and stops else status_reason)
     decided = verdict(job, ended)
@@ -75,11 +75,6 @@ def abandon(job: Job, now: datetime) -> Job:
     if job.is_pausing:
         return finish(job, replace(attempt_of(job), stopped_at=now), now, status_reasons.NOT_STARTED)
     return move_to_final(job, Status.FAILED, now, job.stop.reason)
-
-
-def _ending_order(job: Job) -> StopOrder | None:
-    """The order because of which the job ends with its attempt, unless the attempt succeeds. Never a pause."""
-    return job.cancel if job.stop is None or job.is_pausing else job.stop
 
 
 def move_to_final(job: Job, status: Status, now: datetime, reason: str | None) -> Job:
@@ -138,14 +133,9 @@ def attempt_of(job: Job) -> Attempt:
 
 def with_history(job: Job) -> str:
     """One line for an error or a log: the job's present state, then its recent history, oldest entry first."""
-    state = (
-        f"{job.id}: {job.status}, attempt {_in_short(job.attempt)}, {len(job.attempts)} ended, orders {_in_line(job)}"
-    )
+    orders = ", ".join(it.kind for it in job.stop_orders) or "none"
+    state = f"{job.id}: {job.status}, attempt {_in_short(job.attempt)}, {len(job.attempts)} ended, orders {orders}"
     return f"{state}; history: {', '.join(recent_moves(job))}"
-
-
-def _in_line(job: Job) -> str:
-    return ", ".join(it.kind for it in job.stop_orders) or "none"
 
 
 def recent_moves(job: Job) -> tuple[str, ...]:

@@ -90,7 +90,9 @@ def latest_end(job: Job, now: datetime) -> datetime | None:
         return None
     if job.attempt.started_at is None:
         return latest_end_if_placed(job.spec.timeout, now)
-    return job.attempt.started_at + job.spec.timeout + _grace(job)
+    # The containers of a task may have a stopTimeout of their own.
+    grace = job.spec.stop_grace if job.spec.task is None and job.spec.nodes is None else STOP_ALLOWANCE
+    return job.attempt.started_at + job.spec.timeout + grace
 
 
 def latest_end_if_placed(longest: timedelta | None, now: datetime) -> datetime | None:
@@ -112,11 +114,6 @@ def latest_start(
         if any(within(each, there) for each in wanted):
             return ending.at
     return None
-
-
-def _grace(job: Job) -> timedelta:
-    """The longest grace period of a job's containers. Those of a task may have a stopTimeout of their own."""
-    return job.spec.stop_grace if job.spec.task is None and job.spec.nodes is None else STOP_ALLOWANCE
 
 
 def _start(reservation: Reservation) -> datetime:

@@ -83,20 +83,17 @@ class Stocks(Mapping[ConsumableName, Stock]):
         self._used_up = used_up
 
     def __getitem__(self, name: ConsumableName) -> Stock:
-        return _stock(self._resources[name], self._used_up.get(name, 0))
+        """Never negative: a total may be set below what is used up already."""
+        resource = self._resources[name]
+        if resource.kind is ResourceKind.REPLENISHABLE:
+            return Stock(amount=resource.total, returns=True)
+        return Stock(amount=max(0, resource.total - self._used_up.get(name, 0)), returns=False)
 
     def __iter__(self) -> Iterator[ConsumableName]:
         return iter(self._resources)
 
     def __len__(self) -> int:
         return len(self._resources)
-
-
-def _stock(resource: ConsumableResource, used_up: int) -> Stock:
-    """Never negative: a total may be set below what is used up already."""
-    if resource.kind is ResourceKind.REPLENISHABLE:
-        return Stock(amount=resource.total, returns=True)
-    return Stock(amount=max(0, resource.total - used_up), returns=False)
 
 
 def taken(before: Job | None, after: Job) -> tuple[ConsumableRequirement, ...]:
@@ -165,12 +162,6 @@ class Usage:
         return job.status in ACTIVE or job.id in self._jobs
 
 
-def _held_by(job: Job) -> Amounts:
-    """The resources that an active job holds on its environment."""
-    assert job.attempt is not None, f"{job.id} is active and has no attempt"
-    return demand(job.spec.resources, job.spec.needs, EnvironmentName(job.attempt.environment))
-
-
 def _holds_as(before: Job, after: Job) -> bool:
     """Whether both versions hold the same, by a cheap check for the common case. False if that is not certain."""
     if before.attempt is None or after.attempt is None or before.spec is not after.spec:
@@ -193,7 +184,9 @@ def _move(
         return
     for job, sign in ((before, -1), (after if after.status in ACTIVE else None, 1)):
         if job is not None:
-            for of, amount in _held_by(job).items():
+            assert job.attempt is not None, f"{job.id} is active and has no attempt"
+            held = demand(job.spec.resources, job.spec.needs, EnvironmentName(job.attempt.environment))
+            for of, amount in held.items():
                 _count(sums, of, sign * amount)
             _count(accounts, job.spec.owner.account, sign * job.spec.resources.millicpus)
             for need in job.spec.needs:
