@@ -218,16 +218,11 @@ class TerminateRequested(_StopRequest, frozen=True, kw_only=True):
     keep_checkpoints: bool = True
 
 
-class StopForced(_StopRequest, frozen=True, kw_only=True):
+class StopForced(TerminateRequested, frozen=True, kw_only=True):
     """A TerminateJob with force: SIGKILL at once, also for a job that is stopping already. It may lose data.
 
-    A job that is stopping keeps the reason of its first order.
+    A job that is stopping keeps its first order, with its reason. `grace`, `signal` and `checkpoint` have no effect.
     """
-
-    #: The container of a task that the request named; None: all of them.
-    container: str | None = None
-    #: Whether the checkpoints from before the order are kept. The order of a job that is stopping already stands.
-    keep_checkpoints: bool = True
 
 
 class HoldRequested(_ReasonedRequest, frozen=True, kw_only=True):

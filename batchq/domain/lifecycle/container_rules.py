@@ -328,7 +328,7 @@ def force_stop(job: Job, container: AttemptContainer, event: on.StopForced, now:
         return container
     alone = container.terminated_by
     if job.stop is None and not container.stop_ordered:
-        alone = stop_order.terminate_order(job, stop_order.terminate_request(event), now)
+        alone = stop_order.terminate_order(job, event, now)
     ordered = replace(container, terminated_by=None if alone is None else stop_order.forced(alone, event, now))
     if container.state is AttemptContainerState.WAITING:
         return ended(ordered, now, None)

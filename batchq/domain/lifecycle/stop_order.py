@@ -36,7 +36,7 @@ def terminate_order(job: Job, event: on.TerminateRequested, now: datetime) -> St
     return with_ladder(job, order, grace=event.grace, signal=event.signal, checkpoint=event.checkpoint)
 
 
-def _terminate(event: on.TerminateRequested | on.StopForced, now: datetime) -> StopOrder:
+def _terminate(event: on.TerminateRequested, now: datetime) -> StopOrder:
     """The order without a ladder."""
     return StopOrder(
         kind=StopKind.TERMINATE,
@@ -143,18 +143,6 @@ def forced(order: StopOrder, event: on.StopForced, now: datetime) -> StopOrder:
         forced_at=now,
         forced_by=event.user,
         checkpoint_error=FORCED if missing else order.checkpoint_error,
-    )
-
-
-def terminate_request(event: on.StopForced) -> on.TerminateRequested:
-    """The same request without force, for a job that has no container."""
-    return on.TerminateRequested(
-        reason=event.reason,
-        user=event.user,
-        requested_at=event.requested_at,
-        node=event.node,
-        container=event.container,
-        keep_checkpoints=event.keep_checkpoints,
     )
 
 

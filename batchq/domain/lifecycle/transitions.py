@@ -145,7 +145,7 @@ def _cancel_queued(job: Job, event: on.CancelRequested, now: datetime) -> Outcom
 
 
 def _terminate_queued(job: Job, event: on.TerminateRequested, now: datetime) -> Outcome:
-    """No container runs, so the job ends at once. The stop order shows that it was terminated."""
+    """No container runs, so the job ends at once, also without force. The order shows that the job was terminated."""
     return move_to_final(stop_order.order_stop(job, event, now), Status.FAILED, now, event.reason), ()
 
 
@@ -231,11 +231,6 @@ def _pause_active(job: Job, event: on.PauseRequested, now: datetime) -> Outcome:
     return _stop_from(job, job.stop, holds.pause(job, event, now))
 
 
-def _force_queued(job: Job, event: on.StopForced, now: datetime) -> Outcome:
-    """No container runs, so there is nothing to force."""
-    return _terminate_queued(job, stop_order.terminate_request(event), now)
-
-
 def _force_active(job: Job, event: on.StopForced, now: datetime) -> Outcome:
     """Kill the container, also if it is stopping already. A start is abandoned, or killed once it runs."""
     forced = stop_order.force(job, event, now)
@@ -300,7 +295,7 @@ late = ignored  # the event arrived after the job ended
 _QUEUED: Mapping[type[on.Event], Rule] = {
     on.CancelRequested: _cancel_queued,
     on.TerminateRequested: _terminate_queued,
-    on.StopForced: _force_queued,
+    on.StopForced: _terminate_queued,
     on.HoldRequested: holds.hold_queued,
     on.ReleaseRequested: holds.release,
     on.PauseRequested: holds.hold_queued,
