@@ -101,6 +101,7 @@ class ExhaustedBudget(Struct, frozen=True, kw_only=True):
     until: datetime | None
 
     def covers(self, account: AccountName, queue: QueueName) -> bool:
+        """Whether jobs of this account in this queue may not start."""
         if self.key.scope is BudgetScope.QUEUE:
             return queue == self.key.name
         return self.accounts is None or account in self.accounts

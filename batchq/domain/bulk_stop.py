@@ -1,7 +1,7 @@
 """Bulk stops: one order that cancels or terminates many jobs, and its outcome for each of them. Pure. Decision 0023.
 
-The jobs are selected once, in the commit that saves the order. They are stopped a batch at a time, and from the
-selection on none of them starts.
+The jobs are selected once, in the commit that saves the order. They are stopped in batches, and a selected job never
+starts.
 """
 
 from collections.abc import Set as AbstractSet

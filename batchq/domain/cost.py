@@ -45,10 +45,12 @@ class Amounts(Struct, frozen=True, kw_only=True):
         return Amounts(gpu=self.gpu + other.gpu, compute=self.compute + other.compute)
 
     def times(self, factor: Decimal) -> "Amounts":
+        """Each part multiplied by `factor`."""
         return Amounts(gpu=self.gpu * factor, compute=self.compute * factor)
 
     @property
     def total(self) -> Decimal:
+        """The sum of both parts."""
         return self.gpu + self.compute
 
 
@@ -67,6 +69,7 @@ class Cost(Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> Decimal:
+        """The sum of the parts, not rounded."""
         return self.gpu + self.compute + self.storage
 
     @property
@@ -173,6 +176,7 @@ class Spending(Struct, frozen=True, kw_only=True):
     amounts: Amounts
 
     def plus(self, amounts: Amounts) -> "Spending":
+        """The spending with these amounts added."""
         return replace(self, amounts=self.amounts + amounts)
 
 

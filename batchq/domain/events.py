@@ -62,6 +62,7 @@ class DependencyFailed(Struct, frozen=True, kw_only=True):
 
     @property
     def reason(self) -> str:
+        """The status reason."""
         return status_reasons.dependency_failed(self.job_id)
 
 

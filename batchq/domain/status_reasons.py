@@ -54,22 +54,22 @@ def at_limit(account: str) -> str:
     )
 
 
-def too_many_vcpus(asked: int, most: int) -> str:
-    """`asked` and `most`, that of the queue's largest enabled compute environment, in thousandths of a vCPU."""
-    return f"{TOO_MANY_VCPUS} It asks for {asked / 1000:g} vCPUs, the largest CE has {most / 1000:g}."
+def too_many_vcpus(requested: int, most: int) -> str:
+    """`requested` and `most`, that of the queue's largest enabled compute environment, in thousandths of a vCPU."""
+    return f"{TOO_MANY_VCPUS} It asks for {requested / 1000:g} vCPUs, the largest CE has {most / 1000:g}."
 
 
 def too_large(lacking: Iterable[tuple[str, int, int]]) -> str:
     """`lacking`: a unit such as "MiB of memory", how many of it the job requests, and how many exist."""
-    figures = (f"{asked} {unit} (there are {most})" for unit, asked, most in lacking)
+    figures = (f"{requested} {unit} (there are {most})" for unit, requested, most in lacking)
     return f"{TOO_LARGE} It asks for {', '.join(figures)}."
 
 
-def beyond_limit(account: str, asked: int, most: int) -> str:
-    """For a job larger than a limit of its account: `asked` and `most` are in thousandths of a vCPU."""
+def beyond_limit(account: str, requested: int, most: int) -> str:
+    """For a job larger than a limit of its account: `requested` and `most` are in thousandths of a vCPU."""
     return (
         f"MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The job needs more vCPUs than account {account} may use: "
-        f"it asks for {asked / 1000:g}, the limit is {most / 1000:g}."
+        f"it asks for {requested / 1000:g}, the limit is {most / 1000:g}."
     )
 
 
@@ -78,11 +78,11 @@ def no_such_resource(name: str) -> str:
     return f"MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The consumable resource {name} of the job does not exist."
 
 
-def too_many_units(name: str, asked: int, most: int) -> str:
+def too_many_units(name: str, requested: int, most: int) -> str:
     """For a job that needs more units of a consumable resource than exist."""
     return (
         "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The job needs more of the consumable resource "
-        f"{name} than there is in all: it asks for {asked}, there are {most}."
+        f"{name} than there is in all: it asks for {requested}, there are {most}."
     )
 
 

@@ -122,9 +122,11 @@ class CatalogStore(Protocol):
     async def put_definition(self, definition: JobDefinition, *, caller: Caller | None) -> None:
         """Replace the revision `definition.ref`."""
 
-    async def definition(self, ref: DefinitionRef) -> JobDefinition | None: ...
+    async def definition(self, ref: DefinitionRef) -> JobDefinition | None:
+        """The revision `ref`; None if there is none."""
 
-    async def newest_active(self, name: str) -> JobDefinition | None: ...
+    async def newest_active(self, name: str) -> JobDefinition | None:
+        """The highest ACTIVE revision of a name; None if there is none."""
 
     async def definition_owner(self, name: str) -> Owner | None:
         """The owner of a definition name: the owner of its first revision. None for an unregistered name."""

@@ -20,10 +20,13 @@ class ClockAnchor(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Clock(Protocol):
+    """The time of one process."""
+
     def now(self) -> datetime:
         """The time, aware UTC. It never goes back, and steps of the system clock do not change it."""
 
-    async def sleep(self, seconds: float) -> None: ...
+    async def sleep(self, seconds: float) -> None:
+        """Wait for so many seconds of this clock."""
 
 
 class Boot(Struct, frozen=True, kw_only=True):

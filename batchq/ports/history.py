@@ -112,4 +112,5 @@ class HistoryStore(Protocol):
         above the highest number, which is not one of this store: then `next` is the highest number.
         """
 
-    async def feed_ends(self) -> FeedEnds: ...
+    async def feed_ends(self) -> FeedEnds:
+        """The highest numbers of the feed that were used and deleted."""

@@ -170,6 +170,7 @@ class Changes(Struct, frozen=True, kw_only=True):
 
     @property
     def empty(self) -> bool:
+        """Whether there is nothing to commit. Audit records and candidates alone are not committed."""
         rows = (self.inserted, self.updated, self.history, self.submissions, self.streams, self.shares, self.used_up)
         kept = (self.restoration, self.engine_id)
         orders = (self.bulk_stops, self.progress, self.budgets)
@@ -294,9 +295,11 @@ class JobStore(ClockStore, CostStore, QueueStore, BulkStopStore, HistoryStore, J
     async def list(self, query: JobQuery) -> tuple[Job, ...]:
         """The jobs of a queue that match `query`. Children of arrays are not included."""
 
-    async def list_children(self, query: ChildQuery) -> tuple[Job, ...]: ...
+    async def list_children(self, query: ChildQuery) -> tuple[Job, ...]:
+        """The children of an array that match `query`, highest index first."""
 
-    async def list_needing(self, query: NeedQuery) -> tuple[Job, ...]: ...
+    async def list_needing(self, query: NeedQuery) -> tuple[Job, ...]:
+        """The jobs that require a consumable resource and match `query`, newest first."""
 
     async def unfinished_in(self, queue: QueueName) -> int:
         """The number of jobs of a queue that are neither SUCCEEDED nor FAILED."""
@@ -307,7 +310,8 @@ class JobStore(ClockStore, CostStore, QueueStore, BulkStopStore, HistoryStore, J
     async def damaged(self) -> tuple[JobId, ...]:
         """Unfinished jobs with an unreadable record: their values are what could be recovered of it. Decision 0015."""
 
-    async def stream(self, name: str) -> LogStream | None: ...
+    async def stream(self, name: str) -> LogStream | None:
+        """The log stream of this name; None if there is none."""
 
     async def streams(
         self, *, prefix: str = "", after: str = "", limit: int = 50, visibility: Visibility | None = None

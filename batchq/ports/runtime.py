@@ -195,4 +195,5 @@ class ContainerRuntime(ContainerCalls, Protocol):
     async def identity(self) -> EngineIdentity:
         """The identity of the engine."""
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Close the connections to the engine. The containers continue."""

@@ -49,6 +49,7 @@ class Reservations:
         self._reserved: dict[Dimension, int] = {}
 
     def add(self, reservation: Reservation) -> None:
+        """Add a reservation. The cost is that of a sorted insertion."""
         for amounts in (reservation.amounts, reservation.reserved):
             _add(self._of_all, amounts)
         _add(self._reserved, reservation.reserved)

@@ -160,6 +160,7 @@ class FreeCapacity:
 
     @property
     def quotas(self) -> Quotas:
+        """The limits of accounts that the pass applies."""
         return self._cluster.quotas
 
     def place_or_reserve(self, job: Candidate, names: Sequence[EnvironmentName]) -> Fits | Insufficient | Unschedulable:
