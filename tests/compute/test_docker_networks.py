@@ -52,7 +52,7 @@ def reads_from(port, at="localhost"):
     return f"until nc {at} {port} 2>/dev/null; do sleep 0.1; done"
 
 
-def keeper_of(engine, runtime):
+def pause_container_of(engine, runtime):
     return engine.inspect_container(shared_network_name(instance_of(runtime), LOCAL))
 
 
@@ -61,12 +61,12 @@ def mode_of(engine, runtime, tag):
 
 
 async def dies(engine, runtime):
-    """The keeper, by whomever."""
-    keeper = keeper_of(engine, runtime)["Id"]
-    engine.kill(keeper)
+    """Kill the pause container."""
+    pause = pause_container_of(engine, runtime)["Id"]
+    engine.kill(pause)
 
     async def is_dead():
-        return not engine.inspect_container(keeper)["State"]["Running"]
+        return not engine.inspect_container(pause)["State"]["Running"]
 
     await until(is_dead)
 
@@ -137,11 +137,11 @@ async def test_names_are_resolved_as_in_other_containers(shared):
 async def test_a_pause_container_has_no_rights_and_no_job(shared, engine):
     tag = await launched(shared, launch(LONG))
 
-    keeper = keeper_of(engine, shared)
+    pause = pause_container_of(engine, shared)
 
     assert [found.tag for found in await shared.survey()] == [tag]
-    assert keeper["HostConfig"]["CapDrop"] == ["ALL"]
-    assert keeper["Config"]["Entrypoint"] == ["/keeper"]
+    assert pause["HostConfig"]["CapDrop"] == ["ALL"]
+    assert pause["Config"]["Entrypoint"] == ["/keeper"]
 
 
 async def test_the_death_of_a_pause_container_is_not_reported_and_ends_no_job(shared, engine):
@@ -156,7 +156,7 @@ async def test_the_death_of_a_pause_container_is_not_reported_and_ends_no_job(sh
 
 async def test_a_later_job_gets_a_new_pause_container(shared, engine):
     await launched(shared, launch(LONG))
-    before = keeper_of(engine, shared)["Id"]
+    before = pause_container_of(engine, shared)["Id"]
     await dies(engine, shared)
     it = launch(QUICK)
 
@@ -167,7 +167,7 @@ async def test_a_later_job_gets_a_new_pause_container(shared, engine):
     await shared.start(it.tag)
 
     assert (await over(shared, it.tag)).exit_code == 0
-    assert keeper_of(engine, shared)["Id"] != before
+    assert pause_container_of(engine, shared)["Id"] != before
 
 
 async def test_a_started_container_is_never_created_again(shared, engine):
@@ -175,7 +175,7 @@ async def test_a_started_container_is_never_created_again(shared, engine):
     made = await shared.create(it)
     await shared.start(it.tag)
     await over(shared, it.tag)
-    engine.remove_container(keeper_of(engine, shared)["Id"], force=True)
+    engine.remove_container(pause_container_of(engine, shared)["Id"], force=True)
 
     again = await shared.create(replace(it, container_id=made.container_id))
 
@@ -187,19 +187,21 @@ async def test_concurrent_jobs_have_one_pause_container(shared, engine):
 
     await asyncio.gather(*(launched(shared, it) for it in launches))
 
-    assert {mode_of(engine, shared, it.tag) for it in launches} == {f"container:{keeper_of(engine, shared)['Id']}"}
+    assert {mode_of(engine, shared, it.tag) for it in launches} == {
+        f"container:{pause_container_of(engine, shared)['Id']}"
+    }
 
 
 async def test_the_next_server_uses_the_existing_pause_container(shared, engine, docker_engine):
     await launched(shared, launch(LONG))
-    before = keeper_of(engine, shared)["Id"]
+    before = pause_container_of(engine, shared)["Id"]
 
     async with docker_runtime(
         docker_engine, network=Network.SHARED, instance=instance_of(shared), sweep=False
     ) as again:
         await launched(again, launch(LONG))
 
-    assert keeper_of(engine, shared)["Id"] == before
+    assert pause_container_of(engine, shared)["Id"] == before
 
 
 async def test_the_last_job_removes_the_network(docker_engine):
@@ -215,36 +217,36 @@ async def test_the_network_is_kept_while_a_job_uses_it(docker_engine, engine):
     async with docker_runtime(docker_engine, network=Network.SHARED, sweep=False) as runtime:
         tag = await launched(runtime, launch(LONG))
 
-    assert keeper_of(engine, runtime)["State"]["Running"]
+    assert pause_container_of(engine, runtime)["State"]["Running"]
     async with docker_runtime(docker_engine, network=Network.SHARED, instance=instance_of(runtime)) as again:
         await again.survey()
         await again.remove(tag)
 
 
 async def test_an_unused_network_is_removed_after_a_while(shared, engine):
-    commons = SharedNetworks(instance_of(shared), max_idle=1)
+    networks = SharedNetworks(instance_of(shared), max_idle=1)
     tag = await launched(shared, launch(LONG))
-    commons.update(engine)
-    commons.update(engine)
+    networks.update(engine)
+    networks.update(engine)
     await shared.remove(tag)
 
-    commons.update(engine)
-    assert keeper_of(engine, shared)["State"]["Running"]
-    commons.update(engine)
+    networks.update(engine)
+    assert pause_container_of(engine, shared)["State"]["Running"]
+    networks.update(engine)
 
     with pytest.raises(NotFound):
-        keeper_of(engine, shared)
+        pause_container_of(engine, shared)
 
 
 async def test_a_dead_pause_container_is_replaced_when_it_is_needed(shared, engine):
-    commons = SharedNetworks(instance_of(shared))
+    networks = SharedNetworks(instance_of(shared))
     await shared.create(launch())
-    before = commons.join(engine, LOCAL)
+    before = networks.join(engine, LOCAL)
     await dies(engine, shared)
 
-    commons.update(engine)
+    networks.update(engine)
 
-    assert commons.join(engine, LOCAL) != before
+    assert networks.join(engine, LOCAL) != before
 
 
 async def test_a_foreign_container_is_no_pause_container(shared, engine):

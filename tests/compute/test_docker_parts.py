@@ -55,7 +55,7 @@ def networks_of(engine, runtime, tag):
     return engine.networks(filters={"label": [f"{name}={value}" for name, value in labels.items()]})
 
 
-def keeper_of(engine, runtime, tag):
+def pause_container_of(engine, runtime, tag):
     return engine.inspect_container(pause_container_name(instance_of(runtime), tag))
 
 
@@ -144,7 +144,8 @@ async def test_shared_parts_are_removed_with_the_last_container(runtime, docker_
     tag = new_tag()
     tags = [await launched(runtime, member_of(tag, name, LONG, mounts=SCRATCH)) for name in NAMES]
     tags.append(await launched(runtime, part_of(tag, "1/default", LONG, mounts=SCRATCH)))
-    assert len(left_over(docker_engine, instance_of(runtime))) == 7  # three and a keeper, a network, two volumes
+    # three containers and a pause container, a network, two volumes
+    assert len(left_over(docker_engine, instance_of(runtime))) == 7
 
     await asyncio.gather(*(runtime.remove(tag) for tag in tags))
 
@@ -161,24 +162,24 @@ async def test_the_clean_up_of_a_failed_create_leaves_nothing(runtime, docker_en
     assert left_over(docker_engine, instance_of(runtime)) == []
 
 
-# The keeper
+# The pause container
 
 
 async def test_a_pause_container_has_no_rights_and_no_job(runtime, engine):
     tag = await launched(runtime, member_of(new_tag(), "main", LONG))
 
-    keeper = keeper_of(engine, runtime, tag)
+    pause = pause_container_of(engine, runtime, tag)
 
     assert [found.tag for found in await runtime.survey()] == [tag]
-    assert keeper["HostConfig"]["RestartPolicy"]["Name"] == "no"
-    assert keeper["HostConfig"]["CapDrop"] == ["ALL"]
-    assert keeper["Config"]["Entrypoint"] == ["/keeper"]
+    assert pause["HostConfig"]["RestartPolicy"]["Name"] == "no"
+    assert pause["HostConfig"]["CapDrop"] == ["ALL"]
+    assert pause["Config"]["Entrypoint"] == ["/keeper"]
 
 
 async def test_the_death_of_a_pause_container_is_not_reported(runtime, engine):
     tag = await launched(runtime, member_of(new_tag(), "main", LONG))
     async with runtime.deaths() as news:
-        engine.kill(keeper_of(engine, runtime, tag)["Id"])
+        engine.kill(pause_container_of(engine, runtime, tag)["Id"])
         await runtime.kill(tag)
 
         assert whose(await anext(news)) == tag
@@ -186,7 +187,7 @@ async def test_the_death_of_a_pause_container_is_not_reported(runtime, engine):
 
 async def test_without_its_pause_container_a_container_has_no_address(runtime, engine):
     tag = await launched(runtime, member_of(new_tag(), "main", LONG))
-    engine.remove_container(keeper_of(engine, runtime, tag)["Id"], force=True)
+    engine.remove_container(pause_container_of(engine, runtime, tag)["Id"], force=True)
 
     found = await runtime.inspect(tag)
 
@@ -233,20 +234,20 @@ async def test_after_a_restart_the_other_containers_join_the_same_parts(runtime,
 
 
 async def remove_network(engine, runtime, tag):
-    keeper = keeper_of(engine, runtime, tag)
-    engine.remove_container(keeper["Id"], force=True)
+    pause = pause_container_of(engine, runtime, tag)
+    engine.remove_container(pause["Id"], force=True)
     engine.remove_network(attempt_name(instance_of(runtime), tag))
 
 
-async def remove_keeper(engine, runtime, tag):
-    engine.remove_container(keeper_of(engine, runtime, tag)["Id"], force=True)
+async def remove_pause_container(engine, runtime, tag):
+    engine.remove_container(pause_container_of(engine, runtime, tag)["Id"], force=True)
 
 
-async def kill_keeper(engine, runtime, tag):
-    engine.kill(keeper_of(engine, runtime, tag)["Id"])
+async def kill_pause_container(engine, runtime, tag):
+    engine.kill(pause_container_of(engine, runtime, tag)["Id"])
 
 
-@pytest.mark.parametrize("harm", [remove_network, remove_keeper, kill_keeper])
+@pytest.mark.parametrize("harm", [remove_network, remove_pause_container, kill_pause_container])
 async def test_a_container_whose_shared_parts_were_removed_before_its_start_gets_new_ones(runtime, engine, harm):
     it = member_of(new_tag(), "main", LONG)
     await runtime.create(it)
@@ -278,7 +279,7 @@ async def test_a_running_container_is_never_created_again(runtime, engine):
     it = member_of(new_tag(), "main", LONG)
     await launched(runtime, it)
     before = engine.inspect_container(container_name(instance_of(runtime), it.tag))["Id"]
-    await remove_keeper(engine, runtime, it.tag)
+    await remove_pause_container(engine, runtime, it.tag)
 
     assert (await runtime.create(it)).state is ContainerState.RUNNING
 

@@ -121,7 +121,7 @@ async def test_an_image_that_the_registry_does_not_have_is_reported(runtime, ima
 @pytest.mark.parametrize("registry", ["127.0.0.1:1", "batchq-test.invalid"], ids=["refuses", "has no name"])
 async def test_an_image_of_an_absent_registry_cannot_be_pulled(runtime, registry):
     with pytest.raises(ImageUnavailable, match=rf"^CannotPullContainerError: .*{registry}"):
-        await runtime.pull(f"{registry}/somebody/app:v1", None)
+        await runtime.pull(f"{registry}/someone/app:v1", None)
 
 
 @pytest.mark.parametrize("repository", ["127.0.0.1:1/none/private", "batchq-test.invalid/team/app", "batchq/test-here"])

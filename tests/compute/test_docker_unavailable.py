@@ -187,7 +187,7 @@ async def test_a_closed_runtime_leaves_no_thread_and_no_socket(docker_engine):
         await ended(runtime, QUICK)
 
     async with asyncio.timeout(PATIENCE):
-        while any(it.name.startswith("docker") for it in threading.enumerate()):  # noqa: ASYNC110 - nobody tells
+        while any(it.name.startswith("docker") for it in threading.enumerate()):  # noqa: ASYNC110 - threads set no event
             await asyncio.sleep(0.01)
     assert open_sockets() == before
 

@@ -15,11 +15,11 @@ from tests.support.containers import new_tag
 INSTANCE = "i1"
 
 
-def keeper(environment="local", account="", name=None):
+def pause(environment="local", account="", name=None):
     shared = SharedNetwork(environment=environment, account=account)
     names = [f"/{name or shared_network_name(INSTANCE, shared)}"]
     labels = shared_network_labels(INSTANCE, shared)
-    return {"Id": f"keeper of {environment}{account}", "State": "running", "Labels": labels, "Names": names}
+    return {"Id": f"pause of {environment}{account}", "State": "running", "Labels": labels, "Names": names}
 
 
 def job(mode=None):
@@ -55,15 +55,15 @@ class Engine:
 @pytest.mark.parametrize(
     ("jobs", "removed"),
     [
-        ([], ["keeper of local"]),
-        ([job("container:keeper of local")], []),
-        ([job("host")], ["keeper of local"]),
+        ([], ["pause of local"]),
+        ([job("container:pause of local")], []),
+        ([job("host")], ["pause of local"]),
         ([job("host"), job()], []),
     ],
     ids=["no job", "a job on it", "a job elsewhere", "a job whose network is not reported"],
 )
 def test_a_network_that_a_job_may_use_is_kept(jobs, removed):
-    engine = Engine(keeper(), *jobs)
+    engine = Engine(pause(), *jobs)
 
     SharedNetworks(INSTANCE).remove_unused(engine)
 
@@ -71,25 +71,25 @@ def test_a_network_that_a_job_may_use_is_kept(jobs, removed):
 
 
 def test_each_environment_is_decided_separately():
-    engine = Engine(keeper(), keeper("other"), job("container:keeper of other"))
+    engine = Engine(pause(), pause("other"), job("container:pause of other"))
 
     SharedNetworks(INSTANCE).remove_unused(engine)
 
-    assert engine.removed == ["keeper of local"]
+    assert engine.removed == ["pause of local"]
 
 
 @pytest.mark.fault("SE29")
 def test_the_network_of_one_account_is_removed_without_those_of_others():
-    engine = Engine(keeper(), keeper(account="a"), keeper(account="b"), job("container:keeper of locala"))
+    engine = Engine(pause(), pause(account="a"), pause(account="b"), job("container:pause of locala"))
 
     SharedNetworks(INSTANCE).remove_unused(engine)
 
-    assert sorted(engine.removed) == ["keeper of local", "keeper of localb"]
+    assert sorted(engine.removed) == ["pause of local", "pause of localb"]
 
 
 @pytest.mark.fault("SE28")
 def test_a_container_of_another_name_holds_no_network():
-    engine = Engine(keeper(), keeper(name="by-hand") | {"Id": "by hand"}, job("container:keeper of local"))
+    engine = Engine(pause(), pause(name="by-hand") | {"Id": "by hand"}, job("container:pause of local"))
 
     SharedNetworks(INSTANCE, max_idle=0).update(engine)
 
@@ -97,28 +97,28 @@ def test_a_container_of_another_name_holds_no_network():
 
 
 def test_no_network_is_searched_where_none_was_seen():
-    commons = SharedNetworks(INSTANCE)
+    networks = SharedNetworks(INSTANCE)
 
-    commons.update(Engine())
-    before = commons.may_exist
-    commons.update(Engine(keeper()))
+    networks.update(Engine())
+    before = networks.may_exist
+    networks.update(Engine(pause()))
 
-    assert (before, commons.may_exist) == (False, True)
+    assert (before, networks.may_exist) == (False, True)
 
 
 def test_a_pause_container_that_runs_in_a_survey_is_not_inspected_again():
-    engine = Engine(keeper())
+    engine = Engine(pause())
     networks = SharedNetworks(INSTANCE)
     before = networks.join(engine, SharedNetwork(environment="local"))
 
     networks.update(engine)
 
-    assert networks.join(engine, SharedNetwork(environment="local")) == before == "container:keeper of local"
+    assert networks.join(engine, SharedNetwork(environment="local")) == before == "container:pause of local"
     assert engine.inspections == 1
 
 
 def test_a_pause_container_that_ended_before_a_survey_is_replaced_by_the_next_job():
-    engine = Engine(keeper())
+    engine = Engine(pause())
     networks = SharedNetworks(INSTANCE)
     networks.join(engine, SharedNetwork(environment="local"))
     engine.rows[0] |= {"State": "exited"}
@@ -130,15 +130,15 @@ def test_a_pause_container_that_ended_before_a_survey_is_replaced_by_the_next_jo
 
 
 def test_a_recently_used_network_is_kept():
-    engine = Engine(keeper())
-    commons = SharedNetworks(INSTANCE, max_idle=2)
+    engine = Engine(pause())
+    networks = SharedNetworks(INSTANCE, max_idle=2)
 
-    commons.update(engine)
-    commons.update(engine)
+    networks.update(engine)
+    networks.update(engine)
     before = list(engine.removed)
-    commons.update(engine)
+    networks.update(engine)
 
-    assert (before, engine.removed) == ([], ["keeper of local"])
+    assert (before, engine.removed) == ([], ["pause of local"])
 
 
 class RecordingEngine:

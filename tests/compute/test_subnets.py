@@ -174,62 +174,62 @@ def test_used_subnets_are_read_from_the_routes():
 
 
 @pytest.fixture
-def places():
+def placement():
     return NetworkPlacement(INSTANCE, Network.SHARED)
 
 
-def placed(places, engine, account, environment="local"):
+def placed(placement, engine, account, environment="local"):
     """The network mode of a job's container."""
-    place = places.namespaces_for(engine, replace(launch(), placed_on=environment, account=account))
-    assert place is not None
-    return place.network
+    namespaces = placement.namespaces_for(engine, replace(launch(), placed_on=environment, account=account))
+    assert namespaces is not None
+    return namespaces.network
 
 
 @pytest.mark.fault("SE29")
-def test_forty_accounts_on_two_environments_have_a_network_each(places):
+def test_forty_accounts_on_two_environments_have_a_network_each(placement):
     engine = Engine(DEFAULT_POOLS)
 
-    modes = {placed(places, engine, f"a{number}", at) for number in range(40) for at in ("local", "other")}
+    modes = {placed(placement, engine, f"a{number}", at) for number in range(40) for at in ("local", "other")}
 
     assert len(modes) == len(engine.bridges) == 80
 
 
 @pytest.mark.fault("SE29")
-def test_without_a_subnet_networks_without_a_job_are_removed_first(places, monkeypatch):
+def test_without_a_subnet_networks_without_a_job_are_removed_first(placement, monkeypatch):
     monkeypatch.setattr(objects, "SUBNET_RANGE", IPv4Network("10.224.0.0/22"))  # one subnet beside the engine's
     engine = Engine(1)
-    engine.run_job_on(busy := placed(places, engine, "busy"))
-    idle = placed(places, engine, "idle")
-    places.orphaned(engine, existing=())
+    engine.run_job_on(busy := placed(placement, engine, "busy"))
+    idle = placed(placement, engine, "idle")
+    placement.orphaned(engine, existing=())
 
-    found = placed(places, engine, "new")
+    found = placed(placement, engine, "new")
 
     assert engine.modes() == {busy, found}
     assert idle not in {busy, found}
 
 
 @pytest.mark.fault("SE29")
-def test_with_all_networks_in_use_the_start_waits_with_a_reason(places, monkeypatch):
+def test_with_all_networks_in_use_the_start_waits_with_a_reason(placement, monkeypatch):
     monkeypatch.setattr(objects, "SUBNET_RANGE", IPv4Network("10.224.0.0/22"))
     engine = Engine(0)
-    engine.run_job_on(placed(places, engine, "busy"))
-    places.orphaned(engine, existing=())
+    engine.run_job_on(placed(placement, engine, "busy"))
+    placement.orphaned(engine, existing=())
 
     with pytest.raises(NoSubnet, match="no subnet is free for another network: could not find an available"):
-        placed(places, engine, "new")
+        placed(placement, engine, "new")
 
     assert len(engine.bridges) == 1
 
 
 @pytest.mark.fault("SE29")
-def test_a_network_just_joined_is_not_removed_for_another(places, monkeypatch):
+def test_a_network_just_joined_is_not_removed_for_another(placement, monkeypatch):
     monkeypatch.setattr(objects, "SUBNET_RANGE", IPv4Network("10.224.0.0/22"))
     engine = Engine(0)
-    placed(places, engine, "first")
-    places.orphaned(engine, existing=())
-    joined = placed(places, engine, "first")
+    placed(placement, engine, "first")
+    placement.orphaned(engine, existing=())
+    joined = placed(placement, engine, "first")
 
     with pytest.raises(NoSubnet):
-        placed(places, engine, "second")
+        placed(placement, engine, "second")
 
     assert engine.modes() == {joined}

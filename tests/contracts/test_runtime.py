@@ -20,11 +20,11 @@ from tests.support.containers import (
     docker_runtime,
     ended,
     heard,
-    keepers,
     launch,
     new_tag,
     output,
     over,
+    pause_container_ids,
     remove_pause_containers,
     says,
     started,
@@ -503,7 +503,7 @@ def on_shared(*played):
 async def test_a_container_whose_network_was_removed_before_its_start_is_created_again(runtime):
     it = on_shared(QUICK)
     made = await runtime.create(it)
-    before = keepers(runtime)
+    before = pause_container_ids(runtime)
     remove_pause_containers(runtime)
 
     with pytest.raises(EngineUnknown):
@@ -515,8 +515,8 @@ async def test_a_container_whose_network_was_removed_before_its_start_is_created
 
     assert (await over(runtime, it.tag)).exit_code == 0
     assert again.container_id != made.container_id
-    assert keepers(runtime).keys() == before.keys()
-    assert keepers(runtime) != before
+    assert pause_container_ids(runtime).keys() == before.keys()
+    assert pause_container_ids(runtime) != before
 
 
 async def test_a_running_container_survives_its_pause_container(runtime):
@@ -538,7 +538,7 @@ async def test_each_environment_and_account_has_its_own_network(runtime):
     await runtime.create(replace(on_shared(), placed_on="elsewhere"))
     await runtime.create(replace(on_shared(), account="lab"))
 
-    assert keepers(runtime).keys() == {("local", ""), ("elsewhere", ""), ("local", "lab")}
+    assert pause_container_ids(runtime).keys() == {("local", ""), ("elsewhere", ""), ("local", "lab")}
 
 
 @pytest.mark.parametrize("network", [Network.BRIDGE, Network.HOST, Network.NONE])
@@ -548,4 +548,4 @@ async def test_the_network_setting_of_an_environment_applies(runtime, network):
     await runtime.start(it.tag)
 
     assert (await over(runtime, it.tag)).exit_code == 0
-    assert keepers(runtime) == {}
+    assert pause_container_ids(runtime) == {}

@@ -7,7 +7,7 @@ from batchq.domain.access.accounts import ROOT, AccountName
 from batchq.domain.catalog import Network
 from batchq.domain.job import Status
 from tests.support.builders import ADMIN
-from tests.support.containers import keepers, remove_pause_containers
+from tests.support.containers import pause_container_ids, remove_pause_containers
 from tests.support.scripts import Script
 
 NETWORK = Network.SHARED
@@ -31,15 +31,15 @@ async def test_a_job_whose_network_is_removed_before_its_start_runs_once(world):
 async def test_the_removal_of_a_network_ends_no_job_and_later_jobs_get_another(world):
     job = await world.submit(LONG)
     await world.wait_for_output(job, "ready")
-    before = keepers(world.machine)
+    before = pause_container_ids(world.machine)
 
     remove_pause_containers(world.machine)
     other = await world.submit()
 
     await world.wait_for(other, Status.SUCCEEDED)
     assert (await world.job(job)).status is Status.RUNNING
-    assert keepers(world.machine).keys() == before.keys()
-    assert keepers(world.machine) != before
+    assert pause_container_ids(world.machine).keys() == before.keys()
+    assert pause_container_ids(world.machine) != before
 
 
 async def test_a_job_terminated_without_its_network_never_starts(world):
@@ -98,7 +98,7 @@ async def test_an_environment_may_give_its_jobs_no_network(world):
     job = await world.submit(queue="quiet")
 
     await world.wait_for(job, Status.SUCCEEDED)
-    assert keepers(world.machine) == {}
+    assert pause_container_ids(world.machine) == {}
 
 
 @pytest.mark.fault("SE29")
@@ -107,4 +107,4 @@ async def test_two_accounts_do_not_share_a_network(world):
         world.caller = replace(ADMIN, account=account)
         await world.wait_for(await world.submit(), Status.SUCCEEDED)
 
-    assert keepers(world.machine).keys() == {("local", "root"), ("local", "lab")}
+    assert pause_container_ids(world.machine).keys() == {("local", "root"), ("local", "lab")}

@@ -172,7 +172,7 @@ def left_over(base_url, instance):
     return [it if isinstance(it, str) else it["Name"] for it in named]
 
 
-def keepers(runtime):
+def pause_container_ids(runtime):
     """The ids of the pause containers of shared networks that run, by compute environment and account."""
     if isinstance(runtime, SimulatedRuntime):
         return dict(runtime.pause_containers)
@@ -188,7 +188,7 @@ def remove_pause_containers(runtime, environment="local"):
         runtime.remove_pause_containers(environment)
         return
     with _engine() as client:
-        for (of, _), container in keepers(runtime).items():
+        for (of, _), container in pause_container_ids(runtime).items():
             if of == environment:
                 client.remove_container(container, force=True)
 
